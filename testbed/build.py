@@ -92,11 +92,11 @@ class Part:
         """Whether a folder contains all programs of this part."""
         return all(os.access(folder / name, os.X_OK) for name in self.binaries)
 
-    def modules(self, minor: str) -> list[Path]:
+    def list_modules(self, minor: str) -> list[Path]:
         """Return the Go modules that decide the content of a build."""
         return [HERE / f"{self.name}-{minor}", *([HERE / "etcd"] if self.with_etcd else [])]
 
-    def go_builds(self, minor: str, target: Path) -> Iterator[tuple[list[str], Path]]:
+    def list_go_builds(self, minor: str, target: Path) -> Iterator[tuple[list[str], Path]]:
         """Yield each ``go build``: its arguments and the folder of the module in which it runs."""
         module = HERE / f"{self.name}-{minor}"
         is_kubernetes = self.product == "Kubernetes"
@@ -214,7 +214,7 @@ def _find_earlier_build(part: Part, minor: str, cache: Path) -> Path | None:
     """Return a folder of the cache with the wanted version of this minor, built by any version of Go."""
     if part.product != "Kubernetes":
         return None  # the program cannot print its version
-    wanted = f"Kubernetes {_version_of(part, part.modules(minor)[0])}"
+    wanted = f"Kubernetes {_version_of(part, part.list_modules(minor)[0])}"
     for folder in sorted(cache.glob(f"{part.name}-{minor}-*")):
         if not part.is_complete(folder):
             continue
@@ -231,11 +231,11 @@ def _build(part: Part, minor: str, ready: Path) -> None:
         shutil.rmtree(leftover, ignore_errors=True)
     partial.mkdir()
     log.write_text("")
-    version = _version_of(part, part.modules(minor)[0])
+    version = _version_of(part, part.list_modules(minor)[0])
     _say(f"building {part.product} {version}{part.title}; the first time takes minutes (log: {log})")
     started = time.monotonic()
     try:
-        for arguments, module in part.go_builds(minor, partial):
+        for arguments, module in part.list_go_builds(minor, partial):
             _go_build(arguments, module, log)
         partial.rename(ready)
     finally:
@@ -266,10 +266,10 @@ def _version_of(part: Part, module: Path) -> str:
     return required[1]
 
 
-def source_folder(part: Part, minor: str) -> Path:
+def find_source_folder(part: Part, minor: str) -> Path:
     """Return the folder with the source of the Go module of a part. Raises BuildError."""
     command = ["go", "list", "-m", "-f", "{{.Dir}}", part.module]
-    folder = part.modules(minor)[0]
+    folder = part.list_modules(minor)[0]
     done = subprocess.run(command, cwd=folder, env=_go_env(), capture_output=True, text=True, check=False)
     if done.returncode or not done.stdout.strip():
         raise BuildError(f"go list in testbed/{folder.name} failed: {' '.join(done.stderr.split())}")
@@ -287,11 +287,11 @@ def _linker_flags(version: str) -> str:
 
 def _key_of(part: Part, minor: str) -> str:
     digest = hashlib.sha256()
-    for module in part.modules(minor):
+    for module in part.list_modules(minor):
         sources = sorted(path.name for path in module.glob("*.go")) if part.package == "." else []
         for name in ("go.mod", "go.sum", *sources):
             digest.update((module / name).read_bytes())
-    commands = [arguments for arguments, _ in part.go_builds(minor, Path("target"))]
+    commands = [arguments for arguments, _ in part.list_go_builds(minor, Path("target"))]
     digest.update(repr([_read_go_platform(), sorted(GO_ENV.items()), commands]).encode())
     return digest.hexdigest()[:16]
 

@@ -29,7 +29,7 @@ from typing import Self
 
 from testbed.build import VERSIONS, BuildError, build, default_version
 from testbed.etcd_gateway import compact
-from testbed.processes import Component, Health, Leash, ProcessError, answers_ok, free_ports
+from testbed.processes import Component, Health, Leash, ProcessError, free_ports, is_answering_ok
 from testbed.settings import (
     ADMIN,
     API_SERVER,
@@ -77,8 +77,8 @@ class ControlPlane:
         self._components = {
             name: Component(
                 name,
-                settings.command(name),
-                settings.file(f"{name}.log"),
+                settings.build_command(name),
+                settings.find_file(f"{name}.log"),
                 health[name],
                 wait_seconds,
                 settings.environment,
@@ -138,7 +138,7 @@ class ControlPlane:
     @property
     def kubeconfig(self) -> Path:
         """A kubeconfig file for the admin, who is in system:masters."""
-        return self.settings.kubeconfig(ADMIN)
+        return self.settings.find_kubeconfig(ADMIN)
 
     @property
     def manager_kubeconfig(self) -> Path:
@@ -147,7 +147,7 @@ class ControlPlane:
 
         With it the audit log separates the manager's requests from others, and its token can be revoked alone.
         """
-        return self.settings.kubeconfig(MANAGER)
+        return self.settings.find_kubeconfig(MANAGER)
 
     async def accept_tokens(self, *, of_manager: bool) -> None:
         """Restart the API server so that it accepts the manager's token, or rejects it (all its requests: 401)."""
@@ -157,14 +157,14 @@ class ControlPlane:
     @property
     def audit_log(self) -> Path:
         """One JSON event per request, at the Metadata level. It exists only with ``audit=True``."""
-        return self.settings.file("audit.log")
+        return self.settings.find_file("audit.log")
 
     @property
     def components(self) -> tuple[str, ...]:
         """The names of this control plane's components, running or not."""
         return tuple(self._components)
 
-    def binary(self, name: str) -> Path:
+    def find_binary(self, name: str) -> Path:
         """Return the path of a built program, such as "kubectl"."""
         path = self.settings.binaries / name
         if not path.exists():
@@ -175,26 +175,26 @@ class ControlPlane:
         """Return the file with the complete output of a component, over all its runs."""
         return self._component(component).log
 
-    def alive(self, component: str) -> bool:
+    def is_alive(self, component: str) -> bool:
         """Whether a component's process runs."""
         return self._component(component).alive
 
-    def pid(self, component: str) -> int:
+    def read_pid(self, component: str) -> int:
         """Return the process id of a component, which must run."""
         return self._component(component).pid
 
-    def cpu_seconds(self, component: str) -> float:
+    def read_cpu_seconds(self, component: str) -> float:
         """Return the user and system time of a component since its last start."""
-        stat = Path(f"/proc/{self.pid(component)}/stat").read_text()
+        stat = Path(f"/proc/{self.read_pid(component)}/stat").read_text()
         fields = stat.rpartition(")")[
             2
         ].split()  # the name in parentheses may contain blanks, so start at field 3
         user, system = fields[11:13]
         return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
-    def rss_bytes(self, component: str) -> int:
+    def read_rss_bytes(self, component: str) -> int:
         """Return the memory that a component uses now."""
-        pages = Path(f"/proc/{self.pid(component)}/statm").read_text().split()[1]
+        pages = Path(f"/proc/{self.read_pid(component)}/statm").read_text().split()[1]
         return int(pages) * os.sysconf("SC_PAGE_SIZE")
 
     async def kill(self, component: str, signum: signal.Signals = signal.SIGKILL) -> None:
@@ -258,15 +258,15 @@ class ControlPlane:
 
         async def api_server() -> bool:
             for path in ("/readyz", "/api/v1/namespaces/default"):
-                if not await answers_ok(ports.api_server, path, tls=tls, token=self.token):
+                if not await is_answering_ok(ports.api_server, path, tls=tls, token=self.token):
                     return False
             return True
 
         return {
-            ETCD: lambda: answers_ok(ports.etcd, "/health"),
+            ETCD: lambda: is_answering_ok(ports.etcd, "/health"),
             API_SERVER: api_server,
-            CONTROLLER_MANAGER: lambda: answers_ok(ports.controller_manager, "/healthz", tls=tls),
-            SCHEDULER: lambda: answers_ok(ports.scheduler, "/healthz", tls=tls),
+            CONTROLLER_MANAGER: lambda: is_answering_ok(ports.controller_manager, "/healthz", tls=tls),
+            SCHEDULER: lambda: is_answering_ok(ports.scheduler, "/healthz", tls=tls),
         }
 
 
@@ -283,12 +283,12 @@ async def _run(options: argparse.Namespace) -> int:
     )
     print(plane.kubeconfig, flush=True)
     _say(f"Kubernetes {plane.kubernetes} at {plane.url}; end it with Ctrl-C")
-    _say(f"try: {plane.binary('kubectl')} --kubeconfig {plane.kubeconfig} get namespaces")
+    _say(f"try: {plane.find_binary('kubectl')} --kubeconfig {plane.kubeconfig} get namespaces")
     ended: list[str] = []
     while not stop.is_set() and not ended:
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(stop.wait(), timeout=1)
-        ended = [name for name in plane.components if not plane.alive(name)]
+        ended = [name for name in plane.components if not plane.is_alive(name)]
     await plane.stop(keep=bool(ended))
     for name in ended:
         _say(f"{name} ended by itself (log: {plane.log(name)})")

@@ -21,7 +21,7 @@ from collections.abc import Callable, Coroutine
 from http import HTTPStatus
 from pathlib import Path
 
-from testbed.namespaces import OWN, new_network, tcp_socket
+from testbed.namespaces import OWN, enter_new_network, open_tcp_socket
 from testbed.processes import HOST
 from testbed.registry import LOG, Answer, answer
 from testbed.settings import GATEWAY_ADDRESS
@@ -68,7 +68,7 @@ async def serve(outside: int, inside: int, options: argparse.Namespace) -> None:
 def make_network() -> tuple[int, int]:
     """Move this process to a new network with a bridge, and return the old and the new namespace."""
     outside = os.open(OWN, os.O_RDONLY)
-    new_network()
+    enter_new_network()
     inside = os.open(OWN, os.O_RDONLY)
     for words in (
         "link set lo up",
@@ -84,7 +84,7 @@ async def _relay(
     reader: Reader, writer: Writer, namespace: int, host: str, port: int, greeting: bytes = b""
 ) -> None:
     """Connect to a server in that network, send the greeting, and then copy bytes in both directions."""
-    with contextlib.closing(tcp_socket(namespace)) as raw:
+    with contextlib.closing(open_tcp_socket(namespace)) as raw:
         async with asyncio.timeout(CONNECT_SECONDS):
             await asyncio.get_running_loop().sock_connect(raw, (host, port))
         raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

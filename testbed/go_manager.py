@@ -25,7 +25,7 @@ from typing import Any
 
 import yaml
 
-from testbed.build import Part, build, source_folder
+from testbed.build import Part, build, find_source_folder
 from testbed.control_plane import ControlPlane
 from testbed.processes import free_ports
 
@@ -46,7 +46,7 @@ class GoManager:
     def __init__(self, plane: ControlPlane, version: str) -> None:
         self.version = version
         self._plane = plane
-        self._source = source_folder(self.part, version)
+        self._source = find_source_folder(self.part, version)
         self._folder = Path(tempfile.mkdtemp(prefix=f"{self.part.name}-{version}-"))
         self._process: asyncio.subprocess.Process | None = None
         self.webhook_port, self._health_port, self._metrics_port, self._pprof_port = free_ports(4)
@@ -63,7 +63,7 @@ class GoManager:
         """All that it wrote."""
         return self._folder / "manager.log"
 
-    def manifests(self) -> list[dict[str, Any]]:
+    def build_manifests(self) -> list[dict[str, Any]]:
         """All that its release has in a cluster, but for the Deployment of the manager."""
         raise NotImplementedError
 
@@ -80,11 +80,11 @@ class GoManager:
         text = (self._source / "config/webhook/manifests.yaml").read_text()
         return [document for document in yaml.safe_load_all(text) if document]
 
-    def arguments(self) -> Sequence[str]:
+    def build_arguments(self) -> Sequence[str]:
         """Arguments of the program."""
         raise NotImplementedError
 
-    def environment(self) -> Mapping[str, str]:
+    def build_environment(self) -> Mapping[str, str]:
         """Variables of the program, beside those of this process."""
         return {
             "POD_NAMESPACE": self.namespace,
@@ -95,8 +95,8 @@ class GoManager:
 
     async def install(self, *, kind: str = "") -> None:
         """Apply its manifests, as an upgrade to this release, or back to it, does. `kind`: only those of it."""
-        text = yaml.safe_dump_all([item for item in self.manifests() if kind in ("", item["kind"])])
-        command = [str(self._plane.binary("kubectl")), "--kubeconfig", str(self._plane.kubeconfig)]
+        text = yaml.safe_dump_all([item for item in self.build_manifests() if kind in ("", item["kind"])])
+        command = [str(self._plane.find_binary("kubectl")), "--kubeconfig", str(self._plane.kubeconfig)]
         command += ["apply", "--server-side", "--force-conflicts", "--field-manager=helm", "-f", "-"]
         done = await asyncio.to_thread(
             subprocess.run, command, input=text, capture_output=True, text=True, check=False
@@ -110,8 +110,8 @@ class GoManager:
         with self.log.open("ab") as output:
             self._process = await asyncio.create_subprocess_exec(
                 str(program),
-                *self.arguments(),
-                env={**os.environ, **self.environment()},
+                *self.build_arguments(),
+                env={**os.environ, **self.build_environment()},
                 cwd=self._source if self.reads_files else None,
                 stdout=output,
                 stderr=output,

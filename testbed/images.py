@@ -1,6 +1,6 @@
 """Container images built by a few lines of code: files in, an OCI image out. Nothing is downloaded.
 
-    busybox() ─┐
+    build_busybox() ─┐
     files() ───┴▶ layers ──▶ image(layers, command=…) ──▶ Image: its blobs by digest, for a registry
 
 Pure, except that it reads the programs for a layer. The same arguments give the same bytes, so the same digests.
@@ -63,7 +63,7 @@ class Image:
         return digest_of(self.manifest)
 
 
-def image(
+def build_image(
     layers: Sequence[Layer],
     *,
     command: Sequence[str] = WAIT,
@@ -104,7 +104,7 @@ def image(
     return Image(manifest, blobs)
 
 
-def busybox_image(
+def build_busybox_image(
     marker: str = "",
     *,
     command: Sequence[str] = WAIT,
@@ -119,11 +119,11 @@ def busybox_image(
     content = {"etc/marker": marker.encode(), **(files or {})}
     if padding:
         content["var/padding"] = os.urandom(padding)
-    return image([busybox(), files_layer(content)], command=command)
+    return build_image([build_busybox(), build_files_layer(content)], command=command)
 
 
 @functools.cache
-def busybox() -> Layer:
+def build_busybox() -> Layer:
     """Return a layer with busybox, links for its commands, and the usual folders of a root file system."""
     entries = [_folder_entry(name) for name in FOLDERS]
     entries.append(_file_entry("bin/busybox", BUSYBOX.read_bytes(), mode=0o755))
@@ -137,12 +137,12 @@ def busybox() -> Layer:
     return _build_layer(entries)
 
 
-def files_layer(files: Mapping[str, bytes]) -> Layer:
+def build_files_layer(files: Mapping[str, bytes]) -> Layer:
     """Return a layer of files, given by their paths."""
     return _build_layer([_file_entry(path, content) for path, content in sorted(files.items())])
 
 
-def packed_layer(tar: bytes) -> Layer:
+def build_packed_layer(tar: bytes) -> Layer:
     """Return a layer of an existing tar archive."""
     return Layer(gzip.compress(tar, 1, mtime=0), digest_of(tar))
 
@@ -158,7 +158,7 @@ def index_of(images: Mapping[str, Image]) -> Image:
     return Image(manifest, {**blobs, **{made.digest: made.manifest for made in images.values()}})
 
 
-def archive(made: Image, name: str) -> bytes:
+def build_archive(made: Image, name: str) -> bytes:
     """Return the image as an OCI archive, a tar file that runtimes import. `name` is complete, with its tag."""
     names = {"io.containerd.image.name": name, "org.opencontainers.image.ref.name": name.rpartition(":")[2]}
     media_type = json.loads(made.manifest)["mediaType"]
@@ -187,7 +187,7 @@ def _build_layer(entries: Sequence[tuple[tarfile.TarInfo, bytes]]) -> Layer:
     with tarfile.open(fileobj=buffer, mode="w") as tar:
         for entry, content in entries:
             tar.addfile(entry, io.BytesIO(content))
-    return packed_layer(buffer.getvalue())
+    return build_packed_layer(buffer.getvalue())
 
 
 def _folder_entry(path: str) -> tuple[tarfile.TarInfo, bytes]:

@@ -37,13 +37,13 @@ class KruiseGame(GoManager):
         super().__init__(plane, version)
         [self._scaler_port] = free_ports(1)
         self._authority = Authority("kruise-game")
-        certificate, key = self._authority.serving_pair(["127.0.0.1"], ["localhost"])
+        certificate, key = self._authority.issue_serving_pair(["127.0.0.1"], ["localhost"])
         self._certificates = self._folder / "certificates"
         self._certificates.mkdir()
         (self._certificates / "tls.crt").write_bytes(certificate)
         (self._certificates / "tls.key").write_bytes(key)
 
-    def manifests(self) -> list[dict[str, Any]]:
+    def build_manifests(self) -> list[dict[str, Any]]:
         """Return what kustomize builds from the release's folder `config`, with webhooks by address."""
         definitions = self.definitions()
         return [
@@ -52,7 +52,7 @@ class KruiseGame(GoManager):
             *self._configurations(),
         ]
 
-    def arguments(self) -> Sequence[str]:
+    def build_arguments(self) -> Sequence[str]:
         """Arguments of the program."""
         return (
             f"--kubeconfig={self._plane.kubeconfig}",

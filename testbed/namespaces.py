@@ -32,13 +32,13 @@ def child_of(pid: int) -> int | None:
     return int(children[0]) if children else None
 
 
-def new_network() -> None:
+def enter_new_network() -> None:
     """Move this process to a new network namespace. It has only a loopback, which is down."""
     _check(_libc.unshare(CLONE_NEWNET))
 
 
 @contextmanager
-def network(namespace: int) -> Iterator[None]:
+def enter_network(namespace: int) -> Iterator[None]:
     """Sockets that this thread opens inside the block belong to that namespace (a file of /proc/*/ns/net).
 
     The block must not contain an await.
@@ -51,9 +51,9 @@ def network(namespace: int) -> Iterator[None]:
             _check(_libc.setns(own.fileno(), CLONE_NEWNET))
 
 
-def tcp_socket(namespace: int) -> socket.socket:
+def open_tcp_socket(namespace: int) -> socket.socket:
     """Open a non-blocking TCP socket in that network namespace."""
-    with network(namespace):
+    with enter_network(namespace):
         made = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     made.setblocking(False)
     return made

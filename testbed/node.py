@@ -62,7 +62,7 @@ from typing import Any, Self
 from testbed import cgroups, gateway
 from testbed.build import NODE, MissingError, build
 from testbed.control_plane import ControlPlane
-from testbed.images import BUSYBOX, busybox_image
+from testbed.images import BUSYBOX, build_busybox_image
 from testbed.namespaces import enter
 from testbed.node_settings import (
     CNI_PROGRAMS,
@@ -72,13 +72,13 @@ from testbed.node_settings import (
     SEARCH_PATH,
     address_of,
     boot_script,
-    network_commands,
+    list_network_commands,
     pods_of,
     run_files,
 )
 from testbed.processes import Component, Leash, ProcessError
 from testbed.registry import Registry, Rule
-from testbed.settings import MOST_NODES, PROXY, node_name
+from testbed.settings import MOST_NODES, PROXY, format_node_name
 
 __all__ = ["CONTAINERD", "KUBELET", "KUBE_PROXY", "Node", "Nodes", "Registry", "Rule", "check"]
 
@@ -192,12 +192,12 @@ class Nodes:
         """Number of nodes."""
         return len(self._nodes)
 
-    def kubeconfig(self, user: str, token: str) -> Path:
+    def write_kubeconfig(self, user: str, token: str) -> Path:
         """Write a kubeconfig file for a process on a node, or for a process in the nodes' network."""
         path = self.directory / f"{user.replace(':', '-')}.kubeconfig"
         path.touch(mode=0o600)
         settings = self.plane.settings
-        path.write_text(settings.kubeconfig_text(user, token, url=settings.nodes_url))
+        path.write_text(settings.format_kubeconfig(user, token, url=settings.nodes_url))
         return path
 
     @property
@@ -226,7 +226,7 @@ class Nodes:
 
     async def _start_all(self, count: int, *, services: bool, kubelet: Mapping[str, Any]) -> None:
         repository = PAUSE_IMAGE.partition("/")[2]
-        self.registry.push(busybox_image("pause"), repository)
+        self.registry.push(build_busybox_image("pause"), repository)
         await self._gateway.start(self.leash)
         for number in range(1, count + 1):
             node = Node(self, number, services=services, kubelet=kubelet)
@@ -275,7 +275,7 @@ class Node:
     """One real node of ``Nodes``."""
 
     def __init__(self, nodes: Nodes, number: int, *, services: bool, kubelet: Mapping[str, Any]) -> None:
-        self.name = node_name(number)
+        self.name = format_node_name(number)
         self.number = number
         self.address = address_of(number)
         self.directory = nodes.directory / self.name
@@ -303,7 +303,7 @@ class Node:
         """The node's first process, as seen from outside. It runs while the node is on."""
         return self._machine.pid
 
-    def command(self, *command: str) -> list[str]:
+    def build_command(self, *command: str) -> list[str]:
         """Return the command line that runs this command on the node. The command must end itself, or the node ends
         it.
         """
@@ -311,7 +311,7 @@ class Node:
 
     async def run(self, *command: str) -> str:
         """Run a command on the node until it ends, and return its output. Raises ProcessError if it fails."""
-        done = await asyncio.to_thread(_run, self.command(*command))
+        done = await asyncio.to_thread(_run, self.build_command(*command))
         if done.returncode:
             raise ProcessError(f"{self.name}: {' '.join(command)} failed: {done.stderr.strip()}")
         return done.stdout
@@ -332,7 +332,7 @@ class Node:
         """Return the file with the complete output of "containerd", "kubelet" or "kube-proxy", over all its runs."""
         return self.directory / f"{component}.log"
 
-    def alive(self, component: str) -> bool:
+    def is_alive(self, component: str) -> bool:
         """Whether a component runs."""
         return component in self._components and self._components[component].alive
 
@@ -401,7 +401,7 @@ class Node:
         command, healthy = self._programs[name]
         return Component(
             f"{self.name}'s {name}",
-            self.command(*command),
+            self.build_command(*command),
             self.log(name),
             healthy,
             self._nodes.wait_seconds,
@@ -420,15 +420,15 @@ class Node:
         )
         for words in there:
             _run_checked(enter(gateway_pid, ["ip", *words.split()], namespaces=["--net"]))
-        for words in network_commands(self.number):
-            _run_checked(self.command("ip", *words.split()))
+        for words in list_network_commands(self.number):
+            _run_checked(self.build_command("ip", *words.split()))
 
     def _write_run_files(self) -> None:
         plane = self._nodes.plane.settings
         kubelet = {"featureGates": dict(plane.feature_gates), **self._kubelet}
         files = run_files(self.number, kubelet, cgroup=self._group)
-        files["kubelet.kubeconfig"] = plane.kubeconfig(self.name).read_text()
-        files["kube-proxy.kubeconfig"] = plane.kubeconfig(PROXY).read_text()
+        files["kubelet.kubeconfig"] = plane.find_kubeconfig(self.name).read_text()
+        files["kube-proxy.kubeconfig"] = plane.find_kubeconfig(PROXY).read_text()
         for name, content in files.items():
             path = self.directory / "run" / name
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -124,7 +124,7 @@ def boot_script(*, name: str, number: int, directory: Path) -> str:
     )
 
 
-def network_commands(number: int) -> list[str]:
+def list_network_commands(number: int) -> list[str]:
     """Return arguments of ``ip`` for a node's namespace, which already contains its eth0."""
     routes = [
         f"route add {pods_of(other)} via {address_of(other)}"

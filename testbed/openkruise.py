@@ -49,7 +49,7 @@ class OpenKruise(GoManager):
         self._kubeconfig = kubeconfig or plane.kubeconfig
         self._limits = () if throttled else ("--rest-config-qps=500", "--rest-config-burst=1000")
 
-    def manifests(self) -> list[dict[str, Any]]:
+    def build_manifests(self) -> list[dict[str, Any]]:
         """Return its definitions, webhook configurations, namespace and secret, as in its release."""
         manifests = [
             *self.definitions(),
@@ -100,7 +100,7 @@ class OpenKruise(GoManager):
             "spec": {"replicas": 0, "selector": {"matchLabels": labels}, "template": template},
         }
 
-    def arguments(self) -> Sequence[str]:
+    def build_arguments(self) -> Sequence[str]:
         """Arguments of the program."""
         return (
             f"--kubeconfig={self._kubeconfig}",

@@ -27,7 +27,7 @@ class Authority:
         self._certificate = builder.sign(self._key, hashes.SHA256())
         self.certificate: bytes = self._certificate.public_bytes(serialization.Encoding.PEM)
 
-    def serving_pair(self, addresses: Iterable[str], names: Iterable[str]) -> tuple[bytes, bytes]:
+    def issue_serving_pair(self, addresses: Iterable[str], names: Iterable[str]) -> tuple[bytes, bytes]:
         """Return a server's certificate for these IP addresses and host names, and its key, both in PEM."""
         key = ec.generate_private_key(ec.SECP256R1())
         subjects: list[x509.GeneralName] = [x509.IPAddress(ip_address(address)) for address in addresses]
@@ -58,7 +58,7 @@ class Authority:
         )
 
 
-def signing_key_pair() -> tuple[bytes, bytes]:
+def make_signing_key_pair() -> tuple[bytes, bytes]:
     """Return a private key and its public key in PEM, for the tokens of service accounts."""
     key = ec.generate_private_key(ec.SECP256R1())
     public = key.public_key().public_bytes(

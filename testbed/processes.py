@@ -125,7 +125,9 @@ class Component:
         return ProcessError("\n".join([f"{self.name} {what}; the end of {self.log}:", *lines]))
 
 
-async def answers_ok(port: int, path: str, *, tls: ssl.SSLContext | None = None, token: str = "") -> bool:
+async def is_answering_ok(
+    port: int, path: str, *, tls: ssl.SSLContext | None = None, token: str = ""
+) -> bool:
     """Whether a GET of this path on the loopback returns 200."""
     try:
         async with asyncio.timeout(REQUEST_SECONDS):

@@ -31,7 +31,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from testbed.build import BuildError, MissingError
-from testbed.images import HOST_ARCHITECTURE, Image, Layer, archive, image, packed_layer
+from testbed.images import HOST_ARCHITECTURE, Image, Layer, build_archive, build_image, build_packed_layer
 
 PACKAGES = ("python3", "libpython3-stdlib", "dash")
 LEFT_OUT = (
@@ -120,12 +120,12 @@ AGENT = Recipe(
 )
 
 
-def product_images(*recipes: Recipe) -> dict[Recipe, Image]:
+def build_product_images(*recipes: Recipe) -> dict[Recipe, Image]:
     """Build images for this machine. It takes a minute, mostly for downloads. Raises BuildError."""
-    return {recipe: built.image for recipe, built in built_images(*recipes).items()}
+    return {recipe: built.image for recipe, built in build_images(*recipes).items()}
 
 
-def built_images(
+def build_images(
     *recipes: Recipe,
     architecture: str = HOST_ARCHITECTURE,
     wheels: Mapping[str, Path] | None = None,
@@ -199,7 +199,7 @@ def _build_image(
     program, text = recipe.program
     _write(own / program, text, mode=0o755)
     _write(own / BILL, json.dumps(bill_of(recipe, packages), indent=2) + "\n")
-    made = image(
+    made = build_image(
         [base.layer, _build_layer(libraries), _build_layer(own)],
         command=recipe.command,
         arguments=recipe.arguments,
@@ -366,7 +366,7 @@ def _build_layer(folder: Path) -> Layer:
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as tar:
         tar.add(folder, arcname=".", filter=_normalize_entry)
-    return packed_layer(buffer.getvalue())
+    return build_packed_layer(buffer.getvalue())
 
 
 def _normalize_entry(entry: tarfile.TarInfo) -> tarfile.TarInfo:
@@ -396,12 +396,12 @@ def main() -> int:
     parser.add_argument("--tag", default=f"v{_read_version()}")
     options = parser.parse_args()
     try:
-        made = product_images(MANAGER, AGENT, DASHBOARD)
+        made = build_product_images(MANAGER, AGENT, DASHBOARD)
         options.folder.mkdir(parents=True, exist_ok=True)
         for recipe, result in made.items():
             name = f"docker.io/{recipe.name}:{options.tag}"
             file = options.folder / f"{recipe.name.rpartition('/')[2]}.tar"
-            file.write_bytes(archive(result, name))
+            file.write_bytes(build_archive(result, name))
             print(f"{file}: {name}@{result.digest}, {file.stat().st_size / 1e6:.0f} MB")
     except (BuildError, OSError) as error:
         print(f"testbed: {error}", file=sys.stderr)

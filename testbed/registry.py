@@ -5,7 +5,7 @@
 It serves as every registry for the nodes: "nginx:1" and "registry.test/web:1" are both looked up here. An image that
 was not pushed is built from busybox on demand: each name and tag gives another image, which runs until it is asked to
 end. Only repositories named "missing" or "broken" do not exist, as for the sandbox's kubelets. Repositories may have
-rules (`Registry.rule`): credentials, slow answers, errors. There is no push over HTTP: the folder is the complete
+rules (`Registry.set_rule`): credentials, slow answers, errors. There is no push over HTTP: the folder is the complete
 state.
 """
 
@@ -20,7 +20,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
-from testbed.images import MANIFEST_TYPE, Image, busybox_image
+from testbed.images import MANIFEST_TYPE, Image, build_busybox_image
 
 RULES = "rules.json"
 LOG = "requests.jsonl"
@@ -59,24 +59,26 @@ class Registry:
         """
         return _store(self.folder, image, names)
 
-    def rule(self, prefix: str, rule: Rule | None) -> None:
+    def set_rule(self, prefix: str, rule: Rule | None) -> None:
         """Apply a rule to repositories whose path begins with this prefix; None removes the rule."""
         self._rules.pop(prefix, None)
         if rule:
             self._rules[prefix] = rule
         self._write_rules()
 
-    def requests(self) -> list[dict[str, str]]:
+    def list_requests(self) -> list[dict[str, str]]:
         """Return the requests so far, oldest first: "method", "path", and the "status" of the answer."""
         log = self.folder / LOG
         return [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
 
-    def pulls(self, name: str) -> int:
+    def count_pulls(self, name: str) -> int:
         """Return how often nodes resolved "web:1" successfully. They do so once for each pull."""
         repository, _, tag = name.rpartition(":")
         path = f"/v2/{repository}/manifests/{tag}"
         paths = (path, path.replace("/v2/", "/v2/library/"))
-        return sum(request["path"] in paths and request["status"] == "200" for request in self.requests())
+        return sum(
+            request["path"] in paths and request["status"] == "200" for request in self.list_requests()
+        )
 
     def _write_rules(self) -> None:
         rules = {prefix: asdict(rule) for prefix, rule in self._rules.items()}
@@ -136,7 +138,7 @@ def _find_digest(folder: Path, repository: str, tag: str, rule: Rule) -> str:
         name = f"{repository}:{tag}"
         # Nodes have busybox's layer after the first pull, so a slow image needs content of its own.
         padding = rule.bytes_per_second * SLOW_SECONDS
-        return _store(folder, busybox_image(name, padding=padding), [name])
+        return _store(folder, build_busybox_image(name, padding=padding), [name])
     return file.read_text()
 
 

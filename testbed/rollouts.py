@@ -30,7 +30,7 @@ class Rollouts(GoManager):
     namespace = "kruise-rollout"
     reads_files = True  # the scripts for ingress controllers, in lua_configuration
 
-    def manifests(self) -> list[dict[str, Any]]:
+    def build_manifests(self) -> list[dict[str, Any]]:
         """Return what kustomize builds from the release's folder `config`."""
         definitions = self.definitions()
         for definition in definitions:
@@ -47,7 +47,7 @@ class Rollouts(GoManager):
             *self._configurations(),
         ]
 
-    def arguments(self) -> Sequence[str]:
+    def build_arguments(self) -> Sequence[str]:
         """Arguments of the program."""
         return (
             f"--kubeconfig={self._plane.kubeconfig}",

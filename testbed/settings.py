@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from testbed.pki import Authority, signing_key_pair
+from testbed.pki import Authority, make_signing_key_pair
 from testbed.processes import HOST
 
 ETCD = "etcd"
@@ -45,14 +45,17 @@ GROUPS = dict.fromkeys(USERS, MASTERS) | {
 }
 
 
-def node_name(number: int) -> str:
+def format_node_name(number: int) -> str:
     """Return the name of the real node with this number, 1 to MOST_NODES."""
     return f"node-{number}"
 
 
 # Further users with real nodes: each kubelet has only the rights of its node.
 NODE_USERS = {
-    **{node_name(number): f"system:node:{node_name(number)}" for number in range(1, MOST_NODES + 1)},
+    **{
+        format_node_name(number): f"system:node:{format_node_name(number)}"
+        for number in range(1, MOST_NODES + 1)
+    },
     PROXY: "system:kube-proxy",
 }
 NODE_GROUPS = dict.fromkeys(NODE_USERS, "system:nodes") | {PROXY: ""}
@@ -163,7 +166,7 @@ class Settings:
     @property
     def egress_socket(self) -> Path:
         """Socket at which the API server requests connections to nodes, pods and Services, if there are real nodes."""
-        return self.file("egress.sock")
+        return self.find_file("egress.sock")
 
     @property
     def environment(self) -> Mapping[str, str]:
@@ -180,19 +183,19 @@ class Settings:
         """URL of the API server for real nodes and their pods."""
         return self.url.replace(HOST, GATEWAY_ADDRESS)
 
-    def kubeconfig(self, name: str) -> Path:
+    def find_kubeconfig(self, name: str) -> Path:
         """Return the path of a user's kubeconfig; `name` is a key of `users`."""
         return self.directory / ("kubeconfig" if name == ADMIN else f"{name}.kubeconfig")
 
-    def file(self, name: str) -> Path:
+    def find_file(self, name: str) -> Path:
         """Return the path of a file in the control plane's folder."""
         return self.directory / name
 
     def write_files(self) -> None:
         """Write all files that the components read, readable only by the owner."""
         addresses = [HOST, *([SERVICE_ADDRESS, GATEWAY_ADDRESS] if self.nodes else [])]
-        certificate, key = self.authority.serving_pair(addresses, ["localhost", *SERVICE_NAMES])
-        private, public = signing_key_pair()
+        certificate, key = self.authority.issue_serving_pair(addresses, ["localhost", *SERVICE_NAMES])
+        private, public = make_signing_key_pair()
         files = {
             "ca.crt": self.authority.certificate,
             "serving.crt": certificate,
@@ -204,7 +207,7 @@ class Settings:
         }
         if self.nodes:
             files["egress.yaml"] = EGRESS_CONFIG.format(socket=self.egress_socket).encode()
-        files |= {self.kubeconfig(name).name: self._kubeconfig_of(name).encode() for name in self.users}
+        files |= {self.find_kubeconfig(name).name: self._kubeconfig_of(name).encode() for name in self.users}
         for name, content in files.items():
             self._write(name, content)
         self.write_tokens()
@@ -220,11 +223,11 @@ class Settings:
         self._write("tokens.csv", "".join(rows).encode())
 
     def _write(self, name: str, content: bytes) -> None:
-        path = self.file(name)
+        path = self.find_file(name)
         path.touch(mode=0o600)
         path.write_bytes(content)
 
-    def command(self, component: str) -> list[str]:
+    def build_command(self, component: str) -> list[str]:
         """Return a component's command line."""
         arguments = {
             ETCD: self._etcd_flags,
@@ -242,7 +245,7 @@ class Settings:
         peer = f"http://{HOST}:{self.ports.etcd_peer}"
         return [
             "--name=testbed",
-            f"--data-dir={self.file('etcd')}",
+            f"--data-dir={self.find_file('etcd')}",
             f"--listen-client-urls={client}",
             f"--advertise-client-urls={client}",
             f"--listen-peer-urls={peer}",
@@ -260,16 +263,16 @@ class Settings:
             f"--etcd-servers=http://{HOST}:{self.ports.etcd}",
             *(self._flags_for_nodes() if self.nodes else self._flags_without_nodes()),
             f"--service-cluster-ip-range={SERVICE_RANGE}",
-            f"--token-auth-file={self.file('tokens.csv')}",
+            f"--token-auth-file={self.find_file('tokens.csv')}",
             "--allow-privileged=true",  # same as kubeadm
             "--service-account-issuer=https://kubernetes.default.svc",
-            f"--service-account-key-file={self.file('service-account.pub')}",
-            f"--service-account-signing-key-file={self.file('service-account.key')}",
+            f"--service-account-key-file={self.find_file('service-account.pub')}",
+            f"--service-account-signing-key-file={self.find_file('service-account.key')}",
             *self._serving_flags(self.ports.api_server),
         ]
         if self.audit:
-            arguments.append(f"--audit-policy-file={self.file('audit-policy.yaml')}")
-            arguments.append(f"--audit-log-path={self.file('audit.log')}")
+            arguments.append(f"--audit-policy-file={self.find_file('audit-policy.yaml')}")
+            arguments.append(f"--audit-log-path={self.find_file('audit.log')}")
         return arguments
 
     def _flags_without_nodes(self) -> list[str]:
@@ -286,7 +289,7 @@ class Settings:
         """
         return [
             f"--advertise-address={GATEWAY_ADDRESS}",
-            f"--egress-selector-config-file={self.file('egress.yaml')}",
+            f"--egress-selector-config-file={self.find_file('egress.yaml')}",
             "--enable-aggregator-routing=true",  # sends reviews directly to pods, not to the address of their Service
             "--kubelet-preferred-address-types=InternalIP",
             "--authorization-mode=Node,RBAC",
@@ -295,20 +298,20 @@ class Settings:
 
     def _controller_manager_flags(self) -> list[str]:
         return [
-            f"--kubeconfig={self.kubeconfig(CONTROLLER_MANAGER)}",
+            f"--kubeconfig={self.find_kubeconfig(CONTROLLER_MANAGER)}",
             f"--kube-api-qps={QPS}",
             f"--kube-api-burst={BURST}",
             f"--controllers={'*' if self.nodes else CONTROLLERS_OF.get(self.kubernetes, CONTROLLERS)}",
             "--leader-elect=false",
-            f"--root-ca-file={self.file('ca.crt')}",
-            f"--service-account-private-key-file={self.file('service-account.key')}",
+            f"--root-ca-file={self.find_file('ca.crt')}",
+            f"--service-account-private-key-file={self.find_file('service-account.key')}",
             *self._delegation_flags(CONTROLLER_MANAGER),
             *self._serving_flags(self.ports.controller_manager),
         ]
 
     def _scheduler_flags(self) -> list[str]:
         return [
-            f"--config={self.file('scheduler.yaml')}",
+            f"--config={self.find_file('scheduler.yaml')}",
             *self._delegation_flags(SCHEDULER),
             *self._serving_flags(self.ports.scheduler),
         ]
@@ -317,26 +320,26 @@ class Settings:
         return [
             f"--bind-address={HOST}",
             f"--secure-port={port}",
-            f"--tls-cert-file={self.file('serving.crt')}",
-            f"--tls-private-key-file={self.file('serving.key')}",
+            f"--tls-cert-file={self.find_file('serving.crt')}",
+            f"--tls-private-key-file={self.find_file('serving.key')}",
         ]
 
     def _delegation_flags(self, component: str) -> list[str]:
         """Flags with which a component asks the API server who may read its metrics, by token only."""
         return [
             "--authentication-skip-lookup",
-            f"--authentication-kubeconfig={self.kubeconfig(component)}",
-            f"--authorization-kubeconfig={self.kubeconfig(component)}",
+            f"--authentication-kubeconfig={self.find_kubeconfig(component)}",
+            f"--authorization-kubeconfig={self.find_kubeconfig(component)}",
         ]
 
-    def kubeconfig_text(self, user: str, token: str, *, url: str) -> str:
+    def format_kubeconfig(self, user: str, token: str, *, url: str) -> str:
         """Return the text of a kubeconfig with this user, token and URL."""
         ca = base64.b64encode(self.authority.certificate).decode()
         return KUBECONFIG.format(url=url, ca=ca, user=user, token=token)
 
     def _kubeconfig_of(self, name: str) -> str:
         url = self.nodes_url if name in NODE_USERS else self.url
-        return self.kubeconfig_text(self.users[name], self.tokens[name], url=url)
+        return self.format_kubeconfig(self.users[name], self.tokens[name], url=url)
 
     def _scheduler_config(self) -> str:
-        return SCHEDULER_CONFIG.format(kubeconfig=self.kubeconfig(SCHEDULER), qps=QPS, burst=BURST)
+        return SCHEDULER_CONFIG.format(kubeconfig=self.find_kubeconfig(SCHEDULER), qps=QPS, burst=BURST)

@@ -1,6 +1,6 @@
 """The minor of the day: `python -m testbed.turns` prints another minor each day.
 
-day of the year ──▶ minor_in_turn() ──▶ its name, or only a note if its control plane has not been built
+day of the year ──▶ find_minor_in_turn() ──▶ its name, or only a note if its control plane has not been built
 
 It builds nothing: a build takes minutes, for which a CI run has no time.
 """
@@ -16,7 +16,7 @@ TRIED_WHOLE: Final = ("1.32", "1.37")
 """Minors on which all tests run in any case."""
 
 
-def minor_in_turn(minors: Sequence[str], day: int) -> str:
+def find_minor_in_turn(minors: Sequence[str], day: int) -> str:
     """Return the minor for this day of the year, among those that are not tested otherwise."""
     others = [minor for minor in minors if minor not in TRIED_WHOLE]
     return others[day % len(others)]
@@ -24,7 +24,7 @@ def minor_in_turn(minors: Sequence[str], day: int) -> str:
 
 def main() -> int:
     """Print the minor, or a note on standard error if it cannot be used."""
-    minor = minor_in_turn(CONTROL_PLANE.minors, time.gmtime().tm_yday)
+    minor = find_minor_in_turn(CONTROL_PLANE.minors, time.gmtime().tm_yday)
     if not is_built(minor):
         build = f"python testbed/build.py --kubernetes {minor}"
         print(f"nothing runs on Kubernetes {minor}, whose turn it is: {build} builds it", file=sys.stderr)

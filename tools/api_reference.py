@@ -1,6 +1,6 @@
 """The reference page of the kinds, generated from their definitions: docs/api.md.
 
-crds() ──▶ reference() ──▶ Markdown; `python -m tools.api_reference` prints it, and a test compares
+crds() ──▶ render_reference() ──▶ Markdown; `python -m tools.api_reference` prints it, and a test compares
 
 The page has every field of the stored version once, with its docstring. Parts that occur in many places (label
 selectors, probes, conditions, …) appear there only by name, and a list at the end describes them.
@@ -10,9 +10,9 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from pykruise.kinds import crds
+from pykruise.kinds import build_crds
 from pykruise.kube.documents import Document
-from pykruise.kube.schemas.crds import structural_schema
+from pykruise.kube.schemas.crds import build_structural_schema
 from pykruise.kube.schemas.types import (
     Condition,
     ContainerPort,
@@ -29,7 +29,7 @@ from pykruise.kube.schemas.types import (
 from pykruise.pods.api import InPlaceUpdateStrategy, PriorityStrategy, ScatterTerm
 from pykruise.pods.lifecycle.states import LifecycleHook
 
-__all__ = ["reference"]
+__all__ = ["render_reference"]
 
 _NAMED: Final[Mapping[str, type]] = {
     "Condition": Condition,
@@ -69,9 +69,9 @@ these fields, and a later read in the first version shows them again, unless the
 """
 
 
-def reference() -> str:
+def render_reference() -> str:
     """Return the whole page."""
-    parts = [_HEAD, *(_describe_kind(crd) for crd in crds()), _describe_named_types()]
+    parts = [_HEAD, *(_describe_kind(crd) for crd in build_crds()), _describe_named_types()]
     return "\n".join(parts)
 
 
@@ -201,13 +201,15 @@ def _name_of(schema: Mapping[str, Any]) -> str:
     return _BY_FIELDS.get(fields, "")
 
 
-_BY_FIELDS: Final = {frozenset(structural_schema(cls)["properties"]): name for name, cls in _NAMED.items()}
+_BY_FIELDS: Final = {
+    frozenset(build_structural_schema(cls)["properties"]): name for name, cls in _NAMED.items()
+}
 
 
 def _describe_named_types() -> str:
     lines = ["# Types that several kinds use", ""]
     for name, cls in _NAMED.items():
-        schema = structural_schema(cls)
+        schema = build_structural_schema(cls)
         lines += [f"## {name}", "", schema.get("description", ""), ""]
         rows = [
             row
@@ -224,4 +226,4 @@ def _format_table(rows: Iterator[_Row]) -> list[str]:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(reference())
+    sys.stdout.write(render_reference())

@@ -1,6 +1,6 @@
 """The schema of the chart's values and a page that lists them, both generated from values.yaml and its comments.
 
-values.yaml ──▶ values_of() ──▶ schema() ──▶ values.schema.json    table() ──▶ README.md of the chart
+values.yaml ──▶ values_of() ──▶ build_schema() ──▶ values.schema.json    render_table() ──▶ README.md of the chart
     python -m tools.chart_values charts/pykruise
 
 The type of a value is the type of its default; RULES adds more for some values. The schema accepts names that
@@ -18,10 +18,10 @@ from typing import Any, Final
 import msgspec
 import yaml
 
-from pykruise.kinds.gates import ALIASES, all_gates
+from pykruise.kinds.gates import ALIASES, list_all_gates
 from pykruise.kube.documents import Document
 
-__all__ = ["BEGIN", "END", "Value", "chart_files", "schema", "table", "values_of"]
+__all__ = ["BEGIN", "END", "Value", "build_schema", "render_chart_files", "render_table", "values_of"]
 
 BEGIN: Final = "<!-- values: generated, python -m tools.chart_values charts/pykruise -->"
 END: Final = "<!-- end of values -->"
@@ -36,7 +36,7 @@ class Value(msgspec.Struct, frozen=True):
 
 
 def _gates_pattern() -> str:
-    names = "|".join(("AllAlpha", "AllBeta", *sorted(all_gates()), *sorted(ALIASES)))
+    names = "|".join(("AllAlpha", "AllBeta", *sorted(list_all_gates()), *sorted(ALIASES)))
     text = f"({names})=(true|false)"
     return f"^({text}(,{text})*)?$"
 
@@ -133,7 +133,7 @@ def _read_comments(text: str) -> dict[str, str]:
     return comments
 
 
-def schema(values: Sequence[Value], comments: Mapping[str, str] | None = None) -> Document:
+def build_schema(values: Sequence[Value], comments: Mapping[str, str] | None = None) -> Document:
     """Return the JSON schema of all values. It refuses unknown names."""
     root = _closed_object()
     for value in values:
@@ -175,7 +175,7 @@ def _type_of(value: Value) -> Document:
             return {"type": "object"}
 
 
-def table(values: Sequence[Value]) -> str:
+def render_table(values: Sequence[Value]) -> str:
     """Return all values as a Markdown table."""
     rows = ["| value | default | |", "|---|---|---|"]
     for value in values:
@@ -188,22 +188,22 @@ def table(values: Sequence[Value]) -> str:
 _LONG: Final = 60
 
 
-def chart_files(folder: Path) -> Mapping[str, str]:
+def render_chart_files(folder: Path) -> Mapping[str, str]:
     """Return the text of each generated file, by its name in the chart."""
     values = values_of((folder / "values.yaml").read_text("utf-8"))
     page = (folder / "README.md").read_text("utf-8")
     head, _, rest = page.partition(BEGIN)
     _, _, tail = rest.partition(END)
     return {
-        "values.schema.json": json.dumps(schema(values), indent=2, ensure_ascii=False) + "\n",
-        "README.md": f"{head}{BEGIN}\n{table(values)}{END}{tail}",
+        "values.schema.json": json.dumps(build_schema(values), indent=2, ensure_ascii=False) + "\n",
+        "README.md": f"{head}{BEGIN}\n{render_table(values)}{END}{tail}",
     }
 
 
 def main(argv: Sequence[str]) -> int:
     """Write the generated files into the chart's folder."""
     folder = Path(argv[0])
-    for name, text in chart_files(folder).items():
+    for name, text in render_chart_files(folder).items():
         (folder / name).write_text(text, "utf-8")
     return 0
 

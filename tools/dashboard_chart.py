@@ -1,6 +1,6 @@
 """The rights of the dashboard in a cluster, and the part of the Helm chart that is generated from them.
 
-rights_of_dashboard() ──▶ roles() ──▶ charts/pykruise/templates/dashboard-rbac.yaml
+rights_of_dashboard() ──▶ build_roles() ──▶ charts/pykruise/templates/dashboard-rbac.yaml
     python -m tools.dashboard_chart charts/pykruise
 
 The dashboard reads the objects that it shows, and asks the API server about users. It writes nothing and reads no
@@ -12,13 +12,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from pykruise.dashboard.objects import watched_resources
+from pykruise.dashboard.objects import list_watched_resources
 from pykruise.kube.documents import Document
-from pykruise.kube.rbac import READ, Right, merged, on
+from pykruise.kube.rbac import READ, Right, make_right, merge_rights
 from pykruise.kube.resources import EVENTS, POD_DISRUPTION_BUDGETS, Resource
-from pykruise.manager.argocd import document_text
+from pykruise.manager.argocd import format_document
 
-__all__ = ["chart_file", "rights_of_dashboard", "roles"]
+__all__ = ["build_roles", "render_chart_file", "rights_of_dashboard"]
 
 ACCOUNT: Final = "kruise-dashboard"
 RBAC: Final = "rbac.authorization.k8s.io"
@@ -34,15 +34,15 @@ _ACCESS_REVIEWS: Final = Resource(
 def rights_of_dashboard() -> Sequence[Right]:
     """Rights of the dashboard's service account in the whole cluster."""
     return (
-        *(on(resource, *READ, why="the pages") for resource in watched_resources()),
-        on(EVENTS, "get", "list", why="events on a page"),
-        on(POD_DISRUPTION_BUDGETS, "get", "list", why="explain"),
-        on(_TOKEN_REVIEWS, "create", why="who logs in; nothing is stored"),
-        on(_ACCESS_REVIEWS, "create", why="what they may see; nothing is stored"),
+        *(make_right(resource, *READ, why="the pages") for resource in list_watched_resources()),
+        make_right(EVENTS, "get", "list", why="events on a page"),
+        make_right(POD_DISRUPTION_BUDGETS, "get", "list", why="explain"),
+        make_right(_TOKEN_REVIEWS, "create", why="who logs in; nothing is stored"),
+        make_right(_ACCESS_REVIEWS, "create", why="what they may see; nothing is stored"),
     )
 
 
-def roles(*, namespace: str) -> list[Document]:
+def build_roles(*, namespace: str) -> list[Document]:
     """Return the account, the role and the binding."""
     return [
         {
@@ -54,7 +54,7 @@ def roles(*, namespace: str) -> list[Document]:
             "apiVersion": f"{RBAC}/v1",
             "kind": "ClusterRole",
             "metadata": {"name": "kruise-dashboard-role"},
-            "rules": merged(rights_of_dashboard()),
+            "rules": merge_rights(rights_of_dashboard()),
         },
         {
             "apiVersion": f"{RBAC}/v1",
@@ -66,17 +66,17 @@ def roles(*, namespace: str) -> list[Document]:
     ]
 
 
-def chart_file() -> str:
+def render_chart_file() -> str:
     """Return the text of the chart's template."""
     head = "{{- /* Generated: python -m tools.dashboard_chart charts/pykruise. Do not edit. */}}\n"
-    text = "".join(f"---\n{document_text(role)}" for role in roles(namespace=_NAMESPACE))
+    text = "".join(f"---\n{format_document(role)}" for role in build_roles(namespace=_NAMESPACE))
     text = text.replace(_NAMESPACE, "{{ .Values.installation.namespace }}")
     return f"{head}{{{{- if .Values.dashboard.enabled }}}}\n{text}{{{{- end }}}}\n"
 
 
 def main(argv: Sequence[str]) -> int:
     """Write the generated file into the chart's folder."""
-    (Path(argv[0]) / "templates" / _FILE).write_text(chart_file(), "utf-8")
+    (Path(argv[0]) / "templates" / _FILE).write_text(render_chart_file(), "utf-8")
     return 0
 
 

@@ -1,6 +1,6 @@
 """The parts of the Helm chart that are generated from declarations in the code: CRDs, roles, webhooks.
 
-manifests ──▶ chart_files() ──▶ charts/pykruise/templates/*.yaml      python -m tools.manager_chart charts/pykruise
+manifests ──▶ render_chart_files() ──▶ charts/pykruise/templates/*.yaml   python -m tools.manager_chart charts/pykruise
 
 Pure, except for `main`. The parts that users choose (the Deployment and its values) are handwritten templates beside
 the generated ones. A test compares the files with the generated text, and the rendered chart with the output of
@@ -13,21 +13,21 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from pykruise.admission.configurations import RELEASE, Endpoint, configurations
-from pykruise.admission.reviewers import reviewers
+from pykruise.admission.configurations import RELEASE, Endpoint, build_configurations
+from pykruise.admission.reviewers import build_reviewers
 from pykruise.admission.settings import AdmissionSettings
-from pykruise.kinds import HUB_STORED, RELEASED_STORED, crds
-from pykruise.kinds.gates import Gates, all_gates
+from pykruise.kinds import HUB_STORED, RELEASED_STORED, build_crds
+from pykruise.kinds.gates import Gates, list_all_gates
 from pykruise.kube.documents import Document
-from pykruise.kube.schemas.crds import webhook_conversion
-from pykruise.manager.argocd import config_map, document_text
-from pykruise.manager.daemon import POLICIES_SINCE, daemon_roles, own_node_policy
+from pykruise.kube.schemas.crds import build_webhook_conversion
+from pykruise.manager.argocd import build_config_map, format_document
+from pykruise.manager.daemon import POLICIES_SINCE, build_daemon_roles, own_node_policy
 from pykruise.manager.install import SERVICE
-from pykruise.manager.monitoring import board_config_map, pod_monitor, prometheus_rule
-from pykruise.manager.roles import aggregated_roles, roles
-from pykruise.manager.yaml_texts import yaml_stream, yaml_text
+from pykruise.manager.monitoring import build_board_config_map, build_pod_monitor, build_prometheus_rule
+from pykruise.manager.roles import build_aggregated_roles, build_roles
+from pykruise.manager.yaml_texts import format_yaml, format_yaml_stream
 
-__all__ = ["chart_files"]
+__all__ = ["render_chart_files"]
 
 HEADER = "{{- /* Generated: python -m tools.manager_chart charts/pykruise. Do not edit. */}}\n"
 NAMESPACE = "{{ .Values.installation.namespace }}"
@@ -43,7 +43,7 @@ _POD_WEBHOOKS = frozenset(("mpod.kb.io", "vpod.kb.io", "vpodeviction.kb.io"))
 _TIMEOUT = re.compile(r"^( *)timeoutSeconds: \d+$", re.MULTILINE)
 
 
-def chart_files() -> Mapping[str, str]:
+def render_chart_files() -> Mapping[str, str]:
     """Return the text of each generated file, by its name in `templates/`."""
     return {
         "argocd.yaml": _build_argocd(),
@@ -56,9 +56,9 @@ def chart_files() -> Mapping[str, str]:
 
 def _build_argocd() -> str:
     """Return Argo CD's ConfigMap. It outlives the release, because its other content is not ours."""
-    document = config_map(namespace=_ARGOCD, name=_ARGOCD_MAP)
+    document = build_config_map(namespace=_ARGOCD, name=_ARGOCD_MAP)
     document["metadata"]["annotations"] = {"helm.sh/resource-policy": "keep"}
-    text = _escape_braces(f"---\n{document_text(document)}")
+    text = _escape_braces(f"---\n{format_document(document)}")
     text = text.replace(_ARGOCD_MAP, "{{ .Values.argocd.configMap }}")
     text = text.replace(_ARGOCD, "{{ .Values.argocd.namespace }}")
     return _guard(".Values.argocd.enabled", text)
@@ -96,18 +96,18 @@ def _build_monitoring() -> str:
     operator.
     """
     parts = {
-        "podMonitor": pod_monitor(namespace=_PLACE, has_state=False),
-        "prometheusRule": prometheus_rule(namespace=_PLACE),
-        "grafanaDashboard": board_config_map(namespace=_PLACE),
+        "podMonitor": build_pod_monitor(namespace=_PLACE, has_state=False),
+        "prometheusRule": build_prometheus_rule(namespace=_PLACE),
+        "grafanaDashboard": build_board_config_map(namespace=_PLACE),
     }
     text = HEADER
     for value, document in parts.items():
-        body = _replace_places(_escape_braces(f"---\n{document_text(document)}"))
+        body = _replace_places(_escape_braces(f"---\n{format_document(document)}"))
         body = _RUNBOOK.sub(_runbook_line, body)
         text += f"{{{{- if .Values.monitoring.{value}.enabled }}}}\n{body}"
         if value == "podMonitor":
-            state = pod_monitor(namespace=_PLACE, has_state=True)["spec"]["podMetricsEndpoints"][1:]
-            lines = "".join(f"  {line}\n" for line in document_text(state).splitlines())
+            state = build_pod_monitor(namespace=_PLACE, has_state=True)["spec"]["podMetricsEndpoints"][1:]
+            lines = "".join(f"  {line}\n" for line in format_document(state).splitlines())
             text += f"{{{{- if .Values.manager.metrics.state }}}}\n{lines}{{{{- end }}}}\n"
         text += "{{- end }}\n"
     return text
@@ -115,9 +115,9 @@ def _build_monitoring() -> str:
 
 def _build_crds() -> str:
     """Return the definitions. The values choose the version in which they store objects."""
-    conversion = webhook_conversion(service=(_PLACE, SERVICE))
+    conversion = build_webhook_conversion(service=(_PLACE, SERVICE))
     hub, released = (
-        _to_yaml(crds(conversion, layout=layout)).splitlines(keepends=True)
+        _to_yaml(build_crds(conversion, layout=layout)).splitlines(keepends=True)
         for layout in (HUB_STORED, RELEASED_STORED)
     )
     lines = (_storage_line(*both) for both in zip(hub, released, strict=True))
@@ -136,7 +136,7 @@ def _storage_line(hub: str, released: str) -> str:
 def _build_rbac() -> str:
     """Return the roles. They depend on whether the manager creates its own certificates."""
     own, external = _build_roles(), _build_roles(EnableExternalCerts=True)
-    both = _to_yaml(aggregated_roles())
+    both = _to_yaml(build_aggregated_roles())
     return f"{HEADER}{{{{- if {_EXTERNAL} }}}}\n{external}{{{{- else }}}}\n{own}{{{{- end }}}}\n{both}{_build_daemon()}"
 
 
@@ -147,7 +147,7 @@ _HAS_POLICIES = f'(semverCompare ">={POLICIES_SINCE}-0" .Capabilities.KubeVersio
 
 def _build_daemon() -> str:
     """Return the roles of the agents. They keep rights that are needed only with a gate that is off."""
-    roles_of_agents = _to_yaml(daemon_roles(Gates(), namespace=_PLACE))
+    roles_of_agents = _to_yaml(build_daemon_roles(Gates(), namespace=_PLACE))
     policy = _to_yaml(own_node_policy(namespace=_PLACE))
     text = f"{roles_of_agents}{{{{- if and .Values.daemon.ownNodePolicy {_HAS_POLICIES} }}}}\n{policy}{{{{- end }}}}\n"
     return f'{{{{- if not (contains "KruiseDaemon=false" .Values.featureGates) }}}}\n{text}{{{{- end }}}}\n'
@@ -157,10 +157,10 @@ def _build_roles(**gates: bool) -> str:
     """Return the roles under these gates, and for each other gate the rules that it adds."""
     # Other gates depend on this one, and it needs no right itself.
     gates = {**gates, "ResourcesDeletionProtection": True}
-    usual = roles(Gates.of(**gates), namespace=_PLACE)
+    usual = build_roles(Gates.of(**gates), namespace=_PLACE)
     further = {
-        name: {_key_of(doc): doc for doc in roles(Gates.of(**gates, **{name: True}), namespace=_PLACE)}
-        for name, gate in all_gates().items()
+        name: {_key_of(doc): doc for doc in build_roles(Gates.of(**gates, **{name: True}), namespace=_PLACE)}
+        for name, gate in list_all_gates().items()
         if not gate.default and name not in (*gates, "EnableExternalCerts")
     }
     text = ""
@@ -177,12 +177,12 @@ def _condition_of_gate(gate: str) -> str:
     """Return a condition: whether the chart's values switch a gate on. It reads the gates as text, as OpenKruise's
     chart does.
     """
-    texts = (f"{gate}=true", f"All{all_gates()[gate].stage.title()}=true")
+    texts = (f"{gate}=true", f"All{list_all_gates()[gate].stage.title()}=true")
     return "or " + " ".join(f'(contains "{text}" .Values.featureGates)' for text in texts)
 
 
 def _format_rules(rules: Sequence[Document]) -> str:
-    return _replace_places(yaml_text(rules))
+    return _replace_places(format_yaml(rules))
 
 
 def _key_of(doc: Document) -> tuple[str, str]:
@@ -195,9 +195,9 @@ _NAMESPACES: Final = "namespaceSelector"
 def _build_webhooks() -> str:
     endpoint = Endpoint(namespace=_PLACE, service=SERVICE)
     settings = AdmissionSettings(namespace=_PLACE, deletion_protection=True)
-    documents = configurations(reviewers(settings), endpoint)
+    documents = build_configurations(build_reviewers(settings), endpoint)
     # The webhooks do not depend on the chosen namespace.
-    usual = configurations(reviewers(AdmissionSettings(deletion_protection=True)), Endpoint())
+    usual = build_configurations(build_reviewers(AdmissionSettings(deletion_protection=True)), Endpoint())
     for doc, other in zip(documents, usual, strict=True):
         doc["metadata"]["annotations"] = other["metadata"]["annotations"]
     return HEADER + "".join(_format_configuration(doc) for doc in documents)
@@ -230,7 +230,7 @@ _AKS_EXCLUDES: Final = [
 
 def _format_entry(entry: Document) -> str:
     bare = {key: value for key, value in entry.items() if key != _NAMESPACES}
-    text = _replace_places(yaml_text([bare])) + _selector(entry.get(_NAMESPACES))
+    text = _replace_places(format_yaml([bare])) + _selector(entry.get(_NAMESPACES))
     text = _TIMEOUT.sub(r"\1timeoutSeconds: {{ .Values.webhookConfiguration.timeoutSeconds }}", text)
     if entry["name"] in _POD_WEBHOOKS:
         return f"{{{{- if not {_NO_POD_WEBHOOK} }}}}\n{text}{{{{- end }}}}\n"
@@ -239,9 +239,11 @@ def _format_entry(entry: Document) -> str:
 
 def _selector(installed: Document | None) -> str:
     """The selector of namespaces, and the same with what AKS excludes."""
-    usual = _replace_places(yaml_text({_NAMESPACES: installed})) if installed else ""
+    usual = _replace_places(format_yaml({_NAMESPACES: installed})) if installed else ""
     expressions = [*((installed or {}).get("matchExpressions") or ()), *_AKS_EXCLUDES]
-    on_aks = _replace_places(yaml_text({_NAMESPACES: {**(installed or {}), "matchExpressions": expressions}}))
+    on_aks = _replace_places(
+        format_yaml({_NAMESPACES: {**(installed or {}), "matchExpressions": expressions}})
+    )
     lines = ["{{- if .Values.webhookConfiguration.aksIntegration }}", *_indented(on_aks)]
     lines += ["{{- else }}", *_indented(usual)] if usual else []
     return "\n".join([*lines, "{{- end }}", ""])
@@ -256,7 +258,7 @@ def _guard(condition: str, text: str) -> str:
 
 
 def _to_yaml(documents: Iterable[Document]) -> str:
-    text = yaml_stream(documents)
+    text = format_yaml_stream(documents)
     if "{{" in text:
         raise ValueError("a manifest has {{ in it, which Helm would take for an action")
     return _replace_places(text)
@@ -269,7 +271,7 @@ def _replace_places(text: str) -> str:
 def main(argv: Sequence[str]) -> int:
     """Write the generated files into the chart's folder."""
     folder = Path(argv[0]) / "templates"
-    for name, text in chart_files().items():
+    for name, text in render_chart_files().items():
         (folder / name).write_text(text)
     return 0
 

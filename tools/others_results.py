@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final, NamedTuple
 
-__all__ = ["RESULTS", "Result", "read_results", "written"]
+__all__ = ["RESULTS", "Result", "format_results", "read_results"]
 
 RESULTS: Final = Path(__file__).parents[1] / "tests" / "others" / "results.json"
 
@@ -29,6 +29,6 @@ def read_results() -> list[Result]:
     return [Result(**result) for result in json.loads(RESULTS.read_text())]
 
 
-def written(results: Iterable[Result]) -> str:
+def format_results(results: Iterable[Result]) -> str:
     """The text of the file."""
     return json.dumps([result._asdict() for result in sorted(results)], indent=1, ensure_ascii=False) + "\n"

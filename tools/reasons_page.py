@@ -1,6 +1,6 @@
 """The page of all reasons, generated from their table: docs/reasons.md.
 
-CODES ──▶ reasons_page() ──▶ Markdown; `python -m tools.reasons_page` prints it, and a test compares
+CODES ──▶ render_reasons_page() ──▶ Markdown; `python -m tools.reasons_page` prints it, and a test compares
 
 Pure.
 """
@@ -11,7 +11,7 @@ from typing import Final
 from pykruise.pods.reasons import AT_REST, CODES, NOT_WRITTEN, Code
 from pykruise.runtime.reasons import NOTHING
 
-__all__ = ["reasons_page"]
+__all__ = ["render_reasons_page"]
 
 _HEAD: Final = """# Reasons
 
@@ -31,7 +31,7 @@ before their consequences.
 """
 
 
-def reasons_page() -> str:
+def render_reasons_page() -> str:
     """Return the whole page."""
     return _HEAD + "".join(_format_row(code) for code in Code)
 
@@ -49,4 +49,4 @@ def _describe_state(code: Code) -> str:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(reasons_page())
+    sys.stdout.write(render_reasons_page())

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-__all__ = ["OUTSIDE", "page_path", "pages_of", "rewritten", "slug"]
+__all__ = ["OUTSIDE", "make_slug", "page_path", "pages_of", "rewrite_links"]
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 OUTSIDE: Final = (
@@ -43,7 +43,7 @@ _COMMENT: Final = re.compile(
 _FENCE: Final = re.compile(r"^( *)```.*?^\1```$", re.MULTILINE | re.DOTALL)
 
 
-def slug(text: str, separator: str) -> str:
+def make_slug(text: str, separator: str) -> str:
     """Return the anchor of a heading as the repository's browser builds it, so that one link works in both."""
     plain = re.sub(r"[^\w\- ]", "", text.strip().lower())
     return plain.replace(" ", separator)
@@ -62,7 +62,7 @@ def pages_of() -> Iterator[Path]:
     yield from map(Path, OUTSIDE)
 
 
-def rewritten(text: str, source: Path, *, repository: str = "") -> str:
+def rewrite_links(text: str, source: Path, *, repository: str = "") -> str:
     """Return a page's text with links for the site. Code in fences does not change."""
     parts: list[str] = []
     end = 0
@@ -118,7 +118,7 @@ def main(argv: Sequence[str]) -> int:
         target.parent.mkdir(parents=True, exist_ok=True)
         if source.suffix == ".md":
             text = (ROOT / source).read_text("utf-8")
-            target.write_text(rewritten(text, source, repository=repository), "utf-8")
+            target.write_text(rewrite_links(text, source, repository=repository), "utf-8")
         else:
             shutil.copy(ROOT / source, target)
     return 0

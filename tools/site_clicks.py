@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
-__all__ = ["MOST_CLICKS", "TASKS", "clicks_to", "main"]
+__all__ = ["MOST_CLICKS", "TASKS", "count_clicks", "main"]
 
 MOST_CLICKS: Final = 2
 TASKS: Final[Mapping[str, str]] = {
@@ -41,7 +41,7 @@ class _Links(HTMLParser):
         self._depth -= tag == "article"
 
 
-def clicks_to(site: Path, folder: str, *, most: int) -> int | None:
+def count_clicks(site: Path, folder: str, *, most: int) -> int | None:
     """Return the fewest clicks from the start page to a page; None: more than `most`."""
     wanted = (site / folder / "index.html").resolve()
     reached = {(site / "index.html").resolve()}
@@ -64,7 +64,7 @@ def _pages_linked(page: Path) -> set[Path]:
 def main(argv: Sequence[str]) -> int:
     """Print the clicks to each task. Returns 1 if a task takes too many."""
     site = Path(argv[0])
-    clicks = {task: clicks_to(site, folder, most=MOST_CLICKS) for task, folder in TASKS.items()}
+    clicks = {task: count_clicks(site, folder, most=MOST_CLICKS) for task, folder in TASKS.items()}
     for task, count in clicks.items():
         if count is None:
             print(f"error: {task}: more than {MOST_CLICKS} clicks from the start page", file=sys.stderr)

@@ -18,7 +18,7 @@ from typing import Literal
 import msgspec
 
 from bench.orphans import end_with_parent
-from pykruise.kinds import crds
+from pykruise.kinds import build_crds
 from pykruise.testing.http import HttpSandbox
 from support.control_plane import install_kinds
 from support.yaml_documents import yaml_document
@@ -95,7 +95,7 @@ async def _sandbox(folder: Path) -> AsyncIterator[AttackedCluster]:
 def main() -> None:
     """Be the sandbox until killed."""
     end_with_parent()
-    with HttpSandbox(sys.argv[1], nodes=0, manifests=crds(), rbac=True) as sandbox:
+    with HttpSandbox(sys.argv[1], nodes=0, manifests=build_crds(), rbac=True) as sandbox:
         said = {"url": sandbox.url, "token": sandbox.token, "authority": Path(sandbox.ca_file).read_text()}
         print(json.dumps(said), flush=True)
         while True:

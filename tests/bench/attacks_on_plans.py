@@ -6,7 +6,7 @@ Target ──▶ churn(): templates with marks that are for single pods, the obj
 from typing import Final
 
 from bench.attack_target import UNREVIEWED, Target, stored_meanwhile, storing
-from pykruise.kinds import named
+from pykruise.kinds import find_kind
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS
 from pykruise.kube.documents import Document
@@ -35,9 +35,9 @@ async def churn(target: Target) -> None:
             for number in range(SETS)
         ),
         *(
-            (named(kind).resource, {"metadata": {"name": f"restless-{number}"}, "spec": spec})
+            (find_kind(kind).resource, {"metadata": {"name": f"restless-{number}"}, "spec": spec})
             for number, (kind, spec) in enumerate(STORED.values())
-            if named(kind).resource.namespaced
+            if find_kind(kind).resource.namespaced
         ),
     ]
     async with storing(target) as client:

@@ -33,7 +33,7 @@ from pykruise.kube.config.kubeconfig import load_kubeconfig
 from pykruise.kube.errors import AlreadyExistsError
 from pykruise.kube.http.transport import HttpTransport
 from pykruise.kube.resources import CONFIG_MAPS, PODS
-from pykruise.plans.in_place import begun_at_once
+from pykruise.plans.in_place import count_begun_updates
 
 if TYPE_CHECKING:
     from bench.stage import RealPhase, Stage
@@ -100,7 +100,7 @@ def yardsticks(
 def out_at_once(pods: int) -> int:
     """Pods that a manager has out of service at once in an update in place (measured): those that one plan begins,
     and those of the plan before, which are on their way back."""
-    return 2 * begun_at_once(pods) - 2
+    return 2 * count_begun_updates(pods) - 2
 
 
 async def scripted_life(stage: "Stage", *, pods: int) -> list["RealPhase"]:
@@ -243,7 +243,7 @@ class Script:
 
     async def watch(self) -> None:
         """Watch all pods, until cancelled. A server that is pressed ends watches: then from the beginning."""
-        path = PODS.path(NAMESPACE)
+        path = PODS.format_path(NAMESPACE)
         decode_list, decode = msgspec.json.Decoder(_List).decode, msgspec.json.Decoder(_Event).decode
         while True:
             listed = decode_list((await self._transport.request(Request("GET", path))).body)
@@ -297,7 +297,7 @@ class Script:
         answer = await self._transport.request(
             Request(
                 method,
-                PODS.path(NAMESPACE, name, subresource),
+                PODS.format_path(NAMESPACE, name, subresource),
                 headers={"content-type": content, "accept": JSON},
                 body=orjson.dumps(body) if body is not None else None,
             )

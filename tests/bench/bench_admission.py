@@ -23,7 +23,7 @@ import uvloop
 
 sys.path[:0] = [str(Path(__file__).parents[1])]
 
-from pykruise.admission.reviewers import reviewers  # noqa: E402
+from pykruise.admission.reviewers import build_reviewers  # noqa: E402
 from pykruise.kube.documents import encode  # noqa: E402
 from pykruise.kube.resources import PODS  # noqa: E402
 from pykruise.kube.webhooks.reviews import ReviewDispatcher  # noqa: E402
@@ -76,7 +76,7 @@ class Figures(msgspec.Struct, frozen=True):
 
 async def serve(folder: Path) -> None:
     """The server's process: prints its port and its CPU seconds whenever it reads a line."""
-    server = WebhookServer(review_paths(ReviewDispatcher(reviewers())), host="127.0.0.1", port=0)
+    server = WebhookServer(review_paths(ReviewDispatcher(build_reviewers())), host="127.0.0.1", port=0)
     server.load_certificate(folder / "tls.crt", folder / "tls.key")
     await server.start()
     loop = asyncio.get_running_loop()
@@ -143,7 +143,7 @@ async def measure(folder: Path, authority: Authority, *, count: int) -> list[Fig
 
 def alone(count: int) -> float:
     """Milliseconds of CPU for a review without TLS and HTTP."""
-    reviews, body = ReviewDispatcher(reviewers()), posted(request(PODS, pod()))
+    reviews, body = ReviewDispatcher(build_reviewers()), posted(request(PODS, pod()))
 
     async def run() -> float:
         begun = time.process_time()

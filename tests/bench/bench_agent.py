@@ -19,9 +19,9 @@ sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[2])]
 
 from pykruise.agent.rules.container_metadata import ANNOTATION  # noqa: E402
 from pykruise.agent.rules.probe_checks import NODE_POD_PROBES  # noqa: E402
-from pykruise.kinds import crds  # noqa: E402
+from pykruise.kinds import build_crds  # noqa: E402
 from pykruise.kube.client.client import Client  # noqa: E402
-from pykruise.kube.clock import system_clock  # noqa: E402
+from pykruise.kube.clock import read_system_clock  # noqa: E402
 from pykruise.kube.documents import decode  # noqa: E402
 from pykruise.kube.patches.types import PatchType  # noqa: E402
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, PODS  # noqa: E402
@@ -122,15 +122,15 @@ async def measure(pid: int, what: str, seconds: float) -> None:
 
 
 async def main(count: int, seconds: float) -> None:
-    certificate = issue(now=system_clock())
-    runtime = FakeRuntime(system_clock)
+    certificate = issue(now=read_system_clock())
+    runtime = FakeRuntime(read_system_clock)
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
         async with (
             Cluster(ClusterSettings(nodes=0, controllers=())) as cluster,
             serving(runtime, home / "containerd.sock"),
         ):
-            for crd in (crd for crd in crds() if crd["spec"]["names"]["kind"] in KINDS):
+            for crd in (crd for crd in build_crds() if crd["spec"]["names"]["kind"] in KINDS):
                 await cluster.client.create(CUSTOM_RESOURCE_DEFINITIONS, "", crd)
             front = HttpFront(cluster.server, token="token", port=0, certificate=certificate)
             await front.start()

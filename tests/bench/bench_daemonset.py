@@ -24,17 +24,22 @@ import uvloop
 
 sys.path[:0] = [str(Path(__file__).parents[1])]
 
-from pykruise.admission.reviewers import reviewers  # noqa: E402
-from pykruise.kinds import crds  # noqa: E402
+from pykruise.admission.reviewers import build_reviewers  # noqa: E402
+from pykruise.kinds import build_crds  # noqa: E402
 from pykruise.kinds.daemonset import node_cache  # noqa: E402
 from pykruise.kinds.daemonset.kind import KIND  # noqa: E402
 from pykruise.kinds.daemonset.node_state import NodeState, examine  # noqa: E402
 from pykruise.kinds.daemonset.plan import plan_daemonset  # noqa: E402
-from pykruise.kinds.daemonset.snapshot import DAEMON_SET_VIEWS, DaemonSetSettings, DaemonSetSnapshot, snapshot  # noqa: E402
+from pykruise.kinds.daemonset.snapshot import (  # noqa: E402
+    DAEMON_SET_VIEWS,
+    DaemonSetSettings,
+    DaemonSetSnapshot,
+    read_snapshot,
+)
 from pykruise.kinds.daemonset.types import DAEMON_SETS  # noqa: E402
 from pykruise.kube.client.client import Client  # noqa: E402
 from pykruise.kube.client.metered import MeteredTransport  # noqa: E402
-from pykruise.kube.clock import system_clock  # noqa: E402
+from pykruise.kube.clock import read_system_clock  # noqa: E402
 from pykruise.kube.documents import decode  # noqa: E402
 from pykruise.kube.patches.types import PatchType  # noqa: E402
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NODES  # noqa: E402
@@ -97,15 +102,15 @@ def looks(builder: DaemonSetBuilder, memories: Memories) -> Iterator[DaemonSetSn
     reads: list[Read[Any]] = []
     for those in (pods, [*changed, *pods[1:]]):
         objects: OnPaper = {
-            NODE_VIEWS: builder.node_views() if not reads else reads[0].all(NODE_VIEWS),
+            NODE_VIEWS: builder.node_views() if not reads else reads[0].list_all(NODE_VIEWS),
             POD_VIEWS: those,
             REVISION_VIEWS: builder.revision_views(),
         }
         read = read_of(KIND, view, objects, settings=DaemonSetSettings(), now=NOW, memories=memories)
-        read.owned(POD_VIEWS, view.uid)
-        read.orphans(POD_VIEWS, view.namespace)
+        read.list_owned(POD_VIEWS, view.uid)
+        read.list_orphans(POD_VIEWS, view.namespace)
         reads.append(read)
-    return (taken(snapshot(view, read)) for read in cycle(reads))
+    return (taken(read_snapshot(view, read)) for read in cycle(reads))
 
 
 def timed_once(events: Iterator[DaemonSetSnapshot]) -> float:
@@ -167,10 +172,10 @@ async def measure_life(nodes: int) -> None:
         ready_s=0.0,
         stop_s=0.0,
     )
-    async with Cluster(settings, clock=system_clock, rng=rng, reviewers=reviewers()) as cluster:
-        for crd in crds():
+    async with Cluster(settings, clock=read_system_clock, rng=rng, reviewers=build_reviewers()) as cluster:
+        for crd in build_crds():
             await cluster.client.create(CUSTOM_RESOURCE_DEFINITIONS, "", crd)
-        counting = MeteredTransport(cluster.transport_for("manager"))
+        counting = MeteredTransport(cluster.make_transport("manager"))
         manager = Manager(Client(counting, rng=rng), rng=rng)
         running = asyncio.create_task(manager.run())
         await manager.wait_synced()

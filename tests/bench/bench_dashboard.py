@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from pykruise.kinds import crds
+from pykruise.kinds import build_crds
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kube.client.client import Client
 from pykruise.kube.patches.types import PatchType
@@ -115,7 +115,7 @@ def main(argv: list[str]) -> None:
     count, rate, seconds = (int(word) for word in (*argv, *("2000", "100", "20")[len(argv) :]))
     with (
         tempfile.TemporaryDirectory() as folder,
-        HttpSandbox(Path(folder) / "kubeconfig", nodes=0, manifests=crds()),
+        HttpSandbox(Path(folder) / "kubeconfig", nodes=0, manifests=build_crds()),
         browsing() as browser,
     ):
         hand = Hand(Path(folder) / "kubeconfig")

@@ -22,14 +22,14 @@ import uvloop
 
 sys.path[:0] = [str(Path(__file__).parents[1])]
 
-from pykruise.admission.reviewers import reviewers  # noqa: E402
-from pykruise.admission.settings import admission_settings  # noqa: E402
-from pykruise.kinds import conversions, crds  # noqa: E402
+from pykruise.admission.reviewers import build_reviewers  # noqa: E402
+from pykruise.admission.settings import make_admission_settings  # noqa: E402
+from pykruise.kinds import build_crds, list_conversions  # noqa: E402
 from pykruise.kinds.gates import Gates  # noqa: E402
 from pykruise.kinds.resourcedistribution.types import RESOURCE_DISTRIBUTIONS  # noqa: E402
 from pykruise.kube.client.client import Client  # noqa: E402
 from pykruise.kube.client.metered import MeteredTransport  # noqa: E402
-from pykruise.kube.clock import system_clock  # noqa: E402
+from pykruise.kube.clock import read_system_clock  # noqa: E402
 from pykruise.kube.documents import decode  # noqa: E402
 from pykruise.kube.patches.types import PatchType  # noqa: E402
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, SECRETS  # noqa: E402
@@ -55,7 +55,7 @@ class Bench:
         self.cluster = cluster
         self.namespaces = namespaces
         self.kilobytes = kilobytes
-        self.counting = MeteredTransport(cluster.transport_for("manager"))
+        self.counting = MeteredTransport(cluster.make_transport("manager"))
 
     async def phase(self, name: str, act: Callable[[], Awaitable[Any]]) -> None:
         """Do it, wait until all namespaces have it, and print what it took."""
@@ -128,13 +128,13 @@ async def run(*, namespaces: int, others: int, kilobytes: int) -> None:
     rng = random.Random(1)
     async with Cluster(
         ClusterSettings(nodes=1, controllers=()),
-        clock=system_clock,
+        clock=read_system_clock,
         rng=rng,
-        reviewers=reviewers(admission_settings(SETTINGS.gates)),
-        conversions=ConversionFunctions(conversions()),
+        reviewers=build_reviewers(make_admission_settings(SETTINGS.gates)),
+        conversions=ConversionFunctions(list_conversions()),
     ) as cluster:
         client = cluster.client
-        for crd in crds():
+        for crd in build_crds():
             await client.create(CUSTOM_RESOURCE_DEFINITIONS, "", crd)
 
         async def namespace(number: int) -> None:

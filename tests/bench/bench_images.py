@@ -21,16 +21,16 @@ import uvloop
 
 sys.path[:0] = [str(Path(__file__).parents[1])]
 
-from pykruise.admission.reviewers import reviewers  # noqa: E402
-from pykruise.admission.settings import admission_settings  # noqa: E402
-from pykruise.agent.simulated import AgentTasks, SimulatedAgents, simulated_agents  # noqa: E402
+from pykruise.admission.reviewers import build_reviewers  # noqa: E402
+from pykruise.admission.settings import make_admission_settings  # noqa: E402
+from pykruise.agent.simulated import AgentTasks, SimulatedAgents, make_simulated_agents  # noqa: E402
 from pykruise.agent.simulated.image_agents import ImageAgents  # noqa: E402
-from pykruise.kinds import conversions, crds  # noqa: E402
+from pykruise.kinds import build_crds, list_conversions  # noqa: E402
 from pykruise.kinds.gates import Gates  # noqa: E402
 from pykruise.kinds.imagepulljob.types import IMAGE_PULL_JOBS  # noqa: E402
 from pykruise.kube.client.client import Client  # noqa: E402
 from pykruise.kube.client.metered import MeteredTransport  # noqa: E402
-from pykruise.kube.clock import system_clock  # noqa: E402
+from pykruise.kube.clock import read_system_clock  # noqa: E402
 from pykruise.kube.documents import decode  # noqa: E402
 from pykruise.kube.errors import NotFoundError  # noqa: E402
 from pykruise.kube.patches.types import PatchType  # noqa: E402
@@ -53,7 +53,7 @@ class Bench:
     def __init__(self, cluster: Cluster, *, nodes: int) -> None:
         self.cluster = cluster
         self.nodes = nodes
-        self.counting = MeteredTransport(cluster.transport_for("manager"))
+        self.counting = MeteredTransport(cluster.make_transport("manager"))
         rng = random.Random(2)
         self.manager = Manager(Client(self.counting, rng=rng), settings=SETTINGS, rng=rng)
 
@@ -90,7 +90,7 @@ class Bench:
         return _image_agents(self.cluster).status_writes
 
     def _reconciles(self) -> dict[str, int]:
-        stats = self.manager.stats().controllers
+        stats = self.manager.read_stats().controllers
         return {name: stats[name].reconciles for name in ("nodeimage", "imagepulljob") if name in stats}
 
     async def has_node_images(self) -> bool:
@@ -144,17 +144,17 @@ async def run(*, nodes: int, parallelism: int, beside: int, pull_s: float) -> No
         nodes=nodes,
         controllers=(),
         kubelet=KubeletSettings(pull_s=pull_s, lease_s=None),
-        agents=simulated_agents(AgentTasks(pulls_ahead=True)),
+        agents=make_simulated_agents(AgentTasks(pulls_ahead=True)),
         tracks_fields=False,
     )
     async with Cluster(
         settings,
-        clock=system_clock,
+        clock=read_system_clock,
         rng=random.Random(1),
-        reviewers=reviewers(admission_settings(GATES)),
-        conversions=ConversionFunctions(conversions()),
+        reviewers=build_reviewers(make_admission_settings(GATES)),
+        conversions=ConversionFunctions(list_conversions()),
     ) as cluster:
-        for crd in crds():
+        for crd in build_crds():
             await cluster.client.create(CUSTOM_RESOURCE_DEFINITIONS, "", crd)
         bench = Bench(cluster, nodes=nodes)
         print(f"{nodes} nodes, parallelism {parallelism}, {beside} other jobs")

@@ -19,14 +19,14 @@ import uvloop
 
 sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[2])]
 
-from pykruise.admission.reviewers import reviewers  # noqa: E402
+from pykruise.admission.reviewers import build_reviewers  # noqa: E402
 from pykruise.cli.insight.simulating.schedules import ClockPlay, play_clock  # noqa: E402
-from pykruise.kinds import conversions, crds  # noqa: E402
+from pykruise.kinds import build_crds, list_conversions  # noqa: E402
 from pykruise.kinds.advancedcronjob.kind import KIND as CRON_JOB  # noqa: E402
 from pykruise.kinds.broadcastjob.types import BROADCAST_JOBS  # noqa: E402
 from pykruise.kube.client.client import Client  # noqa: E402
 from pykruise.kube.client.metered import MeteredTransport  # noqa: E402
-from pykruise.kube.clock import format_time, parse_time, system_clock  # noqa: E402
+from pykruise.kube.clock import format_time, parse_time, read_system_clock  # noqa: E402
 from pykruise.kube.documents import decode  # noqa: E402
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS  # noqa: E402
 from pykruise.manager.manager import Manager  # noqa: E402
@@ -55,14 +55,14 @@ async def run_on_nodes(nodes: int, parallelism: str) -> None:
     kubelet = KubeletSettings(start_s=0.01, job_s=0.5, lease_s=None, heartbeat_s=1e9)
     async with Cluster(
         ClusterSettings(nodes=nodes, kubelet=kubelet, controllers=()),
-        clock=system_clock,
+        clock=read_system_clock,
         rng=random.Random(1),
-        reviewers=reviewers(),
-        conversions=ConversionFunctions(conversions()),
+        reviewers=build_reviewers(),
+        conversions=ConversionFunctions(list_conversions()),
     ) as cluster:
-        for crd in crds():
+        for crd in build_crds():
             await cluster.client.create(CUSTOM_RESOURCE_DEFINITIONS, "", crd)
-        counting = MeteredTransport(cluster.transport_for("manager"))
+        counting = MeteredTransport(cluster.make_transport("manager"))
         rng = random.Random(2)
         manager = Manager(Client(counting, rng=rng), rng=rng)
         running = asyncio.create_task(manager.run())

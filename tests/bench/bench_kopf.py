@@ -33,14 +33,14 @@ import yaml
 from bench.page_operators.on_runtime import SITES
 from bench.stage import cpu_s, rss_mb
 from pykruise.kube.client.transport import Response
-from pykruise.kube.clock import system_clock
+from pykruise.kube.clock import read_system_clock
 from pykruise.kube.documents import Document, decode
 from pykruise.kube.errors import NotFoundError
 from pykruise.kube.http.app import Streamed
 from pykruise.kube.http.wire import WireRequest
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES
-from pykruise.sandbox.certificates import issue, kubeconfig_document, write_kubeconfig
+from pykruise.sandbox.certificates import build_kubeconfig, issue, write_kubeconfig
 from pykruise.sandbox.cluster import Cluster, ClusterSettings
 from pykruise.sandbox.http_front import HttpFront
 from support.sources import ROOT
@@ -236,7 +236,7 @@ class KopfBench:
 async def run(*, sites: int, changes: int, rounds: int) -> dict[str, list[Figures]]:
     """Return the figures of each contender, a list with one entry per round."""
     result: dict[str, list[Figures]] = {}
-    certificate = issue(now=system_clock())
+    certificate = issue(now=read_system_clock())
     definition = yaml.safe_load((ROOT / "examples/operator/crd.yaml").read_text())
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -252,7 +252,7 @@ async def run(*, sites: int, changes: int, rounds: int) -> dict[str, list[Figure
                     front = CountingFront(cluster.server, token=TOKEN, port=0, certificate=certificate)
                     await front.start()
                     try:
-                        document = kubeconfig_document(front.url, certificate.authority, TOKEN, "bench")
+                        document = build_kubeconfig(front.url, certificate.authority, TOKEN, "bench")
                         write_kubeconfig(folder / "kubeconfig", document)
                         bench = KopfBench(cluster, front, folder / "kubeconfig", sites=sites, changes=changes)
                         figures = await bench.measure(starts[contender])

@@ -32,8 +32,8 @@ import uvloop
 
 from pykruise.kube.client.client import Client
 from pykruise.kube.client.limiter import Limiter
-from pykruise.kube.clock import system_clock
-from pykruise.kube.config.connection import Connection, bearer
+from pykruise.kube.clock import read_system_clock
+from pykruise.kube.config.connection import Connection, make_bearer
 from pykruise.kube.config.kubeconfig import load_kubeconfig
 from pykruise.kube.http.transport import HttpTransport
 from pykruise.kube.patches.types import PatchType
@@ -90,7 +90,7 @@ def conf(name: str) -> dict[str, object]:
 
 def server() -> tuple[ApiServer, Client]:
     """An API server and a client in the same process."""
-    made = ApiServer(clock=system_clock, rng=random.Random(1))
+    made = ApiServer(clock=read_system_clock, rng=random.Random(1))
     return made, Client(LocalTransport(made), limiter=Limiter(start=256, minimum=256, maximum=256))
 
 
@@ -181,7 +181,7 @@ async def writes(count: int) -> None:
     tls = ssl.create_default_context()
     tls.check_hostname, tls.verify_mode = False, ssl.CERT_NONE
     url = (await alone.stdout.readline()).decode().strip()
-    connection = Connection(server=url, ssl_context=tls, credentials=bearer(_TOKEN))
+    connection = Connection(server=url, ssl_context=tls, credentials=make_bearer(_TOKEN))
     there = await _measured("HTTPS", _over(connection), OPERATIONS, count, process=alone.pid)
     line(
         "HTTPS beside in process",
@@ -214,7 +214,7 @@ async def up(count: int) -> None:
 
 async def serve(_: int) -> None:
     """An API server over HTTPS and nothing else, until it is ended; prints its URL."""
-    front = HttpFront(server()[0], token=_TOKEN, certificate=issue(now=system_clock()))
+    front = HttpFront(server()[0], token=_TOKEN, certificate=issue(now=read_system_clock()))
     await front.start()
     print(front.url, flush=True)
     ended = asyncio.Event()
@@ -309,7 +309,7 @@ async def watches(_: int) -> None:
 async def slow(_: int) -> None:
     """What a watcher that never reads costs one that does, over HTTPS."""
     made, client = server()
-    front = HttpFront(made, token="t", certificate=issue(now=system_clock()), send_timeout_s=2.0)
+    front = HttpFront(made, token="t", certificate=issue(now=read_system_clock()), send_timeout_s=2.0)
     await front.start()
     tls = ssl.create_default_context()
     tls.check_hostname, tls.verify_mode = False, ssl.CERT_NONE

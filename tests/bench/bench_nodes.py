@@ -21,7 +21,7 @@ import uvloop
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kube.cache.cache import Cache, Change
 from pykruise.kube.client.client import Client
-from pykruise.kube.clock import system_clock
+from pykruise.kube.clock import read_system_clock
 from pykruise.kube.documents import decode
 from pykruise.kube.http.transport import HttpTransport
 from pykruise.kube.patches.types import PatchType
@@ -61,7 +61,7 @@ class Service:
             project=project_pod,
             namespace=NAMESPACE,
             label_selector="app=shop",
-            clock=system_clock,
+            clock=read_system_clock,
             rng=random.Random(1),
         )
         self.cache.subscribe(self._on_change)
@@ -176,7 +176,7 @@ async def run(*, kubernetes: str | None, count: int, pods: int, is_pulled: bool)
             HttpTransport(connection(path)) for path in (plane.kubeconfig, plane.manager_kubeconfig)
         ]
         client = Client(transports[0])
-        manager = Manager(Client(transports[1]), clock=system_clock, rng=random.Random(2))
+        manager = Manager(Client(transports[1]), clock=read_system_clock, rng=random.Random(2))
         working = asyncio.create_task(manager.run())
         await manager.wait_synced()
         if is_pulled:

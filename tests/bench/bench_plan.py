@@ -21,7 +21,7 @@ sys.path[:0] = [str(Path(__file__).parents[1])]
 from pykruise.kinds.cloneset.plan import plan_cloneset  # noqa: E402
 from pykruise.kinds.cloneset.snapshot import CloneSetSnapshot  # noqa: E402
 from pykruise.kube.clock import format_time  # noqa: E402
-from pykruise.kube.values.hashing import rand_suffix  # noqa: E402
+from pykruise.kube.values.hashing import draw_suffix  # noqa: E402
 from pykruise.plans.in_place import SeenInPlace  # noqa: E402
 from pykruise.pods.view import keys  # noqa: E402
 from pykruise.pods.view.decoding import PodProjector  # noqa: E402
@@ -42,7 +42,7 @@ NODES = 50
 
 def pod_text(rng: random.Random, revision: str, *, was_updated: bool = False) -> bytes:
     """About 6 KB, as a real API server stores a running pod with two containers and managed fields."""
-    instance_id = rand_suffix(rng, 10)  # as long as needed for none to come twice
+    instance_id = draw_suffix(rng, 10)  # as long as needed for none to come twice
     born = NOW - rng.randrange(86_400)
     uid = f"{rng.getrandbits(128):032x}"
     containers = [

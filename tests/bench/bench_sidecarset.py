@@ -22,11 +22,11 @@ sys.path[:0] = [str(Path(__file__).parents[1])]
 import msgspec  # noqa: E402
 
 from bench.bench_admission import pod  # noqa: E402
-from pykruise.admission.reviewers import ReviewContext, reviewers  # noqa: E402
+from pykruise.admission.reviewers import ReviewContext, build_reviewers  # noqa: E402
 from pykruise.kinds.sidecarset.kind import KIND  # noqa: E402
 from pykruise.kinds.sidecarset.plan import plan_sidecarset  # noqa: E402
 from pykruise.kinds.sidecarset.pod_steps import SidecarInjection  # noqa: E402
-from pykruise.kinds.sidecarset.snapshot import SidecarSetSettings, snapshot  # noqa: E402
+from pykruise.kinds.sidecarset.snapshot import SidecarSetSettings, read_snapshot  # noqa: E402
 from pykruise.kinds.sidecarset.view import SidecarSetView  # noqa: E402
 from pykruise.kube.documents import Document  # noqa: E402
 from pykruise.kube.resources import PODS  # noqa: E402
@@ -50,16 +50,16 @@ class Sets:
     def __init__(self, views: Sequence[SidecarSetView]) -> None:
         self._views = views
 
-    async def sidecar_sets(self) -> Sequence[SidecarSetView]:
+    async def list_sidecar_sets(self) -> Sequence[SidecarSetView]:
         return self._views
 
-    async def namespace_labels(self, name: str) -> Mapping[str, str] | None:
+    async def read_namespace_labels(self, name: str) -> Mapping[str, str] | None:
         return {"kubernetes.io/metadata.name": name}
 
-    async def revisions(self, name: str) -> Sequence[RevisionView]:
+    async def list_revisions(self, name: str) -> Sequence[RevisionView]:
         return ()
 
-    async def whitelist(self) -> str | None:
+    async def read_whitelist(self) -> str | None:
         return None
 
 
@@ -112,7 +112,7 @@ def reviewed(views: Sequence[SidecarSetView]) -> float:
     doc["metadata"]["labels"]["app"] = "web"
     lookups = Lookups(readers={"sidecarset": Sets(views)}, clock=lambda: NOW)
     context = ReviewContext(lookups=lookups, rng=random.Random(1))
-    reviews = ReviewDispatcher(reviewers(context=context))
+    reviews = ReviewDispatcher(build_reviewers(context=context))
     body = posted(request(PODS, doc))
     loop = asyncio.new_event_loop()
     try:
@@ -136,8 +136,8 @@ def planned(pods: int) -> tuple[float, float]:
         objects: OnPaper = {POD_VIEWS: pod_views, REVISION_VIEWS: world.revision_views()}
         view = world.view
         read = read_of(KIND, view, objects, settings=SidecarSetSettings(), now=NOW, memories=memories)
-        read.by_index(POD_VIEWS, BY_SIDECARSET, view.name)
-        return cpu_ms(lambda: plan_sidecarset(taken(snapshot(view, read))), repeats=5)
+        read.list_by_index(POD_VIEWS, BY_SIDECARSET, view.name)
+        return cpu_ms(lambda: plan_sidecarset(taken(read_snapshot(view, read))), repeats=5)
 
     settled = measured()
     world.change(container("log", "log:2"))

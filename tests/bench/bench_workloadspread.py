@@ -15,7 +15,7 @@ import uvloop
 
 sys.path[:0] = [str(Path(__file__).parents[1])]
 
-from pykruise.kube.clock import system_clock  # noqa: E402
+from pykruise.kube.clock import read_system_clock  # noqa: E402
 from support.spread_race import race  # noqa: E402
 from support.spreads import subset, zone  # noqa: E402
 
@@ -28,10 +28,10 @@ async def run(*, pods: int, at_once: int, replicas: int) -> None:
         subset("b", pods // 2, requiredNodeSelector=zone("b"), patch=patch),
         subset("c", requiredNodeSelector=zone("c"), patch=patch),
     ]
-    bare = await race(pods=pods, at_once=at_once, replicas=replicas, clock=system_clock)
+    bare = await race(pods=pods, at_once=at_once, replicas=replicas, clock=read_system_clock)
     print(f"{pods} pods, {at_once} at once, {replicas} webhook replicas")
     for name, subsets in (("limits", limited), ("no limits", [subset("a", patch=patch)])):
-        result = await race(*subsets, pods=pods, at_once=at_once, replicas=replicas, clock=system_clock)
+        result = await race(*subsets, pods=pods, at_once=at_once, replicas=replicas, clock=read_system_clock)
         print(
             f"{name:10} {1000 * (result.cpu_s - bare.cpu_s) / pods:6.2f} ms CPU a pod more "
             f"(of {1000 * result.cpu_s / pods:.2f})  {result.writes / pods:.3f} status writes a pod "

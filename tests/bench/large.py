@@ -30,17 +30,17 @@ import uvloop
 
 from bench.orphans import end_with_parent
 from bench.sandbox import cloneset
-from pykruise.kinds import crds
+from pykruise.kinds import build_crds
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kube.client.client import Client
-from pykruise.kube.clock import system_clock
+from pykruise.kube.clock import read_system_clock
 from pykruise.kube.config.kubeconfig import load_kubeconfig
 from pykruise.kube.documents import decode
 from pykruise.kube.http.transport import HttpTransport
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS
 from pykruise.manager.manager import Manager
-from pykruise.sandbox.certificates import issue, kubeconfig_document, write_kubeconfig
+from pykruise.sandbox.certificates import build_kubeconfig, issue, write_kubeconfig
 from pykruise.sandbox.cluster import Cluster, ClusterSettings
 from pykruise.sandbox.http_front import HttpFront
 from support.up import ALONE
@@ -79,15 +79,15 @@ async def serve(folder: Path, *, pods: int, nodes: int) -> None:
     settings = ClusterSettings(
         nodes=nodes, pods_per_node=-(-pods * 2 // nodes), start_s=0.0, ready_s=0.0, stop_s=0.0
     )
-    certificate = issue(now=system_clock())
+    certificate = issue(now=read_system_clock())
     rng = random.Random(1)
-    async with Cluster(settings, clock=system_clock, rng=rng) as cluster:
-        for crd in crds():
+    async with Cluster(settings, clock=read_system_clock, rng=rng) as cluster:
+        for crd in build_crds():
             await cluster.client.create(CUSTOM_RESOURCE_DEFINITIONS, "", crd)
         await _populate(cluster, pods)
         front = HttpFront(cluster.server, token=TOKEN, port=0, certificate=certificate)
         await front.start()
-        document = kubeconfig_document(front.url, certificate.authority, TOKEN, context="bench")
+        document = build_kubeconfig(front.url, certificate.authority, TOKEN, context="bench")
         write_kubeconfig(folder / "kubeconfig", document)
         (folder / "token").write_text(TOKEN)
         (folder / "ca.crt").write_bytes(certificate.authority)
@@ -96,7 +96,7 @@ async def serve(folder: Path, *, pods: int, nodes: int) -> None:
 
 
 async def _populate(cluster: Cluster, pods: int) -> None:
-    manager = Manager(Client(cluster.transport_for("manager"), rng=random.Random(4)), rng=random.Random(4))
+    manager = Manager(Client(cluster.make_transport("manager"), rng=random.Random(4)), rng=random.Random(4))
     running = asyncio.create_task(manager.run())
     await cluster.client.create(CLONE_SETS, "default", cloneset(pods))
     await settled(cluster.client, pods)

@@ -70,12 +70,12 @@ async def _bare(stage: Stage, what: str, names: list[str], write: Callable[[str]
         for name in todo:
             await write(name)
 
-    api_cpu, began = stage.plane.cpu_seconds(API_SERVER), time.perf_counter()
+    api_cpu, began = stage.plane.read_cpu_seconds(API_SERVER), time.perf_counter()
     async with asyncio.TaskGroup() as tasks:
         for _ in range(CONCURRENCY):
             tasks.create_task(worker())
     seconds = time.perf_counter() - began
-    api_cpu = stage.plane.cpu_seconds(API_SERVER) - api_cpu
+    api_cpu = stage.plane.read_cpu_seconds(API_SERVER) - api_cpu
     count = len(names)
     return Limit(write=what, count=count, per_s=count / seconds, api_server_cpu_ms=api_cpu * 1000 / count)
 

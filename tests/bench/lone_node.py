@@ -22,7 +22,7 @@ from bench.attacks_on_agents import FLOOD
 from bench.orphans import end_with_parent
 from pykruise.agent.cri.values import ExecResult
 from pykruise.kube.client.client import Client
-from pykruise.kube.clock import format_time, system_clock
+from pykruise.kube.clock import format_time, read_system_clock
 from pykruise.kube.config.kubeconfig import load_kubeconfig
 from pykruise.kube.documents import Document, decode
 from pykruise.kube.http.transport import HttpTransport
@@ -77,7 +77,7 @@ class Node:
     """Its runtime and its pods."""
 
     def __init__(self, client: Client) -> None:
-        self.runtime = FakeRuntime(system_clock)
+        self.runtime = FakeRuntime(read_system_clock)
         self.runtime.exec = self._exec
         self.probes = Probes()
         self._client = client
@@ -92,7 +92,7 @@ class Node:
     async def fill(self) -> None:
         """The node, its pods, and the honest ones' probes: one marker a pod, whose command names it."""
         await self._client.create(NODES, "", {**typed(NODES), "metadata": {"name": NODE}})
-        ready = {"type": "Ready", "status": "True", "lastTransitionTime": format_time(system_clock())}
+        ready = {"type": "Ready", "status": "True", "lastTransitionTime": format_time(read_system_clock())}
         await self._client.patch(
             NODES,
             "",

@@ -12,12 +12,12 @@ from typing import Any
 
 import msgspec
 
-from pykruise.admission.reviewers import reviewers
-from pykruise.kinds import crds
+from pykruise.admission.reviewers import build_reviewers
+from pykruise.kinds import build_crds
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kube.client.client import Client
 from pykruise.kube.client.metered import MeteredTransport
-from pykruise.kube.clock import system_clock
+from pykruise.kube.clock import read_system_clock
 from pykruise.kube.documents import decode
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS
@@ -54,10 +54,10 @@ async def run(*, pods: int, nodes: int) -> list[Phase]:
     settings = ClusterSettings(
         nodes=nodes, pods_per_node=-(-pods * 2 // nodes), start_s=0.0, ready_s=0.0, stop_s=0.0
     )
-    async with Cluster(settings, clock=system_clock, rng=rng, reviewers=reviewers()) as cluster:
-        for crd in crds():
+    async with Cluster(settings, clock=read_system_clock, rng=rng, reviewers=build_reviewers()) as cluster:
+        for crd in build_crds():
             await cluster.client.create(CUSTOM_RESOURCE_DEFINITIONS, "", crd)
-        counting = MeteredTransport(cluster.transport_for("manager"))
+        counting = MeteredTransport(cluster.make_transport("manager"))
         manager = Manager(Client(counting, rng=rng), rng=rng)
         running = asyncio.create_task(manager.run())
         await manager.wait_synced()

@@ -41,11 +41,11 @@ from bench.orphans import end_with_parent
 from bench.sandbox import cloneset
 from bench.stage import on_stage
 from pykruise.cli.kubectl.pods import is_ready
-from pykruise.kinds import crds
+from pykruise.kinds import build_crds
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kube.client.client import Client
 from pykruise.kube.client.transport import Response
-from pykruise.kube.clock import system_clock
+from pykruise.kube.clock import read_system_clock
 from pykruise.kube.config.kubeconfig import load_kubeconfig
 from pykruise.kube.documents import decode
 from pykruise.kube.election.key_slots import SLOTS
@@ -56,7 +56,7 @@ from pykruise.manager.manager import Manager
 from pykruise.manager.process import USER_AGENT
 from pykruise.manager.settings import NAMESPACE
 from pykruise.pods.view.keys import INSTANCE_ID_LABEL
-from pykruise.sandbox.certificates import issue, kubeconfig_document, write_kubeconfig
+from pykruise.sandbox.certificates import build_kubeconfig, issue, write_kubeconfig
 from pykruise.sandbox.cluster import Cluster, ClusterSettings
 from pykruise.sandbox.http_front import HttpFront
 from pykruise.sandbox.nodes.pod_state import KubeletSettings
@@ -127,12 +127,12 @@ async def serve(folder: Path, *, sets: int, pods: int, delay_s: float, is_full: 
     settings = ClusterSettings(
         nodes=nodes, kubelet=kubelet, pods_per_node=250, start_s=0.0, ready_s=0.0, stop_s=0.0
     )
-    certificate = issue(now=system_clock())
-    async with Cluster(settings, clock=system_clock, rng=random.Random(1)) as cluster:
-        for crd in crds():
+    certificate = issue(now=read_system_clock())
+    async with Cluster(settings, clock=read_system_clock, rng=random.Random(1)) as cluster:
+        for crd in build_crds():
             await cluster.client.create(CUSTOM_RESOURCE_DEFINITIONS, "", crd)
         if is_full:
-            client = Client(cluster.transport_for("manager"), rng=random.Random(4))
+            client = Client(cluster.make_transport("manager"), rng=random.Random(4))
             manager = Manager(client, rng=random.Random(4))
             running = asyncio.create_task(manager.run())
             await make_sets(cluster.client, sets, pods)
@@ -142,7 +142,7 @@ async def serve(folder: Path, *, sets: int, pods: int, delay_s: float, is_full: 
         slow: Any = _Slow(cluster.server, delay_s)
         front = HttpFront(slow, token=TOKEN, port=0, certificate=certificate)
         await front.start()
-        document = kubeconfig_document(front.url, certificate.authority, TOKEN, context="bench")
+        document = build_kubeconfig(front.url, certificate.authority, TOKEN, context="bench")
         write_kubeconfig(folder / "kubeconfig", document)
         (folder / "token").write_text(TOKEN)
         (folder / "ca.crt").write_bytes(certificate.authority)
@@ -172,7 +172,9 @@ async def settled(
     wanted = ("replicas", "availableReplicas", *(("updatedAvailableReplicas",) if updated else ()))
     async with asyncio.timeout(PATIENCE_S):
         while True:
-            listed = decode(await client.get_path(CLONE_SETS.path("default"), timeout_s=120.0))["items"]
+            listed = decode(await client.get_path(CLONE_SETS.format_path("default"), timeout_s=120.0))[
+                "items"
+            ]
             if len(listed) == sets and all(_is_done(item, pods, wanted) for item in listed):
                 return
             await asyncio.sleep(look_s)
@@ -205,7 +207,7 @@ class Fleet:
 
     def __init__(self, stage: Stage, managers: Sequence[LoneManager]) -> None:
         self._client = stage.client
-        self._leases = LEASES.path(stage.namespace)
+        self._leases = LEASES.format_path(stage.namespace)
         self._figures = stage.figures
         self.managers = managers
         self._before: dict[str, Any] = {"server": {}, "cpu": [0.0] * len(managers)}
@@ -308,7 +310,7 @@ async def _large(client: Client, fleet: Fleet, asked: argparse.Namespace) -> lis
 async def _updated(client: Client, touched: int, pods: int) -> None:
     names = {f"web-{number}" for number in range(touched)}
     while True:
-        listed = decode(await client.get_path(CLONE_SETS.path("default"), timeout_s=120.0))["items"]
+        listed = decode(await client.get_path(CLONE_SETS.format_path("default"), timeout_s=120.0))["items"]
         mine = [item for item in listed if item["metadata"]["name"] in names]
         if all(_is_done(item, pods, ("availableReplicas", "updatedAvailableReplicas")) for item in mine):
             return
@@ -400,7 +402,7 @@ async def _real(asked: argparse.Namespace) -> AsyncIterator[Stage]:
                 (folder / "ca.crt").write_bytes(plane.ca_data)
 
                 async def figures() -> Mapping[str, Any]:
-                    return {"cpu_s": sum(map(plane.cpu_seconds, ("kube-apiserver", "etcd")))}
+                    return {"cpu_s": sum(map(plane.read_cpu_seconds, ("kube-apiserver", "etcd")))}
 
                 stage = Stage(
                     client=on_it.client, folder=folder, url=plane.url, namespace=NAMESPACE, figures=figures

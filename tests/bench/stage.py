@@ -22,7 +22,7 @@ from typing import Any
 
 import msgspec
 
-from pykruise.admission.configurations import MUTATING, MUTATING_NAME, current_conditions
+from pykruise.admission.configurations import MUTATING, MUTATING_NAME, read_current_conditions
 from pykruise.admission.webhook_plan import QUIET_S
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kube.client.client import Client
@@ -186,7 +186,7 @@ class Bench:
         """Seconds of CPU so far, by process."""
         own = {self._worker: self._pid, "kubelets": self.stage.kubelets_pid, "bench": os.getpid()}
         plane = self.stage.plane
-        of_plane = {name: plane.cpu_seconds(name) for name in plane.components}
+        of_plane = {name: plane.read_cpu_seconds(name) for name in plane.components}
         return of_plane | {name: cpu_s(pid) for name, pid in own.items()}
 
     async def settled(self, replicas: int) -> None:
@@ -306,7 +306,7 @@ async def install_pykruise(plane: ControlPlane, *flags: str) -> None:
 
 def apply_manifests(plane: ControlPlane, manifests: str) -> None:
     """Apply manifests with the rights of an admin, also over fields of other managers."""
-    kubectl = Kubectl(plane.kubeconfig, program=str(plane.binary("kubectl")))
+    kubectl = Kubectl(plane.kubeconfig, program=str(plane.find_binary("kubectl")))
     kubectl.says("apply", "--server-side", "--force-conflicts", "-f", "-", stdin=manifests)
 
 
@@ -338,7 +338,7 @@ async def _narrowed(client: Client) -> None:
     no WorkloadSpread has changed for two minutes."""
     async with asyncio.timeout(2 * QUIET_S):
         while True:
-            result = current_conditions(decode(await client.get(MUTATING, "", MUTATING_NAME)))
+            result = read_current_conditions(decode(await client.get(MUTATING, "", MUTATING_NAME)))
             if any(result.values()):
                 return
             await asyncio.sleep(1)

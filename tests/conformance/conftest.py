@@ -18,7 +18,7 @@ from conformance.cases import GROUPS
 from conformance.hooks import SANDBOX_HOOKS, DirectCaller, HookServer
 from conformance.recordings import Conversation, Recordings
 from conformance.talking import Compact
-from pykruise.kube.clock import loop_clock, parse_time
+from pykruise.kube.clock import make_loop_clock, parse_time
 from pykruise.kube.http.transport import HttpTransport
 from pykruise.sandbox.apiserver import ApiServer
 from pykruise.sandbox.apiserver.objects.storage import MemoryStorage
@@ -87,7 +87,7 @@ async def sandbox(request: pytest.FixtureRequest, storage: MemoryStorage) -> Asy
     """A sandbox of the case's own. Who may do what is only looked at where a case is about that."""
     server = ApiServer(
         checks_accounts=False,  # the recorded servers run without the admission plugin ServiceAccount
-        clock=loop_clock(start=_START),
+        clock=make_loop_clock(start=_START),
         rng=random.Random(20260131),
         storage=storage,
         webhooks=DirectCaller(),

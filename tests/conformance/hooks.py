@@ -13,7 +13,7 @@ from typing import Any, Final
 import orjson
 from aiohttp import web
 
-from pykruise.kube.clock import system_clock
+from pykruise.kube.clock import read_system_clock
 from pykruise.kube.http.connection import cut_of
 from pykruise.sandbox.apiserver.webhooks import CallFailedError, CallTarget
 from pykruise.sandbox.certificates import issue
@@ -165,7 +165,7 @@ class HookServer:
 
     @classmethod
     async def start(cls) -> "HookServer":
-        certificate = issue(now=system_clock())
+        certificate = issue(now=read_system_clock())
         runner = web.ServerRunner(web.Server(_serve, access_log=None))
         await runner.setup()
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

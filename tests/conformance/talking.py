@@ -17,7 +17,7 @@ from pykruise.kube.client.transport import Transport
 from pykruise.kube.errors import ApiError
 from pykruise.kube.patches.merge import apply_merge_patch
 from pykruise.kube.resources import NAMESPACES
-from pykruise.sandbox.apiserver.requests.statuses import status_document
+from pykruise.sandbox.apiserver.requests.statuses import build_status_document
 
 __all__ = ["Answer", "Compact", "talk"]
 
@@ -68,7 +68,7 @@ class _Conversation:
     async def make_namespace(self) -> None:
         doc = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self._case.namespace}}
         answer = await self._transport.request(
-            HttpRequest("POST", NAMESPACES.path(), headers=_JSON, body=orjson.dumps(doc))
+            HttpRequest("POST", NAMESPACES.format_path(), headers=_JSON, body=orjson.dumps(doc))
         )
         assert answer.status == 201, answer.body
 
@@ -120,7 +120,7 @@ class _Conversation:
                     events.append(orjson.loads(line))
                 await changes
         except ApiError as err:
-            return Answer(err.code, status_document(err.status))
+            return Answer(err.code, build_status_document(err.status))
         return Answer(200, events)
 
     async def _change(self, during: Sequence[Request]) -> None:

@@ -17,13 +17,13 @@ import pytest
 from conformance.recordings import MINORS
 from pykruise.cli.insight.simulating import Play, Played, play
 from pykruise.kube.client.transport import Request, Transport
-from pykruise.kube.clock import loop_clock
+from pykruise.kube.clock import make_loop_clock
 from pykruise.kube.http.transport import HttpTransport
 from pykruise.kube.schemas.releases import NEWEST_MINOR, number_of
 from pykruise.kube.schemas.served_fields import ServedFields
 from pykruise.manager.settings import ManagerSettings
-from pykruise.pods.in_place import InPlaceSettings, NotInPlace, UpdateSpec, difference
-from pykruise.pods.template.validation import template_errors, unknown_field_warnings
+from pykruise.pods.in_place import InPlaceSettings, NotInPlace, UpdateSpec, find_difference
+from pykruise.pods.template.validation import find_template_errors, list_unknown_field_warnings
 from pykruise.sandbox.apiserver import ApiServer
 from pykruise.sandbox.local import LocalTransport
 from support.pod_fields import (
@@ -63,7 +63,7 @@ async def asked(transport: Transport, minor: str) -> dict[str, str]:
 async def unlike(minor: str) -> dict[str, tuple[str | None, str]]:
     """Fields that the sandbox of a minor treats otherwise: what its API server made of each, and what the sandbox."""
     server = ApiServer(
-        clock=loop_clock(start=0.0), rng=random.Random(1), kubernetes=minor, checks_accounts=False
+        clock=make_loop_clock(start=0.0), rng=random.Random(1), kubernetes=minor, checks_accounts=False
     )
     answers = await asked(LocalTransport(server, username="admin"), minor)
     wanted = recorded(minor)
@@ -111,8 +111,8 @@ def test_a_template_with_a_field_that_pods_may_have_is_neither_refused_nor_warne
         if answers[path] not in ("kept", "dropped"):
             continue
         template = {"metadata": {"labels": {"app": "web"}}, "spec": spec}
-        warnings = unknown_field_warnings(template, "spec.template")
-        errors = template_errors(template, "spec.template") if answers[path] == "kept" else []
+        warnings = list_unknown_field_warnings(template, "spec.template")
+        errors = find_template_errors(template, "spec.template") if answers[path] == "kept" else []
         if warnings or errors:
             said[path] = (warnings, errors)
     assert said == {}
@@ -125,7 +125,7 @@ def test_a_template_with_a_field_that_pods_may_have_is_neither_refused_nor_warne
 async def test_admission_warns_of_the_fields_of_which_the_api_server_of_the_minor_warns(minor: str) -> None:
     """The fields of the newest minor, of templates (which is what `plan` and `simulate` ask about) and of pods."""
     server = ApiServer(
-        clock=loop_clock(start=0.0), rng=random.Random(1), kubernetes=minor, checks_accounts=False
+        clock=make_loop_clock(start=0.0), rng=random.Random(1), kubernetes=minor, checks_accounts=False
     )
     transport = LocalTransport(server, username="admin")
     unlike, warned = {}, set()
@@ -143,7 +143,7 @@ async def test_admission_warns_of_the_fields_of_which_the_api_server_of_the_mino
         if answer.status != 201:
             continue  # what an API server refuses, it does not warn of
         of_server = set(re.findall(r'unknown field \\"([^"\\]+)', answer.headers.get("warning", "")))
-        said = unknown_field_warnings({"spec": spec}, "spec.template", ServedFields(minor))
+        said = list_unknown_field_warnings({"spec": spec}, "spec.template", ServedFields(minor))
         of_template = {text.split('"')[1].removeprefix("spec.template.") for text in said}
         if of_server != of_template:
             unlike[path] = (of_server, of_template)
@@ -163,7 +163,7 @@ def test_a_field_that_comes_or_changes_recreates_pods_and_is_never_an_error() ->
     plain = {"containers": [{"name": "main", "image": "nginx:1"}]}
     changed: list[str] = []
     for path, spec in pod_fields(NEWEST_MINOR):
-        result = difference(
+        result = find_difference(
             Revision({"spec": plain}), Revision({"spec": spec}), revision="web-2", settings=settings
         )
         assert isinstance(result, NotInPlace | UpdateSpec)

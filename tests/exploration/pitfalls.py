@@ -154,7 +154,7 @@ PITFALLS = (
     Pitfall(
         "a pod that prepares for an update that is rolled back stays prepared",
         "lifecycle.md 9.1.2, cloneset.md 9.1.8",
-        ((clone_refresh, "next_state", _stays_prepared),),
+        ((clone_refresh, "find_next_state", _stays_prepared),),
         _hooked("CloneSet", 1, "inPlaceUpdate", begin=_image(2), operations=(_image(1),)),
     ),
     Pitfall(

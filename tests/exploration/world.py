@@ -181,7 +181,7 @@ class World(Stage):
 
     def _wire(self, name: str) -> Wire:
         return GatedWire(
-            self._cluster.transport_for(name),
+            self._cluster.make_transport(name),
             name=name,
             network_faults=self._network_faults,
             rng=self._branch(),

@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 import yaml
 
-from pykruise.kinds import kinds
+from pykruise.kinds import list_kinds
 from pykruise.kube.documents import get_path
 from pykruise.kube.resources import Resource
 from support.sources import ROOT
@@ -67,7 +67,7 @@ def _bases() -> Iterator[tuple[Resource, Document]]:
         for document in yaml.safe_load_all(file.read_text("utf-8")):
             if document and document.get("kind") in stored and "kruise.io" in document["apiVersion"]:
                 written.setdefault(document["kind"], []).append(document)
-    for kind in kinds():
+    for kind in list_kinds():
         if (whole := stored.get(kind.resource.kind)) is None or not kind.versions:
             continue
         for document in written.get(kind.resource.kind, [])[:2]:

@@ -7,7 +7,7 @@ import pytest
 
 from fuzz.hunt import hunt
 from fuzz.mutants import mutants
-from pykruise.kinds import kinds
+from pykruise.kinds import list_kinds
 from pykruise.kube.ids import Key
 from support.busy_keys import busy_cluster
 
@@ -23,7 +23,7 @@ async def test_the_manager_comes_to_rest_whatever_is_stored(reviewed: bool) -> N
 
 def test_every_kind_has_its_turn() -> None:
     count = Counter(mutant.resource.kind for mutant in mutants(BATCH, seed=1))
-    assert {kind.resource.kind for kind in kinds() if kind.versions} == set(count)
+    assert {kind.resource.kind for kind in list_kinds() if kind.versions} == set(count)
 
 
 def test_the_same_seed_gives_the_same_objects() -> None:

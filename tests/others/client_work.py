@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol
 
-from pykruise.kinds import conversions, crds
+from pykruise.kinds import build_crds, list_conversions
 from pykruise.kube.schemas.conversion import convert
 
 __all__ = ["NAMESPACE", "SEEN_BY", "Client", "Document", "Place", "Work", "do_all", "served"]
@@ -162,7 +162,7 @@ class Place:
 
 def served() -> Iterator[tuple[Document, Document]]:
     """Each definition with each version that it serves."""
-    for crd in crds():
+    for crd in build_crds():
         for version in crd["spec"]["versions"]:
             if version["served"]:
                 yield crd, version
@@ -192,7 +192,9 @@ def do_all(client: Client, work: Work) -> None:
 def _in_version(document: Document, api_version: str) -> Document:
     document = json.loads(json.dumps(document))
     return (
-        document if document["apiVersion"] == api_version else convert(document, api_version, conversions())
+        document
+        if document["apiVersion"] == api_version
+        else convert(document, api_version, list_conversions())
     )
 
 

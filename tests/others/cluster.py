@@ -82,7 +82,7 @@ class Cluster:
 
     def kubectl(self, *words: str, text: str | None = None, check: bool = True) -> str:
         """The output of kubectl with the rights of an admin; of one that may fail, its errors too."""
-        command = [str(self.plane.binary("kubectl")), f"--kubeconfig={self.plane.kubeconfig}", *words]
+        command = [str(self.plane.find_binary("kubectl")), f"--kubeconfig={self.plane.kubeconfig}", *words]
         done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
         assert not check or not done.returncode, f"{' '.join(words)}: {done.stderr}"
         return done.stdout if check else done.stdout + done.stderr

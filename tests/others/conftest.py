@@ -23,7 +23,7 @@ from support.up import running_up
 from testbed.build import CONTROL_PLANE, BuildError, Part, build, default_version, is_built
 from testbed.control_plane import ControlPlane
 from testbed.go_manager import GoManager
-from tools.others_results import RESULTS, Result, read_results, written
+from tools.others_results import RESULTS, Result, format_results, read_results
 
 M = TypeVar("M", bound=GoManager)
 
@@ -56,7 +56,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
             result.program for result in ran.values()
         }  # all that is known of these is what was run now
         others = [result for result in read_results() if result.program not in programs]
-        RESULTS.write_text(written([*others, *ran.values()]))
+        RESULTS.write_text(format_results([*others, *ran.values()]))
 
 
 @contextmanager
@@ -133,7 +133,7 @@ def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     """A cluster with what clients work with: the sandbox over HTTPS, and a real API server."""
     if request.param == "real":
         cluster: Cluster = request.getfixturevalue("cluster")
-        place = Place(cluster.plane.kubeconfig, str(cluster.plane.binary("kubectl")))
+        place = Place(cluster.plane.kubeconfig, str(cluster.plane.find_binary("kubectl")))
         place.prepare()
         yield place
         place.clear()

@@ -16,7 +16,7 @@ from others.client_work import NAMESPACE, Document, Place
 from others.gitops_objects import delete, is_observed, key, samples, states, with_image
 from others.modules import version_in_module
 from pykruise.kube.documents import deep_copy
-from pykruise.manager.argocd import config_map
+from pykruise.manager.argocd import build_config_map
 from pykruise.manager.lua_health import STATUSES
 from support.kstatus import kstatus
 from support.phase_objects import KINDS, objects_of, shown_by
@@ -94,7 +94,7 @@ def test_kstatus_reads_every_state_of_every_kind_as_our_rules_do(flux: Program) 
 @runs_argo_cd("health of every kind in every state: that of `pykruise explain`")
 def test_argo_cd_reads_every_state_of_every_kind_as_explain_does(argo: Program) -> None:
     objects = [item for item in objects_of_every_kind() if "deletionTimestamp" not in item[1]["metadata"]]
-    settings = config_map(namespace="argocd", name="argocd-cm")["data"]
+    settings = build_config_map(namespace="argocd", name="argocd-cm")["data"]
     # when
     question = {"settings": settings, "objects": [deep_copy(document) for _, document, _ in objects]}
     answers = argo("health", question)
@@ -159,7 +159,7 @@ def test_the_wait_of_flux_ends_as_the_state_says(flux: Program, place: Place) ->
 def test_argo_cd_syncs_and_prunes_every_kind(argo: Program, place: Place) -> None:
     documents = samples(place, "argo")
     names = sorted(key(document) for document in documents)
-    settings = config_map(namespace="argocd", name="argocd-cm")["data"]
+    settings = build_config_map(namespace="argocd", name="argocd-cm")["data"]
     kubeconfig = str(place.kubeconfig)
 
     def ask(command: str, objects: Iterable[Document]) -> list[Document]:

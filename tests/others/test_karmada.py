@@ -11,7 +11,7 @@ import pytest
 from others.client_work import Document
 from others.modules import version_in_module
 from pykruise.kube.documents import deep_copy
-from pykruise.manager.karmada import interpreters
+from pykruise.manager.karmada import build_interpreters
 from pykruise.plans.progress import Phase
 from support.phase_objects import KINDS, objects_of, shown_by
 from testbed.build import KARMADA, Part
@@ -40,7 +40,7 @@ def interpret(needed: Callable[[Part, str], Path]) -> Callable[[list[Document]],
 
 def questions() -> Iterator[tuple[Document, Any]]:
     """Each interpreter with each object that its kind tells apart, and the phase of the object."""
-    for interpreter in interpreters():
+    for interpreter in build_interpreters():
         target = interpreter["spec"]["target"]
         kind = KINDS[target["kind"].lower()]
         for _, document in objects_of(kind):

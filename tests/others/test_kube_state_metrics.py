@@ -13,7 +13,7 @@ import yaml
 
 from others.cluster import Cluster
 from others.conftest import Loop
-from pykruise.manager.kube_state_metrics import custom_resource_state
+from pykruise.manager.kube_state_metrics import build_custom_resource_state
 from testbed.build import STATE_METRICS, Part
 from testbed.processes import free_ports
 
@@ -41,7 +41,7 @@ def scrape(
     folder = tmp_path_factory.mktemp("kube-state-metrics")
     program = needed(STATE_METRICS, RELEASE) / "kube-state-metrics"
     config = folder / "custom-resource-state.yaml"
-    config.write_text(yaml.safe_dump(custom_resource_state()))
+    config.write_text(yaml.safe_dump(build_custom_resource_state()))
     port, telemetry = free_ports(2)
     command = [str(program), f"--kubeconfig={cluster.plane.kubeconfig}", "--custom-resource-state-only"]
     command += [f"--custom-resource-state-config-file={config}", "--host=127.0.0.1", f"--port={port}"]
@@ -109,7 +109,7 @@ def test_each_series_of_each_kind_is_there_with_the_values_of_the_objects(
     assert result["kruise_cloneset_status_condition"] in (0, 1)
     wanted = {
         f"{resource['metricNamePrefix']}_{metric['name']}"
-        for resource in custom_resource_state()["spec"]["resources"]
+        for resource in build_custom_resource_state()["spec"]["resources"]
         for metric in resource["metrics"]
     }
     # then every series of every kind has been taken up, also where there are no objects

@@ -9,7 +9,7 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from pykruise.manager.kustomize import openapi_document
+from pykruise.manager.kustomize import build_openapi_document
 from testbed.build import CONTROL_PLANE, Part, default_version
 
 pytestmark = pytest.mark.real_time
@@ -50,7 +50,7 @@ PLACES: Final = {kind: (*path, "spec", "containers") for kind, path in _POD_TEMP
 @pytest.fixture(scope="module")
 def kustomize(needed: Callable[[Part, str], Path], tmp_path_factory: pytest.TempPathFactory) -> Kustomize:
     program = needed(CONTROL_PLANE, default_version()) / "kubectl"
-    schema = json.dumps(openapi_document())
+    schema = json.dumps(build_openapi_document())
 
     def built(resources: Sequence[Document], patch: Document) -> list[Document]:
         folder = tmp_path_factory.mktemp("kustomize")

@@ -39,7 +39,7 @@ class Workload(NamedTuple):
     pods: int
     spec: Document
 
-    def document(self, name: str) -> Document:
+    def to_document(self, name: str) -> Document:
         labels = {"app": name}
         containers = [{"name": "main", "image": OLD}]
         return {
@@ -118,7 +118,7 @@ class Stage:
 
     def begin(self, *documents: Document) -> None:
         """Create the workload, then the rest, and wait until both are healthy."""
-        self.cluster.apply(self.workload.document(self.name), *documents)
+        self.cluster.apply(self.workload.to_document(self.name), *documents)
         self.has_images([OLD] * self.workload.pods)
         self.until(lambda: self.rollout()["phase"] == "Healthy", "the Rollout is healthy")
 
@@ -252,7 +252,7 @@ def test_a_canary_keeps_its_share_when_the_workload_is_scaled(stage: Staging) ->
 @runs("CloneSet: a Rollout made after its workload")
 def test_a_rollout_may_come_after_its_workload(stage: Staging) -> None:
     it = stage(CLONE_SET, "late")
-    it.cluster.apply(CLONE_SET.document("late"))
+    it.cluster.apply(CLONE_SET.to_document("late"))
     it.has_images([OLD] * 5)
     it.set_image(NEW)
     it.has_images([NEW] * 5)

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pykruise.admission.conversion_path import conversion_path
-from pykruise.admission.reviewers import ReviewContext, reviewers
+from pykruise.admission.conversion_path import build_conversion_path
+from pykruise.admission.reviewers import ReviewContext, build_reviewers
 from pykruise.admission.settings import AdmissionSettings
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.gates import Gates
-from pykruise.kube.documents import same
+from pykruise.kube.documents import is_same
 from pykruise.kube.resources import PODS, Resource
 from pykruise.kube.webhooks.reviews import ReviewDispatcher
 from pykruise.kube.webhooks.server import WebhookLimits, WebhookServer, review_paths
@@ -28,7 +28,7 @@ from support.reviews import Reply, posted, read, request
 ALL_ON = AdmissionSettings(
     gates=Gates.of(EnhancedLivenessProbe=True), deletion_protection=True, crd_cascading=True
 )
-REVIEWS = ReviewDispatcher(reviewers(ALL_ON, ReviewContext(rng=random.Random(1))))
+REVIEWS = ReviewDispatcher(build_reviewers(ALL_ON, ReviewContext(rng=random.Random(1))))
 PATHS = sorted(REVIEWS.paths)
 INNER = "see the manager's log"
 
@@ -181,7 +181,7 @@ def test_one_wrong_value_anywhere_is_answered_and_patches_can_be_applied(
         again = answered(mutate, posted(request(resource, changed, old=old, name="web", namespace="shop")))
         assert again.allowed
         if kind != "pod":  # barriers are for a pod that is new, once
-            assert same(again.applied_to(changed), changed)
+            assert is_same(again.applied_to(changed), changed)
         if validate:
             answered(validate, posted(request(resource, changed, old=old, name="web", namespace="shop")))
     if validate:
@@ -229,7 +229,7 @@ def test_any_traffic_leaves_the_server_serving(tmp_path: Path) -> None:
 
 
 async def _started(folder: Path) -> WebhookServer:
-    paths = {**review_paths(REVIEWS), **conversion_path("/convert")}
+    paths = {**review_paths(REVIEWS), **build_conversion_path("/convert")}
     server = WebhookServer(paths, host="127.0.0.1", port=0, limits=WebhookLimits(request_s=0.5, body_s=0.2))
     certificate, key = AUTHORITY.issue("server", hosts=("127.0.0.1",))
     (folder / "tls.crt").write_bytes(certificate)

@@ -10,9 +10,9 @@ from typing import Any, Final
 
 import pytest
 
-from pykruise.admission.reviewers import ReviewContext, reviewers
+from pykruise.admission.reviewers import ReviewContext, build_reviewers
 from pykruise.admission.settings import AdmissionSettings
-from pykruise.kinds import kinds
+from pykruise.kinds import list_kinds
 from pykruise.kinds.gates import GATES, Gates
 from pykruise.kube.admission import AdmissionAnswer, ReviewRule
 from pykruise.kube.documents import deep_copy
@@ -35,7 +35,7 @@ COUNTS: Final = frozenset({"parallelism"})
 PARTS: Final = frozenset({"template", "containers", "initContainers"})
 """Of a spec: what is made of it has its own definition."""
 
-WITH_AMOUNTS: Final = [(kind, amount) for kind in kinds() for amount in kind.amounts]
+WITH_AMOUNTS: Final = [(kind, amount) for kind in list_kinds() for amount in kind.amounts]
 
 OTHER: Final = "one of the two is 0, and only one"
 
@@ -51,7 +51,7 @@ BESIDE: Final[Mapping[str, Document]] = {
 
 
 def test_every_int_or_percent_field_of_a_definition_is_in_the_table_of_its_kind() -> None:
-    tables = {kind.resource.kind: {amount.path for amount in kind.amounts} for kind in kinds()}
+    tables = {kind.resource.kind: {amount.path for amount in kind.amounts} for kind in list_kinds()}
     for crd in open_crds():
         name = crd["spec"]["names"]["kind"]
         stored = next(version for version in crd["spec"]["versions"] if version["storage"])
@@ -72,7 +72,7 @@ def _amounts(schema: Document, path: PathOf) -> Iterator[PathOf]:
 @cache
 def rules() -> tuple[ReviewRule, ...]:
     gates = Gates.of(**dict.fromkeys(GATES, True))
-    return reviewers(AdmissionSettings(gates=gates), ReviewContext(rng=random.Random(1)))
+    return build_reviewers(AdmissionSettings(gates=gates), ReviewContext(rng=random.Random(1)))
 
 
 def reviewed(kind: Kind, doc: Document) -> AdmissionAnswer:

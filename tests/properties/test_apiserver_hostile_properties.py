@@ -184,7 +184,7 @@ def test_every_watch_is_opened_or_refused(path: str, query: dict[str, str]) -> N
             assert b'"InternalError"' not in opened.body, opened.body
         else:
             await opened.aclose()
-        assert api.server.stats().watchers == 0
+        assert api.server.read_stats().watchers == 0
 
     asyncio.run(play())
 

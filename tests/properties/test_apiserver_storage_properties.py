@@ -52,7 +52,7 @@ def test_the_changes_after_a_revision_lead_from_its_state_to_the_present_one(
             begin, before = storage.revision, _state(storage)
         _write(storage, namespace, name, remove=remove)
     # when
-    for change in storage.since("pods", begin):
+    for change in storage.list_changes_since("pods", begin):
         if change.new is None:
             del before[change.path]
         else:

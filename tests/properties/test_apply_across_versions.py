@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import pytest
 
-from pykruise.kinds import conversions
+from pykruise.kinds import list_conversions
 from pykruise.kube.documents import Document, deep_copy
 from pykruise.kube.schemas.conversion import convert
 from pykruise.pods.workload.v1alpha1_strategy import FLAT_FIELDS
@@ -18,7 +18,7 @@ from support.wrong_values import objects
 
 Path = tuple[str, ...]
 
-TABLE: Final = conversions()
+TABLE: Final = list_conversions()
 OLDER: Final = {
     whole.name: {**whole.document, "apiVersion": whole.resource.api_version}
     for whole in objects().values()

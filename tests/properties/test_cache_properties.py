@@ -79,7 +79,7 @@ class World:
         for name in NAMES:
             self.check_key(key(name), shown.get(key(name)))
         for owner in NAMES:
-            indexed = {item.name: item for item in self.cache.by_index("owner", owner)}
+            indexed = {item.name: item for item in self.cache.list_by_index("owner", owner)}
             assert indexed == {item.name: item for item in shown.values() if item.owner == owner}
 
     def check_key(self, of: Key, item: Item | None) -> None:
@@ -265,7 +265,7 @@ class World:
         assert {item.name: item.resource_version for item in self.cache.values()} == {
             name: int(doc["metadata"]["resourceVersion"]) for name, doc in self.server.objects.items()
         }
-        stats = self.cache.stats()
+        stats = self.cache.read_stats()
         assert (stats.pending, stats.tombstones, stats.connected) == (0, 0, True)
         assert stats.position == self.server.version
 

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pykruise.kube.values.cel import ALWAYS, NEVER, Meant, any_of, both, meant_by
+from pykruise.kube.values.cel import ALWAYS, NEVER, Meant, any_of, build_selection, join_terms
 from pykruise.kube.values.selectors import Requirement, Selector, SelectorOperator
 
 KEYS = st.sampled_from(["app", "example.com/tier", "a-b"])
@@ -44,7 +44,7 @@ def holds(expression: str, labels: dict[str, str] | None, namespace: str = "shop
 def test_an_object_matches_when_one_of_the_interests_selects_it(
     interests: list[Meant], labels: dict[str, str] | None, namespace: str
 ) -> None:
-    expression = meant_by({"SidecarSet": interests}, "SidecarSet")
+    expression = build_selection({"SidecarSet": interests}, "SidecarSet")
     expected = any(
         interest.selector.matches(labels or {})
         and (not interest.namespaces or namespace in interest.namespaces)
@@ -57,11 +57,11 @@ def test_an_object_matches_when_one_of_the_interests_selects_it(
 def test_the_text_does_not_depend_on_the_order_in_which_objects_come(interests: list[Meant], rng) -> None:  # type: ignore[no-untyped-def]
     shuffled = [*interests, *interests[:1]]
     rng.shuffle(shuffled)
-    assert meant_by({"K": shuffled}, "K") == meant_by({"K": interests}, "K")
+    assert build_selection({"K": shuffled}, "K") == build_selection({"K": interests}, "K")
 
 
 @given(st.lists(st.sampled_from([ALWAYS, NEVER, '"app" in []', 'request.namespace in ["shop"]']), max_size=3))
 def test_any_of_is_or_and_both_is_and(terms: list[str]) -> None:
     assert holds(any_of(terms), None) == any(holds(text, None) for text in terms)
     for term in terms:
-        assert holds(both(term, terms[0]), None) == (holds(term, None) and holds(terms[0], None))
+        assert holds(join_terms(term, terms[0]), None) == (holds(term, None) and holds(terms[0], None))

@@ -17,7 +17,7 @@ from pykruise.kinds.cloneset.plan import plan_cloneset
 from pykruise.kinds.cloneset.snapshot import CloneSetSnapshot
 from pykruise.kube.clock import format_time
 from pykruise.kube.patches.merge import apply_merge_patch
-from pykruise.kube.patches.schemas import definition_for
+from pykruise.kube.patches.schemas import find_definition
 from pykruise.kube.patches.strategic import apply_strategic_merge
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAIMS, PODS
@@ -42,7 +42,7 @@ from support.plan_views import (
     states,
 )
 
-DEFINITIONS = {resource: definition_for(resource) or "" for resource in (PODS, PERSISTENT_VOLUME_CLAIMS)}
+DEFINITIONS = {resource: find_definition(resource) or "" for resource in (PODS, PERSISTENT_VOLUME_CLAIMS)}
 
 amounts = st.one_of(st.integers(0, 8), st.integers(0, 120).map(lambda number: f"{number}%"))
 policies = st.sampled_from(["ReCreate", "InPlaceIfPossible", "InPlaceOnly"])

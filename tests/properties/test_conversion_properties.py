@@ -13,16 +13,16 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pykruise.kinds import conversions, crds
+from pykruise.kinds import build_crds, list_conversions
 from pykruise.kube.documents import Document
 from pykruise.kube.schemas.conversion import KEPT_PREFIX, ConversionError, convert
 
-TABLE = conversions()
+TABLE = list_conversions()
 SCHEMAS = {
     (crd["spec"]["group"], crd["spec"]["names"]["kind"], version["name"]): version["schema"][
         "openAPIV3Schema"
     ]
-    for crd in crds()
+    for crd in build_crds()
     for version in crd["spec"]["versions"]
 }
 TWO = sorted(key for key in SCHEMAS if key[:2] in TABLE)

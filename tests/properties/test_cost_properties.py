@@ -61,7 +61,7 @@ class Kind:
         self.opens = self.is_stored and is_read
         """Whether pod templates and the like are looked into. Other kinds carry them about."""
 
-    def document(self, growth: Growth) -> Document:
+    def to_document(self, growth: Growth) -> Document:
         """One as large as is asked for."""
         result: Document = document_of(self._schema, growth)
         labels = {"app": "web"}
@@ -79,14 +79,14 @@ class Kind:
 def kinds() -> list[Kind]:
     """Every kind in every version, from the registry. The one place that knows where kinds are registered."""
     with METER.instrumented():
-        from pykruise.admission.reviewers import reviewers
+        from pykruise.admission.reviewers import build_reviewers
         from pykruise.admission.settings import AdmissionSettings
-        from pykruise.cli.insight.known_kinds import known_kinds
-        from pykruise.kinds import conversions
+        from pykruise.cli.insight.known_kinds import list_known_kinds
+        from pykruise.kinds import list_conversions
         from pykruise.kinds.gates import GATES, Gates
         from pykruise.kube.webhooks.reviews import ReviewDispatcher
 
-        rules = reviewers(AdmissionSettings(gates=Gates.of(**dict.fromkeys(GATES, True))))
+        rules = build_reviewers(AdmissionSettings(gates=Gates.of(**dict.fromkeys(GATES, True))))
         reviews = ReviewDispatcher(rules)
         kinds: list[Kind] = []
         for crd in open_crds():
@@ -105,10 +105,10 @@ def kinds() -> list[Kind]:
                     ):
                         uses[rule.path] = _reviewed(reviews, rule.path, spec["names"]["plural"], resource)
                 for other in versions:
-                    if other != version["name"] and (group, spec["names"]["kind"]) in conversions():
+                    if other != version["name"] and (group, spec["names"]["kind"]) in list_conversions():
                         uses[f"to {other}"] = _converted(f"{group}/{other}")
                 if version["storage"]:
-                    for kind in known_kinds():
+                    for kind in list_known_kinds():
                         if (kind.resource.group, kind.resource.plural) == (group, spec["names"]["plural"]):
                             uses["explain"] = _explained(kind)
                             uses["new pods"] = _new_pods()
@@ -145,11 +145,11 @@ def _reviewed(reviews: Any, path: str, plural: str, resource: Document) -> Use:
 
 def _converted(wanted: str) -> Use:
     """There and back."""
-    from pykruise.kinds import conversions
+    from pykruise.kinds import list_conversions
     from pykruise.kube.schemas.conversion import convert
 
     def use(doc: Document) -> None:
-        convert(convert(doc, wanted, conversions()), doc["apiVersion"], conversions())
+        convert(convert(doc, wanted, list_conversions()), doc["apiVersion"], list_conversions())
 
     return use
 
@@ -160,7 +160,7 @@ class _Cluster:
     def __init__(self, doc: Document) -> None:
         self._doc = doc
 
-    async def sidecar_sets(self) -> list[Any]:
+    async def list_sidecar_sets(self) -> list[Any]:
         from pykruise.kinds.sidecarset.view import project_sidecarset
 
         return [project_sidecarset(orjson.dumps(self._doc))] if self._doc["kind"] == "SidecarSet" else []
@@ -182,12 +182,12 @@ class _Cluster:
         return None
 
     newest = fresh
-    above = target = read = pod = whitelist = _nothing
+    above = target = read = pod = read_whitelist = _nothing
 
-    async def namespace_labels(self, name: str) -> Mapping[str, str]:
+    async def read_namespace_labels(self, name: str) -> Mapping[str, str]:
         return LABELS
 
-    async def revisions(self, name: str) -> list[Any]:
+    async def list_revisions(self, name: str) -> list[Any]:
         return []
 
     async def replicas(self, view: Any) -> int:
@@ -196,7 +196,7 @@ class _Cluster:
 
 def _new_pods() -> Use:
     """Admission of a pod that the object may be about."""
-    from pykruise.admission.reviewers import ReviewContext, reviewers
+    from pykruise.admission.reviewers import ReviewContext, build_reviewers
     from pykruise.kube.webhooks.reviews import ReviewDispatcher
     from pykruise.plans.review import Lookups
 
@@ -206,7 +206,7 @@ def _new_pods() -> Use:
             readers={"sidecarset": cluster, "workloadspread": cluster}, clock=lambda: 1_800_000_000.0
         )
         context = ReviewContext(lookups=lookups, rng=random.Random(1))
-        reviews = ReviewDispatcher(reviewers(context=context))
+        reviews = ReviewDispatcher(build_reviewers(context=context))
         pod = next(pods_of(_target_of(doc), 1))
         request = {
             "uid": "u",
@@ -227,7 +227,7 @@ def _new_pods() -> Use:
 
 def _explained(known: Any) -> Use:
     """What `explain` says, and so what the manager would do: the plan is the kind's own."""
-    from pykruise.cli.explain import explained
+    from pykruise.cli.explain import read_and_explain
     from pykruise.kube.errors import KubeError
     from pykruise.kube.ids import Key
 
@@ -237,7 +237,7 @@ def _explained(known: Any) -> Use:
         client: Any = StoredObjects(stored)
         key = Key(doc["metadata"].get("namespace", ""), doc["metadata"]["name"])
         with suppress(KubeError):  # its workload is of no kind that it can be about
-            asyncio.run(explained(client, key, now=1_800_000_000.0, kind=known))
+            asyncio.run(read_and_explain(client, key, now=1_800_000_000.0, kind=known))
 
     return use
 
@@ -364,7 +364,7 @@ def _fields_of() -> Any:
 def assert_no_steep_line(kind: Kind, growth: Callable[[int], Growth], uses: Mapping[str, Use]) -> None:
     @functools.cache
     def make(size: int) -> bytes:
-        return orjson.dumps(kind.document(growth(size)))
+        return orjson.dumps(kind.to_document(growth(size)))
 
     steep = {name: steep_lines(use, make) for name, use in uses.items()}
     result = [f"{name}: {line} {counts}" for name, lines in steep.items() for line, counts in lines.items()]
@@ -413,7 +413,7 @@ def test_what_a_number_says_costs_nothing(by_name: Mapping[str, Kind], kind: str
     # then
     for name, use in item.uses.items():
         small, large = (
-            _measured(use, item.document(Growth(number=number, fields=_fields_of()))) for number in NUMBERS
+            _measured(use, item.to_document(Growth(number=number, fields=_fields_of()))) for number in NUMBERS
         )
         assert [line for line, count in large.items() if count > 2 * small.get(line, 0) + DIGITS] == [], name
 
@@ -422,10 +422,10 @@ def test_what_a_number_says_costs_nothing(by_name: Mapping[str, Kind], kind: str
 
 
 def _strategic(field: str, directive: Document) -> Use:
-    from pykruise.kube.patches import apply_strategic_merge, definition_for
+    from pykruise.kube.patches import apply_strategic_merge, find_definition
     from pykruise.kube.resources import PODS
 
-    definition = definition_for(PODS)
+    definition = find_definition(PODS)
 
     def use(doc: Document) -> None:
         names = doc["names"]
@@ -450,20 +450,20 @@ def _scalars_deleted() -> Use:
 
 
 def _selected() -> Use:
-    from pykruise.kube.values.selectors import selector_from
+    from pykruise.kube.values.selectors import parse_selector
 
     def use(doc: Document) -> None:
         names = doc["names"]
         expressions = [{"key": name, "operator": "DoesNotExist"} for name in names]
         expressions.append({"key": "app", "operator": "NotIn", "values": names})
-        selector = selector_from({"matchExpressions": expressions})
+        selector = parse_selector({"matchExpressions": expressions})
         assert all(selector.matches({"app": "web", "pod": name}) for name in names)
 
     return use
 
 
 def _ordered() -> Use:
-    from pykruise.pods.lifecycle.ordering import OrderTerm, by_ordered_keys, deletion_order, scatter
+    from pykruise.pods.lifecycle.ordering import OrderTerm, scatter, sort_by_ordered_keys, sort_for_deletion
     from pykruise.pods.view.decoding import PodProjector
 
     def use(doc: Document) -> None:
@@ -475,15 +475,15 @@ def _ordered() -> Use:
             for name in names
         ]
         scatter(pods, pods, [OrderTerm("of", name) for name in names])
-        by_ordered_keys(pods, names)
-        deletion_order(pods, available=lambda _: True, topology_keys=names, node_labels={"n": labels})
+        sort_by_ordered_keys(pods, names)
+        sort_for_deletion(pods, available=lambda _: True, topology_keys=names, node_labels={"n": labels})
 
     return use
 
 
 def _numbered() -> Use:
     from pykruise.kinds.workloadspread.ordinals import numbering_of, rank_of
-    from pykruise.pods.workload.ordinals import reserved_of, wanted_ordinals
+    from pykruise.pods.workload.ordinals import list_wanted_ordinals, reserved_of
 
     def use(doc: Document) -> None:
         entries = [f"{10 * number}-{10 * number + 5}" for number, _ in enumerate(doc["names"])]
@@ -492,23 +492,23 @@ def _numbered() -> Use:
         for number, _ in enumerate(doc["names"]):
             assert 10 * number in reserved.ranges
             rank_of(10 * number, numbering)
-        wanted_ordinals(start=0, replicas=len(entries), reserved=reserved)
+        list_wanted_ordinals(start=0, replicas=len(entries), reserved=reserved)
 
     return use
 
 
 def _masked_lines() -> Use:
-    from pykruise.kube.program.logs import masked
+    from pykruise.kube.program.logs import mask_secrets
 
     def use(doc: Document) -> None:
-        masked("eyJ-" * len(doc["names"]))
-        masked("eyJhbGciOiJI." * len(doc["names"]))
+        mask_secrets("eyJ-" * len(doc["names"]))
+        mask_secrets("eyJhbGciOiJI." * len(doc["names"]))
 
     return use
 
 
 def _contradicted() -> Use:
-    from pykruise.kinds import conversions
+    from pykruise.kinds import list_conversions
     from pykruise.kube.schemas.conversion import KEPT_PREFIX, convert
 
     def use(doc: Document) -> None:
@@ -521,7 +521,7 @@ def _contradicted() -> Use:
             "metadata": {"name": "web", "annotations": {f"{KEPT_PREFIX}v1beta1": annotation}},
             "spec": {"template": {"spec": {"containers": containers}}},
         }
-        result = convert(written, "apps.kruise.io/v1beta1", conversions())
+        result = convert(written, "apps.kruise.io/v1beta1", list_conversions())
         assert result["spec"]["template"]["spec"]["containers"] == containers
 
     return use
@@ -559,11 +559,11 @@ def test_the_meter_sees_work_that_no_call_shows() -> None:
 
     # given something that counts names one by one
     with METER.instrumented():
-        from pykruise.kube.documents import same
+        from pykruise.kube.documents import is_same
 
     def use(doc: Document) -> None:
         for name in doc["names"]:
-            same([name] * len(doc["names"]), [name] * len(doc["names"]))
+            is_same([name] * len(doc["names"]), [name] * len(doc["names"]))
 
     # then
     assert steep_lines(use, lambda size: orjson.dumps({"names": ["a"] * size}))

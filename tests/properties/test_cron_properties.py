@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pykruise.kube.values.cron import parse_schedule, ticks_between
+from pykruise.kube.values.cron import find_ticks, parse_schedule
 from support.examples import examples
 
 ZONES = (
@@ -135,7 +135,7 @@ def test_the_latest_of_a_span_is_found_without_walking_through_it(
     here = ZoneInfo(zone)
     among = [at for year in (2025, 2026, 2027) for at in wanted.instants(year, here) if after < at <= until]
 
-    ticks = ticks_between(parse_schedule(wanted.text, zone=zone), after, until, most=10)
+    ticks = find_ticks(parse_schedule(wanted.text, zone=zone), after, until, most=10)
 
     assert ticks.latest == (among[-1] if among else None)
     assert ticks.count == min(len(among), 10)
@@ -150,7 +150,7 @@ def test_intervals_are_counted_from_where_they_began(seconds: int, after: float,
         if int(after) + number * seconds <= int(after) + int(after + span_s - int(after))
     ]
 
-    ticks = ticks_between(every, after, after + span_s, most=1000)
+    ticks = find_ticks(every, after, after + span_s, most=1000)
 
     if len(moments) < 1999:
         assert ticks.latest == (moments[-1] if moments else None)

@@ -16,7 +16,7 @@ from pykruise.kinds.daemonset.plan import plan_daemonset
 from pykruise.kinds.daemonset.snapshot import DaemonSetSnapshot
 from pykruise.kube.clock import format_time
 from pykruise.kube.patches.merge import apply_merge_patch
-from pykruise.kube.patches.schemas import definition_for
+from pykruise.kube.patches.schemas import find_definition
 from pykruise.kube.patches.strategic import apply_strategic_merge
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import CONTROLLER_REVISIONS, PODS
@@ -28,7 +28,7 @@ from support.daemonset_builder import DaemonSetBuilder, daemonset, node_of, revi
 from support.examples import examples
 from support.plan_views import created, deleted, left
 
-POD = definition_for(PODS) or ""
+POD = find_definition(PODS) or ""
 
 amounts = st.one_of(st.integers(0, 6), st.integers(0, 100).map(lambda number: f"{number}%"))
 pod_changes = st.sampled_from(

@@ -20,7 +20,7 @@ from pykruise.pods.jobs.fan_out import (
     OnFailure,
     TargetHold,
     TargetState,
-    fan_out,
+    decide_fan_out,
 )
 
 START = 1_000.0
@@ -64,7 +64,7 @@ def target_lists(draw: st.DrawFn) -> tuple[FanOutTarget, ...]:
 def test_every_target_gets_exactly_one_answer(
     targets: tuple[FanOutTarget, ...], policy: JobPolicy, run: JobRun, now: float
 ) -> None:
-    decision = fan_out(targets, policy, run, now=now)
+    decision = decide_fan_out(targets, policy, run, now=now)
 
     starts, stops, holds = set(decision.start), set(decision.stop), set(decision.waiting)
     assert not (starts & stops)
@@ -88,7 +88,7 @@ def test_every_target_gets_exactly_one_answer(
 def test_never_more_than_parallelism_becomes_active(
     targets: tuple[FanOutTarget, ...], policy: JobPolicy, run: JobRun, now: float
 ) -> None:
-    decision = fan_out(targets, policy, run, now=now)
+    decision = decide_fan_out(targets, policy, run, now=now)
 
     active = sum(target.state is TargetState.ACTIVE for target in targets)
     if policy.parallelism is not None and decision.start:
@@ -106,7 +106,7 @@ def test_what_is_over_stays_over(
 ) -> None:
     finished = msgspec.structs.replace(run, finished_at=START)
 
-    decision = fan_out(targets, policy, finished, now=now)
+    decision = decide_fan_out(targets, policy, finished, now=now)
 
     assert decision.start == ()
     assert decision.finish is None
@@ -122,7 +122,9 @@ def test_what_is_over_stays_over(
 def test_the_same_facts_give_the_same_decision(
     targets: tuple[FanOutTarget, ...], policy: JobPolicy, run: JobRun, now: float
 ) -> None:
-    assert fan_out(targets, policy, run, now=now) == fan_out(list(targets), policy, run, now=now)
+    assert decide_fan_out(targets, policy, run, now=now) == decide_fan_out(
+        list(targets), policy, run, now=now
+    )
 
 
 @given(target_lists(), policies, runs, instants)
@@ -131,7 +133,7 @@ def test_a_job_ends_for_a_reason_that_can_be_seen(
 ) -> None:
     running = msgspec.structs.replace(run, finished_at=None)
 
-    finish = fan_out(targets, policy, running, now=now).finish
+    finish = decide_fan_out(targets, policy, running, now=now).finish
 
     match finish:
         case Finish.COMPLETE:
@@ -156,7 +158,7 @@ def test_paused_is_paused(
     paused = msgspec.structs.replace(policy, is_paused=True)
     running = msgspec.structs.replace(run, finished_at=None)
 
-    decision = fan_out(targets, paused, running, now=now)
+    decision = decide_fan_out(targets, paused, running, now=now)
 
     assert (decision.start, decision.stop, decision.finish, decision.pause) == ((), (), None, False)
 
@@ -165,12 +167,12 @@ def test_paused_is_paused(
 def test_nothing_changes_before_the_requeue_time(
     targets: tuple[FanOutTarget, ...], policy: JobPolicy, run: JobRun, now: float
 ) -> None:
-    decision = fan_out(targets, policy, run, now=now)
+    decision = decide_fan_out(targets, policy, run, now=now)
     after_s = decision.requeue_after_s if decision.requeue_after_s is not None else 10_000.0
     if decision.finish is not None or decision.delete:
         return
 
-    before = fan_out(targets, policy, run, now=now + after_s * 0.99)
+    before = decide_fan_out(targets, policy, run, now=now + after_s * 0.99)
 
     assert _without_times(before) == _without_times(decision)
 
@@ -223,7 +225,7 @@ def test_every_target_of_a_job_that_is_not_held_gets_an_outcome(
     model = Model(count)
     can_go_on = not policy.is_paused and policy.parallelism != 0
     for draw in [*moves, *[[1] * 6] * 20]:  # by and by all end
-        decision = fan_out(model.targets.values(), policy, model.run, now=model.now)
+        decision = decide_fan_out(model.targets.values(), policy, model.run, now=model.now)
         was_over = model.run.finished_at is not None
         model.carry_out(decision)
         active = sum(target.state is TargetState.ACTIVE for target in model.targets.values())

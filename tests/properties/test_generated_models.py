@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pykruise.kinds import crds
+from pykruise.kinds import build_crds
 from pykruise.kube.documents import Document
 from pykruise.kube.models import Model, document, models_module, parse
 from pykruise.kube.schemas.builtin_types import fields_of
@@ -25,7 +25,7 @@ FOREIGN: Final = [
 ]
 DEFINITIONS: Final = [
     pytest.param(definition, version, id=f"{definition['spec']['names']['kind']}-{version['name']}")
-    for definition in [*crds(), *FOREIGN]
+    for definition in [*build_crds(), *FOREIGN]
     for version in definition["spec"]["versions"]
 ]
 
@@ -63,7 +63,7 @@ def test_a_document_with_every_field_comes_back_as_it_was(definition: Document, 
 
 @pytest.mark.real_time
 def test_mypy_in_strict_mode_accepts_every_module(tmp_path: Path) -> None:
-    for definition in [*crds(), *FOREIGN]:
+    for definition in [*build_crds(), *FOREIGN]:
         for version in definition["spec"]["versions"]:
             name = f"{definition['spec']['names']['plural']}_{version['name']}.py"
             (tmp_path / name).write_text(models_module([definition], version=version["name"]))

@@ -147,7 +147,7 @@ def test_turns_are_kept_every_node_counts_once_and_versions_never_fall(
 ) -> None:
     world = world_of(nodes, parallelism, ends)
     for operation in operations:
-        versions = {name: world.view(name).entry(IMAGE) for name in world.nodes}
+        versions = {name: world.view(name).find_entry(IMAGE) for name in world.nodes}
         # Another job that has the image pulled anew makes nodes active that were not: that is not the job's doing.
         before = _active(world, operation[1]) if operation[0] == "job" else 0
         play(world, operation)
@@ -155,7 +155,7 @@ def test_turns_are_kept_every_node_counts_once_and_versions_never_fall(
             assert _active(world, operation[1]) <= max(parallelism, before)
             _check_status(world, operation[1], nodes)
         for name, old in versions.items():
-            new = world.view(name).entry(IMAGE)
+            new = world.view(name).find_entry(IMAGE)
             assert old is None or new is None or new.version >= old.version
 
 

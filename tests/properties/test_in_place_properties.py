@@ -19,10 +19,10 @@ from pykruise.pods.in_place import (
     PodPatch,
     UpdateSpec,
     Waiting,
-    difference,
+    find_difference,
+    find_next_step,
     is_at_rest,
-    next_step,
-    pod_verdict,
+    judge_pod,
     start,
 )
 from pykruise.pods.view import keys
@@ -116,7 +116,7 @@ def kubelet_turn(pod: PaperPod) -> None:
 def settle(pod: PaperPod, now: float) -> float:
     """Let engine and kubelet take turns until nothing is left to do; raises if that never comes."""
     for _ in range(30):
-        result = next_step(pod.view(), now=now, settings=SETTINGS)
+        result = find_next_step(pod.view(), now=now, settings=SETTINGS)
         match result:
             case Continue():
                 pod.write(*result.writes)
@@ -135,7 +135,7 @@ def settle(pod: PaperPod, now: float) -> float:
 
 
 def spec_between(old: Revision, new: Revision, number: int, grace: int = 0) -> UpdateSpec:
-    result = difference(old, new, revision=f"web-r{number}", settings=SETTINGS, grace_seconds=grace)
+    result = find_difference(old, new, revision=f"web-r{number}", settings=SETTINGS, grace_seconds=grace)
     assert isinstance(result, UpdateSpec), result
     return result
 
@@ -216,7 +216,7 @@ def test_whatever_comes_between_the_pod_ends_in_its_last_target(
         begin(pod, revisions, number, fate=fate, grace=grace, now=now)
         for _ in range(steps):
             now += 1
-            result = next_step(pod.view(), now=now, settings=SETTINGS)
+            result = find_next_step(pod.view(), now=now, settings=SETTINGS)
             if isinstance(result, Continue):
                 pod.write(*result.writes)
             if kubelet_works:
@@ -225,7 +225,7 @@ def test_whatever_comes_between_the_pod_ends_in_its_last_target(
     settle(pod, now)
     # then
     assert is_as_wanted(pod, wanted)
-    assert pod_verdict(pod.view(), now=now + 600, settings=SETTINGS).is_complete
+    assert judge_pod(pod.view(), now=now + 600, settings=SETTINGS).is_complete
     assert pod.condition(keys.IN_PLACE_READY)["status"] == "True"
 
 

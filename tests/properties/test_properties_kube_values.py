@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pykruise.kube.values.field_selectors import escape_field_value, parse_field_selector
-from pykruise.kube.values.hashing import ALPHABET, fnv32, fnv32a, rand_suffix, safe_encode
+from pykruise.kube.values.hashing import ALPHABET, draw_suffix, encode_safely, hash_fnv32, hash_fnv32a
 from pykruise.kube.values.int_or_percent import Rounding, resolve
 from pykruise.kube.values.quantities import Quantity, parse_quantity, round_up_to_milli
-from pykruise.kube.values.selectors import SelectorError, parse_label_selector, selector_from
+from pykruise.kube.values.selectors import SelectorError, parse_label_selector, parse_selector
 
 suffixes = st.sampled_from(
     ["", "n", "u", "m", "k", "M", "G", "T", "Ki", "Mi", "Gi", "Ti", "e3", "E3", "e-3", "e2", "e-1"]
@@ -110,7 +110,7 @@ def test_any_text_is_a_selector_or_a_selector_error(text: str) -> None:
 
 @given(label_sets, label_sets)
 def test_match_labels_select_what_holds_all_of_them(wanted: dict[str, str], labels: dict[str, str]) -> None:
-    assert selector_from({"matchLabels": wanted}).matches(labels) == (wanted.items() <= labels.items())
+    assert parse_selector({"matchLabels": wanted}).matches(labels) == (wanted.items() <= labels.items())
 
 
 @given(st.dictionaries(st.sampled_from(["metadata.name", "status.phase"]), st.text(max_size=6), min_size=1))
@@ -133,11 +133,11 @@ def test_hashes_are_32_bits_and_differ_from_each_other_only_by_their_order_of_st
         item = ((item * 16777619) % 2**32) ^ byte
         one_a = ((one_a ^ byte) * 16777619) % 2**32
     # then
-    assert (fnv32(data), fnv32a(data)) == (item, one_a)
+    assert (hash_fnv32(data), hash_fnv32a(data)) == (item, one_a)
 
 
 @given(st.binary(max_size=32), st.integers(0, 2**32), st.integers(0, 12))
 def test_encoded_and_random_text_is_safe_in_names(data: bytes, seed: int, length: int) -> None:
-    assert len(safe_encode(data)) == len(data)
-    assert set(safe_encode(data)) <= set(ALPHABET)
-    assert len(rand_suffix(random.Random(seed), length)) == length
+    assert len(encode_safely(data)) == len(data)
+    assert set(encode_safely(data)) <= set(ALPHABET)
+    assert len(draw_suffix(random.Random(seed), length)) == length

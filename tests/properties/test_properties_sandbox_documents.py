@@ -10,16 +10,18 @@ from hypothesis import strategies as st
 
 from pykruise.kube.documents import deep_copy
 from pykruise.kube.schemas.builtin_types import fields_of
-from pykruise.sandbox.apiserver.builtin import DecodeError, strategy_for
-from pykruise.sandbox.apiserver.catalog import Catalog, builtin_entries
+from pykruise.sandbox.apiserver.builtin import DecodeError, find_strategy
+from pykruise.sandbox.apiserver.catalog import Catalog, list_builtin_entries
 from pykruise.sandbox.apiserver.custom.schema import NotStructuralError, StructuralSchema
-from pykruise.sandbox.apiserver.printing.cells import human_duration
+from pykruise.sandbox.apiserver.printing.cells import format_human_duration
 from pykruise.sandbox.apiserver.printing.json_path import JSONPathError, compile_path
-from pykruise.sandbox.apiserver.printing.tables import table_for
+from pykruise.sandbox.apiserver.printing.tables import build_table
 from pykruise.sandbox.apiserver.requests.protobuf import ProtobufError, to_document
 from support.examples import examples
 
-ENTRIES = {str(entry.resource): entry for entry in Catalog(builtin_entries(strategy_for)).entries()}
+ENTRIES = {
+    str(entry.resource): entry for entry in Catalog(list_builtin_entries(find_strategy)).list_entries()
+}
 KINDS = ("pods", "deployments.apps", "services", "persistentvolumeclaims", "jobs.batch", "secrets")
 
 SCALARS = (
@@ -71,7 +73,7 @@ _SCALARS_OF: dict[str, st.SearchStrategy[Any]] = {
 def test_any_document_of_a_kind_is_read_filled_in_and_judged(name: str, data: st.DataObject) -> None:
     # given
     entry = ENTRIES[name]
-    strategy = strategy_for(entry.resource)
+    strategy = find_strategy(entry.resource)
     doc = data.draw(of_kind(entry.definition))
     before = deep_copy(doc)
     # when
@@ -83,7 +85,7 @@ def test_any_document_of_a_kind_is_read_filled_in_and_judged(name: str, data: st
     assert unknown == []
     assert strategy.default(deep_copy(made)) == made
     assert all(cause.message and cause.reason for cause in causes)
-    json.dumps(table_for(entry, [made], now=0.0))
+    json.dumps(build_table(entry, [made], now=0.0))
     # and what may be created may be updated to itself
     again = strategy.prepare_update(deep_copy(made), made)
     problems = strategy.validate_update(again, made)
@@ -94,7 +96,7 @@ def test_any_document_of_a_kind_is_read_filled_in_and_judged(name: str, data: st
 @given(doc=st.dictionaries(st.sampled_from(["metadata", "spec", "status", "data", "x"]), VALUES, max_size=4))
 def test_any_json_is_a_document_or_a_refusal(name: str, doc: dict[str, Any]) -> None:
     # given
-    strategy = strategy_for(ENTRIES[name].resource)
+    strategy = find_strategy(ENTRIES[name].resource)
     before = deep_copy(doc)
     # when
     with contextlib.suppress(DecodeError):
@@ -185,4 +187,4 @@ def test_any_text_is_a_json_path_or_a_refusal(path: str) -> None:
 
 @given(seconds=st.floats(min_value=-10, max_value=1e11))
 def test_an_age_is_short(seconds: float) -> None:
-    assert 1 < len(human_duration(seconds)) <= 9
+    assert 1 < len(format_human_duration(seconds)) <= 9

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from pykruise.kube.documents import encode
 from pykruise.sandbox.nodes.ledger import NodeLedger
-from pykruise.sandbox.nodes.specs import NodeSpec, node_document, project_node
+from pykruise.sandbox.nodes.specs import NodeSpec, build_node_document, project_node
 from support.paper import START, pod_document, view
 
 NODES = ("a", "b", "c")
@@ -44,14 +44,14 @@ def test_counts_are_those_of_the_pods_that_are_there(steps: list[tuple[Any, ...]
                 ledger.unplace(view(pod_document(f"p{number}")).key)
                 there.pop(number, None)
             case "node", name, zone:
-                made = node_document(NodeSpec(name=name, zone=zone), now=START)
+                made = build_node_document(NodeSpec(name=name, zone=zone), now=START)
                 ledger.set_node(project_node(encode(made)))
                 zones[name] = zone
             case "no node", name:
                 ledger.remove_node(name)
                 zones.pop(name, None)
     # then
-    assert {view.name for _, view in ledger.candidates()} == set(zones)
+    assert {view.name for _, view in ledger.list_candidates()} == set(zones)
     assert set(ledger.nodes) == set(zones) | {node for node, _, _ in there.values()}
     for name, load in ledger.nodes.items():
         here = [(owner, cpu) for node, owner, cpu in there.values() if node == name]
@@ -59,6 +59,6 @@ def test_counts_are_those_of_the_pods_that_are_there(steps: list[tuple[Any, ...]
         assert load.used.get("cpu", 0) == sum(cpu for _, cpu in here)
         assert dict(load.owners) == Counter(owner for owner, _ in here if owner)
     expected = Counter((owner, zones[node]) for node, owner, _ in there.values() if owner and node in zones)
-    assert {(owner, zone): ledger.in_zone(owner, zone) for owner in ("red", "blue") for zone in ZONES} == {
-        (owner, zone): expected[owner, zone] for owner in ("red", "blue") for zone in ZONES
-    }
+    assert {
+        (owner, zone): ledger.count_in_zone(owner, zone) for owner in ("red", "blue") for zone in ZONES
+    } == {(owner, zone): expected[owner, zone] for owner in ("red", "blue") for zone in ZONES}

@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 
 from pykruise.kinds.sidecarset.errors import InjectionError
 from pykruise.kinds.sidecarset.expressions import ResourceExpressionError, check, evaluate
-from pykruise.kinds.sidecarset.sidecar_contents import hot_pair
-from pykruise.kinds.sidecarset.upgrade_choice import kept_back, most_unavailable
+from pykruise.kinds.sidecarset.sidecar_contents import name_hot_pair
+from pykruise.kinds.sidecarset.upgrade_choice import count_kept_back, count_most_unavailable
 from pykruise.kube.documents import Document, deep_copy
 from pykruise.kube.values.quantities import Quantity
-from pykruise.kube.values.selectors import overlap, selector_from
+from pykruise.kube.values.selectors import has_overlap, parse_selector
 from support.examples import examples
 from support.sidecar_world import SidecarWorld, upgraded
 from support.sidecarsets import container, hot, injected, names, pod, sidecarset
@@ -81,7 +81,7 @@ def test_injection_is_whole_repeatable_and_does_not_depend_on_the_order_of_sets(
     for item in given_sets:
         for sidecar in item["spec"]["containers"]:
             is_hot = sidecar.get("upgradeStrategy") is not None
-            for name in hot_pair(sidecar["name"]) if is_hot else (sidecar["name"],):
+            for name in name_hot_pair(sidecar["name"]) if is_hot else (sidecar["name"],):
                 assert names(result).count(name) == 1
     # nothing of the pod is lost, but a container whose place was taken
     assert result["spec"]["unknownField"] == before["spec"]["unknownField"]
@@ -147,8 +147,8 @@ def test_an_upgrade_keeps_its_budget_and_partition_and_settles(
     # everything that may be upgraded is, as far as the partition lets it
     managed = world.managed().values()
     waiting = [pod for pod in managed if not pod.is_updated]
-    allowed = kept_back(partition, of=count)
-    if most_unavailable(unavailable, of=count) > 0:
+    allowed = count_kept_back(partition, of=count)
+    if count_most_unavailable(unavailable, of=count) > 0:
         assert len(waiting) <= allowed
     if is_hot:
         for item in managed:
@@ -162,8 +162,8 @@ def _one_round(world: SidecarWorld) -> None:
     assert spec is not None
     strategy = spec.update_strategy
     assert strategy is not None
-    most = most_unavailable(strategy.max_unavailable, of=len(before))
-    keep = kept_back(strategy.partition, of=len(before))
+    most = count_most_unavailable(strategy.max_unavailable, of=len(before))
+    keep = count_kept_back(strategy.partition, of=len(before))
     plan = world.round()
     going = upgraded(plan)
     busy = sum(pod.is_updated and not (pod.is_consistent and pod.is_ready) for pod in before.values())
@@ -224,11 +224,11 @@ requirements = st.lists(
 def test_selectors_meet_exactly_when_some_object_has_the_labels_for_both(
     labels: list[Document], other: list[Document]
 ) -> None:
-    first, second = (selector_from({"matchExpressions": each}) for each in (labels, other))
+    first, second = (parse_selector({"matchExpressions": each}) for each in (labels, other))
     values = [None, "x", "y", "z", "none of them"]
     objects = (
         {key: value for key, value in (("a", a), ("b", b)) if value is not None}
         for a in values
         for b in values
     )
-    assert overlap(first, second) is any(first.matches(each) and second.matches(each) for each in objects)
+    assert has_overlap(first, second) is any(first.matches(each) and second.matches(each) for each in objects)

@@ -11,14 +11,14 @@ from typing import Any, Final
 
 import pytest
 
-from pykruise.admission.reviewers import reviewers
+from pykruise.admission.reviewers import build_reviewers
 from pykruise.admission.settings import AdmissionSettings
-from pykruise.kinds import named
+from pykruise.kinds import find_kind
 from pykruise.kinds.gates import GATES, Gates
 from pykruise.kube.documents import decode, get_path
 from pykruise.kube.errors import Cause
 from pykruise.kube.resources import PODS
-from pykruise.pods.template.metadata import SINGLE_POD_KEYS, pod_metadata
+from pykruise.pods.template.metadata import SINGLE_POD_KEYS, read_pod_metadata
 from support.busy_keys import busy_cluster
 from support.reviews import at_once, request
 from support.wrong_values import Document, Path, Whole, objects, paths, with_value
@@ -43,7 +43,7 @@ def causes_of(whole: Whole, document: Document) -> list[Cause]:
     """What the validating reviews of the kind refuse."""
     rules = [
         rule
-        for rule in reviewers(AdmissionSettings(gates=Gates.of(**dict.fromkeys(GATES, True))))
+        for rule in build_reviewers(AdmissionSettings(gates=Gates.of(**dict.fromkeys(GATES, True))))
         if not rule.mutating
         and any(whole.resource.plural in resource_rule.resources for resource_rule in rule.rules)
     ]
@@ -81,7 +81,7 @@ OWNERS: Final = ("CloneSet", "StatefulSet", "DaemonSet", "BroadcastJob")
 def stored(kind: str, mark: tuple[str, str]) -> tuple[Any, Document]:
     """A workload as a cluster has it whose webhooks were away."""
     field, key = mark
-    resource = named(kind).resource
+    resource = find_kind(kind).resource
     metadata: Document = {"labels": {"app": "web"}}
     metadata[field] = {**metadata.get(field, {}), key: "false"}
     spec: Document = {
@@ -127,4 +127,7 @@ async def _is_empty(place: Any) -> bool:
 def test_a_template_gives_all_else_to_its_pods() -> None:
     marked = {field: {"app": "web", **dict.fromkeys(keys, "x")} for field, keys in SINGLE_POD_KEYS.items()}
     plain = {field: {"app": "web"} for field in SINGLE_POD_KEYS}
-    assert pod_metadata({"metadata": {**marked, "finalizers": ["a/b"]}}) == {**plain, "finalizers": ["a/b"]}
+    assert read_pod_metadata({"metadata": {**marked, "finalizers": ["a/b"]}}) == {
+        **plain,
+        "finalizers": ["a/b"],
+    }

@@ -12,12 +12,12 @@ from typing import Any, Final
 import msgspec
 import pytest
 
-from pykruise.cli.insight.known_kinds import known_kinds
+from pykruise.cli.insight.known_kinds import list_known_kinds
 from pykruise.sandbox.virtual_time import VirtualLoop
 from support.stored_worlds import stored_world
 
 PLAIN: Final = (str, bytes, int, float, bool, type(None), Fraction)
-KINDS: Final = {kind.name: kind for kind in known_kinds() if kind.name != "nodepodprobe"}
+KINDS: Final = {kind.name: kind for kind in list_known_kinds() if kind.name != "nodepodprobe"}
 """A NodePodProbe has no example: the agent's side of a PodProbeMarker."""
 
 

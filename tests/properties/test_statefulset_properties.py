@@ -17,7 +17,7 @@ from pykruise.kinds.statefulset.snapshot import StatefulSetSnapshot
 from pykruise.kube.clock import format_time
 from pykruise.kube.documents import Document
 from pykruise.kube.patches.merge import apply_merge_patch
-from pykruise.kube.patches.schemas import definition_for
+from pykruise.kube.patches.schemas import find_definition
 from pykruise.kube.patches.strategic import apply_strategic_merge
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAIMS, PODS
@@ -39,8 +39,8 @@ from support.statefulset_builder import (
 )
 
 DEFINITIONS = {
-    PODS: definition_for(PODS) or "",
-    PERSISTENT_VOLUME_CLAIMS: definition_for(PERSISTENT_VOLUME_CLAIMS) or "",
+    PODS: find_definition(PODS) or "",
+    PERSISTENT_VOLUME_CLAIMS: find_definition(PERSISTENT_VOLUME_CLAIMS) or "",
 }
 
 pod_changes = st.sampled_from(

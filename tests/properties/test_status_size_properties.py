@@ -1,7 +1,7 @@
 """How large a status can become, for every kind there is.
 
 Whole statuses are generated from the schemas, with texts and lists as long as another party can make them. What is
-left by fitting_status() is at most MOST_MORE beyond the entries themselves; and entries are as many as the spec has, or
+left by fit_status() is at most MOST_MORE beyond the entries themselves; and entries are as many as the spec has, or
 have a bound of their own (GROWS).
 """
 
@@ -13,9 +13,9 @@ import orjson
 import pytest
 
 from pykruise.kinds.advancedcronjob.plan import MOST_LISTED
-from pykruise.kinds.persistentpodstate.status import MOST_RECORDED, fitting_records
+from pykruise.kinds.persistentpodstate.status import MOST_RECORDED, fit_records
 from pykruise.kinds.persistentpodstate.types import PodState
-from pykruise.kube.excerpts import MOST_NAMED, MOST_TEXT, MOST_TOLD, fitting_status
+from pykruise.kube.excerpts import MOST_NAMED, MOST_TEXT, MOST_TOLD, fit_status
 from pykruise.pods.workload.budgets import MOST_UNCONFIRMED
 from support.open_definitions import open_crds
 
@@ -123,10 +123,10 @@ def size(value: Any) -> int:
 
 @pytest.mark.parametrize("kind", SCHEMAS)
 def test_a_status_has_little_beyond_its_entries_whatever_others_say(kind: str) -> None:
-    status = fitting_status(hostile(SCHEMAS[kind], texts=True))
+    status = fit_status(hostile(SCHEMAS[kind], texts=True))
     assert size(status) - size(hostile(SCHEMAS[kind], texts=False)) <= MOST_MORE
     # and what fits is left as it is
-    assert fitting_status(status) is status
+    assert fit_status(status) is status
 
 
 @pytest.mark.parametrize("kind", SCHEMAS)
@@ -143,7 +143,7 @@ def test_the_parts_of_the_bound_are_within_it() -> None:
 def test_what_a_status_says_itself_stays_whole_where_its_entries_are_cut() -> None:
     conditions = [{"type": "Waiting", "message": "m" * 1_000}]
     entries = [{"name": f"subset-{number}", "message": LONG} for number in range(100)]
-    status = fitting_status({"message": "n" * 1_000, "conditions": conditions, "subsetStatuses": entries})
+    status = fit_status({"message": "n" * 1_000, "conditions": conditions, "subsetStatuses": entries})
     assert status["conditions"] == conditions
     assert status["message"] == "n" * 1_000
     assert [item["name"] for item in status["subsetStatuses"]] == [entry["name"] for entry in entries]
@@ -152,7 +152,7 @@ def test_what_a_status_says_itself_stays_whole_where_its_entries_are_cut() -> No
 
 def test_the_first_names_of_a_long_list_stay() -> None:
     names = [f"node-{number:05}" for number in range(10_000)]
-    kept = fitting_status({"failed": 10_000, "failedNodes": names})
+    kept = fit_status({"failed": 10_000, "failedNodes": names})
     assert kept["failed"] == 10_000
     assert 1_000 < len(kept["failedNodes"]) < 10_000
     assert kept["failedNodes"] == names[: len(kept["failedNodes"])]
@@ -166,7 +166,7 @@ def test_records_of_pods_keep_their_place_and_fit() -> None:
     before = {"web-9": record("x" * 200_000)}
     records = {f"web-{number}": record(f"{number}" * 200_000) for number in range(9)} | before
     # when
-    kept, left_out = fitting_records(records, before)
+    kept, left_out = fit_records(records, before)
     # then
     assert sum(map(size, map(msgspec.to_builtins, kept.values()))) <= MOST_RECORDED
     assert kept.keys() == {"web-9", "web-0", "web-1"}

@@ -12,7 +12,7 @@ from typing import Final
 
 import pytest
 
-from pykruise.cli.insight.known_kinds import is_of, known_kinds
+from pykruise.cli.insight.known_kinds import is_of, list_known_kinds
 from pykruise.kube.admission import ReviewRule
 from pykruise.plans.kind import Kind
 from pykruise.runtime.actions import Patch
@@ -25,7 +25,9 @@ from support.wrong_objects import Cluster, rules_around, view_of
 from support.wrong_values import Whole, objects
 
 REVIEWED: Final = {
-    kind.name: kind for kind in known_kinds() if kind.reviews.validating is not None or kind.reviews.mutating
+    kind.name: kind
+    for kind in list_known_kinds()
+    if kind.reviews.validating is not None or kind.reviews.mutating
 }
 """Kinds whose specs anything is refused of."""
 

@@ -14,7 +14,7 @@ from pykruise.kinds.uniteddeployment.allocation import (
     Mode,
     SubsetShare,
     allocate,
-    scaled,
+    resolve_amount,
 )
 from pykruise.kinds.uniteddeployment.workloads import RESERVED_LABEL
 from pykruise.runtime.actions import Action
@@ -65,8 +65,8 @@ def bounds(draw: st.DrawFn) -> list[SubsetShare]:
 
 
 def bounds_of(share: SubsetShare, replicas: int) -> tuple[int, int]:
-    least = scaled(share.min_replicas or 0, of=replicas)
-    return least, UNBOUNDED if share.max_replicas is None else scaled(share.max_replicas, of=replicas)
+    least = resolve_amount(share.min_replicas or 0, of=replicas)
+    return least, UNBOUNDED if share.max_replicas is None else resolve_amount(share.max_replicas, of=replicas)
 
 
 @given(parts(), counts)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from pykruise.kinds.workloadspread.injection import Matched
 from pykruise.kinds.workloadspread.plan import plan_spread
-from pykruise.kinds.workloadspread.slots import allocate_slot, fresh_entries, release_slot
+from pykruise.kinds.workloadspread.slots import allocate_slot, make_fresh_entries, release_slot
 from pykruise.kinds.workloadspread.snapshot import SpreadSnapshot
 from pykruise.kinds.workloadspread.versions import UNVERSIONED
 from pykruise.kinds.workloadspread.view import SpreadView
@@ -46,7 +46,7 @@ class World:
 
     def admit(self) -> None:
         result = self.view
-        entries = result.entries(UNVERSIONED) or fresh_entries(result.subsets, replicas=0)
+        entries = result.list_entries(UNVERSIONED) or make_fresh_entries(result.subsets, replicas=0)
         name = f"p{self.number}"
         self.number += 1
         taken = allocate_slot(entries, pod_name=name, fresh_id=lambda: name, now=format_time(NOW))
@@ -62,7 +62,7 @@ class World:
         if self.there:
             name = next(iter(self.there))
             of, result = self.there.pop(name), self.view
-            entries = result.entries(UNVERSIONED) or fresh_entries(result.subsets, replicas=0)
+            entries = result.list_entries(UNVERSIONED) or make_fresh_entries(result.subsets, replicas=0)
             self.store(release_slot(entries, pod_name=name, subset=of, now=format_time(NOW)))
 
     def sync(self, *, later_s: float = 0.0) -> None:
@@ -77,7 +77,7 @@ class World:
                     pod(
                         name,
                         phase="Running",
-                        annotations={MATCHED_SPREAD_ANNOTATION: Matched(name="ws", subset=of).text()},
+                        annotations={MATCHED_SPREAD_ANNOTATION: Matched(name="ws", subset=of).to_text()},
                     )
                 )
             )
@@ -108,6 +108,6 @@ def test_no_subset_is_given_more_than_it_takes_and_no_place_is_lost(
     world.sync(later_s=60)
     # then every place that is not taken is free
     counted = world.counted()
-    statuses = world.view.entries(UNVERSIONED)
+    statuses = world.view.list_entries(UNVERSIONED)
     free = {status.name: status.missing_replicas for status in statuses if status.name in world.limits}
     assert free == {name: most - counted[name] for name, most in world.limits.items() if statuses}

@@ -14,9 +14,9 @@ from typing import Any, Final
 
 import pytest
 
-from pykruise.cli.explain import explained
-from pykruise.cli.insight.known_kinds import known_kinds
-from pykruise.kinds import conversions
+from pykruise.cli.explain import read_and_explain
+from pykruise.cli.insight.known_kinds import list_known_kinds
+from pykruise.kinds import list_conversions
 from pykruise.kube.admission import AdmissionAnswer, AdmissionRequest, Reviewer, ReviewRule
 from pykruise.kube.documents import get_path
 from pykruise.kube.errors import KubeError
@@ -179,13 +179,13 @@ def test_a_value_of_a_wrong_type_is_refused_by_its_place(
 def test_every_conversion_answers(name: str, most: int) -> None:
     whole = objects()[name]
     group, kind = whole.resource.group, whole.resource.kind
-    if (conversion := conversions().get((group, kind))) is None:
+    if (conversion := list_conversions().get((group, kind))) is None:
         return
     (other,) = {*conversion.versions} - {whole.resource.version}
     problems = []
     for path, wrong in spoilt(whole, most=most):
         try:
-            convert(wrong, f"{group}/{other}", conversions())
+            convert(wrong, f"{group}/{other}", list_conversions())
         except ConversionError:
             continue
         except Exception as error:
@@ -250,7 +250,7 @@ def test_every_new_pod_is_answered_whatever_is_stored(name: str, most: int) -> N
     assert_none(problems)
 
 
-PLANNED: Final = {kind.resource.kind: kind for kind in known_kinds()}
+PLANNED: Final = {kind.resource.kind: kind for kind in list_known_kinds()}
 
 
 @some(20)
@@ -265,7 +265,7 @@ def test_every_plan_is_made(name: str, most: int) -> None:
         client: Any = StoredObjects({known.resource.plural: [wrong], "pods": [pod().document]})
         key = Key("default" if whole.resource.namespaced else "", "web")
         try:
-            asyncio.run(explained(client, key, now=NOW, kind=known))
+            asyncio.run(read_and_explain(client, key, now=NOW, kind=known))
         except KubeError:
             continue
         except Exception as error:

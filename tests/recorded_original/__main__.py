@@ -16,7 +16,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 from pykruise.kube.client.client import Client
-from pykruise.kube.clock import system_clock
+from pykruise.kube.clock import read_system_clock
 from pykruise.kube.http.transport import HttpTransport
 from pykruise.kube.resources import NODES
 from recorded_original.language import Group, Scenario
@@ -83,7 +83,7 @@ async def record(release: str, groups: Sequence[Group], only: str) -> int:
 
     async def play_group(client: Client, group: Group) -> None:
         at_once = asyncio.Semaphore(1 if group.one_by_one else AT_ONCE)
-        player = Player(client, group, version=version, prefix="recorded-", clock=system_clock)
+        player = Player(client, group, version=version, prefix="recorded-", clock=read_system_clock)
         wanted = [scenario for scenario in group.scenarios if scenario.is_played_in(version)]
         chosen = [scenario for scenario in wanted if only in scenario.name]
         outcomes = await asyncio.gather(*(play(player, scenario, at_once) for scenario in chosen))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any, Final
 
-from pykruise.kube.values.quantities import same_quantity
+from pykruise.kube.values.quantities import is_same_quantity
 from recorded_original.language import Group, Wanted
 from recorded_original.playing import Outcome
 from recorded_original.scenarios import EVERYWHERE
@@ -115,7 +115,7 @@ def _is_one_quantity(recorded: Any, played: Any) -> bool:
     if not (isinstance(recorded, str) and isinstance(played, str)):
         return False
     try:
-        return same_quantity(recorded, played)
+        return is_same_quantity(recorded, played)
     except ValueError:
         return False
 

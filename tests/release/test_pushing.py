@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from testbed.images import archive, files_layer, image, index_of
+from testbed.images import build_archive, build_files_layer, build_image, index_of
 from tools.release.pushing import PushError, Registry, credentials_of, read_archive
 
 pytestmark = pytest.mark.real_time
@@ -103,13 +103,13 @@ def server() -> Iterator[StrictRegistry]:
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     """An archive of two architectures that have a layer in common."""
-    common = files_layer({"etc/same": b"same"})
+    common = build_files_layer({"etc/same": b"same"})
     both = {
-        name: image([common, files_layer({"etc/arch": name.encode()})], architecture=name)
+        name: build_image([common, build_files_layer({"etc/arch": name.encode()})], architecture=name)
         for name in ("amd64", "arm64")
     }
     path = tmp_path / "web.tar"
-    path.write_bytes(archive(index_of(both), "docker.io/team/web:v1"))
+    path.write_bytes(build_archive(index_of(both), "docker.io/team/web:v1"))
     return path
 
 

@@ -27,7 +27,7 @@ from cyclonedx.validation.json import JsonStrictValidator
 from pykruise.testing.http import HttpSandbox
 from support.helm import build as build_helm
 from support.up import pauses
-from tools.go import program
+from tools.go import find_program
 from tools.release.pushing import Registry, read_archive
 
 RELEASE: Final = Path(os.environ.get("PYKRUISE_RELEASE", "/none"))
@@ -244,7 +244,7 @@ def registry() -> Iterator[str]:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     process = subprocess.Popen(
-        [program("crane"), "registry", "serve", "--address", f"127.0.0.1:{port}"],
+        [find_program("crane"), "registry", "serve", "--address", f"127.0.0.1:{port}"],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
@@ -279,7 +279,7 @@ def test_images_are_valid_for_two_architectures(registry: str) -> None:
 
 
 def crane(*arguments: str) -> str:
-    done = subprocess.run([program("crane"), *arguments], capture_output=True, text=True, check=False)
+    done = subprocess.run([find_program("crane"), *arguments], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

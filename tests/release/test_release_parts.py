@@ -23,7 +23,7 @@ from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 
 from support.sources import ROOT
-from testbed.images import Image, files_layer, image, index_of
+from testbed.images import Image, build_files_layer, build_image, index_of
 from testbed.product_images import AGENT, DASHBOARD, MANAGER, Package, bill_of, parts_of
 from tools.release import bills, chart, distributions, manifests, papers, plugin
 from tools.release.images import ReleasedImage
@@ -178,8 +178,8 @@ def test_one_file_is_the_program_that_it_is_called(
     # given the file of this Python, without what it needs beside ours, which this environment has
     python = f"{sys.version_info.major}.{sys.version_info.minor}"
     own = list(wheels.values())
-    content = plugin.single_file(own, {python: []})
-    assert content == plugin.single_file(own, {python: []})
+    content = plugin.build_single_file(own, {python: []})
+    assert content == plugin.build_single_file(own, {python: []})
     home = tmp_path / "home"
     place = tmp_path / "a b"
     place.mkdir()
@@ -208,7 +208,7 @@ def test_one_file_is_the_program_that_it_is_called(
 
 def test_what_several_pythons_have_in_common_is_in_the_file_once(wheels: Mapping[str, Path]) -> None:
     own, common, special = wheels["kube"], wheels["agent"], wheels["sandbox"]
-    content = plugin.single_file([own], {"3.12": [common, special], "3.13": [common]})
+    content = plugin.build_single_file([own], {"3.12": [common, special], "3.13": [common]})
     with zipfile.ZipFile(io.BytesIO(content)) as outer:
         parts = {
             name: set(zipfile.ZipFile(io.BytesIO(outer.read(name))).namelist())
@@ -226,7 +226,7 @@ def test_the_manifest_of_krew_has_the_hash_of_each_archive(sources: Sources, tmp
     for platform in plugin.PLATFORMS:
         files[platform] = tmp_path / f"kubectl-kruise-{platform.name}"
         files[platform].write_bytes(platform.name.encode())
-    result = yaml.safe_load(plugin.krew_manifest(sources, files))
+    result = yaml.safe_load(plugin.format_krew_manifest(sources, files))
     assert result["spec"]["version"] == "v1.2.3-rc.1"
     for platform, entry in zip(plugin.PLATFORMS, result["spec"]["platforms"], strict=True):
         archive = (tmp_path / f"kubectl-kruise-{platform.name}.tar.gz").read_bytes()
@@ -250,7 +250,8 @@ PACKAGES = (
 
 def small_image() -> Image:
     item = {
-        name: image([files_layer({"a": name.encode()})], architecture=name) for name in ("amd64", "arm64")
+        name: build_image([build_files_layer({"a": name.encode()})], architecture=name)
+        for name in ("amd64", "arm64")
     }
     return index_of(item)
 
@@ -290,12 +291,12 @@ def test_every_bill_of_materials_is_valid_and_the_same_each_time(
 def test_the_bill_of_the_plugin_names_everything_that_is_locked(sources: Sources) -> None:
     lock = (sources.root / "supply/dashboard.txt").read_text()
     first_lines = [line for line in lock.splitlines() if not line.startswith((" ", "#"))]
-    assert len(bills.locked_packages(lock)) == len(first_lines) > 10
+    assert len(bills.list_locked_packages(lock)) == len(first_lines) > 10
 
 
 def test_the_provenance_names_every_file_the_commit_and_the_locks(sources: Sources, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_bytes(b"a")
-    statement = papers.provenance(
+    statement = papers.build_provenance(
         sources, [tmp_path / "a.txt"], builder="https://ci.example/1", images={"kruise-manager": "sha256:ff"}
     )
     assert statement["_type"] == papers.STATEMENT_TYPE
@@ -317,7 +318,7 @@ def test_the_provenance_names_every_file_the_commit_and_the_locks(sources: Sourc
 def test_checksums_are_lines_that_sha256sum_checks(tmp_path: Path) -> None:
     for name in ("b", "a"):
         (tmp_path / name).write_text(name)
-    (tmp_path / papers.CHECKSUMS).write_text(papers.checksums([tmp_path / "b", tmp_path / "a"]))
+    (tmp_path / papers.CHECKSUMS).write_text(papers.format_checksums([tmp_path / "b", tmp_path / "a"]))
     done = subprocess.run(
         ["sha256sum", "--check", "--strict", papers.CHECKSUMS],
         cwd=tmp_path,
@@ -348,7 +349,7 @@ def test_notes_of_a_version_are_those_below_its_heading() -> None:
 
 
 def test_release_notes_say_how_to_install_what_is_released(sources: Sources) -> None:
-    text = papers.notes(sources, {"kruise-manager": "sha256:ff"})
+    text = papers.format_notes(sources, {"kruise-manager": "sha256:ff"})
     assert "pip install 'pykruise[sandbox]==1.2.3rc1'" in text
     assert "oci://registry.example.com/team/charts/pykruise --version 1.2.3-rc.1" in text
     assert "| `kruise-manager` | `sha256:ff` |" in text

@@ -45,13 +45,13 @@ from typing import TypeVar
 import pytest
 
 from pykruise.admission.counts import LiveCounts
-from pykruise.admission.pods.chain import pod_kinds
-from pykruise.admission.pods.readers import live_readers
+from pykruise.admission.pods.chain import list_pod_kinds
+from pykruise.admission.pods.readers import make_live_readers
 from pykruise.admission.pods.reports import record_events
 from pykruise.admission.protection import Protection
-from pykruise.admission.reviewers import ReviewContext, reviewers
-from pykruise.admission.settings import admission_settings
-from pykruise.kinds import conversions, in_stored_versions
+from pykruise.admission.reviewers import ReviewContext, build_reviewers
+from pykruise.admission.settings import make_admission_settings
+from pykruise.kinds import list_conversions, use_stored_versions
 from pykruise.kinds.advancedcronjob.types import ADVANCED_CRON_JOBS
 from pykruise.kinds.broadcastjob.types import BROADCAST_JOBS
 from pykruise.kinds.cloneset.types import CLONE_SETS
@@ -69,7 +69,7 @@ from pykruise.kube.client.client import Client
 from pykruise.kube.client.metered import MeteredTransport
 from pykruise.kube.client.recorder import EventRecorder
 from pykruise.kube.client.transport import Transport
-from pykruise.kube.clock import loop_clock, parse_time, system_clock
+from pykruise.kube.clock import make_loop_clock, parse_time, read_system_clock
 from pykruise.kube.documents import decode
 from pykruise.kube.errors import NotFoundError
 from pykruise.kube.http.transport import HttpTransport
@@ -87,17 +87,17 @@ from pykruise.kube.resources import (
     STATEFUL_SETS,
 )
 from pykruise.kube.resources import DAEMON_SETS as BUILTIN_DAEMON_SETS
-from pykruise.kube.schemas.crds import webhook_conversion
-from pykruise.manager.roles import roles
+from pykruise.kube.schemas.crds import build_webhook_conversion
+from pykruise.manager.roles import build_roles
 from pykruise.manager.settings import NAMESPACE, SECRETS_NAMESPACE
 from pykruise.manager.webhooks import endpoint_of
 from pykruise.plans.pod_steps import ReaderPlace
-from pykruise.plans.review import live_lookups
+from pykruise.plans.review import make_live_lookups
 from pykruise.sandbox.apiserver import ConversionFunctions
 from pykruise.sandbox.cluster import Cluster, ClusterSettings
 from pykruise.sandbox.nodes.kubelet import Kubelets
 from pykruise.sandbox.nodes.pod_state import KubeletSettings
-from pykruise.sandbox.nodes.specs import node_specs
+from pykruise.sandbox.nodes.specs import make_node_specs
 from pykruise.sandbox.paper_volumes import Volumes
 from support.control_plane import connection, running_plane
 from support.daemonsets import Pool, node_pool
@@ -107,7 +107,7 @@ from support.scenario import AdmissionSwitch, PodWatch, Stage, pod_watch
 from support.stored_kinds import older_version, storage_with_kinds
 from support.webhooks import GATES, webhook_settings
 from testbed.control_plane import API_SERVER, ControlPlane
-from testbed.images import busybox_image
+from testbed.images import build_busybox_image
 from testbed.node import Nodes
 
 T = TypeVar("T")
@@ -337,7 +337,7 @@ async def pool(stage: Stage) -> AsyncIterator[Pool]:
 def manager_rights() -> Authorizer:
     """What the manager may do: what `pykruise install` says for the gates that scenarios switch on."""
     return Authorizer(
-        roles(
+        build_roles(
             Gates.of(
                 InPlaceWorkloadVerticalScaling=True,
                 SidecarTerminator=True,
@@ -359,16 +359,19 @@ async def _sandbox_stage(
     settings: ClusterSettings, rng: random.Random, *, only: str = ""
 ) -> AsyncIterator[Stage]:
     """A cluster of the test's own, with the CRDs and admission in it. `only`: see `storage_with_kinds`."""
-    clock = loop_clock(start=START)
+    clock = make_loop_clock(start=START)
     switch = AdmissionSwitch()
-    converting = ConversionFunctions(conversions())
-    admission = admission_settings(GATES)
+    converting = ConversionFunctions(list_conversions())
+    admission = make_admission_settings(GATES)
     place = ReaderPlace(client=lambda: client, namespace=NAMESPACE, clock=clock, rng=rng)
-    rules = reviewers(
+    rules = build_reviewers(
         admission,
         ReviewContext(
-            lookups=live_lookups(
-                place.client, namespace="scenario", clock=clock, readers=live_readers(pod_kinds(), place)
+            lookups=make_live_lookups(
+                place.client,
+                namespace="scenario",
+                clock=clock,
+                readers=make_live_readers(list_pod_kinds(), place),
             ),
             protection=Protection(
                 LiveCounts(place.client),
@@ -392,12 +395,12 @@ async def _sandbox_stage(
         of_managers: list[AuthorizingTransport] = []
 
         def manager_transport() -> Transport:
-            of_managers.append(AuthorizingTransport(cluster.transport_for(MANAGER_USER), manager_rights()))
-            return in_stored_versions(of_managers[-1])
+            of_managers.append(AuthorizingTransport(cluster.make_transport(MANAGER_USER), manager_rights()))
+            return use_stored_versions(of_managers[-1])
 
         # Without managedFields, which tests do not look at and which cost more than all else that they read.
-        client = cluster.client_for("kubernetes-admin", user_agent="pykruise")
-        client = client.over(in_stored_versions(client.transport))
+        client = cluster.make_client("kubernetes-admin", user_agent="pykruise")
+        client = client.replace_transport(use_stored_versions(client.transport))
         stage = Stage(
             client=client,
             manager_transport=manager_transport,
@@ -437,7 +440,7 @@ def plane(
 ) -> Iterator[ControlPlane]:
     """One real control plane with CRDs and webhooks for the whole run."""
     settings = webhook_settings(tmp_path_factory.mktemp("webhooks"), gates=GATES, certificate_writer="fs")
-    conversion = webhook_conversion(url=endpoint_of(settings).base_url)
+    conversion = build_webhook_conversion(url=endpoint_of(settings).base_url)
     with (
         running_plane(
             kinds=True,
@@ -454,7 +457,7 @@ def plane(
 def nodes(plane: ControlPlane) -> Iterator[Nodes]:
     """The real nodes of the control plane for the whole run."""
     nodes = asyncio.run(Nodes.start(plane, REAL_NODES, services=True))
-    nodes.registry.push(busybox_image("job", command=["sleep", "1"]), OF_JOBS)
+    nodes.registry.push(build_busybox_image("job", command=["sleep", "1"]), OF_JOBS)
     yield nodes
     asyncio.run(nodes.stop())
 
@@ -517,7 +520,7 @@ async def _real_stage(
         client=client,
         manager_transport=manager_transport,
         namespace=f"scenario-{secrets.token_hex(4)}",
-        clock=system_clock,
+        clock=read_system_clock,
         rng=rng,
         patience_s=180.0,
         long_s=5.0,
@@ -554,11 +557,11 @@ async def _simulated_kubelets(
     nodes = [decode(raw) for raw in (await client.list(NODES)).items]
     return Kubelets(
         Client(shared, user_agent="kubelet", rng=rng),
-        nodes=node_specs(max(settings.nodes, len(nodes)), pods=settings.pods_per_node),
+        nodes=make_node_specs(max(settings.nodes, len(nodes)), pods=settings.pods_per_node),
         existing=nodes,
-        settings=settings.kubelet_settings(),
+        settings=settings.build_kubelet_settings(),
         agents=settings.agents,
-        clock=system_clock,
+        clock=read_system_clock,
         rng=rng,
     )
 

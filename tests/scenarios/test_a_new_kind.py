@@ -21,48 +21,48 @@ from prometheus_client import generate_latest
 from prometheus_client.registry import CollectorRegistry
 
 import pykruise.kinds
-from pykruise.admission.configurations import Endpoint, configurations
-from pykruise.admission.match_conditions import conditions_due
-from pykruise.admission.reviewers import ReviewContext, reviewers, steps_of_pods
-from pykruise.admission.selector_index import list_selectors, selecting_kinds
-from pykruise.admission.settings import AdmissionSettings, admission_settings
+from pykruise.admission.configurations import Endpoint, build_configurations
+from pykruise.admission.match_conditions import list_due_conditions
+from pykruise.admission.reviewers import ReviewContext, build_reviewers, steps_of_pods
+from pykruise.admission.selector_index import list_selecting_kinds, list_selectors
+from pykruise.admission.settings import AdmissionSettings, make_admission_settings
 from pykruise.cli.errors import CommandError
 from pykruise.cli.explain import run_explain
 from pykruise.cli.kubectl.entry import run_async
 from pykruise.cli.kubectl.flags import CommandCall
 from pykruise.cli.kubectl.session import Reached, Surroundings
 from pykruise.cli.plan import run_plan
-from pykruise.cli.playground import Playground, playground
+from pykruise.cli.playground import Playground, start_playground
 from pykruise.cli.simulate import Conditions, run_simulate
 from pykruise.dashboard.actions import actions_of as buttons_of
-from pykruise.dashboard.rollouts import rollout_resources, rollout_row
-from pykruise.kinds import crds, named
+from pykruise.dashboard.rollouts import build_rollout_row, list_rollout_resources
+from pykruise.kinds import build_crds, find_kind
 from pykruise.kinds.gates import Gates
 from pykruise.kube.client.client import Client
 from pykruise.kube.client.transport import Transport, WrappedTransport
-from pykruise.kube.clock import loop_clock
+from pykruise.kube.clock import make_loop_clock
 from pykruise.kube.documents import decode
 from pykruise.kube.errors import ApiError, InvalidError
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, EVENTS, PODS, Resource
-from pykruise.kube.webhooks.reviews import rules_by_path
-from pykruise.manager.argocd import config_map
+from pykruise.kube.webhooks.reviews import index_rules_by_path
+from pykruise.manager.argocd import build_config_map
 from pykruise.manager.doctor.findings import FindingLevel
 from pykruise.manager.doctor.kinds import check_crds
 from pykruise.manager.doctor.live import Live
-from pykruise.manager.flags import help_text, parse
-from pykruise.manager.install import Installation, manifests
+from pykruise.manager.flags import format_flag_help, parse
+from pykruise.manager.install import Installation, build_manifests
 from pykruise.manager.manager import Manager
-from pykruise.manager.roles import needed
+from pykruise.manager.roles import list_needed_rights
 from pykruise.manager.settings import ManagerSettings
-from pykruise.manager.state_metrics import state_registry
+from pykruise.manager.state_metrics import make_state_registry
 from pykruise.manager.webhook_metrics import WebhookMetrics
 from pykruise.manager.webhooks import Webhooks
 from pykruise.plans.pod_steps import PreventedDisruption
 from pykruise.sandbox.cluster import ClusterSettings
 from support.lua import run_lua
 from support.paper import START
-from tools.api_reference import reference
+from tools.api_reference import render_reference
 
 pytestmark = pytest.mark.sandbox_only
 
@@ -97,7 +97,7 @@ def crew(**spec: Any) -> Object:
 @asynccontextmanager
 async def place() -> AsyncIterator[Playground]:
     """What `pykruise up` starts."""
-    async with playground(ClusterSettings(nodes=2), clock=loop_clock(start=START)) as result:
+    async with start_playground(ClusterSettings(nodes=2), clock=make_loop_clock(start=START)) as result:
         yield result
 
 
@@ -124,13 +124,13 @@ async def pods_of(client: Client) -> list[str]:
 
 
 def test_its_definition_is_among_those_of_all_kinds_and_on_the_page_of_fields() -> None:
-    (crd,) = [crd for crd in crds() if crd["metadata"]["name"] == "crews.apps.kruise.io"]
+    (crd,) = [crd for crd in build_crds() if crd["metadata"]["name"] == "crews.apps.kruise.io"]
     assert [version["name"] for version in crd["spec"]["versions"]] == ["v1alpha1", "v1beta1"]
-    assert "\n## Crew\n" in reference()
+    assert "\n## Crew\n" in render_reference()
 
 
 def test_an_installation_has_its_roles_and_webhooks() -> None:
-    documents = manifests(Installation())
+    documents = build_manifests(Installation())
     rules = [
         rule for doc in documents if doc["metadata"]["name"] == "kruise-manager-role" for rule in doc["rules"]
     ]
@@ -144,13 +144,13 @@ def test_without_its_gate_it_needs_no_rights_and_has_no_controller() -> None:
     # given
     gates = Gates.of(CrewGate=False)
     # when
-    documents = manifests(Installation(gates=gates))
+    documents = build_manifests(Installation(gates=gates))
     manager = Manager(_no_client(), settings=ManagerSettings(gates=gates))
     # then
     roles = [doc for doc in documents if doc["metadata"]["name"] == "kruise-manager-role"]
     assert "crews" not in str(roles)
-    assert named("Crew") not in manager.kinds
-    assert named("Crew") in Manager(_no_client(), settings=ManagerSettings()).kinds
+    assert find_kind("Crew") not in manager.kinds
+    assert find_kind("Crew") in Manager(_no_client(), settings=ManagerSettings()).kinds
 
 
 def _no_client() -> Client:
@@ -164,13 +164,15 @@ def test_its_gate_workers_and_settings_are_flags_of_the_manager() -> None:
     parsed = parse(["--feature-gates=CrewGate=false", "--crew-workers=7", "--crew-largest=3"], environ={})
     assert not parsed.settings.gates["CrewGate"]
     assert parsed.settings.tuning.workers["crew"] == 7
-    assert parsed.settings.of(named("Crew")).largest == 3
-    assert "--crew-largest" in help_text()
+    assert parsed.settings.read_kind_settings(find_kind("Crew")).largest == 3
+    assert "--crew-largest" in format_flag_help()
 
 
 def test_api_servers_ask_its_webhook() -> None:
-    rules = reviewers(AdmissionSettings())
-    validating = [doc for doc in configurations(rules, Endpoint()) if doc["kind"].startswith("Validating")]
+    rules = build_reviewers(AdmissionSettings())
+    validating = [
+        doc for doc in build_configurations(rules, Endpoint()) if doc["kind"].startswith("Validating")
+    ]
     (hook,) = [
         webhook for doc in validating for webhook in doc["webhooks"] if webhook["name"] == "vcrew.kb.io"
     ]
@@ -229,7 +231,7 @@ async def test_doctor_misses_its_definition() -> None:
         # then
         (fault,) = await check_crds(Live(result.client, clock=result.cluster.clock))
         assert fault.level is FindingLevel.FAULT
-        assert "crews.apps.kruise.io is not installed" in fault.line()
+        assert "crews.apps.kruise.io is not installed" in fault.format_line()
 
 
 async def test_explain_and_plan_know_it() -> None:
@@ -347,12 +349,12 @@ def test_it_has_a_row_of_the_dashboard_and_a_health_of_argo_cd(
     document: Object, phase: str, health: str
 ) -> None:
     # the dashboard
-    assert CREWS in rollout_resources()
-    row = rollout_row(CREWS, document)
+    assert CREWS in list_rollout_resources()
+    row = build_rollout_row(CREWS, document)
     assert (row.phase, row.needs_action, row.images) == (phase, False, ("a:1",))
     assert {action.id for action in buttons_of(CREWS, document)} == {"pause", "restart", "image-0"}
     # Argo CD
-    data = config_map()["data"]
+    data = build_config_map()["data"]
     said = run_lua(data["resource.customizations.health.apps.kruise.io_Crew"], document)
     assert said["status"] == health
     actions = yaml.safe_load(data["resource.customizations.actions.apps.kruise.io_Crew"])
@@ -363,7 +365,7 @@ async def test_it_has_metrics() -> None:
     async with place() as result:
         await result.client.create(CREWS, "default", crew(size=2))
         await until(lambda: _is_ready(result.client, 2))
-        series = generate_latest(state_registry(result.manager)).decode()
+        series = generate_latest(make_state_registry(result.manager)).decode()
     assert 'pykruise_phase{kind="Crew",name="deck",namespace="default",phase="Healthy"} 1.0' in series
     assert 'kruise_crew_status_ready{crew="deck",namespace="default"} 2.0' in series
 
@@ -420,13 +422,15 @@ async def test_the_manager_s_webhooks_read_it_from_a_cache_and_narrow_what_is_as
         running = asyncio.create_task(reader.run())
         try:
             await until(lambda: _is_read(reader))
-            assert len(reader.objects.known()) == 0
-            without = conditions_due(rules_by_path(reviewers()), await _selectors(result.client))
+            assert len(reader.objects.find_known()) == 0
+            without = list_due_conditions(
+                index_rules_by_path(build_reviewers()), await _selectors(result.client)
+            )
             # when
             await result.client.create(CREWS, "default", crew(size=1))
             await until(lambda: _knows_one(reader))
             # then API servers ask about pods of its namespace
-            due = conditions_due(rules_by_path(reviewers()), await _selectors(result.client))
+            due = list_due_conditions(index_rules_by_path(build_reviewers()), await _selectors(result.client))
             for path in ("/mutate-pod", "/validate-pod"):
                 (before,), (after,) = without[path], due[path]
                 assert '"default"' in after.expression
@@ -436,15 +440,15 @@ async def test_the_manager_s_webhooks_read_it_from_a_cache_and_narrow_what_is_as
 
 
 async def _is_read(reader: Any) -> bool:
-    return not reader.problems()
+    return not reader.list_problems()
 
 
 async def _knows_one(reader: Any) -> bool:
-    return len(reader.objects.known() or ()) == 1
+    return len(reader.objects.find_known() or ()) == 1
 
 
 async def _selectors(client: Client) -> Any:
-    return await list_selectors(client, selecting_kinds(AdmissionSettings()))
+    return await list_selectors(client, list_selecting_kinds(AdmissionSettings()))
 
 
 def test_evictions_that_it_refused_are_counted_under_its_own_name() -> None:
@@ -461,13 +465,13 @@ def test_evictions_that_it_refused_are_counted_under_its_own_name() -> None:
 
 def test_without_its_gate_it_takes_no_part_and_webhooks_get_no_right_for_it() -> None:
     def names(gates: Gates) -> list[str]:
-        steps = steps_of_pods(admission_settings(gates), ReviewContext())
+        steps = steps_of_pods(make_admission_settings(gates), ReviewContext())
         return [step.name for step in (*steps.changing, *steps.judging)]
 
     assert names(Gates()).count("crew") == 2
     assert "crew" not in names(Gates.of(CrewGate=False))
-    assert any(right.why == "Crew: which pod is evicted" for right in needed(Gates()))
-    assert not any(right.why.startswith("Crew") for right in needed(Gates.of(CrewGate=False)))
+    assert any(right.why == "Crew: which pod is evicted" for right in list_needed_rights(Gates()))
+    assert not any(right.why.startswith("Crew") for right in list_needed_rights(Gates.of(CrewGate=False)))
 
 
 # ── imports ──────────────────────────────────────────────────────────────────

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from pykruise.kinds import conversions
+from pykruise.kinds import list_conversions
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.cloneset.v1alpha1_rules import field_of
 from pykruise.kube.documents import decode
@@ -69,7 +69,7 @@ async def test_every_rule_is_answered_in_v1alpha1_under_the_name_of_its_field_th
         named = field_of(field)
         if named is None:
             continue  # no rule there
-        doc = convert(in_scenario(spec), OLD_CLONE_SETS.api_version, conversions())
+        doc = convert(in_scenario(spec), OLD_CLONE_SETS.api_version, list_conversions())
         error = await dry_run(stage, doc, resource=OLD_CLONE_SETS)
         fields = {field_at(cause) for cause in error.causes} if error is not None else set()
         if error is None or error.code != 422 or named not in fields:

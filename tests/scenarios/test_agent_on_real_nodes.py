@@ -30,7 +30,7 @@ from support.pulls import PULLING, pull_secret
 from support.runtime_contract import CHECKS, Check
 from support.scenario import Object, Stage, cloneset, rolling
 from testbed.control_plane import API_SERVER, ControlPlane
-from testbed.images import busybox_image
+from testbed.images import build_busybox_image
 from testbed.node import CONTAINERD, KUBELET, Rule
 
 pytestmark = pytest.mark.node_only
@@ -47,7 +47,7 @@ async def agents(stage: Stage) -> AsyncIterator[Agents]:
     yield made
     await made.close()
     for node in stage.nodes:
-        stage.nodes.registry.rule(f"{stage.namespace}/", None)
+        stage.nodes.registry.set_rule(f"{stage.namespace}/", None)
         if not stage.is_refused_at_times:
             assert "a right is missing" not in made.log(node.name).read_text()
 
@@ -57,7 +57,7 @@ async def agents(stage: Stage) -> AsyncIterator[Agents]:
 
 def large_image(marker: str) -> Any:
     """One that no node has a layer of, so that all of it has to be loaded."""
-    return busybox_image(marker, padding=1_500_000)
+    return build_busybox_image(marker, padding=1_500_000)
 
 
 async def start_pulling(stage: Stage) -> None:
@@ -109,7 +109,7 @@ async def on_node(stage: Stage, node: str, reference: str) -> bool:
     client = CriClient(str(stage.nodes[node].cri_socket))
     try:
         full = f"{REGISTRY}/{stage.namespace}/{reference}"
-        return any(full in image.tags for image in await client.images())
+        return any(full in image.tags for image in await client.list_images())
     finally:
         client.close()
 
@@ -137,7 +137,7 @@ async def test_three_nodes_pull_one_after_another_and_a_secret_opens_a_registry(
     assert all(before[1] <= after[0] for before, after in itertools.pairwise(times))
     # when the image needs credentials
     registry.push(large_image("private"), f"{stage.namespace}/private:1")
-    registry.rule(f"{stage.namespace}/private", Rule(credentials="me:secret"))
+    registry.set_rule(f"{stage.namespace}/private", Rule(credentials="me:secret"))
     refused = job(stage, "refused", "private:1", "node-1", pullPolicy={"backoffLimit": 0})
     assert (await pull(stage, refused))["failed"] == 1
     await stage.create(pull_secret("opens", REGISTRY, "me:secret"), resource=SECRETS)
@@ -149,7 +149,7 @@ async def test_a_slow_registry_costs_tries_and_then_the_job(stage: Stage, agents
     await agents.start("node-1")
     await start_pulling(stage)
     stage.nodes.registry.push(large_image("slow"), f"{stage.namespace}/slow:1")
-    stage.nodes.registry.rule(f"{stage.namespace}/slow", Rule(bytes_per_second=50_000))
+    stage.nodes.registry.set_rule(f"{stage.namespace}/slow", Rule(bytes_per_second=50_000))
     policy = {"timeoutSeconds": 2, "backoffLimit": 1}
     status = await pull(stage, job(stage, "ahead", "slow:1", "node-1", pullPolicy=policy))
     assert status["failedNodes"] == ["node-1"]
@@ -166,7 +166,7 @@ async def test_a_kill_in_mid_pull_delays_the_job_and_no_more(
     await agents.start("node-1")
     await start_pulling(stage)
     stage.nodes.registry.push(large_image("slow"), f"{stage.namespace}/slow:1")
-    stage.nodes.registry.rule(f"{stage.namespace}/slow", Rule(bytes_per_second=300_000))
+    stage.nodes.registry.set_rule(f"{stage.namespace}/slow", Rule(bytes_per_second=300_000))
     await stage.create(job(stage, "ahead", "slow:1", "node-1"), resource=IMAGE_PULL_JOBS)
 
     async def pulls() -> bool:
@@ -193,12 +193,12 @@ async def test_an_image_that_was_collected_is_pulled_again_and_always_means_alwa
     registry, name = stage.nodes.registry, f"{stage.namespace}/app:1"
     registry.push(large_image("app"), name)
     await pull(stage, job(stage, "first", "app:1", "node-1"))
-    assert registry.pulls(name) == 1
+    assert registry.count_pulls(name) == 1
     # when it is there, it is pulled only under Always
     await pull(stage, job(stage, "second", "app:1", "node-1"))
-    assert registry.pulls(name) == 1
+    assert registry.count_pulls(name) == 1
     await pull(stage, job(stage, "third", "app:1", "node-1", imagePullPolicy="Always"))
-    assert registry.pulls(name) == 2
+    assert registry.count_pulls(name) == 2
     # when it was collected
     node = stage.nodes["node-1"]
     await node.run(
@@ -775,7 +775,7 @@ class NodeHands:
         path = reference.partition("/")[2]
         if user or takes_s:
             rule = Rule(credentials=user, bytes_per_second=100_000 if takes_s else 0)
-            self._nodes.registry.rule(path.rpartition(":")[0], rule)
+            self._nodes.registry.set_rule(path.rpartition(":")[0], rule)
         return self._nodes.registry.push(large_image(path), path)
 
     async def kill(self) -> None:
@@ -786,7 +786,7 @@ class NodeHands:
         client = CriClient(str(self._node.cri_socket))
         for _ in range(100):
             try:
-                await client.containers()
+                await client.list_containers()
                 break
             except CriError:
                 await asyncio.sleep(0.1)

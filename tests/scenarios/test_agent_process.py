@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from pykruise.agent.rules.image_pulls import NODE_IMAGES
-from pykruise.kinds import crds
-from pykruise.kube.clock import system_clock
+from pykruise.kinds import build_crds
+from pykruise.kube.clock import read_system_clock
 from pykruise.kube.documents import decode, get_path
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS
-from pykruise.sandbox.certificates import issue, kubeconfig_document, write_kubeconfig
+from pykruise.sandbox.certificates import build_kubeconfig, issue, write_kubeconfig
 from pykruise.sandbox.cluster import Cluster, ClusterSettings
 from pykruise.sandbox.http_front import HttpFront
 from support.agent_stage import NODE, tag
@@ -30,8 +30,8 @@ CHECKS = ("nodeImageInformerSynced", "crrInformerSynced", "nodePodProbeInformerS
 @asynccontextmanager
 async def world(folder: Path, *, install: bool = True) -> AsyncIterator[tuple[Cluster, FakeRuntime, Path]]:
     """A sandbox served over TLS, a runtime behind its socket, and a kubeconfig."""
-    certificate = issue(now=system_clock())
-    runtime = FakeRuntime(system_clock)
+    certificate = issue(now=read_system_clock())
+    runtime = FakeRuntime(read_system_clock)
     settings = ClusterSettings(nodes=0, controllers=())
     async with Cluster(settings) as cluster, serving(runtime, folder / "containerd.sock"):
         if install:
@@ -40,14 +40,14 @@ async def world(folder: Path, *, install: bool = True) -> AsyncIterator[tuple[Cl
         await front.start()
         try:
             path = folder / "kubeconfig"
-            write_kubeconfig(path, kubeconfig_document(front.url, certificate.authority, "token", "x"))
+            write_kubeconfig(path, build_kubeconfig(front.url, certificate.authority, "token", "x"))
             yield cluster, runtime, path
         finally:
             await front.stop()
 
 
 async def install_definitions(cluster: Cluster) -> None:
-    for crd in crds():
+    for crd in build_crds():
         await cluster.client.create(CUSTOM_RESOURCE_DEFINITIONS, "", crd)
 
 

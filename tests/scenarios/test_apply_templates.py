@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from pykruise.kinds import crds
+from pykruise.kinds import build_crds
 from pykruise.kube.documents import decode
 from pykruise.kube.errors import ConflictError, InvalidError
 from pykruise.kube.patches.types import PatchType
@@ -33,7 +33,7 @@ class Place(NamedTuple):
 
 
 def places() -> Iterator[Place]:
-    for crd in crds():
+    for crd in build_crds():
         spec = crd["spec"]
         for version in spec["versions"]:
             resource = Resource(

@@ -9,7 +9,7 @@ from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.daemonset.types import DAEMON_SETS
 from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS
 from pykruise.kinds.uniteddeployment.types import UNITED_DEPLOYMENTS
-from pykruise.manager.lua_health import health_script
+from pykruise.manager.lua_health import build_health_script
 from pykruise.manager.settings import ManagerSettings
 from pykruise.sandbox.nodes.faults import Rule
 from support.daemonsets import Pool
@@ -31,7 +31,7 @@ def shown(moments: Sequence[Object]) -> list[str]:
     for moment in moments:
         how = shown_of(moment)
         assert how is not None
-        said = run_lua(health_script(how), moment)["status"]
+        said = run_lua(build_health_script(how), moment)["status"]
         if not shown or shown[-1] != said:
             shown.append(said)
     return shown

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from pykruise.fixtures.kruise import KruiseSandbox
-from pykruise.kinds import kinds
+from pykruise.kinds import list_kinds
 from pykruise.manager.argocd import actions_of
-from pykruise.manager.karmada import interpreters
-from pykruise.manager.lua_health import health_script
+from pykruise.manager.karmada import build_interpreters
+from pykruise.manager.lua_health import build_health_script
 from pykruise.plans.shown import TEMPLATE, Shown
 from support.go_programs import has_go
 from support.gopher_lua import build, results_of
@@ -19,7 +19,7 @@ from support.lua import run_lua
 pytestmark = [pytest.mark.real, pytest.mark.skipif(not has_go(), reason="there is no Go to build with")]
 
 ROOT = Path(__file__).parents[2]
-SHOWN: dict[str, Shown] = {kind.resource.kind: kind.shown for kind in kinds() if kind.shown is not None}
+SHOWN: dict[str, Shown] = {kind.resource.kind: kind.shown for kind in list_kinds() if kind.shown is not None}
 KINDS = {
     "cloneset": "CloneSet",
     "statefulset": "StatefulSet",
@@ -44,9 +44,9 @@ def scripts() -> Iterator[tuple[str, dict[str, Any]]]:
     """Every script that is shipped, with what it is run on."""
     for shown in SHOWN.values():
         for scripts in ({"metadata": {}}, {"metadata": {"name": "web"}, "spec": {}, "status": {}}):
-            yield health_script(shown), {"obj": scripts}
+            yield build_health_script(shown), {"obj": scripts}
     for kind, scripts in moments():
-        yield health_script(SHOWN[kind]), {"obj": scripts}
+        yield build_health_script(SHOWN[kind]), {"obj": scripts}
         actions = actions_of(SHOWN[kind])
         if actions is None:
             continue
@@ -96,7 +96,7 @@ def test_karmadas_interpreters_say_the_same_in_the_lua_that_karmada_has(tmp_path
             f"{customizations[name]['luaScript']}\nreturn {CALLS[name]}",
             {"obj": entry, "items": [{"status": entry.get("status")}]},
         )
-        for interpreter in interpreters()
+        for interpreter in build_interpreters()
         for customizations in [interpreter["spec"]["customizations"]]
         for kind, entry in seen
         if kind == interpreter["spec"]["target"]["kind"]

@@ -13,9 +13,9 @@ import yaml
 from mcp import Client as McpClient
 from mcp import StdioServerParameters, stdio_client
 
-from pykruise.cli.assistant.bounds import MOST_ITEMS, shortened
+from pykruise.cli.assistant.bounds import MOST_ITEMS, shorten_document
 from pykruise.cli.assistant.read_only import ReadOnlyError, ReadOnlyTransport, is_read
-from pykruise.cli.assistant.server import assistant_server
+from pykruise.cli.assistant.server import make_assistant_server
 from pykruise.cli.assistant.tools import TOOLS, ToolSession
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kube.client.client import Client
@@ -50,7 +50,7 @@ def session_of(stage: Stage, client: Client | None = None) -> ToolSession:
 
 async def asked(stage: Stage, tool: str, client: Client | None = None, **arguments: Any) -> Any:
     """Structured answer of a tool, checked against the schema that clients get."""
-    async with McpClient(assistant_server(session_of(stage, client))) as assistant:
+    async with McpClient(make_assistant_server(session_of(stage, client))) as assistant:
         result = await assistant.call_tool(tool, arguments)
         assert not result.is_error, result.content
         schema = next(
@@ -62,7 +62,7 @@ async def asked(stage: Stage, tool: str, client: Client | None = None, **argumen
 
 async def refused(stage: Stage, tool: str, **arguments: Any) -> str:
     """Error that the tool answers with."""
-    async with McpClient(assistant_server(session_of(stage))) as assistant:
+    async with McpClient(make_assistant_server(session_of(stage))) as assistant:
         result = await assistant.call_tool(tool, arguments)
     assert result.is_error
     return str(result.content[0].text)  # type: ignore[union-attr]
@@ -83,7 +83,7 @@ async def stuck(stage: Stage) -> None:
 
 
 async def test_every_tool_is_marked_as_read_only_and_describes_each_argument(stage: Stage) -> None:
-    async with McpClient(assistant_server(session_of(stage))) as assistant:
+    async with McpClient(make_assistant_server(session_of(stage))) as assistant:
         tools = (await assistant.list_tools()).tools
     assert [tool.name for tool in tools] == [tool.name for tool in TOOLS]
     for tool in tools:
@@ -199,7 +199,7 @@ async def test_no_tool_writes(stage: Stage) -> None:
     # given
     await stuck(stage)
     noted = _NotedWrites(stage.client.transport)
-    client = stage.client.over(noted)
+    client = stage.client.replace_transport(noted)
     calls: dict[str, dict[str, Any]] = {
         "explain": {"target": "clonesets/web"},
         "explain_all": {"all_namespaces": True},
@@ -218,7 +218,7 @@ async def test_no_tool_writes(stage: Stage) -> None:
 
 async def test_a_write_is_not_even_sent(stage: Stage) -> None:
     noted = _NotedWrites(stage.client.transport)
-    client = stage.client.over(ReadOnlyTransport(noted))
+    client = stage.client.replace_transport(ReadOnlyTransport(noted))
     with pytest.raises(ReadOnlyError):
         await client.delete(CLONE_SETS, stage.namespace, "web")
     with pytest.raises(ReadOnlyError):
@@ -235,7 +235,9 @@ async def test_rights_are_those_of_the_caller(stage: Stage) -> None:
     faulty = FaultyTransport(stage.client.transport)
     faulty.on(reads("/pods"), lambda _request: Answer(403))
     # when
-    async with McpClient(assistant_server(session_of(stage, stage.client.over(faulty)))) as assistant:
+    async with McpClient(
+        make_assistant_server(session_of(stage, stage.client.replace_transport(faulty)))
+    ) as assistant:
         result = await assistant.call_tool("explain", {"target": "clonesets/web"})
     # then
     assert result.is_error
@@ -244,11 +246,11 @@ async def test_rights_are_those_of_the_caller(stage: Stage) -> None:
 
 def test_long_lists_and_texts_are_cut_with_a_count() -> None:
     pods = [f"web-{number}" for number in range(1_000)]
-    result = shortened({"waits": [{"pods": pods, "words": "x" * 5_000}]})
+    result = shorten_document({"waits": [{"pods": pods, "words": "x" * 5_000}]})
     assert result["waits"][0]["pods"][-2:] == [f"web-{MOST_ITEMS - 1}", f"… and {1_000 - MOST_ITEMS} more"]
     assert result["waits"][0]["words"].endswith("… and 1000 more characters")
     # and a list of objects has the count beside it
-    result = shortened({"batches": [{"fates": {}}] * (MOST_ITEMS + 7)})
+    result = shorten_document({"batches": [{"fates": {}}] * (MOST_ITEMS + 7)})
     assert (len(result["batches"]), result["omitted_batches"]) == (MOST_ITEMS, 7)
 
 

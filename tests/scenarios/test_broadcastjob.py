@@ -396,7 +396,7 @@ async def test_a_run_that_another_manager_began_is_finished_and_no_node_is_run_t
 async def test_a_client_of_the_older_version_sees_the_same_job(stage: Stage, broadcast: Broadcast) -> None:
     await stage.start_manager()
     older = msgspec.structs.replace(BROADCAST_JOBS, version="v1alpha1")
-    document = {**broadcast.document(parallelism="50%"), "apiVersion": older.api_version}
+    document = {**broadcast.to_document(parallelism="50%"), "apiVersion": older.api_version}
 
     await stage.create(document, resource=older)
     await broadcast.phase("completed")

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 import pykruise.kinds
-from pykruise.kinds import named
+from pykruise.kinds import find_kind
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kube.admission import AdmissionAnswer, AdmissionRequest, ResourceRule, ReviewRule
 from pykruise.kube.documents import decode
@@ -62,7 +62,7 @@ async def pods_made_within(place: BusyPlace, seconds: float) -> int:
 
 @pytest.mark.parametrize("kind", ["CloneSet", "StatefulSet"])
 async def test_pods_that_others_mark_for_deletion_are_made_less_and_less_often(kind: str) -> None:
-    resource = named(kind).resource
+    resource = find_kind(kind).resource
     async with busy_cluster(reviewed=False, further=[MARKING]) as place:
         # given pods that never become ready, so that no limit holds them up
         web = cloneset(replicas=3, nodeSelector={"no": "where"})
@@ -105,7 +105,7 @@ async def _is_empty(place: BusyPlace) -> bool:
 def crew(monkeypatch: pytest.MonkeyPatch) -> Kind:
     """The toy kind, with a plan that has a fault: it deletes each pod that it has made, as soon as it sees it."""
     monkeypatch.setattr(pykruise.kinds, "__path__", [*pykruise.kinds.__path__, str(FOLDER)])
-    kind = named("Crew")
+    kind = find_kind("Crew")
     assert kind.control is not None
     plan = kind.control.plan
 
@@ -120,7 +120,7 @@ def crew(monkeypatch: pytest.MonkeyPatch) -> Kind:
 
 
 async def test_a_kind_whose_plan_undoes_itself_is_braked_too(crew: Kind) -> None:
-    definition = next(crd for crd in pykruise.kinds.crds() if crd["spec"]["names"]["kind"] == "Crew")
+    definition = next(crd for crd in pykruise.kinds.build_crds() if crd["spec"]["names"]["kind"] == "Crew")
     async with busy_cluster(reviewed=False, kinds=[crew]) as place:
         await place.client.create(CUSTOM_RESOURCE_DEFINITIONS, "", definition)
         template = {"spec": {"containers": [{"name": "a", "image": "a:1"}], "nodeSelector": {"no": "where"}}}

@@ -2,8 +2,8 @@
 
 import asyncio
 
-from pykruise.cli.explain import explained
-from pykruise.cli.insight.explaining import text
+from pykruise.cli.explain import read_and_explain
+from pykruise.cli.insight.explaining import format_explanation
 from pykruise.kinds.cloneset.kind import KIND as CLONE_SET
 from pykruise.kinds.gates import Gates
 from pykruise.kube.documents import decode
@@ -70,7 +70,7 @@ async def revisions(stage: Stage) -> dict[str, Object]:
 async def in_words(stage: Stage) -> str:
     now = stage.clock()
     key = Key(stage.namespace, "web")
-    return text(await explained(stage.client, key, now=now, kind=CLONE_SET), now=now)
+    return format_explanation(await read_and_explain(stage.client, key, now=now, kind=CLONE_SET), now=now)
 
 
 async def test_volume_claim_templates_and_an_image_changed_together_recreate_the_pods(stage: Stage) -> None:

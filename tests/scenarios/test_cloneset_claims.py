@@ -289,7 +289,7 @@ async def test_a_claim_whose_answer_was_lost_is_the_pods_claim(stage: Stage) -> 
         for request in faulty.log
         if request.method == "POST" and "/persistentvolumeclaims" in request.path
     ]
-    assert len({request.document["metadata"]["name"] for request in made}) == 3
+    assert len({request.to_document["metadata"]["name"] for request in made}) == 3
 
 
 @pytest.mark.node

@@ -220,7 +220,7 @@ async def test_pods_that_may_not_be_created_are_tried_less_and_less_often(stage:
 
     # given
     def refused(request: Request) -> Answer:
-        name = request.document["metadata"]["name"]
+        name = request.to_document["metadata"]["name"]
         return Answer(403, reason="Forbidden", message=f'pods "{name}" is forbidden: exceeded quota')
 
     faulty = FaultyTransport(stage.manager_transport())

@@ -18,7 +18,7 @@ from pykruise.kube.documents import decode
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import CONTROLLER_REVISIONS, PODS
 from pykruise.manager.settings import ManagerSettings
-from pykruise.pods.in_place.images import image_name
+from pykruise.pods.in_place.images import parse_image_name
 from pykruise.pods.view import keys
 from pykruise.sandbox.nodes.images import ImageTable
 from support.faults import (
@@ -582,7 +582,7 @@ async def test_templates_that_follow_each_other_fast_end_with_the_last(stage: St
     assert identities(after) == identities(before)
     assert images(after) == {"nginx:8"}
     running = {status["image"] for pod in after.values() for status in pod["status"]["containerStatuses"]}
-    assert {image_name(image) for image in running} == {image_name("nginx:8")}
+    assert {parse_image_name(image) for image in running} == {parse_image_name("nginx:8")}
     assert (seen.fewest_available or 0) >= REPLICAS - 2
 
 

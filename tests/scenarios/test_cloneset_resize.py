@@ -105,7 +105,7 @@ async def test_resize_leaves_alone_what_a_vertical_autoscaler_changed(stage: Sta
     spec = after[name]["spec"]["containers"][0]["resources"]["requests"]
     assert (spec["cpu"], spec["memory"]) == ("150m", "96Mi")
     assert not any(
-        "memory" in str(request.document) for request in seen.log if request.path.endswith("/resize")
+        "memory" in str(request.to_document) for request in seen.log if request.path.endswith("/resize")
     )
 
 

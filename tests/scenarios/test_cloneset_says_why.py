@@ -259,7 +259,7 @@ class Quota:
         if self._created < self.pods:
             self._created += 1
             return None
-        name = request.document["metadata"]["name"]
+        name = request.to_document["metadata"]["name"]
         return Answer(403, reason="Forbidden", message=f'pods "{name}" is forbidden: exceeded quota: few')
 
 

@@ -14,8 +14,8 @@ from pykruise.kube.documents import decode
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAIMS, PODS
 from pykruise.pods.view import keys
-from pykruise.pods.view.names import short_hash
-from pykruise.pods.workload.revisions import revision_data, revision_hash
+from pykruise.pods.view.names import shorten_hash
+from pykruise.pods.workload.revisions import encode_revision_data, hash_revision
 from support.faults import FaultyTransport
 from support.kstatus import other_conditions
 from support.scenario import Object, Stage, cloneset, rolling
@@ -55,7 +55,7 @@ def stored_template(spec: Object) -> Object:
 
 def data_of(pod_template: Object) -> Object:
     """The data of a revision as Go writes it: `$patch`, and `creationTimestamp: null`."""
-    data: Object = json.loads(revision_data(pod_template))
+    data: Object = json.loads(encode_revision_data(pod_template))
     assert data["spec"]["template"]["$patch"] == "replace"
     assert data["spec"]["template"]["metadata"]["creationTimestamp"] is None
     return data
@@ -86,7 +86,7 @@ class Legacy:
     async def revision(self, image: str) -> str:
         """A ControllerRevision; returns its name."""
         wanted = stored_template(template(image))
-        name = f"web-{revision_hash(revision_data(wanted), 0)}"
+        name = f"web-{hash_revision(encode_revision_data(wanted), 0)}"
         self.revisions.append(name)
         await self.stage.create(
             {
@@ -94,7 +94,7 @@ class Legacy:
                 "kind": "ControllerRevision",
                 "metadata": {
                     "name": name,
-                    "labels": {"app": "web", keys.REVISION_HASH_LABEL: short_hash(name)},
+                    "labels": {"app": "web", keys.REVISION_HASH_LABEL: shorten_hash(name)},
                     "annotations": {keys.CLAIM_TEMPLATES_HASH_ANNOTATION: ""},
                     "ownerReferences": [self.owner],
                 },
@@ -118,7 +118,7 @@ class Legacy:
                     "app": "web",
                     keys.INSTANCE_ID_LABEL: instance_id,
                     keys.REVISION_LABEL: revision,
-                    keys.TEMPLATE_HASH_LABEL: short_hash(revision),
+                    keys.TEMPLATE_HASH_LABEL: shorten_hash(revision),
                     keys.STATE_LABEL: "Normal",
                     **labels,
                 },
@@ -338,7 +338,7 @@ async def test_take_over_in_a_grace_period_ends_it(stage: Stage) -> None:
         },
         {
             keys.REVISION_LABEL: new,
-            keys.TEMPLATE_HASH_LABEL: short_hash(new),
+            keys.TEMPLATE_HASH_LABEL: shorten_hash(new),
             keys.STATE_LABEL: "Updating",
         },
     )

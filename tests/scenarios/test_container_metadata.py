@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from pykruise.agent.rules.container_metadata import ANNOTATION
-from pykruise.agent.simulated import AgentTasks, simulated_agents
+from pykruise.agent.simulated import AgentTasks, make_simulated_agents
 from pykruise.kube.documents import annotations_of
 from pykruise.kube.resources import PODS
 from pykruise.sandbox.cluster import ClusterSettings
@@ -21,7 +21,7 @@ LEVEL = "example.com/level"
 @pytest.fixture
 def cluster_settings(cluster_settings: ClusterSettings) -> ClusterSettings:
     """With agents on the nodes."""
-    agents = simulated_agents(AgentTasks(reports_containers=True))
+    agents = make_simulated_agents(AgentTasks(reports_containers=True))
     return msgspec.structs.replace(cluster_settings, agents=agents)
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from pykruise.agent.simulated import AgentTasks, simulated_agents
+from pykruise.agent.simulated import AgentTasks, make_simulated_agents
 from pykruise.kinds.containerrecreaterequest.types import CONTAINER_RECREATE_REQUESTS
 from pykruise.kube.clock import parse_time
 from pykruise.kube.documents import get_path, labels_of
@@ -23,7 +23,7 @@ ACTIVE = "crr.apps.kruise.io/active"
 @pytest.fixture
 def cluster_settings(cluster_settings: ClusterSettings) -> ClusterSettings:
     """With agents on the nodes."""
-    agents = simulated_agents(AgentTasks(recreates=True))
+    agents = make_simulated_agents(AgentTasks(recreates=True))
     return msgspec.structs.replace(cluster_settings, agents=agents)
 
 

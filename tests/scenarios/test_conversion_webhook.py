@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from pykruise.kinds import conversions, crds
-from pykruise.kube.documents import Document, annotations_of, decode, same
+from pykruise.kinds import build_crds, list_conversions
+from pykruise.kube.documents import Document, annotations_of, decode, is_same
 from pykruise.kube.errors import KubeError
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import Resource
@@ -17,7 +17,7 @@ from support.scenario import Stage
 
 pytestmark = pytest.mark.real
 
-TWO = {crd["spec"]["names"]["kind"]: crd for crd in crds() if len(crd["spec"]["versions"]) == 2}
+TWO = {crd["spec"]["names"]["kind"]: crd for crd in build_crds() if len(crd["spec"]["versions"]) == 2}
 
 SELECTOR = {"matchLabels": {"app": "a"}}
 TEMPLATE = {
@@ -145,7 +145,7 @@ async def converts(stage: Stage, kind: str) -> bool:
     spoke = msgspec.structs.replace(hub, version="v1alpha1")
     namespace = stage.namespace if hub.namespaced else ""
     doc = {"apiVersion": hub.api_version, "kind": kind, "metadata": {"name": "x"}, "spec": SPECS[kind]}
-    shown = {**convert(doc, spoke.api_version, conversions())}
+    shown = {**convert(doc, spoke.api_version, list_conversions())}
     try:
         await stage.client.create(spoke, namespace, shown, dry_run=True)
     except KubeError as error:
@@ -163,7 +163,7 @@ def resource_of(kind: str) -> Resource:
 
 async def test_every_kind_goes_through_v1alpha1_and_loses_nothing(converting: Stage) -> None:
     stage = converting
-    assert TWO.keys() == {kind for _, kind in conversions()} <= SPECS.keys()
+    assert TWO.keys() == {kind for _, kind in list_conversions()} <= SPECS.keys()
     for kind in TWO:
         spec = SPECS[kind]
         # given
@@ -180,10 +180,10 @@ async def test_every_kind_goes_through_v1alpha1_and_loses_nothing(converting: St
         answer = decode(await stage.client.update(spoke, namespace, name, shown))
         # then
         after = decode(await stage.client.get(hub, namespace, name))
-        assert same(after["spec"], before["spec"]), kind
+        assert is_same(after["spec"], before["spec"]), kind
         assert after["metadata"]["labels"]["changed"] == "yes"
         assert not [key for key in annotations_of(after) if key.startswith(KEPT_PREFIX)], kind
-        assert same(answer["spec"], shown["spec"]), kind
+        assert is_same(answer["spec"], shown["spec"]), kind
         # and a list and a field selector in the old version work too
         listed = await stage.client.list(spoke, namespace, field_selector=f"metadata.name={name}")
         assert [decode(raw)["apiVersion"] for raw in listed.items] == [spoke.api_version]
@@ -264,7 +264,7 @@ async def test_an_applier_that_goes_over_to_the_newer_version_leaves_nothing_beh
         namespace, name = (stage.namespace if hub.namespaced else ""), f"{stage.namespace}-goes-over"
         metadata = {"name": name, "labels": {"tier": "web", "old": "yes"}}
         newer = {"apiVersion": hub.api_version, "kind": kind, "metadata": metadata, "spec": SPECS[kind]}
-        older = convert(newer, spoke.api_version, conversions())
+        older = convert(newer, spoke.api_version, list_conversions())
         await apply_as(stage, "gitops", spoke, namespace, older)
         await stage.client.patch(
             hub,
@@ -287,7 +287,7 @@ async def test_an_applier_that_goes_over_to_the_newer_version_leaves_nothing_beh
         after = decode(await stage.client.get(hub, namespace, name))
         assert after["metadata"]["labels"]["tier"] == "web", kind
         assert "old" not in after["metadata"]["labels"], kind
-        assert same(after["spec"], before["spec"]), kind
+        assert is_same(after["spec"], before["spec"]), kind
         assert after.get("status") == before.get("status"), kind
         assert not [key for key in annotations_of(after) if key.startswith(KEPT_PREFIX)], kind
         await stage.client.delete(hub, namespace, name)

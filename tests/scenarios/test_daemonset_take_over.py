@@ -15,7 +15,7 @@ from pykruise.kube.documents import decode
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import CONTROLLER_REVISIONS, PODS
 from pykruise.pods.view import keys
-from pykruise.pods.workload.revisions import revision_data
+from pykruise.pods.workload.revisions import encode_revision_data
 from pykruise.pods.workload.selector_guard import SELECTOR_MISMATCH
 from support.daemonsets import Pool, watching
 from support.faults import FaultyTransport
@@ -70,7 +70,7 @@ class Legacy:
                     "labels": {"app": "web", keys.REVISION_LABEL: HASHES[image], **labels},
                     "ownerReferences": [self.owner],
                 },
-                "data": json.loads(revision_data(self.template(image))),
+                "data": json.loads(encode_revision_data(self.template(image))),
                 "revision": number,
             },
             resource=CONTROLLER_REVISIONS,

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pykruise.fixtures.server import KruiseServer
-from pykruise.kinds import kinds
+from pykruise.kinds import list_kinds
 from pykruise.kube.client.client import Client
 from pykruise.kube.config.kubeconfig import load
 from pykruise.kube.documents import Document, decode
@@ -21,7 +21,7 @@ from support.sources import ROOT
 
 pytestmark = [pytest.mark.sandbox_only, pytest.mark.real_time, pytest.mark.timeout(200)]
 
-KINDS = [kind for kind in kinds() if kind.versions]
+KINDS = [kind for kind in list_kinds() if kind.versions]
 MADE_LATER = {"PersistentPodState", "NodePodProbe", "NodeImage"}
 """Of managers, which may not have come to it yet."""
 GATES = "ImagePullJobGate=true,ResourceDistributionGate=true"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from pykruise.kinds import crds
+from pykruise.kinds import build_crds
 from pykruise.kinds.broadcastjob.types import BROADCAST_JOBS
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.podunavailablebudget.types import POD_UNAVAILABLE_BUDGETS
@@ -55,7 +55,7 @@ CLAIMS = (
 
 @pytest.fixture
 def sandbox(tmp_path: Path) -> Iterator[LateSandbox]:
-    with LateSandbox(tmp_path / "kubeconfig", nodes=1, manifests=crds()) as sandbox:
+    with LateSandbox(tmp_path / "kubeconfig", nodes=1, manifests=build_crds()) as sandbox:
         hand = Hand(tmp_path / "kubeconfig")
         hand.create(CLONE_SETS, "default", cloneset("shop", replicas=1))
         job = yaml.safe_load((ROOT / "examples" / "broadcastjob.yaml").read_text("utf-8"))

@@ -20,7 +20,7 @@ from selenium.webdriver.support.select import Select
 
 from pykruise.dashboard.objects import ROLLOUTS
 from pykruise.fixtures.server import KruiseServer
-from pykruise.kinds import crds
+from pykruise.kinds import build_crds
 from pykruise.kinds.broadcastjob.types import BROADCAST_JOBS
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.imagepulljob.types import IMAGE_PULL_JOBS
@@ -686,7 +686,7 @@ def test_no_other_host_is_asked_for_anything(browser: Browser, served: Served) -
 def test_the_title_and_the_icon_say_whether_something_needs_action(
     hand: Hand, namespace: str, tmp_path: Path
 ) -> None:
-    with HttpSandbox(tmp_path / "kubeconfig", nodes=1, manifests=crds()), browsing() as browser:
+    with HttpSandbox(tmp_path / "kubeconfig", nodes=1, manifests=build_crds()), browsing() as browser:
         own = Hand(tmp_path / "kubeconfig")
         with serving(own.kubeconfig) as served:
             own.create(CLONE_SETS, "default", cloneset("shop"))
@@ -726,7 +726,7 @@ def test_the_steps_of_a_canary_are_shown_beside_its_workload(tmp_path: Path) -> 
             "canaryStatus": {"currentStepIndex": 1, "currentStepState": "StepPaused"},
         },
     }
-    manifests = [*crds(), ROLLOUTS_CRD]
+    manifests = [*build_crds(), ROLLOUTS_CRD]
     with HttpSandbox(tmp_path / "kubeconfig", nodes=0, manifests=manifests) as _, browsing() as browser:
         hand = Hand(tmp_path / "kubeconfig")
         hand.create(CLONE_SETS, "default", cloneset("shop", replicas=1))
@@ -796,7 +796,7 @@ def test_a_wall_shows_what_needs_action_and_nothing_to_press(
 
 
 def test_the_last_lines_of_a_crashed_container_are_shown(tmp_path: Path) -> None:
-    with HttpSandbox(tmp_path / "kubeconfig", nodes=0, manifests=crds()), browsing() as browser:
+    with HttpSandbox(tmp_path / "kubeconfig", nodes=0, manifests=build_crds()), browsing() as browser:
         hand = Hand(tmp_path / "kubeconfig")
         hand.create(CLONE_SETS, "default", cloneset("shop", replicas=1))
         uid = hand.get(CLONE_SETS, "default", "shop")["metadata"]["uid"]
@@ -891,7 +891,7 @@ def test_a_thousand_pods_are_squares_of_one_element_that_say_their_state(tmp_pat
 def test_whatever_objects_say_is_text(tmp_path: Path) -> None:
     markup = '<img src=x onerror="window.isBroken=1"><script>window.isBroken=1</script>'
     hidden = "a\u202egnp.exe\u0000\u001b[31m\u200bz"
-    with HttpSandbox(tmp_path / "kubeconfig", nodes=1, manifests=crds()), browsing() as browser:
+    with HttpSandbox(tmp_path / "kubeconfig", nodes=1, manifests=build_crds()), browsing() as browser:
         hand = Hand(tmp_path / "kubeconfig")
         document = cloneset("web", image=f"{markup}:1")
         document["metadata"]["annotations"] = {"kubernetes.io/change-cause": markup}

@@ -1,6 +1,7 @@
 """Every action of every kind, in a browser: the question says what would change; before its answer nothing is written.
 
-watched_resources() ──▶ an object of each kind that has actions ──▶ each button: dialog, diff, plan, typed name ──▶ done
+list_watched_resources() ──▶ an object of each kind that has actions
+    ──▶ each button: dialog, diff, plan, typed name ──▶ done
 """
 
 import re
@@ -14,10 +15,10 @@ from selenium.webdriver.support.select import Select
 
 from pykruise.dashboard.actions import ActionField, DashboardAction, actions_of
 from pykruise.dashboard.asking import NAMED_ABOVE
-from pykruise.dashboard.objects import ROLLOUTS, watched_resources
-from pykruise.dashboard.verdicts import explained_kind
+from pykruise.dashboard.objects import ROLLOUTS, list_watched_resources
+from pykruise.dashboard.verdicts import find_explained_kind
 from pykruise.fixtures.server import KruiseServer
-from pykruise.kinds import shown_as
+from pykruise.kinds import find_shown
 from pykruise.kube.documents import Document
 from pykruise.kube.resources import DAEMON_SETS, DEPLOYMENTS, STATEFUL_SETS, Resource
 from support.browser import Browser, browsing
@@ -48,7 +49,7 @@ where none may be unavailable."""
 
 def _has_actions(resource: Resource) -> bool:
     """Whether kubectl kruise has a verb for it that is a button."""
-    shown = shown_as(resource.group, resource.kind)
+    shown = find_shown(resource.group, resource.kind)
     if shown is None or resource.plural == "replicasets":
         return False
     return bool(shown.fields or shown.verbs.restart or shown.verbs.history)
@@ -79,7 +80,7 @@ def document_of(resource: Resource) -> Document:
 
 WITH_ACTIONS = [
     resource
-    for resource in watched_resources()
+    for resource in list_watched_resources()
     if _has_actions(resource) and actions_of(resource, document_of(resource))
 ]
 
@@ -196,7 +197,7 @@ def act_once(
     ask_about(browser)
     # then it says what would change, and what the controllers would do; nothing is written
     assert browser.texts("dialog .diff code"), where
-    if explained_kind(resource) is not None and action.id.startswith(("image", "restart")):
+    if find_explained_kind(resource) is not None and action.id.startswith(("image", "restart")):
         assert "What would happen" in browser.find("dialog .answer").text, where
     assert browser.find("dialog .command code").text.startswith("kubectl kruise "), where
     assert seen() == before, where

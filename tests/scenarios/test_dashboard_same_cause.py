@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from pykruise.dashboard.rollouts import row_id
+from pykruise.dashboard.rollouts import format_row_id
 from pykruise.fixtures.server import KruiseServer
 from pykruise.kinds.imagepulljob.types import IMAGE_PULL_JOBS
 from pykruise.kube.ids import Key
@@ -75,7 +75,7 @@ async def test_an_object_that_needs_action_repeats_the_cause_of_the_one_that_cre
     rows = await rows_of(world)
     # then each part that needs action says no other cause than its parent, or has one that the parent does not know
     key = Key(world.namespace if kind.resource.namespaced else "", row.name)
-    parent = rows[f"why/{row_id(kind.resource, key.namespace, key.name)}"]
+    parent = rows[f"why/{format_row_id(kind.resource, key.namespace, key.name)}"]
     parts = [
         rows[f"why/{item['id']}"]
         for item in rows.values()
@@ -92,7 +92,7 @@ async def test_the_image_of_a_bad_job_is_one_cause_on_all_nodes(stage: Stage) ->
     await world.put(pulljob("bad"), pulljob("good", image="db:1"))
     await world.wait()
     rows = await rows_of(world)
-    job = row_id(IMAGE_PULL_JOBS, world.namespace, "bad")
+    job = format_row_id(IMAGE_PULL_JOBS, world.namespace, "bad")
     nodes = [row for row in rows.values() if row.get("kind") == "NodeImage"]
     assert len(nodes) == len(await world.list("node"))
     assert {tuple(row["asked_by"]) for row in nodes} == {(job,)}

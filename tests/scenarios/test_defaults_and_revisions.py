@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from pykruise.kinds import kinds
+from pykruise.kinds import list_kinds
 from pykruise.kube.documents import encode
 from pykruise.plans.kind import Kind
 from support.scenario import Object, Stage
@@ -21,7 +21,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 
 def kinds_with_revisions() -> Iterator[Kind]:
     """Kinds whose objects are stored as revisions."""
-    for kind in kinds():
+    for kind in list_kinds():
         if kind.control is None or not kind.versions:
             continue
         project = kind.control.objects.projector()

@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from pykruise.kinds import crds
+from pykruise.kinds import build_crds
 from pykruise.kube.documents import Document, decode, get_path
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, PODS, Resource
-from pykruise.kube.schemas.conversion import section
+from pykruise.kube.schemas.conversion import find_section
 from support.scenario import Stage
 from testbed.control_plane import ControlPlane
 
-CRDS = {crd["metadata"]["name"]: crd for crd in crds()}
+CRDS = {crd["metadata"]["name"]: crd for crd in build_crds()}
 
 SELECTOR = {"matchLabels": {"app": "a"}}
 TEMPLATE = {
@@ -172,7 +172,7 @@ def test_kubectl_explains_every_kind_in_every_version(plane: ControlPlane, name:
         # when
         done = subprocess.run(
             [
-                plane.binary("kubectl"),
+                plane.find_binary("kubectl"),
                 f"--kubeconfig={plane.kubeconfig}",
                 "explain",
                 "--recursive=false",
@@ -187,5 +187,7 @@ def test_kubectl_explains_every_kind_in_every_version(plane: ControlPlane, name:
         # then
         assert done.returncode == 0, done.stderr
         assert "<empty>" not in done.stdout
-        for field in section(version, "schema", "openAPIV3Schema", "properties", "spec", "properties") or {}:
+        for field in (
+            find_section(version, "schema", "openAPIV3Schema", "properties", "spec", "properties") or {}
+        ):
             assert f"\n  {field}\t" in done.stdout

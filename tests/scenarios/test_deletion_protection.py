@@ -110,7 +110,7 @@ async def test_services_and_ingresses_know_always_only(stage: Stage, resource: R
 async def test_deleting_many_at_once_spares_the_protected_ones(stage: Stage) -> None:
     """pitfall 13"""
     await stage.create(protected(cloneset(replicas=0), "Always"))
-    path = CLONE_SETS.path(stage.namespace)
+    path = CLONE_SETS.format_path(stage.namespace)
     answer = await stage.client.transport.request(
         Request("DELETE", path, headers={"accept": "application/json"})
     )

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from pykruise.admission.certificate_work import renewed
+from pykruise.admission.certificate_work import renew_certificates
 from pykruise.admission.certificates import Certificates
 from pykruise.admission.configurations import MUTATING, MUTATING_NAME, VALIDATING, VALIDATING_NAME
 from pykruise.admission.pods.chain import CONDITION
@@ -44,8 +44,8 @@ from pykruise.manager.doctor.examine import CHECKS, examine
 from pykruise.manager.doctor.findings import Finding, FindingLevel
 from pykruise.manager.doctor.live import Live
 from pykruise.manager.doctor.webhooks import ENDPOINT_SLICES
-from pykruise.manager.install import Installation, manifests
-from pykruise.manager.roles import roles
+from pykruise.manager.install import Installation, build_manifests
+from pykruise.manager.roles import build_roles
 from support.faults import Answer, FaultyTransport, Refuse, Request, requests
 from support.rbac import Authorizer
 from support.sandbox import Place, owned_by, pod, small_cluster
@@ -73,9 +73,9 @@ class Patient:
     def __init__(self, place: Place) -> None:
         self.place = place
         self.client = place.client
-        self.faulty = FaultyTransport(place.cluster.transport_for("kubernetes-admin"))
+        self.faulty = FaultyTransport(place.cluster.make_transport("kubernetes-admin"))
         self.skew_s = 0.0
-        self.authorizer = Authorizer(roles(Gates(), namespace=SYSTEM))
+        self.authorizer = Authorizer(build_roles(Gates(), namespace=SYSTEM))
         self.faulty.on(requests("POST", path="subjectaccessreviews"), self._review)
         self.faulty.on(requests("GET", path="/version"), self._version)
         self.version = "v1.32.0"
@@ -85,7 +85,7 @@ class Patient:
     # ── what the sandbox does not report ─────────────────────────────────────
 
     def _review(self, request: Request) -> Answer:
-        attributes = request.document["spec"]["resourceAttributes"]
+        attributes = request.to_document["spec"]["resourceAttributes"]
         resource = attributes["resource"] + (
             f"/{attributes['subresource']}" if attributes["subresource"] else ""
         )
@@ -154,10 +154,10 @@ class _Dated(Answer):
         super().__init__(200, body=json.dumps({"gitVersion": version}).encode())
         object.__setattr__(self, "now", now)
 
-    def response(self) -> Response:
+    def to_response(self) -> Response:
         now: float = self.now  # type: ignore[attr-defined]  # set above, past the frozen dataclass
         date = format_datetime(datetime.fromtimestamp(now, UTC), usegmt=True)
-        response = super().response()
+        response = super().to_response()
         return Response(response.status, {**response.headers, "date": date}, response.body)
 
 
@@ -174,7 +174,7 @@ def secret_of(certificates: Certificates) -> Document:
 @pytest.fixture(scope="module")
 def certificates() -> Certificates:
     """Of 2026-01-31, for the Service."""
-    return renewed(None, host=HOST, now=1769860800.0)
+    return renew_certificates(None, host=HOST, now=1769860800.0)
 
 
 @pytest.fixture
@@ -185,7 +185,7 @@ async def patient(certificates: Certificates) -> AsyncIterator[Patient]:
 
 @functools.cache
 def _printed() -> bytes:
-    return json.dumps(manifests(Installation())).encode()
+    return json.dumps(build_manifests(Installation())).encode()
 
 
 def _manifests() -> list[Document]:
@@ -239,7 +239,7 @@ async def _installed(place: Place, certificates: Certificates) -> AsyncIterator[
 
 
 def said(findings: list[Finding], level: FindingLevel) -> list[str]:
-    return [finding.line() for finding in findings if finding.level is level]
+    return [finding.format_line() for finding in findings if finding.level is level]
 
 
 # ── a healthy one ────────────────────────────────────────────────────────────
@@ -248,11 +248,11 @@ def said(findings: list[Finding], level: FindingLevel) -> list[str]:
 async def test_a_healthy_installation_has_no_fault_and_each_check_says_so(patient: Patient) -> None:
     # given the daemon of the nodes is not expected
     await gates(patient, "KruiseDaemon=false")
-    patient.authorizer = Authorizer(roles(Gates.of(KruiseDaemon=False), namespace=SYSTEM))
+    patient.authorizer = Authorizer(build_roles(Gates.of(KruiseDaemon=False), namespace=SYSTEM))
     # when
     findings = await patient.examine()
     # then
-    assert [finding.line() for finding in findings if finding.level is not FindingLevel.OK] == []
+    assert [finding.format_line() for finding in findings if finding.level is not FindingLevel.OK] == []
     assert {finding.check for finding in findings} == {name for name, _ in CHECKS}
 
 
@@ -336,17 +336,17 @@ async def no_secret(patient: Patient) -> None:
 
 
 async def certificate_of_another_name(patient: Patient) -> None:
-    other = renewed(None, host="other.default.svc", now=patient.place.cluster.clock())
+    other = renew_certificates(None, host="other.default.svc", now=patient.place.cluster.clock())
     await patient.change(SECRETS, "kruise-webhook-certs", {"data": secret_of(other)["data"]})
 
 
 async def certificate_expired(patient: Patient) -> None:
-    old = renewed(None, host=HOST, now=patient.place.cluster.clock() - 15 * 365 * 86400)
+    old = renew_certificates(None, host=HOST, now=patient.place.cluster.clock() - 15 * 365 * 86400)
     await patient.change(SECRETS, "kruise-webhook-certs", {"data": secret_of(old)["data"]})
 
 
 async def another_authority(patient: Patient) -> None:
-    other = renewed(None, host=HOST, now=patient.place.cluster.clock())
+    other = renew_certificates(None, host=HOST, now=patient.place.cluster.clock())
     await patient.change(SECRETS, "kruise-webhook-certs", {"data": secret_of(other)["data"]})
 
 
@@ -395,7 +395,7 @@ async def no_account(patient: Patient) -> None:
 
 
 async def rights_of_an_older_version(patient: Patient) -> None:
-    documents = roles(Gates(), namespace=SYSTEM)
+    documents = build_roles(Gates(), namespace=SYSTEM)
     for doc in documents:
         if doc["kind"] == "ClusterRole":
             doc["rules"] = [rule for rule in doc["rules"] if "pods/resize" not in rule["resources"]]
@@ -513,7 +513,7 @@ async def test_a_fault_is_named_with_its_fix(
     faults = [finding for finding in all_found if finding.level is FindingLevel.FAULT]
     # then
     named = [finding for finding in faults if finding.check == check and what in finding.what]
-    assert named, "\n".join(finding.line() for finding in all_found)
+    assert named, "\n".join(finding.format_line() for finding in all_found)
     assert fix in named[0].fix
 
 
@@ -620,6 +620,6 @@ async def test_a_cluster_that_does_not_answer_ends_in_findings_and_not_in_a_trac
 
 
 def _Dead(patient: Patient) -> FaultyTransport:  # noqa: N802 - reads as a transport
-    dead = FaultyTransport(patient.place.cluster.transport_for("no-client"))
+    dead = FaultyTransport(patient.place.cluster.make_transport("no-client"))
     dead.on(requests(), lambda _: Refuse())
     return dead

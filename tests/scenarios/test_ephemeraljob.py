@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from pykruise.cli.explain import explained
+from pykruise.cli.explain import read_and_explain
 from pykruise.kinds.ephemeraljob.kind import KIND
 from pykruise.kinds.ephemeraljob.types import EPHEMERAL_JOBS
 from pykruise.kube.documents import decode
@@ -104,7 +104,9 @@ async def test_explain_says_how_far_it_is_and_nothing_of_pods_that_it_does_not_o
     await stage.create(ephemeral_job(parallelism=2), resource=EPHEMERAL_JOBS)
     await phase(stage, "Succeeded")
     # when
-    explanation = await explained(stage.client, Key(stage.namespace, "look"), now=stage.clock(), kind=KIND)
+    explanation = await read_and_explain(
+        stage.client, Key(stage.namespace, "look"), now=stage.clock(), kind=KIND
+    )
     # then
     assert explanation.verdict == "done"
     assert [wait for wait in explanation.waits if wait.pods] == []

@@ -20,7 +20,7 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from pykruise.kube.clock import system_clock
+from pykruise.kube.clock import read_system_clock
 from pykruise.kube.documents import decode
 from pykruise.kube.errors import AlreadyExistsError, NotFoundError
 from pykruise.kube.patches.types import PatchType
@@ -208,7 +208,7 @@ def free_port() -> int:
 @pytest.mark.timeout(300)
 def test_a_program_elects_serves_probes_and_reviews_and_ends_gracefully(tmp_path: Path) -> None:
     # given
-    certificate = issue(now=system_clock())
+    certificate = issue(now=read_system_clock())
     (tmp_path / "tls.crt").write_bytes(certificate.chain)
     (tmp_path / "tls.key").write_bytes(certificate.key)
     metrics, probes, webhooks = free_port(), free_port(), free_port()

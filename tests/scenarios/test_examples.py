@@ -17,7 +17,7 @@ from pykruise.kinds.persistentpodstate.types import PERSISTENT_POD_STATES
 from pykruise.kinds.podunavailablebudget.types import POD_UNAVAILABLE_BUDGETS
 from pykruise.kinds.resourcedistribution.types import RESOURCE_DISTRIBUTIONS
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
-from pykruise.kinds.sidecarset.view import canary_base
+from pykruise.kinds.sidecarset.view import read_canary_base
 from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS
 from pykruise.kinds.uniteddeployment.types import UNITED_DEPLOYMENTS
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
@@ -127,7 +127,7 @@ async def test_a_sidecarset_that_users_are_shown_is_injected_into_a_pod_that_it_
     stage: Stage, doc: dict[str, Any]
 ) -> None:
     # given
-    base = canary_base(annotations_of(doc))
+    base = read_canary_base(annotations_of(doc))
     for item in (param.values[0] for param in sidecarsets()):
         if item["metadata"]["name"] == base:
             await stage.create(item, resource=SIDECAR_SETS)

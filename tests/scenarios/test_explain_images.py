@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from pykruise.cli.explain import explained
+from pykruise.cli.explain import read_and_explain
 from pykruise.cli.insight.explaining import Explanation
 from pykruise.cli.insight.generic import forecast_any
 from pykruise.kinds.imagelistpulljob.kind import KIND as LIST_JOB
@@ -36,7 +36,9 @@ async def pulls(stage: Stage, pool: Pool) -> Pulls:
 
 async def said_of(stage: Stage, kind: Kind, name: str = NAME) -> Explanation:
     namespace = stage.namespace if kind.resource.namespaced else ""
-    return await explained(stage.client, Key(namespace, name), now=stage.clock(), kind=kind, settings=PULLING)
+    return await read_and_explain(
+        stage.client, Key(namespace, name), now=stage.clock(), kind=kind, settings=PULLING
+    )
 
 
 async def test_explain_says_which_nodes_wait_for_what(stage: Stage, pool: Pool, pulls: Pulls) -> None:

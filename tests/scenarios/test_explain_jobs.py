@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from pykruise.cli.explain import explained
+from pykruise.cli.explain import read_and_explain
 from pykruise.cli.insight.explaining import Explanation
 from pykruise.cli.insight.generic import forecast_any
 from pykruise.cli.simulate import Conditions, SimulatedTarget, run_simulate
@@ -25,7 +25,7 @@ from support.scenario import Object, Stage
 
 async def said_of(stage: Stage, name: str = NAME) -> Explanation:
     kind = BROADCAST_JOB if name == NAME else CRON_JOB
-    return await explained(stage.client, Key(stage.namespace, name), now=stage.clock(), kind=kind)
+    return await read_and_explain(stage.client, Key(stage.namespace, name), now=stage.clock(), kind=kind)
 
 
 async def test_explain_says_which_nodes_wait_and_which_do_not_fit(stage: Stage, pool: Pool) -> None:
@@ -73,7 +73,7 @@ async def test_explain_of_a_job_that_is_over_is_done(stage: Stage, pool: Pool) -
 
 
 async def test_plan_says_which_pods_a_job_would_make(stage: Stage, pool: Pool) -> None:
-    document = Broadcast(stage, pool).document(parallelism=2)
+    document = Broadcast(stage, pool).to_document(parallelism=2)
     key = Key(stage.namespace, NAME)
 
     outlook = await forecast_any(stage.client, BROADCAST_JOB, document, key, stage.clock(), None)

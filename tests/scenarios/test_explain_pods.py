@@ -8,12 +8,12 @@ import pytest
 
 from pykruise.admission.pods.reports import record_events
 from pykruise.cli.errors import CommandError
-from pykruise.cli.explain import explained, explained_pod
-from pykruise.cli.insight.explaining import Explanation, text
+from pykruise.cli.explain import read_and_explain, read_and_explain_pod
+from pykruise.cli.insight.explaining import Explanation, format_explanation
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.gates import Gates
 from pykruise.kinds.podunavailablebudget.kind import KIND
-from pykruise.kinds.podunavailablebudget.pod_steps import COMPONENT, prevention_report
+from pykruise.kinds.podunavailablebudget.pod_steps import COMPONENT, make_prevention_report
 from pykruise.kube.client.recorder import EventRecorder
 from pykruise.kube.documents import decode, encode
 from pykruise.kube.errors import ForbiddenError
@@ -68,7 +68,9 @@ async def disruption_budget(stage: Stage, name: str, least: int) -> None:
 
 
 async def of_pod(stage: Stage, name: str, settings: ManagerSettings | None = None) -> Explanation:
-    return await explained_pod(stage.client, Key(stage.namespace, name), now=stage.clock(), settings=settings)
+    return await read_and_explain_pod(
+        stage.client, Key(stage.namespace, name), now=stage.clock(), settings=settings
+    )
 
 
 async def test_it_says_which_budget_covers_a_pod_and_what_a_request_would_be_answered(stage: Stage) -> None:
@@ -123,7 +125,7 @@ async def test_it_says_which_pods_have_spent_it_which_wait_and_when_the_next_may
     explanation = await of_pod(stage, successor)
     assert explanation.next[0] == "deletion, eviction: costs nothing: it does not serve"
     # and the budget says the same
-    said = await explained(stage.client, Key(stage.namespace, "pub"), now=stage.clock(), kind=KIND)
+    said = await read_and_explain(stage.client, Key(stage.namespace, "pub"), now=stage.clock(), kind=KIND)
     assert {wait.pods for wait in said.waits} == {(second.name,), (successor,)}
     assert "the next pod may be disrupted when 1 more pod serves" in said.next
     stage.kubelets.set_rules([])
@@ -135,7 +137,7 @@ async def refused(stage: Stage, pod: PodView) -> None:
     document: dict[str, Any] = {"metadata": {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid}}
     protecting = decode(await stage.client.get(POD_UNAVAILABLE_BUDGETS, pod.namespace, "pub"))
     named = project_budget(encode(protecting))
-    record_events(recorder, prevention_report(document, named, username="alice"))
+    record_events(recorder, make_prevention_report(document, named, username="alice"))
     await recorder.flush()
     await asyncio.sleep(0)
 
@@ -149,7 +151,7 @@ async def test_it_says_that_a_pod_disruption_budget_holds_it_too(stage: Stage) -
     explanation = await of_pod(stage, pods[0].name)
     assert explanation.verdict == "done"
     assert f"{line.format(1)} now: 4 of its pods are healthy, 3 must be" in explanation.next
-    said = await explained(stage.client, Key(stage.namespace, "pub"), now=stage.clock(), kind=KIND)
+    said = await read_and_explain(stage.client, Key(stage.namespace, "pub"), now=stage.clock(), kind=KIND)
     assert f"{line.format(1)} now: 4 of its pods are healthy, 3 must be" in said.next
     # and when there are two, which no eviction gets past
     await disruption_budget(stage, "strict", 4)
@@ -202,7 +204,7 @@ async def test_a_pod_without_budgets_is_covered_by_none_and_one_that_is_not_ther
 
     await stage.until(serves)
     explanation = await of_pod(stage, "lonely")
-    assert text(explanation, now=stage.clock()) == (
+    assert format_explanation(explanation, now=stage.clock()) == (
         f"Pod {stage.namespace}/lonely: Healthy. No PodUnavailableBudget covers it.\n"
     )
     with pytest.raises(CommandError, match="there is no Pod"):

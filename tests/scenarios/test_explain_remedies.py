@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from pykruise.cli.doctor import joined
+from pykruise.cli.doctor import join_findings
 from pykruise.cli.errors import CommandError
-from pykruise.cli.explain import explained, read_targets, run_explain
-from pykruise.cli.insight.explaining import Explanation, text
+from pykruise.cli.explain import read_and_explain, read_targets, run_explain
+from pykruise.cli.insight.explaining import Explanation, format_explanation
 from pykruise.kinds.cloneset.kind import KIND as CLONE_SET
 from pykruise.kinds.daemonset.kind import KIND as DAEMON_SET
 from pykruise.kinds.daemonset.types import DAEMON_SETS
@@ -17,7 +17,7 @@ from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
 from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import NODES, Resource
-from pykruise.manager.doctor.findings import fault, fine
+from pykruise.manager.doctor.findings import make_fault, make_fine
 from pykruise.sandbox.nodes.faults import Rule
 from support.daemonsets import daemonset
 from support.scenario import Object, Stage, cloneset, rolling
@@ -28,8 +28,10 @@ QUOTAS = Resource("", "v1", "resourcequotas", "ResourceQuota")
 
 async def found_of(stage: Stage, name: str = "web") -> tuple[Explanation, str]:
     """The explanation of a CloneSet, and its text."""
-    explanation = await explained(stage.client, Key(stage.namespace, name), now=stage.clock(), kind=CLONE_SET)
-    return explanation, text(explanation, now=stage.clock())
+    explanation = await read_and_explain(
+        stage.client, Key(stage.namespace, name), now=stage.clock(), kind=CLONE_SET
+    )
+    return explanation, format_explanation(explanation, now=stage.clock())
 
 
 async def until_caused(stage: Stage, cause: str) -> tuple[Explanation, str]:
@@ -274,14 +276,14 @@ def test_wrong_targets_are_one_line() -> None:
 
 
 def test_the_same_fault_of_many_kinds_is_one_line() -> None:
-    findings = joined(
+    findings = join_findings(
         [
-            fault("crds", "a.x is not installed", "apply"),
-            fault("crds", "b.x is not installed", "apply"),
-            fine("lease", "held by one"),
+            make_fault("crds", "a.x is not installed", "apply"),
+            make_fault("crds", "b.x is not installed", "apply"),
+            make_fine("lease", "held by one"),
         ]
     )
-    assert [finding.line() for finding in findings] == [
+    assert [finding.format_line() for finding in findings] == [
         "fault    crds: a.x, b.x is not installed — fix: apply",
         "ok       lease: held by one",
     ]
@@ -327,7 +329,7 @@ async def test_pods_on_nodes_that_are_to_have_none_do_not_contradict_the_headlin
     await stage.until(is_misscheduled)
     # when
     key = Key(stage.namespace, "agent")
-    explanation = await explained(stage.client, key, now=stage.clock(), kind=DAEMON_SET)
+    explanation = await read_and_explain(stage.client, key, now=stage.clock(), kind=DAEMON_SET)
     # then
     assert "3 of 3 available" in explanation.headline
     assert "1 of them on nodes that should have none, which the count above omits" in explanation.done[0]

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from pykruise.cli.explain import explained
+from pykruise.cli.explain import read_and_explain
 from pykruise.cli.insight.explaining import Explanation
 from pykruise.kinds.cloneset.kind import KIND as CLONE_SET
 from pykruise.kube.documents import decode
@@ -381,8 +381,11 @@ async def test_what_is_explained_is_read_only(stage: Stage) -> None:
     await rolled_out(stage, cloneset(), never_ready=True)
     reading = FaultyTransport(stage.client.transport)
     # when
-    explanation: Explanation = await explained(
-        stage.client.over(reading), Key(stage.namespace, "web"), now=stage.clock(), kind=CLONE_SET
+    explanation: Explanation = await read_and_explain(
+        stage.client.replace_transport(reading),
+        Key(stage.namespace, "web"),
+        now=stage.clock(),
+        kind=CLONE_SET,
     )
     # then
     assert explanation.name == "web"
@@ -391,7 +394,7 @@ async def test_what_is_explained_is_read_only(stage: Stage) -> None:
 
 async def test_what_is_not_there_cannot_be_explained(stage: Stage) -> None:
     with pytest.raises(Exception, match="there is no CloneSet") as caught:
-        await explained(stage.client, Key(stage.namespace, "other"), now=stage.clock(), kind=CLONE_SET)
+        await read_and_explain(stage.client, Key(stage.namespace, "other"), now=stage.clock(), kind=CLONE_SET)
     assert isinstance(caught.value.__cause__, NotFoundError)
 
 
@@ -419,7 +422,7 @@ async def test_a_volume_that_cannot_be_mounted_is_named(stage: Stage, volume: st
     await stage.create(doc)
     await stage.until(lambda: stage.events("FailedMount"))
     # when
-    explanation = await explained(
+    explanation = await read_and_explain(
         stage.client, Key(stage.namespace, "web"), now=stage.clock(), kind=CLONE_SET
     )
     # then

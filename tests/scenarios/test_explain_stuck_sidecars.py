@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from pykruise.cli.explain import explained
-from pykruise.cli.insight.explaining import Explanation, text
+from pykruise.cli.explain import read_and_explain
+from pykruise.cli.insight.explaining import Explanation, format_explanation
 from pykruise.kinds.sidecarset.kind import KIND as SIDECAR_SET
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kube.ids import Key
@@ -233,14 +233,14 @@ async def explanation_of(stage: Stage, case: Stuck) -> Explanation:
 
     async def names_it() -> bool:
         nonlocal found
-        found = await explained(stage.client, Key("", LOG), now=stage.clock(), kind=SIDECAR_SET)
+        found = await read_and_explain(stage.client, Key("", LOG), now=stage.clock(), kind=SIDECAR_SET)
         return found.cause == case.cause and found.verdict == case.verdict
 
     try:
         await stage.until(names_it, within_s=min(stage.patience_s, 90.0))
     except AssertionError as error:
         assert found is not None
-        raise AssertionError(f"{found.cause!r}\n{text(found, now=stage.clock())}") from error
+        raise AssertionError(f"{found.cause!r}\n{format_explanation(found, now=stage.clock())}") from error
     assert found is not None
     return found
 
@@ -252,7 +252,7 @@ async def test_explain_names_the_true_cause(
     # given
     await case.stage_it(stage)
     # when
-    said = text(await explanation_of(stage, case), now=stage.clock())
+    said = format_explanation(await explanation_of(stage, case), now=stage.clock())
     # then
     assert case.says in said
     if request.config.getoption("--cluster") == "sandbox":
@@ -261,7 +261,7 @@ async def test_explain_names_the_true_cause(
 
 async def test_a_finished_rollout_waits_for_nothing(stage: Stage) -> None:
     await with_sidecars(stage)
-    explanation = await explained(stage.client, Key("", LOG), now=stage.clock(), kind=SIDECAR_SET)
+    explanation = await read_and_explain(stage.client, Key("", LOG), now=stage.clock(), kind=SIDECAR_SET)
     assert (explanation.verdict, explanation.waits, explanation.next) == ("done", (), ())
     assert explanation.headline.startswith("3 of 3 pods")
 
@@ -271,8 +271,8 @@ async def test_what_is_explained_is_read_only(stage: Stage) -> None:
     await the_image_cannot_be_pulled(stage)
     reading = FaultyTransport(stage.client.transport)
     # when
-    client = stage.client.over(reading)
-    await explained(client, Key("", LOG), now=stage.clock(), kind=SIDECAR_SET)
+    client = stage.client.replace_transport(reading)
+    await read_and_explain(client, Key("", LOG), now=stage.clock(), kind=SIDECAR_SET)
     # then
     assert {request.method for request in reading.log} == {"GET"}
 
@@ -283,6 +283,10 @@ async def test_no_remedy_of_it_takes_pods_away(stage: Stage, case: Stuck, number
     # given
     await case.stage_it(stage)
     explanation = await explanation_of(stage, case)
-    same_as(GOLDEN / f"{case.stage_it.__name__}.txt", text(explanation, now=stage.clock()), with_ages=False)
+    same_as(
+        GOLDEN / f"{case.stage_it.__name__}.txt",
+        format_explanation(explanation, now=stage.clock()),
+        with_ages=False,
+    )
     # when, then
     await follow_way(stage, SIDECAR_SET, Key("", LOG), case, number, explanation)

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from pykruise.cli.explain import explained
-from pykruise.cli.insight.explaining import Explanation, text
+from pykruise.cli.explain import read_and_explain
+from pykruise.cli.insight.explaining import Explanation, format_explanation
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.workloadspread.kind import KIND as WORKLOAD_SPREAD
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
@@ -171,8 +171,8 @@ async def explanation_of(stage: Stage, case: Stuck) -> Explanation:
     async def names_it() -> bool:
         nonlocal found
         key = Key(stage.namespace, "ws")
-        found = await explained(stage.client, key, now=stage.clock(), kind=WORKLOAD_SPREAD)
-        return (found.cause, found.verdict) == (case.cause, case.verdict) and case.says in text(
+        found = await read_and_explain(stage.client, key, now=stage.clock(), kind=WORKLOAD_SPREAD)
+        return (found.cause, found.verdict) == (case.cause, case.verdict) and case.says in format_explanation(
             found, now=stage.clock()
         )
 
@@ -182,7 +182,7 @@ async def explanation_of(stage: Stage, case: Stuck) -> Explanation:
         await stage.until(names_it, within_s=5.0)  # of all its pods, not only of the first
     except AssertionError as error:
         assert found is not None
-        raise AssertionError(f"{found.cause!r}\n{text(found, now=stage.clock())}") from error
+        raise AssertionError(f"{found.cause!r}\n{format_explanation(found, now=stage.clock())}") from error
     assert found is not None
     return found
 
@@ -194,7 +194,7 @@ async def test_explain_names_the_true_cause(
     # given
     await case.stage_it(spread)
     # when
-    said = text(await explanation_of(stage, case), now=stage.clock())
+    said = format_explanation(await explanation_of(stage, case), now=stage.clock())
     # then
     assert case.says in said
     if request.config.getoption("--cluster") == "sandbox":
@@ -207,7 +207,7 @@ async def test_where_all_is_well_nothing_is_waited_for(spread: Spread, stage: St
     key = Key(stage.namespace, "ws")
 
     async def is_done() -> Explanation | None:
-        explanation = await explained(stage.client, key, now=stage.clock(), kind=WORKLOAD_SPREAD)
+        explanation = await read_and_explain(stage.client, key, now=stage.clock(), kind=WORKLOAD_SPREAD)
         return explanation if explanation.verdict == "done" else None
 
     result = await stage.until(is_done)
@@ -221,7 +221,9 @@ async def test_what_is_explained_is_read_only(spread: Spread, stage: Stage) -> N
     reading = FaultyTransport(stage.client.transport)
     # when
     key = Key(stage.namespace, "ws")
-    await explained(stage.client.over(reading), key, now=stage.clock(), kind=WORKLOAD_SPREAD)
+    await read_and_explain(
+        stage.client.replace_transport(reading), key, now=stage.clock(), kind=WORKLOAD_SPREAD
+    )
     # then
     assert {request.method for request in reading.log} <= {"GET", "STREAM"}
 
@@ -234,6 +236,10 @@ async def test_no_remedy_of_it_takes_pods_away(
     # given
     await case.stage_it(spread)
     explanation = await explanation_of(stage, case)
-    same_as(GOLDEN / f"{case.stage_it.__name__}.txt", text(explanation, now=stage.clock()), with_ages=False)
+    same_as(
+        GOLDEN / f"{case.stage_it.__name__}.txt",
+        format_explanation(explanation, now=stage.clock()),
+        with_ages=False,
+    )
     # when, then
     await follow_way(stage, WORKLOAD_SPREAD, Key(stage.namespace, "ws"), case, number, explanation)

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from pykruise.cli.explain import explained
+from pykruise.cli.explain import read_and_explain
 from pykruise.cli.insight.effect_forecast import Outlook
-from pykruise.cli.insight.explaining import Explanation, text
+from pykruise.cli.insight.explaining import Explanation, format_explanation
 from pykruise.cli.insight.forecasting import Forecast
-from pykruise.cli.plan import described, planned
+from pykruise.cli.plan import describe_forecast, plan_document
 from pykruise.kinds.uniteddeployment.kind import KIND
 from pykruise.kinds.uniteddeployment.workloads import CLONE_SET, DEPLOYMENT
 from pykruise.kube.ids import Key
@@ -41,7 +41,7 @@ every_template = pytest.mark.parametrize(
 
 
 async def explanation(stage: Stage) -> Explanation:
-    return await explained(stage.client, Key(stage.namespace, NAME), now=stage.clock(), kind=KIND)
+    return await read_and_explain(stage.client, Key(stage.namespace, NAME), now=stage.clock(), kind=KIND)
 
 
 async def caused(stage: Stage, code: str) -> Explanation:
@@ -56,9 +56,9 @@ async def caused(stage: Stage, code: str) -> Explanation:
 
 
 async def outlook(united: United, *subsets: Object, **spec: Any) -> Outlook:
-    document = united.document(*subsets, **spec)
+    document = united.to_document(*subsets, **spec)
     stage = united.stage
-    outlook = await planned(stage.client, document, namespace=stage.namespace, now=stage.clock())
+    outlook = await plan_document(stage.client, document, namespace=stage.namespace, now=stage.clock())
     assert isinstance(outlook, Outlook)
     return outlook
 
@@ -164,7 +164,7 @@ async def test_a_subset_that_is_passed_over_is_said_to_be(stage: Stage, united: 
 
     assert result.verdict == "done"
     assert result.done[0] == "subset a: 0 of 0 pods are ready, skipped now"
-    assert "UnitedDeployment" in text(result, now=stage.clock())
+    assert "UnitedDeployment" in format_explanation(result, now=stage.clock())
 
 
 @every_template
@@ -218,18 +218,18 @@ async def test_a_new_template_is_played_in_each_subset(stage: Stage, united: Uni
     await stage.start_manager()
     await united.create(replicas=4)
     await united.settled(a=2, b=2)
-    united_document = united.document(replicas=4)
+    united_document = united.to_document(replicas=4)
     inner = united_document["spec"]["template"][CLONE_SET]["spec"]["template"]["spec"]
     inner["containers"][0]["image"] = "nginx:2"
 
-    outlook = await planned(stage.client, united_document, namespace=stage.namespace, now=stage.clock())
+    outlook = await plan_document(stage.client, united_document, namespace=stage.namespace, now=stage.clock())
 
     assert isinstance(outlook, Outlook)
     assert len(outlook.within) == 2
     for forecast in outlook.within:
         assert isinstance(forecast, Forecast)
         assert {fate.do for batch in forecast.batches for fate in batch.fates} == {"create", "delete"}
-    lines = "\n".join(described(outlook))
+    lines = "\n".join(describe_forecast(outlook))
     assert "CloneSet" in lines
     assert "never fewer than" in lines
 

@@ -5,10 +5,10 @@ from functools import partial
 
 import pytest
 
-from pykruise.cli.explain import explained
+from pykruise.cli.explain import read_and_explain
 from pykruise.cli.insight.explaining import Explanation
-from pykruise.cli.insight.way_back import way_back
-from pykruise.kinds import named
+from pykruise.cli.insight.way_back import find_way_back
+from pykruise.kinds import find_kind
 from pykruise.kube.ids import Key
 from pykruise.pods.workload.revisions import RevisionView
 from pykruise.sandbox.nodes.faults import Rule
@@ -43,19 +43,19 @@ def test_a_rollback_goes_to_the_newest_revision_that_serves(
     serving: set[str], current: str, number: int | None
 ) -> None:
     stored = [revision(literal) for literal in (3, 1, 2)]
-    text = way_back(CLONE_SETS, "web", "shop", revisions=stored, serving=serving, current=current)
+    text = find_way_back(CLONE_SETS, "web", "shop", revisions=stored, serving=serving, current=current)
     match = re.search(r"--to-revision=(\d+) -n shop", text)
     assert (int(match[1]) if match else None) == number
     assert ("no pod of it is left" in text) is (number is not None and not serving)
 
 
 def test_without_an_older_revision_there_is_no_way_back() -> None:
-    assert way_back(CLONE_SETS, "web", revisions=[revision(1)], serving=set(), current="web-1") == ""
+    assert find_way_back(CLONE_SETS, "web", revisions=[revision(1)], serving=set(), current="web-1") == ""
 
 
 async def of(stage: Stage) -> Explanation:
     key = Key(stage.namespace, "web")
-    return await explained(stage.client, key, now=stage.clock(), kind=named("CloneSet"))
+    return await read_and_explain(stage.client, key, now=stage.clock(), kind=find_kind("CloneSet"))
 
 
 async def test_after_two_bad_images_the_rollback_ends_at_the_first_image(stage: Stage) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from pykruise.kube.schemas.releases import NEWEST_MINOR
-from pykruise.manager.install import Installation, manifests
+from pykruise.manager.install import Installation, build_manifests
 from support.charts import render
 from support.control_plane import running_plane
 from support.helm import Helm, build
@@ -95,7 +95,7 @@ async def test_helm_installs_upgrades_and_uninstalls_the_chart(
 
     async def kubectl(*arguments: str) -> Any:
         process = await asyncio.create_subprocess_exec(
-            str(bare_plane.binary("kubectl")),
+            str(bare_plane.find_binary("kubectl")),
             f"--kubeconfig={bare_plane.kubeconfig}",
             *arguments,
             "--output=json",
@@ -109,7 +109,7 @@ async def test_helm_installs_upgrades_and_uninstalls_the_chart(
     await run("install", "kruise", str(CHART))
     installed = yaml_documents(await run("get", "manifest", "kruise"))
     wanted = Installation(minor=os.environ.get("KUBERNETES", NEWEST_MINOR))
-    assert set(by_name(manifests(wanted))) <= set(by_name(installed))
+    assert set(by_name(build_manifests(wanted))) <= set(by_name(installed))
     deployment = await kubectl("-n", "kruise-system", "get", "deployment", "kruise-controller-manager")
     assert deployment["spec"]["replicas"] == 2
     # and when it is upgraded, what the manager has put into the Secret stays

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from pykruise.cli.explain import explained
+from pykruise.cli.explain import read_and_explain
 from pykruise.kinds.cloneset.kind import KIND
 from pykruise.kinds.gates import Gates
 from pykruise.kube.ids import Key
@@ -79,7 +79,7 @@ async def test_an_image_of_a_volume_that_cannot_be_pulled_is_named(stage: Stage)
     assert condition["type"] == "Waiting"
     assert f"image {BROKEN} of volume model" in condition["message"]
     # and by explain
-    explanation = await explained(
+    explanation = await read_and_explain(
         stage.client, Key(stage.namespace, "web"), now=stage.clock(), kind=KIND, settings=ManagerSettings()
     )
     waits = [wait for wait in explanation.waits if wait.code == Code.IMAGE_PULL]

@@ -74,7 +74,7 @@ async def test_every_node_pulls_the_image_one_after_another(stage: Stage, pool: 
     assert status["message"] == "job has completed"
     assert most == 1
     for node in pool.nodes:
-        assert f"registry.example.com/{stage.namespace}/app:1" in stage.kubelets.images_on(node)
+        assert f"registry.example.com/{stage.namespace}/app:1" in stage.kubelets.list_images(node)
 
 
 def _is_pulling(statuses: object) -> bool:
@@ -298,14 +298,14 @@ async def test_a_second_job_for_the_image_has_it_pulled_again(stage: Stage, pull
 
     assert set((await pulls.asked()).values()) == {1}
     for image in (await pulls.node_images()).values():
-        entry = image.entry(pulls.name)
+        entry = image.find_entry(pulls.name)
         assert entry is not None
         assert [ref.name for ref in entry.owner_references or ()] == [NAME, "second"]
     # when the first is deleted, the second keeps its entries
     await stage.delete(NAME, resource=IMAGE_PULL_JOBS)
 
     async def is_let_go() -> bool:
-        entries = [node_image.entry(pulls.name) for node_image in (await pulls.node_images()).values()]
+        entries = [node_image.find_entry(pulls.name) for node_image in (await pulls.node_images()).values()]
         return all(
             entry is not None and [ref.name for ref in entry.owner_references or ()] == ["second"]
             for entry in entries
@@ -344,7 +344,7 @@ async def test_an_image_by_digest_is_pulled_by_it(stage: Stage, pool: Pool, pull
     (node_image,) = [image for image in (await pulls.node_images()).values() if image.name == pool.nodes[0]]
     assert pulls.name.name in node_image.images
     assert [tag.tag for tag in node_image.images[pulls.name.name].tags] == [digest]
-    assert f"{pulls.name.name}@{digest}" in stage.kubelets.images_on(pool.nodes[0])
+    assert f"{pulls.name.name}@{digest}" in stage.kubelets.list_images(pool.nodes[0])
 
 
 async def test_labels_of_a_node_are_those_of_its_nodeimage(stage: Stage, pool: Pool, pulls: Pulls) -> None:
@@ -432,7 +432,7 @@ async def test_a_cloneset_has_its_new_image_on_all_nodes_before_it_is_rolled_out
         return bool(jobs) and all((job.get("status") or {}).get("succeeded") == 4 for job in jobs)
 
     await stage.until(is_everywhere)
-    assert all(new in stage.kubelets.images_on(node) for node in pool.nodes)
+    assert all(new in stage.kubelets.list_images(node) for node in pool.nodes)
     # when nothing could be pulled any more
     stage.kubelets.set_rules([of(pulls, pull_s=SLOW)])
     await stage.merge("web", {"spec": {"updateStrategy": {"rollingUpdate": {"partition": 0}}}})

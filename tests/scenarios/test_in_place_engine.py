@@ -21,7 +21,7 @@ from pykruise.pods.in_place import (
     PodPatch,
     UpdateSpec,
     Waiting,
-    next_step,
+    find_next_step,
     start,
 )
 from pykruise.pods.view import keys
@@ -94,7 +94,7 @@ class Driver:
     async def is_settled(self, pod: Document) -> bool:
         """One round; True when there was nothing to do and the pod serves."""
         view = facts_of(pod)
-        match next_step(view, now=self.stage.clock(), settings=SETTINGS):
+        match find_next_step(view, now=self.stage.clock(), settings=SETTINGS):
             case Continue(writes=writes):
                 for patch in writes:
                     await self.write(patch, view.resource_version)
@@ -209,7 +209,7 @@ async def test_an_image_that_cannot_be_pulled_keeps_the_pod_out_until_the_next_t
     await driver.start(images={"main": "acme/broken:2"})
     await asyncio.sleep(stage.long_s)
     view = facts_of(await driver.pod())
-    result = next_step(view, now=stage.clock(), settings=SETTINGS)
+    result = find_next_step(view, now=stage.clock(), settings=SETTINGS)
     assert isinstance(result, Waiting)
     assert "container main does not run acme/broken:2 yet" in result.because
     assert "Pull" in result.because

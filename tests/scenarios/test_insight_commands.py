@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 import yaml
 
-from pykruise.cli.errors import one_line
+from pykruise.cli.errors import format_one_line
 from pykruise.cli.explain import run_explain
-from pykruise.cli.insight.gates import manager_settings
+from pykruise.cli.insight.gates import read_manager_settings
 from pykruise.cli.insight.traced_requests import Reach
 from pykruise.cli.plan import run_plan
 from pykruise.kinds.daemonset.types import DAEMON_SETS
@@ -168,7 +168,7 @@ async def test_a_user_who_may_not_read_a_resource_gets_one_line_that_names_it(
         await explained(stage, "clonesets/web", client)
     # then the command ends with one line (and exit code 1: packages/pykruise/tests/cli)
     for refused in (refused_plan, refused_explanation):
-        line = one_line(refused.value)
+        line = format_one_line(refused.value)
         assert message in line
         assert "\n" not in line
 
@@ -232,14 +232,16 @@ async def test_the_gates_of_the_clusters_manager_count_when_no_others_are_given(
         },
     }
     # then
-    assert not (await manager_settings(stage.client, stage.clock)).gates["CloneSetShortHash"]
+    assert not (await read_manager_settings(stage.client, stage.clock)).gates["CloneSetShortHash"]
     await stage.client.create(DEPLOYMENTS, "kruise-system", manager)
-    assert (await manager_settings(stage.client, stage.clock)).gates["CloneSetShortHash"]
+    assert (await read_manager_settings(stage.client, stage.clock)).gates["CloneSetShortHash"]
 
     # and the defaults where it may not be read
     transport = FaultyTransport(stage.client.transport)
     transport.on(reads("deployments"), lambda _request: Answer(403, "Forbidden"))
-    assert not (await manager_settings(stage.client.over(transport), stage.clock)).gates["CloneSetShortHash"]
+    assert not (await read_manager_settings(stage.client.replace_transport(transport), stage.clock)).gates[
+        "CloneSetShortHash"
+    ]
 
 
 async def test_a_plan_that_takes_long_says_so_beside_its_output(stage: Stage) -> None:
@@ -250,7 +252,11 @@ async def test_a_plan_that_takes_long_says_so_beside_its_output(stage: Stage) ->
     noted: list[str] = []
     # when
     code, said = await planned(
-        stage, stage.client.over(slow), target="clonesets/web", sets=("replicas=9",), note=noted.append
+        stage,
+        stage.client.replace_transport(slow),
+        target="clonesets/web",
+        sets=("replicas=9",),
+        note=noted.append,
     )
     # then
     assert code == 2

@@ -24,8 +24,8 @@ from support.up import Kubectl, pykruise
 from testbed.control_plane import CONTROLLER_MANAGER, ControlPlane
 from testbed.images import HOST_ARCHITECTURE
 from testbed.node import Nodes
-from testbed.product_images import AGENT, DASHBOARD, MANAGER, product_images
-from tools.release.pushing import image_in, read_archive
+from testbed.product_images import AGENT, DASHBOARD, MANAGER, build_product_images
+from tools.release.pushing import read_archive, read_image
 
 pytestmark = [pytest.mark.node_only, pytest.mark.real_time, pytest.mark.timeout(600)]
 
@@ -71,12 +71,12 @@ def plane() -> Iterator[ControlPlane]:
 def nodes(plane: ControlPlane) -> Iterator[Nodes]:
     nodes = asyncio.run(Nodes.start(plane, 3, services=True))
     if RELEASE is None:
-        for recipe, made in product_images(MANAGER, AGENT, DASHBOARD).items():
+        for recipe, made in build_product_images(MANAGER, AGENT, DASHBOARD).items():
             nodes.registry.push(made, f"{recipe.name}:v{__version__}", f"{recipe.name}:next")
     else:
         for file in RELEASE.glob("kruise-*.oci.tar"):
             layout = read_archive(file)
-            made = image_in(layout, HOST_ARCHITECTURE)
+            made = read_image(layout, HOST_ARCHITECTURE)
             # By the names that the release's manifests have, and by those of the tests.
             names = (f"{layout.repository}:{layout.tag}", f"pykruise/{layout.name}:{layout.tag}")
             nodes.registry.push(made, *names, f"pykruise/{layout.name}:next")
@@ -86,7 +86,7 @@ def nodes(plane: ControlPlane) -> Iterator[Nodes]:
 
 @pytest.fixture(scope="module")
 def kubectl(plane: ControlPlane) -> Kubectl:
-    return Kubectl(plane.kubeconfig, program=str(plane.binary("kubectl")))
+    return Kubectl(plane.kubeconfig, program=str(plane.find_binary("kubectl")))
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ import msgspec
 import pytest
 import yaml
 
-from pykruise.admission.certificate_work import renewed
+from pykruise.admission.certificate_work import renew_certificates
 from pykruise.admission.configurations import MUTATING, MUTATING_NAME, VALIDATING, VALIDATING_NAME
 from pykruise.admission.stores import SecretStore
 from pykruise.kinds.cloneset.types import CLONE_SETS
@@ -62,7 +62,7 @@ def plane() -> Iterator[ControlPlane]:
 
 @pytest.fixture(scope="module")
 def kubectl(plane: ControlPlane) -> Kubectl:
-    return Kubectl(plane.kubeconfig, program=str(plane.binary("kubectl")))
+    return Kubectl(plane.kubeconfig, program=str(plane.find_binary("kubectl")))
 
 
 @pytest.fixture(scope="module")
@@ -254,7 +254,7 @@ async def test_certificates_are_exchanged_under_load_without_one_failed_request(
             stored = await store.read()
             assert stored is not None
             without_key = msgspec.structs.replace(stored.certificates, authority_key=b"")
-            await store.write(renewed(without_key, host="127.0.0.1", now=time.time()), over=stored)
+            await store.write(renew_certificates(without_key, host="127.0.0.1", now=time.time()), over=stored)
             for process in processes:
                 await process.says("webhooks are served with a new certificate")
             before = len(done)

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from pykruise.cli.explain import explained
-from pykruise.cli.insight.explaining import text
+from pykruise.cli.explain import read_and_explain
+from pykruise.cli.insight.explaining import format_explanation
 from pykruise.kinds.advancedcronjob.types import ADVANCED_CRON_JOBS
 from pykruise.kinds.broadcastjob.types import BROADCAST_JOBS
 from pykruise.kinds.cloneset.kind import KIND as CLONE_SET
@@ -153,10 +153,10 @@ async def test_each_remedy_followed_to_the_letter_never_takes_pods_away(stage: S
 
     await stage.until(is_stuck)
     await asyncio.sleep(stage.long_s / 5)
-    explanation = await explained(
+    explanation = await read_and_explain(
         stage.client, Key(stage.namespace, "web"), now=stage.clock(), kind=CLONE_SET
     )
-    said = text(explanation, now=stage.clock())
+    said = format_explanation(explanation, now=stage.clock())
     # then no remedy says to raise a limit
     assert not any("raise" in wait.remedy for wait in explanation.waits), said
     # and the command that is written out brings all pods back
@@ -609,8 +609,10 @@ async def test_of_other_kinds_too_the_remedy_brings_all_pods_back(
     await stage.until(lambda: has(3))
     await asyncio.sleep(stage.long_s / 5)
     # when
-    explanation = await explained(stage.client, Key(stage.namespace, "web"), now=stage.clock(), kind=kind)
-    said = text(explanation, now=stage.clock())
+    explanation = await read_and_explain(
+        stage.client, Key(stage.namespace, "web"), now=stage.clock(), kind=kind
+    )
+    said = format_explanation(explanation, now=stage.clock())
     assert not any("raise" in wait.remedy for wait in explanation.waits), said
     (command,) = {
         wait.remedy.partition("roll back: kubectl kruise ")[2]

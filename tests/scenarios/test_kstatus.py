@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from pykruise.kinds import named
+from pykruise.kinds import find_kind
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.daemonset.types import DAEMON_SETS
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
@@ -273,7 +273,7 @@ async def test_a_sidecarset_is_current_when_its_pods_run_the_new_sidecars(stage:
 async def test_a_definition_without_a_place_for_the_conditions_costs_one_write(stage: Stage) -> None:
     """That of the original for SidecarSets has none."""
     # given
-    crd = named("sidecarset").crd(lambda _: {})
+    crd = find_kind("sidecarset").build_crd(lambda _: {})
     assert crd is not None
     for version in crd["spec"]["versions"]:
         del version["schema"]["openAPIV3Schema"]["properties"]["status"]["properties"]["conditions"]

@@ -11,7 +11,7 @@ from typing import Any, Final
 import pytest
 from test_refused_creations import CASES
 
-from pykruise.kinds import kinds, named
+from pykruise.kinds import find_kind, list_kinds
 from pykruise.kinds.imagepulljob.types import IMAGE_PULL_JOBS
 from pykruise.kinds.resourcedistribution.types import RESOURCE_DISTRIBUTIONS
 from pykruise.kinds.uniteddeployment.workloads import CLONE_SET
@@ -146,21 +146,21 @@ SILENT: Final = {"ContainerRecreateRequest", "PodProbeMarker", *OF_NODES}
 
 def document_of(kind: str) -> Object:
     if kind in MANY_PARTS:
-        return document(named(kind).resource, MANY_PARTS[kind])
+        return document(find_kind(kind).resource, MANY_PARTS[kind])
     for case in CASES.values():
         if case.resource.kind == kind:
             return case.document
-    return document(named(kind).resource, ALONE[kind])
+    return document(find_kind(kind).resource, ALONE[kind])
 
 
 def test_all_kinds_are_here() -> None:
     makers = {case.resource.kind for case in CASES.values()}
-    assert makers | ALONE.keys() | OF_NODES == {kind.resource.kind for kind in kinds() if kind.versions}
+    assert makers | ALONE.keys() | OF_NODES == {kind.resource.kind for kind in list_kinds() if kind.versions}
 
 
-@pytest.mark.parametrize("kind", [kind.resource.kind for kind in kinds() if kind.versions])
+@pytest.mark.parametrize("kind", [kind.resource.kind for kind in list_kinds() if kind.versions])
 async def test_no_status_is_much_larger_than_the_spec(kind: str) -> None:
-    resource = named(kind).resource
+    resource = find_kind(kind).resource
     async with busy_cluster(reviewed=False, further=[REFUSING]) as place:
         pods = [pod(long_name("web", number, most=200), labels={"app": "web"}) for number in range(MANY // 2)]
         for entry in pods:

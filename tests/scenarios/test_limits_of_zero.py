@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import pytest
 
-from pykruise.cli.explain import explained
-from pykruise.kinds import kinds
+from pykruise.cli.explain import read_and_explain
+from pykruise.kinds import list_kinds
 from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import DEPLOYMENTS, PODS, Resource
@@ -25,7 +25,7 @@ _AHEAD: Final = "imagePreDownloadParallelism"
 
 STANDING: Final = [
     (kind, amount)
-    for kind in kinds()
+    for kind in list_kinds()
     for amount in kind.amounts
     if amount.stops and amount.path[-1] != _AHEAD
 ]
@@ -36,7 +36,9 @@ def _ids(value: Any) -> str:
 
 
 def _resource_of(doc: Object) -> Resource:
-    resources = [kind.resource for kind in kinds() if kind.versions and kind.resource.kind == doc["kind"]]
+    resources = [
+        kind.resource for kind in list_kinds() if kind.versions and kind.resource.kind == doc["kind"]
+    ]
     return resources[0] if resources and "kruise" in doc["apiVersion"] else DEPLOYMENTS
 
 
@@ -68,7 +70,7 @@ async def test_an_object_with_a_limit_of_zero_says_so(stage: Stage, kind: Kind, 
 
     # then explain names the limit, with the field to raise
     async def says() -> bool:
-        explanation = await explained(stage.client, key, now=stage.clock(), kind=kind)
+        explanation = await read_and_explain(stage.client, key, now=stage.clock(), kind=kind)
         return any(
             wait.code == Code.LIMIT_IS_ZERO and amount.field in wait.remedy for wait in explanation.waits[:1]
         )

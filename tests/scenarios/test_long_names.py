@@ -13,10 +13,10 @@ from typing import Any, Final
 import msgspec
 import pytest
 
-from pykruise.admission.reviewers import ReviewContext, reviewers
+from pykruise.admission.reviewers import ReviewContext, build_reviewers
 from pykruise.admission.settings import AdmissionSettings
-from pykruise.cli.explain import explained
-from pykruise.kinds import kinds
+from pykruise.cli.explain import read_and_explain
+from pykruise.kinds import list_kinds
 from pykruise.kube.admission import ReviewRule
 from pykruise.kube.documents import deep_copy
 from pykruise.kube.errors import BadRequestError, InvalidError
@@ -67,7 +67,7 @@ SPECS: Final[dict[str, Object]] = {
 }
 """Of kinds that have no example."""
 
-KINDS: Final = [kind for kind in kinds() if kind.versions and kind.control is not None]
+KINDS: Final = [kind for kind in list_kinds() if kind.versions and kind.control is not None]
 
 
 def _named(kind: Kind, length: int) -> Object:
@@ -110,7 +110,7 @@ def _apps(node: Any) -> Iterator[dict[str, Any]]:
 
 @cache
 def _rules() -> tuple[ReviewRule, ...]:
-    return reviewers(AdmissionSettings(), ReviewContext(rng=random.Random(1)))
+    return build_reviewers(AdmissionSettings(), ReviewContext(rng=random.Random(1)))
 
 
 class Verdict(msgspec.Struct, frozen=True):
@@ -233,7 +233,9 @@ async def _verdict(stage: Stage, kind: Kind, length: int, *, has_pod: bool) -> s
     if has_pod:
         return ""
     namespace = stage.namespace if kind.resource.namespaced else ""
-    explanation = await explained(stage.client, Key(namespace, "n" * length), now=stage.clock(), kind=kind)
+    explanation = await read_and_explain(
+        stage.client, Key(namespace, "n" * length), now=stage.clock(), kind=kind
+    )
     codes = [wait.code for wait in explanation.waits]
     if kind.resource.kind not in MAKES_PODS and Code.NAME_TOO_LONG not in codes:
         return ""

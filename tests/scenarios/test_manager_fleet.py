@@ -12,18 +12,18 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from pykruise.kinds import crds
+from pykruise.kinds import build_crds
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kube.client.client import Client, RetryPolicy
-from pykruise.kube.clock import system_clock
+from pykruise.kube.clock import read_system_clock
 from pykruise.kube.documents import decode
 from pykruise.kube.election.key_slots import SLOTS
 from pykruise.kube.errors import KubeError
 from pykruise.kube.http.transport import HttpTransport
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, LEASES, PODS
-from pykruise.kube.values.owners import owner_reference
-from pykruise.sandbox.certificates import issue, kubeconfig_document, write_kubeconfig
+from pykruise.kube.values.owners import build_owner_reference
+from pykruise.sandbox.certificates import build_kubeconfig, issue, write_kubeconfig
 from pykruise.sandbox.cluster import Cluster, ClusterSettings
 from pykruise.sandbox.http_front import HttpFront
 from support.control_plane import connection, running_plane
@@ -110,7 +110,7 @@ class Fleet:
 
     async def holders(self) -> Counter[str]:
         """How many slots each has, by the Leases."""
-        listed = decode(await self.client.get_path(LEASES.path(OWN_NAMESPACE)))["items"]
+        listed = decode(await self.client.get_path(LEASES.format_path(OWN_NAMESPACE)))["items"]
         slots = [item for item in listed if "-slot-" in item["metadata"]["name"]]
         return Counter(slot["spec"].get("holderIdentity", "") for slot in slots)
 
@@ -152,7 +152,7 @@ class Fleet:
         """Return when all rollouts are over."""
 
         async def is_settled() -> bool:
-            listed = decode(await self.client.get_path(CLONE_SETS.path(NAMESPACE)))["items"]
+            listed = decode(await self.client.get_path(CLONE_SETS.format_path(NAMESPACE)))["items"]
             return all(
                 (item.get("status") or {}).get("observedGeneration") == item["metadata"]["generation"]
                 and item["status"].get("updatedReadyReplicas") == REPLICAS == item["status"].get("replicas")
@@ -186,7 +186,9 @@ class Asking:
 
     async def run(self) -> None:
         """Until cancelled."""
-        owner = owner_reference(api_version=CLONE_SETS.api_version, kind=CLONE_SETS.kind, name="x", uid="x")
+        owner = build_owner_reference(
+            api_version=CLONE_SETS.api_version, kind=CLONE_SETS.kind, name="x", uid="x"
+        )
         pod = {
             "metadata": {"name": "asked", "ownerReferences": [owner]},
             "spec": {"containers": [{"name": "main", "image": "nginx:1"}]},
@@ -236,15 +238,15 @@ async def _clear(client: Client) -> None:
 
 @asynccontextmanager
 async def _sandbox(folder: Path) -> AsyncIterator[Path]:
-    certificate = issue(now=system_clock())
+    certificate = issue(now=read_system_clock())
     async with Cluster(ClusterSettings(nodes=4, start_s=0.1, ready_s=0.0, stop_s=0.1)) as cluster:
-        for crd in crds():
+        for crd in build_crds():
             await cluster.client.create(CUSTOM_RESOURCE_DEFINITIONS, "", crd)
         front = HttpFront(cluster.server, token="token", port=0, certificate=certificate)
         await front.start()
         try:
             path = folder / "kubeconfig"
-            write_kubeconfig(path, kubeconfig_document(front.url, certificate.authority, "token", "x"))
+            write_kubeconfig(path, build_kubeconfig(front.url, certificate.authority, "token", "x"))
             yield path
         finally:
             await front.stop()
@@ -254,7 +256,7 @@ async def _sandbox(folder: Path) -> AsyncIterator[Path]:
 async def pod_watches(client: Client) -> AsyncIterator[list[PodWatch]]:
     """One for the pods of each set."""
     seen = [
-        PodWatch(client, NAMESPACE, app=f"set-{item}", clock=system_clock, rng=random.Random(item))
+        PodWatch(client, NAMESPACE, app=f"set-{item}", clock=read_system_clock, rng=random.Random(item))
         for item in range(SETS)
     ]
     watching = [asyncio.create_task(item.cache.run()) for item in seen]

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from pykruise.kinds import crds
+from pykruise.kinds import build_crds
 from pykruise.kinds.cloneset.types import CLONE_SETS
-from pykruise.kube.clock import system_clock
+from pykruise.kube.clock import read_system_clock
 from pykruise.kube.documents import decode
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, LEASES, PODS
-from pykruise.sandbox.certificates import issue, kubeconfig_document, write_kubeconfig
+from pykruise.sandbox.certificates import build_kubeconfig, issue, write_kubeconfig
 from pykruise.sandbox.cluster import Cluster, ClusterSettings
 from pykruise.sandbox.http_front import HttpFront
 from support.processes import manager_process
@@ -30,17 +30,17 @@ TOKEN = "a-token-that-must-not-be-logged"
 @asynccontextmanager
 async def world(folder: Path, *, install: bool = True) -> AsyncIterator[tuple[Cluster, Path]]:
     """A sandbox served over TLS, and a kubeconfig for it."""
-    certificate = issue(now=system_clock())
+    certificate = issue(now=read_system_clock())
     settings = ClusterSettings(nodes=1, start_s=0.05, ready_s=0.0, stop_s=0.05)
     async with Cluster(settings) as cluster:
         if install:
-            for crd in crds():
+            for crd in build_crds():
                 await cluster.client.create(CUSTOM_RESOURCE_DEFINITIONS, "", crd)
         front = HttpFront(cluster.server, token=TOKEN, port=0, certificate=certificate)
         await front.start()
         try:
             path = folder / "kubeconfig"
-            write_kubeconfig(path, kubeconfig_document(front.url, certificate.authority, TOKEN, "x"))
+            write_kubeconfig(path, build_kubeconfig(front.url, certificate.authority, TOKEN, "x"))
             yield cluster, path
         finally:
             await front.stop()
@@ -87,7 +87,7 @@ async def test_a_manager_that_waits_for_its_crds_is_ready_and_starts_when_they_c
     ):
         await process.says("the cluster does not serve CloneSet")
         assert (await process.get("probes", "/readyz"))[0] == 200
-        for crd in crds():
+        for crd in build_crds():
             await cluster.client.create(CUSTOM_RESOURCE_DEFINITIONS, "", crd)
         await process.says("cloneset: caches are synced, the controller starts")
 

@@ -45,9 +45,9 @@ async def test_only_the_leader_works_and_both_know_the_cluster(stage: Stage) -> 
     await stage.create(cloneset(replicas=3))
     await stage.settled(replicas=3)
     assert (first.is_leading, second.is_leading) == (True, False)
-    assert second.stats().synced
-    assert second.stats().controllers["cloneset"].reconciles == 0
-    assert second.stats().controllers["cloneset"].workers > 0
+    assert second.read_stats().synced
+    assert second.read_stats().controllers["cloneset"].reconciles == 0
+    assert second.read_stats().controllers["cloneset"].workers > 0
 
 
 async def test_a_leader_that_is_stopped_hands_over_within_seconds(stage: Stage, seen: PodWatch) -> None:

@@ -23,7 +23,7 @@ LEASE_S = 15.0
 
 def stats_of(manager: Manager) -> MembershipStats:
     assert manager.membership is not None
-    return manager.membership.stats()
+    return manager.membership.read_stats()
 
 
 def are_shared(managers: Sequence[Manager]) -> bool:
@@ -83,7 +83,7 @@ async def test_every_manager_works_and_every_object_has_one(stage: Stage) -> Non
         await sets_under_way(stage)
         await all_settled(stage)
     nothing_twice(seen)
-    assert sum(manager.stats().controllers["cloneset"].reconciles > 0 for manager in managers) > 1
+    assert sum(manager.read_stats().controllers["cloneset"].reconciles > 0 for manager in managers) > 1
 
 
 @pytest.mark.parametrize("is_leader", [True, False])

@@ -8,11 +8,11 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from pykruise.kube.client.metered import MeteredTransport
-from pykruise.kube.program.metrics import metrics_responder
+from pykruise.kube.program.metrics import make_metrics_responder
 from pykruise.manager.manager import Manager
-from pykruise.manager.metrics import registry
+from pykruise.manager.metrics import make_registry
 from pykruise.manager.monitoring import ALERTS, PANELS
-from pykruise.manager.state_metrics import state_registry
+from pykruise.manager.state_metrics import make_state_registry
 from pykruise.manager.webhook_metrics import WebhookMetrics
 from pykruise.sandbox.nodes.faults import Rule
 from support.daemonsets import Pool
@@ -42,12 +42,13 @@ class Prometheus:
 
     def registries(self, manager: Manager, *namespaces: str) -> list[CollectorRegistry]:
         """Of both pages."""
-        return [registry(manager, self._metered), state_registry(manager, namespaces=namespaces)]
+        return [make_registry(manager, self._metered), make_state_registry(manager, namespaces=namespaces)]
 
     def pages(self, manager: Manager, *namespaces: str) -> list[str]:
         """What the manager shows now."""
         return [
-            metrics_responder(registry)("", {}).text for registry in self.registries(manager, *namespaces)
+            make_metrics_responder(registry)("", {}).text
+            for registry in self.registries(manager, *namespaces)
         ]
 
     async def run(self, minutes: float, *managers: Manager) -> dict[str, list[dict[str, str]]]:

@@ -27,7 +27,7 @@ class FreshPlayer(Player):
 
     def __init__(self, page: Path, folder: Path, programs: Path, plane: ControlPlane) -> None:
         super().__init__(page, folder)
-        kubectl = plane.binary("kubectl").parent
+        kubectl = plane.find_binary("kubectl").parent
         self._environ = {name: value for name, value in self._environ.items() if name != "PYTHONPATH"}
         self._environ |= {
             "KUBECONFIG": str(plane.kubeconfig),
@@ -64,7 +64,7 @@ def install_command(page: Page) -> str:
 def cleaned(plane: ControlPlane) -> Iterator[None]:
     """Afterwards nothing of the page is left: other tests share the control plane."""
     yield
-    kubectl = [str(plane.binary("kubectl")), "--kubeconfig", str(plane.kubeconfig)]
+    kubectl = [str(plane.find_binary("kubectl")), "--kubeconfig", str(plane.kubeconfig)]
     patch = ["patch", "site", "hello", "--type=merge", "-p", '{"metadata": {"finalizers": null}}']
     subprocess.run([*kubectl, *patch], capture_output=True, check=False)
     rest = ["delete", "--ignore-not-found", "crd/sites.example.com", "configmap/hello-page"]

@@ -1,9 +1,9 @@
 """`plan` and `explain` against a cluster, the sandbox or a real one: before, during and after a rollout."""
 
-from pykruise.cli.explain import explained
+from pykruise.cli.explain import read_and_explain
 from pykruise.cli.insight.explaining import Explanation
 from pykruise.cli.insight.forecasting import Forecast, forecast
-from pykruise.cli.insight.gates import given_settings
+from pykruise.cli.insight.gates import parse_settings
 from pykruise.kinds.cloneset.kind import KIND as CLONE_SET
 from pykruise.kinds.daemonset.kind import KIND as DAEMON_SET
 from pykruise.kinds.statefulset.kind import KIND as STATEFUL_SET
@@ -45,7 +45,7 @@ async def test_a_change_is_planned_made_and_explained(stage: Stage) -> None:
     # and what is left is explained
     async def is_done() -> Explanation | None:
         key = Key(stage.namespace, "web")
-        result = await explained(stage.client, key, now=stage.clock(), kind=CLONE_SET)
+        result = await read_and_explain(stage.client, key, now=stage.clock(), kind=CLONE_SET)
         return result if result.verdict == "done" else None
 
     explanation: Explanation = await stage.until(is_done, what="explain says done")
@@ -55,7 +55,7 @@ async def test_a_change_is_planned_made_and_explained(stage: Stage) -> None:
 
 async def test_a_plan_says_which_budget_holds_which_pod_and_the_manager_keeps_to_it(stage: Stage) -> None:
     # given a CloneSet whose pods a PodUnavailableBudget protects, which lets none go
-    settings = given_settings("PodUnavailableBudgetUpdateGate=true")
+    settings = parse_settings("PodUnavailableBudgetUpdateGate=true")
     strategy = rolling(maxUnavailable=2, podUpdatePolicy="InPlaceIfPossible")
     await stage.start_manager(settings=settings)
     await stage.create(cloneset(replicas=3, image="nginx:1", updateStrategy=strategy))
@@ -104,7 +104,9 @@ async def test_a_plan_says_which_budget_holds_which_pod_and_the_manager_keeps_to
 
     async def is_held() -> Explanation | None:
         key = Key(stage.namespace, "web")
-        result = await explained(stage.client, key, now=stage.clock(), kind=CLONE_SET, settings=settings)
+        result = await read_and_explain(
+            stage.client, key, now=stage.clock(), kind=CLONE_SET, settings=settings
+        )
         return result if result.cause == "DisruptionBudget" else None
 
     explanation: Explanation = await stage.until(is_held, what="explain names the budget")
@@ -158,5 +160,5 @@ async def test_a_daemonset_is_planned_made_and_explained(stage: Stage, pool: Poo
 async def done(stage: Stage, workload: Kind) -> Explanation | None:
     """What is explained of `web`, once it is done."""
     key = Key(stage.namespace, "web")
-    explanation = await explained(stage.client, key, now=stage.clock(), kind=workload)
+    explanation = await read_and_explain(stage.client, key, now=stage.clock(), kind=workload)
     return explanation if explanation.verdict == "done" else None

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from pykruise.cli.insight.forecasting import Forecast, forecast
-from pykruise.cli.plan import described, exit_code
+from pykruise.cli.plan import compute_exit_code, describe_forecast
 from pykruise.kinds.daemonset.types import DAEMON_SETS
 from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS
 from pykruise.kube.patches.merge import apply_merge_patch
@@ -74,12 +74,12 @@ def operations(log: Sequence[Request], namespace: str) -> list[tuple[str, str]]:
             continue  # sets of tests before may still be on their way out
         name = request.path.partition("/pods/")[2].partition("/")[0]
         if request.method == "POST":
-            new.add(request.document["metadata"]["name"])
+            new.add(request.to_document["metadata"]["name"])
             operations.append(("create", ""))
         elif request.method == "DELETE":
             operations.append(("delete", "" if name in new else name))
         elif request.method == "PATCH":
-            labels = (request.document.get("metadata") or {}).get("labels") or {}
+            labels = (request.to_document.get("metadata") or {}).get("labels") or {}
             if "controller-revision-hash" in labels:
                 operations.append(("update in place", "" if name in new else name))
     return operations
@@ -117,7 +117,7 @@ async def test_what_is_planned_is_what_happens(stage: Stage, ordered: Ordered, s
     # then
     assert ordered(planned_operations(said)) == ordered(operations(watched.log[before:], stage.namespace))
     assert said.pods_after == result["status"]["replicas"]
-    assert exit_code([said]) == 2 or not planned_operations(said)
+    assert compute_exit_code([said]) == 2 or not planned_operations(said)
 
 
 async def _rest(stage: Stage, replicas: int) -> Object | None:
@@ -172,7 +172,7 @@ async def test_what_is_planned_for_a_daemonset_is_what_happens(
     # then
     assert ordered(planned_operations(said)) == ordered(operations(watched.log[before:], stage.namespace))
     assert said.pods_after == len(pool.nodes)
-    assert exit_code([said]) == 2
+    assert compute_exit_code([said]) == 2
 
 
 def random_statefulset_case(seed: int) -> tuple[Object, Object, int]:
@@ -227,10 +227,10 @@ async def test_what_is_planned_for_a_statefulset_is_what_happens(
         for request in watched.log[before:]
         if request.method == "POST" and request.path.endswith(f"/{stage.namespace}/pods")
     ]
-    assert ordered(made) == ordered(("create", request.document["metadata"]["name"]) for request in posted)
+    assert ordered(made) == ordered(("create", request.to_document["metadata"]["name"]) for request in posted)
     assert ordered(planned_operations(said)) == ordered(operations(watched.log[before:], stage.namespace))
     assert said.pods_after == wanted
-    assert exit_code([said]) == 2
+    assert compute_exit_code([said]) == 2
 
 
 async def _all_serve(sets: Sets, replicas: int, *, updated: int = 0) -> bool:
@@ -252,14 +252,14 @@ async def test_a_plan_writes_nothing_and_a_second_one_says_the_same(stage: Stage
     await stage.settled(replicas=4)
     changed = cloneset(replicas=3, image="nginx:2")
     reading = FaultyTransport(stage.client.transport)
-    client = stage.client.over(reading)
+    client = stage.client.replace_transport(reading)
     # when
     first = await forecast(client, changed, namespace=stage.namespace, now=stage.clock())
     second = await forecast(client, changed, namespace=stage.namespace, now=stage.clock())
     # then
     writes = [request for request in reading.log if request.method not in ("GET", "STREAM")]
     assert all(request.query.get("dryRun") == "All" for request in writes)
-    assert described(first) == described(second)
+    assert describe_forecast(first) == describe_forecast(second)
 
 
 async def test_applying_what_is_there_changes_nothing(stage: Stage) -> None:
@@ -267,8 +267,8 @@ async def test_applying_what_is_there_changes_nothing(stage: Stage) -> None:
     await stage.create(cloneset())
     await stage.settled(replicas=3)
     said = await forecast(stage.client, cloneset(), namespace=stage.namespace, now=stage.clock())
-    assert described(said) == [f"CloneSet {stage.namespace}/web: nothing would change"]
-    assert exit_code([said]) == 0
+    assert describe_forecast(said) == [f"CloneSet {stage.namespace}/web: nothing would change"]
+    assert compute_exit_code([said]) == 0
 
 
 async def test_errors_of_admission_are_reported_all_at_once(stage: Stage) -> None:
@@ -279,8 +279,8 @@ async def test_errors_of_admission_are_reported_all_at_once(stage: Stage) -> Non
     said = await forecast(stage.client, wrong, namespace=stage.namespace, now=stage.clock())
     # then
     assert said.change == "refused"
-    assert exit_code([said]) == 1
-    text = "\n".join(described(said))
+    assert compute_exit_code([said]) == 1
+    text = "\n".join(describe_forecast(said))
     for field in ("maxUnavailable", "partition", "spec.template.metadata.labels"):
         assert field in text
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from pykruise.cli.insight.forecasting import Forecast, forecast
-from pykruise.cli.plan import described
+from pykruise.cli.plan import describe_forecast
 from pykruise.kinds.cloneset.kind import KIND as CLONE_SET
 from pykruise.kinds.daemonset.kind import KIND as DAEMON_SET
 from pykruise.kinds.statefulset.kind import KIND as STATEFUL_SET
@@ -108,6 +108,6 @@ async def test_a_plan_notes_a_budget_that_it_goes_below(
     # then
     assert said.lowest_available == 2
     assert said.notes == (line,)
-    assert f"  {line}" in described(said)
+    assert f"  {line}" in describe_forecast(said)
     # and nothing is noted of a rollout that leaves enough
     assert (await planned(partition=3)).notes == ()

@@ -9,10 +9,10 @@ import pytest
 import yaml
 
 from pykruise.cli.errors import CommandError
-from pykruise.cli.insight.known_kinds import hub_form, of_document
-from pykruise.cli.plan import planned
+from pykruise.cli.insight.known_kinds import convert_to_hub, find_kind_of_document
+from pykruise.cli.plan import plan_document
 from pykruise.cli.simulate import Conditions, run_simulate
-from pykruise.kinds import conversions
+from pykruise.kinds import list_conversions
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kube.errors import ApiError, ConflictError
 from pykruise.kube.schemas.conversion import convert
@@ -34,13 +34,13 @@ async def test_a_strategy_that_only_v1alpha1_has_is_no_error(stage: Stage) -> No
     # given a CloneSet that is there, written in v1alpha1
     await stage.start_manager()
     strategy = {"type": "InPlaceIfPossible", "maxUnavailable": 1}
-    old = hub_form(in_v1alpha1(**strategy))
+    old = convert_to_hub(in_v1alpha1(**strategy))
     await stage.create(old)
     await stage.settled(replicas=3)
     # when the same, with another image, is planned in v1alpha1
     changed = in_v1alpha1(**strategy)
     changed["spec"]["template"]["spec"]["containers"][0]["image"] = "nginx:2"
-    result = await planned(stage.client, changed, namespace=stage.namespace, now=stage.clock())
+    result = await plan_document(stage.client, changed, namespace=stage.namespace, now=stage.clock())
     # then
     assert result.change == "changed"
     assert [str(field) for field in result.fields] == [
@@ -54,7 +54,7 @@ async def test_a_field_that_there_is_not_is_an_error_that_names_it(stage: Stage,
     document = cloneset()
     document["apiVersion"] = f"apps.kruise.io/{version}"
     document["spec"]["replica"] = 5
-    result = await planned(stage.client, document, namespace=stage.namespace, now=stage.clock())
+    result = await plan_document(stage.client, document, namespace=stage.namespace, now=stage.clock())
     assert result.change == "refused"
     assert any("spec.replica" in error for error in result.errors), result.errors
 
@@ -74,7 +74,7 @@ async def test_claim_templates_that_force_new_pods_are_said_in_both_places(stage
     await stage.create(before)
     await stage.settled(replicas=3)
     # when
-    result: Any = await planned(stage.client, after, namespace=stage.namespace, now=stage.clock())
+    result: Any = await plan_document(stage.client, after, namespace=stage.namespace, now=stage.clock())
     # then How and Order agree
     done = {fate.do for batch in result.batches for fate in batch.fates}
     is_in_place = set(result.ways.values()) == {"in place"}
@@ -87,7 +87,7 @@ def examples() -> list[Any]:
         pytest.param(document, id=f"{path.stem}-{document['metadata']['name']}")
         for path in sorted(EXAMPLES.glob("*.yaml"))
         for document in yaml_documents(path.read_text("utf-8"))
-        if (document["apiVersion"].partition("/")[0], document["kind"]) in conversions()
+        if (document["apiVersion"].partition("/")[0], document["kind"]) in list_conversions()
     ]
 
 
@@ -100,11 +100,12 @@ async def test_an_example_of_each_kind_is_planned_alike_in_both_versions(
 ) -> None:
     # given
     group = document["apiVersion"].partition("/")[0]
-    versions = conversions()[group, document["kind"]].versions
-    written = [convert(document, f"{group}/{version}", conversions()) for version in versions]
+    versions = list_conversions()[group, document["kind"]].versions
+    written = [convert(document, f"{group}/{version}", list_conversions()) for version in versions]
     # when
     result = [
-        await planned(stage.client, entry, namespace=stage.namespace, now=stage.clock()) for entry in written
+        await plan_document(stage.client, entry, namespace=stage.namespace, now=stage.clock())
+        for entry in written
     ]
     # then
     says = [(item.kind, item.name, item.change, item.fields, len(item.batches)) for item in result]
@@ -123,7 +124,7 @@ class Judged(NamedTuple):
 async def applied(stage: Stage, document: Object) -> Judged:
     """As `kubectl apply` of something new: every field is checked, nothing is kept."""
     group, version = document["apiVersion"].split("/")
-    resource = msgspec.structs.replace(of_document(document).resource, group=group, version=version)
+    resource = msgspec.structs.replace(find_kind_of_document(document).resource, group=group, version=version)
     namespace = stage.namespace if resource.namespaced else ""
     try:
         await stage.client.create(resource, namespace, document, dry_run=True, field_validation="Strict")
@@ -133,7 +134,7 @@ async def applied(stage: Stage, document: Object) -> Judged:
 
 
 async def plan_of(stage: Stage, document: Object) -> Judged:
-    result = await planned(stage.client, document, namespace=stage.namespace, now=stage.clock())
+    result = await plan_document(stage.client, document, namespace=stage.namespace, now=stage.clock())
     return Judged(result.change != "refused", "\n".join(result.errors))
 
 
@@ -152,8 +153,8 @@ async def simulated(document: Object, file: Path) -> Judged:
 
 def in_both_versions(document: Object) -> list[Object]:
     group = document["apiVersion"].partition("/")[0]
-    versions = conversions()[group, document["kind"]].versions
-    return [convert(document, f"{group}/{version}", conversions()) for version in versions]
+    versions = list_conversions()[group, document["kind"]].versions
+    return [convert(document, f"{group}/{version}", list_conversions()) for version in versions]
 
 
 @pytest.mark.parametrize("document", examples())
@@ -188,7 +189,7 @@ async def test_what_is_wrong_is_named_alike_by_plan_and_apply(stage: Stage, docu
 async def test_simulate_takes_both_versions_and_says_the_same(stage: Stage, tmp_path: Path) -> None:
     printed: dict[str, list[str]] = {"v1alpha1": [], "v1beta1": []}
     for version, lines in printed.items():
-        document = convert(cloneset(), f"{CLONE_SETS.group}/{version}", conversions())
+        document = convert(cloneset(), f"{CLONE_SETS.group}/{version}", list_conversions())
         file = tmp_path / "app.yaml"
         file.write_text(yaml.safe_dump(document))
         code = await run_simulate(

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pykruise.cli.insight.effect_forecast import Outlook
-from pykruise.cli.plan import described, exit_code, planned
+from pykruise.cli.plan import compute_exit_code, describe_forecast, plan_document
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kube.cache.cache import Cache, Change
 from pykruise.kube.documents import Document
@@ -32,7 +32,7 @@ def manifest(stage: Stage, *containers: Object, **spec: Any) -> Document:
 
 
 async def plan(stage: Stage, doc: Document) -> Outlook:
-    plan = await planned(stage.client, doc, namespace=stage.namespace, now=stage.clock())
+    plan = await plan_document(stage.client, doc, namespace=stage.namespace, now=stage.clock())
     assert isinstance(plan, Outlook)
     return plan
 
@@ -59,7 +59,7 @@ async def ready(stage: Stage, count: int) -> None:
 
 
 def text_of(outlook: Outlook) -> str:
-    return "\n".join(described(outlook)) + "\n"
+    return "\n".join(describe_forecast(outlook)) + "\n"
 
 
 def golden(request: pytest.FixtureRequest, name: str, outlook: Outlook) -> None:
@@ -108,7 +108,7 @@ async def test_pods_are_upgraded_in_the_batches_that_were_planned(
     # then
     golden(request, name, outlook)
     assert outlook.change == "changed"
-    assert exit_code([outlook]) == 2
+    assert compute_exit_code([outlook]) == 2
     assert len(order) == sum(map(len, batches))
     assert set(order) == set().union(*batches)
     if request.config.getoption("--cluster") == "sandbox":  # elsewhere pods become ready one before the other
@@ -201,14 +201,14 @@ async def test_an_upgrade_that_is_under_way_is_reported_too(stage: Stage) -> Non
 async def test_what_is_so_already_changes_nothing(stage: Stage) -> None:
     await with_sidecars(stage, replicas=2)
     outlook = await plan(stage, manifest(stage, container(LOG)))
-    assert (outlook.change, exit_code([outlook])) == ("unchanged", 0)
+    assert (outlook.change, compute_exit_code([outlook])) == ("unchanged", 0)
     assert text_of(outlook) == "SidecarSet log: nothing would change\n"
 
 
 async def test_all_errors_of_admission_are_listed(stage: Stage) -> None:
     bad = manifest(stage, container(LOG, podInjectPolicy="Somewhere"), updateStrategy={"maxUnavailable": -1})
     outlook = await plan(stage, bad)
-    assert (outlook.change, exit_code([outlook])) == ("refused", 1)
+    assert (outlook.change, compute_exit_code([outlook])) == ("refused", 1)
     assert len(outlook.errors) == 2
     assert "spec.containers[0].podInjectPolicy" in text_of(outlook)
 
@@ -217,6 +217,8 @@ async def test_planning_writes_nothing(stage: Stage) -> None:
     await with_sidecars(stage, replicas=2)
     writing = FaultyTransport(stage.client.transport)
     doc = manifest(stage, container(LOG, "log:2"))
-    await planned(stage.client.over(writing), doc, namespace=stage.namespace, now=stage.clock())
+    await plan_document(
+        stage.client.replace_transport(writing), doc, namespace=stage.namespace, now=stage.clock()
+    )
     written = [request for request in writing.log if request.method not in ("GET", "STREAM")]
     assert [request.query.get("dryRun") for request in written] == ["All"]

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from pykruise.cli.insight.effect_forecast import Outlook
-from pykruise.cli.plan import described, exit_code, planned
+from pykruise.cli.plan import compute_exit_code, describe_forecast, plan_document
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
 from pykruise.kube.documents import Document
@@ -28,13 +28,13 @@ async def spread(stage: Stage, pool: Pool) -> Spread:
 
 
 async def plan(stage: Stage, doc: Document) -> Outlook:
-    plan = await planned(stage.client, doc, namespace=stage.namespace, now=stage.clock())
+    plan = await plan_document(stage.client, doc, namespace=stage.namespace, now=stage.clock())
     assert isinstance(plan, Outlook)
     return plan
 
 
 def text_of(outlook: Outlook) -> str:
-    return "\n".join(described(outlook)) + "\n"
+    return "\n".join(describe_forecast(outlook)) + "\n"
 
 
 def golden(request: pytest.FixtureRequest, name: str, outlook: Outlook) -> None:
@@ -77,7 +77,7 @@ async def test_pods_are_adopted_as_it_was_planned(
     done = {(pod.name, f"adopt into subset {noted_in(pod)}") for pod in await stage.pods()}
     done |= {(pod.name, f"deletion cost none → {pod.deletion_cost}") for pod in await stage.pods()}
     assert fates == done
-    assert (outlook.change, exit_code([outlook])) == ("created", 2)
+    assert (outlook.change, compute_exit_code([outlook])) == ("created", 2)
 
 
 async def test_other_limits_move_nothing_and_change_costs(
@@ -154,7 +154,7 @@ async def test_what_is_so_already_changes_nothing(spread: Spread, stage: Stage) 
 async def test_all_errors_of_admission_are_listed(spread: Spread, stage: Stage) -> None:
     bad = spread.spread(CLONE_SETS, spread.subset("a", "50.2%"), spread.subset("a"))
     outlook = await plan(stage, bad)
-    assert (outlook.change, exit_code([outlook])) == ("refused", 1)
+    assert (outlook.change, compute_exit_code([outlook])) == ("refused", 1)
     places = [error.partition(":")[0] for error in outlook.errors]
     assert sorted(places) == ["spec.subsets[0].maxReplicas", "spec.subsets[1].name"]
 
@@ -162,6 +162,8 @@ async def test_all_errors_of_admission_are_listed(spread: Spread, stage: Stage) 
 async def test_planning_writes_nothing(spread: Spread, stage: Stage) -> None:
     writing = FaultyTransport(stage.client.transport)
     doc = spread.spread(CLONE_SETS, spread.subset("a", 2))
-    await planned(stage.client.over(writing), doc, namespace=stage.namespace, now=stage.clock())
+    await plan_document(
+        stage.client.replace_transport(writing), doc, namespace=stage.namespace, now=stage.clock()
+    )
     written = [request for request in writing.log if request.method not in ("GET", "STREAM")]
     assert [request.query.get("dryRun") for request in written] == ["All"]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pykruise.cli.errors import CommandError
-from pykruise.cli.plan import changed_by, described, planned, run_plan
+from pykruise.cli.plan import apply_sets, describe_forecast, plan_document, run_plan
 from pykruise.cli.simulate import Conditions, run_simulate
 from pykruise.sandbox.cluster import ClusterSettings
 from support.scenario import Object, Stage
@@ -39,10 +39,10 @@ def cluster_settings(cluster_settings: ClusterSettings) -> ClusterSettings:
 
 
 async def said_of(stage: Stage, document: Object) -> str:
-    result = await planned(
+    result = await plan_document(
         stage.client, document, namespace=stage.namespace, now=stage.clock(), settings=SETTINGS
     )
-    return "\n".join(described(result))
+    return "\n".join(describe_forecast(result))
 
 
 PLANS: list[tuple[Any, list[str]]] = [
@@ -78,11 +78,11 @@ async def test_a_plan_of_a_distribution_says_where_copies_come(stage: Stage) -> 
 
 
 async def test_the_image_of_a_united_deployment_can_be_set(stage: Stage) -> None:
-    changed = changed_by(united("zones"), ["image=main=nginx:9"])
+    changed = apply_sets(united("zones"), ["image=main=nginx:9"])
     template = changed["spec"]["template"]["cloneSetTemplate"]["spec"]["template"]
     assert template["spec"]["containers"][0]["image"] == "nginx:9"
     with pytest.raises(CommandError, match="there is no container 'other', only main"):
-        changed_by(united("zones"), ["image=other=nginx:9"])
+        apply_sets(united("zones"), ["image=other=nginx:9"])
 
 
 @pytest.mark.parametrize("is_there", [False, True], ids=["created", "changed"])

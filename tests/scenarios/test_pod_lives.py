@@ -303,7 +303,7 @@ def follow(stage: Stage, *rules: Rule) -> None:
 
 def exec_in(stage: Stage, pod: str, *command: str) -> None:
     plane = stage.nodes.plane
-    kubectl = Kubectl(plane.kubeconfig, program=str(plane.binary("kubectl")))
+    kubectl = Kubectl(plane.kubeconfig, program=str(plane.find_binary("kubectl")))
     kubectl.says("-n", stage.namespace, "exec", pod, "--", *command)
 
 

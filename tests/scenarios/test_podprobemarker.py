@@ -5,8 +5,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from pykruise.agent.simulated import AgentTasks, simulated_agents
-from pykruise.cli.explain import explained
+from pykruise.agent.simulated import AgentTasks, make_simulated_agents
+from pykruise.cli.explain import read_and_explain
 from pykruise.kinds.nodepodprobe.kind import KIND as NODE_KIND
 from pykruise.kinds.podprobemarker.kind import KIND as MARKER_KIND
 from pykruise.kube.documents import annotations_of, get_path, labels_of
@@ -27,7 +27,7 @@ COST = "controller.kubernetes.io/pod-deletion-cost"
 @pytest.fixture
 def cluster_settings(cluster_settings: ClusterSettings) -> ClusterSettings:
     """With agents on the nodes."""
-    agents = simulated_agents(AgentTasks(probes=True))
+    agents = make_simulated_agents(AgentTasks(probes=True))
     return msgspec.structs.replace(cluster_settings, agents=agents)
 
 
@@ -323,9 +323,11 @@ async def test_explain_says_how_many_pods_and_probes_there_are(stage: Stage) -> 
     await mark(stage, marker())
     await until_all(stage, "True", 1)
     now, node = stage.clock(), pod["spec"]["nodeName"]
-    explanation = await explained(stage.client, Key(stage.namespace, "game"), now=now, kind=MARKER_KIND)
+    explanation = await read_and_explain(
+        stage.client, Key(stage.namespace, "game"), now=now, kind=MARKER_KIND
+    )
     assert "1 pod is checked" in str(explanation)
-    explanation = await explained(stage.client, Key("", node), now=now, kind=NODE_KIND)
+    explanation = await read_and_explain(stage.client, Key("", node), now=now, kind=NODE_KIND)
     assert "1 succeed" in str(explanation)
 
 

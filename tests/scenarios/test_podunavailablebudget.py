@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pykruise.cli.explain import explained
+from pykruise.cli.explain import read_and_explain
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.gates import Gates
 from pykruise.kinds.podunavailablebudget.kind import KIND
@@ -144,13 +144,13 @@ async def test_a_bad_image_takes_one_pod_and_the_rollout_waits_for_a_good_one(st
     await becomes(stage, 4, 3, 3, 0)
     # then it is said what has spent the budget
     key = Key(stage.namespace, "pub")
-    explanation = await explained(stage.client, key, now=stage.clock(), kind=KIND, settings=BOTH_GATES)
+    explanation = await read_and_explain(stage.client, key, now=stage.clock(), kind=KIND, settings=BOTH_GATES)
     assert "was allowed to be updated" in explanation.done[0]
     await asyncio.sleep(UPDATED_S + 5)
     # then one pod is out, and the others wait
     assert await figures(stage) == (4, 3, 3, 0)
     assert sorted(images(await stage.pods())) == ["nginx:1", "nginx:1", "nginx:1", "nginx:bad"]
-    explanation = await explained(stage.client, key, now=stage.clock(), kind=KIND, settings=BOTH_GATES)
+    explanation = await read_and_explain(stage.client, key, now=stage.clock(), kind=KIND, settings=BOTH_GATES)
     assert explanation.headline == "3 of 4 pods serve, 3 must: none may be disrupted"
     assert explanation.next[0] == "the next pod may be disrupted when 1 more pod serves"
     # and when a good one comes, all get it

@@ -9,9 +9,9 @@ import yaml
 
 from pykruise.fixtures.kruise import KruiseSandbox
 from pykruise.kube.client.metered import MeteredTransport
-from pykruise.manager.metrics import registry
-from pykruise.manager.monitoring import ALERTS, PANELS, prometheus_rule
-from pykruise.manager.state_metrics import state_registry
+from pykruise.manager.metrics import make_registry
+from pykruise.manager.monitoring import ALERTS, PANELS, build_prometheus_rule
+from pykruise.manager.state_metrics import make_state_registry
 from support.go_programs import has_go
 from support.prometheus import asked, build
 from support.promql import Scrapes, Vector, of_board
@@ -38,7 +38,7 @@ def played() -> tuple[Scrapes, list[list[Vector]]]:
         metered = MeteredTransport(kruise.cluster.transport)
 
         async def scrape() -> None:
-            pages = (registry(kruise.manager, metered), state_registry(kruise.manager))
+            pages = (make_registry(kruise.manager, metered), make_state_registry(kruise.manager))
             scrapes.note(len(ours[0]) * EVERY_S, (family for page in pages for family in page.collect()))
 
         def watch(minutes: int) -> None:
@@ -65,7 +65,7 @@ def played() -> tuple[Scrapes, list[list[Vector]]]:
 
 
 def test_it_reads_the_rules(program: Path) -> None:
-    rules = prometheus_rule(namespace="kruise-system")["spec"]
+    rules = build_prometheus_rule(namespace="kruise-system")["spec"]
     said = asked(
         program, rules=yaml.safe_dump({"groups": rules["groups"]}), scrapes=Scrapes(), expressions=[]
     )

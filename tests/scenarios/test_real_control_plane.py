@@ -74,7 +74,7 @@ async def test_a_manager_whose_token_is_refused_waits_until_it_is_accepted_again
         await asyncio.sleep(OUTAGE_S)
         # then it does nothing, and says why
         assert len(await stage.pods()) == 2
-        errors = {cache.last_error for cache in manager.stats().caches.values()}
+        errors = {cache.last_error for cache in manager.read_stats().caches.values()}
         assert any("Unauthorized" in error for error in errors)
     finally:
         await plane.accept_tokens(of_manager=True)

@@ -21,7 +21,7 @@ from pykruise.kube.resources import CONFIG_MAPS, JOBS, PODS, SECRETS, Resource
 from support.scenario import Object, Stage, cloneset, rolling
 from support.up import Kubectl
 from testbed.control_plane import ControlPlane
-from testbed.images import busybox_image
+from testbed.images import build_busybox_image
 from testbed.node import CONTAINERD, KUBELET, Rule
 
 pytestmark = pytest.mark.node_only
@@ -62,7 +62,7 @@ def waits_for(pod: Document) -> str:
 
 @pytest.fixture
 def kubectl(stage: Stage, plane: ControlPlane) -> Kubectl:
-    return Kubectl(plane.kubeconfig, program=str(plane.binary("kubectl")))
+    return Kubectl(plane.kubeconfig, program=str(plane.find_binary("kubectl")))
 
 
 # ── updates in place ─────────────────────────────────────────────────────────
@@ -86,7 +86,7 @@ async def test_one_digest_under_two_tags_is_an_update_in_place_like_any_other(
     stage: Stage, resource: Resource, strategy: Object
 ) -> None:
     # given
-    stage.nodes.registry.push(busybox_image("same"), "same:1", "same:2")
+    stage.nodes.registry.push(build_busybox_image("same"), "same:1", "same:2")
     await stage.start_manager()
     doc = document(resource, replicas=1, updateStrategy=strategy)
     with_pod(doc, {"readinessGates": [{"conditionType": "InPlaceUpdateReady"}]})
@@ -277,7 +277,7 @@ async def set_condition(stage: Stage, pod: str, kind: str, status: str) -> None:
 async def test_an_image_that_needs_credentials_starts_once_there_are_some(stage: Stage) -> None:
     # given
     repository = f"private/{secrets.token_hex(4)}"
-    stage.nodes.registry.rule(repository, Rule(credentials="me:secret"))
+    stage.nodes.registry.set_rule(repository, Rule(credentials="me:secret"))
     image = f"registry.test/{repository}:1"
     doc = with_pod(cloneset(replicas=1, image=image), {"imagePullSecrets": [{"name": "pull"}]})
     await stage.start_manager()
@@ -298,13 +298,13 @@ async def test_an_image_that_needs_credentials_starts_once_there_are_some(stage:
     await stage.create(secret, resource=SECRETS)
     # then
     await stage.settled(replicas=1)
-    assert stage.nodes.registry.pulls(f"{repository}:1") == 1
+    assert stage.nodes.registry.count_pulls(f"{repository}:1") == 1
 
 
 async def test_a_slow_registry_delays_a_rollout_and_harms_no_other_pod(stage: Stage) -> None:
     # given
     repository = f"slow/{secrets.token_hex(4)}"
-    stage.nodes.registry.rule(repository, Rule(bytes_per_second=200_000))
+    stage.nodes.registry.set_rule(repository, Rule(bytes_per_second=200_000))
     await stage.start_manager()
     await stage.create(cloneset(replicas=2, updateStrategy=IN_PLACE))
     await stage.settled(replicas=2)
@@ -330,7 +330,7 @@ async def is_under_way(stage: Stage) -> bool:
 async def test_a_crash_loop_holds_the_rollout_and_a_good_image_ends_it(stage: Stage) -> None:
     # given
     crash = f"crash-{secrets.token_hex(4)}:1"
-    stage.nodes.registry.push(busybox_image(crash, command=["/bin/sh", "-c", "exit 3"]), crash)
+    stage.nodes.registry.push(build_busybox_image(crash, command=["/bin/sh", "-c", "exit 3"]), crash)
     await stage.start_manager()
     # a container that crashes counts as ready for a moment
     await stage.create(cloneset(replicas=2, updateStrategy=IN_PLACE, minReadySeconds=3))

@@ -8,7 +8,7 @@ import asyncio
 import msgspec
 import pytest
 
-from pykruise.agent.simulated import simulated_agents
+from pykruise.agent.simulated import make_simulated_agents
 from pykruise.kinds.gates import parse
 from pykruise.manager.settings import ManagerSettings
 from pykruise.sandbox.cluster import ClusterSettings
@@ -40,7 +40,7 @@ def cluster_settings(cluster_settings: ClusterSettings) -> ClusterSettings:
     return msgspec.structs.replace(
         cluster_settings,
         kubelet=kubelet,
-        agents=simulated_agents(),
+        agents=make_simulated_agents(),
         start_s=None,
         ready_s=None,
         stop_s=None,

@@ -200,7 +200,7 @@ async def test_a_refused_resize_takes_no_pod_out_of_service_twice(stage: Stage, 
 
     def refuse(request: Request) -> Answer | None:
         asks_first = "later" in case.refuser and "dryRun" in request.query
-        (container,) = request.document["spec"]["containers"]
+        (container,) = request.to_document["spec"]["containers"]
         is_refused = container["resources"]["requests"]["cpu"] in (f"{cpu}m" for cpu in REFUSED[case.refuser])
         return Answer(403, "no room") if is_refused and not asks_first else None
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from pykruise.cli.explain import explained
-from pykruise.cli.insight.explaining import text
+from pykruise.cli.explain import read_and_explain
+from pykruise.cli.insight.explaining import format_explanation
 from pykruise.kinds.resourcedistribution.kind import KIND
 from pykruise.kinds.resourcedistribution.plan import FROM_ANNOTATION, HASH_ANNOTATION
 from pykruise.kinds.resourcedistribution.types import RESOURCE_DISTRIBUTIONS
@@ -247,7 +247,7 @@ async def test_without_the_gate_nothing_is_distributed(stage: Stage) -> None:
     await distribution.create()
     await manager.wait_synced()
     assert await distribution.copy("a") is None
-    assert not {"secrets", "resourcedistributions.apps.kruise.io"} & set(manager.stats().caches)
+    assert not {"secrets", "resourcedistributions.apps.kruise.io"} & set(manager.read_stats().caches)
 
 
 async def test_a_namespace_that_refuses_its_copy_keeps_no_other_waiting(stage: Stage) -> None:
@@ -333,10 +333,10 @@ async def test_explain_says_where_copies_are_missing_and_why(stage: Stage) -> No
     await distribution.create()
     await distribution.until_counted(desired=2, succeeded=1, failed=1)
     # when
-    explanation = await explained(
+    explanation = await read_and_explain(
         stage.client, Key("", distribution.name), now=stage.clock(), kind=KIND, settings=DISTRIBUTING
     )
     # then
-    said = text(explanation, now=stage.clock())
+    said = format_explanation(explanation, now=stage.clock())
     assert f"Secret {theirs}/{distribution.name} exists, and this distribution did not create it" in said
     assert "rename it, or delete it" in said

@@ -3,7 +3,7 @@
 import pytest
 
 from pykruise.agent.rules.container_metadata import ANNOTATION
-from pykruise.cli.kubelets import remark_on, take_off_not_ready
+from pykruise.cli.kubelets import describe_taken, take_off_not_ready
 from pykruise.kube.client.client import Client
 from pykruise.kube.documents import annotations_of, decode
 from pykruise.kube.resources import NODES, PERSISTENT_VOLUME_CLAIMS, PODS
@@ -43,7 +43,7 @@ async def test_a_taint_that_no_controller_takes_off_is_taken_off(stage: Stage) -
         taken = await take_off_not_ready(client, set(names))
         # then
         assert taken == names[:2]
-        assert f"({names[0]}, {names[1]})" in remark_on(taken)
+        assert f"({names[0]}, {names[1]})" in describe_taken(taken)
         stored = [decode(await stage.client.get(NODES, "", name)) for name in names]
         assert [entry["spec"].get("taints") for entry in stored] == [None, [other], [other]]
         assert await take_off_not_ready(client, set(names)) == []

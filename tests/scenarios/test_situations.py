@@ -11,9 +11,9 @@ import pytest
 
 from pykruise.cli.explain import code_of
 from pykruise.cli.insight.explaining import Explanation
-from pykruise.dashboard.jobs import job_row
-from pykruise.dashboard.others import other_row
-from pykruise.dashboard.rollouts import rollout_row
+from pykruise.dashboard.jobs import build_job_row
+from pykruise.dashboard.others import build_other_row
+from pykruise.dashboard.rollouts import build_rollout_row
 from pykruise.kube.ids import Key
 from pykruise.plans.kind import Kind
 from pykruise.pods.reasons import NEEDS_A_PERSON, NOT_WRITTEN, Code
@@ -41,7 +41,7 @@ WAYS = [
     for row in rows
     for number in range(row.ways)
 ]
-_ROWS_OF: dict[str, Any] = {"rollouts": rollout_row, "jobs": job_row, "others": other_row}
+_ROWS_OF: dict[str, Any] = {"rollouts": build_rollout_row, "jobs": build_job_row, "others": build_other_row}
 _SAME: dict[str, set[str]] = {
     Code.REFUSED: {Code.INVALID_SPEC, Code.SELECTOR_CHANGED, Code.SELECTING_ALL},
     Code.POD_FAILED: {Code.JOB_FAILED, Code.PAUSED},

@@ -15,8 +15,8 @@ from pykruise.kube.documents import decode
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAIMS, PODS
 from pykruise.pods.view import keys
-from pykruise.pods.view.names import short_hash
-from pykruise.pods.workload.revisions import revision_data, revision_hash
+from pykruise.pods.view.names import shorten_hash
+from pykruise.pods.workload.revisions import encode_revision_data, hash_revision
 from support.scenario import Object, Stage, rolling
 from support.statefulsets import GATE, Sets, claim_template, in_place, statefulset
 
@@ -79,17 +79,17 @@ class Legacy:
     async def revision(self, image: str) -> str:
         """A ControllerRevision; returns its name."""
         wanted = stored_template(image)
-        name = f"web-{revision_hash(revision_data(wanted), 0)}"
+        name = f"web-{hash_revision(encode_revision_data(wanted), 0)}"
         self.revisions.append(name)
         body = {
             "apiVersion": "apps/v1",
             "kind": "ControllerRevision",
             "metadata": {
                 "name": name,
-                "labels": {"app": "web", keys.REVISION_HASH_LABEL: short_hash(name)},
+                "labels": {"app": "web", keys.REVISION_HASH_LABEL: shorten_hash(name)},
                 "ownerReferences": [self.owner],
             },
-            "data": json.loads(revision_data(wanted)),
+            "data": json.loads(encode_revision_data(wanted)),
             "revision": len(self.revisions),
         }
         await self.stage.create(body, resource=CONTROLLER_REVISIONS)

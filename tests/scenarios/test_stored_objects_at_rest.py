@@ -9,7 +9,7 @@ from typing import Final
 
 import pytest
 
-from pykruise.kinds import blank_status_of, kinds, named
+from pykruise.kinds import blank_status_of, find_kind, list_kinds
 from pykruise.kube.resources import PODS
 from pykruise.plans.kind import Kind
 from support.busy_keys import busy_cluster
@@ -21,7 +21,7 @@ from support.wrong_values import objects
 @pytest.mark.parametrize("what", STORED)
 async def test_it_is_left_in_peace(what: str) -> None:
     kind, spec = STORED[what]
-    resource = named(kind).resource
+    resource = find_kind(kind).resource
     async with busy_cluster(reviewed=False) as place:
         await place.create(PODS, pod("web", labels={"app": "web"}))
         await place.create(
@@ -39,13 +39,13 @@ async def test_it_is_left_in_peace(what: str) -> None:
 
 
 REPORTING: Final = [
-    kind.name for kind in kinds() if kind.control is not None and kind.control.standing is not None
+    kind.name for kind in list_kinds() if kind.control is not None and kind.control.standing is not None
 ]
 
 
 @pytest.mark.parametrize("name", REPORTING)
 async def test_a_status_of_which_nothing_is_known_yet_may_say_that_it_is_stalled(name: str) -> None:
-    (kind,) = (kind for kind in kinds() if kind.name == name)
+    (kind,) = (kind for kind in list_kinds() if kind.name == name)
     (whole,) = (whole for whole in objects().values() if whole.is_stored and whole.resource == kind.resource)
     condition = {"type": "Stalled", "status": "True", "reason": "InvalidSpec", "message": "why"}
     condition["lastTransitionTime"] = "2026-01-31T12:00:00Z"

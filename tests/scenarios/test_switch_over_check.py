@@ -8,7 +8,7 @@ import pytest
 
 from pykruise.cli.errors import CommandError
 from pykruise.cli.switch_over import report_lines, run_move, run_show
-from pykruise.kinds import in_stored_versions
+from pykruise.kinds import use_stored_versions
 from pykruise.kinds.gates import Gates
 from pykruise.kinds.uniteddeployment.types import UNITED_DEPLOYMENTS
 from pykruise.kube.client.client import Client
@@ -32,7 +32,7 @@ async def united(stage: Stage, pool: Pool) -> United:
 async def checked(stage: Stage) -> tuple[SwitchReport, list[str]]:
     """The report, and the requests that were no reads."""
     metered = MeteredTransport(stage.client.transport)
-    client = stage.client.over(in_stored_versions(metered))
+    client = stage.client.replace_transport(use_stored_versions(metered))
     report = await check_switch(client, now=stage.clock(), settings=ManagerSettings(gates=Gates()))
     writes = [what for what in metered.requests if not what.startswith(("GET", "WATCH"))]
     return report, writes

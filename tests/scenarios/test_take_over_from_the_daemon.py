@@ -25,7 +25,7 @@ from pykruise.pods.probes.views import POD_PROBE_MARKERS
 from support.agents import Agents
 from support.pulls import PULLING
 from support.scenario import Object, Stage, cloneset, rolling
-from testbed.images import busybox_image
+from testbed.images import build_busybox_image
 from testbed.node import Rule
 
 DAEMON = os.environ.get("KRUISE_DAEMON", "")
@@ -178,7 +178,7 @@ async def test_a_running_daemon_is_replaced_and_nothing_is_done_twice(
     await daemons.start()
     await stage.start_manager(settings=PULLING)
     for name in ("done", "slow"):
-        image = busybox_image(f"{name}-{stage.namespace}", padding=1_500_000)
+        image = build_busybox_image(f"{name}-{stage.namespace}", padding=1_500_000)
         stage.nodes.registry.push(image, f"{stage.namespace}/{name}:1")
     await stage.create(workload())
     await stage.create(marker(), resource=POD_PROBE_MARKERS)
@@ -201,7 +201,7 @@ async def test_a_running_daemon_is_replaced_and_nothing_is_done_twice(
 
     await stage.until(is_reported)
     # and a pull under way
-    stage.nodes.registry.rule(f"{stage.namespace}/slow", Rule(bytes_per_second=300_000))
+    stage.nodes.registry.set_rule(f"{stage.namespace}/slow", Rule(bytes_per_second=300_000))
     await stage.create(pull_job(stage, "slow"), resource=IMAGE_PULL_JOBS)
 
     async def is_pulling() -> bool:

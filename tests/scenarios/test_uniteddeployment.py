@@ -191,7 +191,7 @@ async def test_old_versions_are_read_and_answered(stage: Stage, united: United) 
     """uniteddeployment cases 60 and 61"""
     await stage.start_manager()
     old = TEMPLATES[CLONE_SET]
-    document = united.document(replicas=2)
+    document = united.to_document(replicas=2)
     document["apiVersion"] = "apps.kruise.io/v1alpha1"
     document["spec"]["template"][CLONE_SET]["spec"]["updateStrategy"] = {
         "type": "InPlaceIfPossible",
@@ -437,4 +437,4 @@ async def test_nothing_is_written_once_it_is_settled(stage: Stage, united: Unite
     await stage.start_manager(seen)
     await asyncio.sleep(5)
     here = workload_writes(f"/namespaces/{stage.namespace}/")
-    assert [(request.path, request.document) for request in seen.log if here(request)] == []
+    assert [(request.path, request.to_document) for request in seen.log if here(request)] == []

@@ -24,8 +24,8 @@ from pykruise.kinds.uniteddeployment.workloads import (
 )
 from pykruise.kube.client.metered import MeteredTransport
 from pykruise.kube.resources import CONTROLLER_REVISIONS
-from pykruise.kube.values.owners import owner_reference
-from pykruise.pods.workload.revisions import revision_hash
+from pykruise.kube.values.owners import build_owner_reference
+from pykruise.pods.workload.revisions import hash_revision
 from support.daemonsets import Pool
 from support.scenario import Object, Stage
 from support.uniteddeployments import ALL_TEMPLATES, NAME, United
@@ -51,7 +51,7 @@ class Original:
 
     @property
     def _owner(self) -> Object:
-        return owner_reference(
+        return build_owner_reference(
             api_version="apps.kruise.io/v1beta1",
             kind="UnitedDeployment",
             name=NAME,
@@ -61,7 +61,7 @@ class Original:
     def _revision(self) -> Object:
         kind, template = self._united.template, self._template
         data = {"spec": {"template": {"$patch": "replace", kind: as_go_writes(kind, template)}}}
-        hash_ = revision_hash(candidate_of({kind: template}).data, 0)
+        hash_ = hash_revision(candidate_of({kind: template}).data, 0)
         labels = {} if kind == CLONE_SET else dict(template["metadata"]["labels"])
         return {
             "apiVersion": "apps/v1",

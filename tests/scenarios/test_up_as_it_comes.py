@@ -1,6 +1,7 @@
 """`pykruise up` without options: every kind is on, all examples can be applied at once, and its gates can be read.
 
-playground() in virtual time, with the settings of `up` ──▶ kubectl apply -f examples/ ──▶ every object is as it says
+start_playground() in virtual time, with the settings of `up` ──▶ kubectl apply -f examples/
+    ──▶ every object is as it says
 """
 
 import asyncio
@@ -11,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from pykruise.cli.explain import explained
-from pykruise.cli.insight.gates import manager_settings
-from pykruise.cli.insight.overview import overview
-from pykruise.cli.playground import Playground, playground, publish_manager, with_agents
+from pykruise.cli.explain import read_and_explain
+from pykruise.cli.insight.gates import read_manager_settings
+from pykruise.cli.insight.overview import format_overview
+from pykruise.cli.playground import Playground, add_agents, publish_manager, start_playground
 from pykruise.cli.up import PULL_S, settings_of
-from pykruise.kinds import kinds
-from pykruise.kube.clock import loop_clock, parse_time
+from pykruise.kinds import list_kinds
+from pykruise.kube.clock import make_loop_clock, parse_time
 from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import DEPLOYMENTS, NAMESPACES, STORAGE_CLASSES
@@ -30,16 +31,16 @@ from support.yaml_documents import yaml_documents
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 START = parse_time("2026-01-31T12:00:00Z")
-KINDS = {kind.resource.kind: kind for kind in kinds() if kind.versions}
+KINDS = {kind.resource.kind: kind for kind in list_kinds() if kind.versions}
 
 
 @asynccontextmanager
 async def running(feature_gates: str = "") -> AsyncIterator[Playground]:
     settings = ClusterSettings(nodes=3, kubelet=KubeletSettings(pull_s=PULL_S))
-    async with playground(
-        with_agents(settings),
+    async with start_playground(
+        add_agents(settings),
         manager_settings=settings_of(feature_gates),
-        clock=loop_clock(start=START),
+        clock=make_loop_clock(start=START),
         rng=random.Random(7),
         is_repeatable=True,
     ) as place:
@@ -73,12 +74,12 @@ def test_every_kind_is_on_unless_its_gate_is_given() -> None:
 async def test_commands_and_doctor_read_the_gates_of_the_sandbox() -> None:
     asked = "InPlaceWorkloadVerticalScaling=true"
     async with running(asked) as place:
-        settings = await manager_settings(place.client, loop_clock(start=START))
+        settings = await read_manager_settings(place.client, make_loop_clock(start=START))
         assert settings.gates == settings_of(asked).gates
-        live = Live(place.client, clock=loop_clock(start=START))
+        live = Live(place.client, clock=make_loop_clock(start=START))
         (manager,) = await check_manager(live)
-        assert "it runs in pykruise up" in manager.line()
-        assert not any("is off" in gate.line() for gate in await check_gates(live))
+        assert "it runs in pykruise up" in manager.format_line()
+        assert not any("is off" in gate.format_line() for gate in await check_gates(live))
 
 
 async def test_all_examples_can_be_applied_at_once_and_are_as_they_say() -> None:
@@ -87,10 +88,10 @@ async def test_all_examples_can_be_applied_at_once_and_are_as_they_say() -> None
         await asyncio.sleep(90.0)
         ours += await apply(place, sorted((EXAMPLES / "requests").glob("*.yaml")))
         await asyncio.sleep(210.0)
-        settings = await manager_settings(place.client, loop_clock(start=START))
-        clock = loop_clock(start=START)
+        settings = await read_manager_settings(place.client, make_loop_clock(start=START))
+        clock = make_loop_clock(start=START)
         explanations = [
-            await explained(
+            await read_and_explain(
                 place.client,
                 Key("default" if kind.resource.namespaced else "", entry["metadata"]["name"]),
                 now=clock(),
@@ -100,7 +101,7 @@ async def test_all_examples_can_be_applied_at_once_and_are_as_they_say() -> None
             for entry in ours
             for kind in (KINDS[entry["kind"]],)
         ]
-        said = overview(explanations)
+        said = format_overview(explanations)
         assert {explanation.phase for explanation in explanations} <= {Phase.HEALTHY, Phase.COMPLETED}, said
         assert "No action is needed" in said
 

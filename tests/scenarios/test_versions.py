@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from pykruise.kinds import conversions
+from pykruise.kinds import list_conversions
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.daemonset.types import DAEMON_SETS
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
@@ -316,7 +316,7 @@ async def test_an_older_manifest_that_is_applied_twice_is_one_generation_and_wit
     fresh = convert(
         {"apiVersion": older.api_version, "kind": older.kind, "metadata": {}, **less},
         resource.api_version,
-        conversions(),
+        list_conversions(),
     )
     assert lacking(hub["spec"], fresh["spec"]) == []
     assert gone not in str(encode(hub["spec"]))

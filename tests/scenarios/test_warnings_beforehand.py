@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 import yaml
 
-from pykruise.admission.reviewers import reviewers
+from pykruise.admission.reviewers import build_reviewers
 from pykruise.admission.settings import AdmissionSettings
-from pykruise.cli.insight.known_kinds import clocks, workloads
+from pykruise.cli.insight.known_kinds import list_clocks, list_workloads
 from pykruise.cli.plan import run_plan
 from pykruise.cli.simulate import Conditions, run_simulate
-from pykruise.kinds import kinds
+from pykruise.kinds import list_kinds
 from pykruise.kube.client.client import Client
 from pykruise.plans.kind import Kind
 from pykruise.pods.workload.amounts import EACH
@@ -28,7 +28,7 @@ from support.sources import ROOT
 from support.webhooks import GATES
 from support.yaml_documents import yaml_documents
 
-RULES = reviewers(AdmissionSettings(gates=GATES))
+RULES = build_reviewers(AdmissionSettings(gates=GATES))
 LENGTHS = (48, 60, 200)
 """Of names: admission of some kinds refuses the longer ones."""
 
@@ -77,7 +77,7 @@ CASES = {
     kind.resource.kind: [
         (doc, said) for doc in manifests_with_warnings(kind) if (said := warnings_of(kind, doc))
     ]
-    for kind in kinds()
+    for kind in list_kinds()
     if has_warnings(kind)
 }
 
@@ -129,7 +129,9 @@ async def test_plan_prints_the_warnings_of_a_manifest_once_each(
         assert [item["warnings"] for item in json.loads(text)] == [list(warnings)] * 2
 
 
-SIMULATED = [kind.resource.kind for kind in (*workloads(), *clocks()) if CASES.get(kind.resource.kind)]
+SIMULATED = [
+    kind.resource.kind for kind in (*list_workloads(), *list_clocks()) if CASES.get(kind.resource.kind)
+]
 
 
 @pytest.mark.parametrize("kind", SIMULATED)
@@ -138,7 +140,7 @@ async def test_simulate_prints_the_warnings_of_a_manifest_once_each(kind: str, t
         # given
         file = tmp_path / f"{number}.yaml"
         file.write_text(yaml.safe_dump(doc), "utf-8")
-        is_schedule = kind in {clock.resource.kind for clock in clocks()}
+        is_schedule = kind in {clock.resource.kind for clock in list_clocks()}
         changes = () if is_schedule else (file,)
         lines: list[str] = []
         said: list[str] = []

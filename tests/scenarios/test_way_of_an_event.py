@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from pykruise.kinds import crds_of, named
+from pykruise.kinds import crds_of, find_kind
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kube.client.client import Client
 from pykruise.kube.client.metered import MeteredTransport
@@ -150,7 +150,9 @@ async def traced(sandbox: HttpSandbox) -> Trace:
         term = LeaseTerm(time.monotonic)
         term.extend(until=time.monotonic() + 600, taken_at=time.monotonic() + 600)
         transport = FencedTransport(MeteredTransport(watched), term)  # as a manager's is
-        manager = Manager(Client(transport), kinds=[named("CloneSet")], rng=random.Random(1), oversees=False)
+        manager = Manager(
+            Client(transport), kinds=[find_kind("CloneSet")], rng=random.Random(1), oversees=False
+        )
         running = asyncio.create_task(manager.run())
         try:
             # given two pods that serve, of which the first does no longer when both are to be updated

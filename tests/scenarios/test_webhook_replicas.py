@@ -14,18 +14,18 @@ import msgspec
 import orjson
 import pytest
 
-from pykruise.admission.certificate_work import authorities_of, problem_with, renewed
+from pykruise.admission.certificate_work import authorities_of, find_problem, renew_certificates
 from pykruise.admission.certificates import DAY_S, YEAR_S, Certificates
 from pykruise.admission.configurations import (
     MUTATING,
     MUTATING_NAME,
     VALIDATING,
     VALIDATING_NAME,
-    current_conditions,
+    read_current_conditions,
 )
 from pykruise.admission.stores import CertificateFolder, SecretStore
-from pykruise.kinds import crds
-from pykruise.kinds import kinds as all_kinds
+from pykruise.kinds import build_crds
+from pykruise.kinds import list_kinds as all_kinds
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.gates import Gates
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
@@ -33,12 +33,12 @@ from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
 from pykruise.kube.client.client import Client
 from pykruise.kube.client.retries import RetryPolicy
 from pykruise.kube.client.transport import Request, Response, Transport, WrappedTransport
-from pykruise.kube.clock import system_clock
+from pykruise.kube.clock import read_system_clock
 from pykruise.kube.documents import Document, decode
 from pykruise.kube.errors import AlreadyExistsError, UnreachableError
 from pykruise.kube.patches import PatchType
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, PODS, SECRETS
-from pykruise.kube.schemas.crds import webhook_conversion
+from pykruise.kube.schemas.crds import build_webhook_conversion
 from pykruise.kube.values.x509 import pem_of
 from pykruise.manager.settings import ManagerSettings
 from pykruise.manager.webhooks import WebhooksNotReadyError
@@ -66,7 +66,7 @@ CRD = "clonesets.apps.kruise.io"
 @asynccontextmanager
 async def fresh_client(caller: WebhookCaller | None = None) -> AsyncIterator[Client]:
     """A client of an API server with nothing in it; with a caller it asks webhooks."""
-    server = ApiServer(clock=system_clock, rng=random.Random(1), webhooks=caller)
+    server = ApiServer(clock=read_system_clock, rng=random.Random(1), webhooks=caller)
     transport = LocalTransport(server, username="manager")
     try:
         yield Client(transport, rng=random.Random(2))
@@ -81,7 +81,7 @@ async def install_secret(client: Client, settings: ManagerSettings) -> None:
 
 
 async def install_crds(client: Client, settings: ManagerSettings) -> None:
-    for crd in crds(webhook_conversion(service=("kruise-system", "kruise-webhook-service"))):
+    for crd in build_crds(build_webhook_conversion(service=("kruise-system", "kruise-webhook-service"))):
         await client.create(CUSTOM_RESOURCE_DEFINITIONS, "", crd)
 
 
@@ -182,13 +182,15 @@ class WrongClock:
         self.off_s = 0.0
 
     def __call__(self) -> float:
-        return system_clock() + self.off_s
+        return read_system_clock() + self.off_s
 
 
 async def stored_before(client: Client, settings: ManagerSettings, *, days_left: float) -> None:
     """Certificates of an earlier manager, by an authority as old as they are."""
     await install_namespace(client, settings)
-    worn = renewed(None, host=settings.webhook.host, now=system_clock() + days_left * DAY_S - 10 * YEAR_S)
+    worn = renew_certificates(
+        None, host=settings.webhook.host, now=read_system_clock() + days_left * DAY_S - 10 * YEAR_S
+    )
     await SecretStore(client, namespace=NAMESPACE, name=SECRET).write(worn, over=None)
     await install_crds(client, settings)
     await install_configurations(client, settings)
@@ -196,7 +198,7 @@ async def stored_before(client: Client, settings: ManagerSettings, *, days_left:
 
 async def touch_secret(client: Client) -> None:
     """A change that says nothing: replicas look again."""
-    patch = {"metadata": {"annotations": {"touched": str(system_clock())}}}
+    patch = {"metadata": {"annotations": {"touched": str(read_system_clock())}}}
     await client.patch(SECRETS, NAMESPACE, SECRET, patch, patch_type=PatchType.MERGE)
 
 
@@ -322,7 +324,7 @@ async def test_a_clock_that_jumps_past_the_end_of_a_certificate_has_it_renewed_a
         settings = webhook_settings(tmp_path)
         await everything(client, settings)
         async with running_webhooks(
-            client, settings, port=0, settle_s=0.3, clock=lambda: system_clock() + jumped_s
+            client, settings, port=0, settle_s=0.3, clock=lambda: read_system_clock() + jumped_s
         ):
             await asyncio.sleep(3)  # what follows on a start is over: the next look is a minute away
             # when
@@ -331,8 +333,8 @@ async def test_a_clock_that_jumps_past_the_end_of_a_certificate_has_it_renewed_a
             # then
             async def is_renewed() -> bool:
                 stored = await SecretStore(client, namespace=NAMESPACE, name=SECRET).read()
-                now = system_clock() + jumped_s
-                return stored is not None and not problem_with(
+                now = read_system_clock() + jumped_s
+                return stored is not None and not find_problem(
                     stored.certificates, host="127.0.0.1", now=now, lasting_s=DAY_S
                 )
 
@@ -410,7 +412,7 @@ async def test_what_api_servers_ask_about_follows_what_is_stored(tmp_path: Path)
 
         async def asks(*terms: str, not_about: str = "none of these") -> None:
             async def so() -> bool:
-                conditions = current_conditions(decode(await client.get(MUTATING, "", MUTATING_NAME)))[
+                conditions = read_current_conditions(decode(await client.get(MUTATING, "", MUTATING_NAME)))[
                     "/mutate-pod"
                 ]
                 text = conditions[0].expression if conditions else ""
@@ -499,7 +501,7 @@ async def test_without_configurations_it_ends_when_its_time_is_over_and_says_why
         await install_namespace(client, settings)
         with pytest.raises(ExceptionGroup) as caught:
             async with running_webhooks(client, settings, port=0) as webhooks:
-                assert webhooks.problems()
+                assert webhooks.list_problems()
         [error] = caught.value.exceptions
         assert isinstance(error, WebhooksNotReadyError)
         assert "kruise-mutating-webhook-configuration does not exist" in str(error)
@@ -515,7 +517,7 @@ async def test_configurations_that_go_later_are_waited_for_and_reviews_go_on(tmp
             await client.delete(MUTATING, "", MUTATING_NAME)
             await client.delete(VALIDATING, "", VALIDATING_NAME)
             await asyncio.sleep(1.5)
-            assert webhooks.problems() == []
+            assert webhooks.list_problems() == []
             assert await review(webhooks.server.port, bundle)
             await install_configurations(client, settings)
             await until(lambda: _is_good(client, {bundle}))
@@ -543,7 +545,7 @@ async def test_external_certificates_are_served_and_compared_but_nothing_is_writ
         # given a Secret of another program, and configurations that trust it but for one entry
         settings = webhook_settings(tmp_path, gates=EXTERNAL)
         await install_namespace(client, settings)
-        made = renewed(None, host="127.0.0.1", now=system_clock())
+        made = renew_certificates(None, host="127.0.0.1", now=read_system_clock())
         names = {"ca.crt": made.authority, "tls.crt": made.certificate, "tls.key": made.key}
         data = {name: base64.b64encode(value).decode() for name, value in names.items()}
         await client.create(SECRETS, NAMESPACE, {"metadata": {"name": SECRET}, "data": data})
@@ -561,7 +563,7 @@ async def test_external_certificates_are_served_and_compared_but_nothing_is_writ
         # when
         async with running_webhooks(client, settings, port=0, wait=False) as webhooks:
             await until(
-                lambda: _is_true(any("external caBundle" in problem for problem in webhooks.problems()))
+                lambda: _is_true(any("external caBundle" in problem for problem in webhooks.list_problems()))
             )
             # then it is not ready, has written nothing, and is well as soon as the entry is put right
             assert decode(await client.get(VALIDATING, "", VALIDATING_NAME)) == before
@@ -576,8 +578,8 @@ async def test_external_certificates_that_do_not_fit_are_not_served_with(tmp_pat
         # given webhooks at work with a good pair
         settings = webhook_settings(tmp_path, gates=EXTERNAL)
         await install_namespace(client, settings)
-        made = renewed(None, host="127.0.0.1", now=system_clock())
-        other = renewed(made, host="127.0.0.1", now=system_clock())
+        made = renew_certificates(None, host="127.0.0.1", now=read_system_clock())
+        other = renew_certificates(made, host="127.0.0.1", now=read_system_clock())
         data = {"ca.crt": made.authority, "tls.crt": made.certificate, "tls.key": made.key}
         await client.create(SECRETS, NAMESPACE, {"metadata": {"name": SECRET}, "data": _in_base64(data)})
         await install_configurations(client, settings)
@@ -630,7 +632,7 @@ async def test_reviews_go_on_while_the_api_server_is_away(tmp_path: Path) -> Non
             await touch_secret(client)
             await asyncio.sleep(1.0)
             # then
-            assert webhooks.problems() == []
+            assert webhooks.list_problems() == []
             assert await review(webhooks.server.port, bundle)
             # and what was changed meanwhile is put right afterwards
             ops = [{"op": "replace", "path": "/webhooks/0/clientConfig/caBundle", "value": "AAAA"}]
@@ -649,7 +651,7 @@ async def test_a_start_into_errors_succeeds_when_they_are_over(tmp_path: Path, c
         flaky.is_away = True
         mine = Client(flaky, rng=random.Random(3), retry=RetryPolicy(reads=0, writes=0))
         async with running_webhooks(mine, settings, port=0, wait=False) as webhooks:
-            await until(lambda: _is_true(any("away" in problem for problem in webhooks.problems())))
+            await until(lambda: _is_true(any("away" in problem for problem in webhooks.list_problems())))
             flaky.is_away = False
             await wait_ready([webhooks])
 
@@ -700,8 +702,8 @@ async def test_exchanged_files_are_served_with(tmp_path: Path, monkeypatch: pyte
         async with running_webhooks(client, settings, port=0, settle_s=0.1) as webhooks:
             before = webhooks.serves
             # when
-            mine = renewed(None, host="127.0.0.1", now=system_clock())
-            CertificateFolder(tmp_path / "certs", clock=system_clock).write(mine)
+            mine = renew_certificates(None, host="127.0.0.1", now=read_system_clock())
+            CertificateFolder(tmp_path / "certs", clock=read_system_clock).write(mine)
             # then
             await until(lambda: _is_true(webhooks.serves == mine))
             assert before != mine
@@ -725,4 +727,4 @@ async def test_webhooks_say_where_they_are(tmp_path: Path) -> None:
             stored = await SecretStore(client, namespace=NAMESPACE, name=SECRET).read()
             assert stored is not None
             made = stored.certificates
-            assert problem_with(made, host="127.0.0.1", now=system_clock(), lasting_s=DAY_S) == ""
+            assert find_problem(made, host="127.0.0.1", now=read_system_clock(), lasting_s=DAY_S) == ""

@@ -12,19 +12,19 @@ from typing import Any
 import msgspec
 import pytest
 
-from pykruise.admission.certificate_work import authorities_of, renewed
+from pykruise.admission.certificate_work import authorities_of, renew_certificates
 from pykruise.admission.certificates import DAY_S, YEAR_S
-from pykruise.admission.configurations import MUTATING, MUTATING_NAME, current_conditions
+from pykruise.admission.configurations import MUTATING, MUTATING_NAME, read_current_conditions
 from pykruise.admission.protection import LABEL
 from pykruise.admission.stores import SecretStore
-from pykruise.kinds import crds
+from pykruise.kinds import build_crds
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kube.admission import AdmissionAnswer, AdmissionRequest, ReviewRule
 from pykruise.kube.client.client import Client
 from pykruise.kube.client.retries import RetryPolicy
 from pykruise.kube.client.transport import Request
-from pykruise.kube.clock import system_clock
+from pykruise.kube.clock import read_system_clock
 from pykruise.kube.documents import Key, decode
 from pykruise.kube.errors import (
     AlreadyExistsError,
@@ -32,7 +32,7 @@ from pykruise.kube.errors import (
     ForbiddenError,
     KubeError,
     NotFoundError,
-    error_for,
+    parse_error,
 )
 from pykruise.kube.http.transport import HttpTransport
 from pykruise.kube.patches import PatchType
@@ -43,8 +43,8 @@ from pykruise.kube.resources import (
     SECRETS,
     SERVICES,
 )
-from pykruise.kube.schemas.crds import webhook_conversion
-from pykruise.kube.values.selectors import selector_from
+from pykruise.kube.schemas.crds import build_webhook_conversion
+from pykruise.kube.values.selectors import parse_selector
 from pykruise.kube.webhooks.server import WebhookLimits
 from pykruise.manager.settings import ManagerSettings
 from pykruise.manager.webhooks import Webhooks, endpoint_of
@@ -127,12 +127,12 @@ async def _names_of_crds(client: Client) -> list[str]:
     answer = await client.transport.request(
         Request(
             "GET",
-            CUSTOM_RESOURCE_DEFINITIONS.path(),
+            CUSTOM_RESOURCE_DEFINITIONS.format_path(),
             headers={"accept": "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"},
         )
     )
     if answer.status != 200:
-        raise error_for(answer.status, answer.body, answer.headers)
+        raise parse_error(answer.status, answer.body, answer.headers)
     return [item["metadata"]["name"] for item in decode(answer.body).get("items") or ()]
 
 
@@ -162,7 +162,7 @@ async def install_secret(client: Client, settings: ManagerSettings) -> None:
 
 
 async def install_crds(client: Client, settings: ManagerSettings) -> None:
-    for crd in crds(webhook_conversion(url=endpoint_of(settings).base_url)):
+    for crd in build_crds(build_webhook_conversion(url=endpoint_of(settings).base_url)):
         if crd["spec"]["names"]["kind"] in KINDS:
             await client.create(CUSTOM_RESOURCE_DEFINITIONS, "", crd)
 
@@ -216,7 +216,7 @@ class MovableClock:
         self.off_s = 0.0
 
     def __call__(self) -> float:
-        return system_clock() + self.off_s
+        return read_system_clock() + self.off_s
 
 
 async def test_certificates_are_rotated_under_load_without_one_failed_request(
@@ -229,7 +229,7 @@ async def test_certificates_are_rotated_under_load_without_one_failed_request(
     store = SecretStore(client, namespace=NAMESPACE, name=SECRET)
     settings = webhook_settings(tmp_path, gates=GATES)
     await install_namespace(client, settings)
-    worn = renewed(None, host=LOOPBACK, now=system_clock() + 175 * DAY_S - 10 * YEAR_S)
+    worn = renew_certificates(None, host=LOOPBACK, now=read_system_clock() + 175 * DAY_S - 10 * YEAR_S)
     await store.write(worn, over=None)
     async with replicas(client, tmp_path, clock=clock, wait=False) as (settings, webhookses):
         await install_crds(client, settings)
@@ -326,7 +326,7 @@ async def test_an_api_server_comes_back_to_webhooks_that_have_too_much_to_do(
 
 async def is_narrow(client: Client) -> bool:
     """Whether API servers ask only about the pods that an object selects."""
-    conditions = current_conditions(decode(await client.get(MUTATING, "", MUTATING_NAME)))["/mutate-pod"]
+    conditions = read_current_conditions(decode(await client.get(MUTATING, "", MUTATING_NAME)))["/mutate-pod"]
     await asyncio.sleep(0.5)  # API servers have to load it
     return bool(conditions)
 
@@ -377,7 +377,7 @@ async def is_read(webhooks: Webhooks, name: str) -> bool:
 async def means_no_labels(client: Client) -> bool:
     """Whether a SidecarSet that is gone has had its effect."""
     live = decode(await client.get(MUTATING, "", MUTATING_NAME))
-    conditions = current_conditions(live)["/mutate-pod"]
+    conditions = read_current_conditions(live)["/mutate-pod"]
     return not conditions or "labels" not in conditions[0].expression
 
 
@@ -421,7 +421,7 @@ async def test_only_selected_pods_are_asked_about_and_none_slips_past(client: Cl
             await until(partial(is_read, webhooks, name))
             # then the very next pods have its sidecar
             at_once = [(await injected(labels))[0] for labels in LABELLED]
-            matches = selector_from(selector).matches
+            matches = parse_selector(selector).matches
             wanted = [{name} if matches(labels) and name != "elsewhere" else set() for labels in LABELLED]
             assert at_once == wanted, name
             # and later only they are asked about

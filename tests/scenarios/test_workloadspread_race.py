@@ -7,7 +7,7 @@ import pytest
 
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kube.cache.cache import Cache, Change
-from pykruise.kube.clock import loop_clock
+from pykruise.kube.clock import make_loop_clock
 from pykruise.kube.resources import PODS
 from pykruise.pods.view.decoding import project_pod
 from pykruise.pods.view.pod_view import PodView
@@ -29,7 +29,7 @@ async def test_500_pods_at_once_fill_each_subset_exactly(replicas: int) -> None:
         pods=500,
         at_once=64,
         replicas=replicas,
-        clock=loop_clock(start=NOW),
+        clock=make_loop_clock(start=NOW),
     )
     # then
     assert result.pods == {"a": 120, "b": 200, "c": 180}

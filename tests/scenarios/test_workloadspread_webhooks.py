@@ -40,7 +40,7 @@ class Place:
         await self.user.create(WORKLOAD_SPREADS, self.namespace, document)
         async with asyncio.timeout(30):
             for webhooks in webhookses:
-                while not await webhooks.reviews.readers["workloadspread"].spreads(self.namespace):
+                while not await webhooks.reviews.readers["workloadspread"].list_spreads(self.namespace):
                     await asyncio.sleep(0.02)
 
     async def entries(self) -> dict[str, Document]:
@@ -138,7 +138,8 @@ async def test_500_pods_through_two_replicas_fill_each_subset_exactly(place: Pla
         # when
         await creator.create(500)
         stats = [
-            webhooks.reviews.pod_chain.shared["workloadspread"].allocator.stats() for webhooks in webhookses
+            webhooks.reviews.pod_chain.shared["workloadspread"].allocator.read_stats()
+            for webhooks in webhookses
         ]
     # then
     assert creator.counts == {"a": 120, "b": 200, "c": 180}

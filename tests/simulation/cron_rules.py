@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from pykruise.kinds.advancedcronjob.changes import scheduled_since
+from pykruise.kinds.advancedcronjob.changes import read_scheduled_since
 from pykruise.kube.clock import parse_time
 from pykruise.testing.simulation.history import Commit, Reconcile
 from simulation.pods import PodHistory
@@ -81,7 +81,7 @@ def read_cron(doc: Any, revision: int) -> Cron:
         kept={"Complete": spec["successfulJobsHistoryLimit"], "Failed": spec["failedJobsHistoryLimit"]},
         last=parse_time(last) if last else None,
         active=frozenset(item["name"] for item in status.get("active") or ()),
-        changed=scheduled_since(meta.get("annotations") or {}),
+        changed=read_scheduled_since(meta.get("annotations") or {}),
     )
 
 

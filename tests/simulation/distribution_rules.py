@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from pykruise.kube.documents import Document
-from pykruise.testing.simulation.history import Commit, Reconcile, since
+from pykruise.testing.simulation.history import Commit, Reconcile, list_versions_since
 from simulation.pods import PodHistory
 from simulation.rules import Violation
 
@@ -387,18 +387,18 @@ class DistributionRules:
     # ── what is known ────────────────────────────────────────────────────────
 
     def _known(self, reconcile: Reconcile) -> Sequence[Distribution]:
-        return since(self._distributions, reconcile.known.get(DISTRIBUTIONS, 0))
+        return list_versions_since(self._distributions, reconcile.known.get(DISTRIBUTIONS, 0))
 
     def _namespaces_known(self, name: str, reconcile: Reconcile) -> Sequence[Namespace | None]:
         """None: it may be that there was none yet."""
         known = reconcile.known.get(NAMESPACES, 0)
         versions = self._namespaces.get(name) or ()
         never = [None] if not versions or versions[0].revision > known else []
-        return [*never, *since(versions, known)]
+        return [*never, *list_versions_since(versions, known)]
 
     def _copies_known(self, name: str, reconcile: Reconcile) -> Sequence[Copy]:
         kind = self._distributions[-1].kind
-        return since(self._copies.get(name) or (), reconcile.known.get(SHELVES[kind], 0))
+        return list_versions_since(self._copies.get(name) or (), reconcile.known.get(SHELVES[kind], 0))
 
     def _broken(self, commit: Commit, rule: str, what: str) -> Violation:
         where = f"{commit.key.namespace}: " if commit.key.namespace else ""

@@ -13,7 +13,7 @@ import msgspec
 
 from pykruise.kube.clock import parse_time
 from pykruise.kube.documents import Document
-from pykruise.testing.simulation.history import Commit, Reconcile, since
+from pykruise.testing.simulation.history import Commit, Reconcile, list_versions_since
 from simulation.pods import PodHistory
 from simulation.rules import PODS, Violation
 
@@ -308,10 +308,10 @@ class EphemeralJobRules:
     # ── what is known ────────────────────────────────────────────────────────
 
     def _jobs_known(self, reconcile: Reconcile) -> Sequence[Job]:
-        return since(self._jobs, reconcile.known.get(JOBS, 0))
+        return list_versions_since(self._jobs, reconcile.known.get(JOBS, 0))
 
     def _known(self, uid: str, reconcile: Reconcile) -> Sequence[Pod]:
-        return since(self._pods[uid], reconcile.known.get(PODS, 0))
+        return list_versions_since(self._pods[uid], reconcile.known.get(PODS, 0))
 
     def _own(self, versions: Sequence[Pod], reconcile: Reconcile, jobs: Sequence[Job]) -> Sequence[Pod]:
         """Those that may be the present one to a manager that knows what it has put into the pod itself."""

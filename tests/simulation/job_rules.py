@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from pykruise.kube.clock import parse_time
-from pykruise.runtime.kstatus import Conditions, without_kstatus
+from pykruise.runtime.kstatus import Conditions, split_kstatus
 from pykruise.testing.simulation.history import Commit, Reconcile
 from simulation.pods import PodHistory, Version
 from simulation.rules import PODS, Violation, number
@@ -81,7 +81,7 @@ def read_job(doc: Any, revision: int) -> Job:
     spec = doc["spec"]
     completion, failure = spec.get("completionPolicy") or {}, spec.get("failurePolicy") or {}
     pod = spec["template"]["spec"]
-    status, standing = without_kstatus(doc.get("status") or {})
+    status, standing = split_kstatus(doc.get("status") or {})
     return Job(
         revision=revision,
         uid=doc["metadata"]["uid"],

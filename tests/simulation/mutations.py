@@ -207,16 +207,16 @@ MUTATIONS: dict[str, tuple[Change, ...]] = {
     "a lost answer counts as a failure": ((execute.Executor, "_write", _write_once),),
     "a conflict is not followed by a read": ((execute.Executor, "_look", _without_look),),
     "pods that can be updated in place are recreated": (
-        (in_place.Differences, "between", always(NotInPlace("on purpose"))),
+        (in_place.Differences, "compare_revision", always(NotInPlace("on purpose"))),
     ),
-    "an update in place counts as complete immediately": ((in_place, "go_on", _refreshed_too_early),),
+    "an update in place counts as complete immediately": ((in_place, "find_progress", _refreshed_too_early),),
     "tombstones are ignored": ((cache.Cache, "observe_deleted", _tombless),),
     "the existence of the owner is not checked": ((reconcile, "MADE_LATELY_S", lambda _original: 0.0),),
     # An announced claim is deleted later, even if it is forgotten here: both have to be missing.
     "claims stay when their pod is deleted": (
         (claims.ClaimPlan, "with_claims", lambda _original: lambda _claims, deletion: deletion),
     ),
-    "claims are not created with their pods": ((claims, "claim_documents", always([])),),
+    "claims are not created with their pods": ((claims, "build_claim_documents", always([])),),
     "claims without a pod are kept": (
         (claims, "_clean_up_unused", always(())),
         (claims, "_finish_deletions", always(())),
@@ -239,7 +239,7 @@ MUTATIONS: dict[str, tuple[Change, ...]] = {
     "the status counts old pods as updated": (
         (
             status,
-            "counters",
+            "build_counters",
             lambda original: lambda marks: {**(c := original(marks)), "updated_replicas": c["replicas"]},
         ),
     ),
@@ -317,16 +317,14 @@ STATEFULSET: dict[str, tuple[Change, ...]] = {
     ),
     "StatefulSet: reserved ordinals are used": ((set_working_set, "reserved_of", always(Reserved())),),
     "StatefulSet: lost pods are recreated with the new revision": (
-        (StatefulSetRevisionChoice, "of", lambda _original: lambda self, _slot: self._ws.update),
+        (StatefulSetRevisionChoice, "choose_revision", lambda _original: lambda self, _slot: self._ws.update),
     ),
     "StatefulSet: the lowest ordinal is updated first": (
-        (set_update, "candidates", lambda original: lambda ws: list(reversed(original(ws)))),
+        (set_update, "list_candidates", lambda original: lambda ws: list(reversed(original(ws)))),
     ),
-    "StatefulSet: claims are not created with their pods": (
-        (set_scale, "claims_to_create", always(((), ""))),
-    ),
+    "StatefulSet: claims are not created with their pods": ((set_scale, "plan_claims", always(((), ""))),),
     "StatefulSet: claims are not deleted when scaling down deletes their pods": (
-        (set_scale, "owner_steps", always(())),
+        (set_scale, "plan_owners", always(())),
     ),
     "StatefulSet: the preDelete hook is ignored": ((phases, "is_hooked", always(False)),),
     "StatefulSet: a refused write is never retried": (

@@ -64,7 +64,7 @@ WORKLOADSPREAD: dict[str, tuple[Change, ...]] = {
     "WorkloadSpread: the pods of the last subset have the highest deletion cost": (
         (
             spread_plan,
-            "wanted_costs",
+            "compute_wanted_costs",
             lambda original: (
                 lambda snapshot, groups: {name: -cost for name, cost in original(snapshot, groups).items()}
             ),
@@ -103,11 +103,11 @@ def _with_app(original: Any) -> Any:
 
 SIDECARSET: dict[str, tuple[Change, ...]] = {
     "SidecarSet: paused is ignored": ((SIDECAR_SET.control, "plan", _sidecars_unpaused),),
-    "SidecarSet: the partition is ignored": ((sidecar_choosing, "kept_back", always(0)),),
+    "SidecarSet: the partition is ignored": ((sidecar_choosing, "count_kept_back", always(0)),),
     "SidecarSet: one additional pod may be out of service": (
         (
             sidecar_choosing,
-            "most_unavailable",
+            "count_most_unavailable",
             lambda original: lambda value, *, of: original(value, of=of) + 1,
         ),
     ),
@@ -138,7 +138,7 @@ PODUNAVAILABLEBUDGET: dict[str, tuple[Change, ...]] = {
     "PodUnavailableBudget: one additional pod may be unavailable": (
         (
             budget_status,
-            "desired_available",
+            "compute_desired_available",
             lambda original: lambda budget, *, total: max(original(budget, total=total) - 1, 0),
         ),
     ),
@@ -153,7 +153,7 @@ PODUNAVAILABLEBUDGET: dict[str, tuple[Change, ...]] = {
         (budget_status, "UPDATED_S", lambda _original: -1.0),
     ),
     "PodUnavailableBudget: a record allows the deletion of its pod forever": (
-        (budgets, "lets_go_again", _whenever_recorded),
+        (budgets, "is_admitted_again", _whenever_recorded),
     ),
     "PodUnavailableBudget: a record expires although the pod was not read": (
         (budget_snapshot, "_is_late", always(False)),
@@ -161,6 +161,8 @@ PODUNAVAILABLEBUDGET: dict[str, tuple[Change, ...]] = {
     "PodUnavailableBudget: released pods enqueue no budget": (
         (budget_wakes, "_means_of", lambda _original: lambda pod: pod.labels),
     ),
-    "PodUnavailableBudget: unavailable pods are protected": ((budgets, "counts_as_available", always(True)),),
+    "PodUnavailableBudget: unavailable pods are protected": (
+        (budgets, "is_counted_as_available", always(True)),
+    ),
     "PodUnavailableBudget: the guard refuses nothing": ((BudgetGuard, "judge", _never_refused),),
 }

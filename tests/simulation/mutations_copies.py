@@ -70,10 +70,10 @@ def _deaf_to_namespaces(original: Any) -> Any:
 
 RESOURCEDISTRIBUTION: dict[str, tuple[Change, ...]] = {
     "ResourceDistribution: excludedNamespaces is ignored": (
-        (plan, "target_names", _as_if(excluded=frozenset())),
+        (plan, "list_target_names", _as_if(excluded=frozenset())),
     ),
     "ResourceDistribution: includedNamespaces is ignored": (
-        (plan, "target_names", _as_if(included=frozenset())),
+        (plan, "list_target_names", _as_if(included=frozenset())),
     ),
     "ResourceDistribution: system namespaces get copies": (
         (targets, "NEVER", lambda _original: frozenset()),

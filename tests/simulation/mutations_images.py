@@ -111,7 +111,7 @@ IMAGEPULLJOB: dict[str, tuple[Change, ...]] = {
     "ImagePullJob: failed nodes are not counted": (
         (
             pull_plan,
-            "status_now",
+            "compute_status",
             lambda original: lambda *args: replace(original(*args), failed=0, failed_nodes=None),
         ),
     ),
@@ -138,8 +138,8 @@ IMAGEPULLJOB: dict[str, tuple[Change, ...]] = {
 
 
 IMAGELISTPULLJOB: dict[str, tuple[Change, ...]] = {
-    "ImageListPullJob: a changed template is ignored": ((list_plan, "same", always(True)),),
-    "ImageListPullJob: every ImagePullJob counts as outdated": ((list_plan, "same", always(False)),),
+    "ImageListPullJob: a changed template is ignored": ((list_plan, "is_same", always(True)),),
+    "ImageListPullJob: every ImagePullJob counts as outdated": ((list_plan, "is_same", always(False)),),
     "ImageListPullJob: ImagePullJobs of unlisted images are not deleted": (
         (list_plan, "_match_jobs", lambda original: lambda *args: (original(*args)[0], ())),
     ),

@@ -67,7 +67,7 @@ BROADCASTJOB: dict[str, tuple[Change, ...]] = {
         (job_targets, "state_of", _finished_again),
     ),
     "BroadcastJob: unsuitable nodes get pods": (
-        (BroadcastJobView, "obstacle", lambda _original: lambda _self, _node: ""),
+        (BroadcastJobView, "find_obstacle", lambda _original: lambda _self, _node: ""),
     ),
     "BroadcastJob: it completes while pods run": (
         (
@@ -141,20 +141,20 @@ def _not_forbidding(spec: AdvancedCronJobSpec) -> str:
 
 ADVANCEDCRONJOB: dict[str, tuple[Change, ...]] = {
     "AdvancedCronJob: only existing children determine the last time": (
-        (cron_plan, "last_tick", _by_children_alone),
+        (cron_plan, "find_last_tick", _by_children_alone),
     ),
     "AdvancedCronJob: after a clock was set back, times repeat": (
         (
             cron_plan,
-            "last_tick",
+            "find_last_tick",
             lambda original: lambda snapshot: min(original(snapshot) or snapshot.now, snapshot.now - 600.0),
         ),
     ),
-    "AdvancedCronJob: every missed time gets a run": ((cron_plan, "due", _first_of_all),),
+    "AdvancedCronJob: every missed time gets a run": ((cron_plan, "find_due_times", _first_of_all),),
     "AdvancedCronJob: missed times get no run": (
         (
             cron_plan,
-            "due",
+            "find_due_times",
             lambda original: (
                 lambda schedule, **given: (
                     replace(result, missed=None)

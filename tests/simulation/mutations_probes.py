@@ -145,7 +145,7 @@ PODPROBEMARKER: dict[str, tuple[Change, ...]] = {
     "PodProbeMarker: two markers with the same end of the name count as one": (
         (entries, "split_name", _by_ending),
     ),
-    "PodProbeMarker: a changed address of a pod is ignored": ((plan, "entries_after", _first_address),),
+    "PodProbeMarker: a changed address of a pod is ignored": ((plan, "build_entries_after", _first_address),),
     "PodProbeMarker: names of ports are not resolved": ((entries, "_port_of", always(None)),),
     "PodProbeMarker: a marker gets no finalizer": (_without(Purpose.HOLD_MARKER),),
     "PodProbeMarker: the finalizer is removed before the probes": (
@@ -169,7 +169,7 @@ PODPROBEMARKER: dict[str, tuple[Change, ...]] = {
         (probe_marks._Keys, "add", _unset_wins),
     ),
     "NodePodProbe: the last of two probes sets their common condition": (
-        (node_plan, "conditions_after", _last_first),
+        (node_plan, "compute_conditions_after", _last_first),
     ),
     "NodePodProbe: existing annotations are not read": (
         (node_snapshot, "annotations_of", lambda _original: _no_annotations),

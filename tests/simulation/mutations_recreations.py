@@ -133,19 +133,19 @@ CONTAINERRECREATEREQUEST: dict[str, tuple[Change, ...]] = {
         (view, "look_up", _any_pod_of_the_name),
     ),
     "ContainerRecreateRequest: a pod that is not in the cache yet counts as deleted": (trusts_the_cache,),
-    "ContainerRecreateRequest: pods are not taken out of service": ((plan, "with_message", always([])),),
+    "ContainerRecreateRequest: pods are not taken out of service": ((plan, "add_message", always([])),),
     "ContainerRecreateRequest: each reconcile restarts the grace period": (
         (plan, "_is_held", always(False)),
     ),
     "ContainerRecreateRequest: the agent ignores the grace period": (
-        (recreate_agents, "grace_left_s", always(0.0)),
+        (recreate_agents, "compute_grace_left_s", always(0.0)),
     ),
-    "ContainerRecreateRequest: pods are not returned to service": ((plan, "without_message", always([])),),
+    "ContainerRecreateRequest: pods are not returned to service": ((plan, "remove_message", always([])),),
     "ContainerRecreateRequest: a late write may keep a pod out of service": (
-        (plan, "looked_at", always([])),
+        (plan, "update_probe_time", always([])),
     ),
     "ContainerRecreateRequest: one request ends the holds of all others": (
-        (plan, "without_message", _let_go_by_all),
+        (plan, "remove_message", _let_go_by_all),
     ),
     "ContainerRecreateRequest: an ended request keeps its label for the agent": (
         (plan, "ACTIVE_LABEL", lambda _original: "none"),

@@ -50,7 +50,7 @@ def _stays_if(is_kept: Callable[[Any, Any], bool]) -> Change:
 
         return recorded
 
-    return plan, "recorded", changed
+    return plan, "record_pods", changed
 
 
 def _never_goes(original: Any) -> Any:
@@ -69,11 +69,11 @@ def _deaf_to(kind: str) -> Change:
 
 
 PERSISTENTPODSTATE: dict[str, tuple[Change, ...]] = {
-    "PersistentPodState: records are deleted with their pods": ((plan, "kept", _only_active),),
+    "PersistentPodState: records are deleted with their pods": ((plan, "keep_records", _only_active),),
     "PersistentPodState: records of unwanted pods are kept": (
-        (plan, "kept", lambda _original: lambda records, *_args, **_given: (records, [])),
+        (plan, "keep_records", lambda _original: lambda records, *_args, **_given: (records, [])),
     ),
-    "PersistentPodState: reserved ordinals are ignored": ((plan, "kept", _none_reserved),),
+    "PersistentPodState: reserved ordinals are ignored": ((plan, "keep_records", _none_reserved),),
     "PersistentPodState: WhenDeleted is ignored": ((plan, "WHEN_DELETED", lambda _original: "never"),),
     "PersistentPodState: records outlive their workload": ((KIND.control, "plan", _without_workload),),
     "PersistentPodState: records are never updated": (_stays_if(lambda _old, _new: True),),

@@ -75,6 +75,8 @@ UNITEDDEPLOYMENT: dict[str, tuple[Change, ...]] = {
             ),
         ),
     ),
-    "UnitedDeployment: no workload is adopted": ((plan, "adoption", lambda _original: lambda *_args: []),),
+    "UnitedDeployment: no workload is adopted": (
+        (plan, "plan_adoption", lambda _original: lambda *_args: []),
+    ),
 }
 """By name: what is changed. Found by scripts of the kind `uniteddeployment`."""

@@ -65,7 +65,7 @@ class Operations(JobOperations, CopyOperations, DebuggingOperations, RecreationO
         self._left: set[str] = set()
         self._held: set[str] = set()
         self._rules: list[Rule] = []
-        self._nodes = kubelets.stats().nodes
+        self._nodes = kubelets.read_stats().nodes
         """Those of the beginning: numbers in scripts are about them."""
 
     async def do(self, operation: Operation) -> None:

@@ -13,7 +13,7 @@ from itertools import product
 
 from pykruise.kube.clock import parse_time
 from pykruise.kube.documents import Document
-from pykruise.testing.simulation.history import Commit, Reconcile, since
+from pykruise.testing.simulation.history import Commit, Reconcile, list_versions_since
 from simulation.probe_documents import (
     Entry,
     Marker,
@@ -83,7 +83,9 @@ class ProbeRules:
             if not commit.sender and before is not None:
                 yield from self._on_found(commit, before, after)
             return
-        nodes = since(self._nodes.get(after.name, [NO_NODE]), commit.reconcile.known.get(NODES, 0))
+        nodes = list_versions_since(
+            self._nodes.get(after.name, [NO_NODE]), commit.reconcile.known.get(NODES, 0)
+        )
         if before is None:
             if not any(node.is_there and node.ready_since is not None for node in nodes):
                 yield self._broken(commit, "node", f"NodePodProbe {after.name} is made, and no node is ready")
@@ -128,7 +130,7 @@ class ProbeRules:
             elif pairs and is_node_there and all(name in marker.asked(pod) for marker, pod in pairs):
                 yield self._broken(commit, "kept", f"{after.name}: {name} of {uid} is taken back")
         for uid, entry in after.entries.items():
-            known = since(self._pods.get(uid, ()), reconcile.known.get(PODS, 0))
+            known = list_versions_since(self._pods.get(uid, ()), reconcile.known.get(PODS, 0))
             old = before.entries.get(uid)
             if (old is None or old.ip != entry.ip) and not any(
                 (pod.name, pod.namespace, pod.ip) == (entry.name, entry.namespace, entry.ip) for pod in known
@@ -143,13 +145,15 @@ class ProbeRules:
         return (
             not versions
             or versions[0].revision > known
-            or any(not pod.is_active for pod in since(versions, known))
+            or any(not pod.is_active for pod in list_versions_since(versions, known))
         )
 
     def _known(self, uid: str, name: str, reconcile: Reconcile) -> Iterator[tuple[Marker, Pod]]:
         """What a probe's marker and pod may be to a manager."""
-        markers = since(self._markers.get(marker_of(name), ()), reconcile.known.get(MARKERS, 0))
-        yield from product(markers, since(self._pods.get(uid, ()), reconcile.known.get(PODS, 0)))
+        markers = list_versions_since(self._markers.get(marker_of(name), ()), reconcile.known.get(MARKERS, 0))
+        yield from product(
+            markers, list_versions_since(self._pods.get(uid, ()), reconcile.known.get(PODS, 0))
+        )
 
     # ── what agents find ─────────────────────────────────────────────────────
 
@@ -228,11 +232,11 @@ class ProbeRules:
 
     def _found(self, pod: Pod, reconcile: Reconcile) -> Iterator[Found]:
         """Every state of the pod that a manager may know, with its probe as it may know that."""
-        for version in since(self._probes.get(pod.node, ()), reconcile.known.get(PROBES, 0)):
+        for version in list_versions_since(self._probes.get(pod.node, ()), reconcile.known.get(PROBES, 0)):
             taken: set[str] = set()
             for state in version.states.get(pod.uid, ()):
                 markers = self._markers.get(marker_of(state["name"]), ())
-                known = since(markers, reconcile.known.get(MARKERS, 0))
+                known = list_versions_since(markers, reconcile.known.get(MARKERS, 0))
                 probes = [marker.probe(state["name"]) or {} for marker in known]
                 yield from ((state, probe, frozenset(taken)) for probe in probes)
                 types = {probe.get("podConditionType", "") for probe in probes}
@@ -255,7 +259,7 @@ class ProbeRules:
                 for name, probes in self._probes.items()
                 if all(
                     node_probes.is_there and after.name in node_probes.markers(self._namespace)
-                    for node_probes in since(probes, commit.reconcile.known.get(PROBES, 0))
+                    for node_probes in list_versions_since(probes, commit.reconcile.known.get(PROBES, 0))
                 )
             ]
             if before.is_there or left:
@@ -268,13 +272,15 @@ class ProbeRules:
             yield from self._on_counted(commit, commit.reconcile, after)
 
     def _on_counted(self, commit: Commit, reconcile: Reconcile, marker: Marker) -> Iterator[Violation]:
-        known = since(self._markers[marker.name][:-1], reconcile.known.get(MARKERS, 0))
+        known = list_versions_since(self._markers[marker.name][:-1], reconcile.known.get(MARKERS, 0))
         if marker.status.get("observedGeneration") not in {marker.generation for marker in known}:
             yield self._broken(commit, "counts", f"{marker.name}: {dict(marker.status)} is of no generation")
         surely = maybe = 0
         for versions in self._pods.values():
-            pods = since(versions, reconcile.known.get(PODS, 0))
-            nodes = since(self._nodes.get(pods[-1].node, [NO_NODE]), reconcile.known.get(NODES, 0))
+            pods = list_versions_since(versions, reconcile.known.get(PODS, 0))
+            nodes = list_versions_since(
+                self._nodes.get(pods[-1].node, [NO_NODE]), reconcile.known.get(NODES, 0)
+            )
             selected = [
                 marker.selects(pod) and node.is_there for marker, pod, node in product(known, pods, nodes)
             ]

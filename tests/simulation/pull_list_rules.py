@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from pykruise.kube.clock import parse_time
-from pykruise.testing.simulation.history import Commit, Reconcile, since
+from pykruise.testing.simulation.history import Commit, Reconcile, list_versions_since
 from simulation.pull_documents import PullJob, read_image, template_of
 from simulation.pull_rules import JOBS, PullRules
 from simulation.rules import Violation
@@ -235,10 +235,14 @@ class ListRules(PullRules):
 
     def _lists_since(self, reconcile: Reconcile, uid: str) -> Sequence[ListJob]:
         mine = [list_job for list_job in self._lists if list_job.uid == uid]
-        return [list_job for list_job in since(mine, reconcile.known.get(LISTS, 0)) if not list_job.gone]
+        return [
+            list_job
+            for list_job in list_versions_since(mine, reconcile.known.get(LISTS, 0))
+            if not list_job.gone
+        ]
 
     def _children_since(self, owner: str, reconcile: Reconcile) -> Iterator[Sequence[PullJob]]:
         """Of each ImagePullJob of a list: the versions that the manager may take for the present one."""
         for many in self.jobs.values():
             if many[-1].owner == owner:
-                yield since(many, reconcile.known.get(JOBS, 0))
+                yield list_versions_since(many, reconcile.known.get(JOBS, 0))

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from pykruise.kube.clock import parse_time
-from pykruise.testing.simulation.history import Commit, Reconcile, since
+from pykruise.testing.simulation.history import Commit, Reconcile, list_versions_since
 from simulation.pods import PodHistory
 from simulation.pull_documents import (
     NO_NODE,
@@ -170,7 +170,7 @@ class PullRules:
         if reconcile.controller == "imagepulljob":
             yield from self._on_asked(commit, reconcile, before, after)
             return
-        nodes = since(self._nodes.get(name, [NO_NODE]), reconcile.known.get(NODES, 0))
+        nodes = list_versions_since(self._nodes.get(name, [NO_NODE]), reconcile.known.get(NODES, 0))
         if not after.is_there:
             if before.is_there and all(node.is_there for node in nodes):
                 yield self._broken(commit, "node", f"NodeImage {name} is deleted, its node is there")
@@ -389,7 +389,7 @@ class PullRules:
             is_sure, is_possible = self._has_pod(job.pods, name, known.get(PODS, unknown))
         if not is_sure:
             yield "none"
-        for node_image in since(self._node_images[name], known.get(NODE_IMAGES, unknown)):
+        for node_image in list_versions_since(self._node_images[name], known.get(NODE_IMAGES, unknown)):
             is_meant = is_possible and node_image.is_there and job.selects(name, node_image.labels)
             yield node_image.state(job) if is_meant else "none"
 
@@ -406,7 +406,7 @@ class PullRules:
         return is_sure, is_possible
 
     def _versions(self, uid: str, reconcile: Reconcile) -> Sequence[PullJob]:
-        return since(self.jobs[uid], reconcile.known.get(JOBS, 0))
+        return list_versions_since(self.jobs[uid], reconcile.known.get(JOBS, 0))
 
     def _known(self, reconcile: Reconcile, uid: str) -> Sequence[PullJob]:
         """The versions of a job that goes on that the manager may take for the present one."""

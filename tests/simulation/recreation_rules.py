@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from pykruise.kube.documents import Document
-from pykruise.testing.simulation.history import Commit, Reconcile, since
+from pykruise.testing.simulation.history import Commit, Reconcile, list_versions_since
 from simulation.recreation_documents import (
     ACTIVE,
     FINALIZER,
@@ -121,7 +121,7 @@ class RecreationRules:
         known = [
             version
             for versions in self._of_pod(after.uid)
-            for version in since(versions, reconcile.known.get(REQUESTS, 0))
+            for version in list_versions_since(versions, reconcile.known.get(REQUESTS, 0))
         ]
         for holder in set(after.holders) - set(before.holders):
             asked = [
@@ -180,7 +180,7 @@ class RecreationRules:
     def _by_manager(
         self, commit: Commit, reconcile: Reconcile, before: Request, after: Request
     ) -> Iterator[Violation]:
-        known = since(self._requests[after.uid][:-1], reconcile.known.get(REQUESTS, 0))
+        known = list_versions_since(self._requests[after.uid][:-1], reconcile.known.get(REQUESTS, 0))
         if before.is_there and not after.is_there:
             if not any(request.gone_after <= commit.at + self._skew_s for request in known):
                 yield self._broken(commit, "ttl", f"{after.key} is deleted before its time")
@@ -213,7 +213,7 @@ class RecreationRules:
         latest = commit.at + self._skew_s
         gone_at = next((pod.at for pod in self._pods[request.pod_uid] if not pod.is_there), float("inf"))
         if message == GONE:
-            pods = since(self._pods[request.pod_uid], reconcile.known.get(PODS, 0))
+            pods = list_versions_since(self._pods[request.pod_uid], reconcile.known.get(PODS, 0))
             if all(pod.is_there for pod in pods):
                 yield self._broken(commit, "ended", f"{request.key}: its pod is there")
         elif message == TOO_LATE:
@@ -231,7 +231,7 @@ class RecreationRules:
     def _others_until(self, request: Request, reconcile: Reconcile) -> Iterator[float]:
         """When other requests for the pod, that surely were carried out, were over; infinite: they are not."""
         for versions in self._of_pod(request.pod_uid):
-            known = since(versions, reconcile.known.get(REQUESTS, 0))
+            known = list_versions_since(versions, reconcile.known.get(REQUESTS, 0))
             if versions[0].uid != request.uid and any(version.is_carried_out for version in versions):
                 yield min(
                     float("inf") if request.is_carried_out else self._ended_at(versions) for request in known
@@ -242,7 +242,7 @@ class RecreationRules:
     ) -> Iterator[Violation]:
         if not before.is_carried_out:
             yield self._broken(commit, "mirror", f"{after.key} is not carried out")
-        pods = since(self._pods[after.pod_uid], reconcile.known.get(PODS, 0))
+        pods = list_versions_since(self._pods[after.pod_uid], reconcile.known.get(PODS, 0))
         if not any(mirror_of(after, pod) == after.mirror for pod in pods):
             yield self._broken(commit, "mirror", f"{after.key} says {after.mirror}")
 

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from pykruise.kube.errors import ApiError
-from pykruise.testing.simulation.shrinking import replaced, shrink_greedily, without_parts
+from pykruise.testing.simulation.shrinking import iterate_without_parts, replace_item, shrink_greedily
 from simulation.script import Script
 from simulation.world import Outcome, run
 
@@ -48,12 +48,12 @@ def _rule(play: Callable[[Script], Outcome], script: Script) -> str:
 def _smaller(script: Script) -> Iterator[Script]:
     """Every way to take something away, the largest pieces first."""
     for field in ("faults", "operations"):
-        for items in without_parts(getattr(script, field)):
+        for items in iterate_without_parts(getattr(script, field)):
             yield replace(script, **{field: items})
     for number, fault in enumerate(script.faults):
         if fault.count > 1:
             yield replace(
-                script, faults=replaced(script.faults, number, replace(fault, count=fault.count // 2))
+                script, faults=replace_item(script.faults, number, replace(fault, count=fault.count // 2))
             )
     spec = script.object["spec"]
     for name in (

@@ -13,19 +13,19 @@ from typing import Any
 
 import msgspec
 
-from pykruise.admission.reviewers import ReviewContext, reviewers
-from pykruise.admission.settings import admission_settings
-from pykruise.agent.simulated import AgentTasks, simulated_agents
-from pykruise.kinds import crds
-from pykruise.kinds import kinds as all_kinds
+from pykruise.admission.reviewers import ReviewContext, build_reviewers
+from pykruise.admission.settings import make_admission_settings
+from pykruise.agent.simulated import AgentTasks, make_simulated_agents
+from pykruise.kinds import build_crds
+from pykruise.kinds import list_kinds as all_kinds
 from pykruise.kinds.containerrecreaterequest.types import CONTAINER_RECREATE_REQUESTS
 from pykruise.kinds.workloadspread.versions import DEFAULT_VERSIONED
 from pykruise.kube.admission import ReviewRule
 from pykruise.kube.cache.event_batching import Pace
 from pykruise.kube.client.client import Client
 from pykruise.kube.client.transport import Transport
-from pykruise.kube.clock import loop_clock, parse_time
-from pykruise.kube.control.controller import unmeasured
+from pykruise.kube.clock import make_loop_clock, parse_time
+from pykruise.kube.control.controller import skip_measuring
 from pykruise.kube.election.leases import LeaderElector
 from pykruise.kube.election.membership import Membership
 from pykruise.kube.patches.types import PatchType
@@ -74,7 +74,7 @@ CONTROLLERS = (
 """Of those that every Kubernetes brings: the ones that have something to do here."""
 COLLECTED = (PODS, CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAIMS)
 MOST_WRITES = 3000
-DEFINITIONS = {crd["metadata"]["name"]: crd for crd in crds()}
+DEFINITIONS = {crd["metadata"]["name"]: crd for crd in build_crds()}
 
 
 class Life:
@@ -129,7 +129,7 @@ class Stage:
     async def running(self, *, skew_s: float = 0.0, is_calm: bool = True) -> AsyncIterator[None]:
         """The cluster with its managers, and the workload as it is created. `skew_s`, `is_calm`: see the rules."""
         script = self._script
-        clock = loop_clock(start=START)
+        clock = make_loop_clock(start=START)
         self._clock = clock
         self._rules = self._kind.rules(
             namespace=NAMESPACE, name=NAME, start=START, skew_s=skew_s, is_calm=is_calm
@@ -153,7 +153,7 @@ class Stage:
         settings = ClusterSettings(
             nodes=script.nodes,
             kubelet=kubelet,
-            agents=simulated_agents(tasks),
+            agents=make_simulated_agents(tasks),
             tracks_fields=False,
             steady_watches=self.has_steady_watches,
             controllers=CONTROLLERS,
@@ -163,13 +163,13 @@ class Stage:
         rules = (
             webhooks.rules()
             if webhooks
-            else reviewers(
-                admission_settings(self._kind.gates), ReviewContext(lookups=Lookups(clock=self._clock))
+            else build_reviewers(
+                make_admission_settings(self._kind.gates), ReviewContext(lookups=Lookups(clock=self._clock))
             )
         )
         cluster = self._new_cluster(settings, rules)
         self._cluster = cluster
-        self._client = cluster.client_for("user")
+        self._client = cluster.make_client("user")
         SENDER.set("user")
         for resource in self._resources:
             definition = DEFINITIONS.get(f"{resource.plural}.{resource.group}")
@@ -180,7 +180,7 @@ class Stage:
         SENDER.set("")
         async with cluster, AsyncExitStack() as stack:
             if webhooks is not None:
-                stack.enter_context(webhooks.running(cluster.transport_for))
+                stack.enter_context(webhooks.running(cluster.make_transport))
             SENDER.set("user")
             where = NAMESPACE if self._resource.namespaced else ""
             self._operations = Operations(
@@ -265,7 +265,7 @@ class Stage:
 
     def _wire(self, name: str) -> Wire:
         return Wire(
-            self._cluster.transport_for(name),
+            self._cluster.make_transport(name),
             name=name,
             network_faults=self._network_faults,
             rng=self._branch(),
@@ -314,7 +314,7 @@ class Stage:
             membership=self._membership(name, wires[1]) if self._script.shares else None,
             clock=clock,
             rng=self._branch(),
-            cpu_time=unmeasured,
+            cpu_time=skip_measuring,
             kinds=kinds,
             oversees=self.is_overseen,
             pace=PACE if self._script.reads_in_portions else None,
@@ -332,7 +332,7 @@ class Stage:
 
         async def noted(key: Any) -> float | None:
             self._reconciles += 1
-            known = manager.positions()
+            known = manager.read_positions()
             for path, version in wire.held.items():
                 for resource in known:
                     if path.endswith("/" + resource.partition(".")[0]):

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from pykruise.testing.simulation.history import Commit, Reconcile, since
+from pykruise.testing.simulation.history import Commit, Reconcile, list_versions_since
 from simulation.pods import Version
 from simulation.pull_documents import NO_NODE, Node, read_node
 from simulation.rules import PODS, Scene, Violation
@@ -213,7 +213,9 @@ class StateRules:
             yield from self._on_generated(commit, reconcile, before, after)
             return
         states = [
-            state for state in since(self._states[:-1], reconcile.known.get(STATES, 0)) if state.is_there
+            state
+            for state in list_versions_since(self._states[:-1], reconcile.known.get(STATES, 0))
+            if state.is_there
         ]
         for name, record in after.records.items():
             if record != before.records.get(name) and not self._is_true(name, record, reconcile, states):
@@ -228,7 +230,7 @@ class StateRules:
         self, commit: Commit, reconcile: Reconcile, before: State, after: State
     ) -> Iterator[Violation]:
         """One comes, follows and goes as its StatefulSet asks; what a person wrote stays."""
-        known = since(self._sets, reconcile.known.get(SETS, 0))
+        known = list_versions_since(self._sets, reconcile.known.get(SETS, 0))
         sets = [item for item in known if item.goes_on and item.uid == after.owner]
         if after.is_there:
             is_right = any(item.asks() and item.topology == after.topology for item in sets)
@@ -241,8 +243,10 @@ class StateRules:
 
     def _is_true(self, name: str, record: Record, reconcile: Reconcile, states: Sequence[State]) -> bool:
         """Whether a pod of this name was ready on that node, and both had these labels and annotations."""
-        owners = {item.uid for item in since(self._sets, reconcile.known.get(SETS, 0)) if item.goes_on}
-        nodes = since(self._nodes.get(record.node, [NO_NODE]), reconcile.known.get(NODES, 0))
+        owners = {
+            item.uid for item in list_versions_since(self._sets, reconcile.known.get(SETS, 0)) if item.goes_on
+        }
+        nodes = list_versions_since(self._nodes.get(record.node, [NO_NODE]), reconcile.known.get(NODES, 0))
         for versions in self._pods.all_since(reconcile.known.get(PODS, 0), None):
             if versions[0].name == name and any(
                 version.is_active
@@ -261,7 +265,7 @@ class StateRules:
 
     def _may_be_dropped(self, name: str, reconcile: Reconcile, states: Sequence[State]) -> bool:
         """Whether the StatefulSet may be gone, or the pod neither wanted nor there."""
-        sets = since(self._sets, reconcile.known.get(SETS, 0))
+        sets = list_versions_since(self._sets, reconcile.known.get(SETS, 0))
         if any(not item.goes_on for item in sets):
             return True
         if all(state.keeps_all for state in states) or all(_ordinal(name) in item.slots for item in sets):

@@ -1,6 +1,6 @@
 """The manager's webhooks in a simulation: replicas with caches of their own, over wires as bad as the manager's.
 
-request ──▶ API server ──▶ reviewers() ──▶ one of the replicas ──Wire──▶ API server
+request ──▶ API server ──▶ build_reviewers() ──▶ one of the replicas ──Wire──▶ API server
 
 They are asked in process, as the sandbox does it; what they read and write themselves goes over the wire.
 """
@@ -13,8 +13,8 @@ from typing import Any
 
 import msgspec
 
-from pykruise.admission.reviewers import ReviewContext, reviewers
-from pykruise.admission.settings import admission_settings
+from pykruise.admission.reviewers import ReviewContext, build_reviewers
+from pykruise.admission.settings import make_admission_settings
 from pykruise.kinds.containerrecreaterequest.types import CONTAINER_RECREATE_REQUESTS
 from pykruise.kinds.gates import Gates
 from pykruise.kinds.persistentpodstate.readers import CachedStates
@@ -33,9 +33,9 @@ from pykruise.kube.resources import PODS
 from pykruise.kube.values.group_kinds import GroupKind
 from pykruise.plans.kind import Kind
 from pykruise.plans.pod_steps import StepReport
-from pykruise.plans.review import Lookups, live_lookups
+from pykruise.plans.review import Lookups, make_live_lookups
 from pykruise.pods.probes.api import POD_PROBE_MARKERS
-from pykruise.pods.settings import settings_from
+from pykruise.pods.settings import build_settings
 from simulation.budget_rules import REVIEW, Review
 
 __all__ = ["Webhooks"]
@@ -118,7 +118,7 @@ class Webhooks:
         if self._kind == POD_PROBE_MARKERS.plural:
             return self._rules()
         if self._kind == CONTAINER_RECREATE_REQUESTS.plural:
-            asked = live_lookups(lambda: self._rng.choice(self._clients), namespace=NAMESPACE)
+            asked = make_live_lookups(lambda: self._rng.choice(self._clients), namespace=NAMESPACE)
             return self._reviewers(msgspec.structs.replace(asked, clock=self._clock))
         return self._rules(sidecarset=_AnySidecars(self._rng, self._sidecars))
 
@@ -129,10 +129,10 @@ class Webhooks:
         context = ReviewContext(
             kind_settings=self._settings_of, lookups=lookups, report=self._report, rng=self._rng
         )
-        return reviewers(admission_settings(self._gates), context)
+        return build_reviewers(make_admission_settings(self._gates), context)
 
     def _settings_of(self, kind: Kind) -> Any:
-        return settings_from(
+        return build_settings(
             kind.settings,
             gates=self._gates.__getitem__,
             flags={"ws-enabled-versioned-status": self._versioned},
@@ -191,7 +191,7 @@ class Webhooks:
             for path, version in self._wires[number].held.items()
             if path.endswith(POD_UNAVAILABLE_BUDGETS.plural)
         ]
-        return min([self._budgets[number].cache.stats().position, *held])
+        return min([self._budgets[number].cache.read_stats().position, *held])
 
 
 class _AnySidecars:
@@ -201,17 +201,17 @@ class _AnySidecars:
         self._rng = rng
         self._all = all_of_them
 
-    async def sidecar_sets(self) -> Sequence[Any]:
-        return await self._rng.choice(self._all).sidecar_sets()
+    async def list_sidecar_sets(self) -> Sequence[Any]:
+        return await self._rng.choice(self._all).list_sidecar_sets()
 
-    async def namespace_labels(self, name: str) -> Mapping[str, str] | None:
-        return await self._rng.choice(self._all).namespace_labels(name)
+    async def read_namespace_labels(self, name: str) -> Mapping[str, str] | None:
+        return await self._rng.choice(self._all).read_namespace_labels(name)
 
-    async def revisions(self, name: str) -> Sequence[Any]:
-        return await self._rng.choice(self._all).revisions(name)
+    async def list_revisions(self, name: str) -> Sequence[Any]:
+        return await self._rng.choice(self._all).list_revisions(name)
 
-    async def whitelist(self) -> str | None:
-        return await self._rng.choice(self._all).whitelist()
+    async def read_whitelist(self) -> str | None:
+        return await self._rng.choice(self._all).read_whitelist()
 
 
 class _AnyStates:
@@ -221,8 +221,8 @@ class _AnyStates:
         self._rng = rng
         self._all = all_of_them
 
-    async def states(self, namespace: str) -> Sequence[Any]:
-        return await self._rng.choice(self._all).states(namespace)
+    async def list_states(self, namespace: str) -> Sequence[Any]:
+        return await self._rng.choice(self._all).list_states(namespace)
 
     async def is_supported(self, kind: GroupKind | None) -> bool:
         return await self._rng.choice(self._all).is_supported(kind)

@@ -14,15 +14,15 @@ from typing import Any
 import msgspec
 
 from pykruise.cli.errors import CommandError
-from pykruise.cli.explain import explained
-from pykruise.kinds import kinds
+from pykruise.cli.explain import read_and_explain
+from pykruise.kinds import list_kinds
 from pykruise.kube.documents import decode
 from pykruise.kube.election.key_slots import slot_of
 from pykruise.kube.errors import NotFoundError
 from pykruise.kube.ids import Key
 from pykruise.manager.manager import Manager
 from pykruise.plans.progress import Phase
-from pykruise.pods.reasons import AT_REST, Code, longest_wait_s
+from pykruise.pods.reasons import AT_REST, Code, compute_longest_wait_s
 from pykruise.pods.workload.waiting import WAITING
 from pykruise.runtime.reasons import NOTHING
 from pykruise.sandbox.virtual_time import VirtualLoop
@@ -160,7 +160,7 @@ class _World(Stage):
             return manager.is_leading
         kind = next(kind for kind in manager.kinds if kind.resource == self._resource)
         assert kind.control is not None
-        return slot_of(kind.control.name, Key(NAMESPACE, NAME)) in manager.membership.stats().held
+        return slot_of(kind.control.name, Key(NAMESPACE, NAME)) in manager.membership.read_stats().held
 
     # ── the end ──────────────────────────────────────────────────────────────
 
@@ -206,7 +206,7 @@ class _World(Stage):
 
     async def _ask_what_stands_still(self, quiet_s: float) -> None:
         """That no action is needed is not said while nothing moves for longer than was promised."""
-        kind = next(kind for kind in kinds() if kind.resource == self._resource)
+        kind = next(kind for kind in list_kinds() if kind.resource == self._resource)
         try:
             namespace = NAMESPACE if kind.resource.namespaced else ""
             document = decode(await self._client.get(kind.resource, namespace, NAME))
@@ -216,7 +216,7 @@ class _World(Stage):
             is_wait = condition["type"] == WAITING and str(condition.get("message")).endswith(NOTHING)
             if not is_wait or condition["status"] != "True" or condition.get("reason") in AT_REST:
                 continue
-            promised_s = longest_wait_s(Code(condition["reason"]), document.get("spec") or {})
+            promised_s = compute_longest_wait_s(Code(condition["reason"]), document.get("spec") or {})
             if quiet_s > promised_s:
                 words = f"{condition['reason']} ({condition['message']})"
                 self._break(
@@ -226,13 +226,13 @@ class _World(Stage):
     async def _say_why_they_rest(self) -> None:
         """The object names what explain names first, where that has a remedy and the object is neither over nor paused;
         and it says of nothing that stands still that it passes by itself."""
-        kind = next(kind for kind in kinds() if kind.resource == self._resource)
+        kind = next(kind for kind in list_kinds() if kind.resource == self._resource)
         if kind.control is None or kind.control.standing is None:
             return
         key = Key(NAMESPACE if kind.resource.namespaced else "", NAME)
         try:
             document = decode(await self._client.get(kind.resource, key.namespace, key.name))
-            explanation = await explained(self._client, key, now=self._clock(), kind=kind)
+            explanation = await read_and_explain(self._client, key, now=self._clock(), kind=kind)
         except (NotFoundError, CommandError):
             return
         conditions = (document.get("status") or {}).get("conditions") or ()

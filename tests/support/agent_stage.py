@@ -21,7 +21,7 @@ from pykruise.agent.flags import AgentSettings
 from pykruise.agent.rules.image_pulls import NODE_IMAGES
 from pykruise.agent.rules.probe_checks import NODE_POD_PROBES
 from pykruise.agent.rules.recreations import REQUESTS
-from pykruise.kinds import crds
+from pykruise.kinds import build_crds
 from pykruise.kinds.gates import Gates
 from pykruise.kube.client.client import Client
 from pykruise.kube.client.metered import MeteredTransport
@@ -29,7 +29,7 @@ from pykruise.kube.clock import format_time
 from pykruise.kube.documents import decode
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, PODS, Resource
-from pykruise.manager.daemon import DAEMON, daemon_roles
+from pykruise.manager.daemon import DAEMON, build_daemon_roles
 from pykruise.manager.settings import NAMESPACE, SECRETS_NAMESPACE
 from pykruise.sandbox.cluster import ClusterSettings
 from support.fake_runtime import FakeRuntime
@@ -75,7 +75,7 @@ class AgentStage(Place):
         super().__init__(place.cluster)
         self.runtime = runtime
         self.metered = MeteredTransport(
-            place.cluster.transport_for(f"system:serviceaccount:{NAMESPACE}:{DAEMON}")
+            place.cluster.make_transport(f"system:serviceaccount:{NAMESPACE}:{DAEMON}")
         )
         self.faulty = FaultyTransport(self.metered)
         self.agent: Agent | None = None
@@ -105,7 +105,7 @@ class AgentStage(Place):
             rng=rng,
         )
         self._task = asyncio.create_task(self.agent.run())
-        await self.until(lambda: not any(self.agent.problems().values()) if self.agent else False)
+        await self.until(lambda: not any(self.agent.list_problems().values()) if self.agent else False)
         return self.agent
 
     async def stop_agent(self) -> None:
@@ -357,13 +357,13 @@ async def agent_stage(
 ) -> AsyncIterator[AgentStage]:
     """An agent at work on the node `node-a`, which has no kubelet: tests play it."""
     async with small_cluster(ClusterSettings(nodes=0, controllers=(), rbac=True)) as place:
-        for crd in crds():
+        for crd in build_crds():
             if crd["spec"]["names"]["kind"] in _KINDS:
                 await place.create(CUSTOM_RESOURCE_DEFINITIONS, crd)
         await place.create(
             NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SECRETS_NAMESPACE}}
         )
-        for role in daemon_roles(Gates.of(), namespace=NAMESPACE):
+        for role in build_daemon_roles(Gates.of(), namespace=NAMESPACE):
             await place.create(_rbac(role["kind"]), role, namespace=role["metadata"].get("namespace", ""))
         stage = AgentStage(place, FakeRuntime(place.cluster.clock, has_events=has_events))
         if starts:

@@ -17,7 +17,7 @@ from pykruise.kube.documents import decode
 from pykruise.kube.errors import AlreadyExistsError
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import NAMESPACES, SERVICE_ACCOUNTS, Resource
-from pykruise.manager.daemon import DAEMON, daemon_roles
+from pykruise.manager.daemon import DAEMON, build_daemon_roles
 from pykruise.manager.settings import NAMESPACE, SECRETS_NAMESPACE
 from support.scenario import Stage
 
@@ -52,7 +52,7 @@ class Agents:
             self._kubeconfig = await self._account()
         nodes = [self._stage.nodes[name] for name in names] or list(self._stage.nodes)
         for node in nodes:
-            command = node.command(
+            command = node.build_command(
                 "/usr/bin/env",
                 f"NODE_NAME={node.name}",
                 *self.program,
@@ -109,7 +109,7 @@ class Agents:
         """The agents' ServiceAccount with its roles; a kubeconfig with its token."""
         for name in (NAMESPACE, SECRETS_NAMESPACE):
             await self.make_namespace(name)
-        await self.grant(*daemon_roles(Gates(), namespace=NAMESPACE))
+        await self.grant(*build_daemon_roles(Gates(), namespace=NAMESPACE))
         return await self.kubeconfig(DAEMON)
 
     async def make_namespace(self, name: str) -> None:
@@ -139,7 +139,7 @@ class Agents:
             "spec": {"expirationSeconds": 7200},
         }
         answer = await client.create(SERVICE_ACCOUNTS, NAMESPACE, asked, name=account, subresource="token")
-        return self._stage.nodes.kubeconfig(account, decode(answer)["status"]["token"])
+        return self._stage.nodes.write_kubeconfig(account, decode(answer)["status"]["token"])
 
 
 async def _create(client: Any, resource: Any, namespace: str, doc: dict[str, Any]) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 
 from pykruise.kube.client.transport import Response
-from pykruise.kube.clock import loop_clock
+from pykruise.kube.clock import make_loop_clock
 from pykruise.sandbox.apiserver import ApiServer, ReviewRule, WatchStream
 from pykruise.sandbox.apiserver.objects.storage import Storage
 
@@ -84,7 +84,7 @@ class Api:
         watch_buffer: int = 10_000,
     ) -> "Api":
         server = ApiServer(
-            clock=loop_clock(start=START),
+            clock=make_loop_clock(start=START),
             rng=random.Random(seed),
             reviewers=reviewers,
             storage=storage,
@@ -151,7 +151,7 @@ async def ready(stream: WatchStream) -> list[tuple[str, Document]]:
     try:
         while True:
             async with asyncio.timeout(0.001):
-                lines = await stream.batch()
+                lines = await stream.read_batch()
             if not lines:
                 return ready
             for line in lines:

@@ -16,7 +16,7 @@ from pykruise.kinds.broadcastjob.snapshot import (
     BROADCAST_JOB_VIEWS,
     BroadcastJobSettings,
     BroadcastJobSnapshot,
-    snapshot,
+    read_snapshot,
 )
 from pykruise.kube.clock import format_time, parse_time
 from pykruise.kube.patches.merge import apply_merge_patch
@@ -92,7 +92,7 @@ class BroadcastWorld:
             BROADCAST_JOB_VIEWS: [view],
         }
         read = read_of(KIND, view, objects, settings=self.settings, now=self.now, seed=self.seed)
-        return taken(snapshot(view, read))
+        return taken(read_snapshot(view, read))
 
     def plan(self) -> Plan:
         return plan_broadcastjob(self.snapshot())

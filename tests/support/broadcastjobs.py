@@ -24,7 +24,7 @@ class Broadcast:
         self.stage = stage
         self.pool = pool
 
-    def document(self, *, pod: Object | None = None, image: str = "busybox:1", **spec: Any) -> Object:
+    def to_document(self, *, pod: Object | None = None, image: str = "busybox:1", **spec: Any) -> Object:
         """A job on the pool; its pods end by themselves after a second."""
         return {
             "apiVersion": BROADCAST_JOBS.api_version,
@@ -46,7 +46,7 @@ class Broadcast:
 
     async def create(self, **spec: Any) -> Object:
         """Create it, and return it as stored."""
-        return await self.stage.create(self.document(**spec), resource=BROADCAST_JOBS)
+        return await self.stage.create(self.to_document(**spec), resource=BROADCAST_JOBS)
 
     async def get(self) -> Object:
         """The job as stored."""

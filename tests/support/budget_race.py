@@ -18,7 +18,7 @@ import msgspec
 from pykruise.kinds.podunavailablebudget.types import POD_UNAVAILABLE_BUDGETS
 from pykruise.kube.cache.cache import Cache, Change
 from pykruise.kube.client.client import Client
-from pykruise.kube.clock import system_clock
+from pykruise.kube.clock import read_system_clock
 from pykruise.kube.documents import Document, decode
 from pykruise.kube.errors import ApiError, NotFoundError
 from pykruise.kube.patches.types import PatchType
@@ -72,7 +72,7 @@ class Pods:
             PODS,
             project=project_pod,
             namespace=place.namespace,
-            clock=system_clock,
+            clock=read_system_clock,
             rng=random.Random(7),
         )
         self.cache.subscribe(self._count)
@@ -162,7 +162,7 @@ async def race(
                 await asyncio.sleep(0.05)
         actors.is_full = True
         before = [
-            webhooks.reviews.pod_chain.shared["podunavailablebudget"].budgeting.spender.stats()
+            webhooks.reviews.pod_chain.shared["podunavailablebudget"].budgeting.spender.read_stats()
             for webhooks in webhookses
         ]
         cpu, begun = time.process_time(), time.monotonic()
@@ -170,7 +170,7 @@ async def race(
             await asyncio.gather(*(actors.remove(number) for number in range(going)))
         cpu, seconds = time.process_time() - cpu, time.monotonic() - begun
         stats = [
-            webhooks.reviews.pod_chain.shared["podunavailablebudget"].budgeting.spender.stats()
+            webhooks.reviews.pod_chain.shared["podunavailablebudget"].budgeting.spender.read_stats()
             for webhooks in webhookses
         ]
         async with asyncio.timeout(120):

@@ -12,12 +12,12 @@ import orjson
 
 from pykruise.kinds.gates import Gates
 from pykruise.kinds.podunavailablebudget.kind import KIND
-from pykruise.kinds.podunavailablebudget.pod_steps import BudgetGuard, BudgetTie, guarding
+from pykruise.kinds.podunavailablebudget.pod_steps import BudgetGuard, BudgetTie, make_guarding
 from pykruise.kinds.podunavailablebudget.snapshot import (
     COUNTED_VIEWS,
     BudgetSettings,
     BudgetSnapshot,
-    snapshot,
+    read_snapshot,
 )
 from pykruise.kube.admission import AdmissionRequest
 from pykruise.kube.clock import format_time, parse_time
@@ -37,10 +37,10 @@ from pykruise.kube.values.owners import OwnerReference
 from pykruise.plans.pod_steps import PreventedDisruption, StepReport
 from pykruise.plans.targets import TargetView, project_target
 from pykruise.plans.views import BUDGET_VIEWS, POD_VIEWS
-from pykruise.pods.settings import settings_from
+from pykruise.pods.settings import build_settings
 from pykruise.pods.view.decoding import project_pod
 from pykruise.pods.view.pod_view import PodView
-from pykruise.pods.workload.budgets import BudgetView, project_budget, related_annotations
+from pykruise.pods.workload.budgets import BudgetView, build_related_annotations, project_budget
 from pykruise.runtime.read import Memories
 from support.pod_chains import step_context
 from support.reviews import request
@@ -158,7 +158,7 @@ def tied(
     name: str, *, to: str = "pub", annotations: Mapping[str, str] | None = None, **fields: Any
 ) -> Document:
     """A pod of a budget."""
-    return pod(name, annotations={**related_annotations(to), **(annotations or {})}, **fields)
+    return pod(name, annotations={**build_related_annotations(to), **(annotations or {})}, **fields)
 
 
 def view(document: Document) -> BudgetView:
@@ -230,11 +230,11 @@ def world(
             for kind, views in COUNTED_VIEWS.items()
         },
     }
-    settings = settings_from(BudgetSettings, gates=gates.__getitem__)
+    settings = build_settings(BudgetSettings, gates=gates.__getitem__)
     live = live or Stored(pods if stored is None else stored)
     given: dict[str, Any] = {"settings": settings, "now": NOW, "live": live, "memories": memories}
     read = read_of(KIND, view(document), objects, **given)
-    world = taken(snapshot(view(document), read))
+    world = taken(read_snapshot(view(document), read))
     assert world is not None
     return world
 
@@ -350,7 +350,7 @@ class Replica:
         self.prevented: list[PreventedDisruption] = []
         self.asked_for: list[str] = []
         context = step_context(KIND, self, gates=gates, clock=lambda: NOW, report=self._keep, seed=seed)
-        self.guarding = guarding(context)
+        self.guarding = make_guarding(context)
         self._guard = BudgetGuard(self.guarding)
         self._tie = BudgetTie(self.guarding)
 
@@ -371,23 +371,23 @@ class Replica:
 
     # ── BudgetReader ─────────────────────────────────────────────────────────
 
-    async def in_namespace(self, namespace: str) -> Sequence[BudgetView]:
+    async def list_in_namespace(self, namespace: str) -> Sequence[BudgetView]:
         return [view(entry) for entry in self._known().values()]
 
-    async def newest(self, key: Key) -> BudgetView | None:
+    async def find_newest(self, key: Key) -> BudgetView | None:
         self.asked_for.append(key.name)
         result = self._known().get(key.name)
         return view(result) if result is not None else None
 
-    async def fresh(self, key: Key) -> BudgetView | None:
+    async def read_fresh(self, key: Key) -> BudgetView | None:
         result = self._server.budgets.get(key.name)
         return view(result) if result is not None else None
 
     async def patch_status(self, view: BudgetView, patch: Document) -> BudgetView:
         return await self._server.patch(view, patch)
 
-    async def above(self, owner: OwnerReference, namespace: str) -> OwnerReference | None:
+    async def read_controller(self, owner: OwnerReference, namespace: str) -> OwnerReference | None:
         return OwnerReference(api_version="apps/v1", kind="Deployment", name="web", uid="uid-Deployment-web")
 
-    async def pod(self, namespace: str, name: str) -> Document | None:
+    async def read_pod(self, namespace: str, name: str) -> Document | None:
         return self._server.pods.get(name)

@@ -18,25 +18,25 @@ from typing import Any
 
 import msgspec
 
-from pykruise.admission.pods.chain import pod_kinds
-from pykruise.admission.pods.readers import live_readers
-from pykruise.admission.reviewers import ReviewContext, reviewers
+from pykruise.admission.pods.chain import list_pod_kinds
+from pykruise.admission.pods.readers import make_live_readers
+from pykruise.admission.reviewers import ReviewContext, build_reviewers
 from pykruise.admission.settings import AdmissionSettings
-from pykruise.agent.simulated import AgentTasks, simulated_agents
-from pykruise.kinds import conversions
+from pykruise.agent.simulated import AgentTasks, make_simulated_agents
+from pykruise.kinds import list_conversions
 from pykruise.kinds.gates import GATES, Gates
 from pykruise.kube.admission import ReviewRule
 from pykruise.kube.client.client import Client
 from pykruise.kube.client.metered import MeteredTransport
-from pykruise.kube.clock import loop_clock
-from pykruise.kube.control.controller import unmeasured
+from pykruise.kube.clock import make_loop_clock
+from pykruise.kube.control.controller import skip_measuring
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import NAMESPACES
 from pykruise.manager.manager import Manager
 from pykruise.manager.settings import NAMESPACE, SECRETS_NAMESPACE, ManagerSettings
 from pykruise.plans.kind import Kind
 from pykruise.plans.pod_steps import ReaderPlace
-from pykruise.plans.review import live_lookups
+from pykruise.plans.review import make_live_lookups
 from pykruise.sandbox.apiserver import ConversionFunctions
 from pykruise.sandbox.cluster import Cluster, ClusterSettings
 from pykruise.sandbox.nodes.pod_state import KubeletSettings
@@ -49,7 +49,7 @@ __all__ = ["Busy", "BusyPlace", "busy_cluster"]
 MANAGER = "system:serviceaccount:kruise-system:kruise-manager"
 ALL_GATES = Gates.of(**dict.fromkeys(GATES, True))
 STILL = KubeletSettings(lease_s=None, heartbeat_s=1e9)
-AGENTS = simulated_agents(AgentTasks(pulls_ahead=True, recreates=True, probes=True))
+AGENTS = make_simulated_agents(AgentTasks(pulls_ahead=True, recreates=True, probes=True))
 """Nodes that do what agents do, and write nothing as long as nothing happens."""
 
 
@@ -129,7 +129,7 @@ async def busy_cluster(
 ) -> AsyncIterator[BusyPlace]:
     """A running cluster and a manager of all kinds, or of `kinds`. `reviewed`: whether its webhooks are asked;
     `further`: webhooks of others."""
-    clock, rng = loop_clock(start=START), random.Random(seed)
+    clock, rng = make_loop_clock(start=START), random.Random(seed)
     cluster = Cluster(
         ClusterSettings(
             nodes=nodes,
@@ -144,7 +144,7 @@ async def busy_cluster(
         rng=rng,
         storage=await storage_with_kinds(START),
         reviewers=[*(_rules(lambda: cluster.client, clock, rng) if reviewed else ()), *further],
-        conversions=ConversionFunctions(conversions()),
+        conversions=ConversionFunctions(list_conversions()),
     )
     for name in (NAMESPACE, SECRETS_NAMESPACE):
         await cluster.client.create(NAMESPACES, "", {"metadata": {"name": name}})
@@ -153,14 +153,14 @@ async def busy_cluster(
     root.addHandler(tracebacks)
     try:
         async with cluster:
-            transport = MeteredTransport(cluster.transport_for(MANAGER))
+            transport = MeteredTransport(cluster.make_transport(MANAGER))
             manager = Manager(
                 Client(transport, clock=clock, rng=rng),
                 settings=settings or ManagerSettings(gates=ALL_GATES),
                 kinds=kinds,
                 clock=clock,
                 rng=rng,
-                cpu_time=unmeasured,
+                cpu_time=skip_measuring,
                 oversees=False,
                 span=counting.span,
             )
@@ -177,10 +177,10 @@ async def busy_cluster(
 def _rules(client: Callable[[], Client], clock: Any, rng: random.Random) -> list[ReviewRule]:
     """The manager's own webhooks."""
     place = ReaderPlace(client=client, namespace=NAMESPACE, clock=clock, rng=rng)
-    readers = live_readers(pod_kinds(), place)
-    return reviewers(
+    readers = make_live_readers(list_pod_kinds(), place)
+    return build_reviewers(
         AdmissionSettings(gates=ALL_GATES),
         ReviewContext(
-            lookups=live_lookups(client, namespace=NAMESPACE, clock=clock, readers=readers), rng=rng
+            lookups=make_live_lookups(client, namespace=NAMESPACE, clock=clock, readers=readers), rng=rng
         ),
     )

@@ -22,7 +22,12 @@ from pykruise.pods.view import keys
 from pykruise.pods.view.decoding import project_pod
 from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.claims import ClaimView, project_claim
-from pykruise.pods.workload.revisions import RevisionView, project_revision, revision_data, revision_hash
+from pykruise.pods.workload.revisions import (
+    RevisionView,
+    encode_revision_data,
+    hash_revision,
+    project_revision,
+)
 from pykruise.pods.workload.selector_guard import record_of
 from pykruise.runtime.read import Memories
 from support.snapshots import OnPaper, snapshot_of
@@ -51,7 +56,7 @@ def claim_template(name: str = "data", size: str = "1Gi") -> dict[str, Any]:
 
 
 def revision_name_of(pod_template: dict[str, Any]) -> str:
-    return f"{NAME}-{revision_hash(revision_data(pod_template), 0)}"
+    return f"{NAME}-{hash_revision(encode_revision_data(pod_template), 0)}"
 
 
 def revision(
@@ -72,7 +77,7 @@ def revision(
             "creationTimestamp": format_time(NOW - 86400 + number),
             **metadata,
         },
-        "data": orjson.loads(revision_data(pod_template)),
+        "data": orjson.loads(encode_revision_data(pod_template)),
         "revision": number,
     }
     if controller:

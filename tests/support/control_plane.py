@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from pykruise.kinds import crds
+from pykruise.kinds import build_crds
 from pykruise.kinds.gates import Gates
 from pykruise.kube.client.client import Client
 from pykruise.kube.config.connection import Connection
@@ -20,7 +20,7 @@ from pykruise.kube.documents import Document, decode, get_path
 from pykruise.kube.errors import AlreadyExistsError
 from pykruise.kube.http.transport import HttpTransport
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, Resource
-from pykruise.manager.roles import RBAC, roles
+from pykruise.manager.roles import RBAC, build_roles
 from testbed.control_plane import CONTROLLER_MANAGER, ControlPlane
 
 ESTABLISHED_S = 30.0
@@ -76,14 +76,14 @@ async def install_kinds(plane: ControlPlane, conversion: Mapping[str, Any] | Non
     transport = HttpTransport(connection(plane.kubeconfig))
     try:
         client = Client(transport)
-        for crd in crds(conversion):
+        for crd in build_crds(conversion):
             try:
                 await client.create(CUSTOM_RESOURCE_DEFINITIONS, "", crd)
             except AlreadyExistsError:
                 continue
         await install_roles(client)
         async with asyncio.timeout(ESTABLISHED_S):
-            for crd in crds():
+            for crd in build_crds():
                 while not await _is_established(client, crd["metadata"]["name"]):
                     await asyncio.sleep(0.05)
     finally:
@@ -98,13 +98,13 @@ async def install_roles(client: Client, gates: Gates = GATES) -> None:
     namespace = {"metadata": {"name": MANAGER_NAMESPACE, "labels": {"control-plane": "openkruise"}}}
     with suppress(AlreadyExistsError):
         await client.create(NAMESPACES, "", namespace)
-    await grant(client, roles(gates, namespace=MANAGER_NAMESPACE))
+    await grant(client, build_roles(gates, namespace=MANAGER_NAMESPACE))
 
 
 async def allow_election(client: Client, namespace: str) -> None:
     """Let the manager hold its Lease in another namespace, as `--leader-election-namespace` asks for."""
     result = [
-        doc for doc in roles(GATES, namespace=namespace) if "leader-election" in doc["metadata"]["name"]
+        doc for doc in build_roles(GATES, namespace=namespace) if "leader-election" in doc["metadata"]["name"]
     ]
     for doc in result:
         for subject in doc.get("subjects", ()):

@@ -13,7 +13,7 @@ import orjson
 from pykruise.kinds.advancedcronjob.children import CHILD_VIEWS
 from pykruise.kinds.advancedcronjob.kind import KIND
 from pykruise.kinds.advancedcronjob.plan import plan_cronjob
-from pykruise.kinds.advancedcronjob.snapshot import CRON_JOB_VIEWS, AdvancedCronJobSettings, snapshot
+from pykruise.kinds.advancedcronjob.snapshot import CRON_JOB_VIEWS, AdvancedCronJobSettings, read_snapshot
 from pykruise.kube.clock import format_time, parse_time
 from pykruise.kube.patches.merge import apply_merge_patch
 from pykruise.plans.views import POD_VIEWS
@@ -99,7 +99,7 @@ class CronWorld:
                 if child["kind"] == views.resource.kind
             ]
         read = read_of(KIND, view, objects, settings=self.settings, now=self.now, memories=self.memories)
-        return plan_cronjob(taken(snapshot(view, read)))
+        return plan_cronjob(taken(read_snapshot(view, read)))
 
     def sync(self, times: int = 3) -> Self:
         for _ in range(times):

@@ -26,7 +26,12 @@ from pykruise.kube.resources import PODS
 from pykruise.plans.views import NODE_VIEWS, POD_VIEWS, REVISION_VIEWS, NodeView, project_node
 from pykruise.pods.view import keys
 from pykruise.pods.view.pod_view import PodView
-from pykruise.pods.workload.revisions import RevisionView, project_revision, revision_data, revision_hash
+from pykruise.pods.workload.revisions import (
+    RevisionView,
+    encode_revision_data,
+    hash_revision,
+    project_revision,
+)
 from pykruise.pods.workload.selector_guard import record_of
 from pykruise.runtime.actions import Create
 from pykruise.runtime.plan import Plan
@@ -45,7 +50,7 @@ def template(image: str = "nginx:1", **spec: Any) -> dict[str, Any]:
 
 
 def hash_of(pod_template: dict[str, Any]) -> str:
-    return revision_hash(revision_data(pod_template), 0)
+    return hash_revision(encode_revision_data(pod_template), 0)
 
 
 def owner(uid: str = UID) -> dict[str, Any]:
@@ -84,7 +89,7 @@ def revision(
             "creationTimestamp": format_time(NOW - 86400 + number),
             **({"ownerReferences": [owner(controller)]} if controller else {}),
         },
-        "data": orjson.loads(revision_data(pod_template)),
+        "data": orjson.loads(encode_revision_data(pod_template)),
         "revision": number,
     }
 

@@ -1,6 +1,6 @@
 """A dashboard in the test's process, and its client: a browser without a screen, on the level of HTTP.
 
-HttpSandbox ──▶ dashboard_at() ──▶ Visitor: log_in(), rows of a stream as they are after so many events
+HttpSandbox ──▶ serve_dashboard() ──▶ Visitor: log_in(), rows of a stream as they are after so many events
 """
 
 import asyncio
@@ -13,7 +13,7 @@ import aiohttp
 import orjson
 
 from pykruise.dashboard.guard import OWN_HEADER
-from pykruise.dashboard.serve import Dashboard, DashboardOptions, dashboard_at
+from pykruise.dashboard.serve import Dashboard, DashboardOptions, serve_dashboard
 from pykruise.dashboard.sessions import LaptopDoor
 from pykruise.kube.config.kubeconfig import load
 
@@ -26,7 +26,7 @@ IN_TIME_S = 20.0
 async def dashboard(kubeconfig: Path, **options: Any) -> AsyncIterator[Dashboard]:
     """One that serves the cluster of a kubeconfig."""
     connection = await load(kubeconfig)
-    async with dashboard_at(connection, DashboardOptions(**options)) as result:
+    async with serve_dashboard(connection, DashboardOptions(**options)) as result:
         yield result
         await _connected(result)
 
@@ -35,7 +35,7 @@ async def _connected(value: Dashboard) -> None:
     """Until no connection to the API server is being made: asyncio leaks one that is given up within its handshake."""
     caches = value.feeds._caches.values()
     for _ in range(20):
-        if all(cache.is_connected or cache.stats().last_code for cache in caches):
+        if all(cache.is_connected or cache.read_stats().last_code for cache in caches):
             return
         await asyncio.sleep(0.05)
 
@@ -138,6 +138,6 @@ async def visitor(of: Dashboard, *, token: str | None = None, logs_in: bool = Tr
     """A browser of its own; logged in with the token, or by the link."""
     async with visitor_at(of.url) as visitor:
         if logs_in:
-            given = of.door.new_token() if isinstance(of.door, LaptopDoor) else token
+            given = of.door.renew_token() if isinstance(of.door, LaptopDoor) else token
             assert await visitor.log_in(given or "") == 200
         yield visitor

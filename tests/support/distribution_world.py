@@ -13,7 +13,7 @@ from typing import Any, Self
 
 from pykruise.kinds.resourcedistribution.kind import KIND
 from pykruise.kinds.resourcedistribution.plan import plan_distribution
-from pykruise.kinds.resourcedistribution.snapshot import DistributionSettings, snapshot
+from pykruise.kinds.resourcedistribution.snapshot import DistributionSettings, read_snapshot
 from pykruise.kinds.resourcedistribution.types import RESOURCE_DISTRIBUTIONS
 from pykruise.kinds.resourcedistribution.view import COPY_VIEWS, DISTRIBUTION_VIEWS
 from pykruise.kube.clock import parse_time
@@ -106,7 +106,7 @@ class DistributionWorld:
             },
         }
         read = read_of(KIND, view, result, settings=DistributionSettings(), now=NOW)
-        world = taken(snapshot(view, read))
+        world = taken(read_snapshot(view, read))
         assert world is not None
         return plan_distribution(world)
 

@@ -6,9 +6,9 @@ import orjson
 
 from pykruise.kinds.ephemeraljob.kind import KIND
 from pykruise.kinds.ephemeraljob.plan import plan_ephemeraljob
-from pykruise.kinds.ephemeraljob.snapshot import EPHEMERAL_JOB_VIEWS, EphemeralJobSnapshot, snapshot
+from pykruise.kinds.ephemeraljob.snapshot import EPHEMERAL_JOB_VIEWS, EphemeralJobSnapshot, read_snapshot
 from pykruise.kube.clock import format_time, parse_time
-from pykruise.kube.patches import apply_merge_patch, apply_strategic_merge, definition_for
+from pykruise.kube.patches import apply_merge_patch, apply_strategic_merge, find_definition
 from pykruise.kube.resources import PODS
 from pykruise.plans.views import POD_VIEWS
 from pykruise.pods.view.decoding import project_pod
@@ -73,7 +73,7 @@ class EphemeralWorld:
     async def _snapshot(self) -> EphemeralJobSnapshot | None:
         view = EPHEMERAL_JOB_VIEWS.project(orjson.dumps(self.job))
         pods = [project_pod(orjson.dumps(pod)) for pod in self.pods.values()]
-        return await snapshot(view, read_of(KIND, view, {POD_VIEWS: pods}, settings=None, now=self.now))
+        return await read_snapshot(view, read_of(KIND, view, {POD_VIEWS: pods}, settings=None, now=self.now))
 
     def plan(self) -> Plan:
         result: EphemeralJobSnapshot = taken(self._snapshot())
@@ -88,7 +88,7 @@ class EphemeralWorld:
             elif isinstance(step.action, Patch) and step.action.resource is PODS:
                 name = step.action.key.name
                 self.pods[name] = apply_strategic_merge(
-                    self.pods[name], step.action.body, definition=definition_for(PODS)
+                    self.pods[name], step.action.body, definition=find_definition(PODS)
                 )
                 self.injected.append(name)
             elif isinstance(step.action, Patch):

@@ -27,7 +27,7 @@ from pykruise.kube.errors import (
     RequestTimeoutError,
     SilentStreamError,
     UnreachableError,
-    error_for,
+    parse_error,
 )
 from pykruise.testing.simulation.answers import ScriptedAnswer
 
@@ -40,7 +40,7 @@ class Request(SentRequest, frozen=True, kw_only=True):
     number: int
 
     @property
-    def document(self) -> Any:
+    def to_document(self) -> Any:
         """The decoded body."""
         return json.loads(self.body or b"null")
 
@@ -176,7 +176,7 @@ class Answer(ScriptedAnswer):
     async def request(self, request: Request, forward: Forward, owner: "FaultyTransport") -> Response:
         if self.takes_effect:
             await forward()
-        return self.response()
+        return self.to_response()
 
 
 def conflict() -> Answer:
@@ -251,7 +251,7 @@ class InjectAfter:
 
 def GoneAfter(lines_count: int) -> InjectAfter:  # noqa: N802 - reads as a fault beside the others
     """An ERROR event with a 410 Status after `lines_count` lines."""
-    status = Answer(410, message="too old resource version: on purpose").response().body
+    status = Answer(410, message="too old resource version: on purpose").to_response().body
     return InjectAfter(lines_count, b'{"type":"ERROR","object":' + status + b"}")
 
 
@@ -393,8 +393,8 @@ class FaultyTransport:
         if fault is not None:
             self.faults_done += 1
         if isinstance(fault, Answer):
-            answer = fault.response()
-            raise error_for(answer.status, answer.body, answer.headers)
+            answer = fault.to_response()
+            raise parse_error(answer.status, answer.body, answer.headers)
         if fault is not None and not hasattr(fault, "lines"):
 
             async def nothing() -> Response:

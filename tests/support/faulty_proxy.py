@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pykruise.kube.client.transport import Response
-from pykruise.kube.clock import system_clock
+from pykruise.kube.clock import read_system_clock
 from pykruise.kube.http.wire import split_target
 from pykruise.sandbox.apiserver import ApiServer
 from pykruise.sandbox.apiserver.access.users import ADMIN
@@ -77,7 +77,7 @@ class FaultyProxy:
     """Listens on loopback. `next_faults`: what becomes of the next requests; then all goes well."""
 
     def __init__(self) -> None:
-        self.server = ApiServer(clock=system_clock, rng=random.Random(1))
+        self.server = ApiServer(clock=read_system_clock, rng=random.Random(1))
         self.next_faults: list[Wire] = []
         self.applies_to: Callable[[Asked], bool] = lambda asked: True
         self.asked: list[Asked] = []
@@ -129,7 +129,7 @@ class FaultyProxy:
             return
         try:
             await line.say(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
-            while lines := await opened.batch(most=100):
+            while lines := await opened.read_batch(most=100):
                 data = b"\n".join(lines) + b"\n"
                 await line.say(b"%x\r\n%b\r\n" % (len(data), data))
             await line.say(b"0\r\n\r\n")

@@ -10,7 +10,7 @@ from typing import Any
 import grpclib.const
 from grpclib.server import Server
 
-from pykruise.agent.health_check import health_messages
+from pykruise.agent.health_check import load_health_messages
 
 __all__ = ["Health"]
 
@@ -19,7 +19,7 @@ class Health:
     """The health service of a server: `ready` and the server itself serve, `busy` does not."""
 
     def __mapping__(self) -> dict[str, grpclib.const.Handler]:
-        takes, gives = health_messages()
+        takes, gives = load_health_messages()
 
         async def check(stream: Any) -> None:
             asked = await stream.recv_message()

@@ -14,7 +14,7 @@ import orjson
 from pykruise.dashboard.feeds import Feeds
 from pykruise.dashboard.mirror import MirrorTransport
 from pykruise.dashboard.objects import views_of_all
-from pykruise.dashboard.rollouts import row_id
+from pykruise.dashboard.rollouts import format_row_id
 from pykruise.dashboard.verdicts import Verdicts
 from pykruise.kube.client.client import Client
 from pykruise.kube.clock import Clock
@@ -37,21 +37,21 @@ class JudgedRows:
 
     def of(self, resource: Resource, key: Key) -> dict[str, Any]:
         """The row of an object. Raises LookupError."""
-        return self._row(row_id(resource, key.namespace, key.name))
+        return self._row(format_row_id(resource, key.namespace, key.name))
 
     def why(self, resource: Resource, key: Key) -> dict[str, Any]:
         """What explain says of it. Raises LookupError."""
-        return self._row(f"why/{row_id(resource, key.namespace, key.name)}")
+        return self._row(f"why/{format_row_id(resource, key.namespace, key.name)}")
 
     def all(self) -> dict[str, dict[str, Any]]:
         """All rows of all pages by their id, with those of explain."""
         boards = (self._feeds.rollouts, self._feeds.jobs, self._feeds.others)
-        return {row.id: orjson.loads(row.body) for board in boards for row in board.rows()}
+        return {row.id: orjson.loads(row.body) for board in boards for row in board.list_rows()}
 
     def _row(self, name: str) -> dict[str, Any]:
         boards = (self._feeds.rollouts, self._feeds.jobs, self._feeds.others)
         for board in boards:
-            for row in board.rows():
+            for row in board.list_rows():
                 if row.id == name:
                     result: dict[str, Any] = orjson.loads(row.body)
                     return result
@@ -67,10 +67,10 @@ async def _here(client: Client, work: Callable[[Client], Awaitable[T]]) -> T:
 async def judged_rows(stage: Stage, settings: ManagerSettings) -> AsyncIterator[JudgedRows]:
     """Rows that go with the cluster within the block. `settings`: of its manager."""
     sources = Sources(stage.client, clock=stage.clock, rng=random.Random(1))
-    caches = {resource: sources.of(views) for resource, views in views_of_all().items()}
+    caches = {resource: sources.find_cache(views) for resource, views in views_of_all().items()}
     feeds = Feeds(caches, clock=stage.clock)
     clock = asyncio.get_running_loop().time
-    client = stage.client.over(MirrorTransport(stage.client.transport, caches, clock=clock))
+    client = stage.client.replace_transport(MirrorTransport(stage.client.transport, caches, clock=clock))
 
     async def given(_client: Client, _clock: Clock) -> ManagerSettings:
         return settings

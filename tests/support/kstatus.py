@@ -7,7 +7,7 @@ Pure. The rules are those of cli-utils, `pkg/kstatus/status/generic.go`, of 2025
 
 from typing import Any, Final
 
-from pykruise.runtime.kstatus import without_kstatus
+from pykruise.runtime.kstatus import split_kstatus
 
 __all__ = ["CURRENT", "FAILED", "IN_PROGRESS", "TERMINATING", "condition", "kstatus", "other_conditions"]
 
@@ -25,7 +25,7 @@ def condition(value: dict[str, Any], kind: str) -> dict[str, Any] | None:
 
 def other_conditions(status: dict[str, Any]) -> list[dict[str, Any]]:
     """Those of a status that are a kind's own."""
-    conditions: list[dict[str, Any]] = without_kstatus(status)[0].get("conditions") or []
+    conditions: list[dict[str, Any]] = split_kstatus(status)[0].get("conditions") or []
     return conditions
 
 

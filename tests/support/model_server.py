@@ -18,7 +18,7 @@ import orjson
 
 from pykruise.kube.client.client import Client
 from pykruise.kube.client.transport import Request, Response
-from pykruise.kube.errors import ConnectionLostError, KubeError, SilentStreamError, error_for
+from pykruise.kube.errors import ConnectionLostError, KubeError, SilentStreamError, parse_error
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import Resource
 from pykruise.kube.values.selectors import parse_label_selector
@@ -310,8 +310,10 @@ class ModelServer:
 
     async def request(self, request: Request, /) -> Response:
         assert request.method == "GET"
-        if request.path != WIDGETS.path():
-            assert request.path != WIDGETS.path(NAMESPACE), "the model shows its namespace or an empty one"
+        if request.path != WIDGETS.format_path():
+            assert request.path != WIDGETS.format_path(NAMESPACE), (
+                "the model shows its namespace or an empty one"
+            )
             return Response(200, {}, orjson.dumps({"metadata": {"resourceVersion": str(self.version)}}))
         query = request.query
         assert "resourceVersion" not in query, "caches read consistently"
@@ -354,11 +356,11 @@ class ModelServer:
             refusal = self.refusals["watch"].popleft()
             if isinstance(refusal, KubeError):
                 raise refusal
-            raise error_for(refusal.status, refusal.body, refusal.headers)
+            raise parse_error(refusal.status, refusal.body, refusal.headers)
         version = int(query["resourceVersion"])
         if version < self.oldest:
             gone = failure(410, "Expired")
-            raise error_for(gone.status, gone.body)
+            raise parse_error(gone.status, gone.body)
         stream = _Stream(self, version, query.get("labelSelector", ""), request.timeout_s)
         self.streams.append(stream)
         try:

@@ -7,7 +7,7 @@ to bear any value in it.
 from collections.abc import Mapping
 from typing import Any, Final
 
-from pykruise.kinds import crds
+from pykruise.kinds import build_crds
 from pykruise.kube.documents import Document
 
 __all__ = ["open_crds", "opened"]
@@ -17,7 +17,7 @@ _OPEN: Final = "x-kubernetes-preserve-unknown-fields"
 
 def open_crds(conversion: Mapping[str, Any] | None = None) -> list[Document]:
     """All definitions."""
-    return [opened(crd) for crd in crds(conversion)]
+    return [opened(crd) for crd in build_crds(conversion)]
 
 
 def opened(crd: Document) -> Document:

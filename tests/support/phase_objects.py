@@ -6,7 +6,7 @@ KINDS ──▶ objects_of(kind) ──▶ (what it is, document), for each plac
 from collections.abc import Iterator
 from typing import Any
 
-from pykruise.kinds import kinds
+from pykruise.kinds import list_kinds
 from pykruise.kube.documents import Document, get_path
 from pykruise.plans.kind import Kind
 from pykruise.plans.progress import (
@@ -32,7 +32,7 @@ from pykruise.pods.reasons import AT_REST, DEADLINE_EXCEEDED, HELD, NEEDS_A_PERS
 
 __all__ = ["KINDS", "bare", "objects_of", "shown_by"]
 
-KINDS = {kind.name: kind for kind in kinds() if kind.versions}
+KINDS = {kind.name: kind for kind in list_kinds() if kind.versions}
 
 IN_KIND = {
     "deletionTimestamp": {"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}},

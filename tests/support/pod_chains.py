@@ -6,13 +6,13 @@ from typing import Any
 
 from pykruise.admission.pods.chain import PodChain
 from pykruise.admission.reviewers import ReviewContext, steps_of_pods
-from pykruise.admission.settings import admission_settings
+from pykruise.admission.settings import make_admission_settings
 from pykruise.kinds.gates import Gates
-from pykruise.kube.clock import Clock, system_clock
+from pykruise.kube.clock import Clock, read_system_clock
 from pykruise.plans.kind import Kind
 from pykruise.plans.pod_steps import StepContext, StepReport
 from pykruise.plans.review import Lookups
-from pykruise.pods.settings import settings_from
+from pykruise.pods.settings import build_settings
 
 __all__ = ["chain_of", "step_context"]
 
@@ -22,13 +22,13 @@ def step_context(
     reader: Any = None,
     *,
     gates: Gates | None = None,
-    clock: Clock = system_clock,
+    clock: Clock = read_system_clock,
     report: Callable[[StepReport], None] = lambda report: None,
     seed: int = 1,
 ) -> StepContext:
     """The context of a kind's steps under these gates."""
     return StepContext(
-        settings=settings_from(kind.settings, gates=(gates or Gates()).__getitem__),
+        settings=build_settings(kind.settings, gates=(gates or Gates()).__getitem__),
         reader=reader,
         clock=clock,
         rng=random.Random(seed),
@@ -39,7 +39,7 @@ def step_context(
 def chain_of(
     gates: Gates | None = None,
     *,
-    clock: Clock = system_clock,
+    clock: Clock = read_system_clock,
     report: Callable[[str, StepReport], None] = lambda component, report: None,
     **readers: Any,
 ) -> PodChain:
@@ -47,4 +47,4 @@ def chain_of(
     context = ReviewContext(
         lookups=Lookups(readers=readers, clock=clock), report=report, rng=random.Random(1)
     )
-    return steps_of_pods(admission_settings(gates or Gates()), context)
+    return steps_of_pods(make_admission_settings(gates or Gates()), context)

@@ -8,7 +8,7 @@ from typing import Any
 
 from pykruise.kube.clock import Instant, parse_time
 from pykruise.kube.documents import encode
-from pykruise.pods.probes.views import MarkerView, NodeProbesView, marker_projector, project_node_probes
+from pykruise.pods.probes.views import MarkerView, NodeProbesView, make_marker_projector, project_node_probes
 from pykruise.pods.view.decoding import project_pod
 from pykruise.pods.view.nodes import NodeView
 from pykruise.pods.view.pod_view import PodView
@@ -27,7 +27,7 @@ def marker(
     name: str = "game", *probes: Mapping[str, Any], metadata: Mapping[str, Any] | None = None, **spec: Any
 ) -> MarkerView:
     """A marker of pods with app=web."""
-    return marker_projector()(
+    return make_marker_projector()(
         encode(
             {
                 "metadata": {

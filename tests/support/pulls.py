@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import orjson
 
-from pykruise.agent.simulated import AgentTasks, simulated_agents
+from pykruise.agent.simulated import AgentTasks, make_simulated_agents
 from pykruise.kinds.gates import Gates
 from pykruise.kinds.imagelistpulljob.types import IMAGE_LIST_PULL_JOBS
 from pykruise.kinds.imagepulljob.types import IMAGE_PULL_JOBS
@@ -33,7 +33,7 @@ PULLING = ManagerSettings(gates=Gates.of(ImagePullJobGate=True), flags={"nodeima
 def with_agents(settings: ClusterSettings, *, pull_s: float) -> ClusterSettings:
     """The same cluster, whose nodes pull what they are asked for; each image takes this long."""
     kubelet = msgspec.structs.replace(settings.kubelet, pull_s=pull_s)
-    agents = simulated_agents(AgentTasks(pulls_ahead=True))
+    agents = make_simulated_agents(AgentTasks(pulls_ahead=True))
     return msgspec.structs.replace(settings, kubelet=kubelet, agents=agents)
 
 
@@ -140,7 +140,7 @@ class Pulls:
     async def asked(self, image: ImageName | None = None) -> dict[str, int]:
         """Nodes that are asked for the image, with the version of their entry."""
         name = image or self.name
-        entries = {node: image.entry(name) for node, image in (await self.node_images()).items()}
+        entries = {node: image.find_entry(name) for node, image in (await self.node_images()).items()}
         return {node: entry.version for node, entry in entries.items() if entry is not None}
 
     async def copies(self) -> dict[str, Object]:

@@ -1,6 +1,6 @@
 """RBAC as an API server applies it, around a transport: what generated roles do not allow is refused.
 
-roles() ──▶ Authorizer.allows() ──▶ AuthorizingTransport ──▶ 403 with Kubernetes' words, or the inner transport
+build_roles() ──▶ Authorizer.allows() ──▶ AuthorizingTransport ──▶ 403 with Kubernetes' words, or the inner transport
 
 A scenario that passes through it shows that the generated roles are enough.
 """
@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from pykruise.kube.client.transport import Request, Response, Transport, WrappedTransport
-from pykruise.kube.errors import error_for
+from pykruise.kube.errors import parse_error
 
 USER = "system:serviceaccount:kruise-system:kruise-manager"
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
@@ -67,7 +67,7 @@ class AuthorizingTransport(WrappedTransport):
     @asynccontextmanager
     async def _stream(self, request: Request) -> AsyncIterator[AsyncIterator[bytes]]:
         if (answer := self._refusal(msgspec.structs.replace(request, method="WATCH"))) is not None:
-            raise error_for(answer.status, answer.body, answer.headers)
+            raise parse_error(answer.status, answer.body, answer.headers)
         async with self._inner.stream(request) as lines:
             yield lines
 

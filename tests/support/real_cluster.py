@@ -17,7 +17,7 @@ from pykruise.cli.demo import play_demo
 from pykruise.cli.errors import CommandError
 from pykruise.kube.client.client import Client
 from pykruise.kube.client.metered import MeteredTransport
-from pykruise.kube.clock import system_clock
+from pykruise.kube.clock import read_system_clock
 from pykruise.kube.http.transport import HttpTransport
 from pykruise.manager.manager import Manager
 from support.control_plane import connection, install_kinds
@@ -73,7 +73,7 @@ async def demo(*, kubernetes: str | None, nodes: int) -> int:
     async with running_nodes(kubernetes, nodes) as plane:
         user = HttpTransport(connection(plane.kubeconfig))
         metered = MeteredTransport(HttpTransport(connection(plane.manager_kubeconfig)))
-        manager = Manager(Client(metered), clock=system_clock, rng=random.Random())
+        manager = Manager(Client(metered), clock=read_system_clock, rng=random.Random())
         running = asyncio.create_task(manager.run())
         try:
             await manager.wait_synced()
@@ -92,7 +92,7 @@ async def watch(plane: ControlPlane, kubelets: asyncio.subprocess.Process | None
         try:
             await asyncio.wait_for(stop.wait(), timeout=1)
         except TimeoutError:
-            ended = [name for name in plane.components if not plane.alive(name)]
+            ended = [name for name in plane.components if not plane.is_alive(name)]
             ended += ["pykruise kubelets"] if kubelets and kubelets.returncode is not None else []
             if ended:
                 say(f"{', '.join(ended)} ended by itself")

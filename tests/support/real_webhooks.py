@@ -19,7 +19,7 @@ from pykruise.kube.documents import Document, decode
 from pykruise.kube.errors import KubeError
 from pykruise.kube.http.transport import HttpTransport
 from pykruise.kube.resources import PODS
-from pykruise.kube.values.owners import owner_reference
+from pykruise.kube.values.owners import build_owner_reference
 from pykruise.manager.settings import ManagerSettings
 from pykruise.manager.webhooks import Webhooks
 from support.control_plane import connection
@@ -29,7 +29,9 @@ from testbed.control_plane import ControlPlane
 
 READY_S = 60.0
 
-_OWNER = owner_reference(api_version=CLONE_SETS.api_version, kind=CLONE_SETS.kind, name="probe", uid="probe")
+_OWNER = build_owner_reference(
+    api_version=CLONE_SETS.api_version, kind=CLONE_SETS.kind, name="probe", uid="probe"
+)
 
 
 @contextmanager

@@ -16,8 +16,8 @@ from typing import Any, Final
 import msgspec
 import pytest
 
-from pykruise.cli.explain import explained
-from pykruise.cli.insight.explaining import Explanation, Wait, text
+from pykruise.cli.explain import read_and_explain
+from pykruise.cli.insight.explaining import Explanation, Wait, format_explanation
 from pykruise.kinds.broadcastjob.types import BROADCAST_JOBS
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.persistentpodstate.types import PERSISTENT_POD_STATES
@@ -60,7 +60,7 @@ class Person(msgspec.Struct, frozen=True, kw_only=True):
             resource, self.key.namespace, self.key.name, body, patch_type=PatchType.MERGE
         )
 
-    async def document(self) -> Object:
+    async def to_document(self) -> Object:
         """The object."""
         return decode(await self.stage.client.get(self.kind.resource, self.key.namespace, self.key.name))
 
@@ -107,10 +107,10 @@ async def correct_the_template(person: Person, _match: re.Match[str]) -> None:
     """An image that works, and nothing that no node has."""
     spec: Object = {"containers": [{"name": "main", "image": "nginx:3"}], "nodeSelector": None}
     if person.kind.resource == SIDECAR_SETS:
-        containers = (await person.document())["spec"]["containers"]
+        containers = (await person.to_document())["spec"]["containers"]
         await person.change(containers=[{**container, "image": "log:3"} for container in containers])
     elif person.kind.resource == UNITED_DEPLOYMENTS:
-        (template,) = (await person.document())["spec"]["template"]
+        (template,) = (await person.to_document())["spec"]["template"]
         await person.change(template={template: {"spec": {"template": {"spec": spec}}}})
     else:
         await person.change(template={"spec": spec})
@@ -206,13 +206,13 @@ async def free_the_claim(person: Person, _match: re.Match[str]) -> None:
 
 
 async def release_the_hook(person: Person, _match: re.Match[str]) -> None:
-    lifecycle = (await person.document())["spec"]["lifecycle"]
+    lifecycle = (await person.to_document())["spec"]["lifecycle"]
     handled = [name for hook in lifecycle.values() for name in hook.get("labelsHandler") or ()]
     await _label(person, dict.fromkeys(handled))
 
 
 async def put_the_hook_on(person: Person, _match: re.Match[str]) -> None:
-    hook = (await person.document())["spec"]["lifecycle"]
+    hook = (await person.to_document())["spec"]["lifecycle"]
     ((_, handler),) = hook.items()
     await _label(person, handler["labelsHandler"])
 
@@ -326,7 +326,7 @@ async def replace_the_spread(person: Person, _match: re.Match[str]) -> None:
 
 async def correct_the_subset(person: Person, _match: re.Match[str]) -> None:
     """A selector that nodes meet; pods keep the one that they were created with."""
-    subsets = (await person.document())["spec"]["subsets"]
+    subsets = (await person.to_document())["spec"]["subsets"]
     await person.change(
         subsets=[{key: subset[key] for key in subset if key != "requiredNodeSelector"} for subset in subsets]
     )
@@ -334,19 +334,19 @@ async def correct_the_subset(person: Person, _match: re.Match[str]) -> None:
 
 
 async def take_off_the_limits(person: Person, _match: re.Match[str]) -> None:
-    subsets = (await person.document())["spec"]["subsets"]
+    subsets = (await person.to_document())["spec"]["subsets"]
     await person.change(subsets=[{**subset, "maxReplicas": 100} for subset in subsets])
 
 
 async def take_off_the_limits_of_topology(person: Person, _match: re.Match[str]) -> None:
-    topology = (await person.document())["spec"]["topology"]
+    topology = (await person.to_document())["spec"]["topology"]
     subsets = [{**subset, "maxReplicas": 100} for subset in topology["subsets"]]
     await person.change(topology={**topology, "subsets": subsets})
 
 
 async def replace_with_the_namesake(person: Person, _match: re.Match[str]) -> None:
     """The same object, whose target is what has the name."""
-    document = await person.document()
+    document = await person.to_document()
     kind = CLONE_SETS if document["kind"] == "WorkloadSpread" else ADVANCED_STATEFUL_SETS
     target = {**document["spec"]["targetRef"], "apiVersion": kind.api_version, "kind": kind.kind}
     await person.stage.delete(person.key.name, resource=person.kind.resource)
@@ -363,7 +363,7 @@ async def replace_with_the_namesake(person: Person, _match: re.Match[str]) -> No
 
 
 async def delete_the_copies(person: Person, _match: re.Match[str]) -> None:
-    name = (await person.document())["spec"]["resource"]["metadata"]["name"]
+    name = (await person.to_document())["spec"]["resource"]["metadata"]["name"]
     for namespace in person.wait.pods:
         await person.stage.client.delete(CONFIG_MAPS, namespace, name)
 
@@ -374,14 +374,14 @@ async def correct_and_resume(person: Person, match: re.Match[str]) -> None:
 
 
 async def take_the_patches_off(person: Person, _match: re.Match[str]) -> None:
-    topology = (await person.document())["spec"]["topology"]
+    topology = (await person.to_document())["spec"]["topology"]
     subsets = [{key: subset[key] for key in subset if key != "patch"} for subset in topology["subsets"]]
     await person.change(topology={**topology, "subsets": subsets})
 
 
 async def resume_the_child(person: Person, match: re.Match[str]) -> None:
     """The child that the remedy names."""
-    template = (await person.document())["spec"]["template"]
+    template = (await person.to_document())["spec"]["template"]
     (field,) = template
     resource = JOBS if field == "jobTemplate" else BROADCAST_JOBS
     await person.stage.client.patch(
@@ -394,7 +394,7 @@ async def resume_the_child(person: Person, match: re.Match[str]) -> None:
 
 
 async def correct_the_patch(person: Person, _match: re.Match[str]) -> None:
-    subsets = (await person.document())["spec"]["subsets"]
+    subsets = (await person.to_document())["spec"]["subsets"]
     await person.change(
         subsets=[{key: subset[key] for key in subset if key != "patch"} for subset in subsets]
     )
@@ -402,7 +402,7 @@ async def correct_the_patch(person: Person, _match: re.Match[str]) -> None:
 
 async def create_the_target(person: Person, _match: re.Match[str]) -> None:
     """The workload that spec.targetRef names."""
-    ref = (await person.document())["spec"]["targetRef"]
+    ref = (await person.to_document())["spec"]["targetRef"]
     labels = {"app": ref["name"]}
     template = {
         "metadata": {"labels": labels},
@@ -452,7 +452,7 @@ async def correct_and_delete_pods(person: Person, _match: re.Match[str]) -> None
 
 async def replace_the_schedule(person: Person, _match: re.Match[str]) -> None:
     """The same with another image."""
-    result = await person.document()
+    result = await person.to_document()
     (made,) = result["spec"]["template"].values()
     made["spec"]["template"]["spec"]["containers"][0]["image"] = "job:3"
     await person.stage.client.delete(person.kind.resource, person.key.namespace, person.key.name)
@@ -468,7 +468,7 @@ async def is_gone(person: Person) -> bool:
 
 async def empty_the_subset(person: Person, _match: re.Match[str]) -> None:
     """The one that the words are about."""
-    subsets = (await person.document())["spec"]["topology"]["subsets"]
+    subsets = (await person.to_document())["spec"]["topology"]["subsets"]
     for subset in subsets:
         if f"(subset {subset['name']})" in person.wait.words:
             subset["replicas"] = 0
@@ -528,7 +528,7 @@ async def unbind(person: Person, match: re.Match[str]) -> None:
 
 
 async def correct_the_probes(person: Person, _match: re.Match[str]) -> None:
-    (probe,) = (await person.document())["spec"]["probes"]
+    (probe,) = (await person.to_document())["spec"]["probes"]
     check = {"exec": {"command": ["/idle"]}, "periodSeconds": 5}
     await person.change(probes=[{**probe, "containerName": "main", "probe": check}])
 
@@ -544,7 +544,7 @@ async def remove_the_gates(person: Person, _match: re.Match[str]) -> None:
 
 async def rename_the_ephemeral_container(person: Person, _match: re.Match[str]) -> None:
     """The same job, made again."""
-    result = await person.document()
+    result = await person.to_document()
     await person.stage.client.delete(person.kind.resource, person.key.namespace, person.key.name)
     await person.stage.until(lambda: is_gone(person))
     result["spec"]["template"]["ephemeralContainers"][0]["name"] = "other"
@@ -792,7 +792,7 @@ async def follow_way(
     stage: Stage, kind: Kind, key: Key, case: Stuck, number: int, explanation: Explanation
 ) -> None:
     """Follow this one of the ways that the explanation of a case offers, which says what it has to say."""
-    ways, said = list(ways_of(explanation)), text(explanation, now=stage.clock())
+    ways, said = list(ways_of(explanation)), format_explanation(explanation, now=stage.clock())
     assert case.says in said
     assert len(ways) == case.ways, said
     await followed(stage, kind, key, explanation, ways[number], helps=number not in case.useless)
@@ -805,7 +805,7 @@ async def followed(
 
     Where all are available, one may be missing at a time: that is how the strategy updates pods.
     """
-    said = text(explanation, now=stage.clock())
+    said = format_explanation(explanation, now=stage.clock())
     do, match = _doing(way.sentence)[way.number]
     async with pod_watch(stage) as seen:
         seen.watch_from_now()
@@ -818,7 +818,7 @@ async def followed(
 
         async def has_helped() -> bool:
             try:
-                now = await explained(stage.client, key, now=stage.clock(), kind=kind)
+                now = await read_and_explain(stage.client, key, now=stage.clock(), kind=kind)
             except Exception as error:
                 if isinstance(error.__cause__, NotFoundError):
                     return True
@@ -829,8 +829,8 @@ async def followed(
             if helps:
                 await stage.until(has_helped, what=f"{way.sentence!r} helps")
         except AssertionError as error:
-            now = await explained(stage.client, key, now=stage.clock(), kind=kind)
-            raise AssertionError(f"{error}\n{said}\n{text(now, now=stage.clock())}") from error
+            now = await read_and_explain(stage.client, key, now=stage.clock(), kind=kind)
+            raise AssertionError(f"{error}\n{said}\n{format_explanation(now, now=stage.clock())}") from error
         await asyncio.sleep(stage.long_s)
         fewest = seen.fewest_available or 0
     assert fewest >= floor, f"{fewest} of {before} pods were available after {way.sentence!r}\n{said}"

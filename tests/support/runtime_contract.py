@@ -54,7 +54,7 @@ async def refused(call: Awaitable[object], kind: type[CriError]) -> CriError:
 
 
 async def check_it_says_who_it_is(client: CriClient, hands: Hands) -> None:
-    runtime_version = await client.version()
+    runtime_version = await client.read_version()
     assert runtime_version.name
     assert runtime_version.api_version.startswith("v1") or runtime_version.api_version == "0.1.0"
     await client.check_images()
@@ -64,21 +64,21 @@ async def check_containers_are_listed_by_label_the_newest_first(client: CriClien
     first = await hands.run_container("app", pod_uid="uid-list")
     second = await hands.run_container("app", pod_uid="uid-list", attempt=1)
     await hands.run_container("app", pod_uid="uid-other")
-    containers = await client.containers(labels={"io.kubernetes.pod.uid": "uid-list"})
+    containers = await client.list_containers(labels={"io.kubernetes.pod.uid": "uid-list"})
     assert [container.id for container in containers] == [second, first]
     assert [container.restart_count for container in containers] == [1, 0]
     assert {container.name for container in containers} == {"app"}
     assert all(container.is_running for container in containers)
-    assert await client.containers(labels={"io.kubernetes.pod.uid": "uid-of-no-pod"}) == []
+    assert await client.list_containers(labels={"io.kubernetes.pod.uid": "uid-of-no-pod"}) == []
 
 
 async def check_a_container_says_since_when_it_runs(client: CriClient, hands: Hands) -> None:
     id_ = await hands.run_container("app", pod_uid="uid-status")
-    status = await client.container_status(id_)
+    status = await client.read_container_status(id_)
     assert (status.id, status.state) == (id_, "running")
     assert status.started_at > 0
     assert status.annotations["io.kubernetes.container.hash"]
-    await refused(client.container_status("f" * 64), CriNotFoundError)
+    await refused(client.read_container_status("f" * 64), CriNotFoundError)
 
 
 async def check_a_command_ends_with_its_code_and_output(client: CriClient, hands: Hands) -> None:
@@ -102,7 +102,7 @@ async def check_commands_in_containers_that_do_not_run_are_refused(client: CriCl
 async def check_a_container_is_stopped_and_may_be_stopped_again(client: CriClient, hands: Hands) -> None:
     id_ = await hands.run_container("app", pod_uid="uid-stop")
     await client.stop_container(id_, grace_s=5)
-    assert (await client.container_status(id_)).state == "exited"
+    assert (await client.read_container_status(id_)).state == "exited"
     await client.stop_container(id_, grace_s=5)
 
 
@@ -110,12 +110,12 @@ async def check_an_image_is_pulled_by_tag_and_by_digest(client: CriClient, hands
     reference = "registry.test/contract/plain:1"
     digest = await hands.publish(reference)
     id_ = await client.pull_image(reference, auth=None, sandbox=NO_POD, timeout_s=30.0)
-    by_tag = find_image(await client.images(), parse_image(reference))
+    by_tag = find_image(await client.list_images(), parse_image(reference))
     assert by_tag is not None
     assert id_
     by_digest = f"registry.test/contract/plain@{digest}"
     await client.pull_image(by_digest, auth=None, sandbox=NO_POD, timeout_s=30.0)
-    image = find_image(await client.images(), parse_image(by_digest))
+    image = find_image(await client.list_images(), parse_image(by_digest))
     assert image is not None
     assert image.id == by_tag.id
 
@@ -138,11 +138,11 @@ async def check_a_pull_that_takes_too_long_is_given_up(client: CriClient, hands:
     reference = "registry.test/slow/app:1"
     await hands.publish(reference, takes_s=20.0)
     await refused(client.pull_image(reference, auth=None, sandbox=NO_POD, timeout_s=1.0), CallTimeoutError)
-    assert find_image(await client.images(), parse_image(reference)) is None
+    assert find_image(await client.list_images(), parse_image(reference)) is None
 
 
 async def check_events_name_the_pod_or_there_are_none(client: CriClient, hands: Hands) -> None:
-    about = asyncio.create_task(_first_about(client.events(), "uid-events"))
+    about = asyncio.create_task(_first_about(client.watch_events(), "uid-events"))
     # When the runtime begins to send events is not known.
     for attempt in range(20):
         await hands.run_container("app", pod_uid="uid-events", attempt=attempt)
@@ -165,11 +165,12 @@ async def _first_about(events, pod_uid: str) -> str:  # type: ignore[no-untyped-
 async def check_a_runtime_that_dies_is_noticed_and_found_again(client: CriClient, hands: Hands) -> None:
     id_ = await hands.run_container("app", pod_uid="uid-gone")
     await hands.kill()
-    await refused(client.version(), RuntimeGoneError)
+    await refused(client.read_version(), RuntimeGoneError)
     await hands.restart()
-    assert (await client.version()).name
+    assert (await client.read_version()).name
     assert [
-        container.id for container in await client.containers(labels={"io.kubernetes.pod.uid": "uid-gone"})
+        container.id
+        for container in await client.list_containers(labels={"io.kubernetes.pod.uid": "uid-gone"})
     ] == [id_]
 
 

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-from pykruise.kube.clock import loop_clock
+from pykruise.kube.clock import make_loop_clock
 from pykruise.kube.documents import decode
 from pykruise.kube.errors import NotFoundError
 from pykruise.kube.patches.types import PatchType
@@ -168,6 +168,6 @@ async def small_cluster(
 ) -> AsyncIterator[Place]:
     """A running cluster whose clock is the test's loop; `options` are those of Cluster."""
     settings = settings or ClusterSettings(nodes=nodes)
-    clock = loop_clock(start=START)
+    clock = make_loop_clock(start=START)
     async with Cluster(settings, clock=clock, rng=random.Random(seed), **options) as cluster:
         yield Place(cluster)

@@ -19,7 +19,7 @@ from pykruise.kube.cache.cache import Cache, Change
 from pykruise.kube.client.client import Client
 from pykruise.kube.client.transport import Transport
 from pykruise.kube.clock import Clock
-from pykruise.kube.control.controller import unmeasured
+from pykruise.kube.control.controller import skip_measuring
 from pykruise.kube.documents import decode
 from pykruise.kube.election.key_slots import Keying
 from pykruise.kube.election.leases import LeaderElector
@@ -156,7 +156,7 @@ class Stage:
             membership=self._membership(client, identity, members, keying) if members > 1 else None,
             clock=self.clock,
             rng=self.rng,
-            cpu_time=unmeasured,
+            cpu_time=skip_measuring,
         )
         self._managers.append((manager, asyncio.create_task(manager.run())))
         return manager

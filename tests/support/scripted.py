@@ -24,7 +24,7 @@ class Asked(Request, frozen=True, kw_only=True):
     at: float
 
     @property
-    def document(self) -> Any:
+    def to_document(self) -> Any:
         """The decoded body."""
         return json.loads(self.body or b"null")
 

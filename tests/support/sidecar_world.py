@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 
-from pykruise.kinds.sidecarset.defaults import with_defaults
+from pykruise.kinds.sidecarset.defaults import add_defaults
 from pykruise.kinds.sidecarset.injection import InjectionSurroundings, inject
 from pykruise.kinds.sidecarset.kind import KIND
 from pykruise.kinds.sidecarset.managed_pod import ManagedPod
@@ -18,7 +18,7 @@ from pykruise.kinds.sidecarset.plan import plan_sidecarset
 from pykruise.kinds.sidecarset.snapshot import SidecarSetSettings, SidecarSetSnapshot
 from pykruise.kinds.sidecarset.view import SidecarSetView, project_sidecarset
 from pykruise.kube.documents import Document, encode
-from pykruise.kube.patches import apply_merge_patch, apply_strategic_merge, definition_for
+from pykruise.kube.patches import apply_merge_patch, apply_strategic_merge, find_definition
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import CONTROLLER_REVISIONS, PODS
 from pykruise.plans.views import NAMESPACE_VIEWS, POD_VIEWS, REVISION_VIEWS, NamespaceView
@@ -30,7 +30,7 @@ from pykruise.runtime.plan import Plan
 from support.sidecarsets import NOW, pod
 from support.snapshots import snapshot_of
 
-POD = definition_for(PODS) or ""
+POD = find_definition(PODS) or ""
 CREATED = "2026-01-31T12:00:00Z"
 
 
@@ -46,7 +46,7 @@ class SidecarWorld:
         self.namespaces = dict(namespace_labels or {})
         self.pods: dict[str, Document] = {}
         self.revisions: dict[str, Document] = {}
-        self.doc = with_defaults(doc)
+        self.doc = add_defaults(doc)
         self.now = NOW
 
     # ── the SidecarSet ───────────────────────────────────────────────────────
@@ -64,7 +64,7 @@ class SidecarWorld:
     def change(self, *containers: Document, **spec: Any) -> None:
         """Another spec: other containers where any are given, other fields."""
         given = {**({"containers": list(containers)} if containers else {}), **spec}
-        self.doc = with_defaults({**self.doc, "spec": {**self.doc["spec"], **given}})
+        self.doc = add_defaults({**self.doc, "spec": {**self.doc["spec"], **given}})
         self.version += 1
         self.generation += 1
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pykruise.kinds.sidecarset.admission_facts import SidecarSetFacts
-from pykruise.kinds.sidecarset.defaults import with_defaults
+from pykruise.kinds.sidecarset.defaults import add_defaults
 from pykruise.kinds.sidecarset.injection import InjectionSurroundings, inject
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kinds.sidecarset.validation import errors_of
@@ -64,7 +64,7 @@ def problems(
 
 def view(doc: Document, *, version: int = 1, generation: int = 1, is_admitted: bool = True) -> SidecarSetView:
     """The view of a SidecarSet as admission stores it; or as it was stored without."""
-    stored = with_defaults(doc) if is_admitted else doc
+    stored = add_defaults(doc) if is_admitted else doc
     metadata = {
         "uid": f"uid-{stored['metadata']['name']}",
         "resourceVersion": str(version),

@@ -13,9 +13,9 @@ from typing import Any
 
 import msgspec
 
-from pykruise.admission.reviewers import ReviewContext, reviewers, steps_of_pods
+from pykruise.admission.reviewers import ReviewContext, build_reviewers, steps_of_pods
 from pykruise.admission.settings import AdmissionSettings
-from pykruise.kinds import crds
+from pykruise.kinds import build_crds
 from pykruise.kinds.workloadspread.readers import CachedSpreads
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
 from pykruise.kube.admission import AdmissionAnswer, AdmissionRequest, Reviewer, ReviewRule
@@ -87,13 +87,16 @@ async def race(
     ]
     chains = [steps_of_pods(AdmissionSettings(), context) for context in contexts]
     rules = alternating(
-        [reviewers(context=context, pods=chain) for context, chain in zip(contexts, chains, strict=True)]
+        [
+            build_reviewers(context=context, pods=chain)
+            for context, chain in zip(contexts, chains, strict=True)
+        ]
     )
     settings = ClusterSettings(nodes=1, collected=())  # the pods have an owner that is not there
     async with Cluster(settings, clock=clock, rng=rng, reviewers=rules) as cluster, AsyncExitStack() as stack:
         # Apart from the client that creates: one that waits for its own webhook would wait for ever.
-        clients.append(cluster.client_for("webhooks"))
-        for crd in crds():
+        clients.append(cluster.make_client("webhooks"))
+        for crd in build_crds():
             await cluster.client.create(CUSTOM_RESOURCE_DEFINITIONS, "", crd)
         running = [asyncio.create_task(reader.run()) for reader in readers]
         stack.callback(lambda: [task.cancel() for task in running])
@@ -123,7 +126,7 @@ async def race(
         before = time.process_time()
         placed = await asyncio.gather(*(create(number) for number in range(pods)))
         cpu_s = time.process_time() - before
-        stats = [chain.shared["workloadspread"].allocator.stats() for chain in chains]
+        stats = [chain.shared["workloadspread"].allocator.read_stats() for chain in chains]
         return Race(
             pods=Counter(placed),
             missing=await _missing(cluster.client) if subsets else {},

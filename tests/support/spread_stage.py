@@ -135,7 +135,7 @@ class Spread:
 
     async def column(self, name: str) -> Any:
         """What `kubectl get ws` shows in a column."""
-        path = WORKLOAD_SPREADS.path(self.stage.namespace, "ws")
+        path = WORKLOAD_SPREADS.format_path(self.stage.namespace, "ws")
         headers = {"accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}
         table = decode(
             (await self.stage.client.transport.request(Request("GET", path, headers=headers))).body

@@ -14,7 +14,7 @@ import orjson
 from pykruise.kinds.workloadspread.assignment import Spreading
 from pykruise.kinds.workloadspread.injection import Matched, read_matched
 from pykruise.kinds.workloadspread.pod_steps import SpreadInjection, SpreadRelease
-from pykruise.kinds.workloadspread.readers import places_patch
+from pykruise.kinds.workloadspread.readers import build_places_patch
 from pykruise.kinds.workloadspread.targets import replicas_of
 from pykruise.kinds.workloadspread.types import SubsetStatus
 from pykruise.kinds.workloadspread.versions import DEFAULT_VERSIONED, UNVERSIONED
@@ -186,7 +186,7 @@ class SpreadServer:
             self.conflicts_to_come -= 1
             self.refused += 1
             raise ConflictError(ErrorStatus(status="Failure", code=409, reason="Conflict", message="changed"))
-        patch = orjson.loads(orjson.dumps(places_patch(lists)))
+        patch = orjson.loads(orjson.dumps(build_places_patch(lists)))
         changed = apply_merge_patch(stored, patch)
         self._version += 1
         changed["metadata"]["resourceVersion"] = str(self._version)
@@ -235,16 +235,16 @@ class _Replica:
         )
         await self._judging.judge(asked)
 
-    async def spreads(self, namespace: str) -> Sequence[SpreadView]:
+    async def list_spreads(self, namespace: str) -> Sequence[SpreadView]:
         stored = self._server.spreads if self._copy is None else self._copy
         return [view(item) for item in stored.values() if item["metadata"]["namespace"] == namespace]
 
-    async def newest(self, key: Key) -> SpreadView | None:
+    async def find_newest(self, key: Key) -> SpreadView | None:
         stored = self._server.spreads if self._copy is None else self._copy
         result = stored.get(key.name)
         return view(result) if result is not None else None
 
-    async def fresh(self, key: Key) -> SpreadView | None:
+    async def read_fresh(self, key: Key) -> SpreadView | None:
         await asyncio.sleep(0.001)
         result = self._server.spreads.get(key.name)
         return view(result) if result is not None else None
@@ -253,7 +253,7 @@ class _Replica:
         await asyncio.sleep(0.002)
         return self._server.write(shown, lists)
 
-    async def above(self, owner: OwnerReference, namespace: str) -> OwnerReference | None:
+    async def read_controller(self, owner: OwnerReference, namespace: str) -> OwnerReference | None:
         self.owner_reads += 1
         result = self._server.objects.get((owner.kind, owner.name))
         if result is None:
@@ -263,23 +263,23 @@ class _Replica:
     async def read(self, kind: GroupKind, namespace: str, name: str, *, version: str = "") -> Document | None:
         return self._server.objects.get((kind.kind, name))
 
-    async def target(self, shown: SpreadView) -> Document | None:
+    async def read_target(self, shown: SpreadView) -> Document | None:
         result = shown.target
         return self._server.objects.get((result[0].kind, result[1])) if result is not None else None
 
-    async def replicas(self, shown: SpreadView) -> int:
-        replicas, document = shown.target, await self.target(shown)
+    async def read_replicas(self, shown: SpreadView) -> int:
+        replicas, document = shown.target, await self.read_target(shown)
         if replicas is None or document is None:
             return 0
         return replicas_of(document, replicas[0], paths=shown.replicas_paths) or 0
 
-    async def white_list(self) -> WhiteList:
+    async def read_white_list(self) -> WhiteList:
         result = self._server.white_list
         if isinstance(result, WhiteListError):
             raise result
         return result
 
-    async def pod(self, namespace: str, name: str) -> Document | None:
+    async def read_pod(self, namespace: str, name: str) -> Document | None:
         self.pod_reads.append(name)
         return self._server.pods.get(name)
 

@@ -14,14 +14,14 @@ from typing import Any, Self
 
 from pykruise.kinds.persistentpodstate.kind import KIND
 from pykruise.kinds.persistentpodstate.plan import plan_state
-from pykruise.kinds.persistentpodstate.snapshot import StateSettings, snapshot
+from pykruise.kinds.persistentpodstate.snapshot import StateSettings, read_snapshot
 from pykruise.kinds.persistentpodstate.types import PERSISTENT_POD_STATES
 from pykruise.kinds.persistentpodstate.view import (
     ADVANCED,
     STATE_VIEWS,
     WORKLOAD_VIEWS,
     StateView,
-    absent,
+    make_absent_view,
     project_state,
 )
 from pykruise.kube.clock import parse_time
@@ -77,7 +77,7 @@ class StateWorld:
     def view(self) -> StateView:
         """The PersistentPodState as caches have it."""
         if self.state is None:
-            return absent(Key(NAMESPACE, NAME))
+            return make_absent_view(Key(NAMESPACE, NAME))
         return project_state(encode(self.state))
 
     def write_state(self, *, owner: str = "", **spec: Any) -> None:
@@ -150,7 +150,7 @@ class StateWorld:
         if self.workload is not None:
             objects[owners] = [owners.projector()(encode(self.workload))]
         read = read_of(KIND, view, objects, settings=StateSettings(start_ordinal=True), now=NOW, live=self)
-        result = asyncio.run(snapshot(view, read))
+        result = asyncio.run(read_snapshot(view, read))
         return Plan() if result is None else plan_state(result)
 
     def carry_out(self, plan: Plan, *, writes: int | None = None) -> Self:

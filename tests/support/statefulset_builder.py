@@ -31,7 +31,12 @@ from pykruise.pods.view import keys
 from pykruise.pods.view.decoding import PodProjector
 from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.claims import ClaimView, project_claim
-from pykruise.pods.workload.revisions import RevisionView, project_revision, revision_data, revision_hash
+from pykruise.pods.workload.revisions import (
+    RevisionView,
+    encode_revision_data,
+    hash_revision,
+    project_revision,
+)
 from pykruise.pods.workload.selector_guard import record_of
 from pykruise.runtime.actions import Create, Delete, Patch
 from pykruise.runtime.plan import Plan
@@ -53,7 +58,7 @@ def template(image: str = "nginx:1", **spec: Any) -> Document:
 
 def name_of(pod_template: Document) -> str:
     """Name of the revision of a template."""
-    return f"{NAME}-{revision_hash(revision_data(pod_template), 0)}"
+    return f"{NAME}-{hash_revision(encode_revision_data(pod_template), 0)}"
 
 
 def owner(uid: str = UID) -> Document:
@@ -96,7 +101,7 @@ def revision(
             "creationTimestamp": format_time(NOW - 86400 + number),
             **({"ownerReferences": [owner(controller)]} if controller else {}),
         },
-        "data": data or orjson.loads(revision_data(pod_template)),
+        "data": data or orjson.loads(encode_revision_data(pod_template)),
         "revision": number,
     }
 

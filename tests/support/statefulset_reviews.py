@@ -8,7 +8,7 @@ import copy
 from collections.abc import Sequence
 from typing import Any
 
-from pykruise.kinds.statefulset.admission import validating
+from pykruise.kinds.statefulset.admission import build_validating_review
 from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS
 from pykruise.kube.admission import AdmissionAnswer, Reviewer
 from pykruise.kube.documents import Document
@@ -17,7 +17,7 @@ from support.reviews import request
 from support.statefulset_builder import statefulset
 
 BLOCK = "spec.updateStrategy.rollingUpdate"
-VALIDATE = validating()
+VALIDATE = build_validating_review()
 
 
 def document(*, parallel: bool = False, rolling: Document | None = None, **spec: Any) -> Document:

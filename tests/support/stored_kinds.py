@@ -8,7 +8,7 @@ import random
 
 import msgspec
 
-from pykruise.kinds import GROUPS, conversions, crds
+from pykruise.kinds import GROUPS, build_crds, list_conversions
 from pykruise.kube.client.client import Client
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document
@@ -29,15 +29,15 @@ async def storage_with_kinds(start: Instant, *, only: str = "") -> MemoryStorage
     if (start, only) not in _kept:
         _kept[start, only] = await _created(start, only)
     stored, revision = _kept[start, only]
-    return MemoryStorage.restored(stored, revision=revision)
+    return MemoryStorage.restore(stored, revision=revision)
 
 
 async def _created(start: Instant, only: str) -> tuple[list[tuple[str, Stored]], int]:
-    converting = ConversionFunctions(conversions())
+    converting = ConversionFunctions(list_conversions())
     server = ApiServer(clock=lambda: start, rng=random.Random(1), conversions=converting)
     transport = LocalTransport(server, username="admin")
     client = Client(transport, user_agent="pykruise", rng=random.Random(2))
-    for crd in crds():
+    for crd in build_crds():
         await client.create(CUSTOM_RESOURCE_DEFINITIONS, "", with_one_version(crd, only) if only else crd)
     await transport.close()
     return [(CRD_SHELF, stored) for stored in server.storage.scan(CRD_SHELF).items], server.storage.revision

@@ -16,7 +16,7 @@ import yaml
 
 from pykruise.cli.insight.cluster_reading import Sight, look_at
 from pykruise.cli.insight.known_kinds import is_of
-from pykruise.kinds import kinds, named
+from pykruise.kinds import find_kind, list_kinds
 from pykruise.kube.resources import DEPLOYMENTS, NAMESPACES, Resource
 from pykruise.manager.settings import ManagerSettings
 from pykruise.plans.kind import Kind
@@ -69,7 +69,7 @@ class World:
 async def stored_world(kind: Kind, *, is_settled: bool) -> AsyncIterator[World]:
     """The example's world. `is_settled`: whether the kind's own controller has run, too; the document then has other
     images than its pods."""
-    others = [item for item in kinds() if is_settled or item.name != kind.name]
+    others = [item for item in list_kinds() if is_settled or item.name != kind.name]
     async with busy_cluster(reviewed=True, kinds=others) as place:
         team = {"metadata": {"name": "team", "labels": {"example.com/team": "a"}}}
         await place.create(NAMESPACES, team)
@@ -110,7 +110,7 @@ def examples_of(kind: Kind) -> Sequence[Document]:
 def _resource_of(document: Document) -> Resource:
     if document["kind"] == "Deployment":
         return DEPLOYMENTS
-    resource = named(document["kind"]).resource
+    resource = find_kind(document["kind"]).resource
     assert document["apiVersion"] == resource.api_version, document
     return resource
 

@@ -14,8 +14,8 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from pykruise.admission.configurations import VALIDATING
-from pykruise.cli.explain import explained
-from pykruise.cli.insight.explaining import Explanation, text
+from pykruise.cli.explain import read_and_explain
+from pykruise.cli.insight.explaining import Explanation, format_explanation
 from pykruise.kube.client.transport import Request, Response, Transport, WrappedTransport
 from pykruise.kube.documents import decode
 from pykruise.kube.errors import AlreadyExistsError, ApiError, NotFoundError
@@ -66,7 +66,7 @@ async def named(
 
     async def names_it() -> bool:
         nonlocal found
-        found = await explained(stage.client, key, now=stage.clock(), kind=kind)
+        found = await read_and_explain(stage.client, key, now=stage.clock(), kind=kind)
         return found.cause == cause and found.verdict == verdict
 
     await asyncio.sleep(min(90.0, stage.long_s / 5))
@@ -76,11 +76,11 @@ async def named(
         await stage.until(names_it, within_s=5.0)  # and not only for a moment
     except AssertionError as error:
         assert found is not None
-        said = text(found, now=stage.clock())
+        said = format_explanation(found, now=stage.clock())
         raise AssertionError(f"{found.cause!r}, {found.verdict!r}, want {cause!r}\n{said}") from error
     assert found is not None
     await _condition_says_the_same(stage, kind, key, found)
-    return found, text(found, now=stage.clock())
+    return found, format_explanation(found, now=stage.clock())
 
 
 _NOT_KNOWN_TO_IT: Final = frozenset({Code.NO_MANAGER, Code.NODE_LOST})

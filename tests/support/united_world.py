@@ -20,7 +20,7 @@ from pykruise.kinds.uniteddeployment.snapshot import (
     UNITED_VIEWS,
     UnitedSettings,
     UnitedSnapshot,
-    snapshot,
+    read_snapshot,
 )
 from pykruise.kinds.uniteddeployment.types import UNITED_DEPLOYMENTS
 from pykruise.kinds.uniteddeployment.workloads import (
@@ -35,7 +35,7 @@ from pykruise.kinds.uniteddeployment.workloads import (
 from pykruise.kube.clock import format_time, parse_time
 from pykruise.kube.patches.merge import apply_merge_patch
 from pykruise.kube.resources import CONTROLLER_REVISIONS, PODS
-from pykruise.kube.values.owners import owner_reference
+from pykruise.kube.values.owners import build_owner_reference
 from pykruise.plans.targets import project_target
 from pykruise.plans.views import POD_VIEWS, REVISION_VIEWS
 from pykruise.pods.view.decoding import project_pod
@@ -113,7 +113,7 @@ class UnitedWorld:
                 ]
             )
         read = read_of(KIND, view, objects, settings=UnitedSettings(), now=self.now)
-        return taken(snapshot(view, read))
+        return taken(read_snapshot(view, read))
 
     def plan(self) -> Plan:
         return plan_united(self.snapshot())
@@ -302,7 +302,7 @@ class UnitedWorld:
         name = f"{workload['metadata']['name']}-{self.count}"
         uid = workload["metadata"]["uid"]
         resource = TEMPLATES[template]
-        owner = owner_reference(
+        owner = build_owner_reference(
             api_version=resource.api_version,
             kind="ReplicaSet" if template == DEPLOYMENT else resource.kind,
             name=f"{workload['metadata']['name']}-rs"
@@ -414,7 +414,7 @@ def _is_ready(pod: Document) -> bool:
 def _replica_set(deployment: Document) -> Document:
     """The one of a Deployment: the paper's Deployments have one."""
     metadata = deployment["metadata"]
-    owner = owner_reference(
+    owner = build_owner_reference(
         api_version="apps/v1", kind="Deployment", name=metadata["name"], uid=metadata["uid"]
     )
     return {

@@ -82,14 +82,14 @@ class United:
         term = {"matchExpressions": [{"key": self.label, "operator": "In", "values": [zone or name]}]}
         return {"name": name, "nodeSelectorTerm": term, **fields}
 
-    def document(self, *subsets: Object, **spec: Any) -> Object:
+    def to_document(self, *subsets: Object, **spec: Any) -> Object:
         """As it is created: by default over both zones."""
         given = list(subsets) or [self.subset("a"), self.subset("b")]
         return united_document(self.template, given, **spec)
 
     async def create(self, *subsets: Object, **spec: Any) -> Object:
         """Create it, and return it as stored."""
-        return await self.stage.create(self.document(*subsets, **spec), resource=UNITED_DEPLOYMENTS)
+        return await self.stage.create(self.to_document(*subsets, **spec), resource=UNITED_DEPLOYMENTS)
 
     async def get(self) -> Object:
         """As stored."""

@@ -165,7 +165,7 @@ def running_real(plane: ControlPlane, *, nodes: int) -> Iterator[Kubectl]:
 
     Nodes that tests before it had and that it has no kubelets for are deleted: pods could be sent there.
     """
-    kubectl = Kubectl(plane.kubeconfig, program=str(plane.binary("kubectl")))
+    kubectl = Kubectl(plane.kubeconfig, program=str(plane.find_binary("kubectl")))
     own = {f"node/node-{number}" for number in range(1, nodes + 1)}
     if surplus := set(kubectl.says("get", "nodes", "--output", "name").split()) - own:
         kubectl.says("delete", *sorted(surplus))

@@ -15,7 +15,7 @@ import orjson
 
 from pykruise.kube.clock import parse_time
 from pykruise.kube.documents import Document, encode
-from pykruise.kube.patches import apply_strategic_merge, definition_for
+from pykruise.kube.patches import apply_strategic_merge, find_definition
 from pykruise.kube.resources import PODS
 from pykruise.pods.in_place import PodPatch
 from pykruise.pods.view import keys
@@ -26,14 +26,14 @@ from pykruise.pods.view.containers import (
     RawResources,
     RawStatus,
     Resources,
-    container_facts,
+    read_container_facts,
+    read_status_facts,
     resources_of,
-    status_facts,
 )
 from pykruise.pods.view.pod_view import ConditionView
 
 NOW = parse_time("2026-01-31T12:00:00Z")
-POD = definition_for(PODS) or ""
+POD = find_definition(PODS) or ""
 
 
 class PodFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,10 +78,10 @@ def facts_of(document: Document) -> PodFacts:
             )
             for condition in status.get("conditions") or ()
         ),
-        containers=tuple(map(container_facts, containers)),
-        container_statuses=tuple(map(status_facts, statuses)),
-        sidecars=tuple(map(container_facts, msgspec.convert(sidecars, tuple[RawContainer, ...]))),
-        init_statuses=tuple(map(status_facts, init_statuses)),
+        containers=tuple(map(read_container_facts, containers)),
+        container_statuses=tuple(map(read_status_facts, statuses)),
+        sidecars=tuple(map(read_container_facts, msgspec.convert(sidecars, tuple[RawContainer, ...]))),
+        init_statuses=tuple(map(read_status_facts, init_statuses)),
         resources=_resources(spec),
         resources_in_force=_resources(status),
     )

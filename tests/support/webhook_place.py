@@ -13,11 +13,11 @@ from typing import Any
 
 import msgspec
 
-from pykruise.kinds import crds
+from pykruise.kinds import build_crds
 from pykruise.kube.client.client import Client
 from pykruise.kube.client.retries import RetryPolicy
 from pykruise.kube.client.transport import Transport
-from pykruise.kube.clock import system_clock
+from pykruise.kube.clock import read_system_clock
 from pykruise.kube.http.transport import HttpTransport
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES
 from pykruise.manager.webhooks import Webhooks
@@ -61,7 +61,7 @@ async def webhook_place(plane: ControlPlane | None, folder: Path) -> AsyncIterat
         # Nothing is repeated by the client itself: what is refused is counted.
         user = Client(user_transport, rng=random.Random(2), retry=RetryPolicy(writes=0, reads=0))
         if plane is None:
-            for crd in crds():
+            for crd in build_crds():
                 await user.create(CUSTOM_RESOURCE_DEFINITIONS, "", crd)
         namespace = f"race-{secrets.token_hex(4)}"
         await user.create(NAMESPACES, "", {"metadata": {"name": namespace}})
@@ -87,7 +87,7 @@ async def _transports(plane: ControlPlane | None, stack: AsyncExitStack) -> tupl
     if plane is None:
         caller = WebhookCaller()
         stack.push_async_callback(caller.close)
-        server = ApiServer(clock=system_clock, rng=random.Random(1), webhooks=caller)
+        server = ApiServer(clock=read_system_clock, rng=random.Random(1), webhooks=caller)
         user, manager = (LocalTransport(server, username=name) for name in ("user", "manager"))
     else:
         user = HttpTransport(connection(plane.kubeconfig), pool=AT_ONCE)

@@ -8,12 +8,12 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from pykruise.admission.configurations import MUTATING, VALIDATING, Endpoint, configurations
-from pykruise.admission.reviewers import reviewers
-from pykruise.admission.settings import admission_settings
+from pykruise.admission.configurations import MUTATING, VALIDATING, Endpoint, build_configurations
+from pykruise.admission.reviewers import build_reviewers
+from pykruise.admission.settings import make_admission_settings
 from pykruise.kinds.gates import Gates
 from pykruise.kube.client.client import Client
-from pykruise.kube.clock import Clock, system_clock
+from pykruise.kube.clock import Clock, read_system_clock
 from pykruise.kube.documents import Document
 from pykruise.kube.errors import AlreadyExistsError, NotFoundError
 from pykruise.kube.resources import NAMESPACES
@@ -69,9 +69,9 @@ async def install_namespace(client: Client, settings: ManagerSettings) -> None:
 
 async def install_configurations(client: Client, settings: ManagerSettings, *, unreviewed: str = "") -> None:
     """Both webhook configurations, as an installer writes them; `unreviewed`: a namespace that they leave out."""
-    rules = reviewers(admission_settings(settings.gates, namespace=settings.own_namespace))
+    rules = build_reviewers(make_admission_settings(settings.gates, namespace=settings.own_namespace))
     for resource, doc in zip(
-        (MUTATING, VALIDATING), configurations(rules, endpoint_of(settings)), strict=True
+        (MUTATING, VALIDATING), build_configurations(rules, endpoint_of(settings)), strict=True
     ):
         if unreviewed:
             _leave_out(doc, unreviewed)
@@ -87,7 +87,7 @@ def _leave_out(doc: Document, namespace: str) -> None:
 
 async def uninstall_configurations(client: Client) -> None:
     """Take both away, if they are there."""
-    for resource, doc in zip((MUTATING, VALIDATING), configurations((), Endpoint()), strict=True):
+    for resource, doc in zip((MUTATING, VALIDATING), build_configurations((), Endpoint()), strict=True):
         with suppress(NotFoundError):
             await client.delete(resource, "", doc["metadata"]["name"])
 
@@ -97,7 +97,7 @@ async def running_webhooks(
     client: Client,
     settings: ManagerSettings,
     *,
-    clock: Clock = system_clock,
+    clock: Clock = read_system_clock,
     rng: random.Random | None = None,
     wait: bool = True,
     **options: Any,
@@ -119,7 +119,7 @@ async def wait_ready(
 ) -> None:
     """Until no replica has a problem; fails at once when one ends."""
     async with asyncio.timeout(within_s):
-        while any(replica.problems() for replica in replicas):
+        while any(replica.list_problems() for replica in replicas):
             for task in running:
                 if task.done():
                     task.result()

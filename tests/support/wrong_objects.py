@@ -11,9 +11,9 @@ from typing import Any, Final
 
 import orjson
 
-from pykruise.admission.reviewers import ReviewContext, reviewers
+from pykruise.admission.reviewers import ReviewContext, build_reviewers
 from pykruise.admission.settings import AdmissionSettings
-from pykruise.kinds import kinds
+from pykruise.kinds import list_kinds
 from pykruise.kinds.gates import GATES, Gates
 from pykruise.kube.admission import ReviewRule
 from pykruise.kube.ids import Key
@@ -43,19 +43,19 @@ class Cluster:
             return []
         return [view_of(kind, self._document)]
 
-    async def sidecar_sets(self) -> list[Any]:
+    async def list_sidecar_sets(self) -> list[Any]:
         return self.views("SidecarSet")
 
-    async def spreads(self, namespace: str) -> list[Any]:
+    async def list_spreads(self, namespace: str) -> list[Any]:
         return self.views("WorkloadSpread")
 
-    async def states(self, namespace: str) -> list[Any]:
+    async def list_states(self, namespace: str) -> list[Any]:
         return self.views("PersistentPodState")
 
-    async def in_namespace(self, namespace: str) -> list[Any]:
+    async def list_in_namespace(self, namespace: str) -> list[Any]:
         return self.views("PodUnavailableBudget")
 
-    async def fresh(self, key: Key) -> Any:
+    async def read_fresh(self, key: Key) -> Any:
         return next(iter([*self.views("WorkloadSpread"), *self.views("PodUnavailableBudget")]), None)
 
     async def write(self, view: Any, changes: Any) -> Any:
@@ -64,16 +64,16 @@ class Cluster:
     async def is_supported(self, kind: Any) -> bool:
         return True
 
-    async def namespace_labels(self, name: str) -> Mapping[str, str]:
+    async def read_namespace_labels(self, name: str) -> Mapping[str, str]:
         return LABELS
 
-    async def revisions(self, name: str) -> list[Any]:
+    async def list_revisions(self, name: str) -> list[Any]:
         return []
 
-    async def replicas(self, view: Any) -> int:
+    async def read_replicas(self, view: Any) -> int:
         return 4
 
-    async def pod(self, namespace: str, name: str) -> Document:
+    async def read_pod(self, namespace: str, name: str) -> Document:
         return pod().document
 
     async def read(self, kind: Any, namespace: str, name: str, **_: Any) -> Document | None:
@@ -82,27 +82,27 @@ class Cluster:
     async def _nothing(self, *_: Any, **__: Any) -> None:
         return None
 
-    newest = fresh
+    find_newest = read_fresh
     patch_status = write
 
-    async def white_list(self) -> WhiteList:
+    async def read_white_list(self) -> WhiteList:
         return WhiteList()
 
-    above = target = whitelist = _nothing
+    read_controller = read_target = read_whitelist = _nothing
 
 
 class _Markers:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
 
-    async def in_namespace(self, namespace: str) -> list[Any]:
+    async def list_in_namespace(self, namespace: str) -> list[Any]:
         return self._cluster.views("PodProbeMarker")
 
 
 @cache
 def views() -> Mapping[str, Any]:
     """By kind."""
-    return {kind.resource.kind: kind.control.objects for kind in kinds() if kind.control is not None}
+    return {kind.resource.kind: kind.control.objects for kind in list_kinds() if kind.control is not None}
 
 
 def view_of(kind: str, document: Document) -> Any:
@@ -117,8 +117,12 @@ def view_of(kind: str, document: Document) -> Any:
 def rules_around(cluster: Any) -> Sequence[ReviewRule]:
     """All webhooks, where this is stored."""
     readers = {
-        **{kind.name: cluster for kind in kinds() if kind.pods is not None and kind.pods.reads is not None},
+        **{
+            kind.name: cluster
+            for kind in list_kinds()
+            if kind.pods is not None and kind.pods.reads is not None
+        },
         "podprobemarker": _Markers(cluster),
     }
     lookups = Lookups(readers=readers, clock=lambda: NOW)
-    return reviewers(SETTINGS, ReviewContext(lookups=lookups, rng=random.Random(1)))
+    return build_reviewers(SETTINGS, ReviewContext(lookups=lookups, rng=random.Random(1)))

@@ -88,8 +88,8 @@ class Switching:
             self.refused[f"{document['kind']} {document['metadata']['name']}"] = done.stderr.strip()
 
     async def use(self, manager: str, *, waits_s: float = 0.0, with_definitions: bool = False) -> None:
-        """End the manager that works, start the other one, and return when it leads. `waits_s`: for rollouts to go on
-        before the switch. `with_definitions`: those of the other one as well."""
+        """End the manager that works, start the other one, and return when it leads. `compute_wait_s`: for rollouts
+        to go on before the switch. `with_definitions`: those of the other one as well."""
         await asyncio.sleep(waits_s)
         before = self._holder()
         if manager == "pykruise":
@@ -129,7 +129,7 @@ class Switching:
         self, *words: str, text: str | None = None, check: bool = True
     ) -> "subprocess.CompletedProcess[str]":
         """kubectl with the rights of an admin."""
-        command = [str(self.plane.binary("kubectl")), f"--kubeconfig={self.plane.kubeconfig}", *words]
+        command = [str(self.plane.find_binary("kubectl")), f"--kubeconfig={self.plane.kubeconfig}", *words]
         done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
         assert not check or not done.returncode, f"{' '.join(words)}: {done.stderr}"
         return done

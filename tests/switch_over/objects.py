@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import yaml
 
-from pykruise.kinds import conversions
+from pykruise.kinds import list_conversions
 from pykruise.kube.schemas.conversion import annotate, convert
 
 __all__ = ["Document", "in_served_version", "jobs", "objects_at_rest"]
@@ -160,7 +160,7 @@ def in_served_version(document: Document, served: Mapping[str, frozenset[str]]) 
     document = {**document, "spec": _with_served_references(document["spec"], served)}
     if version in versions:
         return document
-    result = convert(document, f"{group}/{sorted(versions)[0]}", conversions())
+    result = convert(document, f"{group}/{sorted(versions)[0]}", list_conversions())
     for side in ("v1alpha1", "v1beta1"):
         annotate(result, f"pykruise.io/conversion-{side}", None)
     return result

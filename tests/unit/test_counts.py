@@ -13,7 +13,7 @@ from fnmatch import fnmatch
 
 import pytest
 
-from pykruise.kube.values.counts import counted
+from pykruise.kube.values.counts import format_count
 from support.sources import ROOT
 
 SOURCES = sorted(ROOT.glob("packages/*/src/**/*.py"))
@@ -138,7 +138,7 @@ def _is_known(formatted: ast.FormattedValue) -> bool:
     if formatted.format_spec is not None and re.search(r"\.[1-9]", ast.unparse(formatted.format_spec)):
         return True
     if isinstance(value, ast.Call):
-        return isinstance(value.func, ast.Name) and value.func.id == counted.__name__
+        return isinstance(value.func, ast.Name) and value.func.id == format_count.__name__
     name = value.id if isinstance(value, ast.Name) else value.attr if isinstance(value, ast.Attribute) else ""
     return name.isupper() or name in NAMES
 
@@ -196,7 +196,7 @@ def test_the_page_is_looked_at_too() -> None:
 
 
 def test_one_is_singular() -> None:
-    assert [counted(number, "pod is", "pods are") for number in (0, 1, 2)] == [
+    assert [format_count(number, "pod is", "pods are") for number in (0, 1, 2)] == [
         "0 pods are",
         "1 pod is",
         "2 pods are",

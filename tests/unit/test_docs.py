@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pykruise.kinds.gates import all_gates
+from pykruise.kinds.gates import list_all_gates
 from support.sources import ROOT, SOURCES
 
 PAGES = [
@@ -96,7 +96,7 @@ def test_operations_names_exactly_the_gates_without_an_effect() -> None:
     code = "\n".join(
         path.read_text("utf-8") for path in ROOT.glob("packages/*/src/**/*.py") if path.name not in _SAYS_ONLY
     )
-    idle = {gate for gate in all_gates() if f'"{gate}"' not in code}
+    idle = {gate for gate in list_all_gates() if f'"{gate}"' not in code}
     page = (ROOT / "docs" / "operations.md").read_text("utf-8")
     part = page.split("## Feature gates")[1].split("\n## ")[0]
-    assert set(re.findall(r"`(\w+)`", part)) & set(all_gates()) == idle
+    assert set(re.findall(r"`(\w+)`", part)) & set(list_all_gates()) == idle

@@ -18,12 +18,12 @@ from typing import Any, cast
 
 import pytest
 
-from pykruise.admission.conversion_path import conversion_path
+from pykruise.admission.conversion_path import build_conversion_path
 from pykruise.dashboard import server as dashboard_server
 from pykruise.dashboard.assets import Assets
 from pykruise.dashboard.guard import Guard
 from pykruise.kube.admission import AdmissionAnswer, ResourceRule, ReviewRule
-from pykruise.kube.clock import system_clock
+from pykruise.kube.clock import read_system_clock
 from pykruise.kube.http.app import App
 from pykruise.kube.http.server import HttpServer
 from pykruise.kube.http.server_connection import REFUSAL_CODES
@@ -51,7 +51,7 @@ async def webhook_server() -> AsyncIterator[App]:
 
     every = ResourceRule(groups=("*",), resources=("*/*",), operations=("*",))
     rule = ReviewRule(name="test", reviewer=reviewer, mutating=False, rules=(every,), path="/review")
-    paths = {**review_paths(ReviewDispatcher([rule])), **conversion_path("/convert")}
+    paths = {**review_paths(ReviewDispatcher([rule])), **build_conversion_path("/convert")}
     server = WebhookServer(paths, host="127.0.0.1", port=0)
     await server.start()
     try:
@@ -89,8 +89,8 @@ async def dashboard() -> AsyncIterator[App]:
 
 @asynccontextmanager
 async def sandbox() -> AsyncIterator[App]:
-    api = ApiServer(clock=system_clock, rng=random.Random(1))
-    front = HttpFront(api, token="a-token", certificate=issue(now=system_clock()))
+    api = ApiServer(clock=read_system_clock, rng=random.Random(1))
+    front = HttpFront(api, token="a-token", certificate=issue(now=read_system_clock()))
     await front.start()
     try:
         yield front

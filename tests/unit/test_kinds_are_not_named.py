@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pykruise.kinds import kinds
+from pykruise.kinds import list_kinds
 from support.sources import ROOT
 
 SOURCES = ROOT / "packages" / "pykruise" / "src" / "pykruise"
@@ -34,7 +34,7 @@ ALLOWED = {
 }
 """Files of kubectl kruise with verbs that are about certain kinds, and why."""
 
-NAMES = sorted({kind.resource.kind for kind in kinds() if kind.versions})
+NAMES = sorted({kind.resource.kind for kind in list_kinds() if kind.versions})
 _NAMED = re.compile(rf"\b({'|'.join([*NAMES, *map(str.lower, NAMES)])})s?\b")
 
 

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 import pykruise.kinds
-from pykruise.kinds import kinds
+from pykruise.kinds import list_kinds
 from pykruise.plans.kind import Kind
 from pykruise.pods.reasons import CODES, Code
 from support.named_fields import fields_in, has_field
 
-KINDS = {kind.name: kind for kind in kinds() if kind.versions}
+KINDS = {kind.name: kind for kind in list_kinds() if kind.versions}
 FOLDER = Path(next(iter(pykruise.kinds.__path__)))
 _BUILT_IN = {
     "advancedcronjob": {"spec.template.jobTemplate"},

@@ -10,14 +10,14 @@ import pytest
 from pykruise.cli.insight.explaining import phase_of
 from pykruise.cli.kubectl.statuses import RolloutFailed, status_of
 from pykruise.cli.kubectl.trees import phase_of as phase_of_tree
-from pykruise.dashboard.jobs import job_row
-from pykruise.dashboard.others import other_row
-from pykruise.dashboard.rollouts import rollout_row
-from pykruise.kinds import all_shown
+from pykruise.dashboard.jobs import build_job_row
+from pykruise.dashboard.others import build_other_row
+from pykruise.dashboard.rollouts import build_rollout_row
+from pykruise.kinds import list_all_shown
 from pykruise.kube.clock import parse_time
 from pykruise.kube.documents import Document, deep_copy, encode
 from pykruise.manager.known_causes import document_of
-from pykruise.manager.lua_health import STATUSES, health_script
+from pykruise.manager.lua_health import STATUSES, build_health_script
 from pykruise.plans.kind import Kind
 from pykruise.plans.progress import (
     Phase,
@@ -25,7 +25,7 @@ from pykruise.plans.progress import (
 )
 from pykruise.pods.reasons import HELD, NEEDS_A_PERSON, Code
 from pykruise.pods.workload.kstatus import standing_of
-from pykruise.runtime.kstatus import with_kstatus
+from pykruise.runtime.kstatus import add_kstatus
 from pykruise.runtime.reasons import Reason
 from pykruise.testing.contents import documents_of
 from support.lua import run_lua
@@ -42,8 +42,8 @@ EXAMPLES: dict[str, Document] = {
 
 @pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
 def test_every_place_shows_the_same_phase(kind: Kind) -> None:
-    shown, script = shown_by(kind), health_script(shown_by(kind))
-    row_of = {"rollouts": rollout_row, "jobs": job_row, "others": other_row}[shown.board]
+    shown, script = shown_by(kind), build_health_script(shown_by(kind))
+    row_of = {"rollouts": build_rollout_row, "jobs": build_job_row, "others": build_other_row}[shown.board]
     met = set()
     for name, document in objects_of(kind):
         progress = shown.progress_of(document)
@@ -93,7 +93,7 @@ def with_spec(document: Document) -> Document:
 def test_the_conditions_of_every_reason_are_of_one_phase(code: Code) -> None:
     kind = KINDS["cloneset"]
     standing = standing_of({}, Reason(code, "…"))
-    status = with_kstatus({"observedGeneration": 2}, (), standing=standing, now=NOW)
+    status = add_kstatus({"observedGeneration": 2}, (), standing=standing, now=NOW)
     phase = shown_by(kind).progress_of({**bare(kind), "status": status}).phase
     assert standing.is_ready == (phase in (Phase.HEALTHY, Phase.PAUSED))
     assert not standing.is_stalled or phase is Phase.DEGRADED
@@ -106,8 +106,8 @@ def test_every_kind_shows_itself_and_names_itself_as_its_resource_does() -> None
         shown = shown_by(kind)
         assert (shown.group, shown.kind) == (kind.resource.group, kind.resource.kind)
         assert shown.progress is not None
-        assert shown in all_shown()
-    places = [shown.place for shown in all_shown() if shown.columns]
+        assert shown in list_all_shown()
+    places = [shown.place for shown in list_all_shown() if shown.columns]
     assert len(set(places)) == len(places)
 
 

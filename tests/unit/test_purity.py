@@ -18,7 +18,7 @@ SOURCES: Final = ROOT / "packages" / "pykruise" / "src" / "pykruise"
 PARTS: Final = ("kinds", "plans", "pods")
 NAME: Final = "kinds, plans and pods are pure but for a list"
 CLOCKS: Final = frozenset(
-    {"now", "utcnow", "today", "time", "monotonic", "perf_counter", "system_clock", "loop_clock"}
+    {"now", "utcnow", "today", "time", "monotonic", "perf_counter", "read_system_clock", "make_loop_clock"}
 )
 HOLDERS: Final = frozenset({"datetime", "date", "time", "loop", "clock"})
 """Names whose `now`, `today`, `time` is the present."""

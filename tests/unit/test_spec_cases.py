@@ -11,7 +11,7 @@ from typing import Final
 
 import pytest
 
-from pykruise.kinds import kinds
+from pykruise.kinds import list_kinds
 
 ROOT: Final = Path(__file__).parents[2]
 SPEC: Final = ROOT / "docs" / "spec"
@@ -94,7 +94,7 @@ def test_each_case_is_cited(page: str) -> None:
 
 def test_each_kind_has_a_page() -> None:
     pages = {page for page, _ in cases()}
-    names = {kind.resource.kind.lower() for kind in kinds() if kind.resource.group.endswith("kruise.io")}
+    names = {kind.resource.kind.lower() for kind in list_kinds() if kind.resource.group.endswith("kruise.io")}
     assert {PAGE_OF.get(name, name) for name in names} <= pages
 
 

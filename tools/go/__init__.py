@@ -14,7 +14,7 @@ from typing import Final
 
 from testbed.build import BuildError, cache_dir
 
-__all__ = ["PACKAGES", "program"]
+__all__ = ["PACKAGES", "find_program"]
 
 PACKAGES: Final = {
     "actionlint": "github.com/rhysd/actionlint/cmd/actionlint",
@@ -23,7 +23,7 @@ PACKAGES: Final = {
 _HERE: Final = Path(__file__).parent
 
 
-def program(name: str) -> Path:
+def find_program(name: str) -> Path:
     """Return the path of the program, and build it if it is missing. The first build takes a minute. Raises
     BuildError.
     """

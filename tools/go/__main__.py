@@ -4,10 +4,10 @@ import os
 import sys
 
 from testbed.build import BuildError
-from tools.go import program
+from tools.go import find_program
 
 try:
-    path = program(sys.argv[1])
+    path = find_program(sys.argv[1])
 except BuildError as error:
     sys.exit(f"error: {error}")
 os.execv(path, [str(path), *sys.argv[2:]])

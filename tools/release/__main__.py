@@ -47,11 +47,11 @@ def release(sources: Sources, folder: Path, *, builder: str, cache: Path) -> lis
         ),
         "utf-8",
     )
-    (folder / "RELEASE_NOTES.md").write_text(papers.notes(sources, digests), "utf-8")
+    (folder / "RELEASE_NOTES.md").write_text(papers.format_notes(sources, digests), "utf-8")
     files = sorted(folder.iterdir())
-    statement = papers.provenance(sources, files, builder=builder, images=digests)
+    statement = papers.build_provenance(sources, files, builder=builder, images=digests)
     (folder / "provenance.intoto.json").write_text(json.dumps(statement, indent=2) + "\n", "utf-8")
-    (folder / papers.CHECKSUMS).write_text(papers.checksums(sorted(folder.iterdir())), "utf-8")
+    (folder / papers.CHECKSUMS).write_text(papers.format_checksums(sorted(folder.iterdir())), "utf-8")
     return sorted(folder.iterdir())
 
 

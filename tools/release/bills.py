@@ -21,7 +21,7 @@ from testbed.product_images import bill_of
 from tools.release.images import ReleasedImage
 from tools.release.staging import Sources
 
-__all__ = ["build", "locked_packages", "write_bill"]
+__all__ = ["build", "list_locked_packages", "write_bill"]
 
 
 def build(
@@ -40,7 +40,7 @@ def build(
             written.append(write_bill(folder, name, bill_of(image.recipe, packages)))
     for wheel in wheels.values():
         written.append(write_bill(folder, wheel.name.partition("-py3")[0], _bill_of_wheel(wheel)))
-    locked = locked_packages((sources.root / "supply/dashboard.txt").read_text("utf-8"))
+    locked = list_locked_packages((sources.root / "supply/dashboard.txt").read_text("utf-8"))
     for plugin in plugins:
         written.append(write_bill(folder, plugin.name, _bill_of_plugin(plugin, sources, wheels, locked)))
     return written
@@ -55,7 +55,7 @@ def write_bill(folder: Path, name: str, document: Mapping[str, Any]) -> Path:
     return file
 
 
-def locked_packages(text: str) -> list[tuple[str, str]]:
+def list_locked_packages(text: str) -> list[tuple[str, str]]:
     """Return the names and versions from the text of a requirements file with hashes."""
     return re.findall(r"^([A-Za-z0-9._-]+)==([^\s;]+)", text, re.MULTILINE)
 

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import yaml
 
-from testbed.images import MANIFEST_TYPE, Image, archive, digest_of
+from testbed.images import MANIFEST_TYPE, Image, build_archive, digest_of
 from tools.release.staging import Sources
 
 __all__ = ["CONFIG_TYPE", "CONTENT_TYPE", "build", "pack"]
@@ -35,7 +35,7 @@ def build(sources: Sources, folder: Path) -> list[Path]:
     about = yaml.safe_load((chart / "Chart.yaml").read_text("utf-8"))
     name = f"{sources.registry or 'docker.io/pykruise'}/charts/pykruise:{sources.chart_version}"
     artifact = folder / f"pykruise-chart-{sources.version}.oci.tar"
-    artifact.write_bytes(archive(artifact_of(packed, about), name))
+    artifact.write_bytes(build_archive(artifact_of(packed, about), name))
     return [plain, artifact]
 
 

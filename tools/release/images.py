@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from testbed.images import Image, archive, index_of
-from testbed.product_images import AGENT, DASHBOARD, MANAGER, Package, Recipe, built_images
+from testbed.images import Image, build_archive, index_of
+from testbed.product_images import AGENT, DASHBOARD, MANAGER, Package, Recipe, build_images
 from tools.release.staging import Sources
 
 __all__ = ["ARCHITECTURES", "ReleasedImage", "build"]
@@ -53,7 +53,7 @@ def build(
         architecture: {
             recipe: image
             for recipe in recipes
-            for image in built_images(
+            for image in build_images(
                 recipe,
                 architecture=architecture,
                 wheels=wheels,
@@ -70,7 +70,7 @@ def build(
             recipe, index, {name: images[recipe].packages for name, images in built.items()}
         )
         name = f"{sources.registry or 'docker.io/pykruise'}/{released_image.name}:{sources.tag}"
-        (folder / f"{released_image.name}-{sources.version}.oci.tar").write_bytes(archive(index, name))
+        (folder / f"{released_image.name}-{sources.version}.oci.tar").write_bytes(build_archive(index, name))
         released.append(released_image)
     return released
 

@@ -17,19 +17,19 @@ from typing import Any, Final
 
 from tools.release.staging import ReleaseError, Sources
 
-__all__ = ["CHECKSUMS", "changes_of", "checksums", "notes", "provenance"]
+__all__ = ["CHECKSUMS", "build_provenance", "changes_of", "format_checksums", "format_notes"]
 
 CHECKSUMS: Final = "SHA256SUMS"
 STATEMENT_TYPE: Final = "https://in-toto.io/Statement/v1"
 PREDICATE_TYPE: Final = "https://slsa.dev/provenance/v1"
 
 
-def checksums(files: Iterable[Path]) -> str:
+def format_checksums(files: Iterable[Path]) -> str:
     """Return the lines that `sha256sum --check` reads."""
     return "".join(f"{_sha256(file)}  {file.name}\n" for file in sorted(files))
 
 
-def provenance(
+def build_provenance(
     sources: Sources, files: Iterable[Path], *, builder: str, images: Mapping[str, str]
 ) -> dict[str, Any]:
     """Return the statement about all files and images (their digests by name): the commit, and how they were built."""
@@ -81,7 +81,7 @@ def changes_of(changelog: str, version: str) -> str:
     raise ReleaseError(f"CHANGELOG.md has no heading '## {version}', and none that is unreleased")
 
 
-def notes(sources: Sources, images: Mapping[str, str]) -> str:
+def format_notes(sources: Sources, images: Mapping[str, str]) -> str:
     """Return the text of a release page: how to install the release, its changes, and how to verify it."""
     registry = sources.registry or "registry.example.com/team"
     changes = changes_of((sources.root / "CHANGELOG.md").read_text("utf-8"), sources.version)

@@ -26,7 +26,7 @@ from typing import Final
 
 from tools.release.staging import DISTRIBUTIONS, ReleaseError, Sources
 
-__all__ = ["PLATFORMS", "PYTHONS", "Platform", "build", "krew_manifest", "single_file"]
+__all__ = ["PLATFORMS", "PYTHONS", "Platform", "build", "build_single_file", "format_krew_manifest"]
 
 PYTHONS: Final = ("3.11", "3.12", "3.13", "3.14")
 
@@ -124,11 +124,11 @@ def build(
             for python in pythons
         }
         file = folder / f"kubectl-kruise-{sources.version}-{platform.name}"
-        file.write_bytes(single_file(own, by_python))
+        file.write_bytes(build_single_file(own, by_python))
         file.chmod(0o755)
         files[platform] = file
     manifest = folder / "kruise.krew.yaml"
-    manifest.write_text(krew_manifest(sources, files), "utf-8")
+    manifest.write_text(format_krew_manifest(sources, files), "utf-8")
     return [*files.values(), manifest]
 
 
@@ -153,7 +153,7 @@ def _downloaded(requirements: Path, platform: Platform, python: str, cache: Path
     return sorted(target.glob("*.whl"))
 
 
-def single_file(own: Iterable[Path], by_python: Mapping[str, Sequence[Path]]) -> bytes:
+def build_single_file(own: Iterable[Path], by_python: Mapping[str, Sequence[Path]]) -> bytes:
     """Return the file of one platform. It contains wheels that are the same for all Pythons only once."""
     lists = [{wheel.name: wheel for wheel in result} for result in by_python.values()]
     common = set.intersection(*map(set, lists)) if lists else set()
@@ -200,7 +200,7 @@ def _add(
     archive.writestr(entry, content)
 
 
-def krew_manifest(sources: Sources, files: Mapping[Platform, Path]) -> str:
+def format_krew_manifest(sources: Sources, files: Mapping[Platform, Path]) -> str:
     """Return the manifest of krew, which installs the file that fits a platform as `kubectl-kruise`."""
     base = f"{sources.repository or 'https://example.com/pykruise'}/releases/download/{sources.tag}"
     lines = [
@@ -276,7 +276,7 @@ def main(argv: Sequence[str]) -> int:
         downloaded = _downloaded(root / "supply/dashboard.txt", platform, python, folder)
         file = Path(argv[0])
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(single_file(own, {python: downloaded}))
+        file.write_bytes(build_single_file(own, {python: downloaded}))
         file.chmod(0o755)
     return 0
 

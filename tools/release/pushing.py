@@ -27,7 +27,7 @@ from typing import Any, Final
 
 from testbed.images import Image
 
-__all__ = ["Layout", "PushError", "Registry", "credentials_of", "image_in", "read_archive"]
+__all__ = ["Layout", "PushError", "Registry", "credentials_of", "read_archive", "read_image"]
 
 _TIMEOUT_S: Final = 120.0
 _LOOPBACK: Final = ("localhost", "127.0.0.1", "[::1]")
@@ -74,7 +74,7 @@ def read_archive(file: Path) -> Layout:
     return Layout(repository.rpartition("/")[2], repository.partition("/")[2], tag, root, blobs)
 
 
-def image_in(layout: Layout, architecture: str) -> Image:
+def read_image(layout: Layout, architecture: str) -> Image:
     """Return the image of one architecture. Raises PushError if the archive does not contain it."""
     for entry in json.loads(layout.blobs[layout.root["digest"]]).get("manifests", ()):
         if entry["platform"]["architecture"] == architecture:

@@ -30,9 +30,9 @@ def test_an_explanation_of_an_object_that_is_not_there_yet_is_not_true_yet() -> 
         )
 
     with KruiseSandbox(nodes=1) as kruise:
-        from pykruise.testing.contents import resource_named
+        from pykruise.testing.contents import find_resource
 
-        resource = kruise.run(resource_named(kruise.client, "clonesets"))
+        resource = kruise.run(find_resource(kruise.client, "clonesets"))
         kruise.loop.call_later(10, lambda: kruise.start(later()))
         kruise.until(lambda: kruise.explain("clonesets/web").verdict == "done")
 

@@ -15,10 +15,10 @@ from typing import Final
 from bench.sandbox import rss_mb
 from bench.soak.churn import Churn
 from bench.soak.samples import Sample
-from pykruise.agent.simulated import simulated_agents
-from pykruise.cli.playground import Playground, PlaygroundContents, playground
+from pykruise.agent.simulated import make_simulated_agents
+from pykruise.cli.playground import Playground, PlaygroundContents, start_playground
 from pykruise.kinds.gates import Gates
-from pykruise.kube.clock import loop_clock, parse_time
+from pykruise.kube.clock import make_loop_clock, parse_time
 from pykruise.kube.documents import Document
 from pykruise.manager.settings import ManagerSettings
 from pykruise.sandbox.apiserver.objects.storage import MemoryStorage, StorageChange
@@ -72,14 +72,14 @@ async def _soak(
     seed: int,
     on_sample: Callable[[Sample], None],
 ) -> tuple[list[Sample], dict[str, int]]:
-    settings = ClusterSettings(nodes=6, agents=simulated_agents())
+    settings = ClusterSettings(nodes=6, agents=make_simulated_agents())
     rng = random.Random(seed)
     samples: list[Sample] = []
     storage = CountingStorage()
-    async with playground(
+    async with start_playground(
         settings,
         manager_settings=ManagerSettings(gates=GATES),
-        clock=loop_clock(start=START),
+        clock=make_loop_clock(start=START),
         rng=rng,
         contents=PlaygroundContents(storage=storage),
         is_repeatable=True,
@@ -102,7 +102,7 @@ async def _soak(
 
 
 def _sample(running: Playground, storage: CountingStorage, *, at_s: float) -> Sample:
-    stats = running.manager.stats()
+    stats = running.manager.read_stats()
     gc.collect()
     return Sample(
         at_s=at_s,

@@ -5,12 +5,12 @@ from typing import Any
 from conformance.builders import crd
 from conformance.dsl import JSON_PATCH, MERGE, Request, apply, case, create, define, get, owned, patch, pause
 from pykruise.kube.schemas import descriptions
-from pykruise.kube.schemas.merged_lists import merging_object, without_marks
+from pykruise.kube.schemas.merged_lists import build_merging_object, drop_marks
 
 _WIDGETS = "customresourcedefinitions/widgets.$ns.example.com"
 _OPEN: dict[str, Any] = {"x-kubernetes-preserve-unknown-fields": True}
-with descriptions.left_out():
-    _MERGED = without_marks(merging_object("io.k8s.api.core.v1.PodTemplateSpec"))
+with descriptions.leave_out_descriptions():
+    _MERGED = drop_marks(build_merging_object("io.k8s.api.core.v1.PodTemplateSpec"))
 
 
 def _crd(template: dict[str, Any]) -> dict[str, Any]:

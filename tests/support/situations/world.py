@@ -11,10 +11,10 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from pykruise.agent.simulated import ALL_TASKS, simulated_agents
-from pykruise.cli.explain import explained
-from pykruise.cli.insight.explaining import Explanation, text
-from pykruise.kinds import kinds
+from pykruise.agent.simulated import ALL_TASKS, make_simulated_agents
+from pykruise.cli.explain import read_and_explain
+from pykruise.cli.insight.explaining import Explanation, format_explanation
+from pykruise.kinds import list_kinds
 from pykruise.kinds.gates import Gates
 from pykruise.kube.client.transport import Transport
 from pykruise.kube.documents import decode
@@ -43,7 +43,7 @@ from support.scenario import Object, Stage
 __all__ = ["SETTINGS", "Situation", "World", "with_agents"]
 
 QUOTAS: Final = Resource("", "v1", "resourcequotas", "ResourceQuota")
-KINDS: Final = {kind.name: kind for kind in kinds() if kind.versions}
+KINDS: Final = {kind.name: kind for kind in list_kinds() if kind.versions}
 _BUILT_IN: Final = (
     *(CONFIG_MAPS, DEPLOYMENTS, JOBS, NAMESPACES, NODES, PERSISTENT_VOLUME_CLAIMS, PODS, SECRETS, QUOTAS),
     STATEFUL_SETS,
@@ -63,7 +63,7 @@ SETTINGS: Final = ManagerSettings(
 def with_agents(settings: ClusterSettings) -> ClusterSettings:
     """The same cluster, whose nodes do what a node agent does."""
     kubelet = msgspec.structs.replace(settings.kubelet, pull_s=1.0)
-    return msgspec.structs.replace(settings, kubelet=kubelet, agents=simulated_agents(ALL_TASKS))
+    return msgspec.structs.replace(settings, kubelet=kubelet, agents=make_simulated_agents(ALL_TASKS))
 
 
 class World:
@@ -164,11 +164,13 @@ class World:
     async def explained(self, kind: Kind, name: str) -> Explanation:
         """As the command explains it."""
         key = Key(self._namespace(kind.resource), name)
-        return await explained(self.stage.client, key, now=self.stage.clock(), kind=kind, settings=SETTINGS)
+        return await read_and_explain(
+            self.stage.client, key, now=self.stage.clock(), kind=kind, settings=SETTINGS
+        )
 
     async def text(self, explanation: Explanation) -> str:
         """As a person reads it."""
-        return text(explanation, now=self.stage.clock())
+        return format_explanation(explanation, now=self.stage.clock())
 
     def resource_of(self, document: Object) -> Resource:
         """Of a document."""

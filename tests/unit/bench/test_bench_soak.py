@@ -8,7 +8,7 @@ import pytest
 from bench.soak.__main__ import example_documents
 from bench.soak.samples import FIGURES, Sample, chart_of, report_of, slopes_of
 from bench.soak.virtual import run_virtual
-from pykruise.kinds import kinds
+from pykruise.kinds import list_kinds
 
 HOUR_S = 3600.0
 
@@ -73,7 +73,7 @@ def test_a_short_run_changes_objects_of_every_kind_and_measures_everything() -> 
     samples, refused = run_virtual(documents, hours=0.23, every_s=400.0, seed=1, on_sample=seen.append)
     # then
     made_by_the_manager = {"NodeImage", "NodePodProbe", "PersistentPodState", "Pod"}
-    assert {kind.resource.kind for kind in kinds()} - made_by_the_manager <= {
+    assert {kind.resource.kind for kind in list_kinds()} - made_by_the_manager <= {
         document["kind"] for document in documents
     }
     assert samples == seen

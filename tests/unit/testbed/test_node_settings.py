@@ -8,7 +8,7 @@ import pytest
 
 from testbed import node
 from testbed.build import MissingError
-from testbed.node_settings import CRI_SOCKET, address_of, network_commands, pods_of, run_files
+from testbed.node_settings import CRI_SOCKET, address_of, list_network_commands, pods_of, run_files
 from testbed.settings import MOST_NODES
 
 
@@ -39,7 +39,7 @@ def test_nodes_have_addresses_of_their_own_and_know_the_way_to_each_others_pods(
         network.overlaps(other) for network in networks for other in networks if network is not other
     )
     for number in numbers:
-        commands = network_commands(number)
+        commands = list_network_commands(number)
         others = set(numbers) - {number}
         ways = {f"route add {pods_of(other)} via {address_of(other)}" for other in others}
         assert ways <= set(commands)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from testbed import images
-from testbed.images import busybox_image, digest_of, files_layer, image
+from testbed.images import build_busybox_image, build_files_layer, build_image, digest_of
 from testbed.registry import Answer, Registry, Rule, answer
 
 
@@ -17,7 +17,7 @@ def small_busybox(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program = tmp_path / "busybox"
     program.write_bytes(b"program")
     monkeypatch.setattr(images, "BUSYBOX", program)
-    monkeypatch.setattr(images, "busybox", images.busybox.__wrapped__)
+    monkeypatch.setattr(images, "build_busybox", images.build_busybox.__wrapped__)
 
 
 @pytest.fixture
@@ -36,13 +36,13 @@ def digest_in(registry: Registry, target: str) -> str:
 
 
 def test_equal_content_has_one_digest_and_other_content_another() -> None:
-    assert busybox_image("one").digest == busybox_image("one").digest
-    assert busybox_image("one").digest != busybox_image("two").digest
+    assert build_busybox_image("one").digest == build_busybox_image("one").digest
+    assert build_busybox_image("one").digest != build_busybox_image("two").digest
 
 
 def test_an_image_is_pulled_piece_by_piece(registry: Registry) -> None:
     # given
-    made = image([files_layer({"etc/page": b"hello"})], command=["/bin/page"])
+    made = build_image([build_files_layer({"etc/page": b"hello"})], command=["/bin/page"])
     registry.push(made, "team/web:1")
     # when
     manifest = get(registry, "/v2/team/web/manifests/1")
@@ -61,7 +61,7 @@ def test_an_image_is_pulled_piece_by_piece(registry: Registry) -> None:
 
 
 def test_two_tags_may_be_one_digest(registry: Registry) -> None:
-    registry.push(busybox_image("same"), "web:1", "web:2")
+    registry.push(build_busybox_image("same"), "web:1", "web:2")
     assert digest_in(registry, "/v2/web/manifests/1") == digest_in(registry, "/v2/web/manifests/2")
 
 
@@ -78,7 +78,7 @@ def test_some_repositories_are_not_there(registry: Registry, repository: str) ->
 
 def test_credentials_are_asked_for_where_a_rule_says_so(registry: Registry) -> None:
     # given
-    registry.rule("private/", Rule(credentials="me:secret"))
+    registry.set_rule("private/", Rule(credentials="me:secret"))
     good, bad = (f"Basic {base64.b64encode(text).decode()}" for text in (b"me:secret", b"me:wrong"))
     # then
     refused = get(registry, "/v2/private/web/manifests/1")
@@ -88,12 +88,12 @@ def test_credentials_are_asked_for_where_a_rule_says_so(registry: Registry) -> N
     assert get(registry, "/v2/private/web/manifests/1", good).status == 200
     assert get(registry, "/v2/web/manifests/1").status == 200
     # when the rule goes
-    registry.rule("private/", None)
+    registry.set_rule("private/", None)
     assert get(registry, "/v2/private/web/manifests/1").status == 200
 
 
 def test_a_slow_repository_sends_its_own_content_slowly(registry: Registry) -> None:
-    registry.rule("slow/", Rule(bytes_per_second=1000))
+    registry.set_rule("slow/", Rule(bytes_per_second=1000))
     layers = json.loads(get(registry, "/v2/slow/web/manifests/1").body)["layers"]
     blob = get(registry, f"/v2/slow/web/blobs/{layers[-1]['digest']}")
     assert blob.bytes_per_second == 1000
@@ -101,5 +101,5 @@ def test_a_slow_repository_sends_its_own_content_slowly(registry: Registry) -> N
 
 
 def test_a_registry_may_be_out_of_order(registry: Registry) -> None:
-    registry.rule("", Rule(status=503))
+    registry.set_rule("", Rule(status=503))
     assert get(registry, "/v2/web/manifests/1").status == 503

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from testbed.build import CONTROL_PLANE, is_built
-from testbed.turns import TRIED_WHOLE, main, minor_in_turn
+from testbed.turns import TRIED_WHOLE, find_minor_in_turn, main
 
 
 def test_every_minor_that_is_not_tried_otherwise_has_its_turn_within_as_many_days() -> None:
@@ -14,7 +14,7 @@ def test_every_minor_that_is_not_tried_otherwise_has_its_turn_within_as_many_day
     # then
     for first in (1, 200, 366):
         days = range(first, first + len(others))
-        assert {minor_in_turn(CONTROL_PLANE.minors, day) for day in days} == others
+        assert {find_minor_in_turn(CONTROL_PLANE.minors, day) for day in days} == others
 
 
 def test_a_minor_that_is_not_built_is_passed_over_with_a_note(

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from pykruise.kinds.gates import all_gates
+from pykruise.kinds.gates import list_all_gates
 from support.charts import ChartRefusalError, render
 from support.yaml_documents import yaml_document
-from tools.chart_values import RULES, UNUSED, chart_files, values_of
+from tools.chart_values import RULES, UNUSED, render_chart_files, values_of
 
 CHART = Path(__file__).parents[3] / "charts" / "pykruise"
 VALUES = values_of((CHART / "values.yaml").read_text())
@@ -19,7 +19,7 @@ TEMPLATES = "".join(path.read_text() for path in sorted((CHART / "templates").it
 
 def test_the_generated_files_are_those_in_the_chart() -> None:
     """python -m tools.chart_values charts/pykruise"""
-    for name, text in chart_files(CHART).items():
+    for name, text in render_chart_files(CHART).items():
         assert (CHART / name).read_text() == text, f"generate {name} again"
 
 
@@ -40,7 +40,7 @@ def test_every_value_is_used_by_a_template(value: Any) -> None:
 
 def test_every_gate_may_be_set_and_no_other() -> None:
     pattern = RULES["featureGates"]["pattern"]
-    assert re.search(pattern, ",".join(f"{name}=true" for name in all_gates()))
+    assert re.search(pattern, ",".join(f"{name}=true" for name in list_all_gates()))
     assert re.search(pattern, "")
     for wrong in ("Foo=true", "WorkloadSpread", "WorkloadSpread=yes", "WorkloadSpread=true,"):
         assert not re.search(pattern, wrong)

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from pykruise.dashboard.command import dashboard
-from pykruise.dashboard.objects import watched_resources
+from pykruise.dashboard.objects import list_watched_resources
 from support.charts import render
-from tools.dashboard_chart import chart_file, rights_of_dashboard
+from tools.dashboard_chart import render_chart_file, rights_of_dashboard
 
 CHART = Path(__file__).parents[3] / "charts" / "pykruise"
 
@@ -20,7 +20,7 @@ def parts(**values: Any) -> dict[str, Any]:
 
 def test_the_generated_file_is_the_one_in_the_chart() -> None:
     """python -m tools.dashboard_chart charts/pykruise"""
-    assert (CHART / "templates" / "dashboard-rbac.yaml").read_text("utf-8") == chart_file()
+    assert (CHART / "templates" / "dashboard-rbac.yaml").read_text("utf-8") == render_chart_file()
 
 
 def test_it_is_off_by_default() -> None:
@@ -42,7 +42,7 @@ def test_what_it_watches_it_may_read() -> None:
     allowed = {
         (group, resource) for rule in rules for group in rule["apiGroups"] for resource in rule["resources"]
     }
-    assert {(resource.group, resource.plural) for resource in watched_resources()} <= allowed
+    assert {(resource.group, resource.plural) for resource in list_watched_resources()} <= allowed
 
 
 @pytest.mark.parametrize(

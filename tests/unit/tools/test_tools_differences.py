@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from pykruise.kinds import crds
-from tools.differences import DIFFERENCES, END, with_table
+from pykruise.kinds import build_crds
+from tools.differences import DIFFERENCES, END, replace_table
 
 DOCS = Path(__file__).parents[3] / "docs"
 PAGE = DOCS / "migration.md"
@@ -16,7 +16,7 @@ KINDS = ("cloneset", "daemonset", "sidecarset", "statefulset", "workloadspread")
 def test_the_page_is_up_to_date() -> None:
     """When it is not: python -m tools.differences docs/migration.md"""
     page = PAGE.read_text("utf-8")
-    assert page == with_table(page)
+    assert page == replace_table(page)
 
 
 def test_each_difference_has_a_reason_and_is_there_once() -> None:
@@ -28,7 +28,7 @@ def test_each_difference_has_a_reason_and_is_there_once() -> None:
 
 
 def test_they_are_about_kinds_or_parts_of_the_manager() -> None:
-    kinds = {crd["spec"]["names"]["kind"] for crd in crds()}
+    kinds = {crd["spec"]["names"]["kind"] for crd in build_crds()}
     parts = {"admission", "agent on nodes", "all kinds", "manager"}
     assert {difference.about for difference in DIFFERENCES} <= kinds | parts
     assert {"CloneSet", "DaemonSet", "SidecarSet", "StatefulSet", "WorkloadSpread"} <= {
@@ -49,4 +49,4 @@ def test_the_pages_of_kinds_point_there_and_keep_no_list_of_their_own(kind: str)
 
 def test_a_page_without_a_place_for_the_table_is_refused() -> None:
     with pytest.raises(ValueError, match="no place for the table"):
-        with_table(END)
+        replace_table(END)

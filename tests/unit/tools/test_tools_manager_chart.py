@@ -11,13 +11,13 @@ from pykruise.kinds import gates
 from pykruise.kinds.cloneset.kind import KIND as CLONE_SET
 from pykruise.kube.schemas.releases import MINORS
 from pykruise.kube.version import __version__
-from pykruise.manager.argocd import config_map
+from pykruise.manager.argocd import build_config_map
 from pykruise.manager.flags import parse
-from pykruise.manager.install import Installation, manifests
-from pykruise.manager.roles import needed
+from pykruise.manager.install import Installation, build_manifests
+from pykruise.manager.roles import list_needed_rights
 from support.charts import render
 from support.rbac import Authorizer
-from tools.manager_chart import chart_files
+from tools.manager_chart import render_chart_files
 
 CHART = Path(__file__).parents[3] / "charts" / "pykruise"
 
@@ -52,7 +52,7 @@ def webhooks(documents: list[Any]) -> list[Any]:
 
 def test_the_generated_files_are_those_in_the_chart() -> None:
     """python -m tools.manager_chart charts/pykruise"""
-    for name, text in chart_files().items():
+    for name, text in render_chart_files().items():
         assert (CHART / "templates" / name).read_text() == text, f"generate {name} again"
 
 
@@ -60,7 +60,7 @@ def test_the_generated_files_are_those_in_the_chart() -> None:
 def test_on_every_minor_it_renders_the_policies_that_install_prints(minor: str) -> None:
     # when
     rendered = by_name(render(CHART, kubernetes=f"v{minor}.3"))
-    printed = by_name(manifests(Installation(minor=minor)))
+    printed = by_name(build_manifests(Installation(minor=minor)))
     # then
     assert {key for key in rendered if key[0].startswith("ValidatingAdmissionPolicy")} == {
         key for key in printed if key[0].startswith("ValidatingAdmissionPolicy")
@@ -70,7 +70,7 @@ def test_on_every_minor_it_renders_the_policies_that_install_prints(minor: str) 
 def test_with_default_values_it_renders_to_what_install_prints() -> None:
     # when
     rendered = by_name(render(CHART))
-    printed = by_name(manifests(Installation()))
+    printed = by_name(build_manifests(Installation()))
     # then every object of install is there and the same
     for key, doc in printed.items():
         assert spelled_out(rendered.pop(key)) == spelled_out(doc), key
@@ -114,7 +114,7 @@ def test_values_reach_the_manager() -> None:
     environ = {variable["name"]: variable["value"] for variable in only["env"] if "value" in variable}
     settings = parse(only["args"][1:], environ=environ).settings
     assert only["image"] == "example/manager:x"
-    assert settings.of(CLONE_SET).short_hash
+    assert settings.read_kind_settings(CLONE_SET).short_hash
     assert settings.log.format == "json"
     assert settings.log.verbosity == 5
     assert settings.resync_s == 600
@@ -161,7 +161,7 @@ def test_a_gate_brings_the_rights_that_it_needs(text: str) -> None:
     usual, allowed = Authorizer(render(CHART)), Authorizer(render(CHART, featureGates=text))
     lacking = []
     # then
-    for right in needed(gates.parse([text])):
+    for right in list_needed_rights(gates.parse([text])):
         where = "kruise-system" if right.in_namespace else ""
         for verb in right.verbs:
             for name in right.names or ("",):
@@ -203,7 +203,7 @@ def test_the_network_policy_of_webhooks_is_the_one_that_install_prints() -> None
         )
     )
     # then
-    for key, doc in by_name(manifests(wanted)).items():
+    for key, doc in by_name(build_manifests(wanted)).items():
         assert spelled_out(rendered[key]) == spelled_out(doc), key
     assert ("NetworkPolicy", "kruise-controller-manager") in rendered
     assert (
@@ -223,7 +223,7 @@ def test_the_network_policy_has_the_directions_that_were_given(given: tuple[bool
     rendered = by_name(render(CHART, networkPolicy=values))
     # then
     name = ("NetworkPolicy", "kruise-controller-manager")
-    printed = by_name(manifests(wanted)).get(name)
+    printed = by_name(build_manifests(wanted)).get(name)
     assert rendered.get(name) == printed
     assert (printed is not None) is any(given)
     if printed is not None:
@@ -275,4 +275,4 @@ def test_argo_cd_is_configured_for_the_kinds_where_the_values_say_so() -> None:
     result = rendered["ConfigMap", "cm"]
     assert result["metadata"]["annotations"] == {"helm.sh/resource-policy": "keep"}
     assert result["metadata"]["namespace"] == "gitops"
-    assert result["data"] == config_map()["data"]
+    assert result["data"] == build_config_map()["data"]

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from tools.others_results import Result, read_results
-from tools.others_table import NOT_RUN, page_with_table, table
+from tools.others_table import NOT_RUN, page_with_table, render_table
 
 PAGE = Path(__file__).parents[3] / "docs" / "compatibility.md"
 
@@ -27,6 +27,6 @@ def test_a_program_that_fails_is_not_said_to_work() -> None:
         Result("Meter", "1.0", "it sums", works=False),
         Result("Other", "2.0", "all", works=True),
     ]
-    rows = table(results).splitlines()
+    rows = render_table(results).splitlines()
     assert "| Meter | 1.0 | it counts; it sums | does not work: it sums |" in rows
     assert "| Other | 2.0 | all | works |" in rows

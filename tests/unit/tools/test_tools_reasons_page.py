@@ -5,17 +5,19 @@ import re
 from pykruise.pods.reasons import CODES, Code, remedy_of
 from pykruise.runtime.reasons import Reason, WriteFault
 from support.sources import ROOT, SOURCES
-from tools.reasons_page import reasons_page
+from tools.reasons_page import render_reasons_page
 
 
 def test_the_page_is_up_to_date() -> None:
     """When it is not: python -m tools.reasons_page > docs/reasons.md"""
-    assert (ROOT / "docs" / "reasons.md").read_text("utf-8") == reasons_page()
+    assert (ROOT / "docs" / "reasons.md").read_text("utf-8") == render_reasons_page()
 
 
 def test_every_code_has_a_meaning_and_one_row_of_the_page() -> None:
     assert all(CODES[code].means for code in Code)
-    rows = [re.split(r"(?<!\\)\|", line) for line in reasons_page().splitlines() if line.startswith("| `")]
+    rows = [
+        re.split(r"(?<!\\)\|", line) for line in render_reasons_page().splitlines() if line.startswith("| `")
+    ]
     assert [row[1].strip(" `") for row in rows] == list(Code)
     assert {len(row) for row in rows} == {6}
 

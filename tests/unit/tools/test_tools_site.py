@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from support.sources import ROOT
-from tools.site import page_path, pages_of, rewritten, slug
+from tools.site import make_slug, page_path, pages_of, rewrite_links
 
 PAGES = {page_path(page).as_posix(): page for page in pages_of()}
 TEXTS = {page: path for page, path in PAGES.items() if page.endswith(".md")}
@@ -32,7 +32,7 @@ def pages_in(part: Any) -> Iterator[str]:
 
 def links_of(name: str) -> Iterator[str]:
     """Pages of the site that a page links to."""
-    text = rewritten((ROOT / TEXTS[name]).read_text("utf-8"), TEXTS[name])
+    text = rewrite_links((ROOT / TEXTS[name]).read_text("utf-8"), TEXTS[name])
     text = re.sub(r"^ *```.*?^ *```$", "", text, flags=re.MULTILINE | re.DOTALL)
     for link in re.findall(r"\]\((?![a-z]+:|#)([^)#\s]+)", re.sub(r"`[^`]*`", "", text)):
         yield (Path("/") / Path(name).parent / link).resolve().relative_to("/").as_posix()
@@ -76,20 +76,20 @@ def test_every_page_is_two_clicks_from_the_start_page_or_in_the_navigation_besid
 def test_links_to_files_that_are_no_pages_lead_to_the_repository_or_are_text() -> None:
     text = "See [the plan](../packages/kube/src/x.py), [a page](design/where.md#a) and [up](../README.md).\n"
     source = Path("docs/index.md")
-    assert rewritten(text, source) == (
+    assert rewrite_links(text, source) == (
         "See the plan, [a page](design/where.md#a) and [up](repository/README.md).\n"
     )
     address = "https://git.example/x/blob/main/packages/kube/src/x.py"
-    assert f"[the plan]({address})" in rewritten(text, source, repository="https://git.example/x")
+    assert f"[the plan]({address})" in rewrite_links(text, source, repository="https://git.example/x")
 
 
 def test_what_only_tests_read_is_not_in_the_site() -> None:
     text = "<!-- failures: [{image: a}] -->\n```console\n$ echo [a](b.md)\n```\n"
-    assert rewritten(text, Path("docs/index.md")) == "```console\n$ echo [a](b.md)\n```\n"
+    assert rewrite_links(text, Path("docs/index.md")) == "```console\n$ echo [a](b.md)\n```\n"
 
 
 def test_headings_have_the_anchors_that_links_in_the_repository_name() -> None:
-    assert slug("Status, events & more: `plan`", "-") == "status-events--more-plan"
+    assert make_slug("Status, events & more: `plan`", "-") == "status-events--more-plan"
 
 
 def test_reasons_that_troubleshooting_names_are_reasons() -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.site_clicks import TASKS, clicks_to, main
+from tools.site_clicks import TASKS, count_clicks, main
 
 
 def page(site: Path, folder: str, *links: str, navigation: str = "") -> None:
@@ -22,7 +22,7 @@ def test_clicks_follow_links_of_the_text_alone(tmp_path: Path) -> None:
     page(tmp_path, "far", "../farther/")
     page(tmp_path, "farther", "../")
     page(tmp_path, "hidden")
-    clicks = {name: clicks_to(tmp_path, name, most=2) for name in ("near", "far", "farther", "hidden")}
+    clicks = {name: count_clicks(tmp_path, name, most=2) for name in ("near", "far", "farther", "hidden")}
     assert clicks == {"near": 1, "far": 2, "farther": None, "hidden": None}
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pykruise.agent.credential_plugins import Plugin, docker_configuration, load_providers
+from pykruise.agent.credential_plugins import Plugin, load_providers, read_docker_configuration
 from pykruise.kube.errors import ConfigurationError
 
 pytestmark = pytest.mark.real_time
@@ -87,7 +87,7 @@ async def test_no_file_means_no_plugins_and_a_wrong_one_is_reported(tmp_path: Pa
 
 async def test_the_docker_configuration_is_read_anew_at_each_pull(tmp_path: Path) -> None:
     file = tmp_path / "config.json"
-    provide = docker_configuration([tmp_path / "none.json", file])
+    provide = read_docker_configuration([tmp_path / "none.json", file])
     assert await provide("r.io/app") == ()
     file.write_text(json.dumps({"auths": {"r.io": {"auth": b64encode(b"me:x").decode()}}}))
     assert [credential.text for credential in await provide("r.io/app")] == ["me:x"]

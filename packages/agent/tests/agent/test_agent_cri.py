@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from pykruise.agent.cri.changes import RuntimeChanges
 from pykruise.agent.cri.client import CriClient
 from pykruise.agent.cri.errors import CallRefusedError
-from pykruise.agent.cri.protocol import message
-from pykruise.agent.cri.runtimes import find_runtimes, socket_paths
+from pykruise.agent.cri.protocol import load_message_class
+from pykruise.agent.cri.runtimes import find_runtimes, list_socket_paths
 from pykruise.agent.cri.shortened import LONGEST_FIELD, Shortened
 from pykruise.agent.cri.values import ExecResult
-from pykruise.kube.clock import system_clock
+from pykruise.kube.clock import read_system_clock
 from pykruise.kube.errors import ConfigurationError
 from pykruise.kube.values.image_references import parse_image
 from support.cri_messages import whole_protocol
@@ -82,7 +82,7 @@ class FakeHands:
 @pytest.fixture(params=[True, False], ids=["with events", "without events"])
 async def hands(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[FakeHands]:
     made = FakeHands(
-        FakeRuntime(system_clock, has_events=request.param, restarts_in_s=None), tmp_path / "cri.sock"
+        FakeRuntime(read_system_clock, has_events=request.param, restarts_in_s=None), tmp_path / "cri.sock"
     )
     await made.restart()
     yield made
@@ -103,19 +103,19 @@ async def test_the_fake_runtime_keeps_the_contract(check: Check, hands: FakeHand
 async def test_all_runtimes_that_answer_are_found_the_known_names_in_their_order(tmp_path: Path) -> None:
     """operations case 32"""
     (tmp_path / "crio").mkdir()
-    containerd, crio = FakeRuntime(system_clock), FakeRuntime(system_clock, name="cri-o")
+    containerd, crio = FakeRuntime(read_system_clock), FakeRuntime(read_system_clock, name="cri-o")
     async with (
         serving(containerd, tmp_path / "containerd.sock"),
         serving(crio, tmp_path / "crio/crio.sock"),
-        serving(FakeRuntime(system_clock), tmp_path / "other.sock"),
+        serving(FakeRuntime(read_system_clock), tmp_path / "other.sock"),
     ):
         runtimes = await find_runtimes(tmp_path)
         try:
             assert [runtime.name for runtime in runtimes.all] == ["containerd", "cri-o"]
             assert runtimes.first.name == "containerd"
-            crio_runtime = runtimes.of("cri-o://1")
+            crio_runtime = runtimes.find_runtime("cri-o://1")
             assert crio_runtime is not None
-            assert runtimes.of("docker://1") is None
+            assert runtimes.find_runtime("docker://1") is None
         finally:
             runtimes.close()
         # and one that does not answer is passed over
@@ -141,9 +141,9 @@ async def test_without_a_runtime_the_agent_says_what_it_tried(tmp_path: Path) ->
 @pytest.mark.real_time
 async def test_a_socket_by_two_names_is_one(tmp_path: Path) -> None:
     (tmp_path / "containerd").mkdir()
-    async with serving(FakeRuntime(system_clock), tmp_path / "containerd/containerd.sock"):
+    async with serving(FakeRuntime(read_system_clock), tmp_path / "containerd/containerd.sock"):
         (tmp_path / "containerd.sock").symlink_to(tmp_path / "containerd/containerd.sock")
-        assert len(socket_paths(tmp_path)) == 1
+        assert len(list_socket_paths(tmp_path)) == 1
 
 
 async def test_events_are_followed_and_after_a_gap_everything_is_looked_at() -> None:
@@ -183,7 +183,7 @@ async def test_a_runtime_without_events_is_polled() -> None:
 async def test_of_what_a_command_prints_the_beginning_is_kept(tmp_path: Path) -> None:
     """As much as runtimes hand on."""
     printed = b"y" * 16_000_000
-    runtime = FakeRuntime(system_clock)
+    runtime = FakeRuntime(read_system_clock)
 
     async def run(_name: str, _command: Sequence[str]) -> ExecResult:
         return ExecResult(exit_code=3, stdout=printed, stderr=b"why")
@@ -216,7 +216,9 @@ def framed(body: bytes) -> bytes:
 
 @given(st.binary(), st.binary(), st.integers(-(2**31), 2**31 - 1))
 async def test_a_message_without_long_fields_is_as_it_was(out: bytes, err: bytes, code: int) -> None:
-    answer = message("ExecSyncResponse")(stdout=out, stderr=err, exit_code=code).SerializeToString()
+    answer = load_message_class("ExecSyncResponse")(
+        stdout=out, stderr=err, exit_code=code
+    ).SerializeToString()
     stream = Shortened(Pieces(framed(answer)))
     head = await stream.recv_data(5)
     assert head == framed(answer)[:5]
@@ -224,11 +226,11 @@ async def test_a_message_without_long_fields_is_as_it_was(out: bytes, err: bytes
 
 
 async def test_no_more_than_a_field_is_read_at_once() -> None:
-    answer = message("ExecSyncResponse")(stdout=b"x" * 5_000_000, exit_code=7).SerializeToString()
+    answer = load_message_class("ExecSyncResponse")(stdout=b"x" * 5_000_000, exit_code=7).SerializeToString()
     pieces = Pieces(framed(answer))
     stream = Shortened(pieces)
     await stream.recv_data(5)
-    result = message("ExecSyncResponse").FromString(await stream.recv_data(70_000))
+    result = load_message_class("ExecSyncResponse").FromString(await stream.recv_data(70_000))
     assert (len(result.stdout), result.exit_code) == (LONGEST_FIELD, 7)
     assert pieces.largest == LONGEST_FIELD
 

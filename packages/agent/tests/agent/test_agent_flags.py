@@ -2,7 +2,7 @@
 
 import pytest
 
-from pykruise.agent.flags import FLAGS, AgentGates, AgentSettings, help_text, parse
+from pykruise.agent.flags import FLAGS, AgentGates, AgentSettings, format_help, parse
 from pykruise.kube.program.flags import FlagError
 from pykruise.kube.program.serving import Address
 
@@ -100,5 +100,5 @@ def test_wrong_flags_are_refused_by_name(argv: tuple[str, ...], what: str) -> No
 
 def test_help_names_every_flag() -> None:
     assert parse(("--help",), environ={}) is None
-    text = help_text()
+    text = format_help()
     assert all(f"--{flag.name}" in text for flag in FLAGS)

@@ -7,7 +7,7 @@ from typing import Any
 
 from pykruise.agent.cri.values import ExecResult
 from pykruise.agent.flags import AgentGates
-from pykruise.agent.metadata_reporter import environment_in
+from pykruise.agent.metadata_reporter import parse_environment
 from pykruise.agent.rules.container_metadata import ANNOTATION, Reported, report
 from pykruise.kube.resources import PODS
 from support.agent_stage import AgentStage, agent_stage
@@ -202,4 +202,4 @@ def test_a_report_is_written_as_other_agents_write_it() -> None:
 
 
 def test_the_environment_is_read_line_by_line() -> None:
-    assert environment_in(b"A=1\nB=x=y\nnothing\nC=\n") == {"A": "1", "B": "x=y", "C": ""}
+    assert parse_environment(b"A=1\nB=x=y\nnothing\nC=\n") == {"A": "1", "B": "x=y", "C": ""}

@@ -11,10 +11,10 @@ from grpclib.server import Server
 from pykruise.agent.cri.errors import CallTimeoutError
 from pykruise.agent.cri.values import ExecResult
 from pykruise.agent.hooks import HookError, run_pre_stop
-from pykruise.agent.http_get import http_get
+from pykruise.agent.http_get import send_http_get
 from pykruise.agent.probe_handlers import run_probe
 from pykruise.agent.rules.probe_checks import FAILED, SUCCEEDED
-from pykruise.kube.clock import system_clock
+from pykruise.kube.clock import read_system_clock
 from support.fake_runtime import FakeRuntime
 from support.grpc_health import Health
 
@@ -47,7 +47,7 @@ async def serving(answer: Answer) -> AsyncIterator[tuple[int, list[str]]]:
 
 
 async def probe(**handler: Any) -> tuple[str, str] | None:
-    return await run_probe(handler, FakeRuntime(system_clock), "id", HOST)  # type: ignore[arg-type]
+    return await run_probe(handler, FakeRuntime(read_system_clock), "id", HOST)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ async def test_a_path_with_line_breaks_stays_one_request_as_with_a_kubelet() -> 
         # when
         await probe(httpGet={"port": port, "path": TWO_REQUESTS})
         await run_pre_stop(
-            FakeRuntime(system_clock),  # type: ignore[arg-type]  # it runs commands
+            FakeRuntime(read_system_clock),  # type: ignore[arg-type]  # it runs commands
             "id",
             {"httpGet": {"port": port, "path": TWO_REQUESTS}},
             ports=(),
@@ -116,7 +116,7 @@ async def test_what_would_make_other_requests_is_not_sent(get: dict[str, Any]) -
         result = await probe(**handler)
         with pytest.raises(HookError):
             await run_pre_stop(
-                FakeRuntime(system_clock),  # type: ignore[arg-type]  # it runs commands
+                FakeRuntime(read_system_clock),  # type: ignore[arg-type]  # it runs commands
                 "id",
                 handler,
                 ports=(),
@@ -152,7 +152,7 @@ async def test_redirects_within_the_host_are_followed_and_others_are_the_answer(
 
 async def test_a_body_is_cut_and_a_server_that_closes_has_not_answered() -> None:
     async with serving(lambda _: reply("200 OK", "x" * 50_000)) as (port, _):
-        answer = await http_get(HOST, port, path="/", scheme="HTTP", headers=(), timeout_s=5.0)
+        answer = await send_http_get(HOST, port, path="/", scheme="HTTP", headers=(), timeout_s=5.0)
         assert len(answer.body) == 10 * 1024
     async with serving(lambda _: b"") as (port, _):
         result = await probe(httpGet={"port": port, "path": "/"})
@@ -180,7 +180,7 @@ async def test_a_tcp_probe_succeeds_where_a_process_listens() -> None:
 
 async def test_a_probe_without_a_handler_or_address_says_nothing() -> None:
     assert await probe() is None
-    assert await run_probe({"tcpSocket": {"port": 1}}, FakeRuntime(system_clock), "id", "") is None  # type: ignore[arg-type]
+    assert await run_probe({"tcpSocket": {"port": 1}}, FakeRuntime(read_system_clock), "id", "") is None  # type: ignore[arg-type]
     assert await probe(tcpSocket={"port": "web"}) is None  # a name that the manager could not resolve
 
 
@@ -198,7 +198,7 @@ async def test_a_grpc_probe_asks_for_the_service_s_health() -> None:
 
 
 async def test_a_command_that_takes_too_long_has_failed() -> None:
-    runtime = FakeRuntime(system_clock)
+    runtime = FakeRuntime(read_system_clock)
     made = runtime.run_container("app", pod_uid="a")
 
     async def hang(*_: Any, **__: Any) -> ExecResult:
@@ -213,7 +213,7 @@ async def test_an_http_hook_finds_its_port_by_name_and_the_pod_by_its_address() 
     """containers pitfall l"""
     async with serving(lambda _: reply("200 OK")) as (port, asked):
         await run_pre_stop(
-            FakeRuntime(system_clock),  # type: ignore[arg-type]
+            FakeRuntime(read_system_clock),  # type: ignore[arg-type]
             "id",
             {"httpGet": {"path": "/drain", "port": "admin"}},
             ports=[{"name": "admin", "containerPort": port}],
@@ -233,7 +233,7 @@ async def test_an_http_hook_finds_its_port_by_name_and_the_pod_by_its_address() 
 async def test_a_hook_that_cannot_be_asked_says_why(get: Any, ip: str, problem: str) -> None:
     with pytest.raises(HookError, match=problem):
         await run_pre_stop(
-            FakeRuntime(system_clock),  # type: ignore[arg-type]
+            FakeRuntime(read_system_clock),  # type: ignore[arg-type]
             "id",
             {"httpGet": get},
             ports=(),
@@ -246,7 +246,7 @@ async def test_a_hook_that_is_refused_has_failed() -> None:
     async with serving(lambda _: reply("503 Busy")) as (port, _):
         with pytest.raises(HookError, match="status 503"):
             await run_pre_stop(
-                FakeRuntime(system_clock),  # type: ignore[arg-type]
+                FakeRuntime(read_system_clock),  # type: ignore[arg-type]
                 "id",
                 {"httpGet": {"port": port, "path": "/"}},
                 ports=(),

@@ -9,12 +9,17 @@ from pykruise.agent.rules.container_metadata import (
     ANNOTATION,
     NodePod,
     Reported,
+    list_stale_containers,
     needs_report,
     project_pod,
     report,
-    stale_containers,
 )
-from pykruise.agent.rules.environment import EnvSource, env_source, env_sources, environment_hash
+from pykruise.agent.rules.environment import (
+    EnvSource,
+    compute_environment_hash,
+    parse_env_source,
+    parse_env_sources,
+)
 from pykruise.kube.documents import encode
 
 OURS = [{"apiVersion": "apps.kruise.io/v1alpha1", "kind": "CloneSet", "name": "web", "controller": True}]
@@ -60,7 +65,7 @@ def entry(name: str, id_: str, env_hash: int = 0) -> Reported:
 
 
 def level_hash(level: str) -> int:
-    return environment_hash([EnvSource("LEVEL", "labels", "level")], lambda _: level)
+    return compute_environment_hash([EnvSource("LEVEL", "labels", "level")], lambda _: level)
 
 
 WHOLE = [entry("app", "1", level_hash("1")), entry("side", "2", NONE)]
@@ -68,14 +73,14 @@ WHOLE = [entry("app", "1", level_hash("1")), entry("side", "2", NONE)]
 
 def test_the_hash_of_no_environment_is_known() -> None:
     """containers case 61"""
-    assert environment_hash([], lambda _: "") == NONE
+    assert compute_environment_hash([], lambda _: "") == NONE
 
 
 def test_an_empty_value_and_none_at_all_are_the_same_and_special_characters_are_go_s() -> None:
     source = [EnvSource("A", "labels", "a")]
-    assert environment_hash(source, lambda _: "<&>") != environment_hash(source, lambda _: "")
-    assert environment_hash(source, lambda _: "") == _by_hand(b'[{"name":"A"}]')
-    assert environment_hash(source, lambda _: "<&>") == _by_hand(
+    assert compute_environment_hash(source, lambda _: "<&>") != compute_environment_hash(source, lambda _: "")
+    assert compute_environment_hash(source, lambda _: "") == _by_hand(b'[{"name":"A"}]')
+    assert compute_environment_hash(source, lambda _: "<&>") == _by_hand(
         b'[{"name":"A","value":"\\u003c\\u0026\\u003e"}]'
     )
 
@@ -88,7 +93,7 @@ def _by_hand(text: bytes) -> int:
 
 
 def test_sources_are_sorted_by_variable_and_sidecarsets_own_ones_are_left_out() -> None:
-    result = env_sources(
+    result = parse_env_sources(
         [
             ("B", "metadata.labels['b']"),
             ("A", "metadata.annotations['x/y']"),
@@ -97,7 +102,7 @@ def test_sources_are_sorted_by_variable_and_sidecarsets_own_ones_are_left_out() 
         ]
     )
     assert result == (EnvSource("A", "annotations", "x/y"), EnvSource("B", "labels", "b"))
-    assert env_source("A", "metadata.labels") is None
+    assert parse_env_source("A", "metadata.labels") is None
 
 
 @pytest.mark.parametrize(
@@ -126,8 +131,8 @@ def test_without_the_gate_environments_do_not_count() -> None:
 def test_containers_are_stale_within_an_update_in_place_alone() -> None:
     """containers case 62"""
     updating = [{"type": "InPlaceUpdateReady", "status": "False"}]
-    assert stale_containers(pod(reported=WHOLE, level="2"), WHOLE) == []
-    assert stale_containers(pod(reported=WHOLE, level="2", conditions=updating), WHOLE) == ["app"]
-    assert stale_containers(pod(reported=WHOLE, conditions=updating), WHOLE) == []
+    assert list_stale_containers(pod(reported=WHOLE, level="2"), WHOLE) == []
+    assert list_stale_containers(pod(reported=WHOLE, level="2", conditions=updating), WHOLE) == ["app"]
+    assert list_stale_containers(pod(reported=WHOLE, conditions=updating), WHOLE) == []
     unknown = [entry("app", "1"), WHOLE[1]]
-    assert stale_containers(pod(reported=unknown, level="2", conditions=updating), unknown) == []
+    assert list_stale_containers(pod(reported=unknown, level="2", conditions=updating), unknown) == []

@@ -11,12 +11,12 @@ from pykruise.agent.rules.probe_checks import (
     Check,
     SeenProbe,
     advance_check,
-    due_at,
+    compute_due_time,
     rules_of,
     status_of,
 )
 from pykruise.kube.clock import format_time
-from pykruise.sandbox.nodes.faults import Rule, failed_probe
+from pykruise.sandbox.nodes.faults import Rule, find_failed_probe
 from pykruise.sandbox.pod_decoding import SandboxPodProjector
 
 EXEC: dict[str, Any] = {"exec": {"command": ["/idle.sh"]}}
@@ -80,8 +80,8 @@ def test_a_check_is_made_once_a_period_and_a_changed_period_is_followed() -> Non
     probe = {**EXEC, "periodSeconds": 5}
     first, second = played(probe, seen(), seen(FAILED))
     assert second is first
-    assert due_at(probe, first) == 15.0
-    assert due_at(EXEC, first) == 11.0
+    assert compute_due_time(probe, first) == 15.0
+    assert compute_due_time(EXEC, first) == 11.0
     assert advance_check(EXEC, first, seen(FAILED), 11.0).state == FAILED
 
 
@@ -168,7 +168,7 @@ def test_a_rule_fails_probes_by_their_name_once_the_container_has_run_long_enoug
     rules = [Rule(pod="web-*", fails_probe="game#*", after_s=30, output="17 players")]
 
     def said(probe: str, running_s: float) -> str | None:
-        return failed_probe(rules, POD, probe, container="main", image="a", run=1, running_s=running_s)
+        return find_failed_probe(rules, POD, probe, container="main", image="a", run=1, running_s=running_s)
 
     assert [said("game#idle", 29), said("game#idle", 30), said("other#idle", 30)] == [
         None,

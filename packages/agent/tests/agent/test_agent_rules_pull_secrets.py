@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from pykruise.agent.rules.image_pulls import WantedPull
-from pykruise.agent.rules.pull_secrets import SOURCE_KEY, may_use, namespace_served
+from pykruise.agent.rules.pull_secrets import SOURCE_KEY, may_use, read_served_namespace
 from support.sources import SOURCES
 
 
@@ -28,7 +28,7 @@ def test_a_copy_serves_the_namespace_of_its_source_and_any_other_secret_its_own(
     note: str, namespace: str
 ) -> None:
     annotations = {SOURCE_KEY: note} if note else {}
-    assert namespace_served(secret(**annotations)) == namespace
+    assert read_served_namespace(secret(**annotations)) == namespace
 
 
 def test_a_tag_is_pulled_for_those_who_ask_for_it() -> None:

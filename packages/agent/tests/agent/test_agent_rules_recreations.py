@@ -8,9 +8,9 @@ import pytest
 from pykruise.agent.rules.recreations import (
     OnNode,
     advance,
-    after_failed_stop,
-    grace_left_s,
+    compute_grace_left_s,
     order_of,
+    record_failed_stop,
 )
 from pykruise.kube.clock import format_time, parse_time
 
@@ -118,11 +118,11 @@ def test_a_request_is_over_when_all_are_done() -> None:
 
 def test_the_grace_period_counts_from_the_condition() -> None:
     asked = request("a", unreadyGracePeriodSeconds=3)
-    assert grace_left_s(asked, NOW) is None
+    assert compute_grace_left_s(asked, NOW) is None
     condition = {"type": "PreRecreateGrace", "status": "True", "lastTransitionTime": format_time(NOW - 1)}
     asked["status"]["conditions"] = [condition]
-    assert grace_left_s(asked, NOW) == 2
-    assert grace_left_s(request("a"), NOW) == 0
+    assert compute_grace_left_s(asked, NOW) == 2
+    assert compute_grace_left_s(request("a"), NOW) == 0
 
 
 def test_one_that_is_under_way_comes_before_older_ones() -> None:
@@ -138,7 +138,7 @@ def test_one_that_is_under_way_comes_before_older_ones() -> None:
 
 def test_a_container_that_cannot_be_stopped_has_failed_and_says_why() -> None:
     turn = advance(request("a", states=[state("a", "Pending")]), {"a": old("a")}, NOW)
-    failed = after_failed_stop(turn, "the runtime is gone")
+    failed = record_failed_stop(turn, "the runtime is gone")
     assert (failed.stop, failed.states) == ("", [state("a", "Failed", message="the runtime is gone")])
 
 

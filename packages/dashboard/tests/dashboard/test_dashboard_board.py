@@ -13,7 +13,7 @@ def test_a_new_stream_gets_all_rows() -> None:
     board = Board()
     board.put(row("a"))
     board.put(row("b"))
-    changes = board.since(0)
+    changes = board.list_changes_since(0)
     assert (changes.is_all, {row.id for row in changes.rows}) == (True, {"a", "b"})
 
 
@@ -25,7 +25,7 @@ def test_a_known_version_gets_what_changed_since_and_each_row_once() -> None:
     for number in range(50):
         board.put(row("b", body=b"%d" % number))
     board.remove("c")
-    changes = board.since(seen)
+    changes = board.list_changes_since(seen)
     assert changes.is_all is False
     assert [(row.id, row.body) for row in changes.rows] == [("b", b"49")]
     assert [row.id for row in changes.gone] == ["c"]
@@ -45,7 +45,7 @@ def test_a_removed_row_still_has_its_namespace() -> None:
     board.put(row("a", namespace="secret"))
     seen = board.version
     board.remove("a")
-    assert [row.namespace for row in board.since(seen).gone] == ["secret"]
+    assert [row.namespace for row in board.list_changes_since(seen).gone] == ["secret"]
     assert len(board) == 0
 
 
@@ -55,7 +55,7 @@ def test_a_row_may_come_back() -> None:
     board.remove("a")
     seen = board.version
     board.put(row("a"))
-    assert [row.id for row in board.since(seen).rows] == ["a"]
+    assert [row.id for row in board.list_changes_since(seen).rows] == ["a"]
     assert len(board) == 1
 
 
@@ -66,7 +66,7 @@ def test_a_version_that_is_too_old_gets_all_rows_and_the_memory_is_bounded() -> 
     for number in range(2 * MOST_GONE):
         board.put(row(str(number)))
         board.remove(str(number))
-    changes = board.since(early)
+    changes = board.list_changes_since(early)
     assert (changes.is_all, [row.id for row in changes.rows]) == (True, ["stays"])
     assert len(board._entries) <= MOST_GONE + 2
 

@@ -9,9 +9,9 @@ from click.testing import CliRunner
 
 from pykruise.cli.errors import CommandError
 from pykruise.cli.main import app
-from pykruise.dashboard.serve import DashboardOptions, dashboard_at
+from pykruise.dashboard.serve import DashboardOptions, serve_dashboard
 from pykruise.dashboard.server import _cookie
-from pykruise.kube.clock import system_clock
+from pykruise.kube.clock import read_system_clock
 from pykruise.kube.config.connection import Connection
 from pykruise.kube.http.wire import WireRequest
 from pykruise.sandbox.certificates import issue
@@ -34,7 +34,7 @@ NOWHERE = Connection(server="http://127.0.0.1:1")
 )
 async def test_wrong_flags_are_refused_with_a_remedy(options: dict[str, object], said: str) -> None:
     with pytest.raises(CommandError, match=said):
-        async with dashboard_at(NOWHERE, DashboardOptions(**options)):
+        async with serve_dashboard(NOWHERE, DashboardOptions(**options)):
             pass
 
 
@@ -55,7 +55,7 @@ async def test_it_is_served_over_tls_with_a_certificate_that_may_be_replaced(tmp
     cert, key = tmp_path / "tls.crt", tmp_path / "tls.key"
 
     def write() -> str:
-        made = issue(now=system_clock())
+        made = issue(now=read_system_clock())
         cert.write_bytes(made.chain)
         key.write_bytes(made.key)
         return made.chain.decode()

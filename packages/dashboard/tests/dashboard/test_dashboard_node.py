@@ -5,9 +5,15 @@ from typing import Any
 import orjson
 import pytest
 
-from pykruise.dashboard.node import agent_part, images_part, node_part, pods_parts, probes_part
+from pykruise.dashboard.node import (
+    build_agent_part,
+    build_images_part,
+    build_node_part,
+    build_pods_parts,
+    build_probes_part,
+)
 from pykruise.dashboard.objects import DashboardObject, views_of_all
-from pykruise.dashboard.workload import pods_part as all_pods_part
+from pykruise.dashboard.workload import build_pods_part as all_pods_part
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kube.clock import format_time
 from pykruise.kube.resources import PODS, Resource
@@ -59,7 +65,7 @@ ENDED = {"completionTime": format_time(NOW - 40)}
 def test_an_agent_answers_once_it_has_begun_and_is_silent_when_it_is_late(
     given: DashboardObject, agent: str, code: str | None
 ) -> None:
-    part = images_part(given, now=NOW)
+    part = build_images_part(given, now=NOW)
     assert (part.resource, part.namespace) == ("nodeimages.apps.kruise.io", "")
     assert part.body["agent"] == agent
     (line,) = part.body["images"]
@@ -68,7 +74,7 @@ def test_an_agent_answers_once_it_has_begun_and_is_silent_when_it_is_late(
 
 def test_an_agent_that_is_asked_for_nothing_is_idle() -> None:
     empty = stored(NODE_IMAGES, {"metadata": {"name": "node-1", "resourceVersion": "1"}, "spec": {}})
-    assert images_part(empty, now=NOW).body["agent"] == "idle"
+    assert build_images_part(empty, now=NOW).body["agent"] == "idle"
 
 
 def test_the_node_says_whether_it_is_ready_cordoned_or_under_pressure() -> None:
@@ -77,7 +83,7 @@ def test_the_node_says_whether_it_is_ready_cordoned_or_under_pressure() -> None:
         {"type": "DiskPressure", "status": "True"},
         {"type": "MemoryPressure", "status": "False"},
     ]
-    part = node_part({"spec": {"unschedulable": True}, "status": {"conditions": conditions}})
+    part = build_node_part({"spec": {"unschedulable": True}, "status": {"conditions": conditions}})
     assert (part.body["is_ready"], part.body["is_cordoned"]) == (False, True)
     assert (part.body["message"], part.body["pressures"]) == ("kubelet stopped", ["DiskPressure"])
     assert (part.resource, part.namespace) == ("nodes", "")
@@ -86,7 +92,7 @@ def test_the_node_says_whether_it_is_ready_cordoned_or_under_pressure() -> None:
 def test_probes_have_the_state_that_the_agent_reports_and_the_failing_come_first() -> None:
     probes = [{"name": f"marker#{name}", "containerName": "main"} for name in ("fine", "bad", "new")]
     states = [{"name": "marker#fine", "state": "Succeeded"}, {"name": "marker#bad", "state": "Failed"}]
-    part = probes_part(
+    part = build_probes_part(
         {
             "spec": {"podProbes": [{"name": "web-1", "namespace": "shop", "uid": "p", "probes": probes}]},
             "status": {"podProbeStatuses": [{"uid": "p", "probeStates": states}]},
@@ -115,7 +121,7 @@ def test_pods_are_seen_by_users_who_may_list_them_in_their_namespace() -> None:
         (stored(PODS, pod("b", "web-2")), owner),
         (stored(PODS, pod("b", "alone")), None),
     ]
-    parts = pods_parts(pods, now=NOW)
+    parts = build_pods_parts(pods, now=NOW)
     assert [(part.id, part.resource, part.namespace) for part in parts] == [
         ("pods/a", "pods", "a"),
         ("pods/b", "pods", "b"),
@@ -127,7 +133,7 @@ def test_pods_are_seen_by_users_who_may_list_them_in_their_namespace() -> None:
 def test_the_agents_pod_is_the_one_with_its_label() -> None:
     agent = pod("kruise-system", "kruise-daemon-x", labels={"control-plane": "daemon"})
     manager = pod("kruise-system", "manager-x", labels={"control-plane": "controller-manager"})
-    part = agent_part([agent, manager], "kruise-system")
+    part = build_agent_part([agent, manager], "kruise-system")
     assert [line["name"] for line in part.body["pods"]] == ["kruise-daemon-x"]
     assert (part.resource, part.namespace) == ("pods", "kruise-system")
 
@@ -140,7 +146,7 @@ def test_a_pod_that_has_done_its_work_waits_for_nothing() -> None:
         "conditions": [{"type": "Ready", "status": "False"}],
         "containerStatuses": [{"name": "main", "ready": False, "state": {"terminated": terminated}}],
     }
-    (part,) = pods_parts([(stored(PODS, done), (CLONE_SETS, cloneset("web")))], now=NOW)
+    (part,) = build_pods_parts([(stored(PODS, done), (CLONE_SETS, cloneset("web")))], now=NOW)
     (line,) = part.body["pods"]
     assert (line["look"], line.get("code"), line.get("why")) == ("ended", None, None)
     (group,) = all_pods_part([done], [], cloneset("web"), namespace="a", now=NOW).body["groups"]

@@ -6,12 +6,12 @@ import msgspec
 import orjson
 import pytest
 
-from pykruise.dashboard.jobs import job_resources, job_row
+from pykruise.dashboard.jobs import build_job_row, list_job_resources
 from pykruise.dashboard.objects import DashboardObject, views_of_all
-from pykruise.dashboard.others import other_resources, other_row
-from pykruise.dashboard.rollouts import MOST_WORDS, older_set, rollout_resources, rollout_row
-from pykruise.dashboard.waiting import waiting_pod
-from pykruise.kinds import kinds, named
+from pykruise.dashboard.others import build_other_row, list_other_resources
+from pykruise.dashboard.rollouts import MOST_WORDS, build_rollout_row, find_older_set, list_rollout_resources
+from pykruise.dashboard.waiting import build_waiting_pod
+from pykruise.kinds import find_kind, list_kinds
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kube.clock import parse_time
 from pykruise.kube.resources import DEPLOYMENTS, PODS
@@ -57,7 +57,7 @@ def waiting(reason: str, message: str = "…") -> dict[str, Any]:
 
 
 def test_a_rollout_that_is_over_is_still() -> None:
-    row = rollout_row(CLONE_SETS, cloneset())
+    row = build_rollout_row(CLONE_SETS, cloneset())
     assert (row.needs_action, row.phase, row.desired, row.updated, row.ready) == (
         False,
         "Healthy",
@@ -71,51 +71,53 @@ def test_a_rollout_that_is_over_is_still() -> None:
 
 
 def test_one_that_goes_on_by_itself_moves_and_says_how_far_it_is() -> None:
-    row = rollout_row(CLONE_SETS, cloneset(updatedReplicas=4, updatedReadyReplicas=3))
+    row = build_rollout_row(CLONE_SETS, cloneset(updatedReplicas=4, updatedReadyReplicas=3))
     assert (row.needs_action, row.phase) == (False, "Progressing")
     assert row.line.startswith("Waiting for partitioned roll out to finish: 4 out of 10")
 
 
 def test_one_that_a_person_has_to_look_at_comes_first_with_what_it_waits_for() -> None:
     stuck = cloneset(updatedReplicas=2, conditions=[waiting("ImagePull", "image shop:2 cannot be pulled")])
-    row = rollout_row(CLONE_SETS, stuck)
+    row = build_rollout_row(CLONE_SETS, stuck)
     assert (row.needs_action, row.code, row.waits) == (True, "ImagePull", "image shop:2 cannot be pulled")
     assert row.since == "2026-01-01T00:30:00Z"
 
 
 def test_a_stalled_rollout_needs_action_also_where_another_manager_wrote_it() -> None:
     stalled = {"type": "Stalled", "status": "True", "reason": "ProgressDeadlineExceeded"}
-    assert rollout_row(CLONE_SETS, cloneset(updatedReplicas=2, conditions=[stalled])).needs_action is True
+    assert (
+        build_rollout_row(CLONE_SETS, cloneset(updatedReplicas=2, conditions=[stalled])).needs_action is True
+    )
 
 
 def test_waiting_for_a_turn_is_a_movement() -> None:
-    row = rollout_row(CLONE_SETS, cloneset(updatedReplicas=2, conditions=[waiting("Turn")]))
+    row = build_rollout_row(CLONE_SETS, cloneset(updatedReplicas=2, conditions=[waiting("Turn")]))
     assert (row.needs_action, row.phase) == (False, "Progressing")
 
 
 @pytest.mark.parametrize(("strategy", "kept"), [({"paused": True}, 0), ({"partition": "50%"}, 5)])
 def test_what_is_held_on_purpose_is_still(strategy: dict[str, Any], kept: int) -> None:
     held = cloneset(strategy=strategy, updatedReplicas=5, updatedReadyReplicas=5)
-    row = rollout_row(CLONE_SETS, held)
+    row = build_rollout_row(CLONE_SETS, held)
     assert (row.needs_action, row.phase, row.kept) == (False, "Paused", kept)
     # and while pods of it do not serve, it moves
     held["status"]["availableReplicas"] = 9
-    assert rollout_row(CLONE_SETS, held).phase == "Progressing"
+    assert build_rollout_row(CLONE_SETS, held).phase == "Progressing"
 
 
 def test_a_rollout_that_is_complete_up_to_its_partition_says_so() -> None:
     held = cloneset(strategy={"partition": 5}, updatedReplicas=5, updatedReadyReplicas=5)
-    assert (rollout_row(CLONE_SETS, held).needs_action, rollout_row(CLONE_SETS, held).phase) == (
+    assert (build_rollout_row(CLONE_SETS, held).needs_action, build_rollout_row(CLONE_SETS, held).phase) == (
         False,
         "Paused",
     )
     over = cloneset(strategy={"partition": 5})
-    assert rollout_row(CLONE_SETS, over).phase == "Healthy"
+    assert build_rollout_row(CLONE_SETS, over).phase == "Healthy"
 
 
 def test_the_older_image_is_that_of_the_revision_that_pods_come_from() -> None:
     older = {"data": {"spec": {"template": {"spec": {"containers": [{"name": "main", "image": "shop:1"}]}}}}}
-    row = rollout_row(CLONE_SETS, cloneset(updatedReplicas=2), current=older)
+    row = build_rollout_row(CLONE_SETS, cloneset(updatedReplicas=2), current=older)
     assert (row.old_images, row.images) == (("shop:1",), ("shop:2",))
 
 
@@ -132,23 +134,23 @@ def test_a_deployments_older_image_is_that_of_its_newest_older_replicaset_with_p
         }
 
     sets = [replica_set("9", 0), replica_set("10", 1), replica_set("7", 2), replica_set("8", 2)]
-    older = older_set(sets)
-    row = rollout_row(
+    older = find_older_set(sets)
+    row = build_rollout_row(
         DEPLOYMENTS, {**cloneset(), "apiVersion": "apps/v1", "kind": "Deployment"}, current=older
     )
     assert row.old_images == ("shop:8",)
-    assert older_set([replica_set("1", 3)]) is None
-    assert older_set([]) is None
+    assert find_older_set([replica_set("1", 3)]) is None
+    assert find_older_set([]) is None
 
 
 @pytest.mark.parametrize("field", ["status", "spec"])
 def test_an_object_without_a_status_or_with_nonsense_in_its_spec_still_has_a_row(field: str) -> None:
     for nonsense in ({}, {"replicas": "ten"}, {"updateStrategy": 5}):
         document = {**cloneset(), field: nonsense}
-        assert rollout_row(CLONE_SETS, document).name == "web"
+        assert build_rollout_row(CLONE_SETS, document).name == "web"
 
 
-@pytest.mark.parametrize("resource", rollout_resources(), ids=str)
+@pytest.mark.parametrize("resource", list_rollout_resources(), ids=str)
 def test_every_kind_with_a_rollout_has_a_row_as_soon_as_it_is_created(resource: Any) -> None:
     document = {
         "apiVersion": resource.api_version,
@@ -156,7 +158,7 @@ def test_every_kind_with_a_rollout_has_a_row_as_soon_as_it_is_created(resource: 
         "metadata": {"name": "new", "namespace": "shop", "generation": 1},
         "spec": {"replicas": 1},
     }
-    row = rollout_row(resource, document)
+    row = build_rollout_row(resource, document)
     assert (row.kind, row.id) == (resource.kind, f"{resource}/shop/new")
 
 
@@ -168,13 +170,13 @@ def test_a_deployments_row_has_the_same_counts() -> None:
         "spec": {"replicas": 2, "template": {"spec": {"containers": [{"name": "a", "image": "a:1"}]}}},
         "status": {"observedGeneration": 1, "updatedReplicas": 1, "replicas": 2, "readyReplicas": 2},
     }
-    row = rollout_row(DEPLOYMENTS, document)
+    row = build_rollout_row(DEPLOYMENTS, document)
     assert (row.needs_action, row.updated, row.desired) == (False, 1, 2)
 
 
 def test_a_megabyte_of_words_becomes_a_row_all_the_same() -> None:
     long = cloneset(conditions=[waiting("ImagePull", "<script>alert(1)</script>" * 40_000)])
-    body = orjson.dumps(msgspec.to_builtins(rollout_row(CLONE_SETS, long)))
+    body = orjson.dumps(msgspec.to_builtins(build_rollout_row(CLONE_SETS, long)))
     assert len(body) < 3 * MOST_WORDS
     assert b"<script>" in body  # as text: the page shows what is there
 
@@ -218,7 +220,7 @@ PULLING = {
 
 
 def test_a_pod_that_waits_says_why_in_the_words_of_explain() -> None:
-    row = waiting_pod(seen(pod(**PULLING)), owner=(CLONE_SETS, cloneset()), now=NOW)
+    row = build_waiting_pod(seen(pod(**PULLING)), owner=(CLONE_SETS, cloneset()), now=NOW)
     assert row is not None
     assert (row.code, row.owner_kind, row.owner, row.needs_a_person) == ("ImagePull", "CloneSet", "web", True)
     assert "no such image" in row.words
@@ -233,15 +235,15 @@ def test_a_pod_that_serves_or_has_ended_is_not_even_looked_at() -> None:
 
 
 def test_a_pod_without_an_owner_waits_too() -> None:
-    row = waiting_pod(seen(pod(**PULLING)), owner=None, now=NOW)
+    row = build_waiting_pod(seen(pod(**PULLING)), owner=None, now=NOW)
     assert row is not None
     assert (row.owner, row.owner_kind) == ("", "")
 
 
 def test_what_is_kept_of_an_object_has_its_kind_and_not_its_managed_fields() -> None:
     view = seen({key: value for key, value in pod().items() if key not in ("kind", "apiVersion")})
-    assert view.document["kind"] == "Pod"
-    assert "managedFields" not in view.document["metadata"]
+    assert view.to_document["kind"] == "Pod"
+    assert "managedFields" not in view.to_document["metadata"]
     assert (view.resource_version, view.uid) == (7, "u")
 
 
@@ -249,9 +251,9 @@ def test_what_is_kept_of_an_object_has_its_kind_and_not_its_managed_fields() -> 
 
 
 def job(kind: str, spec: dict[str, Any], status: dict[str, Any]) -> Any:
-    resource = named(kind).resource
+    resource = find_kind(kind).resource
     document = {"kind": kind, "metadata": {"name": "j", "namespace": "shop"}, "spec": spec, "status": status}
-    return job_row(resource, document)
+    return build_job_row(resource, document)
 
 
 def test_a_job_that_failed_on_a_node_needs_action() -> None:
@@ -290,19 +292,19 @@ def test_a_node_shows_each_image_with_its_phase() -> None:
 
 
 def test_every_kind_that_is_watched_stands_in_a_list() -> None:
-    lists = {*rollout_resources(), *job_resources(), *other_resources()}
-    assert lists >= {kind.resource for kind in kinds() if kind.versions}
+    lists = {*list_rollout_resources(), *list_job_resources(), *list_other_resources()}
+    assert lists >= {kind.resource for kind in list_kinds() if kind.versions}
 
 
-@pytest.mark.parametrize("resource", other_resources(), ids=str)
+@pytest.mark.parametrize("resource", list_other_resources(), ids=str)
 def test_an_object_without_a_rollout_has_a_row_before_its_first_status(resource: Any) -> None:
-    row = other_row(resource, {"metadata": {"name": "o", "creationTimestamp": "2026-01-01T00:00:00Z"}})
+    row = build_other_row(resource, {"metadata": {"name": "o", "creationTimestamp": "2026-01-01T00:00:00Z"}})
     assert (row.id, row.kind, row.since) == (f"{resource}//o", resource.kind, "2026-01-01T00:00:00Z")
 
 
 def test_its_row_says_what_explain_says_first_or_what_kubectl_get_shows() -> None:
     def line(kind: str, **parts: Any) -> str:
-        return other_row(named(kind).resource, {"metadata": {"name": "o"}, **parts}).line
+        return build_other_row(find_kind(kind).resource, {"metadata": {"name": "o"}, **parts}).line
 
     status = {"unavailableAllowed": 0, "currentAvailable": 2, "desiredAvailable": 2, "totalReplicas": 3}
     assert line("PodUnavailableBudget", status=status) == "Allowed: 0, Current: 2, Desired: 2, Total: 3"

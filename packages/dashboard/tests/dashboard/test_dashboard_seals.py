@@ -53,7 +53,7 @@ class Door:
     async def enter_again(self, token: str, now: float) -> DashboardSession:
         return await self.enter(token, now)
 
-    def kept(self, token: str) -> str:
+    def seal_facts(self, token: str) -> str:
         return token
 
 
@@ -64,7 +64,7 @@ def replica(door: Door, wall: Wall, *, key: bytes = KEY, audience: str = "https:
 async def test_another_replica_with_the_key_knows_the_login() -> None:
     door, wall = Door("ann"), Wall()
     cookie = await replica(door, wall).log_in("ann")
-    session = await replica(door, wall).of_cookie(cookie)
+    session = await replica(door, wall).find_by_cookie(cookie)
     assert session is not None
     assert session.user.name == "ann"
     assert "ann" not in cookie
@@ -74,27 +74,27 @@ async def test_another_replica_with_the_key_knows_the_login() -> None:
 async def test_another_key_or_cluster_does_not_know_it(other: Any) -> None:
     door, wall = Door("ann"), Wall()
     cookie = await replica(door, wall).log_in("ann")
-    assert await replica(door, wall, **other).of_cookie(cookie) is None
-    assert await replica(door, wall).of_cookie(f"{cookie[:-2]}AA") is None
-    assert await replica(door, wall).of_cookie("nonsense") is None
+    assert await replica(door, wall, **other).find_by_cookie(cookie) is None
+    assert await replica(door, wall).find_by_cookie(f"{cookie[:-2]}AA") is None
+    assert await replica(door, wall).find_by_cookie("nonsense") is None
 
 
 async def test_a_token_that_is_no_longer_good_opens_nothing() -> None:
     door, wall = Door("ann"), Wall()
     cookie = await replica(door, wall).log_in("ann")
     door.good.clear()
-    assert await replica(door, wall).of_cookie(cookie) is None
+    assert await replica(door, wall).find_by_cookie(cookie) is None
 
 
 async def test_a_login_ends_after_a_day_whichever_replica_is_asked() -> None:
     door, wall = Door("ann"), Wall()
     cookie = await replica(door, wall).log_in("ann")
     wall.now += DAY / 2
-    session = await replica(door, wall).of_cookie(cookie)
+    session = await replica(door, wall).find_by_cookie(cookie)
     assert session is not None
     assert session.begun == -DAY / 2  # of the day half is over, also for this replica
     wall.now += DAY / 2 + 1
-    assert await replica(door, wall).of_cookie(cookie) is None
+    assert await replica(door, wall).find_by_cookie(cookie) is None
 
 
 async def test_a_logout_ends_the_login_where_it_was_made() -> None:
@@ -102,8 +102,8 @@ async def test_a_logout_ends_the_login_where_it_was_made() -> None:
     sessions = replica(door, wall)
     cookie, other = await sessions.log_in("ann"), await sessions.log_in("ann")
     await sessions.log_out(cookie)
-    assert await sessions.of_cookie(cookie) is None
-    assert await sessions.of_cookie(other) is not None
+    assert await sessions.find_by_cookie(cookie) is None
+    assert await sessions.find_by_cookie(other) is not None
 
 
 async def test_a_token_that_is_too_long_for_a_cookie_is_kept_in_memory_alone() -> None:
@@ -112,8 +112,8 @@ async def test_a_token_that_is_too_long_for_a_cookie_is_kept_in_memory_alone() -
     sessions = replica(door, wall)
     cookie = await sessions.log_in(long)
     assert len(cookie) < 100
-    assert await sessions.of_cookie(cookie) is not None
-    assert await replica(door, wall).of_cookie(cookie) is None
+    assert await sessions.find_by_cookie(cookie) is not None
+    assert await replica(door, wall).find_by_cookie(cookie) is None
 
 
 def test_a_laptops_key_is_made_once_and_read_by_its_owner_alone(tmp_path: Path) -> None:

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from pykruise.dashboard.guard import OWN_HEADER
-from pykruise.dashboard.serve import DashboardOptions, dashboard_at
+from pykruise.dashboard.serve import DashboardOptions, serve_dashboard
 from pykruise.dashboard.sessions import LaptopDoor
-from pykruise.kinds import crds
+from pykruise.kinds import build_crds
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kube.client.client import Client
-from pykruise.kube.config.connection import bearer
+from pykruise.kube.config.connection import make_bearer
 from pykruise.kube.config.kubeconfig import load
 from pykruise.kube.documents import decode
 from pykruise.kube.errors import AlreadyExistsError
@@ -37,7 +37,7 @@ BINDINGS = Resource("rbac.authorization.k8s.io", "v1", "rolebindings", "RoleBind
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A cluster with CloneSets in two namespaces, and no manager: objects stay as tests make them."""
     path = tmp_path_factory.mktemp("dashboard") / "kubeconfig"
-    with HttpSandbox(path, nodes=1, rbac=True, manifests=crds()):
+    with HttpSandbox(path, nodes=1, rbac=True, manifests=build_crds()):
         yield path
 
 
@@ -94,7 +94,7 @@ async def test_nothing_is_sent_to_a_user_who_is_not_logged_in(cluster: Path, cli
 async def test_a_link_opens_once(cluster: Path, client: Client) -> None:
     async with dashboard(cluster) as served:
         assert isinstance(served.door, LaptopDoor)
-        token = served.door.new_token()
+        token = served.door.renew_token()
         async with visitor(served, logs_in=False) as first, visitor(served, logs_in=False) as second:
             assert await first.log_in("guessed") == 401
             assert await first.log_in(token) == 200
@@ -106,7 +106,7 @@ async def test_a_link_opens_once(cluster: Path, client: Client) -> None:
 async def test_the_cookie_is_no_scripts_and_no_other_sites(cluster: Path, client: Client) -> None:
     async with dashboard(cluster) as served, visitor(served, logs_in=False) as browser:
         assert isinstance(served.door, LaptopDoor)
-        body = {"token": served.door.new_token()}
+        body = {"token": served.door.renew_token()}
         async with browser.http.post(
             f"{browser.url}api/login", json=body, headers={OWN_HEADER: "1"}
         ) as answer:
@@ -258,9 +258,9 @@ async def test_a_right_that_is_taken_away_empties_the_page(
 
 async def test_with_a_kubeconfig_for_one_namespace_that_one_is_shown(cluster: Path, client: Client) -> None:
     token = await token_of(client, "blue", "small-laptop", "*")
-    mine = replace(await load(cluster), credentials=bearer(token), namespace="blue")
+    mine = replace(await load(cluster), credentials=make_bearer(token), namespace="blue")
     async with (
-        dashboard_at(mine, DashboardOptions()) as served,
+        serve_dashboard(mine, DashboardOptions()) as served,
         visitor(served) as browser,
         browser.stream("rollouts") as stream,
     ):

@@ -60,8 +60,8 @@ async def test_a_user_who_logs_in_again_and_again_ends_their_own_sessions_alone(
     sessions = Sessions(door, clock=Clock())
     honest = await sessions.log_in("honest")
     cookies = [await sessions.log_in("greedy") for _ in range(2 * MOST)]
-    assert await sessions.of_cookie(honest) is not None
-    good = [cookie for cookie in cookies if await sessions.of_cookie(cookie) is not None]
+    assert await sessions.find_by_cookie(honest) is not None
+    good = [cookie for cookie in cookies if await sessions.find_by_cookie(cookie) is not None]
     assert good == cookies[-MOST_OF_USER:]
     assert door.closed == 2 * MOST - MOST_OF_USER
 
@@ -71,7 +71,7 @@ async def test_where_all_places_are_taken_the_user_with_the_most_gives_way() -> 
     lonely = await sessions.log_in("lonely")
     for number in range(MOST):
         await sessions.log_in(f"user-{number // 2}")
-    assert await sessions.of_cookie(lonely) is not None
+    assert await sessions.find_by_cookie(lonely) is not None
 
 
 async def test_all_sessions_share_one_tls_context() -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from pykruise.dashboard.steps import MOST_STEPS, is_about, steps_part
+from pykruise.dashboard.steps import MOST_STEPS, build_steps_part, is_about
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kube.resources import DEPLOYMENTS
 
@@ -41,7 +41,7 @@ def test_steps_are_seen_with_the_one_where_the_rollout_is_by_users_who_may_list_
     name: str, field: str
 ) -> None:
     own = {"currentStepIndex": 2, "currentStepState": "StepPaused"}
-    part = steps_part(rollout({name: {"steps": STEPS}}, phase="Progressing", **{field: own}))
+    part = build_steps_part(rollout({name: {"steps": STEPS}}, phase="Progressing", **{field: own}))
     assert (part.resource, part.namespace) == ("rollouts.rollouts.kruise.io", "shop")
     assert (part.body["strategy"], part.body["current"], part.body["state"]) == (name, 2, "StepPaused")
     assert part.body["workload"] == {
@@ -58,5 +58,5 @@ def test_steps_are_seen_with_the_one_where_the_rollout_is_by_users_who_may_list_
 
 
 def test_a_rollout_without_status_or_with_many_steps_is_shown_as_far_as_it_goes() -> None:
-    part = steps_part(rollout({"canary": {"steps": [{"replicas": 1}] * (MOST_STEPS + 2)}}))
+    part = build_steps_part(rollout({"canary": {"steps": [{"replicas": 1}] * (MOST_STEPS + 2)}}))
     assert (part.body["current"], len(part.body["steps"]), part.body["more"]) == (0, MOST_STEPS, 2)

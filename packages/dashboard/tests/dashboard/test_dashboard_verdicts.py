@@ -8,8 +8,8 @@ import pytest
 from pykruise.cli.insight.explaining import Explanation, Wait
 from pykruise.dashboard.feeds import Feeds
 from pykruise.dashboard.objects import DashboardObject, views_of_all
-from pykruise.dashboard.verdicts import AGAIN_S, AT_LEAST_S, AT_ONCE, Known, Target, Verdicts, verdict_from
-from pykruise.kinds import kinds
+from pykruise.dashboard.verdicts import AGAIN_S, AT_LEAST_S, AT_ONCE, Known, Target, Verdicts, build_verdict
+from pykruise.kinds import list_kinds
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.podunavailablebudget.types import POD_UNAVAILABLE_BUDGETS
 from pykruise.kube.documents import Document
@@ -31,7 +31,7 @@ class Looks:
 
     def looked_at(self, now: float) -> list[str]:
         """Names of the objects of one turn."""
-        return [target.key.name for target in self.verdicts.next_targets(now)]
+        return [target.key.name for target in self.verdicts.take_next_targets(now)]
 
 
 def test_a_turn_looks_at_few_objects_and_at_those_that_are_not_at_rest_first() -> None:
@@ -110,7 +110,7 @@ def explanation(phase: Phase) -> Explanation:
     )
 
 
-WATCHED = [kind for kind in kinds() if kind.versions]
+WATCHED = [kind for kind in list_kinds() if kind.versions]
 
 
 @pytest.mark.parametrize("kind", WATCHED, ids=lambda kind: kind.name)
@@ -121,10 +121,10 @@ def test_the_row_of_every_kind_takes_the_verdict_and_its_cause_needs_the_right_t
     document = {"metadata": meta, "spec": {}, "status": {"observedGeneration": 1}}
     feeds = Feeds(Caches(view_of(document, kind.resource)), clock=lambda: 0.0)
     own = kind.shown.progress_of({**document, "kind": kind.resource.kind}).phase
-    known = Known(verdict_from(explanation(Phase.DEGRADED)), own, "u")
+    known = Known(build_verdict(explanation(Phase.DEGRADED)), own, "u")
     feeds.take(Target(kind.resource, Key("shop", "web")), known)
     board = {"rollouts": feeds.rollouts, "jobs": feeds.jobs, "others": feeds.others}[kind.shown.board]
-    rows = {row.id: row for row in board.rows()}
+    rows = {row.id: row for row in board.list_rows()}
     key = f"{kind.resource}/shop/web"
     body = orjson.loads(rows[key].body)
     assert (body["phase"], body["needs_action"]) == ("Degraded", True)
@@ -136,15 +136,15 @@ def test_a_verdict_counts_no_longer_than_the_status_says_what_it_said_then() -> 
     meta = {"name": "web", "namespace": "shop", "uid": "u", "resourceVersion": "1", "generation": 1}
     document = {"metadata": meta, "spec": {"replicas": 0}, "status": {"observedGeneration": 1}}
     feeds = Feeds(Caches(view_of(document, CLONE_SETS)), clock=lambda: 0.0)
-    known = Known(verdict_from(explanation(Phase.DEGRADED)), "Progressing", "u")  # it is Healthy by now
+    known = Known(build_verdict(explanation(Phase.DEGRADED)), "Progressing", "u")  # it is Healthy by now
     feeds.take(Target(CLONE_SETS, Key("shop", "web")), known)
-    (row,) = (row for row in feeds.rollouts.rows() if not row.id.startswith("why/"))
+    (row,) = (row for row in feeds.rollouts.list_rows() if not row.id.startswith("why/"))
     assert orjson.loads(row.body)["phase"] == "Healthy"
 
 
 def test_the_verdict_of_an_object_of_the_same_name_that_was_deleted_is_none() -> None:
     meta = {"name": "web", "namespace": "shop", "uid": "new", "resourceVersion": "1", "generation": 1}
     feeds = Feeds(Caches(view_of({"metadata": meta, "spec": {}}, CLONE_SETS)), clock=lambda: 0.0)
-    known = Known(verdict_from(explanation(Phase.DEGRADED)), "Progressing", "old")
+    known = Known(build_verdict(explanation(Phase.DEGRADED)), "Progressing", "old")
     feeds.take(Target(CLONE_SETS, Key("shop", "web")), known)
-    assert feeds.rollouts.rows() == []
+    assert feeds.rollouts.list_rows() == []

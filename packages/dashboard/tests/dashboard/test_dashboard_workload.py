@@ -9,15 +9,15 @@ from pykruise.cli.insight.explaining import Explanation, Wait
 from pykruise.cli.kubectl.resources import Info
 from pykruise.cli.kubectl.revisions import Revision
 from pykruise.dashboard.actions import DashboardAction, actions_of, argv_of
-from pykruise.dashboard.rollouts import rollout_resources
+from pykruise.dashboard.rollouts import list_rollout_resources
 from pykruise.dashboard.workload import (
     MOST_EVENTS,
     MOST_PODS,
-    events_part,
-    explained_part,
+    build_events_part,
+    build_explained_part,
+    build_history_part,
+    build_pods_part,
     head,
-    history_part,
-    pods_part,
 )
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kube.resources import CONTROLLER_REVISIONS, DEPLOYMENTS
@@ -68,7 +68,7 @@ def test_of_kubernetes_own_workloads_plan_knows_nothing() -> None:
 def test_pods_are_under_their_revisions_the_newest_first() -> None:
     status = {"updateRevision": "web-r2"}
     pods = [pod("web-a", "r1"), pod("web-b", "r2"), pod("web-c", "r1")]
-    part = pods_part(
+    part = build_pods_part(
         pods, [revision(1, "nginx:1"), revision(2, "nginx:2")], {"status": status}, namespace="shop", now=NOW
     )
     assert part.resource == "pods"
@@ -86,19 +86,21 @@ def test_pods_say_the_subset_that_they_are_in() -> None:
         pod("b", "r1", labels={"apps.kruise.io/subset-name": "zone-b"}),
         pod("c", "r1", annotations={"apps.kruise.io/matched-workloadspread": "{nonsense"}),
     ]
-    part = pods_part(pods, [], {}, namespace="shop", now=NOW)
+    part = build_pods_part(pods, [], {}, namespace="shop", now=NOW)
     result = {pod["name"]: pod.get("subset") for group in part.body["groups"] for pod in group["pods"]}
     assert result == {"a": "zone-a", "b": "zone-b", "c": None}
 
 
 def test_of_very_many_pods_the_first_are_shown_and_all_are_counted() -> None:
-    part = pods_part([pod(f"p{n}", "r1") for n in range(MOST_PODS + 5)], [], {}, namespace="shop", now=NOW)
+    part = build_pods_part(
+        [pod(f"p{n}", "r1") for n in range(MOST_PODS + 5)], [], {}, namespace="shop", now=NOW
+    )
     assert part.body["count"] == MOST_PODS + 5
     assert (len(part.body["groups"][0]["pods"]), part.body["groups"][0]["more"]) == (MOST_PODS, 5)
 
 
 def test_the_history_says_what_each_revision_changed_of_the_one_before() -> None:
-    part = history_part(
+    part = build_history_part(
         [revision(1, "nginx:1"), revision(2, "nginx:2")],
         namespace="shop",
         resource="controllerrevisions.apps",
@@ -113,7 +115,7 @@ def test_why_it_waits_is_seen_by_users_who_may_list_its_pods() -> None:
     said = Explanation(
         kind="CloneSet", namespace="shop", name="web", verdict="waiting", headline="…", waits=(wait,)
     )
-    part = explained_part(said, namespace="shop")
+    part = build_explained_part(said, namespace="shop")
     assert (part.resource, part.namespace) == ("pods", "shop")
     shown = part.body["waits"][0]
     assert (len(shown["words"]) <= 2_000, len(shown["pods"]), shown["count"]) == (True, 50, 500)
@@ -124,7 +126,7 @@ def test_events_are_the_newest_first_and_not_more_than_one_can_read() -> None:
         {"reason": f"r{n}", "lastTimestamp": f"2026-01-01T00:{n // 60:02d}:{n % 60:02d}Z"}
         for n in range(MOST_EVENTS + 9)
     ]
-    part = events_part(events, namespace="shop")
+    part = build_events_part(events, namespace="shop")
     assert part.resource == "events"
     assert (part.body["events"][0]["reason"], part.body["more"]) == (f"r{MOST_EVENTS + 8}", 9)
 
@@ -175,7 +177,7 @@ def test_a_hostile_name_of_a_container_is_quoted() -> None:
     assert action("image-0", odd).command.endswith("'a; echo b=nginx:1' -n shop")
 
 
-@pytest.mark.parametrize("resource", rollout_resources(), ids=str)
+@pytest.mark.parametrize("resource", list_rollout_resources(), ids=str)
 def test_every_kind_with_a_rollout_has_commands(resource: Any) -> None:
     document = {
         "apiVersion": resource.api_version,

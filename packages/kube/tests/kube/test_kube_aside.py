@@ -9,7 +9,7 @@ from functools import partial
 
 import pytest
 
-from pykruise.kube.control.offload import Aside, LoopSide, OnLoop, on_loop
+from pykruise.kube.control.offload import Aside, LoopSide, OnLoop, run_on_loop
 
 pytestmark = pytest.mark.real_time
 
@@ -83,9 +83,9 @@ async def test_a_coroutine_runs_beside_the_loop_and_what_it_awaits_on_it() -> No
             return await look_up(0)
 
     async def review() -> tuple[int, int, bool]:
-        asked, reader = on_loop(look_up), LoopSide(Reader())
+        asked, reader = run_on_loop(look_up), LoopSide(Reader())
         seen.append(threading.get_ident() == loop_thread)
-        number = await asked(await reader.newest())
+        number = await asked(await reader.find_newest())
         with suppress(KeyError):
             await asked(7)
             raise AssertionError

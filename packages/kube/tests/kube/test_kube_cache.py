@@ -106,7 +106,7 @@ async def test_it_shows_what_was_listed_and_then_what_the_watch_tells() -> None:
         # then
         assert mirror.shown() == {"a": ("uid-1", 2), "c": ("uid-3", 1), "d": ("uid-4", 4)}
         assert mirror.changes_seen()[3:] == [("a", 1, 2), ("b", 1, None), ("d", None, 4)]
-        stats = mirror.cache.stats()
+        stats = mirror.cache.read_stats()
         assert (stats.objects, stats.events, stats.relists, stats.reconnects, stats.errors) == (3, 3, 0, 0, 0)
         assert (stats.synced, stats.connected, stats.position, stats.last_event_at) == (
             True,
@@ -166,7 +166,7 @@ async def test_an_index_finds_objects_by_their_present_value_only() -> None:
     async with mirrored(server) as mirror:
 
         def names(owner: str) -> list[str]:
-            return [item.name for item in mirror.cache.by_index("owner", owner)]
+            return [item.name for item in mirror.cache.list_by_index("owner", owner)]
 
         assert (names("x"), names("y"), names("")) == (["a", "b"], [], [])
         # when
@@ -175,29 +175,29 @@ async def test_an_index_finds_objects_by_their_present_value_only() -> None:
         await delivered()
         # then
         assert (names("x"), names("y")) == (["b"], ["a"])
-        assert [item.value for item in mirror.cache.by_index("owner", "x")] == [6]
+        assert [item.value for item in mirror.cache.list_by_index("owner", "x")] == [6]
         # when
         server.remove("b")
         await delivered()
         # then
         assert names("x") == []
         with pytest.raises(KeyError):
-            mirror.cache.by_index("node", "x")
+            mirror.cache.list_by_index("node", "x")
 
 
 async def test_what_an_index_returned_does_not_change_and_is_shared_until_something_does() -> None:
     server = ModelServer()
     server.create("a", 1, owner="x")
     async with mirrored(server) as mirror:
-        before = mirror.cache.by_index("owner", "x")
-        assert mirror.cache.by_index("owner", "x") is before
+        before = mirror.cache.list_by_index("owner", "x")
+        assert mirror.cache.list_by_index("owner", "x") is before
         # when
         server.create("b", 2, owner="x")
         server.change("a", 3, owner="x")
         await delivered()
         # then
         assert [item.value for item in before] == [1]
-        assert [item.value for item in mirror.cache.by_index("owner", "x")] == [3, 2]
+        assert [item.value for item in mirror.cache.list_by_index("owner", "x")] == [3, 2]
 
 
 async def test_handlers_find_store_and_indexes_up_to_date_and_one_that_fails_harms_no_other() -> None:
@@ -211,7 +211,7 @@ async def test_handlers_find_store_and_indexes_up_to_date_and_one_that_fails_har
         raise ValueError("bug in a handler")
 
     def looks(change: Change[Item]) -> None:
-        indexed = mirror.cache.by_index("owner", "x")
+        indexed = mirror.cache.list_by_index("owner", "x")
         seen.append((mirror.cache.get(change.key) is change.new, change.new in indexed))
 
     mirror.cache.subscribe(fails)
@@ -223,7 +223,7 @@ async def test_handlers_find_store_and_indexes_up_to_date_and_one_that_fails_har
     await delivered()
     # then
     assert seen == [(True, True), (True, True)]
-    assert mirror.cache.stats().handler_failures == 2
+    assert mirror.cache.read_stats().handler_failures == 2
     assert mirror.shown() == {"a": ("uid-1", 2)}
     # and no handler is called that has unsubscribed
     unsubscribe()
@@ -276,7 +276,7 @@ async def test_an_event_that_only_shows_an_own_write_is_not_read_again() -> None
         # then only the foreign one is new
         assert read == ["a 2", "a 3", "b 1"]
         assert mirror.shown() == {"a": ("uid-1", 3), "b": ("uid-2", 1)}
-        assert mirror.cache.stats().pending == 0
+        assert mirror.cache.read_stats().pending == 0
 
 
 async def test_of_many_events_handlers_are_called_a_moment_later_and_readers_see_all_at_once() -> None:
@@ -314,7 +314,7 @@ async def test_what_waits_when_a_watch_breaks_is_read_before_the_next_one_begins
         await asyncio.sleep(5)
         # then it goes on from there
         assert mirror.shown() == {"a": ("uid-1", 1)}
-        assert (server.lists, mirror.cache.stats().ignored) == (1, 0)
+        assert (server.lists, mirror.cache.read_stats().ignored) == (1, 0)
 
 
 async def test_an_own_write_is_shown_at_once_and_its_event_changes_nothing() -> None:
@@ -328,17 +328,17 @@ async def test_an_own_write_is_shown_at_once_and_its_event_changes_nothing() -> 
         assert mirror.shown()["b"] == ("uid-2", 5)
         mirror.observe(server.change("a", 2), "a")
         assert mirror.shown()["a"] == ("uid-1", 2)
-        assert mirror.cache.stats().pending == 2
+        assert mirror.cache.read_stats().pending == 2
         mirror.observe(server.remove("a"), "a")
         assert mirror.shown() == {"b": ("uid-2", 5)}
-        assert mirror.cache.stats().tombstones == 1
+        assert mirror.cache.read_stats().tombstones == 1
         changes_seen = mirror.changes_seen()
         server.deliver()
         await delivered()
         # then the events repeat what is known, and nothing is remembered any more
         assert mirror.shown() == {"b": ("uid-2", 5)}
         assert mirror.changes_seen() == changes_seen
-        stats = mirror.cache.stats()
+        stats = mirror.cache.read_stats()
         assert (stats.pending, stats.tombstones, stats.ignored) == (0, 0, 3)
 
 
@@ -380,7 +380,7 @@ async def test_the_order_of_answer_and_event_makes_no_difference(
             name: int(doc["metadata"]["resourceVersion"]) for name, doc in server.objects.items()
         }
         assert len(mirror.changes) == changes_before + 1
-        stats = mirror.cache.stats()
+        stats = mirror.cache.read_stats()
         assert (stats.pending, stats.tombstones) == (0, 0)
 
 
@@ -410,7 +410,7 @@ async def test_an_older_event_does_not_undo_a_patch() -> None:
         await delivered()
         # then
         assert mirror.shown() == {"a": ("uid-1", 3)}
-        assert mirror.cache.stats().pending == 1
+        assert mirror.cache.read_stats().pending == 1
 
 
 async def test_a_newer_event_than_the_answer_wins() -> None:
@@ -470,7 +470,7 @@ async def test_late_events_of_the_deleted_object_do_not_touch_its_successor() ->
             # then
             assert mirror.shown() == {"a": ("uid-2", 3)}
         assert mirror.changes_seen() == [("a", None, 1), ("a", 1, None), ("a", None, 3)]
-        stats = mirror.cache.stats()
+        stats = mirror.cache.read_stats()
         assert (stats.pending, stats.tombstones) == (0, 0)
 
 
@@ -509,7 +509,7 @@ async def test_objects_that_came_and_went_before_an_own_write_never_show_up() ->
             # then
             assert mirror.shown() == {}
         assert mirror.changes_seen() == [("a", None, 1), ("a", 1, None), ("a", None, 4), ("a", 4, None)]
-        stats = mirror.cache.stats()
+        stats = mirror.cache.read_stats()
         assert (stats.pending, stats.tombstones) == (0, 0)
 
 
@@ -553,7 +553,7 @@ async def test_the_write_that_takes_the_last_finalizer_off_ends_the_object() -> 
         assert mirror.shown() == {}
         server.deliver()
         await delivered()
-        assert mirror.cache.stats().tombstones == 0
+        assert mirror.cache.read_stats().tombstones == 0
 
 
 async def test_a_namespace_that_is_marked_waits_for_its_own_finalizers() -> None:
@@ -585,7 +585,7 @@ async def test_a_deletion_of_an_object_the_cache_never_saw_keeps_it_out() -> Non
         await delivered()
         # then
         assert mirror.changes_seen() == []
-        assert mirror.cache.stats().tombstones == 0
+        assert mirror.cache.read_stats().tombstones == 0
 
 
 async def test_a_tombstone_that_nothing_confirms_goes_with_a_bookmark_after_five_minutes() -> None:
@@ -595,13 +595,13 @@ async def test_a_tombstone_that_nothing_confirms_goes_with_a_bookmark_after_five
         await asyncio.sleep(200)
         server.bookmark()
         await delivered()
-        assert mirror.cache.stats().tombstones == 1
+        assert mirror.cache.read_stats().tombstones == 1
         # when
         await asyncio.sleep(101)
         server.bookmark()
         await delivered()
         # then
-        assert mirror.cache.stats().tombstones == 0
+        assert mirror.cache.read_stats().tombstones == 0
 
 
 async def test_a_bookmark_moves_the_position_past_which_answers_are_old_news() -> None:
@@ -614,7 +614,7 @@ async def test_a_bookmark_moves_the_position_past_which_answers_are_old_news() -
         server.skip_versions(10)
         server.bookmark()
         await delivered()
-        assert mirror.cache.stats().position == server.version
+        assert mirror.cache.read_stats().position == server.version
         # when
         mirror.observe(created, "a")
         # then
@@ -627,7 +627,7 @@ async def test_answers_of_another_namespace_are_not_of_this_cache() -> None:
         mirror.cache.observe_written(server.create("a", 1).answer)
         mirror.cache.observe_deleted(Key(NAMESPACE, "a"), "uid-1", b"")
         assert mirror.shown() == {}
-        assert mirror.cache.stats().tombstones == 0
+        assert mirror.cache.read_stats().tombstones == 0
 
 
 # ── selectors ────────────────────────────────────────────────────────────────
@@ -653,7 +653,7 @@ async def test_an_own_write_that_leaves_the_view_takes_the_object_out() -> None:
             assert mirror.shown() == {}
         server.bookmark()
         await delivered()
-        assert mirror.cache.stats().pending == 0
+        assert mirror.cache.read_stats().pending == 0
 
 
 async def test_an_object_that_left_the_view_and_came_back_is_shown() -> None:
@@ -743,13 +743,13 @@ async def test_a_list_does_not_undo_writes_that_were_answered_after_it_began() -
         # then the list changes nothing
         assert mirror.shown() == expected
         assert len(mirror.changes) == changes_after_writes
-        assert mirror.cache.stats().tombstones == 3
+        assert mirror.cache.read_stats().tombstones == 3
         # and neither do the events of those writes
         server.deliver()
         await delivered()
         assert mirror.shown() == expected
         assert len(mirror.changes) == changes_after_writes == changes_seen + 7
-        stats = mirror.cache.stats()
+        stats = mirror.cache.read_stats()
         assert (stats.pending, stats.tombstones, stats.relists) == (0, 0, 1)
 
 
@@ -773,7 +773,7 @@ async def test_neither_a_list_nor_later_events_bring_back_an_earlier_object_of_t
             server.deliver(1)
             await delivered()
             assert mirror.shown() == {}
-        stats = mirror.cache.stats()
+        stats = mirror.cache.read_stats()
         assert (stats.pending, stats.tombstones) == (0, 0)
 
 
@@ -791,7 +791,7 @@ async def test_writes_before_a_list_are_confirmed_by_it() -> None:
             pass
         mirror.cache.observe_deleted(key("a"), "uid-1", b"")  # and again, from another attempt
         # then
-        stats = mirror.cache.stats()
+        stats = mirror.cache.read_stats()
         assert (stats.pending, stats.tombstones) == (0, 0)
         assert mirror.shown() == {"b": ("uid-2", 2)}
 
@@ -822,9 +822,9 @@ async def test_a_tombstone_made_during_a_list_that_lacks_the_object_goes_with_th
         deleted = server.remove("a")
         async with Relist(mirror):
             mirror.observe(deleted, "a")
-            assert mirror.cache.stats().tombstones == 1
+            assert mirror.cache.read_stats().tombstones == 1
         # then there is no DELETED to come, and nothing is left waiting for it
-        assert mirror.cache.stats().tombstones == 0
+        assert mirror.cache.read_stats().tombstones == 0
         assert mirror.shown() == {}
 
 
@@ -853,7 +853,7 @@ async def test_changes_and_deletions_during_a_gap_are_delivered() -> None:
             ("created", None, 4),
             ("deleted", 1, None),
         ]
-        assert mirror.cache.stats().relists == 1
+        assert mirror.cache.read_stats().relists == 1
 
 
 async def test_a_list_older_than_what_is_known_is_asked_for_again() -> None:
@@ -929,7 +929,7 @@ async def test_nothing_is_missed_wherever_the_connection_breaks(cut_after: int) 
             ("b", 1, 2),
         ]
         assert server.lists == 1
-        assert mirror.cache.stats().reconnects == 1
+        assert mirror.cache.read_stats().reconnects == 1
 
 
 async def test_the_normal_end_of_a_watch_is_no_fault() -> None:
@@ -940,7 +940,7 @@ async def test_the_normal_end_of_a_watch_is_no_fault() -> None:
         server.end()
         await delivered()
         # then
-        stats = mirror.cache.stats()
+        stats = mirror.cache.read_stats()
         assert (stats.connected, stats.reconnects, stats.errors, server.lists) == (True, 1, 0, 1)
 
 
@@ -988,7 +988,7 @@ async def test_when_the_position_is_lost_it_lists_again(form: str) -> None:
         # then
         assert mirror.shown() == {"a": ("uid-1", 2)}
         assert server.lists == 2
-        assert mirror.cache.stats().relists == 1
+        assert mirror.cache.read_stats().relists == 1
 
 
 async def test_a_server_that_is_back_with_a_new_history_is_listed_at_once() -> None:
@@ -999,15 +999,15 @@ async def test_a_server_that_is_back_with_a_new_history_is_listed_at_once() -> N
     async with mirrored(server) as mirror:
         server.refuse("watch", *[UnreachableError("refused")] * 6)
         server.cut()
-        while mirror.cache.stats().errors < 7:
+        while mirror.cache.read_stats().errors < 7:
             await asyncio.sleep(0.1)
         # when it is back
         server.refuse("watch", failure(410, "Expired"))
-        while mirror.cache.stats().errors < 8:
+        while mirror.cache.read_stats().errors < 8:
             await asyncio.sleep(0.1)
         await asyncio.sleep(0.5)
         # then
-        assert (mirror.cache.stats().connected, server.lists) == (True, 2)
+        assert (mirror.cache.read_stats().connected, server.lists) == (True, 2)
 
 
 async def test_a_server_that_answers_410_again_and_again_is_asked_less_and_less_often() -> None:
@@ -1039,7 +1039,7 @@ async def test_a_stream_that_falls_silent_is_opened_again_and_nothing_is_lost(
         assert mirror.shown() == {"a": ("uid-1", 1)}
         assert server.lists == 1
         # and it is no failure
-        assert (mirror.cache.stats().reconnects, mirror.cache.stats().errors) == (1, 0)
+        assert (mirror.cache.read_stats().reconnects, mirror.cache.read_stats().errors) == (1, 0)
         assert not [record for record in caplog.records if record.levelno > logging.DEBUG]
 
 
@@ -1144,7 +1144,11 @@ async def test_a_watch_whose_server_has_been_replaced_goes_on_with_another_at_on
         await asyncio.sleep(0.1)
         # then it goes on where it was
         assert mirror.shown() == {"a": ("uid-1", 1)}
-        assert (server.lists, mirror.cache.stats().reconnects, mirror.cache.stats().errors) == (1, 1, 0)
+        assert (server.lists, mirror.cache.read_stats().reconnects, mirror.cache.read_stats().errors) == (
+            1,
+            1,
+            0,
+        )
         # and that changes nothing for later
         server.create("b", 1)
         await delivered()
@@ -1160,7 +1164,7 @@ async def test_without_a_watch_there_is_none_to_open_again() -> None:
         server.create("a", 1)
         await delivered()
         assert mirror.shown() == {"a": ("uid-1", 1)}
-        assert mirror.cache.stats().errors == 3
+        assert mirror.cache.read_stats().errors == 3
 
 
 async def test_bookmarks_keep_a_quiet_watch_open() -> None:
@@ -1169,7 +1173,7 @@ async def test_bookmarks_keep_a_quiet_watch_open() -> None:
         for _ in range(60):
             await asyncio.sleep(60)
             server.bookmark()
-        assert mirror.cache.stats().reconnects == 0
+        assert mirror.cache.read_stats().reconnects == 0
 
 
 async def test_a_server_that_never_answers_the_opening_of_a_watch_is_given_up_on() -> None:
@@ -1210,19 +1214,19 @@ async def test_errors_are_waited_out_longer_and_longer_up_to_thirty_seconds_with
         attempts = len(server.watches)
         # then
         assert 3600 / 30 < attempts < 3600 / 15 + 10
-        assert not mirror.cache.stats().connected
-        assert mirror.cache.stats().last_error == "ServerUnavailableError: ServiceUnavailable"
+        assert not mirror.cache.read_stats().connected
+        assert mirror.cache.read_stats().last_error == "ServerUnavailableError: ServiceUnavailable"
         # and when it is back, everything is there without a list
         server.refusals["watch"].clear()
         server.create("a", 1)
         await asyncio.sleep(31)
         assert mirror.shown() == {"a": ("uid-1", 1)}
         assert server.lists == 1
-        assert mirror.cache.stats().last_error == ""
+        assert mirror.cache.read_stats().last_error == ""
         # and the next fault waits for a short time again
         server.cut()
         await asyncio.sleep(0.3)
-        assert mirror.cache.stats().connected
+        assert mirror.cache.read_stats().connected
 
 
 async def test_the_server_says_how_long_to_stay_away() -> None:
@@ -1245,8 +1249,8 @@ async def test_a_resource_that_is_not_there_yet_is_waited_for() -> None:
     async with mirrored(server, wait=False) as mirror:
         await asyncio.sleep(600)
         assert not mirror.cache.synced
-        assert mirror.cache.stats().last_error == "NotFoundError: NotFound"
-        assert mirror.cache.stats().errors > 20
+        assert mirror.cache.read_stats().last_error == "NotFoundError: NotFound"
+        assert mirror.cache.read_stats().errors > 20
         # when
         server.refusals["list"].clear()
         server.create("a", 1)
@@ -1348,7 +1352,7 @@ async def test_an_answer_much_later_than_its_deletion_leaves_no_tombstone() -> N
         # when
         mirror.observe(deleted, "a")
         # then
-        assert mirror.cache.stats().tombstones == 0
+        assert mirror.cache.read_stats().tombstones == 0
 
 
 async def test_an_answer_later_than_the_list_that_hid_the_deletion_leaves_no_tombstone() -> None:
@@ -1366,7 +1370,7 @@ async def test_an_answer_later_than_the_list_that_hid_the_deletion_leaves_no_tom
         mirror.observe(deleted, "a")
         mirror.observe(replaced, "b")
         # then
-        assert mirror.cache.stats().tombstones == 0
+        assert mirror.cache.read_stats().tombstones == 0
         assert mirror.shown() == {"b": ("uid-3", 2)}
 
 
@@ -1430,7 +1434,7 @@ async def test_an_object_that_cannot_be_read_is_counted_and_keeps_its_last_value
             await delivered()
         # then
         assert mirror.shown() == {"a": ("uid-1", 1), "b": ("uid-3", 2)}
-        stats = mirror.cache.stats()
+        stats = mirror.cache.read_stats()
         assert (stats.unreadable, stats.position, stats.connected) == (4, server.version, True)
         assert f"{NAMESPACE}/a at version {server.version - 1}: cannot be read" in caplog.text
         # and it can still be deleted, or become readable again
@@ -1465,13 +1469,13 @@ async def test_an_index_function_that_fails_leaves_store_and_indexes_as_they_wer
             await delivered()
         mirror.cache.observe_written(server.change("a", 13).answer)
         assert mirror.shown() == {"a": ("uid-1", 1)}
-        assert len(mirror.cache.by_index("value", 1)) == 1
+        assert len(mirror.cache.list_by_index("value", 1)) == 1
         # when
         server.change("a", 2)
         await delivered()
         # then
-        assert len(mirror.cache.by_index("value", 1)) == 0
-        assert len(mirror.cache.by_index("value", 2)) == 1
+        assert len(mirror.cache.list_by_index("value", 1)) == 0
+        assert len(mirror.cache.list_by_index("value", 2)) == 1
 
 
 async def test_a_bug_in_the_client_does_not_end_the_cache(caplog: pytest.LogCaptureFixture) -> None:

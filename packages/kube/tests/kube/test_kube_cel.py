@@ -1,27 +1,35 @@
 """Label selectors in CEL; that they hold for the right objects: tests/properties/test_cel_properties.py."""
 
-from pykruise.kube.values.cel import ALWAYS, MOST_NAMESPACES, MOST_TERMS, NEVER, Meant, both, meant_by
+from pykruise.kube.values.cel import (
+    ALWAYS,
+    MOST_NAMESPACES,
+    MOST_TERMS,
+    NEVER,
+    Meant,
+    build_selection,
+    join_terms,
+)
 from pykruise.kube.values.selectors import (
     EVERYTHING,
     NOTHING,
     Requirement,
     Selector,
     SelectorOperator,
-    selector_from,
+    parse_selector,
 )
 
-WEB = selector_from({"matchLabels": {"app": "web"}})
+WEB = parse_selector({"matchLabels": {"app": "web"}})
 HAS_WEB = 'has(object.metadata.labels) && "app" in object.metadata.labels && object.metadata.labels["app"] in ["web"]'
 
 
 def meant(*meants: Meant) -> str:
-    return meant_by({"K": meants}, "K")
+    return build_selection({"K": meants}, "K")
 
 
 def test_no_interests_select_nothing_and_unknown_ones_everything() -> None:
     assert meant() == NEVER
     assert meant(Meant(selector=NOTHING)) == NEVER
-    assert meant_by({}, "K") == ALWAYS
+    assert build_selection({}, "K") == ALWAYS
 
 
 def test_an_expression_is_readable() -> None:
@@ -40,7 +48,7 @@ def test_namespaces_of_the_same_selector_are_one_list() -> None:
 
 def test_what_is_too_much_to_say_is_everything() -> None:
     def labelled(count: int) -> str:
-        return meant(*(Meant(selector=selector_from({"matchLabels": {"n": str(n)}})) for n in range(count)))
+        return meant(*(Meant(selector=parse_selector({"matchLabels": {"n": str(n)}})) for n in range(count)))
 
     assert labelled(MOST_TERMS) != ALWAYS
     assert labelled(MOST_TERMS + 1) == ALWAYS
@@ -58,7 +66,7 @@ def test_what_is_no_label_cannot_break_the_expression() -> None:
 
 
 def test_both_drops_what_says_nothing() -> None:
-    assert both(ALWAYS, ALWAYS) == ALWAYS
-    assert both("a", ALWAYS) == both(ALWAYS, "a") == "a"
-    assert both("a", NEVER) == NEVER
-    assert both("a", "b || c") == "(a) && (b || c)"
+    assert join_terms(ALWAYS, ALWAYS) == ALWAYS
+    assert join_terms("a", ALWAYS) == join_terms(ALWAYS, "a") == "a"
+    assert join_terms("a", NEVER) == NEVER
+    assert join_terms("a", "b || c") == "(a) && (b || c)"

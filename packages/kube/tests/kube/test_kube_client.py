@@ -77,7 +77,7 @@ async def test_a_create_posts_the_document_with_its_options() -> None:
     assert (asked.method, asked.path) == ("POST", "/api/v1/namespaces/ns/pods")
     assert asked.query == {"dryRun": "All", "fieldManager": "me"}
     assert asked.headers["content-type"] == "application/json"
-    assert asked.document == POD
+    assert asked.to_document == POD
 
 
 async def test_a_create_with_a_name_posts_to_a_subresource_and_never_without() -> None:
@@ -121,7 +121,7 @@ async def test_a_json_patch_may_be_given_as_a_list_of_operations() -> None:
     # when
     await client(transport).patch(PODS, "ns", "a", operations, patch_type=PatchType.JSON)
     # then
-    assert transport.asked[0].document == operations
+    assert transport.asked[0].to_document == operations
 
 
 async def test_a_delete_carries_its_preconditions_and_options_in_the_body() -> None:
@@ -141,7 +141,7 @@ async def test_a_delete_carries_its_preconditions_and_options_in_the_body() -> N
     )
     await ours.delete(PODS, "ns", "a")
     # then
-    assert transport.asked[0].document == {
+    assert transport.asked[0].to_document == {
         "apiVersion": "v1",
         "kind": "DeleteOptions",
         "preconditions": {"uid": "u-1", "resourceVersion": "7"},
@@ -149,7 +149,7 @@ async def test_a_delete_carries_its_preconditions_and_options_in_the_body() -> N
         "propagationPolicy": "Background",
         "dryRun": ["All"],
     }
-    assert transport.asked[1].document == {"apiVersion": "v1", "kind": "DeleteOptions"}
+    assert transport.asked[1].to_document == {"apiVersion": "v1", "kind": "DeleteOptions"}
 
 
 async def test_any_path_can_be_read() -> None:
@@ -390,13 +390,13 @@ async def test_a_refusal_by_a_disruption_budget_is_an_answer_and_not_a_busy_serv
     cause = {"reason": "DisruptionBudget", "message": "needs 2 healthy pods"}
     transport = ScriptedTransport(refusal(429, "TooManyRequests", retry_after_s=10, causes=[cause]))
     ours = client(transport)
-    before = ours.limiter.stats()
+    before = ours.limiter.read_stats()
     # when
     with pytest.raises(TooManyRequestsError):
         await ours.create(PODS, "ns", {}, name="a", subresource="eviction")
     # then
     assert len(transport.asked) == 1
-    assert ours.limiter.stats() == msgspec.structs.replace(before, started=1)
+    assert ours.limiter.read_stats() == msgspec.structs.replace(before, started=1)
 
 
 async def test_how_often_requests_are_repeated_can_be_set() -> None:

@@ -86,7 +86,7 @@ def token_of(headers: Mapping[str, str]) -> str:
 
 
 async def token(credentials: Credentials) -> str:
-    return token_of(await credentials.headers())
+    return token_of(await credentials.read_headers())
 
 
 # ── what is read ─────────────────────────────────────────────────────────────
@@ -111,8 +111,8 @@ async def test_a_usual_kubeconfig_becomes_a_connection(tmp_path: Path, authority
     assert connection.proxy == "http://proxy:3128"
     assert connection.namespace == "team"
     assert connection.source == f"kubeconfig {tmp_path / 'config'}, context dev"
-    assert await connection.credentials.headers() == {"Authorization": "Bearer t0ken"}
-    assert await connection.credentials.refresh(rejected=await connection.credentials.headers()) is False
+    assert await connection.credentials.read_headers() == {"Authorization": "Bearer t0ken"}
+    assert await connection.credentials.refresh(rejected=await connection.credentials.read_headers()) is False
     assert connection.ssl_context is not None
     assert connection.ssl_context.verify_mode == ssl.CERT_REQUIRED
     [trusted] = connection.ssl_context.get_ca_certs()
@@ -130,7 +130,7 @@ async def test_another_context_can_be_named(tmp_path: Path) -> None:
     assert connection.server == "http://localhost:8001"
     assert connection.ssl_context is None
     assert connection.namespace == "default"
-    assert await connection.credentials.headers() == {}
+    assert await connection.credentials.read_headers() == {}
 
 
 async def test_files_are_found_relative_to_the_kubeconfig(tmp_path: Path, authority: Authority) -> None:
@@ -192,7 +192,7 @@ async def test_where_memory_files_do_not_exist_the_file_is_gone_right_after(
 async def test_a_username_with_password_is_basic_authentication(tmp_path: Path) -> None:
     connection = loaded(tmp_path, kubeconfig(user={"username": "me", "password": "pä:ss"}))
     expected = "Basic " + b64("me:pä:ss".encode())
-    assert await connection.credentials.headers() == {"Authorization": expected}
+    assert await connection.credentials.read_headers() == {"Authorization": expected}
 
 
 async def test_impersonation_is_honoured(tmp_path: Path) -> None:
@@ -550,7 +550,7 @@ async def test_a_401_reads_the_token_at_once(tmp_path: Path, authority: Authorit
     # given
     account, clock = service_account(tmp_path, authority), ManualClock()
     credentials = load_in_cluster(environ=POD, service_account=account, clock=clock).credentials
-    rejected = await credentials.headers()
+    rejected = await credentials.read_headers()
     (account / "token").write_text("second")
     # when
     assert await credentials.refresh(rejected=rejected) is True
@@ -648,19 +648,19 @@ async def test_client_certificate_files_are_read_again_and_make_a_new_context_on
     # when nothing has changed
     before = connection.credentials.tls
     clock.now += 61
-    await connection.credentials.headers()
+    await connection.credentials.read_headers()
     # then
     assert connection.credentials.tls is before
     # when
     put("second")
     clock.now += 61
-    await connection.credentials.headers()
+    await connection.credentials.read_headers()
     # then
     assert await who_connects(connection, authority, tmp_path) == "second"
     # when one half is written and the other is not yet
     (tmp_path / "me.key").write_bytes(authority.issue("third")[1])
     clock.now += 61
-    await connection.credentials.headers()
+    await connection.credentials.read_headers()
     # then
     assert await who_connects(connection, authority, tmp_path) == "second"
 
@@ -757,7 +757,7 @@ async def test_after_a_401_the_plugin_runs_once_for_all_requests_that_got_one(
     clock = ManualClock()
     plugin.answers({"token": "first"})
     credentials = loaded(tmp_path, with_plugin(), clock=clock).credentials
-    rejected = await credentials.headers()
+    rejected = await credentials.read_headers()
     plugin.answers({"token": "second"})
     # when
     refreshed = await asyncio.gather(*(credentials.refresh(rejected=rejected) for _ in range(20)))
@@ -775,12 +775,12 @@ async def test_a_token_that_stays_refused_does_not_run_the_plugin_all_the_time(
     plugin.answers({"token": "stale"})
     credentials = loaded(tmp_path, with_plugin(), clock=clock).credentials
     for _ in range(10):
-        rejected = await credentials.headers()
+        rejected = await credentials.read_headers()
         # when, then
         assert await credentials.refresh(rejected=rejected) is False
     assert plugin.runs == 2
     clock.now += 6
-    await credentials.refresh(rejected=await credentials.headers())
+    await credentials.refresh(rejected=await credentials.read_headers())
     assert plugin.runs == 3
 
 
@@ -796,7 +796,7 @@ async def test_a_plugin_may_give_a_client_certificate(
     give("first")
     ca = {"certificate-authority-data": b64(authority.pem)}
     connection = loaded(tmp_path, with_plugin(cluster=ca), clock=clock)
-    rejected = await connection.credentials.headers()
+    rejected = await connection.credentials.read_headers()
     assert rejected == {}
     assert await who_connects(connection, authority, tmp_path) == "first"
     # when
@@ -833,7 +833,7 @@ async def test_a_plugin_that_gives_nothing_usable_is_an_error_in_one_line(
     credentials = loaded(tmp_path, with_plugin()).credentials
     # when
     with pytest.raises(ConfigurationError) as caught:
-        await credentials.headers()
+        await credentials.read_headers()
     # then
     assert expected in str(caught.value)
     assert str(caught.value).startswith(f"kubeconfig {tmp_path / 'config'}: user 'u'")
@@ -848,7 +848,7 @@ async def test_a_plugin_that_needs_a_terminal_is_an_error_without_one(
     credentials = loaded(tmp_path, with_plugin(interactiveMode="Always")).credentials
     # when, then
     with pytest.raises(ConfigurationError, match=r"\./plugin needs a terminal"):
-        await credentials.headers()
+        await credentials.read_headers()
     assert plugin.runs == 0
 
 
@@ -861,7 +861,7 @@ async def test_a_plugin_is_told_of_the_cluster_what_client_go_tells(
     extension = {"name": "client.authentication.k8s.io/exec", "extension": {"audience": "me"}}
     cluster = {"certificate-authority": "ca.crt", "tls-server-name": "api", "extensions": [extension]}
     # when
-    await loaded(tmp_path, with_plugin(cluster, provideClusterInfo=True)).credentials.headers()
+    await loaded(tmp_path, with_plugin(cluster, provideClusterInfo=True)).credentials.read_headers()
     # then
     assert plugin.info["spec"]["cluster"] == {
         "server": "https://10.0.0.1:6443",
@@ -878,7 +878,7 @@ async def test_a_plugin_that_fails_later_leaves_the_old_token_in_use(
     clock = ManualClock()
     plugin.answers({"token": "first", "expirationTimestamp": "2026-01-01T00:16:40Z"})
     credentials = loaded(tmp_path, with_plugin(), clock=clock).credentials
-    rejected = await credentials.headers()
+    rejected = await credentials.read_headers()
     plugin.answers("fail: log in again")
     # when
     clock.now += 950
@@ -904,7 +904,7 @@ async def test_requests_that_come_together_wait_for_one_reading() -> None:
 
     credentials = RenewedCredentials(read, clock=ManualClock())
     # when
-    all_headers = await asyncio.gather(*(credentials.headers() for _ in range(50)))
+    all_headers = await asyncio.gather(*(credentials.read_headers() for _ in range(50)))
     # then
     assert {token_of(headers) for headers in all_headers} == {"1"}
     assert len(reads) == 1
@@ -921,7 +921,7 @@ async def test_a_reading_that_hangs_is_given_up() -> None:
     credentials = RenewedCredentials(read, clock=ManualClock(), timeout_s=0.05)
     # when, then
     with pytest.raises(ConfigurationError, match="were not loaded within"):
-        await credentials.headers()
+        await credentials.read_headers()
     release.set()
 
 
@@ -937,7 +937,7 @@ async def test_a_token_that_is_expired_already_does_not_read_for_every_request()
     credentials = RenewedCredentials(read, clock=clock)
     # when
     for _ in range(10):
-        await credentials.headers()
+        await credentials.read_headers()
     # then
     assert len(reads) == 1
 
@@ -1052,7 +1052,7 @@ async def test_an_oidc_token_that_cannot_be_renewed_is_an_error_in_one_line(
     credentials = loaded(tmp_path, with_oidc(authority, **{**config, **change}), clock=clock).credentials
     # when
     with pytest.raises(ConfigurationError) as caught:
-        await credentials.headers()
+        await credentials.read_headers()
     # then
     assert expected in str(caught.value)
     assert "\n" not in str(caught.value)
@@ -1073,4 +1073,4 @@ async def test_an_oidc_token_that_is_none_is_an_error(tmp_path: Path, authority:
         tmp_path, kubeconfig(user={"auth-provider": {"name": "oidc", "config": config}})
     ).credentials
     with pytest.raises(ConfigurationError, match="id-token is not a JWT; log in again"):
-        await credentials.headers()
+        await credentials.read_headers()

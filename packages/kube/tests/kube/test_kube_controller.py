@@ -106,11 +106,11 @@ async def test_as_many_keys_as_workers_are_in_flight_and_each_key_once() -> None
             control.queue.add(key)
         await asyncio.sleep(0.5)
         control.queue.add("a")
-        assert control.stats().in_flight == 2
+        assert control.read_stats().in_flight == 2
         await asyncio.sleep(10)
     # then
     assert max(len(keys) for keys in seen) == 2
-    assert control.stats().reconciles == 5
+    assert control.read_stats().reconciles == 5
 
 
 async def test_an_error_of_the_server_is_one_line_and_backs_off(caplog: pytest.LogCaptureFixture) -> None:
@@ -128,10 +128,10 @@ async def test_an_error_of_the_server_is_one_line_and_backs_off(caplog: pytest.L
         "test a: ForbiddenError: exceeded quota; retry in 0.01 s (failure 2)",
     ]
     assert all(record.exc_info is None for record in caplog.records)
-    stats = control.stats()
+    stats = control.read_stats()
     assert (stats.reconciles, stats.failures, stats.last_failure_at) == (4, 3, 7.0)
     assert stats.last_failure == "a: UnreachableError: connection refused"
-    assert control.queue.failures("a") == 0
+    assert control.queue.count_failures("a") == 0
 
 
 async def test_an_error_caused_by_one_of_the_server_is_no_bug_either(
@@ -172,7 +172,7 @@ async def test_a_reconcile_that_is_no_coroutine_and_raises_at_once_kills_no_work
         control.queue.add("a")
         control.queue.add("b")
         await asyncio.sleep(0.001)
-        assert control.stats().failures == 2
+        assert control.read_stats().failures == 2
         assert not task.done()
 
 
@@ -182,14 +182,14 @@ async def test_a_conflict_is_tried_again_soon_until_it_lasts() -> None:
     control = controller(calls)
     for _ in range(10):
         control.queue.add_rate_limited("a")
-        control.queue.done(await control.queue.get())
+        control.queue.mark_done(await control.queue.get())
     async with running(control):
         # when
         control.queue.add("a")
         await asyncio.sleep(60)
     # then
     assert calls.gaps() == pytest.approx([0.05, 0.05, 0.05, 5.12, 10.24])
-    stats = control.stats()
+    stats = control.read_stats()
     assert (stats.conflicts, stats.failures) == (5, 0)
 
 
@@ -214,8 +214,8 @@ async def test_stop_lets_work_in_flight_finish_and_starts_nothing_new() -> None:
         assert elapsed() - begin == pytest.approx(9)
         await task
         assert finished == ["a", "b"]
-        assert not control.stats().running
-        assert control.queue.stats().depth == 1
+        assert not control.read_stats().running
+        assert control.queue.read_stats().depth == 1
 
 
 async def test_stop_does_not_wait_for_workers_that_have_nothing_to_do() -> None:
@@ -236,7 +236,7 @@ async def test_stop_loses_no_key_that_comes_at_the_same_moment() -> None:
         control.queue.add("a")
         await control.stop()
         await task
-    assert len(calls.at) + control.queue.stats().depth == 1
+    assert len(calls.at) + control.queue.read_stats().depth == 1
 
 
 async def test_what_outlives_the_grace_is_cancelled_and_begins_again_with_the_next_run() -> None:
@@ -264,7 +264,7 @@ async def test_what_outlives_the_grace_is_cancelled_and_begins_again_with_the_ne
         assert not have_ended
         assert elapsed() - begin == pytest.approx(5)
         assert cancelled == ["a"]
-        assert control.stats().cancelled == 1
+        assert control.read_stats().cancelled == 1
     async with running(control):
         await asyncio.sleep(0.1)
         assert begun == ["a", "a"]
@@ -296,7 +296,7 @@ async def test_a_reconcile_that_was_cancelled_from_within_is_a_failure_and_kills
     async with running(control) as task:
         control.queue.add("a")
         await asyncio.sleep(1)
-        assert control.stats().failures > 3
+        assert control.read_stats().failures > 3
         assert not task.done()
 
 
@@ -348,7 +348,7 @@ async def test_running_it_twice_is_refused_and_stopping_it_twice_is_not() -> Non
     async with running(control):
         calls.add("a")
         await asyncio.sleep(1)
-        assert control.stats().reconciles == 1
+        assert control.read_stats().reconciles == 1
 
 
 async def test_the_cost_of_a_key_is_its_own_steps_and_not_its_waiting() -> None:
@@ -379,7 +379,7 @@ async def test_the_cost_of_a_key_is_its_own_steps_and_not_its_waiting() -> None:
     busy.cancel()
     # then it rests for what its own planning cost
     assert [later - earlier for earlier, later in itertools.pairwise(at)] == pytest.approx([20.4, 20.4])
-    stats = control.stats()
+    stats = control.read_stats()
     assert stats.cost_sum_s == pytest.approx(0.4 * 2 + 0.3)
     assert stats.duration_max_s == pytest.approx(20)
 
@@ -397,8 +397,8 @@ async def test_a_timeout_inside_a_reconcile_reaches_it_through_the_measuring() -
     async with running(control):
         control.queue.add("a")
         await asyncio.sleep(6)
-        assert control.stats().failures == 0
-        assert control.queue.stats().delayed == 1
+        assert control.read_stats().failures == 0
+        assert control.queue.read_stats().delayed == 1
 
 
 def test_a_controller_needs_a_worker() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from pykruise.kube.documents import Document
 from pykruise.kube.resources import Resource
-from pykruise.kube.schemas.conversion import Conversion, ConversionError, annotate, convert, section
+from pykruise.kube.schemas.conversion import Conversion, ConversionError, annotate, convert, find_section
 
 OLD, NEW = "example.com/v1", "example.com/v2"
 KEPT_NEW, KEPT_OLD = "pykruise.io/conversion-v2", "pykruise.io/conversion-v1"
@@ -15,7 +15,7 @@ KEPT_NEW, KEPT_OLD = "pykruise.io/conversion-v2", "pykruise.io/conversion-v1"
 
 def to_new(doc: Document) -> Document:
     """`count` is called `number`; `mode` quick is `speed` 9; `gone` has no counterpart."""
-    spec = section(doc, "spec")
+    spec = find_section(doc, "spec")
     if spec is not None:
         if "count" in spec:
             spec["number"] = spec.pop("count")
@@ -27,7 +27,7 @@ def to_new(doc: Document) -> Document:
 
 def to_old(doc: Document) -> Document:
     """`extra` has no counterpart, nor has `note` of the parts; every speed is quick."""
-    spec = section(doc, "spec")
+    spec = find_section(doc, "spec")
     if spec is not None:
         if "number" in spec:
             spec["count"] = spec.pop("number")

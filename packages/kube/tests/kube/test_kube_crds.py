@@ -12,11 +12,11 @@ from pykruise.kube.schemas.crds import (
     ScalePaths,
     Version,
     blank_of,
-    definition,
+    build_definition,
+    build_structural_schema,
     int_or_string,
     integer,
     schema,
-    structural_schema,
 )
 
 
@@ -49,7 +49,7 @@ class Whole(msgspec.Struct, kw_only=True):
 
 
 def test_every_type_has_its_schema() -> None:
-    result = structural_schema(Spec)
+    result = build_structural_schema(Spec)
     assert result["required"] == ["count", "template"]
     assert result["properties"] == {
         "amount": {"x-kubernetes-int-or-string": True},
@@ -82,12 +82,12 @@ def test_a_union_that_no_schema_can_say_is_refused_when_the_schema_is_made() -> 
         value: int | list[str]
 
     with pytest.raises(TypeError, match="int_or_string"):
-        structural_schema(Mixed)
+        build_structural_schema(Mixed)
 
 
 def test_no_helper_key_gets_into_the_output() -> None:
-    assert "x-required" not in str(structural_schema(Whole))
-    assert "x-replace" not in str(structural_schema(Whole))
+    assert "x-required" not in str(build_structural_schema(Whole))
+    assert "x-replace" not in str(build_structural_schema(Whole))
 
 
 def test_a_definition_has_names_versions_columns_and_subresources() -> None:
@@ -99,7 +99,7 @@ def test_a_definition_has_names_versions_columns_and_subresources() -> None:
         columns=(Column("NAME", "string", ".spec.colour"), Column("WIDE", "integer", ".spec.count", 1)),
         scale=ScalePaths(),
     )
-    subresources = definition(
+    subresources = build_definition(
         kind, versions=[version, Version(name="v0", root=Whole, served=False)], short_names=["wh"]
     )
     assert subresources["metadata"] == {"name": "wholes.example.com"}
@@ -123,7 +123,7 @@ def test_a_definition_has_names_versions_columns_and_subresources() -> None:
 def test_a_conversion_webhook_can_be_given() -> None:
     kind = Resource("example.com", "v1", "wholes", "Whole", namespaced=False)
     conversion = {"strategy": "Webhook", "webhook": {"conversionReviewVersions": ["v1"]}}
-    result = definition(kind, versions=[Version(name="v1", root=Whole)], conversion=conversion)
+    result = build_definition(kind, versions=[Version(name="v1", root=Whole)], conversion=conversion)
     assert (result["spec"]["conversion"], result["spec"]["scope"]) == (conversion, "Cluster")
 
 

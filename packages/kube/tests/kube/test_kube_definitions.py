@@ -42,11 +42,11 @@ async def test_watches_of_its_objects_are_opened_at_once_and_again_when_api_serv
     caches = [Counted(resource) for resource in (CLONE_SETS, CLONE_SETS, DAEMON_SETS, PODS)]
     renewal = Renewal(lambda: caches)
     # when it is seen for the first time, and again without another spec, then nothing happens
-    renewal.on_definition(seen(1))
-    renewal.on_definition(seen(1))
+    renewal.handle_definition(seen(1))
+    renewal.handle_definition(seen(1))
     assert [cache.renewed for cache in caches] == [0, 0, 0, 0]
     # when its spec changes
-    renewal.on_definition(seen(2))
+    renewal.handle_definition(seen(2))
     # then
     assert [cache.renewed for cache in caches] == [1, 1, 0, 0]
     await asyncio.sleep(6)
@@ -56,10 +56,10 @@ async def test_watches_of_its_objects_are_opened_at_once_and_again_when_api_serv
 async def test_a_definition_that_was_deleted_and_made_again_is_another_one() -> None:
     cache = Counted(CLONE_SETS)
     renewal = Renewal(lambda: [cache])
-    renewal.on_definition(seen(1))
-    renewal.on_definition(Change(Key("", CRD), seen(1).new, None))
+    renewal.handle_definition(seen(1))
+    renewal.handle_definition(Change(Key("", CRD), seen(1).new, None))
     assert cache.renewed == 0
     # when
-    renewal.on_definition(seen(1, uid="u2"))
+    renewal.handle_definition(seen(1, uid="u2"))
     # then
     assert cache.renewed == 1

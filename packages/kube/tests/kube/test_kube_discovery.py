@@ -39,7 +39,7 @@ async def test_a_kind_is_looked_up_in_its_version_and_remembered() -> None:
     client = Answers(**{"apis_example.org_v1": TRAININGS})
     discovery = over(client)
     for _ in range(2):
-        resource = await discovery.resource("example.org", "Training", version="v1")
+        resource = await discovery.find_resource("example.org", "Training", version="v1")
         assert resource == Resource("example.org", "v1", "trainings", "Training")
     assert client.asked == ["/apis/example.org/v1"]
 
@@ -47,14 +47,14 @@ async def test_a_kind_is_looked_up_in_its_version_and_remembered() -> None:
 async def test_without_a_version_the_preferred_one_counts() -> None:
     group = {"preferredVersion": {"version": "v2"}}
     discovery = over(Answers(**{"apis_example.org": group, "apis_example.org_v2": TRAININGS}))
-    resource = await discovery.resource("example.org", "Training")
+    resource = await discovery.find_resource("example.org", "Training")
     assert resource is not None
     assert resource.version == "v2"
 
 
 async def test_the_core_group_has_its_own_place() -> None:
     nodes = {"resources": [{"name": "nodes", "kind": "Node", "namespaced": False}]}
-    resource = await over(Answers(api_v1=nodes)).resource("", "Node")
+    resource = await over(Answers(api_v1=nodes)).find_resource("", "Node")
     assert resource == Resource("", "v1", "nodes", "Node", namespaced=False)
 
 
@@ -62,5 +62,5 @@ async def test_what_is_not_served_is_asked_for_again() -> None:
     client = Answers()
     discovery = over(client)
     for _ in range(2):
-        assert await discovery.resource("example.org", "Training", version="v1") is None
+        assert await discovery.find_resource("example.org", "Training", version="v1") is None
     assert len(client.asked) == 2

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pykruise.kube.errors import LONGEST_WAIT_S, ApiError, ErrorStatus, error_for
-from pykruise.kube.excerpts import MOST_TEXT, excerpt, with_short_messages
+from pykruise.kube.errors import LONGEST_WAIT_S, ApiError, ErrorStatus, parse_error
+from pykruise.kube.excerpts import MOST_TEXT, excerpt, shorten_messages
 from support.examples import examples
 
 WAITS = st.one_of(
@@ -56,7 +56,7 @@ def test_whatever_an_answer_says_its_error_is_small_and_its_wait_short(
     code: int, body: bytes, wait: str
 ) -> None:
     # when
-    error = error_for(code, body, {"retry-after": wait})
+    error = parse_error(code, body, {"retry-after": wait})
     # then
     assert error.retry_after_s is None or (
         math.isfinite(error.retry_after_s) and 0 <= error.retry_after_s <= LONGEST_WAIT_S
@@ -72,7 +72,7 @@ def _characters(error: ApiError) -> int:
 
 @pytest.mark.parametrize("text", ["5", "30", "86400", "9" * 200_000, "00000000000000000000012"])
 def test_a_wait_in_seconds_counts_up_to_its_bound(text: str) -> None:
-    wait_s = error_for(503, b"", {"retry-after": text}).retry_after_s
+    wait_s = parse_error(503, b"", {"retry-after": text}).retry_after_s
     assert wait_s == {"5": 5.0, "00000000000000000000012": 12.0}.get(text, LONGEST_WAIT_S)
 
 
@@ -82,7 +82,7 @@ def test_a_long_refusal_keeps_its_beginning_and_its_end_and_whole_words() -> Non
         {"message": "forbidden: " + ", ".join(f"reason-{n}" for n in range(9_000)) + " over"}
     ).encode()
     # when
-    text = str(error_for(403, body))
+    text = str(parse_error(403, body))
     # then
     assert text.startswith("forbidden: reason-0, reason-1, ")
     assert text.endswith("reason-8999 over")
@@ -108,11 +108,11 @@ def test_messages_of_a_status_are_excerpts_and_the_rest_is_as_it_was(status: Any
         "more": status,
     }
     # when
-    short = with_short_messages(whole)
+    short = shorten_messages(whole)
     # then
     assert short["conditions"] == [{"type": "Ready", "message": excerpt(message)}]
     assert short["labelSelector"] == whole["labelSelector"]
-    assert with_short_messages(short) is short
+    assert shorten_messages(short) is short
 
 
 def test_an_error_made_in_process_keeps_what_it_was_given() -> None:

@@ -53,7 +53,7 @@ async def test_a_reader_does_not_wait_and_nothing_is_read_twice() -> None:
     reader = Reader()
     reader.put(*range(5))
     # when
-    reader.inbox.empty()
+    reader.inbox.process_events()
     # then
     assert reader.read == list(range(5))
     await asyncio.sleep(0.1)
@@ -105,11 +105,11 @@ async def test_what_a_step_puts_in_comes_after_what_waited_already() -> None:
     def both(what: str) -> None:
         reader.note(what)
         reader.put(f"{what}'s")
-        reader.inbox.empty()
+        reader.inbox.process_events()
 
     # when
     reader.inbox.put(both, "second")
     reader.put("third")
-    reader.inbox.empty()
+    reader.inbox.process_events()
     # then
     assert reader.read == ["first", "second", "third", "second's"]

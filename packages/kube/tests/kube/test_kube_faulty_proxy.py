@@ -16,7 +16,7 @@ from pykruise.kube.cache.cache import Cache
 from pykruise.kube.cache.metadata_view import MetadataView, project_metadata
 from pykruise.kube.client.client import Client, WatchEvent
 from pykruise.kube.client.retries import RetryPolicy
-from pykruise.kube.clock import system_clock
+from pykruise.kube.clock import read_system_clock
 from pykruise.kube.config.connection import Connection
 from pykruise.kube.documents import decode
 from pykruise.kube.errors import AnswerTooLargeError, KubeError
@@ -280,7 +280,7 @@ async def test_a_cache_follows_again_after_a_fault_of_its_watch(
             client,
             CONFIG_MAPS,
             project=project_metadata,
-            clock=system_clock,
+            clock=read_system_clock,
             rng=random.Random(1),
             idle_timeout_s=0.5,
         )

@@ -6,16 +6,16 @@ from pykruise.kube.resources import PODS
 
 def test_each_kind_of_error_has_its_reason_and_words() -> None:
     causes = [
-        field_errors.required("a"),
-        field_errors.required("a", "why"),
-        field_errors.invalid("a", "x", "no"),
-        field_errors.invalid("a", 5, "no"),
-        field_errors.invalid("a", None, "no"),
-        field_errors.invalid("a", {"b": [1]}, "no"),
-        field_errors.duplicate("a", "x"),
-        field_errors.not_found("a", "x"),
-        field_errors.not_supported("a", "x", ["y", "z"]),
-        field_errors.forbidden("a", "no"),
+        field_errors.make_required_error("a"),
+        field_errors.make_required_error("a", "why"),
+        field_errors.make_invalid_error("a", "x", "no"),
+        field_errors.make_invalid_error("a", 5, "no"),
+        field_errors.make_invalid_error("a", None, "no"),
+        field_errors.make_invalid_error("a", {"b": [1]}, "no"),
+        field_errors.make_duplicate_error("a", "x"),
+        field_errors.make_not_found_error("a", "x"),
+        field_errors.make_not_supported_error("a", "x", ["y", "z"]),
+        field_errors.make_forbidden_error("a", "no"),
     ]
     assert [(cause.reason.removeprefix("FieldValue"), cause.message) for cause in causes] == [
         ("Required", "Required value"),
@@ -32,17 +32,19 @@ def test_each_kind_of_error_has_its_reason_and_words() -> None:
 
 
 def test_a_refusal_names_the_object_and_lists_all_errors() -> None:
-    status = field_errors.refusal(PODS, "web", [field_errors.required("a")])
+    status = field_errors.build_refusal(PODS, "web", [field_errors.make_required_error("a")])
     assert (status.code, status.reason) == (422, "Invalid")
     assert status.message == 'Pod "web" is invalid: a: Required value'
-    two = field_errors.refusal(PODS, "web", [field_errors.required("a"), field_errors.required("b")])
+    two = field_errors.build_refusal(
+        PODS, "web", [field_errors.make_required_error("a"), field_errors.make_required_error("b")]
+    )
     assert two.message.endswith("is invalid: [a: Required value, b: Required value]")
     assert two.details is not None
     assert [cause.field for cause in two.details.causes] == ["a", "b"]
 
 
 def test_a_bad_request_is_a_400() -> None:
-    status = field_errors.bad_request("spec.replicas: Expected `int`, got `str`")
+    status = field_errors.build_bad_request("spec.replicas: Expected `int`, got `str`")
     assert (status.code, status.reason, status.status) == (400, "BadRequest", "Failure")
 
 
@@ -52,19 +54,21 @@ def test_a_message_repeats_at_most_256_characters_of_a_value() -> None:
     name = "A" * 2_000_000
     values: list[object] = [name, {name: name}, [name] * 5, {"a": [{"b": name}]}]
     # when
-    causes = [field_errors.invalid(f"labels[{name}]", value, f"not {name}") for value in values]
-    status = field_errors.refusal(PODS, name, [*causes, field_errors.not_supported("a", name, ["b"])])
+    causes = [field_errors.make_invalid_error(f"labels[{name}]", value, f"not {name}") for value in values]
+    status = field_errors.build_refusal(
+        PODS, name, [*causes, field_errors.make_not_supported_error("a", name, ["b"])]
+    )
     # then
     assert status.details is not None
-    assert all("A" * 257 not in field_errors.shown(value) for value in values)
+    assert all("A" * 257 not in field_errors.format_shown(value) for value in values)
     assert all(len(cause.message) + len(cause.field) < 5_000 for cause in status.details.causes)
     assert len(status.details.name) <= 257
-    assert len(field_errors.bad_request(name).message) < 5_000
+    assert len(field_errors.build_bad_request(name).message) < 5_000
 
 
 def test_of_very_many_errors_the_first_thousand_are_listed_and_the_others_counted() -> None:
-    status = field_errors.refusal(
-        PODS, "web", [field_errors.required(f"a[{index}]") for index in range(2_500)]
+    status = field_errors.build_refusal(
+        PODS, "web", [field_errors.make_required_error(f"a[{index}]") for index in range(2_500)]
     )
     assert status.details is not None
     assert len(status.details.causes) == 1_000
@@ -72,6 +76,6 @@ def test_of_very_many_errors_the_first_thousand_are_listed_and_the_others_counte
 
 
 def test_what_is_wrong_with_the_stored_object_in_the_same_way_is_no_error() -> None:
-    old, new = field_errors.required("a"), field_errors.required("b")
-    assert field_errors.without_stored([old, new], lambda: [old]) == [new]
-    assert field_errors.without_stored([], lambda: [old]) == []
+    old, new = field_errors.make_required_error("a"), field_errors.make_required_error("b")
+    assert field_errors.drop_stored_errors([old, new], lambda: [old]) == [new]
+    assert field_errors.drop_stored_errors([], lambda: [old]) == []

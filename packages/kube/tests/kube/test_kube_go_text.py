@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from pykruise.kube.values.go_text import go_type, quoted, shown
+from pykruise.kube.values.go_text import format_shown, name_go_type, quote_text
 
 
 @pytest.mark.parametrize(
@@ -18,7 +18,7 @@ from pykruise.kube.values.go_text import go_type, quoted, shown
     ],
 )
 def test_a_quoted_string_escapes_what_cannot_be_printed(text: str, wanted: str) -> None:
-    assert quoted(text) == wanted
+    assert quote_text(text) == wanted
 
 
 @pytest.mark.parametrize(
@@ -41,11 +41,11 @@ def test_a_quoted_string_escapes_what_cannot_be_printed(text: str, wanted: str) 
     ],
 )
 def test_a_value_is_shown_with_sorted_keys_and_shortest_numbers(value: Any, wanted: str) -> None:
-    assert shown(value) == wanted
+    assert format_shown(value) == wanted
 
 
 def test_types_have_the_names_messages_use() -> None:
-    assert [go_type(value) for value in (None, True, 1, 1.5, "x", [], {})] == [
+    assert [name_go_type(value) for value in (None, True, 1, 1.5, "x", [], {})] == [
         "%!s(<nil>)",
         "bool",
         "int64",

@@ -17,7 +17,7 @@ from aiohttp import web
 
 from pykruise.kube.client.client import Client
 from pykruise.kube.client.transport import Request
-from pykruise.kube.config.connection import Connection, Credentials, StaticCredentials, bearer
+from pykruise.kube.config.connection import Connection, Credentials, StaticCredentials, make_bearer
 from pykruise.kube.errors import (
     ConfigurationError,
     ConnectionLostError,
@@ -116,7 +116,7 @@ def trusting(authority: Authority) -> ssl.SSLContext:
 def transport(
     server: Server, authority: Authority, transports: Callable[..., HttpTransport]
 ) -> HttpTransport:
-    return transports(Connection(server.url, trusting(authority), bearer("t0ken")), timeout_s=5)
+    return transports(Connection(server.url, trusting(authority), make_bearer("t0ken")), timeout_s=5)
 
 
 class Proxy:
@@ -176,7 +176,7 @@ def streaming(
 ) -> HttpTransport:
     """Streams without and with a proxy."""
     through = proxy.url if request.param else ""
-    connection = Connection(server.url, trusting(authority), bearer("t0ken"), proxy=through)
+    connection = Connection(server.url, trusting(authority), make_bearer("t0ken"), proxy=through)
     return transports(connection, timeout_s=5)
 
 
@@ -230,7 +230,7 @@ async def test_a_proxy_gets_one_connect_for_each_connection_and_sees_nothing_of_
     server: Server, authority: Authority, proxy: Proxy, transports: Callable[..., HttpTransport]
 ) -> None:
     # given
-    connection = Connection(server.url, trusting(authority), bearer("t0ken"), proxy=proxy.url)
+    connection = Connection(server.url, trusting(authority), make_bearer("t0ken"), proxy=proxy.url)
     transport = transports(connection)
     # when
     answers = [await transport.request(Request("POST", "/x", body=b"{}")) for _ in range(3)]
@@ -572,7 +572,7 @@ class Rotating(StaticCredentials):
         self.tokens = list(tokens)
         self.refreshed = 0
 
-    async def headers(self) -> Mapping[str, str]:
+    async def read_headers(self) -> Mapping[str, str]:
         return {"Authorization": f"Bearer {self.tokens[0]}"}
 
     async def refresh(self, *, rejected: Mapping[str, str]) -> bool:
@@ -620,7 +620,7 @@ async def test_a_401_stays_one_when_there_are_no_other_credentials(
     # when, then
     assert (await transport.request(Request("GET", "/x"))).status == 401
     assert len(server.asked) == 2  # asked once more with other ones, not for ever
-    static = transports(with_credentials(server, authority, bearer("old")))
+    static = transports(with_credentials(server, authority, make_bearer("old")))
     with pytest.raises(UnauthorizedError):
         await Client(static).get(PODS, "ns", "a")
 
@@ -636,7 +636,7 @@ async def test_a_stream_refreshes_credentials_too(
         seen = [line async for line in lines]
     # then
     assert seen == [b"line"]
-    stale = transports(with_credentials(server, authority, bearer("old")))
+    stale = transports(with_credentials(server, authority, make_bearer("old")))
     with pytest.raises(UnauthorizedError):
         await open_and_close(stale)
 
@@ -887,7 +887,7 @@ async def test_closing_ends_connections_that_were_given_up_and_whose_server_says
         None, _one_line_and_no_goodbye, listener, authority.server_context(tmp_path)
     )
     url = f"https://127.0.0.1:{listener.getsockname()[1]}"
-    transport = HttpTransport(Connection(url, trusting(authority), bearer("t0ken")))
+    transport = HttpTransport(Connection(url, trusting(authority), make_bearer("t0ken")))
     async with transport.stream(Request("GET", "/pods")) as lines:
         assert await anext(lines) == b"{}"
     # when

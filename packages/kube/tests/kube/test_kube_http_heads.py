@@ -12,12 +12,12 @@ from pykruise.kube.client.transport import Request, Response
 from pykruise.kube.http.connection import HttpOrigin, RequestWriter
 from pykruise.kube.http.heads import (
     HttpHeadError,
-    field_lines,
+    encode_percent,
     flaw_of_host,
     flaw_of_value,
-    percent_encoded,
-    request_head,
-    without_controls,
+    format_field_lines,
+    format_request_head,
+    replace_controls,
 )
 from pykruise.kube.http.wire import HeadWriter
 from support.examples import examples
@@ -57,7 +57,7 @@ def test_whatever_a_head_is_made_of_it_is_refused_or_one_request_with_its_fields
 ) -> None:
     # when
     try:
-        head = request_head(method, target, fields)
+        head = format_request_head(method, target, fields)
     except HttpHeadError:
         return
     # then
@@ -76,12 +76,12 @@ def test_whatever_a_head_is_made_of_it_is_refused_or_one_request_with_its_fields
 @given(path=TEXTS)
 @examples(1)
 def test_an_encoded_path_is_always_a_target(path: str) -> None:
-    assert request_head("GET", percent_encoded(f"/{path}"), [])
+    assert format_request_head("GET", encode_percent(f"/{path}"), [])
 
 
 def test_a_path_is_encoded_as_go_does_it_and_not_twice() -> None:
-    assert percent_encoded("/health check?a=b&c=%20#x") == "/health%20check?a=b&c=%20"
-    assert percent_encoded("/\r\n\u00fc") == "/%0D%0A%C3%BC"
+    assert encode_percent("/health check?a=b&c=%20#x") == "/health%20check?a=b&c=%20"
+    assert encode_percent("/\r\n\u00fc") == "/%0D%0A%C3%BC"
 
 
 @given(value=TEXTS)
@@ -89,7 +89,7 @@ def test_a_path_is_encoded_as_go_does_it_and_not_twice() -> None:
 def test_an_answer_is_written_in_any_case_and_its_headers_stay_in_their_lines(value: str) -> None:
     head = HeadWriter().head_of(Response(200, {"warning": value}, b""), stays=True)
     assert head.count(b"\r\n\r\n") == 1
-    assert flaw_of_value(without_controls(value)) == ""
+    assert flaw_of_value(replace_controls(value)) == ""
 
 
 def test_a_client_s_request_is_written_by_the_same_rules() -> None:
@@ -106,7 +106,7 @@ def test_a_client_s_request_is_written_by_the_same_rules() -> None:
 
 def test_an_error_does_not_show_a_header_s_value() -> None:
     with pytest.raises(HttpHeadError) as caught:
-        field_lines([("Authorization", "Bearer secret\r\n")])
+        format_field_lines([("Authorization", "Bearer secret\r\n")])
     assert "secret" not in str(caught.value)
 
 

@@ -30,7 +30,7 @@ class Candidate:
     """An elector over a transport of its own, with what became of it."""
 
     def __init__(self, place: Place, identity: str, *, clock: Clock | None = None, **options: Any) -> None:
-        self.faulty = FaultyTransport(place.cluster.transport_for(identity))
+        self.faulty = FaultyTransport(place.cluster.make_transport(identity))
         rng = random.Random(identity)
         self.elector = LeaderElector(
             Client(self.faulty, clock=place.cluster.clock, rng=rng),
@@ -109,9 +109,9 @@ async def test_the_leader_renews_and_the_others_wait() -> None:
         result = await spec(place)
         assert result["acquireTime"] == acquired < result["renewTime"]
         assert result["leaseTransitions"] == 0
-        assert b.elector.stats().holder == "a"
+        assert b.elector.read_stats().holder == "a"
         # one write each, without a read before it
-        assert a.elector.stats().slow_renewals == 0
+        assert a.elector.read_stats().slow_renewals == 0
 
 
 async def test_a_lease_given_back_is_taken_within_seconds() -> None:
@@ -267,7 +267,7 @@ async def test_an_answer_that_is_no_lease_is_a_failed_try_and_ends_nothing(body:
         assert a.leads
         assert not a.task.done()
         assert not b.task.done()
-        assert a.elector.stats().errors == 1
+        assert a.elector.read_stats().errors == 1
 
 
 @pytest.mark.parametrize(
@@ -351,7 +351,7 @@ async def test_a_label_written_by_another_client_costs_one_slow_renewal() -> Non
         await place.merge(LEASES, "kruise-manager", {"metadata": {"labels": {"a": "b"}}})
         await asyncio.sleep(60.0)
         assert a.leads
-        assert a.elector.stats().slow_renewals == 1
+        assert a.elector.read_stats().slow_renewals == 1
         assert (await place.get(LEASES, "kruise-manager"))["metadata"]["labels"] == {"a": "b"}
 
 
@@ -400,7 +400,7 @@ async def test_a_missing_right_leaves_it_standing_and_says_so() -> None:
         await asyncio.sleep(60.0)
         assert not a.leads
         assert not a.task.done()
-        assert "leases is forbidden" in a.elector.stats().last_error
+        assert "leases is forbidden" in a.elector.read_stats().last_error
 
 
 async def test_lengths_that_would_let_two_lead_are_refused() -> None:
@@ -424,7 +424,7 @@ async def test_lengths_that_would_let_two_lead_are_refused() -> None:
 async def test_a_write_out_of_term_does_not_leave_and_a_read_does() -> None:
     async with small_cluster() as place:
         term = LeaseTerm(asyncio.get_running_loop().time)
-        client = place.client.over(FencedTransport(place.client.transport, term))
+        client = place.client.replace_transport(FencedTransport(place.client.transport, term))
         # given no term
         with pytest.raises(NotLeadingError):
             await client.create(CONFIG_MAPS, "default", config_map("a"))
@@ -442,7 +442,7 @@ async def test_a_write_out_of_term_does_not_leave_and_a_read_does() -> None:
 async def test_a_write_under_way_ends_before_another_one_can_lead() -> None:
     async with small_cluster() as place:
         # given a server that takes forever
-        slow = FaultyTransport(place.cluster.transport_for("slow"))
+        slow = FaultyTransport(place.cluster.make_transport("slow"))
         timeouts: list[float | None] = []
 
         class Noting:
@@ -476,7 +476,7 @@ async def test_a_process_that_stood_still_does_not_write_when_it_goes_on() -> No
         loop = asyncio.get_running_loop()
         a = candidate("a", now=lambda: loop.time() + skipped_s)
         await a.elector.wait_leading()
-        client = place.client.over(FencedTransport(place.client.transport, a.elector.term))
+        client = place.client.replace_transport(FencedTransport(place.client.transport, a.elector.term))
         await client.create(CONFIG_MAPS, "default", config_map("a"))
         # when it stands still for 20 s and goes on
         skipped_s = 20.0

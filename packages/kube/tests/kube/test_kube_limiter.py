@@ -28,7 +28,7 @@ async def request(
 ) -> None:
     """One request that takes `seconds` and ends with `error`, which stays here."""
     try:
-        async with limiter.slot(priority=priority):
+        async with limiter.acquire_slot(priority=priority):
             await asyncio.sleep(seconds)
             if error is not None:
                 raise error
@@ -43,7 +43,7 @@ async def keep_busy(
 
     async def work() -> None:
         for _ in range(rounds):
-            async with limiter.slot():
+            async with limiter.acquire_slot():
                 await answer()
 
     await asyncio.gather(*(work() for _ in range(workers)))
@@ -67,7 +67,7 @@ async def test_never_more_than_the_limit_are_under_way_and_the_rest_come_in_orde
 
     async def work(number: int) -> None:
         nonlocal under_way, most
-        async with limiter.slot():
+        async with limiter.acquire_slot():
             order.append(number)
             under_way += 1
             most = max(most, under_way)
@@ -79,8 +79,8 @@ async def test_never_more_than_the_limit_are_under_way_and_the_rest_come_in_orde
     # then
     assert most == 4
     assert order == list(range(20))
-    assert limiter.stats().in_flight == limiter.stats().waiting == 0
-    assert limiter.stats().started == 20
+    assert limiter.read_stats().in_flight == limiter.read_stats().waiting == 0
+    assert limiter.read_stats().started == 20
 
 
 async def test_later_writes_of_a_pod_go_before_first_ones_of_another() -> None:
@@ -89,7 +89,7 @@ async def test_later_writes_of_a_pod_go_before_first_ones_of_another() -> None:
     order: list[str] = []
 
     async def work(name: str, priority: int) -> None:
-        async with limiter.slot(priority=priority):
+        async with limiter.acquire_slot(priority=priority):
             order.append(name)
             await asyncio.sleep(1)
 
@@ -98,7 +98,7 @@ async def test_later_writes_of_a_pod_go_before_first_ones_of_another() -> None:
     tasks += [asyncio.create_task(work(name, 0)) for name in ("first-a", "first-b")]
     tasks += [asyncio.create_task(work(name, 1)) for name in ("later-a", "later-b")]
     await asyncio.sleep(0.1)
-    assert (limiter.stats().waiting, limiter.stats().waiting_priority) == (4, 2)
+    assert (limiter.read_stats().waiting, limiter.read_stats().waiting_priority) == (4, 2)
     # when
     await asyncio.gather(*tasks)
     # then
@@ -114,12 +114,12 @@ async def test_the_first_lane_cannot_starve_the_other() -> None:
     async def endless() -> None:
         nonlocal later
         while not waited.is_set():
-            async with limiter.slot(priority=1):
+            async with limiter.acquire_slot(priority=1):
                 later += 1
                 await asyncio.sleep(1)
 
     async def patient() -> None:
-        async with limiter.slot():
+        async with limiter.acquire_slot():
             waited.set()
 
     # when
@@ -140,8 +140,8 @@ async def test_a_cancelled_wait_leaves_no_gap() -> None:
     third.cancel()
     await asyncio.gather(holder, second)
     # then
-    assert limiter.stats().in_flight == limiter.stats().waiting == 0
-    assert limiter.stats().started == 2
+    assert limiter.read_stats().in_flight == limiter.read_stats().waiting == 0
+    assert limiter.read_stats().started == 2
 
 
 async def test_a_turn_that_comes_in_the_moment_of_giving_up_is_passed_on() -> None:
@@ -150,7 +150,7 @@ async def test_a_turn_that_comes_in_the_moment_of_giving_up_is_passed_on() -> No
     release = asyncio.Event()
 
     async def hold() -> None:
-        async with limiter.slot():
+        async with limiter.acquire_slot():
             await release.wait()
             # the slot is handed over when this block ends; the cancellation arrives after that
             asyncio.get_running_loop().call_soon(first.cancel)
@@ -166,7 +166,7 @@ async def test_a_turn_that_comes_in_the_moment_of_giving_up_is_passed_on() -> No
     await asyncio.sleep(1)
     # then
     assert first.done()
-    assert limiter.stats().in_flight == 0
+    assert limiter.read_stats().in_flight == 0
 
 
 async def test_a_request_that_is_cancelled_frees_its_place() -> None:
@@ -178,7 +178,7 @@ async def test_a_request_that_is_cancelled_frees_its_place() -> None:
     task.cancel()
     # then
     await asyncio.wait_for(request(limiter), 1)
-    assert limiter.stats().cuts == 0
+    assert limiter.read_stats().cuts == 0
 
 
 # ── the limit ────────────────────────────────────────────────────────────────
@@ -189,11 +189,11 @@ async def test_the_limit_grows_slowly_while_it_is_in_use_and_answers_stay_fast()
     limiter = Limiter(start=16, minimum=4, maximum=64)
     # when
     await keep_busy(limiter, lambda: asyncio.sleep(0.01), workers=100, rounds=3)
-    after_some = limiter.stats().limit
+    after_some = limiter.read_stats().limit
     await keep_busy(limiter, lambda: asyncio.sleep(0.01), workers=100, rounds=100)
     # then about one more per round of requests, up to the maximum
     assert 20 < after_some < 32
-    assert limiter.stats().limit == 64
+    assert limiter.read_stats().limit == 64
 
 
 async def test_a_limit_that_is_not_in_use_does_not_grow() -> None:
@@ -202,7 +202,7 @@ async def test_a_limit_that_is_not_in_use_does_not_grow() -> None:
     # when
     await keep_busy(limiter, lambda: asyncio.sleep(0.01), workers=5, rounds=500)
     # then
-    assert limiter.stats().limit == 16
+    assert limiter.read_stats().limit == 16
 
 
 async def test_the_limit_stops_growing_when_more_requests_only_make_answers_slower() -> None:
@@ -218,7 +218,7 @@ async def test_the_limit_stops_growing_when_more_requests_only_make_answers_slow
     # when
     await keep_busy(limiter, answer, workers=100, rounds=100)
     # then
-    assert limiter.stats().limit <= 8
+    assert limiter.read_stats().limit <= 8
 
 
 async def test_after_a_cut_the_limit_comes_back_also_when_answers_are_slow() -> None:
@@ -230,7 +230,7 @@ async def test_after_a_cut_the_limit_comes_back_also_when_answers_are_slow() -> 
     # when
     await keep_busy(limiter, lambda: asyncio.sleep(1), workers=50, rounds=10)
     # then to where it started, not above
-    assert limiter.stats().limit == 16
+    assert limiter.read_stats().limit == 16
 
 
 @pytest.mark.parametrize(
@@ -249,7 +249,7 @@ async def test_an_overloaded_server_halves_the_limit(error: Exception) -> None:
     # when
     await request(limiter, error=error)
     # then
-    assert (limiter.stats().limit, limiter.stats().cuts) == (8, 1)
+    assert (limiter.read_stats().limit, limiter.read_stats().cuts) == (8, 1)
 
 
 @pytest.mark.parametrize(
@@ -271,7 +271,7 @@ async def test_errors_that_say_nothing_about_load_leave_the_limit_alone(error: E
     # when
     await request(limiter, error=error)
     # then
-    assert (limiter.stats().limit, limiter.stats().cuts, limiter.stats().held_s) == (16, 0, {})
+    assert (limiter.read_stats().limit, limiter.read_stats().cuts, limiter.read_stats().held_s) == (16, 0, {})
 
 
 async def test_one_overload_seen_by_many_requests_is_one_cut() -> None:
@@ -280,7 +280,7 @@ async def test_one_overload_seen_by_many_requests_is_one_cut() -> None:
     # when
     await asyncio.gather(*(request(limiter, error=too_many()) for _ in range(16)))
     # then
-    assert (limiter.stats().limit, limiter.stats().cuts) == (8, 1)
+    assert (limiter.read_stats().limit, limiter.read_stats().cuts) == (8, 1)
 
 
 async def test_the_limit_never_falls_below_the_minimum_and_recovers() -> None:
@@ -288,11 +288,11 @@ async def test_the_limit_never_falls_below_the_minimum_and_recovers() -> None:
     limiter = Limiter(start=16, minimum=4)
     for _ in range(10):
         await request(limiter, error=too_many())
-    assert limiter.stats().limit == 4
+    assert limiter.read_stats().limit == 4
     # when
     await keep_busy(limiter, lambda: asyncio.sleep(0.01), workers=50, rounds=20)
     # then
-    assert limiter.stats().limit > 16
+    assert limiter.read_stats().limit > 16
 
 
 PODS_OF_A = "writes of /api/v1/namespaces/a/pods"
@@ -302,7 +302,7 @@ PODS_OF_B = "writes of /api/v1/namespaces/b/pods"
 async def hold(limiter: Limiter, scope: str, seconds: float) -> None:
     """An answer asks for a wait of so long."""
     with suppress(KubeError):
-        async with limiter.slot(scope=scope):
+        async with limiter.acquire_slot(scope=scope):
             await asyncio.sleep(0)
             raise too_many(seconds)
 
@@ -312,14 +312,14 @@ async def test_retry_after_holds_back_its_own_scope_alone() -> None:
     limiter = Limiter(start=16)
     began = now()
     await hold(limiter, PODS_OF_A, 2)
-    assert limiter.stats().held_s == {PODS_OF_A: pytest.approx(2, abs=0.01)}
+    assert limiter.read_stats().held_s == {PODS_OF_A: pytest.approx(2, abs=0.01)}
     # when
-    async with limiter.slot(scope=PODS_OF_B):
+    async with limiter.acquire_slot(scope=PODS_OF_B):
         assert now() - began < 0.01
-    async with limiter.slot(scope=PODS_OF_A):
+    async with limiter.acquire_slot(scope=PODS_OF_A):
         # then
         assert now() - began == pytest.approx(2, abs=0.01)
-    assert limiter.stats().held_s == {}
+    assert limiter.read_stats().held_s == {}
 
 
 async def test_a_request_of_a_scope_that_is_held_for_long_is_told_so_at_once(
@@ -331,13 +331,17 @@ async def test_a_request_of_a_scope_that_is_held_for_long_is_told_so_at_once(
     began = now()
     # when
     with pytest.raises(HeldBackError) as caught:
-        async with limiter.slot(scope=PODS_OF_A):
+        async with limiter.acquire_slot(scope=PODS_OF_A):
             raise AssertionError("it was not held back")
     # then
     assert (now() - began, caught.value.retry_after_s) == (0, pytest.approx(20, abs=0.01))
     assert f"{PODS_OF_A}: requests are held back for 20 s" in caplog.text
     # and what was not sent says nothing about the server
-    assert (limiter.stats().cuts, limiter.stats().holds, limiter.stats().in_flight) == (1, 1, 0)
+    assert (limiter.read_stats().cuts, limiter.read_stats().holds, limiter.read_stats().in_flight) == (
+        1,
+        1,
+        0,
+    )
 
 
 async def test_a_longer_retry_after_extends_the_hold_and_a_shorter_one_does_not_cut_it() -> None:
@@ -348,7 +352,7 @@ async def test_a_longer_retry_after_extends_the_hold_and_a_shorter_one_does_not_
     )
     began = now()
     # when
-    async with limiter.slot(scope=PODS_OF_A):
+    async with limiter.acquire_slot(scope=PODS_OF_A):
         # then
         assert now() - began == pytest.approx(3, abs=0.1)
 
@@ -367,4 +371,4 @@ def test_impossible_bounds_are_refused() -> None:
 
 
 def test_statistics_can_be_read_outside_of_the_loop() -> None:
-    assert Limiter().stats().limit == 16
+    assert Limiter().read_stats().limit == 16

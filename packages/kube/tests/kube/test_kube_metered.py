@@ -7,7 +7,7 @@ import pytest
 
 from pykruise.kube.client.metered import MeteredTransport
 from pykruise.kube.client.transport import Request
-from pykruise.kube.errors import ForbiddenError, error_for
+from pykruise.kube.errors import ForbiddenError, parse_error
 from support.scripted import ScriptedTransport, answer
 
 
@@ -57,7 +57,7 @@ async def test_a_right_that_is_missing_is_one_line_however_often_and_a_count(
 
 
 async def test_the_right_to_watch_counts_too() -> None:
-    refused = error_for(403, json.dumps(REFUSAL).encode())
+    refused = parse_error(403, json.dumps(REFUSAL).encode())
     metered = MeteredTransport(ScriptedTransport(streams=[refused]))
     with pytest.raises(ForbiddenError):
         async with metered.stream(Request("GET", "/api/v1/pods")):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pykruise.kube.values.near_misses import hint, nearest
+from pykruise.kube.values.near_misses import find_nearest, format_hint
 
 
 @pytest.mark.parametrize(
@@ -17,14 +17,14 @@ from pykruise.kube.values.near_misses import hint, nearest
     ],
 )
 def test_the_nearest_name_differs_by_a_few_letters(word: str, name: str) -> None:
-    assert nearest(word, ["clonesets", "daemonsets", "web", "uniteddeployments"]) == name
+    assert find_nearest(word, ["clonesets", "daemonsets", "web", "uniteddeployments"]) == name
 
 
 def test_without_a_name_that_is_like_it_something_else_is_said() -> None:
-    assert hint("web-1", ["web-2"]) == "; did you mean web-2?"
-    assert hint("zebra", ["web"], otherwise="; there is: web") == "; there is: web"
-    assert hint("zebra", []) == ""
+    assert format_hint("web-1", ["web-2"]) == "; did you mean web-2?"
+    assert format_hint("zebra", ["web"], otherwise="; there is: web") == "; there is: web"
+    assert format_hint("zebra", []) == ""
 
 
 def test_a_long_word_and_many_names_are_compared_in_part() -> None:
-    assert nearest("a" * 1_000_000, (f"{n}" for n in range(1_000_000))) == ""
+    assert find_nearest("a" * 1_000_000, (f"{n}" for n in range(1_000_000))) == ""

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from pykruise.kube.control.retried_task import in_own_task
+from pykruise.kube.control.retried_task import run_in_own_task
 
 
 async def _fail() -> None:
@@ -22,10 +22,10 @@ async def _group(*, is_busy: bool) -> None:
 async def test_a_group_that_fails_at_its_end_does_not_hide_the_error_of_the_next_one() -> None:
     # given
     with pytest.raises(ExceptionGroup):
-        await in_own_task(_group(is_busy=False))
+        await run_in_own_task(_group(is_busy=False))
     # when, then
     with pytest.raises(ExceptionGroup):
-        await in_own_task(_group(is_busy=True))
+        await run_in_own_task(_group(is_busy=True))
 
 
 async def test_who_awaits_it_and_is_cancelled_cancels_it() -> None:
@@ -39,7 +39,7 @@ async def test_who_awaits_it_and_is_cancelled_cancels_it() -> None:
         finally:
             ended.set()
 
-    awaiting = asyncio.create_task(in_own_task(work()))
+    awaiting = asyncio.create_task(run_in_own_task(work()))
     await began.wait()
     # when
     awaiting.cancel()

@@ -5,17 +5,17 @@ import pytest
 from pykruise.kube.patches import apply_strategic_merge
 from pykruise.kube.values.owners import (
     OwnerReference,
-    adoption_patch,
+    build_adoption_patch,
+    build_owner_reference,
     controller_of,
     is_controlled_by,
     is_owned_by,
-    owner_reference,
-    owner_references,
+    read_owner_references,
     release_patch,
 )
 
 POD = "io.k8s.api.core.v1.Pod"
-OWNER = owner_reference(api_version="apps.kruise.io/v1beta1", kind="CloneSet", name="web", uid="set-1")
+OWNER = build_owner_reference(api_version="apps.kruise.io/v1beta1", kind="CloneSet", name="web", uid="set-1")
 
 
 def pod(*owners: dict[str, object]) -> dict[str, object]:
@@ -35,7 +35,7 @@ def test_a_reference_to_the_managing_owner_blocks_its_deletion() -> None:
 
 def test_a_plain_reference_leaves_both_flags_out() -> None:
     # when
-    plain = owner_reference(
+    plain = build_owner_reference(
         api_version="v1", kind="Pod", name="p", uid="u", controller=False, block_owner_deletion=False
     )
     # then
@@ -44,7 +44,7 @@ def test_a_plain_reference_leaves_both_flags_out() -> None:
 
 def test_the_controller_is_the_owner_that_says_so() -> None:
     # given a mere owner before it
-    other = owner_reference(api_version="v1", kind="Node", name="n", uid="node-1", controller=False)
+    other = build_owner_reference(api_version="v1", kind="Node", name="n", uid="node-1", controller=False)
     owned = pod(other, OWNER)
     # then
     assert controller_of(owned) == OwnerReference(
@@ -58,7 +58,7 @@ def test_the_controller_is_the_owner_that_says_so() -> None:
     assert is_controlled_by(owned, "set-1")
     assert not is_controlled_by(owned, "node-1")
     assert is_owned_by(owned, "node-1")
-    assert [ref.kind for ref in owner_references(owned)] == ["Node", "CloneSet"]
+    assert [ref.kind for ref in read_owner_references(owned)] == ["Node", "CloneSet"]
 
 
 @pytest.mark.parametrize("doc", [{}, {"metadata": None}, {"metadata": {"ownerReferences": None}}, pod()])
@@ -66,21 +66,21 @@ def test_an_object_without_owners_has_no_controller(doc: dict[str, object]) -> N
     assert controller_of(doc) is None
     assert not is_controlled_by(doc, "")
     assert not is_owned_by(doc, "")
-    assert owner_references(doc) == []
+    assert read_owner_references(doc) == []
 
 
 def test_an_entry_that_is_no_owner_reference_is_an_error_with_its_place() -> None:
     with pytest.raises(ValueError, match=r"metadata\.ownerReferences: .*uid"):
-        owner_references(
+        read_owner_references(
             {"metadata": {"ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "p"}]}}
         )
 
 
 def test_adoption_adds_the_owner_and_keeps_the_others() -> None:
     # given
-    other = owner_reference(api_version="v1", kind="Node", name="n", uid="node-1", controller=False)
+    other = build_owner_reference(api_version="v1", kind="Node", name="n", uid="node-1", controller=False)
     # when
-    patch = adoption_patch(OWNER, uid="pod-1", finalizers=["keep"])
+    patch = build_adoption_patch(OWNER, uid="pod-1", finalizers=["keep"])
     adopted = apply_strategic_merge(pod(other), patch, definition=POD)
     # then
     assert patch["metadata"]["uid"] == "pod-1"
@@ -91,7 +91,7 @@ def test_adoption_adds_the_owner_and_keeps_the_others() -> None:
 
 def test_release_removes_that_owner_only_and_carries_the_uid_as_precondition() -> None:
     # given
-    other = owner_reference(api_version="v1", kind="Node", name="n", uid="node-1", controller=False)
+    other = build_owner_reference(api_version="v1", kind="Node", name="n", uid="node-1", controller=False)
     owned = pod(OWNER, other)
     owned["metadata"]["finalizers"] = ["a", "b"]  # type: ignore[index]
     # when

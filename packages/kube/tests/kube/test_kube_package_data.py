@@ -2,13 +2,13 @@
 
 import pytest
 
-from pykruise.kube.package_data import package_data
+from pykruise.kube.package_data import read_package_data
 
 
 def test_a_file_is_read_from_the_folder_of_its_package() -> None:
-    assert package_data("pykruise.kube", "merge_keys.json").startswith(b"{")
+    assert read_package_data("pykruise.kube", "merge_keys.json").startswith(b"{")
 
 
 def test_a_file_that_is_not_there_is_an_error_that_names_it() -> None:
     with pytest.raises(FileNotFoundError, match="no_such_table"):
-        package_data("pykruise.kube", "no_such_table.json")
+        read_package_data("pykruise.kube", "no_such_table.json")

@@ -8,9 +8,9 @@ from pykruise.kube.values.quantities import (
     Family,
     Quantity,
     format_quantity,
+    is_same_quantity,
     parse_quantity,
     round_up_to_milli,
-    same_quantity,
 )
 
 
@@ -111,8 +111,8 @@ def test_quantities_compare_by_amount_whatever_the_suffix() -> None:
     assert quantity < two
     assert max(quantity, two) is two
     assert quantity != "1"
-    assert same_quantity("1Gi", "1024Mi")
-    assert not same_quantity("1G", "1Gi")
+    assert is_same_quantity("1Gi", "1024Mi")
+    assert not is_same_quantity("1G", "1Gi")
 
 
 def test_sums_are_written_in_the_family_of_the_first_that_is_not_zero() -> None:

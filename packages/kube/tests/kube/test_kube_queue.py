@@ -16,9 +16,9 @@ def elapsed() -> float:
 async def waiting_keys(queue: WorkQueue[str]) -> list[str]:
     """Take and finish everything that waits now."""
     keys = []
-    while queue.stats().depth:
+    while queue.read_stats().depth:
         key = await queue.get()
-        queue.done(key)
+        queue.mark_done(key)
         keys.append(key)
     return keys
 
@@ -27,7 +27,7 @@ async def wait_after_failure(queue: WorkQueue[str], key: str = "a") -> float:
     """Have it fail, wait until it comes back, and take it; returns how long that took."""
     begin = elapsed()
     delay_s = queue.add_rate_limited(key)
-    queue.done(await queue.get())
+    queue.mark_done(await queue.get())
     assert elapsed() - begin == pytest.approx(delay_s)
     return delay_s
 
@@ -47,8 +47,8 @@ async def test_a_key_in_flight_is_not_handed_out_again_until_it_is_done_and_then
     # when it is added twice meanwhile
     queue.add("a")
     queue.add("a")
-    assert queue.stats().depth == 0
-    queue.done(key)
+    assert queue.read_stats().depth == 0
+    queue.mark_done(key)
     # then
     assert await waiting_keys(queue) == ["a"]
     assert await waiting_keys(queue) == []
@@ -60,7 +60,7 @@ async def test_a_busy_key_goes_behind_those_that_wait() -> None:
     key = await queue.get()
     queue.add("busy")
     queue.add("other")
-    queue.done(key)
+    queue.mark_done(key)
     assert await waiting_keys(queue) == ["other", "busy"]
 
 
@@ -107,7 +107,7 @@ async def test_a_delayed_key_comes_at_its_time() -> None:
     begin = elapsed()
     queue.add_after("late", 60)
     queue.add_after("soon", 5)
-    assert queue.stats().delayed == 2
+    assert queue.read_stats().delayed == 2
     assert (await queue.get(), elapsed() - begin) == ("soon", pytest.approx(5))
     assert (await queue.get(), elapsed() - begin) == ("late", pytest.approx(60))
 
@@ -119,10 +119,10 @@ async def test_of_several_times_the_earliest_counts() -> None:
         queue.add_after("a", seconds)
     key = await queue.get()
     assert elapsed() - begin == pytest.approx(10)
-    queue.done(key)
+    queue.mark_done(key)
     # and the later ones are void
     await asyncio.sleep(60)
-    assert queue.stats().depth == 0
+    assert queue.read_stats().depth == 0
 
 
 async def test_an_add_now_makes_a_later_time_void() -> None:
@@ -147,8 +147,8 @@ async def test_a_time_that_comes_while_the_key_is_in_flight_is_not_forgotten() -
     key = await queue.get()
     queue.add_after("a", 5)
     await asyncio.sleep(6)
-    assert queue.stats().depth == 0
-    queue.done(key)
+    assert queue.read_stats().depth == 0
+    queue.mark_done(key)
     assert await waiting_keys(queue) == ["a"]
 
 
@@ -158,12 +158,12 @@ async def test_failures_wait_twice_as_long_each_time_up_to_the_limit_and_success
     assert waits[:4] == pytest.approx([0.005, 0.01, 0.02, 0.04])
     assert max(waits) == waits[-1] == 300
     assert queue.add_rate_limited("b") == pytest.approx(0.005)
-    assert queue.failures("a") == 100
+    assert queue.count_failures("a") == 100
     # when
     queue.forget("a")
     # then
     assert queue.add_rate_limited("a") == pytest.approx(0.005)
-    assert queue.stats().retries == 102
+    assert queue.read_stats().retries == 102
 
 
 async def test_a_key_that_is_woken_and_fails_before_its_wait_is_over_comes_back_at_the_same_time() -> None:
@@ -175,12 +175,12 @@ async def test_a_key_that_is_woken_and_fails_before_its_wait_is_over_comes_back_
     for number in range(1, 4):
         await asyncio.sleep(0.2)
         queue.add("a")
-        queue.done(await queue.get())
+        queue.mark_done(await queue.get())
         assert queue.add_rate_limited("a") == pytest.approx(1.0 - 0.2 * number)
     # then it is back when it would have been
-    queue.done(await queue.get())
+    queue.mark_done(await queue.get())
     assert elapsed() - begin == pytest.approx(1.0)
-    assert queue.failures("a") == 4
+    assert queue.count_failures("a") == 4
     # and waits twice as long if it fails then
     assert queue.add_rate_limited("a") == pytest.approx(2.0)
 
@@ -194,10 +194,10 @@ async def test_after_trouble_a_key_is_back_within_about_as_long_as_it_lasted(las
     for number in range(100):
         loop.call_later(number * lasts_s / 1000, queue.add, "a")
     # when
-    queue.done(await queue.get())
+    queue.mark_done(await queue.get())
     while elapsed() - begin < lasts_s:
         queue.add_rate_limited("a")
-        queue.done(await queue.get())
+        queue.mark_done(await queue.get())
     # then
     assert elapsed() - begin <= 2.5 * lasts_s
 
@@ -222,7 +222,7 @@ async def test_a_dear_key_rests_as_long_as_it_cost() -> None:
     queue: WorkQueue[str] = WorkQueue()
     begin = elapsed()
     queue.add("dear")
-    queue.done(await queue.get(), cost_s=0.1)
+    queue.mark_done(await queue.get(), cost_s=0.1)
     # when
     queue.add("dear")
     queue.add("cheap")
@@ -242,16 +242,16 @@ async def test_however_often_it_is_added_a_key_takes_no_more_than_its_share() ->
         queue.add(key)
         await asyncio.sleep(0.1)
         queue.add(key)
-        queue.done(key, cost_s=0.1)
+        queue.mark_done(key, cost_s=0.1)
     assert [later - earlier for earlier, later in itertools.pairwise(turns)] == pytest.approx([0.4] * 9)
 
 
 async def test_cheap_work_needs_no_rest() -> None:
     queue: WorkQueue[str] = WorkQueue()
     queue.add("a")
-    queue.done(await queue.get(), cost_s=0.0019)
+    queue.mark_done(await queue.get(), cost_s=0.0019)
     queue.add("a")
-    assert queue.stats().depth == 1
+    assert queue.read_stats().depth == 1
 
 
 async def test_an_add_with_force_ends_the_rest() -> None:
@@ -263,10 +263,10 @@ async def test_an_add_with_force_ends_the_rest() -> None:
             queue.add("a")
             queue.add("a", force=True)
             queue.add("a")
-        queue.done(key, cost_s=100.0)
+        queue.mark_done(key, cost_s=100.0)
         if not force_in_flight:
             queue.add("a")
-            assert queue.stats().depth == 0
+            assert queue.read_stats().depth == 0
             queue.add("a", force=True)
         assert await waiting_keys(queue) == ["a"]
 
@@ -275,7 +275,7 @@ async def test_times_and_failures_during_a_rest_wait_for_its_end() -> None:
     queue: WorkQueue[str] = WorkQueue()
     begin = elapsed()
     queue.add("a")
-    queue.done(await queue.get(), cost_s=2.0)
+    queue.mark_done(await queue.get(), cost_s=2.0)
     queue.add_after("a", 1)
     queue.add_rate_limited("a")
     await queue.get()
@@ -288,7 +288,7 @@ async def test_a_time_set_in_flight_that_falls_into_the_rest_waits_for_its_end()
     queue.add("a")
     key = await queue.get()
     queue.add_after("a", 1)
-    queue.done(key, cost_s=2.0)
+    queue.mark_done(key, cost_s=2.0)
     await queue.get()
     assert elapsed() - begin == pytest.approx(2)
 
@@ -297,7 +297,7 @@ async def test_rests_that_are_over_are_not_kept() -> None:
     queue: WorkQueue[int] = WorkQueue()
     for key in range(5000):
         queue.add(key)
-        queue.done(await queue.get(), cost_s=0.01)
+        queue.mark_done(await queue.get(), cost_s=0.01)
         await asyncio.sleep(0.01)
     assert len(queue._rest_until) < 200
 
@@ -329,16 +329,16 @@ async def test_a_closed_queue_hands_out_nothing_and_takes_nothing() -> None:
     with pytest.raises(QueueClosedError):
         await queue.get()
     queue.add(key)
-    queue.done(key)
+    queue.mark_done(key)
     await asyncio.sleep(10)
-    stats = queue.stats()
+    stats = queue.read_stats()
     assert (stats.depth, stats.in_flight, stats.delayed) == (0, 0, 0)
 
 
 async def test_done_is_for_keys_in_flight() -> None:
     queue: WorkQueue[str] = WorkQueue()
     with pytest.raises(KeyError):
-        queue.done("a")
+        queue.mark_done("a")
 
 
 async def test_its_stats_are_those_of_its_keys() -> None:
@@ -348,12 +348,12 @@ async def test_its_stats_are_those_of_its_keys() -> None:
         await asyncio.sleep(1)
     await queue.get()
     queue.add_after("d", 10)
-    stats = queue.stats()
+    stats = queue.read_stats()
     assert (stats.depth, stats.in_flight, stats.delayed, stats.adds) == (2, 1, 1, 3)
     assert stats.oldest_s == pytest.approx(2)
     await queue.get()
     await queue.get()
-    assert queue.stats().oldest_s == 0
+    assert queue.read_stats().oldest_s == 0
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -377,7 +377,7 @@ async def test_no_add_is_lost_whatever_the_order_of_things(seed: int) -> None:
             in_flight.discard(key)
             if rng.random() < 0.2:
                 queue.add_rate_limited(key)
-            queue.done(key, cost_s=cost_s)
+            queue.mark_done(key, cost_s=cost_s)
 
     workers = [asyncio.create_task(work()) for _ in range(3)]
     # when
@@ -402,7 +402,7 @@ async def test_no_add_is_lost_whatever_the_order_of_things(seed: int) -> None:
     await asyncio.sleep(600)
     # then
     assert all(begun[key] >= added[key] for key in added)
-    stats = queue.stats()
+    stats = queue.read_stats()
     assert (stats.depth, stats.in_flight, stats.delayed) == (0, 0, 0)
     for worker in workers:
         worker.cancel()

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pykruise.kube.values.ranges import merged
+from pykruise.kube.values.ranges import merge_ranges
 
 PAIRS = st.lists(st.tuples(st.integers(-5, 40), st.integers(-5, 40)), max_size=8)
 
@@ -13,7 +13,7 @@ def test_ranges_hold_what_a_set_of_their_numbers_holds(pairs: list[tuple[int, in
     # given
     numbers = {number for first, last in pairs for number in range(first, last + 1)}
     # when
-    ranges = merged(pairs)
+    ranges = merge_ranges(pairs)
     # then
     assert {number for number in range(-10, 50) if number in ranges} == numbers
     assert [ranges.count_below(bound) for bound in range(-10, 50)] == [
@@ -24,9 +24,9 @@ def test_ranges_hold_what_a_set_of_their_numbers_holds(pairs: list[tuple[int, in
 @given(PAIRS, st.integers(-10, 45))
 def test_gaps_are_what_the_ranges_leave_out(pairs: list[tuple[int, int]], start: int) -> None:
     # given
-    ranges = merged(pairs)
+    ranges = merge_ranges(pairs)
     # when
-    gaps = list(ranges.gaps_from(start))
+    gaps = list(ranges.iterate_gaps(start))
     # then
     free = [number for first, last in gaps for number in range(first, 50 if last is None else last + 1)]
     assert free == [number for number in range(start, 50) if number not in ranges]
@@ -34,13 +34,13 @@ def test_gaps_are_what_the_ranges_leave_out(pairs: list[tuple[int, int]], start:
 
 
 def test_ranges_that_touch_become_one() -> None:
-    assert list(merged([(6, 7), (3, 5), (9, 9), (2, 1)]).pairs) == [(3, 7), (9, 9)]
+    assert list(merge_ranges([(6, 7), (3, 5), (9, 9), (2, 1)]).pairs) == [(3, 7), (9, 9)]
 
 
 def test_a_range_costs_the_same_however_many_numbers_it_has() -> None:
     # given a range that no memory has room for, number by number
-    ranges = merged([(0, 10**30)])
+    ranges = merge_ranges([(0, 10**30)])
     # then
     assert 10**29 in ranges
     assert ranges.count_below(10**30) == 10**30
-    assert list(ranges.gaps_from(5)) == [(10**30 + 1, None)]
+    assert list(ranges.iterate_gaps(5)) == [(10**30 + 1, None)]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pykruise.kube.documents import deep_copy, same
+from pykruise.kube.documents import deep_copy, is_same
 from pykruise.kube.patches import apply_json_patch, apply_strategic_merge
 from pykruise.kube.pod_rules.names import (
     is_dns1035_label,
@@ -33,7 +33,7 @@ def json_patch(case: Case) -> Any:
 
 def quantity(case: Case) -> Any:
     parsed = Quantity.parse(case["text"])
-    return [str(parsed), str(parsed.rounded_up_to_milli())]
+    return [str(parsed), str(parsed.round_up_to_milli())]
 
 
 def label_selector(case: Case) -> Any:
@@ -72,5 +72,5 @@ def test_the_answer_is_the_one_kubernetes_gives(answer: Callable[[Case], Any]) -
             given = {"err": str(err)}
         # then
         wanted = {key: case[key] for key in ("out", "err") if key in case}
-        assert same(given, wanted), f"{case}\n{given}"
+        assert is_same(given, wanted), f"{case}\n{given}"
         assert case == before, "the input was changed"

@@ -12,7 +12,7 @@ from pykruise.kube.client.client import Client
 from pykruise.kube.client.recorder import EventMemory, EventRecorder
 from pykruise.kube.client.retries import RetryPolicy
 from pykruise.kube.client.transport import Request, Response
-from pykruise.kube.clock import loop_clock
+from pykruise.kube.clock import make_loop_clock
 from pykruise.kube.resources import NODES, PODS
 from support.faults import (
     Answer,
@@ -70,7 +70,7 @@ class Given:
         self.server = Events()
         self.faulty = FaultyTransport(self.server)
         client = Client(self.faulty, rng=random.Random(1), retry=RetryPolicy(writes=0))
-        clock = loop_clock(start=START)
+        clock = make_loop_clock(start=START)
         self.recorder = EventRecorder(client, "pykruise", clock=clock, rng=random.Random(1), **options)
 
     def record(
@@ -202,7 +202,7 @@ async def test_what_repeats_before_it_is_written_is_one_request() -> None:
     # then
     assert given.server.requests == ["POST"]
     assert given.server.all[0]["count"] == 100
-    assert given.recorder.stats().recorded == 100
+    assert given.recorder.read_stats().recorded == 100
 
 
 async def test_an_event_can_stand_for_several_occurrences() -> None:
@@ -216,7 +216,7 @@ async def test_an_event_can_stand_for_several_occurrences() -> None:
     await given.run_for(1)
     # then
     assert given.server.requests == ["POST", "PATCH"]
-    assert given.server.all[0]["count"] == given.recorder.stats().recorded == 35
+    assert given.server.all[0]["count"] == given.recorder.read_stats().recorded == 35
 
 
 @pytest.mark.parametrize(
@@ -277,7 +277,7 @@ async def test_events_that_the_server_refuses_are_given_up(code: int) -> None:
     await given.run_for(10)
     # then
     assert [event["message"] for event in given.server.all] == ["next"]
-    assert (given.recorder.stats().refused, given.recorder.stats().pending) == (1, 0)
+    assert (given.recorder.read_stats().refused, given.recorder.read_stats().pending) == (1, 0)
 
 
 @pytest.mark.parametrize("fault", [Refuse(), DropRequest(), Answer(500), Answer(503), Answer(429)], ids=str)
@@ -290,7 +290,7 @@ async def test_events_wait_until_the_server_is_back(fault: Any) -> None:
     await given.run_for(60)
     # then
     assert [event["count"] for event in given.server.all] == [1]
-    assert given.recorder.stats().written == 1
+    assert given.recorder.read_stats().written == 1
 
 
 async def test_a_lost_answer_makes_no_second_event() -> None:
@@ -330,7 +330,7 @@ async def test_a_server_that_never_comes_back_does_not_keep_an_event_for_ever() 
     given.record()
     await given.run_for(3600)
     # then
-    assert (given.recorder.stats().pending, given.recorder.stats().refused) == (0, 1)
+    assert (given.recorder.read_stats().pending, given.recorder.read_stats().refused) == (0, 1)
     assert len(given.faulty.log) == 5
 
 
@@ -347,7 +347,7 @@ async def test_a_full_buffer_loses_its_oldest_and_counts_them() -> None:
     await given.recorder.flush()
     # then m0 came twice
     assert [event["message"] for event in given.server.all] == [f"m{number}" for number in range(5, 15)]
-    assert given.recorder.stats().overflowed == 6
+    assert given.recorder.read_stats().overflowed == 6
 
 
 async def test_one_object_cannot_flood_the_server_and_others_are_not_affected() -> None:
@@ -363,7 +363,7 @@ async def test_one_object_cannot_flood_the_server_and_others_are_not_affected() 
     await given.run_for(1)
     # then 25 at once, and 10 more after 100 s
     assert len(given.server.all) == 25 + 1 + 10
-    assert given.recorder.stats().limited == 75 + 90
+    assert given.recorder.read_stats().limited == 75 + 90
 
 
 async def test_recording_takes_no_time_and_needs_no_loop_running_it() -> None:
@@ -376,7 +376,7 @@ async def test_recording_takes_no_time_and_needs_no_loop_running_it() -> None:
         given.record(f"m{number}")
     # then
     assert asyncio.get_running_loop().time() == before
-    assert given.recorder.stats().pending == 20
+    assert given.recorder.read_stats().pending == 20
 
 
 # ── stopping ─────────────────────────────────────────────────────────────────
@@ -406,7 +406,7 @@ async def test_flush_does_not_wait_for_a_server_that_does_not_answer() -> None:
     await given.recorder.flush(timeout_s=5)
     # then
     assert asyncio.get_running_loop().time() - before == pytest.approx(5)
-    assert given.recorder.stats().pending == 1
+    assert given.recorder.read_stats().pending == 1
 
 
 async def test_flush_tries_each_event_once() -> None:
@@ -430,7 +430,7 @@ async def test_run_and_flush_together_write_everything_once() -> None:
     await asyncio.gather(given.run_for(10), given.recorder.flush())
     # then
     assert sorted(event["message"] for event in given.server.all) == sorted(f"m{n}" for n in range(20))
-    assert given.recorder.stats().written == 20
+    assert given.recorder.read_stats().written == 20
 
 
 # ── one memory ───────────────────────────────────────────────────────────────

@@ -8,9 +8,9 @@ import pytest
 
 from pykruise.kube.values.registry_credentials import (
     Credential,
-    credentials_in,
-    credentials_in_secret,
-    matching_credentials,
+    list_matching_credentials,
+    read_credentials,
+    read_secret_credentials,
 )
 
 
@@ -20,7 +20,9 @@ def encoded(value: Any) -> str:
 
 def found_for(repository: str, **entries: str) -> list[str]:
     config = {"auths": {where: {"username": name, "password": "x"} for where, name in entries.items()}}
-    return [credential.username for credential in matching_credentials(credentials_in(config), repository)]
+    return [
+        credential.username for credential in list_matching_credentials(read_credentials(config), repository)
+    ]
 
 
 def test_the_longest_match_comes_first() -> None:
@@ -57,7 +59,7 @@ def test_both_kinds_of_secrets_are_read_and_what_cannot_be_read_is_left_out() ->
     auth = b64encode(b"me:pass:word").decode()
     entries = {"r.io": {"auth": auth}, "odd.io": {"auth": "%"}, "none.io": 5}
     expected = [Credential(where="r.io", username="me", password="pass:word")]
-    assert credentials_in_secret({"data": {".dockerconfigjson": encoded({"auths": entries})}}) == expected
-    assert credentials_in_secret({"data": {".dockercfg": encoded(entries)}}) == expected
-    assert credentials_in_secret({"data": {".dockerconfigjson": "no base64"}}) == []
-    assert credentials_in_secret({}) == []
+    assert read_secret_credentials({"data": {".dockerconfigjson": encoded({"auths": entries})}}) == expected
+    assert read_secret_credentials({"data": {".dockercfg": encoded(entries)}}) == expected
+    assert read_secret_credentials({"data": {".dockerconfigjson": "no base64"}}) == []
+    assert read_secret_credentials({}) == []

@@ -34,7 +34,7 @@ def test_whatever_names_are_the_path_has_them_as_its_parts_or_there_is_none(
     group: str, version: str, plural: str, namespace: str, name: str, subresource: str
 ) -> None:
     try:
-        path = Resource(group, version or "v1", plural, "Kind").path(namespace, name, subresource)
+        path = Resource(group, version or "v1", plural, "Kind").format_path(namespace, name, subresource)
     except InvalidNameError:
         return
     assert flaw_of_target(path) == ""
@@ -47,11 +47,11 @@ def test_whatever_names_are_the_path_has_them_as_its_parts_or_there_is_none(
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_name_that_is_no_part_of_a_path_is_refused_in_each_place(name: str) -> None:
     for ask in (
-        lambda: PODS.path("ns", name),
-        lambda: PODS.path(name, "a"),
-        lambda: Resource("apps", name, "x", "X").path("ns"),
-        lambda: Resource(name, "v1", "x", "X").path("ns"),
-        lambda: Resource("apps", "v1", name, "X").path("ns"),
+        lambda: PODS.format_path("ns", name),
+        lambda: PODS.format_path(name, "a"),
+        lambda: Resource("apps", name, "x", "X").format_path("ns"),
+        lambda: Resource(name, "v1", "x", "X").format_path("ns"),
+        lambda: Resource("apps", "v1", name, "X").format_path("ns"),
     ):
         with pytest.raises(InvalidNameError):
             ask()
@@ -74,10 +74,10 @@ def test_the_group_of_an_api_version(text: str, group: str) -> None:
 @pytest.mark.parametrize(
     ("path", "collection"),
     [
-        (PODS.path("ns", "a", "status"), "/api/v1/namespaces/ns/pods"),
-        (PODS.path("ns"), "/api/v1/namespaces/ns/pods"),
-        (PODS.path(), "/api/v1/pods"),
-        (DEPLOYMENTS.path("ns", "a"), "/apis/apps/v1/namespaces/ns/deployments"),
+        (PODS.format_path("ns", "a", "status"), "/api/v1/namespaces/ns/pods"),
+        (PODS.format_path("ns"), "/api/v1/namespaces/ns/pods"),
+        (PODS.format_path(), "/api/v1/pods"),
+        (DEPLOYMENTS.format_path("ns", "a"), "/apis/apps/v1/namespaces/ns/deployments"),
         ("/api/v1/namespaces/ns", "/api/v1/namespaces"),
         ("/api/v1/nodes/n/status", "/api/v1/nodes"),
         ("/version", "/version"),

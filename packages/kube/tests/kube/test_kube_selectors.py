@@ -13,7 +13,7 @@ from pykruise.kube.values.selectors import (
     SelectorOperator,
     format_label_selector,
     parse_label_selector,
-    selector_from,
+    parse_selector,
 )
 
 
@@ -90,7 +90,7 @@ def test_a_syntax_error_is_worded_as_the_api_server_words_it(text: str, says: st
 
 def test_a_label_selector_document_joins_labels_and_expressions() -> None:
     # given
-    selector = selector_from(
+    selector = parse_selector(
         {
             "matchLabels": {"app": "web"},
             "matchExpressions": [
@@ -108,11 +108,11 @@ def test_a_label_selector_document_joins_labels_and_expressions() -> None:
 
 
 def test_an_absent_selector_selects_nothing_and_an_empty_one_everything() -> None:
-    assert selector_from(None) is NOTHING
+    assert parse_selector(None) is NOTHING
     assert not NOTHING.matches({})
     assert not NOTHING.is_empty
-    assert selector_from({}) is EVERYTHING
-    assert selector_from({"matchLabels": {}, "matchExpressions": None}).matches({"a": "b"})
+    assert parse_selector({}) is EVERYTHING
+    assert parse_selector({"matchLabels": {}, "matchExpressions": None}).matches({"a": "b"})
     assert EVERYTHING.is_empty
 
 
@@ -144,13 +144,13 @@ def expression(operator: Any, *values: Any, key: Any = "a") -> dict[str, Any]:
 )
 def test_a_wrong_label_selector_document_is_refused(doc: dict[str, Any], says: str) -> None:
     with pytest.raises(SelectorError) as caught:
-        selector_from(doc)
+        parse_selector(doc)
     assert str(caught.value).startswith(says)
 
 
 def test_all_errors_of_a_requirement_come_at_once() -> None:
     with pytest.raises(SelectorError) as caught:
-        selector_from(expression("Exists", "!", key="_"))
+        parse_selector(expression("Exists", "!", key="_"))
     message = str(caught.value)
     assert message.startswith('[key: Invalid value: "_"')
     assert message.endswith("]")

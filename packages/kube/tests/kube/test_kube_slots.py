@@ -11,9 +11,9 @@ from pykruise.kube.election.key_slots import (
     SLOTS,
     LeaderRecord,
     assign,
-    fnv1a,
+    assign_rendezvous,
+    hash_fnv1a,
     read_record,
-    rendezvous,
     slot_of,
 )
 from pykruise.kube.ids import Key
@@ -26,7 +26,7 @@ names = st.text("abcdefghijklmnopqrstuvwxyz0123456789-.", min_size=1, max_size=6
     ("text", "value"), [("", 0xCBF29CE484222325), ("a", 0xAF63DC4C8601EC8C), ("foobar", 0x85944171F73967E8)]
 )
 def test_the_hash_is_fnv_1a_of_64_bits(text: str, value: int) -> None:
-    assert fnv1a(text) == value
+    assert hash_fnv1a(text) == value
 
 
 @given(names, names, names)
@@ -48,7 +48,7 @@ def test_keys_are_spread_evenly_also_where_names_differ_in_a_number() -> None:
 
 @given(seats)
 def test_every_slot_has_one_member_and_no_member_more_than_its_share(members: list[int]) -> None:
-    wanted = rendezvous(members)
+    wanted = assign_rendezvous(members)
     assert len(wanted) == SLOTS
     assert set(wanted) <= set(members)
     assert max(Counter(wanted).values()) <= -(-SLOTS // len(members))
@@ -57,7 +57,7 @@ def test_every_slot_has_one_member_and_no_member_more_than_its_share(members: li
 @given(st.permutations(range(8)), st.integers(2, 8))
 def test_a_member_that_goes_moves_little_beyond_its_own_slots(order: list[int], count: int) -> None:
     members = order[:count]
-    before, after = rendezvous(members), rendezvous(members[1:])
+    before, after = assign_rendezvous(members), assign_rendezvous(members[1:])
     moved = sum(a != b and a != members[0] for a, b in zip(before, after, strict=True))
     assert moved <= SLOTS // 2
 
@@ -81,7 +81,7 @@ def settle(before: dict[int, int], members: list[int]) -> tuple[dict[int, int], 
 def test_slots_come_to_where_they_should_be_two_at_a_time(first: list[int], second: list[int]) -> None:
     before, _, _ = settle({}, first)
     after, moves, most = settle(before, second)
-    assert after == dict(enumerate(rendezvous(second)))
+    assert after == dict(enumerate(assign_rendezvous(second)))
     assert most <= AT_ONCE
     assert moves <= SLOTS
 
@@ -97,12 +97,12 @@ def test_a_slot_moves_from_a_live_member_only_to_a_settled_one(first: list[int],
 def test_without_members_no_slot_has_a_holder() -> None:
     assert assign({0: 1}, {0: 1}, seats=[], settled=frozenset()) == {}
     with pytest.raises(ValueError, match="no member"):
-        rendezvous([])
+        assign_rendezvous([])
 
 
 def test_a_record_counts_only_while_its_writer_holds_the_lease() -> None:
     record = LeaderRecord(leader="a", epoch="1", keying="object", slots={0: 3, 1: 4})
-    assert read_record(record.text(), holder="a") == record
-    assert record.of(3) == {0}
-    for text, holder in ((record.text(), "b"), (record.text(), ""), ("{", "a"), (None, "a")):
+    assert read_record(record.to_text(), holder="a") == record
+    assert record.list_slots(3) == {0}
+    for text, holder in ((record.to_text(), "b"), (record.to_text(), ""), ("{", "a"), (None, "a")):
         assert read_record(text, holder=holder) is None

@@ -55,7 +55,7 @@ def test_an_event_of_before_an_own_write_does_not_undo_it() -> None:
     # then
     assert kept.version() == 5
     assert kept.changes == [(None, 1), (1, 5)]
-    assert ([*kept.store.by_index("owner", "x")], len(kept.store.by_index("owner", "y"))) == ([], 1)
+    assert ([*kept.store.list_by_index("owner", "x")], len(kept.store.list_by_index("owner", "y"))) == ([], 1)
 
 
 def test_an_answer_that_the_watch_has_passed_is_old_news() -> None:

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from pykruise.kube.schemas.typed_documents import read, without_nulls
+from pykruise.kube.schemas.typed_documents import drop_nulls, read
 
 
 class Inner(msgspec.Struct, frozen=True):
@@ -33,4 +33,4 @@ def test_the_field_that_cannot_be_read_is_named() -> None:
 
 
 def test_nulls_go_at_every_depth() -> None:
-    assert without_nulls({"a": [{"b": None, "c": 1}], "d": None}) == {"a": [{"c": 1}]}
+    assert drop_nulls({"a": [{"b": None, "c": 1}], "d": None}) == {"a": [{"c": 1}]}

@@ -216,10 +216,13 @@ async def test_arguments_reach_the_request() -> None:
     await ours.delete(PODS, KEY, uid="u-1", resource_version="7", grace_period_s=3, propagation="Orphan")
     # then
     patched, deleted = transport.asked
-    assert (patched.path, patched.document) == ("/api/v1/namespaces/ns/pods/a", {"a": 1})
+    assert (patched.path, patched.to_document) == ("/api/v1/namespaces/ns/pods/a", {"a": 1})
     assert patched.query == {"fieldManager": "me", "force": "true"}
-    assert deleted.document["preconditions"] == {"uid": "u-1", "resourceVersion": "7"}
-    assert (deleted.document["gracePeriodSeconds"], deleted.document["propagationPolicy"]) == (3, "Orphan")
+    assert deleted.to_document["preconditions"] == {"uid": "u-1", "resourceVersion": "7"}
+    assert (deleted.to_document["gracePeriodSeconds"], deleted.to_document["propagationPolicy"]) == (
+        3,
+        "Orphan",
+    )
 
 
 async def test_the_status_of_an_object_that_is_gone_needs_no_patch() -> None:
@@ -233,4 +236,4 @@ async def test_the_status_of_an_object_that_is_gone_needs_no_patch() -> None:
         await ours.patch_status(PODS, KEY, {"status": {"a": 1}}, uid="u-1")
     written = transport.asked[0]
     assert written.path == "/api/v1/namespaces/ns/pods/a/status"
-    assert written.document == {"status": {"a": 1}}
+    assert written.to_document == {"status": {"a": 1}}

@@ -6,7 +6,13 @@ from typing import Any
 import pytest
 
 from pykruise.kube.patches.schemas import merge_keys
-from pykruise.kube.schemas.merged_lists import LEFT_WHOLE, MERGED, map_lists, merging_list, merging_object
+from pykruise.kube.schemas.merged_lists import (
+    LEFT_WHOLE,
+    MERGED,
+    build_merging_list,
+    build_merging_object,
+    map_lists,
+)
 
 _POD_TEMPLATE = "io.k8s.api.core.v1.PodTemplateSpec"
 _JOB_TEMPLATE = "io.k8s.api.batch.v1.JobTemplateSpec"
@@ -35,7 +41,7 @@ def test_each_list_that_kubernetes_merges_is_merged_or_left_whole_for_a_reason()
 @pytest.mark.parametrize("definition", [_POD_TEMPLATE, _JOB_TEMPLATE, _DEPLOYMENT, _STATEFUL_SET])
 def test_every_merged_list_is_in_the_schema_of_what_contains_it(definition: str) -> None:
     # when
-    schema = merging_object(definition)
+    schema = build_merging_object(definition)
     # then
     lists = {path for path, node in nodes(schema) if node.get("x-kubernetes-list-type") == "map"}
     ends = {path.rpartition(".")[2] for path in lists}
@@ -44,7 +50,7 @@ def test_every_merged_list_is_in_the_schema_of_what_contains_it(definition: str)
 
 @pytest.mark.parametrize("definition", [_POD_TEMPLATE, _JOB_TEMPLATE, _DEPLOYMENT, _STATEFUL_SET])
 def test_nothing_is_required_dropped_or_written_but_empty_keys(definition: str) -> None:
-    for path, node in nodes(merging_object(definition)):
+    for path, node in nodes(build_merging_object(definition)):
         assert "required" not in node, path
         match node["type"]:
             case "object":
@@ -61,6 +67,6 @@ def test_nothing_is_required_dropped_or_written_but_empty_keys(definition: str) 
 def test_a_list_has_the_keys_of_kubernetes_each_of_which_go_always_writes() -> None:
     for owner, fields in MERGED.items():
         for field in fields:
-            schema = merging_list(owner, field)
+            schema = build_merging_list(owner, field)
             assert schema["x-kubernetes-list-map-keys"] == list(merge_keys()[owner][field].list_map_keys)
             assert set(schema["x-kubernetes-list-map-keys"]) <= schema["items"]["properties"].keys()

@@ -3,8 +3,8 @@
 import pytest
 
 from pykruise.kube.documents import deep_copy
-from pykruise.kube.schemas.builtin_types import decoder_for, fields_of
-from pykruise.kube.schemas.disabled_fields import GATED_FIELDS, without_disabled
+from pykruise.kube.schemas.builtin_types import fields_of, find_decoder
+from pykruise.kube.schemas.disabled_fields import GATED_FIELDS, drop_disabled_fields
 from pykruise.kube.schemas.fact_series import read_series
 from pykruise.kube.schemas.releases import (
     MINORS,
@@ -16,7 +16,7 @@ from pykruise.kube.schemas.releases import (
     number_of,
     release_of,
 )
-from pykruise.kube.schemas.served_fields import ServedFields, further_fields
+from pykruise.kube.schemas.served_fields import ServedFields, list_further_fields
 
 SPEC = "io.k8s.api.core.v1.PodSpec"
 CONTAINER = "io.k8s.api.core.v1.Container"
@@ -100,7 +100,7 @@ def test_a_field_of_a_feature_that_is_off_is_dropped_and_stays_where_it_is_on(
     document = {field: {}, "kept": 1}
     for minor in MINORS:
         release = release_of(minor)
-        result = without_disabled(document, definition, release)
+        result = drop_disabled_fields(document, definition, release)
         assert ("kept" in result, field in result) == (True, release.has(gate))
 
 
@@ -113,7 +113,7 @@ def test_an_image_volume_is_dropped_with_its_mounts_where_the_feature_is_off() -
     }
     before = deep_copy(spec)
     # when
-    off, on = (without_disabled(spec, SPEC, release_of(minor)) for minor in ("1.34", "1.35"))
+    off, on = (drop_disabled_fields(spec, SPEC, release_of(minor)) for minor in ("1.34", "1.35"))
     # then
     assert on == spec == before
     assert [volume["name"] for volume in off["volumes"]] == ["tmp"]
@@ -127,7 +127,7 @@ def test_restart_policies_go_with_their_rules_in_the_minor_that_has_both_off() -
         "initContainers": [{"name": "side", "restartPolicy": "Always"}],
     }
     # when
-    off, unknown = (without_disabled(spec, SPEC, release_of(minor)) for minor in ("1.34", "1.33"))
+    off, unknown = (drop_disabled_fields(spec, SPEC, release_of(minor)) for minor in ("1.34", "1.33"))
     # then 1.34 drops it without a word; 1.33 knows only the field, and refuses it
     assert "restartPolicy" not in off["containers"][0]
     assert off["initContainers"] == spec["initContainers"]
@@ -136,7 +136,7 @@ def test_restart_policies_go_with_their_rules_in_the_minor_that_has_both_off() -
 
 def test_a_time_that_is_none_is_left_out_since_1_34() -> None:
     for minor in MINORS:
-        decoder = decoder_for("io.k8s.api.core.v1.PodTemplateSpec", minor)
+        decoder = find_decoder("io.k8s.api.core.v1.PodTemplateSpec", minor)
         assert decoder is not None
         read, _ = decoder.decode({"metadata": {"creationTimestamp": None}})
         assert ("creationTimestamp" in read["metadata"]) is (number_of(minor) < (1, 34))
@@ -155,18 +155,18 @@ NEWER = {
 
 def test_fields_that_only_the_openapi_of_a_newer_server_has_are_not_unknown() -> None:
     # given a server newer than all that are known, and a template with fields of its own and a misspelt one
-    served = ServedFields(NEWEST_MINOR, further_fields(NEWER, NEWEST_MINOR))
+    served = ServedFields(NEWEST_MINOR, list_further_fields(NEWER, NEWEST_MINOR))
     container = {"name": "main", "brandNew": 1, "imagee": "x"}
     template = {"spec": {"brandNew": True, "containers": [container], "brandnew": 1}}
     # then
-    assert served.unknown_in(template, TEMPLATE) == ["spec.brandnew", "spec.containers[0].imagee"]
-    assert len(ServedFields().unknown_in(template, TEMPLATE)) == 4
+    assert served.list_unknown_fields(template, TEMPLATE) == ["spec.brandnew", "spec.containers[0].imagee"]
+    assert len(ServedFields().list_unknown_fields(template, TEMPLATE)) == 4
 
 
 def test_a_minor_does_not_know_what_came_after_it() -> None:
     template = {"spec": {"containers": [{"name": "main", "restartPolicyRules": []}], "hostnameOverride": "x"}}
-    assert ServedFields("1.37").unknown_in(template, TEMPLATE) == []
-    assert ServedFields("1.33").unknown_in(template, TEMPLATE) == [
+    assert ServedFields("1.37").list_unknown_fields(template, TEMPLATE) == []
+    assert ServedFields("1.33").list_unknown_fields(template, TEMPLATE) == [
         "spec.containers[0].restartPolicyRules",
         "spec.hostnameOverride",
     ]

@@ -21,7 +21,7 @@ from pykruise.pods.view.pod_view import PodView
 from pykruise.runtime.control import Control, is_same_object
 from pykruise.runtime.plan import Plan
 from pykruise.runtime.read import Around, Read
-from pykruise.runtime.wakes import Wake, itself
+from pykruise.runtime.wakes import Wake, wake_itself
 from support.sandbox import Place, small_cluster
 
 
@@ -33,7 +33,7 @@ class Noticed:
 async def managed(kind: Kind) -> AsyncIterator[Place]:
     """A cluster whose manager has this kind alone."""
     async with small_cluster() as place:
-        client = Client(place.cluster.transport_for("manager"), clock=place.cluster.clock)
+        client = Client(place.cluster.make_transport("manager"), clock=place.cluster.clock)
         manager = Manager(client, kinds=[kind], clock=place.cluster.clock, rng=random.Random(1))
         running = asyncio.create_task(manager.run())
         yield place
@@ -52,7 +52,7 @@ async def test_what_is_remembered_of_an_object_goes_with_it_although_its_deletio
     remembered: list[weakref.ref[Noticed]] = []
 
     async def snapshot(pod: PodView, read: Read[Any]) -> PodView:
-        remembered.append(weakref.ref(read.memory(Noticed)))
+        remembered.append(weakref.ref(read.find_memory(Noticed)))
         return pod
 
     kind = Kind(
@@ -61,7 +61,7 @@ async def test_what_is_remembered_of_an_object_goes_with_it_although_its_deletio
             name="noticing",
             component="noticing-controller",
             objects=POD_VIEWS,
-            wakes=lambda _: (itself(POD_VIEWS, when=lambda pod: not pod.is_deleting),),
+            wakes=lambda _: (wake_itself(POD_VIEWS, when=lambda pod: not pod.is_deleting),),
             snapshot=snapshot,
             object_of=lambda pod: pod,
             plan=lambda _: Plan(),
@@ -104,7 +104,10 @@ async def test_a_kind_looks_at_events_of_others_only_while_it_has_an_object(abse
             component="noticing-controller",
             objects=CLAIM_VIEWS,
             reads=lambda _: (POD_VIEWS,),
-            wakes=lambda _: (itself(CLAIM_VIEWS), Wake(on=POD_VIEWS, keys=claims_of, wakes_absent=False)),
+            wakes=lambda _: (
+                wake_itself(CLAIM_VIEWS),
+                Wake(on=POD_VIEWS, keys=claims_of, wakes_absent=False),
+            ),
             snapshot=snapshot,
             object_of=lambda claim: claim,
             plan=lambda _: Plan(),

@@ -8,7 +8,7 @@ from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import PODS
 from pykruise.runtime.actions import Action, Create, Delete, Patch
-from pykruise.runtime.churn import LONGEST_S, ChurnBrake, ChurnHold, held_back
+from pykruise.runtime.churn import LONGEST_S, ChurnBrake, ChurnHold, hold_back
 from pykruise.runtime.plan import Plan, Step, plan_of
 
 KEY = Key("ns", "web")
@@ -184,7 +184,7 @@ def test_a_plan_that_is_held_back_writes_nothing_and_says_why() -> None:
     assert hold is not None
     plan = msg_plan()
     # when
-    held = held_back(plan, hold)
+    held = hold_back(plan, hold)
     # then
     assert not list(held.steps)
     assert held.status == plan.status
@@ -193,7 +193,7 @@ def test_a_plan_that_is_held_back_writes_nothing_and_says_why() -> None:
     assert held.waiting.code == "Churning"
     assert [note.reason for note in held.notes] == ["Churning"]
     # and one that writes nothing stays as it is
-    assert held_back(Plan(), hold) == Plan()
+    assert hold_back(Plan(), hold) == Plan()
 
 
 def msg_plan() -> Plan:

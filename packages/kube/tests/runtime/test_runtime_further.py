@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pykruise.kube.clock import loop_clock
+from pykruise.kube.clock import make_loop_clock
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import CONFIG_MAPS, DEPLOYMENTS, REPLICA_SETS, Resource
 from pykruise.kube.values.group_kinds import GroupKind
@@ -17,7 +17,7 @@ from pykruise.pods.workload.allowed_workloads import CONFIGURATION, read_white_l
 from pykruise.runtime.named_kinds import AGAIN_S, FurtherKinds, FurtherReads
 from pykruise.runtime.sources import Sources
 from pykruise.runtime.views import Views
-from pykruise.runtime.wakes import itself
+from pykruise.runtime.wakes import wake_itself
 from pykruise.sandbox.cluster import Cluster, ClusterSettings
 from pykruise.sandbox.virtual_time import VirtualLoop
 
@@ -42,7 +42,7 @@ READS = FurtherReads(
     read=lambda text: read_white_list(text).workloads,
     namespace=str,
     views=views_of,
-    wake=itself,
+    wake=wake_itself,
     known=frozenset({REPLICA_SET}),
 )
 
@@ -54,7 +54,7 @@ class Follower:
         self.client = cluster.client
         self.heard: list[str] = []
         self.mirrors: dict[Views[Any], Any] = {}
-        clock, rng = loop_clock(start=0.0), random.Random(1)
+        clock, rng = make_loop_clock(start=0.0), random.Random(1)
         self.sources = Sources(cluster.client, clock=clock, rng=rng)
         self.further = FurtherKinds(
             READS,
@@ -85,7 +85,7 @@ class Follower:
 
 
 async def played(story: Any) -> None:
-    async with Cluster(ClusterSettings(nodes=0, controllers=()), clock=loop_clock(start=0.0)) as cluster:
+    async with Cluster(ClusterSettings(nodes=0, controllers=()), clock=make_loop_clock(start=0.0)) as cluster:
         follower = Follower(cluster)
         tasks = [asyncio.create_task(item.run()) for item in (follower.sources, follower.further)]
         await asyncio.sleep(1.0)

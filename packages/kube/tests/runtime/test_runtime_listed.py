@@ -38,8 +38,8 @@ async def listed() -> dict[Views[Any], Listed[Any]]:
 async def test_objects_are_found_by_name_by_index_and_as_they_are_stored() -> None:
     pods = (await listed())[POD_VIEWS]
     names = {pod.name for pod in pods.values()}
-    assert names == {pod.name for pod in pods.owned(UID)} == {"web-a", "web-b"}
-    assert {doc["metadata"]["name"] for doc in pods.owned_documents(UID)} == names
+    assert names == {pod.name for pod in pods.list_owned(UID)} == {"web-a", "web-b"}
+    assert {doc["metadata"]["name"] for doc in pods.list_owned_documents(UID)} == names
     result = pods.get(Key(NAMESPACE, "web-a"))
     assert result is not None
     assert result.uid == "uid-a"
@@ -50,9 +50,9 @@ async def test_what_may_not_be_read_fails_only_where_it_is_looked_up() -> None:
     claims = (await listed())[CLAIM_VIEWS]
     for look in (
         claims.values,
-        claims.documents,
+        claims.list_documents,
         lambda: claims.get(Key(NAMESPACE, "data")),
-        lambda: claims.by_index(BY_CONTROLLER, UID),
+        lambda: claims.list_by_index(BY_CONTROLLER, UID),
     ):
         with pytest.raises(ForbiddenError, match="is forbidden"):
             look()

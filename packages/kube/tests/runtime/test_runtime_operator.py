@@ -13,7 +13,7 @@ import pytest
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import CONFIG_MAPS
 from pykruise.runtime.actions import Create
-from pykruise.runtime.objects import Seen, absent_document, control_of, object_views
+from pykruise.runtime.objects import Seen, control_of, make_absent_document, make_object_views
 from pykruise.runtime.operator import Operator, Work
 from pykruise.runtime.plan import Chain, Plan, Stage, Step
 from pykruise.testing.sandbox import Sandbox
@@ -49,7 +49,7 @@ def test_the_controller_of_the_readme_labels_namespaces_new_and_old() -> None:
 
 def test_an_object_that_nothing_asks_for_is_made_at_the_start() -> None:
     # given
-    views = object_views(CONFIG_MAPS)
+    views = make_object_views(CONFIG_MAPS)
 
     def plan(seen: Seen) -> Plan:
         if seen.object.uid:
@@ -64,7 +64,7 @@ def test_an_object_that_nothing_asks_for_is_made_at_the_start() -> None:
         objects=views,
         wakes=lambda _: (),
         at_start=(Key("default", "settings"),),
-        absent=absent_document,
+        absent=make_absent_document,
     )
     with Sandbox(nodes=0) as sandbox:
         # when

@@ -4,12 +4,12 @@ from typing import Any
 
 from pykruise.kube.documents import encode
 from pykruise.kube.resources import PODS, REPLICA_SETS
-from pykruise.kube.values.selectors import selector_from
+from pykruise.kube.values.selectors import parse_selector
 from pykruise.runtime.actions import Patch
 from pykruise.runtime.objects import DocumentView, project_document
-from pykruise.runtime.ownership import ADOPT, RELEASE, Ownership, ownership_of, ownership_stages
+from pykruise.runtime.ownership import ADOPT, RELEASE, Ownership, ownership_of, plan_ownership
 
-SELECTOR = selector_from({"matchLabels": {"app": "web"}})
+SELECTOR = parse_selector({"matchLabels": {"app": "web"}})
 
 
 def view(name: str, *, app: str = "web", **metadata: Any) -> DocumentView:
@@ -49,14 +49,14 @@ def test_an_owner_that_is_being_deleted_changes_nothing() -> None:
     owner = view("owner", **GOING)
     ownership = ownership_of(owner, SELECTOR, [view("b", app="other")], [view("c")])
     assert names(ownership) == (["b"], [], [])
-    assert ownership_stages(owner, REPLICA_SETS, PODS, ownership) == ()
+    assert plan_ownership(owner, REPLICA_SETS, PODS, ownership) == ()
 
 
 def test_before_an_adoption_the_api_server_is_asked_whether_the_owner_is_as_it_was_seen() -> None:
     # given
     ownership = ownership_of(OWNER, SELECTOR, [view("b", app="other")], [view("c")])
     # when
-    stages = ownership_stages(OWNER, REPLICA_SETS, PODS, ownership)
+    stages = plan_ownership(OWNER, REPLICA_SETS, PODS, ownership)
     # then
     assert [stage.purpose for stage in stages] == [RELEASE, ADOPT, ADOPT]
     released, asked, adopted = (stage.chains[0].steps[0].action for stage in stages)

@@ -27,11 +27,11 @@ from pykruise.pods.reasons import Code
 from pykruise.runtime.actions import Create, Delete
 from pykruise.runtime.control import Control
 from pykruise.runtime.execute import Executor
-from pykruise.runtime.kstatus import Conditions, Standing, without_kstatus
+from pykruise.runtime.kstatus import Conditions, Standing, split_kstatus
 from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step, Subject
 from pykruise.runtime.read import Memories
 from pykruise.runtime.reasons import Reason
-from pykruise.runtime.reconcile import PlanFailedError, ReconciledOwner, Reconciler, without_creations
+from pykruise.runtime.reconcile import PlanFailedError, ReconciledOwner, Reconciler, drop_creations
 from pykruise.runtime.status import BURST, OWN_CONDITIONS_S
 from pykruise.runtime.views import Views
 
@@ -78,7 +78,7 @@ class World(msgspec.Struct):
         return None if self.gone or key != KEY else self.view()
 
     def view(self) -> View:
-        plain, kstatus = without_kstatus(self.stored)
+        plain, kstatus = split_kstatus(self.stored)
         return View(
             resource_version=self.version,
             generation=self.generation,
@@ -597,7 +597,7 @@ def test_without_its_creations_a_plan_ends_where_the_first_of_them_was() -> None
         requeue_after_s=0.0,
     )
     # when
-    result = without_creations(plan)
+    result = drop_creations(plan)
     # then
     assert [(stage.purpose, len(stage.chains)) for stage in result.stages] == [
         (Purpose.DELETE_PODS, 1),
@@ -607,9 +607,7 @@ def test_without_its_creations_a_plan_ends_where_the_first_of_them_was() -> None
     assert result.requeue_after_s is None
     # and one that creates nothing stays as it is
     assert (
-        without_creations(
-            Plan(stages=(stage(Purpose.DELETE_PODS, drop),), requeue_after_s=3.0)
-        ).requeue_after_s
+        drop_creations(Plan(stages=(stage(Purpose.DELETE_PODS, drop),), requeue_after_s=3.0)).requeue_after_s
         == 3.0
     )
 

@@ -27,11 +27,11 @@ def apart(resource: Resource = PODS) -> Views[PodView]:
 async def test_every_cache_of_a_resource_gets_own_writes() -> None:
     async with small_cluster() as place:
         # given two caches of pods, and watches that tell nothing for long
-        faulty = FaultyTransport(place.cluster.transport_for("manager"))
+        faulty = FaultyTransport(place.cluster.make_transport("manager"))
         client = Client(faulty, clock=place.cluster.clock)
         sources = Sources(client, clock=place.cluster.clock, rng=random.Random(1))
         other = apart()
-        caches = [sources.of(POD_VIEWS), sources.of(other)]
+        caches = [sources.find_cache(POD_VIEWS), sources.find_cache(other)]
         faulty.on(watches("pods"), *[Delay(1e6)] * 4)
         running = asyncio.create_task(sources.run())
         await sources.wait_synced([POD_VIEWS, other])
@@ -52,12 +52,12 @@ async def test_every_cache_of_a_resource_gets_own_writes() -> None:
 async def test_a_wait_for_a_resource_that_is_not_served_ends_when_the_answer_comes() -> None:
     async with small_cluster() as place:
         # given an API server that takes a while to say that it does not know the resource
-        faulty = FaultyTransport(place.cluster.transport_for("manager"))
+        faulty = FaultyTransport(place.cluster.make_transport("manager"))
         faulty.on(reads("widgets"), Delay(5.0))
         client = Client(faulty, clock=place.cluster.clock)
         sources = Sources(client, clock=place.cluster.clock, rng=random.Random(1))
         widgets = apart(msgspec.structs.replace(PODS, group="example.com", plural="widgets", kind="Widget"))
-        cache = sources.of(widgets)
+        cache = sources.find_cache(widgets)
         running = asyncio.create_task(sources.run())
         # when, then
         async with asyncio.timeout(60.0):
@@ -69,9 +69,9 @@ async def test_a_wait_for_a_resource_that_is_not_served_ends_when_the_answer_com
 async def test_a_borrowed_cache_is_looked_up_and_gets_own_writes_but_is_run_by_its_owner() -> None:
     async with small_cluster() as place:
         # given a cache that another part runs
-        client = Client(place.cluster.transport_for("manager"), clock=place.cluster.clock)
+        client = Client(place.cluster.make_transport("manager"), clock=place.cluster.clock)
         owner = Sources(client, clock=place.cluster.clock, rng=random.Random(1))
-        cache = owner.of(POD_VIEWS)
+        cache = owner.find_cache(POD_VIEWS)
         running = asyncio.create_task(owner.run())
         # when
         sources = Sources(
@@ -80,7 +80,7 @@ async def test_a_borrowed_cache_is_looked_up_and_gets_own_writes_but_is_run_by_i
         borrowing = asyncio.create_task(sources.run())  # a cache that runs twice raises
         await sources.wait_synced()
         # then
-        assert sources.of(POD_VIEWS) is cache
+        assert sources.find_cache(POD_VIEWS) is cache
         assert sources.by_resource[PODS] is cache
         await Writer(client, sources.observers).create(PODS, "default", POD)
         assert cache.get(Key("default", "a")) is not None

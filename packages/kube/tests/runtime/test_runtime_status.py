@@ -11,21 +11,23 @@ from pykruise.runtime.status import (
     SUSPECTED_S,
     StatusPace,
     UnkeptFields,
+    build_status_patch,
     can_wait,
-    differs_in_words_alone,
-    status_patch,
+    is_different_in_words_alone,
 )
 
 KEY = Key("ns", "web")
 
 
 def test_an_equal_status_is_not_written() -> None:
-    assert status_patch(CLONE_SETS, KEY, uid="u", stored={"replicas": 3}, wanted={"replicas": 3}) is None
+    assert (
+        build_status_patch(CLONE_SETS, KEY, uid="u", stored={"replicas": 3}, wanted={"replicas": 3}) is None
+    )
 
 
 def test_only_what_differs_is_written_and_what_vanished_is_taken_out() -> None:
     # when
-    patch = status_patch(
+    patch = build_status_patch(
         CLONE_SETS,
         KEY,
         uid="u",
@@ -44,14 +46,14 @@ def test_a_message_of_any_length_is_written_as_an_excerpt_and_only_once() -> Non
     refusals = " ".join("pods is forbidden: " + "y" * 1_000_000 for _ in range(4))
     wanted = {"labelSelector": "a=b," * 1_000, "conditions": [{"type": "Progressing", "message": refusals}]}
     # when
-    patch = status_patch(CLONE_SETS, KEY, uid="u", stored={}, wanted=wanted)
+    patch = build_status_patch(CLONE_SETS, KEY, uid="u", stored={}, wanted=wanted)
     # then
     assert patch is not None
     written = patch.body["status"]  # type: ignore[index, call-overload]  # a merge patch
     assert len(written["conditions"][0]["message"]) <= 1024
     assert written["labelSelector"] == wanted["labelSelector"]
     # and what is stored then is not written again
-    assert status_patch(CLONE_SETS, KEY, uid="u", stored=written, wanted=wanted) is None
+    assert build_status_patch(CLONE_SETS, KEY, uid="u", stored=written, wanted=wanted) is None
 
 
 def test_a_quiet_object_is_written_at_once_and_a_busy_one_a_few_times_a_second() -> None:
@@ -84,7 +86,9 @@ def test_a_deleted_object_is_forgotten() -> None:
 
 
 def test_a_status_with_several_writers_is_written_over_what_was_looked_at() -> None:
-    patch = status_patch(CLONE_SETS, KEY, uid="u", stored={}, wanted={"replicas": 1}, resource_version="42")
+    patch = build_status_patch(
+        CLONE_SETS, KEY, uid="u", stored={}, wanted={"replicas": 1}, resource_version="42"
+    )
     assert patch is not None
     assert patch.resource_version == "42"
 
@@ -131,7 +135,9 @@ def test_other_words_for_the_same_failure_are_no_other_status(
     def status(message: str, reason: str) -> dict[str, Any]:
         return {"replicas": 1, "conditions": [{"type": "Stalled", "reason": reason, "message": message}]}
 
-    assert differs_in_words_alone(status("request 7: no", "Webhook"), status(message, reason)) is is_words
+    assert (
+        is_different_in_words_alone(status("request 7: no", "Webhook"), status(message, reason)) is is_words
+    )
 
 
 def test_a_field_that_was_missing_once_is_written_again_and_one_that_always_is_left_out_for_long() -> None:

@@ -17,7 +17,7 @@ from pykruise.kube.values.cel import Meant
 from pykruise.kube.values.selectors import EVERYTHING
 from pykruise.plans.pod_steps import StepError
 from pykruise.pods.view import keys
-from pykruise.pods.workload.budgets import related_annotations
+from pykruise.pods.workload.budgets import build_related_annotations
 from pykruise.sandbox.apiserver.custom.expressions import compile_expression
 from support.budgets import (
     BOTH_GATES,
@@ -389,12 +389,12 @@ async def test_a_budget_that_is_gone_after_a_conflict_keeps_no_pod_case_54() -> 
     server = with_allowed(2)
     server.conflicts_to_come = 2
     replica = server.replica()
-    shown = [await replica.fresh(Key(NAMESPACE, "pub")), None]
+    shown = [await replica.read_fresh(Key(NAMESPACE, "pub")), None]
 
     async def fresh(_: Key) -> Any:
         return shown.pop(0)
 
-    replica.fresh = fresh  # type: ignore[method-assign]
+    replica.read_fresh = fresh  # type: ignore[method-assign]
     # then
     answers = await asyncio.gather(*(replica.judge(deletion(tied(f"p{number}"))) for number in range(3)))
     assert (answers, server.writes) == ([None] * 3, 2)
@@ -408,17 +408,23 @@ async def test_a_new_pod_is_tied_to_the_budget_that_selects_it() -> None:
     replica_set = ("apps/v1", "ReplicaSet", "web-1")
     by_target = budget("by-target", target=DEPLOYMENT, maxUnavailable=1)
     replica = BudgetServer(by_target).replica()
-    assert annotations_of(await replica.tie(pod("p", owner=replica_set))) == related_annotations("by-target")
+    assert annotations_of(await replica.tie(pod("p", owner=replica_set))) == build_related_annotations(
+        "by-target"
+    )
     assert annotations_of(await replica.tie(pod("p", owner=CLONE_SET))) == {}
     by_selector = BudgetServer(budget(maxUnavailable=1)).replica()
-    assert annotations_of(await by_selector.tie(pod("p", owner=None))) == related_annotations("pub")
+    assert annotations_of(await by_selector.tie(pod("p", owner=None))) == build_related_annotations("pub")
 
 
 async def test_the_oldest_budget_gets_the_pod_and_after_it_the_first_by_name() -> None:
     old = budget("z", maxUnavailable=1, created_s_ago=9)
     young = [budget(name, maxUnavailable=1, created_s_ago=5) for name in ("b", "a")]
-    assert annotations_of(await BudgetServer(*young, old).replica().tie(pod("p"))) == related_annotations("z")
-    assert annotations_of(await BudgetServer(*young).replica().tie(pod("p"))) == related_annotations("a")
+    assert annotations_of(
+        await BudgetServer(*young, old).replica().tie(pod("p"))
+    ) == build_related_annotations("z")
+    assert annotations_of(await BudgetServer(*young).replica().tie(pod("p"))) == build_related_annotations(
+        "a"
+    )
 
 
 # ── what API servers ask about ───────────────────────────────────────────────

@@ -7,7 +7,7 @@ import pytest
 
 from pykruise.kinds.gates import Gates
 from pykruise.kinds.podunavailablebudget.kind import KIND
-from pykruise.kinds.podunavailablebudget.pod_steps import BudgetGuard, BudgetTie, guarding
+from pykruise.kinds.podunavailablebudget.pod_steps import BudgetGuard, BudgetTie, make_guarding
 from pykruise.kube.admission import AdmissionRequest
 from pykruise.kube.documents import Document, annotations_of
 from pykruise.kube.errors import KubeError
@@ -16,7 +16,7 @@ from pykruise.kube.values.owners import OwnerReference
 from pykruise.plans.pod_steps import StepError
 from pykruise.plans.targets import OwnerMissingError
 from pykruise.pods.view import keys
-from pykruise.pods.workload.budgets import BudgetView, related_annotations
+from pykruise.pods.workload.budgets import BudgetView, build_related_annotations
 from support.budgets import (
     CLONE_SET,
     DEPLOYMENT,
@@ -59,7 +59,7 @@ def looking_up(replica: Replica, value: OwnerReference | Exception | None) -> li
             raise value
         return value
 
-    replica.above = above  # type: ignore[method-assign]
+    replica.read_controller = above  # type: ignore[method-assign]
     return asked
 
 
@@ -100,14 +100,14 @@ async def test_a_pod_is_tied_to_the_budget_of_its_owner_or_of_the_deployment_abo
     replica = BudgetServer(OF_CLONE_SET, OF_DEPLOYMENT).replica()
     looking_up(replica, above)
     result = annotations_of(await replica.tie(pod("p", owner=owner)))
-    assert result == (related_annotations(budget_name) if budget_name else {})
+    assert result == (build_related_annotations(budget_name) if budget_name else {})
 
 
 async def test_a_deployment_that_cannot_be_found_keeps_no_pod_from_its_replicasets_budget() -> None:
     replica = BudgetServer(OF_DEPLOYMENT, OF_REPLICA_SET).replica()
     looking_up(replica, KubeError("the API server is away"))
     result = annotations_of(await replica.tie(pod("p", owner=REPLICA_SET)))
-    assert result == related_annotations("of-replicaset")
+    assert result == build_related_annotations("of-replicaset")
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ async def test_what_is_above_a_replicaset_is_asked_only_where_a_budget_is_about_
 async def test_a_tied_pod_keeps_all_that_it_came_with() -> None:
     given = pod("p", annotations={"mine": "x"})
     result = await BudgetServer(budget(maxUnavailable=1)).replica().tie(given)
-    assert annotations_of(result) == {"mine": "x", **related_annotations("pub")}
+    assert annotations_of(result) == {"mine": "x", **build_related_annotations("pub")}
     result["metadata"]["annotations"] = given["metadata"]["annotations"]
     assert result == given
 
@@ -140,7 +140,7 @@ async def test_a_tied_pod_keeps_all_that_it_came_with() -> None:
 async def test_a_pod_that_says_nothing_of_itself_may_have_a_budget_too() -> None:
     bare = {"matchExpressions": [{"key": "tier", "operator": "DoesNotExist"}]}
     result = await BudgetServer(budget(selector=bare, maxUnavailable=1)).replica().tie({"metadata": None})
-    assert result == {"metadata": {"annotations": related_annotations("pub")}}
+    assert result == {"metadata": {"annotations": build_related_annotations("pub")}}
 
 
 @pytest.mark.parametrize(
@@ -158,7 +158,7 @@ async def test_a_pod_that_names_no_namespace_is_in_that_of_the_request(
         asked.append(namespace)
         return []
 
-    replica.in_namespace = in_namespace  # type: ignore[method-assign]
+    replica.list_in_namespace = in_namespace  # type: ignore[method-assign]
     # when
     doc = {"metadata": metadata}
     result = await BudgetTie(replica.guarding).change(doc, request(PODS, doc, namespace="of-the-request"))
@@ -173,13 +173,13 @@ async def test_budgets_that_cannot_be_looked_up_hold_up_no_new_pod() -> None:
     async def in_namespace(namespace: str) -> Sequence[BudgetView]:
         raise KubeError("the API server is away")
 
-    replica.in_namespace = in_namespace  # type: ignore[method-assign]
+    replica.list_in_namespace = in_namespace  # type: ignore[method-assign]
     given = pod("p")
     assert await replica.tie(given) == given
 
 
 async def test_where_budgets_are_not_read_pods_are_neither_tied_nor_kept() -> None:
-    without = guarding(step_context(KIND))
+    without = make_guarding(step_context(KIND))
     guard = BudgetGuard(without)
     assert await BudgetTie(without).change(POD, request(PODS, POD)) is None
     assert await guard.judge(deletion(POD)) is None
@@ -253,7 +253,7 @@ async def test_an_eviction_where_there_is_no_budget_reads_no_pod() -> None:
     async def read(namespace: str, name: str) -> Document | None:
         raise AssertionError("it is read")
 
-    replica.pod = read  # type: ignore[method-assign]
+    replica.read_pod = read  # type: ignore[method-assign]
     # then
     assert await replica.judge(eviction("p1")) is None
 

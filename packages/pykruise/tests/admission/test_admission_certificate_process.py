@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from pykruise.admission.certificate_process import CertificateProcess
-from pykruise.admission.certificate_work import examine, problem_with, renewed
+from pykruise.admission.certificate_work import examine, find_problem, renew_certificates
 from pykruise.admission.certificates import DAY_S
 
 pytestmark = pytest.mark.real_time
@@ -16,7 +16,7 @@ NOW = 1_800_000_000.0
 
 async def test_what_a_process_finds_out_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     work = CertificateProcess()
-    stored = renewed(None, host=HOST, now=NOW)
+    stored = renew_certificates(None, host=HOST, now=NOW)
     facts = await work.examine(stored, host=HOST)
     assert facts == examine(stored, host=HOST)
     # when no process can be started any more
@@ -28,11 +28,11 @@ async def test_what_a_process_finds_out_is_remembered(monkeypatch: pytest.Monkey
 
 
 async def test_a_process_makes_a_pair_by_the_stored_authority() -> None:
-    stored = renewed(None, host=HOST, now=NOW)
-    made = await CertificateProcess().renewed(stored, host=HOST, now=NOW + DAY_S)
+    stored = renew_certificates(None, host=HOST, now=NOW)
+    made = await CertificateProcess().renew(stored, host=HOST, now=NOW + DAY_S)
     assert made.authority == stored.authority
     assert made.certificate != stored.certificate
-    assert problem_with(made, host=HOST, now=NOW + DAY_S, lasting_s=DAY_S) == ""
+    assert find_problem(made, host=HOST, now=NOW + DAY_S, lasting_s=DAY_S) == ""
 
 
 async def test_a_process_that_dies_is_an_error_after_which_the_next_pass_tries_again(
@@ -40,4 +40,4 @@ async def test_a_process_that_dies_is_an_error_after_which_the_next_pass_tries_a
 ) -> None:
     monkeypatch.setattr(sys, "executable", "/bin/false")
     with pytest.raises(OSError, match="ended with 1"):
-        await CertificateProcess().renewed(None, host=HOST, now=NOW)
+        await CertificateProcess().renew(None, host=HOST, now=NOW)

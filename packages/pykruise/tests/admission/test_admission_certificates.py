@@ -12,21 +12,26 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from pykruise.admission.certificate_work import authorities_of, problem_with, renewed, shares_authority
+from pykruise.admission.certificate_work import (
+    authorities_of,
+    find_problem,
+    renew_certificates,
+    shares_authority,
+)
 from pykruise.admission.certificates import DAY_S, RENEW_BEFORE_S, YEAR_S, Certificates, read_renew_before
 from pykruise.kube.clock import parse_time
-from pykruise.kube.values.x509 import alternative_names, certificate_builder, pem_of
+from pykruise.kube.values.x509 import make_alternative_names, make_certificate_builder, pem_of
 from support.certificates import Authority, key_pem
 
 NOW = parse_time("2026-01-31T12:00:00Z")
 HOST = "kruise-webhook-service.kruise-system.svc"
 
-FRESH = renewed(None, host=HOST, now=NOW)
+FRESH = renew_certificates(None, host=HOST, now=NOW)
 """Made once: RSA keys take their time."""
 
 
 def problem(stored: Certificates, *, at: float = NOW, host: str = HOST, days: float = 180) -> str:
-    return problem_with(stored, host=host, now=at, lasting_s=days * DAY_S)
+    return find_problem(stored, host=host, now=at, lasting_s=days * DAY_S)
 
 
 def leaf(stored: Certificates) -> x509.Certificate:
@@ -64,7 +69,7 @@ def test_a_client_whose_clock_is_behind_trusts_it_too() -> None:
 
 def test_an_address_is_covered_as_an_address() -> None:
     """admission case 6"""
-    stored = renewed(FRESH, host="10.0.0.5", now=NOW)
+    stored = renew_certificates(FRESH, host="10.0.0.5", now=NOW)
     names = leaf(stored).extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     assert names.get_values_for_type(x509.IPAddress) == [ipaddress.ip_address("10.0.0.5")]
     assert names.get_values_for_type(x509.DNSName) == ["localhost"]
@@ -73,7 +78,7 @@ def test_an_address_is_covered_as_an_address() -> None:
 
 def test_a_long_name_fits() -> None:
     host = f"{'s' * 63}.{'n' * 63}.svc"
-    assert problem(renewed(FRESH, host=host, now=NOW), host=host) == ""
+    assert problem(renew_certificates(FRESH, host=host, now=NOW), host=host) == ""
 
 
 def test_a_pair_that_expires_soon_is_renewed_by_the_same_authority() -> None:
@@ -84,7 +89,7 @@ def test_a_pair_that_expires_soon_is_renewed_by_the_same_authority() -> None:
     assert problem(short, at=later, days=30) == ""
     assert "expires at" in problem(short, at=later, days=180)
     # when
-    new = renewed(short, host=HOST, now=later)
+    new = renew_certificates(short, host=HOST, now=later)
     # then
     assert problem(new, at=later) == ""
     assert new.authority == FRESH.authority
@@ -98,7 +103,7 @@ def _short_lived(stored: Certificates, *, now: float, days: float) -> Certificat
     assert isinstance(signer, rsa.RSAPrivateKey)
     key = ec.generate_private_key(ec.SECP256R1())
     certificate = (
-        certificate_builder(
+        make_certificate_builder(
             subject="short",
             issuer=authority.subject,
             key=key.public_key(),
@@ -106,7 +111,7 @@ def _short_lived(stored: Certificates, *, now: float, days: float) -> Certificat
             start=NOW,
             end=now + days * DAY_S,
         )
-        .add_extension(alternative_names([HOST]), critical=False)
+        .add_extension(make_alternative_names([HOST]), critical=False)
         .sign(signer, hashes.SHA256())
     )
     return Certificates(
@@ -119,7 +124,7 @@ def _short_lived(stored: Certificates, *, now: float, days: float) -> Certificat
 
 def test_an_authority_that_ends_within_a_year_is_replaced_and_believed_until_it_ends() -> None:
     late = NOW + 9.5 * YEAR_S
-    new = renewed(FRESH, host=HOST, now=late)
+    new = renew_certificates(FRESH, host=HOST, now=late)
     first, former = authorities_of(new.authority)
     assert [former] == authorities_of(FRESH.authority)
     assert first != former
@@ -127,15 +132,15 @@ def test_an_authority_that_ends_within_a_year_is_replaced_and_believed_until_it_
     assert shares_authority(new.authority, FRESH.authority)
     assert not shares_authority(FRESH.authority, new.authority)
     # and once it has expired it is dropped
-    much_later = renewed(new, host=HOST, now=late + YEAR_S)
+    much_later = renew_certificates(new, host=HOST, now=late + YEAR_S)
     assert authorities_of(much_later.authority) == [first]
 
 
 def test_a_pair_made_by_a_clock_that_was_wrong_by_years_is_renewed() -> None:
     """A replica whose clock was years ahead left certificates that are not valid yet."""
-    future = renewed(None, host=HOST, now=NOW + 3 * YEAR_S)
+    future = renew_certificates(None, host=HOST, now=NOW + 3 * YEAR_S)
     assert "is valid only from" in problem(future)
-    repaired = renewed(future, host=HOST, now=NOW)
+    repaired = renew_certificates(future, host=HOST, now=NOW)
     assert problem(repaired) == ""
 
 
@@ -148,11 +153,11 @@ def test_what_is_broken_is_replaced(field: str, broken: bytes) -> None:
     stored = Certificates(**{**values, field: broken})
     # A missing key of the authority does no harm until there is something to sign.
     assert (problem(stored) == "") == (field == "authority_key")
-    assert problem(renewed(stored, host=HOST, now=NOW)) == ""
+    assert problem(renew_certificates(stored, host=HOST, now=NOW)) == ""
 
 
 def test_keys_that_belong_to_others_are_found_out() -> None:
-    other = renewed(FRESH, host=HOST, now=NOW)
+    other = renew_certificates(FRESH, host=HOST, now=NOW)
     mixed = Certificates(
         authority=FRESH.authority,
         authority_key=FRESH.authority_key,

@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from pykruise.admission.pods.chain import pod_kinds
-from pykruise.admission.pods.readers import live_readers
-from pykruise.admission.reviewers import ReviewContext, reviewers
+from pykruise.admission.pods.chain import list_pod_kinds
+from pykruise.admission.pods.readers import make_live_readers
+from pykruise.admission.reviewers import ReviewContext, build_reviewers
 from pykruise.kinds.sidecarset.admission_facts import WHITELIST_KEY
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kinds.workloadspread.readers import WHITE_LIST_KEY
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
 from pykruise.kube.admission import AdmissionAnswer
-from pykruise.kube.clock import loop_clock
+from pykruise.kube.clock import make_loop_clock
 from pykruise.kube.resources import CONFIG_MAPS, NAMESPACES, Resource
 from pykruise.plans.pod_steps import ReaderPlace
 from pykruise.plans.review import Lookups
@@ -52,11 +52,13 @@ async def judged_by(data: dict[str, str] | None) -> AsyncIterator[Any]:
         if data is not None:
             doc = {"metadata": {"name": CONFIGURATION}, "data": data}
             await place.client.create(CONFIG_MAPS, "kruise-system", doc)
-        clock = loop_clock(start=0.0)
+        clock = make_loop_clock(start=0.0)
         here = ReaderPlace(
             client=lambda: place.client, namespace="kruise-system", clock=clock, rng=random.Random(1)
         )
-        rules = reviewers(context=ReviewContext(lookups=Lookups(readers=live_readers(pod_kinds(), here))))
+        rules = build_reviewers(
+            context=ReviewContext(lookups=Lookups(readers=make_live_readers(list_pod_kinds(), here)))
+        )
 
         async def ask(resource: Resource, doc: dict[str, Any]) -> AdmissionAnswer:
             rule = next(rule for rule in rules if rule.name == f"v{resource.kind.lower()}.kb.io")

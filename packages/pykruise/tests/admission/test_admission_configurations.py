@@ -11,19 +11,19 @@ from pykruise.admission.configurations import (
     VALIDATING_NAME,
     Endpoint,
     WebhookConfigurationError,
-    configurations,
-    desired_conversion,
-    desired_webhooks,
-    mismatches,
-    with_confirmation,
-    without_conditions,
+    add_confirmation,
+    build_configurations,
+    build_desired_conversion,
+    build_desired_webhooks,
+    drop_conditions,
+    list_mismatches,
 )
-from pykruise.admission.match_conditions import conditions_due, with_conditions
-from pykruise.admission.reviewers import reviewers
+from pykruise.admission.match_conditions import list_due_conditions, replace_conditions
+from pykruise.admission.reviewers import build_reviewers
 from pykruise.admission.settings import AdmissionSettings
 from pykruise.kube.documents import deep_copy
 from pykruise.kube.values.cel import Interests
-from pykruise.kube.webhooks.reviews import rules_by_path
+from pykruise.kube.webhooks.reviews import index_rules_by_path
 
 SERVICE = Endpoint()
 URL = Endpoint(host="10.0.0.5")
@@ -36,7 +36,7 @@ Doc = dict[str, Any]
 
 
 def installed(settings: AdmissionSettings = ON) -> tuple[Doc, Doc]:
-    mutating, validating = configurations(reviewers(settings), SERVICE)
+    mutating, validating = build_configurations(build_reviewers(settings), SERVICE)
     return mutating, validating
 
 
@@ -48,10 +48,10 @@ def kept(
     interests: Interests | None = None,
 ) -> Doc:
     before = deep_copy(live)
-    rules = rules_by_path(reviewers(settings))
+    rules = index_rules_by_path(build_reviewers(settings))
     if interests is not None:
-        rules = with_conditions(rules, conditions_due(rules, interests))
-    kept = desired_webhooks(live, rules, endpoint=endpoint, bundle=BUNDLE)
+        rules = replace_conditions(rules, list_due_conditions(rules, interests))
+    kept = build_desired_webhooks(live, rules, endpoint=endpoint, bundle=BUNDLE)
     assert live == before
     return kept
 
@@ -151,15 +151,15 @@ def test_entries_are_confirmed_once_and_again_after_each_change() -> None:
     # given
     live = kept(installed()[1])
     # when
-    once = with_confirmation(live)
+    once = add_confirmation(live)
     # then
     assert once is not None
-    assert with_confirmation(once) is None
+    assert add_confirmation(once) is None
     assert kept(once) == once
     # and when another client changes them
     other = deep_copy(once)
     other["webhooks"][2]["timeoutSeconds"] = 3
-    assert with_confirmation(other) is not None
+    assert add_confirmation(other) is not None
     # and when they are put right again, as API servers saw two changes meanwhile
     other = deep_copy(once)
     other["webhooks"][2]["clientConfig"]["caBundle"] = "AAAA"
@@ -222,7 +222,7 @@ def test_conditions_that_spare_calls_are_added_and_never_part_of_the_template() 
     template = json.loads(result["metadata"]["annotations"]["template"])
     assert template[0]["matchConditions"] == [{"name": "theirs", "expression": "true"}]
     # and when every pod is to be asked about, ours goes
-    for every in (kept(result), without_conditions(result)):
+    for every in (kept(result), drop_conditions(result)):
         assert entry(every, "mpod.kb.io")["matchConditions"] == [{"name": "theirs", "expression": "true"}]
 
 
@@ -249,23 +249,23 @@ def test_an_empty_template_is_taken_anew() -> None:
 
 def test_certificates_from_outside_are_only_compared() -> None:
     """admission case 12"""
-    rules = rules_by_path(reviewers(ON))
+    rules = index_rules_by_path(build_reviewers(ON))
     live = kept(installed()[1])
-    assert mismatches(live, rules, bundle=BUNDLE) == []
+    assert list_mismatches(live, rules, bundle=BUNDLE) == []
     live["webhooks"][1]["clientConfig"]["caBundle"] = "AAAA"
-    assert mismatches(live, rules, bundle=BUNDLE) == [live["webhooks"][1]["name"]]
+    assert list_mismatches(live, rules, bundle=BUNDLE) == [live["webhooks"][1]["name"]]
 
 
 @pytest.mark.parametrize("conversion", [None, {}, {"strategy": "None"}])
 def test_a_crd_without_conversion_by_webhook_is_not_touched(conversion: Doc | None) -> None:
     """admission case 13"""
-    assert desired_conversion(conversion, endpoint=SERVICE, bundle=BUNDLE) is None
+    assert build_desired_conversion(conversion, endpoint=SERVICE, bundle=BUNDLE) is None
 
 
 @pytest.mark.parametrize("endpoint", [SERVICE, URL])
 def test_the_conversion_of_a_crd_points_here_and_is_written_once(endpoint: Endpoint) -> None:
     """pitfall 3"""
-    result = desired_conversion({"strategy": "Webhook"}, endpoint=endpoint, bundle=BUNDLE)
+    result = build_desired_conversion({"strategy": "Webhook"}, endpoint=endpoint, bundle=BUNDLE)
     assert result is not None
     config = result["webhook"]["clientConfig"]
     assert config["caBundle"] == ENCODED
@@ -279,7 +279,7 @@ def test_the_conversion_of_a_crd_points_here_and_is_written_once(endpoint: Endpo
             "port": 443,
         }
     assert result["webhook"]["conversionReviewVersions"] == ["v1", "v1beta1"]
-    assert desired_conversion(result, endpoint=endpoint, bundle=BUNDLE) is None
+    assert build_desired_conversion(result, endpoint=endpoint, bundle=BUNDLE) is None
 
 
 AKS: list[Doc] = [

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from pykruise.admission import conversion
-from pykruise.kinds import conversions
+from pykruise.kinds import list_conversions
 from pykruise.kube.documents import MOST_BYTES, decode, encode
 
 OLD, NEW = "apps.kruise.io/v1alpha1", "apps.kruise.io/v1beta1"
@@ -133,7 +133,7 @@ def test_of_many_objects_that_cannot_be_converted_the_first_are_named() -> None:
     assert "object 16" not in message
 
 
-KINDS = sorted(conversions())
+KINDS = sorted(list_conversions())
 PARTS = ("metadata", "spec", "status")
 
 
@@ -142,7 +142,7 @@ def test_an_object_of_which_an_apply_left_parts_out_is_answered_with_metadata(ke
     """Helm, Argo CD and Flux could not apply a manifest in its newer version: in a server-side apply, API servers ask
     for objects without what the applier let go, and refuse an answer without metadata.
     """
-    conversion_of = conversions()[key]
+    conversion_of = list_conversions()[key]
     for here, there in (conversion_of.versions, conversion_of.versions[::-1]):
         whole = {
             "apiVersion": f"{key[0]}/{here}",

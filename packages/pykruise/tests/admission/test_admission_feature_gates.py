@@ -5,9 +5,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from pykruise.admission.reviewers import reviewers
-from pykruise.admission.settings import admission_settings
-from pykruise.kinds import kinds
+from pykruise.admission.reviewers import build_reviewers
+from pykruise.admission.settings import make_admission_settings
+from pykruise.kinds import list_kinds
 from pykruise.kinds.gates import Gates
 from pykruise.kube.admission import AdmissionAnswer, ReviewRule
 from pykruise.kube.resources import Resource
@@ -50,10 +50,10 @@ ALL_ON = {
 
 
 def rule_of(kind: str, side: str, **gates: bool) -> ReviewRule:
-    settings = admission_settings(Gates.of(**gates))
+    settings = make_admission_settings(Gates.of(**gates))
     return next(
         rule
-        for rule in reviewers(settings)
+        for rule in build_reviewers(settings)
         if any(path.endswith(f"kruise-io-{kind}") for path in rule.paths) and rule.mutating is (side == "m")
     )
 
@@ -72,7 +72,7 @@ def asked(
 def test_no_kind_can_be_made_while_its_controller_does_not_run() -> None:
     """So an object without a running controller is refused, which says more than a warning would."""
     looked_at = set()
-    for kind in kinds():
+    for kind in list_kinds():
         gates = dict.fromkeys((*kind.gates, *kind.any_gate), False)
         if not kind.versions or not gates or kind.name == "nodepodprobe":  # which the manager alone makes
             continue
@@ -80,7 +80,7 @@ def test_no_kind_can_be_made_while_its_controller_does_not_run() -> None:
         looked_at.add(kind.name)
         rules = [
             rule
-            for rule in reviewers(admission_settings(Gates.of(**gates)))
+            for rule in build_reviewers(make_admission_settings(Gates.of(**gates)))
             if any(path.endswith(f"kruise-io-{kind.name}") for path in rule.paths)
         ]
         doc: dict[str, Any] = {"metadata": {"name": "x"}, "spec": {}}
@@ -155,7 +155,7 @@ def test_a_distribution_of_v1alpha1_has_its_own_names() -> None:
 
 def test_names_and_paths_are_the_originals() -> None:
     """admission 3.1 and 3.2, with the older spelling of paths"""
-    originals = {rule.name: rule for rule in reviewers()}
+    originals = {rule.name: rule for rule in build_reviewers()}
     for name, path, alias in (
         ("mcontainerrecreaterequest.kb.io", "/mutate-apps-kruise-io-containerrecreaterequest", True),
         ("vnodeimage.kb.io", "/validate-apps-kruise-io-nodeimage", True),

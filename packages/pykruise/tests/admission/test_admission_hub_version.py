@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from pykruise.admission.reviewers import reviewers
+from pykruise.admission.reviewers import build_reviewers
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kube.admission import AdmissionAnswer
 from pykruise.kube.documents import Document
@@ -34,7 +34,7 @@ def flat(annotations: Document | None = None, **spec: Any) -> Document:
 
 async def reviewed(doc: Document, *, old: Document | None = None) -> AdmissionAnswer:
     """The answer of CloneSet's validating webhook to what its mutating one made of a write."""
-    rules = {rule.name: rule for rule in reviewers()}
+    rules = {rule.name: rule for rule in build_reviewers()}
     mutated = await rules["mcloneset.kb.io"].reviewer(request(OLD, doc, old=old))
     return await rules["vcloneset.kb.io"].reviewer(request(OLD, mutated.object or doc, old=old))
 

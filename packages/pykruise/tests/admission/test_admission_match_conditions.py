@@ -16,11 +16,16 @@ from pykruise.admission.configurations import (
     VALIDATING,
     VALIDATING_NAME,
     Endpoint,
-    configurations,
-    current_conditions,
+    build_configurations,
+    read_current_conditions,
 )
-from pykruise.admission.match_conditions import OPENED_FOR, ConditionRemover, announced, widest_conditions
-from pykruise.admission.reviewers import reviewers
+from pykruise.admission.match_conditions import (
+    OPENED_FOR,
+    ConditionRemover,
+    announce_selection,
+    list_widest_conditions,
+)
+from pykruise.admission.reviewers import build_reviewers
 from pykruise.admission.stores import SecretStore
 from pykruise.admission.webhook_plan import CONFIRM_S, CrdView, WebhookTarget
 from pykruise.admission.webhook_sync import WebhookSync, WebhookSyncError
@@ -28,21 +33,21 @@ from pykruise.kinds.sidecarset.snapshot import SIDECAR_SET_VIEWS
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kube.admission import ALLOWED, AdmissionAnswer, AdmissionRequest
 from pykruise.kube.client.client import Client
-from pykruise.kube.clock import system_clock
+from pykruise.kube.clock import read_system_clock
 from pykruise.kube.documents import Document, decode
 from pykruise.kube.errors import ApiError, ConflictError, ErrorStatus
 from pykruise.kube.resources import Resource
 from pykruise.kube.values.cel import Interests, Meant
-from pykruise.kube.values.selectors import selector_from
-from pykruise.kube.webhooks.reviews import rules_by_path
+from pykruise.kube.values.selectors import parse_selector
+from pykruise.kube.webhooks.reviews import index_rules_by_path
 from pykruise.plans.pod_steps import PodSelection, Webhook
 from pykruise.pods.workload.budgets import POD_UNAVAILABLE_BUDGETS
 from support.reviews import request
 from support.sandbox import small_cluster
 
-ALL = reviewers()
+ALL = build_reviewers()
 SELECTION = PodSelection(views=SIDECAR_SET_VIEWS, announces=("selector", "namespaceSelector"))
-RULES = rules_by_path(ALL)
+RULES = index_rules_by_path(ALL)
 QUIET_S, SETTLE_S = 120.0, 1.0
 CRDS = [
     CrdView(name=kind, uid=kind, resource_version=1, group=group, kind=kind, versions=1, conversion=None)
@@ -51,7 +56,7 @@ CRDS = [
 
 
 def meant(app: str) -> Meant:
-    return Meant(selector=selector_from({"matchLabels": {"app": app}}))
+    return Meant(selector=parse_selector({"matchLabels": {"app": app}}))
 
 
 class World:
@@ -79,7 +84,7 @@ class World:
 
     async def asked_about(self) -> str:
         """The pods that API servers ask about; empty: every one."""
-        match_conditions = current_conditions(await self.live())["/mutate-pod"]
+        match_conditions = read_current_conditions(await self.live())["/mutate-pod"]
         return match_conditions[0].expression if match_conditions else ""
 
 
@@ -109,7 +114,7 @@ class Replica:
             list_selectors=read,
             serve=unserved,
             renew_before_s=1.0,
-            clock=system_clock,
+            clock=read_system_clock,
         )
 
     async def keep_up(self) -> None:
@@ -133,7 +138,7 @@ async def unserved(_: Certificates) -> None:
 @asynccontextmanager
 async def world() -> AsyncIterator[World]:
     async with small_cluster(nodes=0) as place:
-        for resource, doc in zip((MUTATING, VALIDATING), configurations(ALL, Endpoint()), strict=True):
+        for resource, doc in zip((MUTATING, VALIDATING), build_configurations(ALL, Endpoint()), strict=True):
             await place.client.create(resource, "", doc)
         yield World(place.client)
 
@@ -171,8 +176,8 @@ async def test_no_api_server_ever_asks_about_an_update_of_a_pod_since_no_reviewe
         replica = it.replica(known=lambda: {"WorkloadSpread": [meant("web")], "PodUnavailableBudget": ()})
         await replica.keep_up()
         live = decode(await it.client.get(VALIDATING, "", VALIDATING_NAME))
-        (condition,) = current_conditions(live)["/validate-pod"]
-        assert condition.expression == widest_conditions(RULES)["/validate-pod"][0].expression
+        (condition,) = read_current_conditions(live)["/validate-pod"]
+        assert condition.expression == list_widest_conditions(RULES)["/validate-pod"][0].expression
         assert '"UPDATE"' not in condition.expression
         assert 'request.operation == "DELETE"' in condition.expression
         assert 'request.operation == "CREATE"' in condition.expression, "evictions, while spreads change"
@@ -222,7 +227,7 @@ async def test_a_budget_is_allowed_when_api_servers_had_time_to_load_the_conditi
 
         async def judged() -> str:
             live = decode(await it.client.get(VALIDATING, "", VALIDATING_NAME))
-            match_conditions = current_conditions(live)["/validate-pod"]
+            match_conditions = read_current_conditions(live)["/validate-pod"]
             return match_conditions[0].expression if match_conditions else ""
 
         assert 'request.operation == "CREATE"' not in await judged()
@@ -330,7 +335,7 @@ async def test_a_change_that_selects_other_pods_is_announced_before_it_is_allowe
     async def allow(_: AdmissionRequest) -> AdmissionAnswer:
         return ALLOWED
 
-    reviewer = announced(allow, announce, SELECTION)
+    reviewer = announce_selection(allow, announce, SELECTION)
     assert await reviewer(review) == ALLOWED
     assert heard == ([review] if is_announced else [])
 
@@ -345,11 +350,11 @@ async def test_what_cannot_be_announced_is_refused_and_what_is_refused_is_not_an
     async def refuse(_: AdmissionRequest) -> AdmissionAnswer:
         return AdmissionAnswer(refusal=ErrorStatus(code=422))
 
-    refusal = (await announced(allow, fail, SELECTION)(request(SIDECAR_SETS, doc()))).refusal
+    refusal = (await announce_selection(allow, fail, SELECTION)(request(SIDECAR_SETS, doc()))).refusal
     assert refusal is not None
     assert refusal.code == 500
     assert "the API server is away" in refusal.message
-    refusal = (await announced(refuse, fail, SELECTION)(request(SIDECAR_SETS, doc()))).refusal
+    refusal = (await announce_selection(refuse, fail, SELECTION)(request(SIDECAR_SETS, doc()))).refusal
     assert refusal is not None
     assert refusal.code == 422
 

@@ -5,15 +5,15 @@ from typing import Any
 
 import pytest
 
-from pykruise.admission.pods.chain import taking_part
+from pykruise.admission.pods.chain import list_participants
 from pykruise.admission.pods.reports import StepReports, record_events
 from pykruise.kinds.gates import Gates
-from pykruise.kinds.podunavailablebudget.pod_steps import prevention_report
+from pykruise.kinds.podunavailablebudget.pod_steps import make_prevention_report
 from pykruise.kinds.sidecarset.errors import InjectionError
-from pykruise.kinds.sidecarset.pod_steps import refusal_report
+from pykruise.kinds.sidecarset.pod_steps import make_refusal_report
 from pykruise.kube.client.client import Client
 from pykruise.kube.documents import Document
-from pykruise.kube.values.owners import owner_reference
+from pykruise.kube.values.owners import build_owner_reference
 from pykruise.plans.pod_steps import PreventedDisruption, StepReport
 from support.budgets import budget
 from support.budgets import view as budget_view
@@ -44,11 +44,11 @@ def recorded(report: StepReport) -> list[tuple[str, Document]]:
 
 
 def refused(pod: Document, **fields: Any) -> StepReport:
-    return refusal_report(pod, namespace="shop", error=ERROR, **{"sidecarset": None, **fields})
+    return make_refusal_report(pod, namespace="shop", error=ERROR, **{"sidecarset": None, **fields})
 
 
 def owned(api_version: str) -> Document:
-    owner = owner_reference(api_version=api_version, kind="Owner", name="web-1", uid="uid-1")
+    owner = build_owner_reference(api_version=api_version, kind="Owner", name="web-1", uid="uid-1")
     return {"metadata": {"generateName": "web-1-", "ownerReferences": [owner]}}
 
 
@@ -112,7 +112,7 @@ KEEP = budget_view(budget("keep", maxUnavailable=1))
 
 
 def test_a_pod_that_a_budget_protected_says_so() -> None:
-    assert recorded(prevention_report(POD, KEEP, username="alice")) == [
+    assert recorded(make_prevention_report(POD, KEEP, username="alice")) == [
         (
             "v1 Pod",
             {
@@ -131,7 +131,7 @@ def test_a_protected_pod_is_counted_and_each_component_writes_its_own_events() -
     """Over all kinds that report events."""
     # given
     prevented: list[PreventedDisruption] = []
-    taking = taking_part(Gates().__getitem__)
+    taking = list_participants(Gates().__getitem__)
     reports = StepReports(
         Client(Nowhere()),  # type: ignore[arg-type]
         taking,
@@ -143,7 +143,7 @@ def test_a_protected_pod_is_counted_and_each_component_writes_its_own_events() -
     for _, steps in taking:
         if steps.component:
             reports.report(steps.component, StepReport())
-    reports.report("pub-controller", prevention_report(POD, KEEP, username="alice"))
+    reports.report("pub-controller", make_prevention_report(POD, KEEP, username="alice"))
     # then
     assert [
         (prevented_disruption.kind, prevented_disruption.name, prevented_disruption.pod)

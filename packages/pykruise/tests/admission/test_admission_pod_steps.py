@@ -5,7 +5,7 @@ from typing import Any
 import orjson
 import pytest
 
-from pykruise.kinds.enhancedliveness.pod_steps import with_probes_moved
+from pykruise.kinds.enhancedliveness.pod_steps import move_probes
 from pykruise.kinds.gates import Gates
 from pykruise.kinds.launchpriority.kind import KIND as LAUNCH_PRIORITY
 from pykruise.kinds.launchpriority.pod_steps import LaunchPriority
@@ -120,7 +120,7 @@ def test_probes_move_and_all_else_stays(metadata: Document | None) -> None:
     """admission case 29"""
     containers = [{"name": "a", "image": "i", "livenessProbe": PROBE}, {"name": "b"}]
     pod = {"kind": "Pod", "metadata": metadata, "spec": {"nodeName": "n", "containers": containers}}
-    stays = with_probes_moved(pod)
+    stays = move_probes(pod)
     assert stays is not None
     text = stays["metadata"]["annotations"].pop("apps.kruise.io/container-probe-context")
     assert orjson.loads(text) == [{"name": "a", "livenessProbe": PROBE}]
@@ -135,7 +135,7 @@ def test_probes_move_and_all_else_stays(metadata: Document | None) -> None:
     "spec", [None, {}, {"containers": None}, {"containers": [{"name": "a"}, {"livenessProbe": None}]}]
 )
 def test_a_pod_without_liveness_probes_stays_as_it_is(spec: Document | None) -> None:
-    assert with_probes_moved({"metadata": {"name": "x"}, "spec": spec}) is None
+    assert move_probes({"metadata": {"name": "x"}, "spec": spec}) is None
 
 
 # ── readiness gate ───────────────────────────────────────────────────────────

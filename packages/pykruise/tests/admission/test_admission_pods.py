@@ -14,7 +14,7 @@ from pykruise.kube.documents import Document, deep_copy
 from pykruise.kube.errors import ErrorStatus
 from pykruise.kube.resources import PODS
 from pykruise.kube.values.cel import ALWAYS, Interests, Meant
-from pykruise.kube.values.selectors import EVERYTHING, selector_from
+from pykruise.kube.values.selectors import EVERYTHING, parse_selector
 from pykruise.plans.pod_steps import PodStep, StepError
 from pykruise.pods.view.owners import OF_KRUISE_WORKLOAD
 from support.pod_chains import chain_of
@@ -57,7 +57,8 @@ def answer(doc: dict[str, Any] | None, gates: Gates | None = None, **asked: Any)
     steps = chain_of(gates).changing
     before = deep_copy(doc)
     admission_answer = at_once(
-        chain.mutating(steps), request(PODS, doc, operation=asked.pop("operation", "CREATE"), **asked)
+        chain.build_mutating_review(steps),
+        request(PODS, doc, operation=asked.pop("operation", "CREATE"), **asked),
     )
     assert doc == before, "what came in is not changed"
     return admission_answer
@@ -171,7 +172,7 @@ def test_a_container_that_has_its_barrier_gets_no_second_one() -> None:
 class Sidecar:
     """A step that injects a container, as SidecarSet does."""
 
-    def wanted(self, interests: Interests) -> str:
+    def build_match_condition(self, interests: Interests) -> str:
         return ALWAYS
 
     async def change(self, pod: Document, request: AdmissionRequest) -> Document | None:
@@ -183,7 +184,7 @@ def test_injected_containers_take_part_in_the_order() -> None:
     """admission case 24"""
     # given a step between the gate and the barriers
     gate, *later = chain_of().changing
-    review = chain.mutating([gate, NamedStep("sidecar", Sidecar()), *later])
+    review = chain.build_mutating_review([gate, NamedStep("sidecar", Sidecar()), *later])
     # when
     result = at_once(review, request(PODS, pod("app", annotations={ORDER: "Ordered"}))).object
     # then
@@ -243,7 +244,7 @@ def test_only_new_pods_are_changed(operation: str, subresource: str) -> None:
 class Stumbling:
     """A step that relies on what API servers promise."""
 
-    def wanted(self, _: Interests) -> str:
+    def build_match_condition(self, _: Interests) -> str:
         return ALWAYS
 
     async def change(self, pod: Document, request: AdmissionRequest) -> Document | None:
@@ -257,7 +258,9 @@ def stumbled(doc: dict[str, Any] | None) -> AdmissionAnswer:
 
 
 def by_step(step: PodStep, doc: dict[str, Any] | None) -> AdmissionAnswer:
-    return at_once(chain.mutating([NamedStep("step", step)]), request(PODS, doc, operation="CREATE"))
+    return at_once(
+        chain.build_mutating_review([NamedStep("step", step)]), request(PODS, doc, operation="CREATE")
+    )
 
 
 @pytest.mark.parametrize(
@@ -303,13 +306,13 @@ def test_a_step_that_changes_nothing_after_all_leaves_no_patch() -> None:
     """pitfall 19"""
 
     class Same:
-        def wanted(self, interests: Interests) -> str:
+        def build_match_condition(self, interests: Interests) -> str:
             return ALWAYS
 
         async def change(self, pod: Document, request: AdmissionRequest) -> Document | None:
             return deep_copy(pod)  # type: ignore[no-any-return]
 
-    assert at_once(chain.mutating([NamedStep("same", Same())]), request(PODS, pod())) == ALLOWED
+    assert at_once(chain.build_mutating_review([NamedStep("same", Same())]), request(PODS, pod())) == ALLOWED
 
 
 def test_steps_have_the_order_of_openkruise_and_are_there_while_their_gates_are_on() -> None:
@@ -365,7 +368,7 @@ def test_api_servers_ask_about_the_pods_that_some_step_wants() -> None:
 def test_api_servers_ask_about_the_pods_that_sidecarsets_and_workloadspreads_select() -> None:
     # given
     [without_interests] = asked_about(NO_INTERESTS)
-    web = Meant(selector=selector_from({"matchLabels": {"app": "web"}}))
+    web = Meant(selector=parse_selector({"matchLabels": {"app": "web"}}))
     shop = Meant(selector=EVERYTHING, namespaces=("shop",))
     # then the labels of one, the namespace of the other
     [meant] = asked_about({"SidecarSet": [web], "WorkloadSpread": (), "PodUnavailableBudget": ()})
@@ -409,7 +412,7 @@ def test_evictions_are_asked_about_where_there_are_workloadspreads_and_noted_pod
 class Judge:
     """A step that answers with the verdict that it is given."""
 
-    def wanted(self, interests: Interests) -> str:
+    def build_match_condition(self, interests: Interests) -> str:
         return ALWAYS
 
     def __init__(self, verdict: ErrorStatus | Exception | None = None) -> None:
@@ -425,7 +428,7 @@ class Judge:
 
 def review_by(*judges: Judge) -> Reviewer:
     """The review of `/validate-pod` with these steps."""
-    return chain.judging([NamedStep("judge", judge) for judge in judges])
+    return chain.build_judging_review([NamedStep("judge", judge) for judge in judges])
 
 
 def test_judges_see_updates_resizes_deletions_and_evictions() -> None:
@@ -455,7 +458,7 @@ def test_a_deletion_without_the_old_object_is_allowed() -> None:
 
 def test_updates_of_pods_are_allowed_without_reading_budgets_while_their_gate_is_off() -> None:
     """admission case 33"""
-    review = chain.judging(chain_of().judging)
+    review = chain.build_judging_review(chain_of().judging)
     assert at_once(review, request(PODS, pod(), old=pod())) == ALLOWED
 
 
@@ -475,7 +478,10 @@ def test_only_pods_are_changed_and_judged(plural: str) -> None:
     judge = Judge(ErrorStatus(code=403))
     assert at_once(review_by(judge), request(other, None, old=pod())) == ALLOWED
     steps = chain_of().changing
-    assert at_once(chain.mutating(steps), request(other, pod(owner=(KRUISE, "CloneSet")))) == ALLOWED
+    assert (
+        at_once(chain.build_mutating_review(steps), request(other, pod(owner=(KRUISE, "CloneSet"))))
+        == ALLOWED
+    )
 
 
 class Failing:
@@ -484,7 +490,7 @@ class Failing:
     def __init__(self, error: StepError) -> None:
         self._error = error
 
-    def wanted(self, interests: Interests) -> str:
+    def build_match_condition(self, interests: Interests) -> str:
         return ALWAYS
 
     async def change(self, pod: Document, request: AdmissionRequest) -> Document | None:
@@ -505,7 +511,7 @@ def test_a_step_that_cannot_do_its_work_refuses_and_says_whether_to_try_again(
     error = StepError("no cache", code=code)
     steps = [NamedStep("failing", Failing(error)), NamedStep("sidecar", Sidecar())]
     result = (
-        at_once(chain.mutating(steps), request(PODS, pod())),
+        at_once(chain.build_mutating_review(steps), request(PODS, pod())),
         at_once(review_by(Judge(error), Judge()), request(PODS, None, old=pod())),
     )
     refusals = [

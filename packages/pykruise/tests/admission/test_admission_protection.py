@@ -5,8 +5,14 @@ from typing import Any
 
 import pytest
 
-from pykruise.admission.protection import LABEL, Protection, RefusedDeletion, crd_resource, guarded
-from pykruise.admission.reviewers import ReviewContext, reviewers
+from pykruise.admission.protection import (
+    LABEL,
+    Protection,
+    RefusedDeletion,
+    add_protection,
+    find_crd_resource,
+)
+from pykruise.admission.reviewers import ReviewContext, build_reviewers
 from pykruise.admission.settings import AdmissionSettings
 from pykruise.kube.admission import ALLOWED, AdmissionAnswer, AdmissionRequest
 from pykruise.kube.errors import KubeError
@@ -52,13 +58,13 @@ class Counts:
             raise KubeError("connection refused")
         return count
 
-    async def active_pods(self, namespace: str) -> int:
+    async def count_active_pods(self, namespace: str) -> int:
         return self._answer(f"pods of {namespace}", self._pods)
 
-    async def bound_claims(self, namespace: str) -> int:
+    async def count_bound_claims(self, namespace: str) -> int:
         return self._answer(f"claims of {namespace}", self._claims)
 
-    async def custom_resources(self, resource: Resource) -> int:
+    async def count_custom_resources(self, resource: Resource) -> int:
         return self._answer(f"{resource} {resource.version}", self._objects)
 
 
@@ -212,8 +218,8 @@ def test_the_resource_of_an_old_crd_is_found_by_its_only_version() -> None:
     old = {
         "spec": {"group": "g", "version": "v1", "scope": "Cluster", "names": {"plural": "xs", "kind": "X"}}
     }
-    assert crd_resource(old) == Resource("g", "v1", "xs", "X", namespaced=False)
-    assert crd_resource({"spec": {"group": "g"}}) is None
+    assert find_crd_resource(old) == Resource("g", "v1", "xs", "X", namespaced=False)
+    assert find_crd_resource({"spec": {"group": "g"}}) is None
 
 
 def test_refusals_are_reported_with_the_user() -> None:
@@ -232,7 +238,7 @@ def test_a_kinds_own_review_decides_about_everything_but_deletions() -> None:
     async def own(asked: AdmissionRequest) -> AdmissionAnswer:
         return AdmissionAnswer(warnings=(asked.operation,))
 
-    review = guarded(Protection(Counts(), is_on=True), own)
+    review = add_protection(Protection(Counts(), is_on=True), own)
     resource = kruise("clonesets", "CloneSet")
     assert at_once(review, request(resource, {})).warnings == ("CREATE",)
     answer = at_once(review, request(resource, None, old=labelled("Always")))
@@ -243,7 +249,7 @@ def test_without_the_gate_services_and_ingresses_have_no_webhook() -> None:
     """admission case 9, as far as the table goes"""
 
     def names(**settings: bool) -> set[str]:
-        return {rule.name for rule in reviewers(AdmissionSettings(**settings))}
+        return {rule.name for rule in build_reviewers(AdmissionSettings(**settings))}
 
     assert names(deletion_protection=True) - names() == {"vservice.kb.io", "vingress.kb.io"}
 
@@ -252,7 +258,7 @@ def test_protection_works_without_pod_webhooks() -> None:
     """pitfall 6; operations case 9"""
     settings = AdmissionSettings(deletion_protection=True, pod_webhook=False)
     protection = Protection(Counts(pods=1), is_on=True)
-    rules = {rule.name: rule for rule in reviewers(settings, ReviewContext(protection=protection))}
+    rules = {rule.name: rule for rule in build_reviewers(settings, ReviewContext(protection=protection))}
     assert "mpod.kb.io" not in rules
     asked = request(NAMESPACES, None, old=labelled("Cascading"), name="x")
     answer = asyncio.run(_ask(rules["vnamespace.kb.io"].reviewer, asked))

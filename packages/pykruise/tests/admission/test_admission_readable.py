@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from pykruise.admission.readable import readable
+from pykruise.admission.readable import check_metadata
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kube.admission import ALLOWED, AdmissionAnswer, AdmissionRequest
 from support.reviews import at_once, request
@@ -18,7 +18,7 @@ async def review(_: AdmissionRequest) -> AdmissionAnswer:
 
 
 def answer(doc: Any, old: Any = None, *, operation: str) -> AdmissionAnswer:
-    return at_once(readable(review), request(CLONE_SETS, doc, old=old, operation=operation))
+    return at_once(check_metadata(review), request(CLONE_SETS, doc, old=old, operation=operation))
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import msgspec
 import orjson
 import pytest
 
-from pykruise.admission.reviewers import ReviewContext, reviewers
+from pykruise.admission.reviewers import ReviewContext, build_reviewers
 from pykruise.admission.settings import AdmissionSettings
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kube.admission import (
@@ -222,7 +222,7 @@ async def test_a_name_that_is_no_part_of_a_path_is_a_422_wherever_a_reviewer_com
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def review(asked: AdmissionRequest) -> AdmissionAnswer:
-        PODS.path("ns", "../../victim/pods/v")
+        PODS.format_path("ns", "../../victim/pods/v")
         raise AssertionError("there is such a path")
 
     reply = read(await serving(review).answer(PATH, posted(request(PODS, {}))))
@@ -249,7 +249,7 @@ async def test_a_review_that_takes_too_long_is_answered_before_the_api_server_gi
 async def test_both_spellings_of_a_path_lead_to_the_same_review() -> None:
     """admission case 58, as far as the server goes"""
     # given
-    reviews = ReviewDispatcher(reviewers())
+    reviews = ReviewDispatcher(build_reviewers())
     doc = cloneset(3).document
     del doc["spec"]["updateStrategy"]
     body = posted(request(CLONE_SETS, doc))
@@ -273,7 +273,7 @@ async def test_a_long_review_is_done_aside_and_answered_like_a_short_one(
             return await super().run(function, *arguments)
 
     aside = Counting()
-    rules = reviewers(context=ReviewContext(aside=aside))
+    rules = build_reviewers(context=ReviewContext(aside=aside))
     reviews = ReviewDispatcher(rules, aside=aside)
     doc = cloneset(3).document
     del doc["spec"]["updateStrategy"]
@@ -327,7 +327,7 @@ async def test_an_object_of_nothing_but_brackets_is_refused_before_it_is_read() 
 
 
 def test_every_webhook_of_the_original_that_exists_here_has_its_name_and_path() -> None:
-    rules = reviewers(AdmissionSettings(deletion_protection=True))
+    rules = build_reviewers(AdmissionSettings(deletion_protection=True))
     assert {(rule.name, rule.path) for rule in rules} >= {
         ("mpod.kb.io", "/mutate-pod"),
         ("mcloneset.kb.io", "/mutate-apps-kruise-io-cloneset"),

@@ -14,7 +14,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from pykruise.admission.conversion_path import LONG_CONVERSION, conversion_path
+from pykruise.admission.conversion_path import LONG_CONVERSION, build_conversion_path
 from pykruise.kube.admission import AdmissionAnswer, AdmissionRequest, ResourceRule, ReviewRule
 from pykruise.kube.control.quota import Quota
 from pykruise.kube.documents import decode
@@ -76,7 +76,7 @@ async def running(
     every = ResourceRule(groups=("*",), resources=("*/*",), operations=("*",))
     rule = ReviewRule(name="test", reviewer=reviewer, mutating=False, rules=(every,), path="/review")  # type: ignore[arg-type]
     server = WebhookServer(
-        {**review_paths(ReviewDispatcher([rule])), **conversion_path("/convert")},
+        {**review_paths(ReviewDispatcher([rule])), **build_conversion_path("/convert")},
         host="127.0.0.1",
         port=0,
         limits=limits,
@@ -606,7 +606,7 @@ async def test_long_conversions_are_done_aside_and_a_failure_there_is_answered()
     async def dies(body: bytes) -> bytes:
         raise ConnectionResetError("the process that converts has died")
 
-    (path,) = conversion_path("/convert", aside=dies).values()
+    (path,) = build_conversion_path("/convert", aside=dies).values()
     for body, text in ((b"{}", "not a ConversionReview"), (b"x" * LONG_CONVERSION, "may be tried again")):
         result = decode(await path.poster("/convert", body, 10.0))["response"]["result"]
         assert result["status"] == "Failure"

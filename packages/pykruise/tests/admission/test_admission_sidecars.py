@@ -34,20 +34,20 @@ class Reader:
         if what == self.broken:
             raise KubeError(f"{what}: the API server is away")
 
-    async def sidecar_sets(self) -> Sequence[SidecarSetView]:
+    async def list_sidecar_sets(self) -> Sequence[SidecarSetView]:
         self._ask("sets")
         return self.sets
 
-    async def namespace_labels(self, name: str) -> Mapping[str, str] | None:
+    async def read_namespace_labels(self, name: str) -> Mapping[str, str] | None:
         self._ask("namespace")
         self.namespaces.append(name)
         return {"tier": "gold"}
 
-    async def revisions(self, name: str) -> Sequence[RevisionView]:
+    async def list_revisions(self, name: str) -> Sequence[RevisionView]:
         self._ask(f"revisions of {name}")
         return ()
 
-    async def whitelist(self) -> str | None:
+    async def read_whitelist(self) -> str | None:
         return None
 
 
@@ -69,7 +69,7 @@ def answer(
 
     readers = {"sidecarset": reader} if reader is not None else {}
     steps = chain_of(gates, clock=lambda: NOW, report=report, **readers)
-    return at_once(chain.mutating(steps.changing), request(PODS, doc, **asked))
+    return at_once(chain.build_mutating_review(steps.changing), request(PODS, doc, **asked))
 
 
 LOG = sidecarset("log", container("log"))

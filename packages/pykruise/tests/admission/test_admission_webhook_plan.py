@@ -8,11 +8,11 @@ import msgspec
 import orjson
 import pytest
 
-from pykruise.admission.certificate_work import examine, renewed
+from pykruise.admission.certificate_work import examine, renew_certificates
 from pykruise.admission.certificates import DAY_S, YEAR_S, Certificates
-from pykruise.admission.configurations import MUTATING_NAME, VALIDATING_NAME, Endpoint, configurations
+from pykruise.admission.configurations import MUTATING_NAME, VALIDATING_NAME, Endpoint, build_configurations
 from pykruise.admission.pods.chain import CONDITION
-from pykruise.admission.reviewers import reviewers
+from pykruise.admission.reviewers import build_reviewers
 from pykruise.admission.webhook_plan import (
     CONFIRM_S,
     HOLD_S,
@@ -28,25 +28,28 @@ from pykruise.admission.webhook_plan import (
     plan_certificates,
     plan_configurations,
 )
-from pykruise.kinds import conversions
+from pykruise.kinds import list_conversions
 from pykruise.kube.documents import Document
 from pykruise.kube.patches import apply_json_patch
-from pykruise.kube.schemas.crds import webhook_conversion
+from pykruise.kube.schemas.crds import build_webhook_conversion
 from pykruise.kube.values.cel import Interests, Meant
-from pykruise.kube.values.selectors import selector_from
-from pykruise.kube.webhooks.reviews import rules_by_path
+from pykruise.kube.values.selectors import parse_selector
+from pykruise.kube.webhooks.reviews import index_rules_by_path
 
 HOST = "kruise-webhook-service.kruise-system.svc"
 NOW = 1_700_000_000.0
-ALL = tuple(rule for rule in reviewers() if rule.path in ("/mutate-pod", "/validate-pod"))
+ALL = tuple(rule for rule in build_reviewers() if rule.path in ("/mutate-pod", "/validate-pod"))
 NONE: Interests = {"SidecarSet": (), "WorkloadSpread": (), "PodUnavailableBudget": ()}
 WEB: Interests = {
-    "SidecarSet": [Meant(selector=selector_from({"matchLabels": {"app": "web"}}))],
+    "SidecarSet": [Meant(selector=parse_selector({"matchLabels": {"app": "web"}}))],
     "WorkloadSpread": (),
     "PodUnavailableBudget": (),
 }
 TARGET = WebhookTarget(
-    rules=rules_by_path(ALL), converted=frozenset(conversions()), endpoint=Endpoint(), is_managed=True
+    rules=index_rules_by_path(ALL),
+    converted=frozenset(list_conversions()),
+    endpoint=Endpoint(),
+    is_managed=True,
 )
 NEEDED = [
     CrdView(name=kind, uid=kind, resource_version=1, group=group, kind=kind, versions=1, conversion=None)
@@ -61,13 +64,13 @@ NEEDED = [
 def certificates(name: str) -> Certificates:
     """`old`; `pair`: another pair by its authority; `new`: a new authority, with the old one in the bundle."""
     if name == "old":
-        return renewed(None, host=HOST, now=NOW)
+        return renew_certificates(None, host=HOST, now=NOW)
     old = certificates("old")
     if name == "pair":
-        return renewed(old, host=HOST, now=NOW)
+        return renew_certificates(old, host=HOST, now=NOW)
     if name == "new":
-        return renewed(msgspec.structs.replace(old, authority_key=b""), host=HOST, now=NOW)
-    return renewed(None, host=HOST, now=NOW)
+        return renew_certificates(msgspec.structs.replace(old, authority_key=b""), host=HOST, now=NOW)
+    return renew_certificates(None, host=HOST, now=NOW)
 
 
 def examined(name: str) -> Examined:
@@ -125,7 +128,7 @@ class Cluster:
 
     def __init__(self) -> None:
         self.docs: dict[str, Document | None] = {}
-        for number, doc in enumerate(configurations(ALL, Endpoint()), 1):
+        for number, doc in enumerate(build_configurations(ALL, Endpoint()), 1):
             doc["metadata"]["resourceVersion"] = str(number)
             self.docs[doc["metadata"]["name"]] = doc
         self.version = 10
@@ -299,7 +302,7 @@ def test_only_our_crds_that_are_converted_by_webhook_are_patched(
     group: str, kind: str, strategy: str, paths: list[str]
 ) -> None:
     """admission cases 13 and 14"""
-    conversion = webhook_conversion(service=("kruise-system", "kruise-webhook-service"))
+    conversion = build_webhook_conversion(service=("kruise-system", "kruise-webhook-service"))
     crd = CrdView(
         name="x",
         uid="x",

@@ -14,25 +14,25 @@ from pykruise.admission.configurations import (
     VALIDATING,
     VALIDATING_NAME,
     Endpoint,
-    configurations,
+    build_configurations,
 )
 from pykruise.admission.match_conditions import ConditionRemover
 from pykruise.admission.pods.chain import CONDITION
-from pykruise.admission.reviewers import reviewers
+from pykruise.admission.reviewers import build_reviewers
 from pykruise.admission.stores import ExternalStore, SecretStore
 from pykruise.admission.webhook_plan import CONFIRM_S, CrdView, WebhookTarget, project_crd
 from pykruise.admission.webhook_sync import WebhookSync, WebhookSyncError
-from pykruise.kinds import conversions, crds
+from pykruise.kinds import build_crds, list_conversions
 from pykruise.kube.admission import MatchCondition, ReviewRule
 from pykruise.kube.client.client import Client
 from pykruise.kube.client.transport import Request, Response, WrappedTransport
-from pykruise.kube.clock import system_clock
+from pykruise.kube.clock import read_system_clock
 from pykruise.kube.documents import Document, decode, encode
 from pykruise.kube.patches import PatchType
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, SECRETS
-from pykruise.kube.schemas.crds import webhook_conversion
+from pykruise.kube.schemas.crds import build_webhook_conversion
 from pykruise.kube.values.cel import Interests
-from pykruise.kube.webhooks.reviews import rules_by_path
+from pykruise.kube.webhooks.reviews import index_rules_by_path
 from support.sandbox import small_cluster
 
 BUNDLE = b"bundle"
@@ -67,8 +67,8 @@ async def sync_of(
             client,
             store,
             target=WebhookTarget(
-                rules=rules_by_path(rules),
-                converted=frozenset(conversions()),
+                rules=index_rules_by_path(rules),
+                converted=frozenset(list_conversions()),
                 endpoint=Endpoint(),
                 is_managed=store.is_managed,
             ),
@@ -77,7 +77,7 @@ async def sync_of(
             list_selectors=list_selectors,
             serve=serve,
             renew_before_s=1.0,
-            clock=system_clock,
+            clock=read_system_clock,
         )
         yield sync, place.client
 
@@ -93,7 +93,7 @@ class WithoutPatch(WrappedTransport):
 
 
 def cloneset_crd(conversion: Document | None) -> Document:
-    return next(crd for crd in crds(conversion) if crd["spec"]["names"]["kind"] == "CloneSet")
+    return next(crd for crd in build_crds(conversion) if crd["spec"]["names"]["kind"] == "CloneSet")
 
 
 def foreign_crd() -> Document:
@@ -108,7 +108,7 @@ def foreign_crd() -> Document:
             "scope": "Namespaced",
             "names": {"plural": "games", "kind": "Game", "singular": "game", "listKind": "GameList"},
             "versions": [{"name": "v1", "served": True, "storage": True, "schema": schema}],
-            "conversion": webhook_conversion(service=("theirs", "theirs")),
+            "conversion": build_webhook_conversion(service=("theirs", "theirs")),
         },
     }
 
@@ -139,7 +139,7 @@ async def test_a_crd_of_ours_without_a_webhook_is_not_touched() -> None:
 @pytest.mark.parametrize("allows_patch", [True, False])
 async def test_a_crd_of_ours_gets_the_bundle_and_nothing_else_of_it_changes(allows_patch: bool) -> None:
     """Also under the role of OpenKruise's own charts"""
-    crd = cloneset_crd(webhook_conversion(service=("kruise-system", "kruise-webhook-service")))
+    crd = cloneset_crd(build_webhook_conversion(service=("kruise-system", "kruise-webhook-service")))
     async with sync_of(crd, allows_patch=allows_patch) as (sync, client):
         before, after = await synced(sync, client, "clonesets.apps.kruise.io")
         config = after["spec"]["conversion"]["webhook"]["clientConfig"]
@@ -153,9 +153,11 @@ def test_nothing_of_a_foreign_conversion_is_kept_in_memory() -> None:
 
 async def test_a_webhook_is_registered_when_the_kind_that_it_is_about_is_there() -> None:
     """operations case 19; admission 3.4, whatever is installed first"""
-    rules = reviewers()
+    rules = build_reviewers()
     async with sync_of(rules=rules) as (sync, client):
-        for resource, doc in zip((MUTATING, VALIDATING), configurations(rules, Endpoint()), strict=True):
+        for resource, doc in zip(
+            (MUTATING, VALIDATING), build_configurations(rules, Endpoint()), strict=True
+        ):
             await client.create(resource, "", doc)
 
         async def registered() -> set[str]:
@@ -171,7 +173,7 @@ async def test_a_webhook_is_registered_when_the_kind_that_it_is_about_is_there()
         assert await registered() == {rule.name for rule in rules if rule.needs is None}
         assert not {"mpod.kb.io", "vpod.kb.io", "vpodeviction.kb.io"} & await registered()
         # when SidecarSet comes
-        sidecarset = next(crd for crd in crds() if crd["spec"]["names"]["kind"] == "SidecarSet")
+        sidecarset = next(crd for crd in build_crds() if crd["spec"]["names"]["kind"] == "SidecarSet")
         await client.create(CUSTOM_RESOURCE_DEFINITIONS, "", sidecarset)
         # then, without a restart
         assert "mpod.kb.io" in await registered()
@@ -179,9 +181,11 @@ async def test_a_webhook_is_registered_when_the_kind_that_it_is_about_is_there()
 
 async def test_unchanged_configurations_are_written_once_more_and_then_never_again() -> None:
     """An API server that read entries while the next write came in may go on with the old ones until the next."""
-    rules = [rule for rule in reviewers() if rule.needs is None]
+    rules = [rule for rule in build_reviewers() if rule.needs is None]
     async with sync_of(rules=rules) as (sync, client):
-        for resource, doc in zip((MUTATING, VALIDATING), configurations(rules, Endpoint()), strict=True):
+        for resource, doc in zip(
+            (MUTATING, VALIDATING), build_configurations(rules, Endpoint()), strict=True
+        ):
             await client.create(resource, "", doc)
 
         async def passed() -> tuple[Document, float | None]:
@@ -233,20 +237,20 @@ async def test_the_first_pass_serves_before_anything_else_is_there() -> None:
 
     async with sync_of(served=served) as (sync, _):
         with pytest.raises(WebhookSyncError, match="does not exist"):
-            await sync.reconcile(crds)
+            await sync.reconcile(build_crds)
 
 
 async def test_a_match_condition_that_no_manager_keeps_any_more_is_an_error() -> None:
     """EnableExternalCerts: configurations are only compared, and SidecarSets that come would be missed"""
     rules = [
         msgspec.structs.replace(rule, conditions=(MatchCondition(CONDITION, "false"),))
-        for rule in reviewers()
+        for rule in build_reviewers()
         if rule.path == "/mutate-pod"
     ]
     async with sync_of(is_external=True, rules=rules) as (sync, client):
         for resource, doc in zip(
             (MUTATING, VALIDATING),
-            configurations(rules, Endpoint(), bundle=BUNDLE),
+            build_configurations(rules, Endpoint(), bundle=BUNDLE),
             strict=True,
         ):
             await client.create(resource, "", doc)
@@ -258,9 +262,11 @@ async def test_a_match_condition_that_no_manager_keeps_any_more_is_an_error() ->
 
 async def test_what_an_enforcer_excludes_is_not_written_back_and_forth() -> None:
     """AKS excludes its own namespaces from each webhook, and again whenever that is missing."""
-    rules = [rule for rule in reviewers() if rule.needs is None]
+    rules = [rule for rule in build_reviewers() if rule.needs is None]
     async with sync_of(rules=rules) as (sync, client):
-        for resource, doc in zip((MUTATING, VALIDATING), configurations(rules, Endpoint()), strict=True):
+        for resource, doc in zip(
+            (MUTATING, VALIDATING), build_configurations(rules, Endpoint()), strict=True
+        ):
             await client.create(resource, "", doc)
         excluded = [
             {"key": "control-plane", "operator": "NotIn", "values": ["true"]},

@@ -8,7 +8,7 @@ import yaml
 
 from pykruise.cli.errors import CommandError
 from pykruise.cli.manifests import load_documents, read_documents
-from pykruise.kinds import crds
+from pykruise.kinds import build_crds
 from pykruise.kube.version import __version__
 from support.up import pykruise
 from support.yaml_documents import yaml_documents
@@ -29,7 +29,7 @@ def test_the_crds_are_printed_ready_to_apply() -> None:
     # when
     documents = yaml_documents(pykruise("crds").stdout)
     # then
-    assert documents == crds()
+    assert documents == build_crds()
     assert {doc["kind"] for doc in documents} == {"CustomResourceDefinition"}
 
 

@@ -12,16 +12,16 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from pykruise.agent.flags import help_text as agent_help
+from pykruise.agent.flags import format_help as agent_help
 from pykruise.cli.commands.words import Word
-from pykruise.cli.insight.charts import svg_charts
+from pykruise.cli.insight.charts import draw_svg_charts
 from pykruise.cli.insight.simulating.values import Played, Sample
 from pykruise.cli.kubectl.flags import parse
-from pykruise.cli.kubectl.tree import all_commands, flags_of, lookup
+from pykruise.cli.kubectl.tree import flags_of, list_all_commands, lookup
 from pykruise.cli.main import app, run_app
 from pykruise.dashboard.command import dashboard
 from pykruise.kube.version import __version__
-from pykruise.manager.flags import help_text as manager_help
+from pykruise.manager.flags import format_flag_help as manager_help
 from support.scenario import cloneset
 from support.up import PYKRUISE, pykruise
 
@@ -69,13 +69,13 @@ def test_the_help_of_every_command_has_examples_that_it_can_parse(path: tuple[st
     "path",
     [
         path
-        for path, command in all_commands()
+        for path, command in list_all_commands()
         if command.takes not in ("kubectl", "pykruise") and not command.is_hidden
     ],
     ids=" ".join,
 )
 def test_the_help_of_every_verb_has_examples_that_it_can_parse(path: tuple[str, ...]) -> None:
-    command = next(command for known, command in all_commands() if known == path)
+    command = next(command for known, command in list_all_commands() if known == path)
     if command.children:
         return
     assert command.examples
@@ -112,7 +112,7 @@ for name, line in json.load(sys.stdin).items():
         except ModuleNotFoundError as error:
             said.write(f"missing: {error}")
     outputs[name] = said.getvalue()[-400:]
-for path, command in all_commands():
+for path, command in list_all_commands():
     if command.run and command.takes not in ("kubectl", "pykruise"):
         importlib.import_module("pykruise.cli.kubectl." + command.run.partition(":")[0])
 importlib.import_module("pykruise.cli.manager")
@@ -260,7 +260,7 @@ def test_pictures_stand_side_by_side_with_axes_the_wanted_number_and_marks() -> 
         wanted=5,
     )
     # when
-    picture = svg_charts([("one.yaml", calm), ("two.yaml", drained)])
+    picture = draw_svg_charts([("one.yaml", calm), ("two.yaml", drained)])
     # then
     assert picture.count("<g transform=") == 2
     assert picture.count("time since the change") == 2

@@ -18,20 +18,25 @@ from pykruise.cli.errors import CommandError
 from pykruise.cli.insight import known_kinds as known
 from pykruise.cli.insight.admission_check import patch_to_apply
 from pykruise.cli.insight.causes import WaitCause, cause_of
-from pykruise.cli.insight.charts import _tick_label, svg_chart, terminal_chart
+from pykruise.cli.insight.charts import _tick_label, draw_svg_chart, draw_terminal_chart
 from pykruise.cli.insight.effect_forecast import OutlookBatch, PodFate
-from pykruise.cli.insight.explaining import Explanation, Wait, text
+from pykruise.cli.insight.explaining import Explanation, Wait, format_explanation
 from pykruise.cli.insight.forecasting import Forecast
-from pykruise.cli.insight.known_kinds import api_versions, known_kinds, named, of_document
+from pykruise.cli.insight.known_kinds import (
+    find_kind_of_document,
+    list_api_versions,
+    list_known_kinds,
+    parse_target,
+)
 from pykruise.cli.insight.simulating import Drain, Play, PlayAction, Played, Sample, play
 from pykruise.cli.insight.simulating.schedules import ClockPlayed
 from pykruise.cli.insight.simulating.schedules import TickFate as ClockFate
 from pykruise.cli.main import app
-from pykruise.cli.plan import changed_by, described, exit_code
-from pykruise.cli.simulate import drain_of, seconds, share, span
-from pykruise.cli.simulate_report import comparison, report
+from pykruise.cli.plan import apply_sets, compute_exit_code, describe_forecast
+from pykruise.cli.simulate import drain_of, parse_seconds, parse_span, share
+from pykruise.cli.simulate_report import format_comparison, report
 from pykruise.kube.clock import parse_time
-from pykruise.kube.values.durations import short_duration
+from pykruise.kube.values.durations import format_short_duration
 from pykruise.plans.kind import Kind
 from pykruise.pods.view.decoding import PodProjector
 from support.golden import same_as
@@ -99,34 +104,34 @@ def test_an_explanation_reads_well() -> None:
         ),
         next=("nothing happens until one of these changes",),
     )
-    same_as("explain.txt", text(explanation, now=NOW))
+    same_as("explain.txt", format_explanation(explanation, now=NOW))
     assert explanation.cause == "ImagePull"
 
 
 @pytest.mark.parametrize("target", ["web", "clonesets/", "/web", "a/b/c"])
 def test_what_is_no_kind_and_name_is_refused(target: str) -> None:
     with pytest.raises(CommandError):
-        named(target)
+        parse_target(target)
 
 
 @pytest.mark.parametrize("said", ["clonesets", "CloneSet", "cloneset.apps.kruise.io"])
 def test_a_name_loads_no_other_kind(said: str, monkeypatch: pytest.MonkeyPatch) -> None:
     # given no way to ask for all kinds
-    monkeypatch.delattr(known, "kinds")
+    monkeypatch.delattr(known, "list_kinds")
     # then
-    assert named(f"{said}/web")[0].resource.kind == "CloneSet"
+    assert parse_target(f"{said}/web")[0].resource.kind == "CloneSet"
     document = {"apiVersion": "apps.kruise.io/v1beta1", "kind": "CloneSet"}
-    assert of_document(document).resource.kind == "CloneSet"
+    assert find_kind_of_document(document).resource.kind == "CloneSet"
 
 
 def test_a_short_name_is_looked_up_among_all_kinds() -> None:
-    assert named("asts/web")[0].resource.kind == "StatefulSet"
+    assert parse_target("asts/web")[0].resource.kind == "StatefulSet"
 
 
 def test_an_unknown_kind_is_one_line_and_exit_code_1() -> None:
     code, output = run("explain", "deployments/web")
     assert code == 1
-    names = ", ".join(kind.resource.plural for kind in known_kinds())
+    names = ", ".join(kind.resource.plural for kind in list_known_kinds())
     assert output == f"error: 'deployments' is not a known kind; known kinds: {names}\n"
 
 
@@ -186,19 +191,19 @@ def test_a_plan_reads_well() -> None:
         pods_before=4,
         pods_after=4,
     )
-    same_as("plan.txt", "\n".join(described(forecast)) + "\n")
+    same_as("plan.txt", "\n".join(describe_forecast(forecast)) + "\n")
 
 
 def test_exit_codes_differ_for_nothing_changes_and_refusals() -> None:
     nothing = forecast_of(change="unchanged")
     refused = forecast_of(change="refused", errors=("spec.replicas: must not be negative",))
-    assert exit_code([nothing]) == 0
-    assert exit_code([nothing, forecast_of()]) == 2
-    assert exit_code([forecast_of(), refused]) == 1
+    assert compute_exit_code([nothing]) == 0
+    assert compute_exit_code([nothing, forecast_of()]) == 2
+    assert compute_exit_code([forecast_of(), refused]) == 1
 
 
 def test_set_changes_the_fields_that_it_names() -> None:
-    changed = changed_by(app_yaml(), ["image=main=nginx:1.27", "replicas=7", "partition=50%", "paused=true"])
+    changed = apply_sets(app_yaml(), ["image=main=nginx:1.27", "replicas=7", "partition=50%", "paused=true"])
     assert changed["spec"]["template"]["spec"]["containers"][0]["image"] == "nginx:1.27"
     assert changed["spec"]["replicas"] == 7
     rolling = changed["spec"]["updateStrategy"]["rollingUpdate"]
@@ -218,7 +223,7 @@ def test_set_changes_the_fields_that_it_names() -> None:
 )
 def test_a_wrong_set_is_refused(said: str, problem: str) -> None:
     with pytest.raises(CommandError, match=problem):
-        changed_by(app_yaml(), [said])
+        apply_sets(app_yaml(), [said])
 
 
 def test_apply_takes_away_what_the_last_manifest_said_and_this_one_does_not() -> None:
@@ -247,17 +252,17 @@ def test_plan_wants_a_file_or_an_object_and_not_both() -> None:
 
 
 @pytest.mark.parametrize("command", ["plan", "simulate"])
-@pytest.mark.parametrize("kind", known_kinds(), ids=lambda kind: kind.name)
+@pytest.mark.parametrize("kind", list_known_kinds(), ids=lambda kind: kind.name)
 def test_an_api_version_that_is_not_served_is_named_with_the_file_and_the_nearest(
     kind: Kind, command: str, tmp_path: Path
 ) -> None:
     resource = kind.resource
-    *_, served = sorted(api_versions(kind))
+    *_, served = sorted(list_api_versions(kind))
     file = tmp_path / "web.yaml"
     for wrong, answer in (
         (f"{served[:-1]}7", f"did you mean {served}?"),
         (served.replace(".io", ".oi"), f"did you mean {served}?"),
-        ("apps/v2", f"there is: {', '.join(api_versions(kind))}"),
+        ("apps/v2", f"there is: {', '.join(list_api_versions(kind))}"),
     ):
         written(file, {"apiVersion": wrong, "kind": resource.kind, "metadata": {"name": "web"}})
         code, output = run(command, "-f", str(file))
@@ -276,7 +281,7 @@ def test_what_is_no_yaml_and_what_is_no_workload_is_one_line(tmp_path: Path) -> 
     # and a kind that is not planned
     other = written(tmp_path / "other.yaml", {**app_yaml(), "apiVersion": "apps/v1", "kind": "Deployment"})
     code, output = run("plan", "-f", str(other))
-    names = ", ".join(f"{kind.resource.kind} ({kind.resource.group})" for kind in known_kinds())
+    names = ", ".join(f"{kind.resource.kind} ({kind.resource.group})" for kind in list_known_kinds())
     assert (code, output) == (
         1,
         f"error: apps/v1 Deployment web: not a known kind; known kinds: {names}\n",
@@ -382,7 +387,9 @@ def test_two_strategies_are_shown_side_by_side() -> None:
     # when one recreates and the other updates in place, under the same conditions
     changes = [app_yaml(image="nginx:2"), app_yaml(image="nginx:2", policy="InPlaceIfPossible")]
     result = [played(change, ready_after_s=(5.0, 5.0)) for change in changes]
-    same_as("simulate-two.txt", "\n".join(comparison(["recreate.yaml", "in-place.yaml"], result)) + "\n")
+    same_as(
+        "simulate-two.txt", "\n".join(format_comparison(["recreate.yaml", "in-place.yaml"], result)) + "\n"
+    )
     assert [item.restarts for item in result] == [0, 5]
 
 
@@ -452,11 +459,11 @@ def test_times_of_the_axis_are_where_they_stand() -> None:
 
 def test_the_svg_is_well_formed_and_names_its_parts() -> None:
     result = played(app_yaml(image="nginx:2"))
-    svg = svg_chart("new <yaml>", result)
+    svg = draw_svg_chart("new <yaml>", result)
     ElementTree.fromstring(svg)
     for part in ("new revision", "older revisions", "available", "new &lt;yaml&gt;"):
         assert part in svg
-    assert len(terminal_chart(result)) == 4
+    assert len(draw_terminal_chart(result)) == 4
 
 
 def test_the_command_plays_files(tmp_path: Path) -> None:
@@ -492,9 +499,15 @@ def test_wrong_flags_are_one_line(arguments: tuple[str, ...], problem: str, tmp_
 
 
 def test_values_of_flags() -> None:
-    assert seconds("1.5m", "-") == 90.0
-    assert span("5s..30s", "-") == (5.0, 30.0)
-    assert span("500ms", "-") == (0.5, 0.5)
+    assert parse_seconds("1.5m", "-") == 90.0
+    assert parse_span("5s..30s", "-") == (5.0, 30.0)
+    assert parse_span("500ms", "-") == (0.5, 0.5)
     assert share("3%") == 0.03
     assert drain_of("node-2@1m", ["node-1", "node-2"]) == Drain("node-2", 60.0)
-    assert [short_duration(item) for item in (4.4, 60, 125, 3600, 7500)] == ["4s", "1m", "2m5s", "1h", "2h5m"]
+    assert [format_short_duration(item) for item in (4.4, 60, 125, 3600, 7500)] == [
+        "4s",
+        "1m",
+        "2m5s",
+        "1h",
+        "2h5m",
+    ]

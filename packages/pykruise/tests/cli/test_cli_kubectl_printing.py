@@ -8,11 +8,11 @@ import yaml
 
 from pykruise.cli.kubectl.errors import KubectlError
 from pykruise.cli.kubectl.flags import CommandCall
-from pykruise.cli.kubectl.generating import generated
+from pykruise.cli.kubectl.generating import generate_distribution
 from pykruise.cli.kubectl.jsonpath import JsonPath
-from pykruise.cli.kubectl.printing import as_kyaml, as_yaml, formatter, printer_of
+from pykruise.cli.kubectl.printing import format_kyaml, format_yaml, make_formatter, printer_of
 from pykruise.cli.kubectl.resources import Info
-from pykruise.cli.kubectl.trees import tree_lines, tree_of
+from pykruise.cli.kubectl.trees import format_tree, tree_of
 from pykruise.kube.resources import Resource
 
 DOCUMENT: dict[str, Any] = {
@@ -28,7 +28,7 @@ DOCUMENT: dict[str, Any] = {
 
 
 def test_yaml_is_written_as_kubectl_writes_it() -> None:
-    assert as_yaml(DOCUMENT) == (
+    assert format_yaml(DOCUMENT) == (
         "empty: {}\n"
         "items:\n"
         '- "n": 1\n'
@@ -54,7 +54,7 @@ def test_yaml_is_written_as_kubectl_writes_it() -> None:
 
 
 def test_kyaml_is_yaml_and_written_as_kubectl_writes_it() -> None:
-    text = as_kyaml(DOCUMENT)
+    text = format_kyaml(DOCUMENT)
     assert yaml.safe_load(text) == DOCUMENT
     assert '  items: [{\n    name: "x",\n    "n": 1,\n    ok: true,\n  }, {\n    name: "y",' in text
     assert '    tags: [\n      "p",\n      "q",\n    ],' in text
@@ -80,22 +80,22 @@ def test_kyaml_is_yaml_and_written_as_kubectl_writes_it() -> None:
     ],
 )
 def test_jsonpath_is_kubectls(path: str, text: str) -> None:
-    assert JsonPath(path).text(DOCUMENT) == text
+    assert JsonPath(path).render(DOCUMENT) == text
 
 
 @pytest.mark.parametrize("path", ["{.a", "{end}", "{range .items[*]}"])
 def test_a_path_that_cannot_be_read_is_an_error(path: str) -> None:
     with pytest.raises(KubectlError, match="error parsing jsonpath"):
-        JsonPath(path).text(DOCUMENT)
+        JsonPath(path).render(DOCUMENT)
 
 
 def test_an_unknown_format_names_those_that_there_are() -> None:
     with pytest.raises(KubectlError, match='"nope", allowed formats are: go-template,go-template-file,json'):
-        formatter("nope", "")
+        make_formatter("nope", "")
 
 
 def test_go_templates_are_rendered() -> None:
-    assert formatter("go-template", "{{.metadata.name}}")(DOCUMENT) == "a"
+    assert make_formatter("go-template", "{{.metadata.name}}")(DOCUMENT) == "a"
 
 
 def test_a_dry_run_says_so() -> None:
@@ -105,7 +105,7 @@ def test_a_dry_run_says_so() -> None:
         name="web",
         document={},
     )
-    assert printer_of(CommandCall(), dry_run="server").text(info, "paused") == (
+    assert printer_of(CommandCall(), dry_run="server").format_object(info, "paused") == (
         "cloneset.apps.kruise.io/web paused (server dry run)\n"
     )
 
@@ -144,7 +144,7 @@ def test_a_tree_shows_revisions_pods_and_why_one_waits() -> None:
     )
     # when
     tree = tree_of(info, [], [pod("web-a", "old", {}), pod("web-b", "new", waiting)], now=60.0)
-    plain, coloured = tree_lines(tree, colours=False), tree_lines(tree, colours=True)
+    plain, coloured = format_tree(tree, colours=False), format_tree(tree, colours=True)
     # then
     text = "\n".join(plain)
     assert "└──□ web-b" in text
@@ -179,7 +179,7 @@ def test_a_distribution_is_generated_from_files_and_literals(tmp_path: Path) -> 
         "envs": ["vars.env"],
         "resourceOptions": {"immutable": True, "labels": {"l": "1"}},
     }
-    made = generated(config(resource=resource, options={"labels": {"own": "1"}}), folder=tmp_path)
+    made = generate_distribution(config(resource=resource, options={"labels": {"own": "1"}}), folder=tmp_path)
     assert made["metadata"] == {"name": "share", "labels": {"own": "1"}}
     assert made["spec"]["resource"] == {
         "apiVersion": "v1",
@@ -194,7 +194,7 @@ def test_a_distribution_is_generated_from_files_and_literals(tmp_path: Path) -> 
 
 def test_secrets_are_encoded_and_have_a_type(tmp_path: Path) -> None:
     resource = {"resourceKind": "Secret", "resourceName": "s", "literals": ["a=1"]}
-    made = generated(config(resource=resource), folder=tmp_path)["spec"]["resource"]
+    made = generate_distribution(config(resource=resource), folder=tmp_path)["spec"]["resource"]
     assert (made["data"], made["type"]) == ({"a": "MQ=="}, "Opaque")
 
 
@@ -207,7 +207,7 @@ def test_the_same_input_gives_the_same_bytes(tmp_path: Path) -> None:
         ]
     }
     given = config(targets={"namespaceLabelSelector": selector})
-    first, second = (yaml.safe_dump(generated(given, folder=tmp_path)) for _ in range(2))
+    first, second = (yaml.safe_dump(generate_distribution(given, folder=tmp_path)) for _ in range(2))
     assert first == second
     assert first.index("key: a") < first.index("key: b")
 
@@ -227,7 +227,7 @@ def test_the_same_input_gives_the_same_bytes(tmp_path: Path) -> None:
 def test_what_cannot_be_generated_is_one_line(tmp_path: Path, change: dict[str, Any], words: str) -> None:
     """cli case 60"""
     with pytest.raises(KubectlError, match=words):
-        generated(config(**change), folder=tmp_path)
+        generate_distribution(config(**change), folder=tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -246,4 +246,4 @@ def test_expressions_that_select_nothing_sensible_are_refused(
 ) -> None:
     targets = {"namespaceLabelSelector": {"matchExpressions": [expression]}}
     with pytest.raises(KubectlError, match=words):
-        generated(config(targets=targets), folder=tmp_path)
+        generate_distribution(config(targets=targets), folder=tmp_path)

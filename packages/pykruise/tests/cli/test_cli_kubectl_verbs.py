@@ -4,35 +4,35 @@ from typing import Any
 
 import pytest
 
-from pykruise.cli.kubectl.adopting import counterpart
+from pykruise.cli.kubectl.adopting import convert_counterpart
 from pykruise.cli.kubectl.command import GLOBAL
-from pykruise.cli.kubectl.creating import job_from, recreate_request
-from pykruise.cli.kubectl.environment import EnvironmentChanges, changed_env, read_changes, referring
+from pykruise.cli.kubectl.creating import build_job_from, recreate_request
+from pykruise.cli.kubectl.environment import EnvironmentChanges, build_references, change_env, read_changes
 from pykruise.cli.kubectl.errors import KubectlError, ResourceError
 from pykruise.cli.kubectl.executing import container_of
-from pykruise.cli.kubectl.flags import KubectlFlag, KubectlFlagError, parse, taken_out
+from pykruise.cli.kubectl.flags import KubectlFlag, KubectlFlagError, parse, take_out_flags
 from pykruise.cli.kubectl.getting import split_image
 from pykruise.cli.kubectl.kinds import pod_specs_of
-from pykruise.cli.kubectl.migrating import MigrationCounts, Move, cloneset_from, moved, moves
-from pykruise.cli.kubectl.resources import Info, asked_for
-from pykruise.cli.kubectl.revisions import Revision, differences
+from pykruise.cli.kubectl.migrating import MigrationCounts, Move, apply_move, convert_to_cloneset, list_moves
+from pykruise.cli.kubectl.resources import Info, parse_request
+from pykruise.cli.kubectl.revisions import Revision, list_differences
 from pykruise.cli.kubectl.rollout import (
-    approval,
-    fast_step,
+    build_approval,
+    find_fast_step,
     restart_template,
     set_paused,
     target_of,
     undo_patch,
 )
-from pykruise.cli.kubectl.scaling import check_victims, scaled_down, service_for, victims_of
+from pykruise.cli.kubectl.scaling import build_service, check_victims, reduce_replicas, victims_of
 from pykruise.cli.kubectl.setting import read_amount, set_amounts, set_images, set_strategy
 from pykruise.cli.kubectl.statuses import RolloutFailed, status_of
-from pykruise.cli.kubectl.tree import ROOT, all_commands, lookup
+from pykruise.cli.kubectl.tree import ROOT, list_all_commands, lookup
 from pykruise.kinds import shown_of
 from pykruise.kube.documents import Document
 from pykruise.kube.patches.json_patch import apply_json_patch
 from pykruise.kube.resources import CONTROLLER_REVISIONS, REPLICA_SETS
-from pykruise.plans.progress import kept_by
+from pykruise.plans.progress import count_kept_by
 
 
 def workload(kind: str, api_version: str = "apps.kruise.io/v1beta1", **spec: Any) -> Document:
@@ -61,17 +61,17 @@ def rolling(**fields: Any) -> Document:
 
 def test_flags_of_the_cluster_are_taken_out_of_a_command_line_wherever_they_stand() -> None:
     words = ["plan", "--as", "joe", "clone/web", "--set", "replicas=3", "-s=https://x", "--as_group=a", "--"]
-    call, left = taken_out([*words, "--as"], GLOBAL)
+    call, left = take_out_flags([*words, "--as"], GLOBAL)
     assert left == ["plan", "clone/web", "--set", "replicas=3", "--", "--as"]
     assert (call.text("as"), call.text("server"), call.listed("as-group")) == ("joe", "https://x", ("a",))
     with pytest.raises(KubectlFlagError, match="needs an argument: --token"):
-        taken_out(["doctor", "--token"], GLOBAL)
+        take_out_flags(["doctor", "--token"], GLOBAL)
 
 
 def test_all_commands_can_be_loaded() -> None:
     from importlib import import_module
 
-    for path, command in all_commands():
+    for path, command in list_all_commands():
         if command.run:
             module, _, function = command.run.partition(":")
             module_type = import_module(f"pykruise.cli.kubectl.{module}")
@@ -134,14 +134,14 @@ def test_flags_may_stand_between_the_words_of_a_command() -> None:
 
 
 def test_types_and_names_are_said_in_either_form() -> None:
-    assert asked_for(["clone/a", "asts/b"], allow_all=False).pairs == (("clone", "a"), ("asts", "b"))
-    assert asked_for(["clone,asts", "a", "b"], allow_all=False).pairs == (
+    assert parse_request(["clone/a", "asts/b"], allow_all=False).pairs == (("clone", "a"), ("asts", "b"))
+    assert parse_request(["clone,asts", "a", "b"], allow_all=False).pairs == (
         ("clone", "a"),
         ("clone", "b"),
         ("asts", "a"),
         ("asts", "b"),
     )
-    assert asked_for(["clone"], allow_all=True).types == ("clone",)
+    assert parse_request(["clone"], allow_all=True).types == ("clone",)
 
 
 # ── rollout status ───────────────────────────────────────────────────────────
@@ -161,7 +161,7 @@ def test_types_and_names_are_said_in_either_form() -> None:
 )
 def test_a_partition_counts_pods(partition: Any, replicas: int, kept: int) -> None:
     """cli cases 6, 7"""
-    assert kept_by(partition, replicas=replicas) == kept
+    assert count_kept_by(partition, replicas=replicas) == kept
 
 
 def cloneset_status(**status: Any) -> Document:
@@ -320,20 +320,22 @@ def rollout(state: str = "StepPaused", step: int = 4, **more: Any) -> Document:
 
 def test_a_step_that_is_paused_is_approved_and_no_other() -> None:
     """cli case 28"""
-    assert approval(rollout(), label="r") == {"status": {"canaryStatus": {"currentStepState": "StepReady"}}}
+    assert build_approval(rollout(), label="r") == {
+        "status": {"canaryStatus": {"currentStepState": "StepReady"}}
+    }
     with pytest.raises(ResourceError, match="'StepUpgrade'"):
-        approval(rollout("StepUpgrade"), label="r")
+        build_approval(rollout("StepUpgrade"), label="r")
     with pytest.raises(ResourceError, match="approving is not supported"):
-        approval(workload("CloneSet"), label="c")
+        build_approval(workload("CloneSet"), label="c")
 
 
 def test_fast_goes_back_to_the_largest_step_without_traffic() -> None:
     """cli case 22"""
-    assert fast_step(rollout(step=4)) == ("canaryStatus", 2)
+    assert find_fast_step(rollout(step=4)) == ("canaryStatus", 2)
     with pytest.raises(KubectlError, match="already at the first step"):
-        fast_step(rollout(step=1))
+        find_fast_step(rollout(step=1))
     with pytest.raises(KubectlError, match="not in progressing"):
-        fast_step(rollout(status={"phase": "Healthy"}))
+        find_fast_step(rollout(status={"phase": "Healthy"}))
 
 
 # ── history and undo ─────────────────────────────────────────────────────────
@@ -417,7 +419,7 @@ def test_a_deployments_own_annotations_stay_and_the_revisions_come_back() -> Non
 def test_what_changed_between_revisions_is_listed_by_field() -> None:
     old = {"containers": [{"name": "main", "image": "a"}], "x": 1}
     new = {"containers": [{"name": "main", "image": "b"}], "y": True}
-    assert differences(old, new) == [
+    assert list_differences(old, new) == [
         "containers[main].image: a → b",
         "x: 1 → (none)",
         "y: (none) → true",
@@ -432,15 +434,18 @@ def test_what_changed_between_revisions_is_listed_by_field() -> None:
 def test_a_field_that_is_empty_is_no_difference_from_one_that_is_not_there(empty: Any) -> None:
     bare = {"containers": [{"name": "main", "image": "a"}]}
     filled = {"containers": [{"name": "main", "image": "a", "resources": empty}], "securityContext": empty}
-    assert differences(bare, filled) == differences(filled, bare) == []
+    assert list_differences(bare, filled) == list_differences(filled, bare) == []
 
 
 @pytest.mark.parametrize(
     "name", ["emptyDir", "namespaceSelector", "labelSelector", "unorderedUpdate", "pause"]
 )
 def test_a_field_that_says_something_when_it_is_empty_is_a_difference(name: str) -> None:
-    assert differences({"a": {name: {}}}, {"a": {"b": 1}}) == [f"a.{name}: {{}} → (none)", "a.b: (none) → 1"]
-    assert differences({"nodeSelector": {}}, {}) == []
+    assert list_differences({"a": {name: {}}}, {"a": {"b": 1}}) == [
+        f"a.{name}: {{}} → (none)",
+        "a.b: (none) → 1",
+    ]
+    assert list_differences({"nodeSelector": {}}, {}) == []
 
 
 # ── set ──────────────────────────────────────────────────────────────────────
@@ -471,8 +476,8 @@ def test_variables_change_where_they_stand_and_new_ones_come_behind() -> None:
     """cli cases 34, 38"""
     old = [{"name": "A", "value": "1"}, {"name": "B", "value": "2"}]
     changes = read_changes(["A=9", "C=3", "B-", "NOPE-"])
-    assert changed_env(old, changes) == [{"name": "A", "value": "9"}, {"name": "C", "value": "3"}]
-    assert changed_env(old, EnvironmentChanges()) == old
+    assert change_env(old, changes) == [{"name": "A", "value": "9"}, {"name": "C", "value": "3"}]
+    assert change_env(old, EnvironmentChanges()) == old
     with pytest.raises(KubectlError, match="can not both modify and remove"):
         read_changes(["A=1", "A-"])
 
@@ -480,11 +485,11 @@ def test_variables_change_where_they_stand_and_new_ones_come_behind() -> None:
 def test_keys_of_a_secret_become_variables_in_order() -> None:
     """cli case 36"""
     secret = {"kind": "Secret", "metadata": {"name": "s"}, "data": {"k-2": "", "k-1": ""}}
-    assert referring(secret, [], "P_") == [
+    assert build_references(secret, [], "P_") == [
         {"name": "P_K_1", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k-1"}}},
         {"name": "P_K_2", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k-2"}}},
     ]
-    assert [entry["name"] for entry in referring(secret, ["k-1"], "")] == ["K_1"]
+    assert [entry["name"] for entry in build_references(secret, ["k-1"], "")] == ["K_1"]
 
 
 def test_amounts_are_merged_key_by_key_and_zero_stays() -> None:
@@ -524,11 +529,11 @@ def test_chosen_pods_are_listed_once_and_replicas_follow() -> None:
     document = workload("CloneSet", scaleStrategy={"podsToDelete": ["a"]})
     names = victims_of("a, b ,b")
     assert names == ["a", "b"]
-    scaled_down(document, names, by_list=True)
+    reduce_replicas(document, names, by_list=True)
     assert document["spec"]["replicas"] == 4
     assert document["spec"]["scaleStrategy"]["podsToDelete"] == ["a", "b"]
     with pytest.raises(KubectlError, match="cannot be deleted, replicas is only 1"):
-        scaled_down(workload("CloneSet", replicas=1), ["a", "b"], by_list=True)
+        reduce_replicas(workload("CloneSet", replicas=1), ["a", "b"], by_list=True)
     info = Info(resource=CONTROLLER_REVISIONS, namespace="", name="web", document=document)
     with pytest.raises(KubectlError, match="has no pod x"):
         check_victims(["a", "x"], [{"metadata": {"name": "a"}}], info)
@@ -538,31 +543,33 @@ def test_ports_of_a_cloneset_are_derived() -> None:
     """cli case 40"""
     document = workload("CloneSet")
     document["spec"]["template"]["spec"]["containers"][0]["ports"] = [{"containerPort": 80}]
-    made = service_for(document, {})
+    made = build_service(document, {})
     assert made["spec"] == {
         "ports": [{"protocol": "TCP", "port": 80, "targetPort": 80}],
         "selector": {"app": "web"},
     }
     document["spec"]["selector"]["matchExpressions"] = [{"key": "a", "operator": "Exists"}]
     with pytest.raises(KubectlError, match="couldn't retrieve selectors"):
-        service_for(document, {})
-    assert service_for(document, {"selector": "a=b"})["spec"]["selector"] == {"a": "b"}
+        build_service(document, {})
+    assert build_service(document, {"selector": "a=b"})["spec"]["selector"] == {"a": "b"}
 
 
 @pytest.mark.parametrize(("wanted", "surge"), [(10, 2), (10, 1), (3, 5), (1, 1), (10, 100)])
 def test_a_migration_never_exceeds_its_surge_and_never_goes_below(wanted: int, surge: int) -> None:
     """cli cases 49, 50"""
     counts = MigrationCounts(wanted=wanted, surge=surge, source=10)
-    for move in moves(counts):
-        counts = moved(counts, move)
+    for move in list_moves(counts):
+        counts = apply_move(counts, move)
         assert 10 <= counts.source + counts.scaled_out <= 10 + surge
     assert (counts.scaled_in, counts.scaled_out, counts.source) == (wanted, wanted, 10 - wanted)
 
 
 def test_nothing_is_scaled_in_while_new_pods_are_not_available() -> None:
     counts = MigrationCounts(wanted=4, surge=2, source=4, scaled_out=2, is_available=False)
-    assert list(moves(counts)) == []
-    assert next(iter(moves(MigrationCounts(wanted=4, surge=2, source=4, scaled_out=2)))) == Move(scale_in=2)
+    assert list(list_moves(counts)) == []
+    assert next(iter(list_moves(MigrationCounts(wanted=4, surge=2, source=4, scaled_out=2)))) == Move(
+        scale_in=2
+    )
 
 
 def test_a_cloneset_made_of_a_deployment_begins_empty_unless_copied() -> None:
@@ -572,11 +579,13 @@ def test_a_cloneset_made_of_a_deployment_begins_empty_unless_copied() -> None:
         "annotations": {"deployment.kubernetes.io/revision": "3", "a": "b"},
         "finalizers": ["x"],
     }
-    made = cloneset_from(source, name="cs", api_version="apps.kruise.io/v1beta1", copies_replicas=False)
+    made = convert_to_cloneset(source, name="cs", api_version="apps.kruise.io/v1beta1", copies_replicas=False)
     assert (made["spec"]["replicas"], made["spec"]["minReadySeconds"]) == (0, 5)
     assert made["metadata"] == {"name": "cs", "annotations": {"a": "b"}}
     assert made["spec"]["updateStrategy"]["rollingUpdate"] == {"podUpdatePolicy": "ReCreate", "maxSurge": 1}
-    copied = cloneset_from(source, name="cs", api_version="apps.kruise.io/v1alpha1", copies_replicas=True)
+    copied = convert_to_cloneset(
+        source, name="cs", api_version="apps.kruise.io/v1alpha1", copies_replicas=True
+    )
     assert copied["spec"]["replicas"] == 5
     assert copied["spec"]["updateStrategy"] == {"type": "ReCreate", "maxSurge": 1}
 
@@ -591,13 +600,13 @@ def test_a_statefulset_has_a_counterpart_of_the_other_group_and_back() -> None:
         updateStrategy={"type": "RollingUpdate", "rollingUpdate": rolling},
     )
     source["metadata"]["annotations"] = {"kubectl.kubernetes.io/last-applied-configuration": "{}", "a": "b"}
-    ours = counterpart(source, api_version="apps.kruise.io/v1beta1", name="web")
+    ours = convert_counterpart(source, api_version="apps.kruise.io/v1beta1", name="web")
     assert ours.lost == ()
     assert ours.document["metadata"] == {"name": "web", "annotations": {"a": "b"}}
     assert "minReadySeconds" not in ours.document["spec"]
     assert ours.document["spec"]["updateStrategy"]["rollingUpdate"] == {**rolling, "minReadySeconds": 5}
     # and as it came, where nothing of OpenKruise's own was added
-    back = counterpart(ours.document, api_version="apps/v1", name="web")
+    back = convert_counterpart(ours.document, api_version="apps/v1", name="web")
     assert back.lost == ()
     assert back.document["spec"] == {
         **source["spec"],
@@ -612,7 +621,7 @@ def test_fields_that_kubernetes_lacks_are_named_and_what_held_pods_back_still_ho
         lifecycle={"preDelete": {"labelsHandler": {"a": "b"}}},
         updateStrategy={"rollingUpdate": {"rollingUpdateType": "Standard", "paused": True, "maxSurge": 0}},
     )
-    made = counterpart(source, api_version="apps/v1", name="web")
+    made = convert_counterpart(source, api_version="apps/v1", name="web")
     assert made.lost == (
         *("spec.replicas", "spec.burstReplicas", "spec.lifecycle"),
         "spec.updateStrategy.rollingUpdate.paused",
@@ -663,7 +672,7 @@ def test_a_recreate_request_sends_names_alone_and_the_flags() -> None:
 
 def test_a_job_made_by_hand_knows_its_schedule_and_is_not_counted_by_it() -> None:
     source = {"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "n", "uid": "u"}}
-    made = job_from(source, {"spec": {"x": 1}}, api_version="batch/v1", kind="Job", name="j")
+    made = build_job_from(source, {"spec": {"x": 1}}, api_version="batch/v1", kind="Job", name="j")
     assert made["metadata"]["annotations"] == {"cronjob.kubernetes.io/instantiate": "manual"}
     assert "controller" not in made["metadata"]["ownerReferences"][0]
 

@@ -2,21 +2,23 @@
 
 import pytest
 
-from pykruise.kinds import all_shown
+from pykruise.kinds import list_all_shown
 from support.sources import ROOT
-from tools.verbs_page import END, table, with_table
+from tools.verbs_page import END, render_table, replace_table
 
 
 def test_the_page_says_what_kinds_show() -> None:
     page = (ROOT / "docs" / "kubectl.md").read_text("utf-8")
-    assert page == with_table(page), "make docs"
-    (row,) = [row for row in table().splitlines() if "`rollout status`" in row]
+    assert page == replace_table(page), "make docs"
+    (row,) = [row for row in render_table().splitlines() if "`rollout status`" in row]
     ours = [
-        shown for shown in all_shown() if shown.progress is not None and shown.group.endswith("kruise.io")
+        shown
+        for shown in list_all_shown()
+        if shown.progress is not None and shown.group.endswith("kruise.io")
     ]
     assert all((shown.title or shown.kind) in row for shown in ours)
 
 
 def test_a_page_without_a_place_for_the_table_is_refused() -> None:
     with pytest.raises(ValueError, match="no place for the table"):
-        with_table(END)
+        replace_table(END)

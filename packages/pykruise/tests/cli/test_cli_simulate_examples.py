@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from pykruise.cli.insight.known_kinds import is_of
-from pykruise.cli.insight.known_kinds import workloads as workload_kinds
+from pykruise.cli.insight.known_kinds import list_workloads as workload_kinds
 from pykruise.cli.insight.simulating import Play, nodes_of_subsets, play
 from pykruise.cli.insight.simulating.values import PlayWorld
 from pykruise.cli.simulate_report import report

@@ -7,8 +7,8 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from pykruise.cli.insight.charts import svg_chart
-from pykruise.cli.insight.simulating import Play, PlayWorld, nodes_in, nodes_of_subsets, play
+from pykruise.cli.insight.charts import draw_svg_chart
+from pykruise.cli.insight.simulating import Play, PlayWorld, nodes_of_subsets, play, read_nodes
 from pykruise.cli.main import app
 from pykruise.cli.simulate_report import report
 from support.golden import same_as
@@ -73,7 +73,7 @@ def test_new_pods_go_to_the_subset_that_has_places() -> None:
     # then
     assert [(action.do, action.subset) for action in played.actions] == [("create", "b")] * 3
     assert played.samples[-1].subsets == {"a": 2, "b": 3}
-    assert 'stroke-dasharray="4 2"' in svg_chart("new.yaml", played)
+    assert 'stroke-dasharray="4 2"' in draw_svg_chart("new.yaml", played)
 
 
 @pytest.mark.parametrize("parallel", [False, True])
@@ -97,7 +97,9 @@ def test_a_subset_without_a_node_is_what_it_waits_for() -> None:
     beside = [spread(subset("a", 2), subset("b"))]
     # when
     played = play(
-        Play(change=cloneset(replicas=3), beside=beside, world=PlayWorld(nodes=nodes_in([node("one", "b")])))
+        Play(
+            change=cloneset(replicas=3), beside=beside, world=PlayWorld(nodes=read_nodes([node("one", "b")]))
+        )
     )
     # then
     assert played.end is not None
@@ -107,7 +109,7 @@ def test_a_subset_without_a_node_is_what_it_waits_for() -> None:
 
 def test_pods_that_find_no_node_move_on_to_the_next_subset() -> None:
     # given a zone whose only node takes one pod, and a spread that gives up on it after a minute
-    nodes = nodes_in([node("small", "a", pods=1), node("large", "b")])
+    nodes = read_nodes([node("small", "a", pods=1), node("large", "b")])
     beside = [
         spread(
             subset("a", 3),

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from pykruise.kinds import conversions
+from pykruise.kinds import list_conversions
 from pykruise.kube.documents import Document
 from pykruise.kube.schemas.conversion import convert
 
-TABLE = conversions()
+TABLE = list_conversions()
 OLD, NEW = "apps.kruise.io/v1alpha1", "apps.kruise.io/v1beta1"
 KEPT_NEW = "pykruise.io/conversion-v1beta1"
 

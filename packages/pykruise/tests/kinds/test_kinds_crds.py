@@ -12,14 +12,14 @@ from typing import Any, Final
 
 import pytest
 
-from pykruise.kinds import conversions, crds, crds_of
+from pykruise.kinds import build_crds, crds_of, list_conversions
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
-from pykruise.kube.schemas.crds import webhook_conversion
+from pykruise.kube.schemas.crds import build_webhook_conversion
 
 ORIGINALS = json.loads((Path(__file__).parent / "data" / "crds.json").read_text())
-CRDS = {crd["metadata"]["name"]: crd for crd in crds()}
+CRDS = {crd["metadata"]["name"]: crd for crd in build_crds()}
 VERSIONS = [(name, version["name"]) for name, crd in CRDS.items() for version in crd["spec"]["versions"]]
 
 _METADATA = "the original's schema has a bare object there, so the API server stores {}"
@@ -243,9 +243,9 @@ def test_every_field_says_what_it_is(name: str, version: str) -> None:
 
 def test_a_webhook_converts_exactly_the_kinds_with_two_versions() -> None:
     # given
-    stanza = webhook_conversion(service=("kruise-system", "kruise-webhook-service"), ca_bundle=b"PEM")
+    stanza = build_webhook_conversion(service=("kruise-system", "kruise-webhook-service"), ca_bundle=b"PEM")
     # when
-    kinds = {crd["metadata"]["name"]: crd["spec"]["conversion"] for crd in crds(stanza)}
+    kinds = {crd["metadata"]["name"]: crd["spec"]["conversion"] for crd in build_crds(stanza)}
     # then
     for name, conversion in kinds.items():
         two = len(CRDS[name]["spec"]["versions"]) == 2
@@ -258,15 +258,15 @@ def test_every_kind_with_two_versions_has_a_conversion() -> None:
         for crd in CRDS.values()
         if len(crd["spec"]["versions"]) == 2
     }
-    assert conversions().keys() == two
-    for conversion in conversions().values():
+    assert list_conversions().keys() == two
+    for conversion in list_conversions().values():
         assert (conversion.hub, conversion.spoke) == ("v1beta1", "v1alpha1")
 
 
 def test_some_definitions_alone_are_those_of_all() -> None:
     names = ["clonesets.apps.kruise.io", "workloadspreads.apps.kruise.io"]
     assert crds_of([WORKLOAD_SPREADS, CLONE_SETS]) == [
-        crd for crd in crds() if crd["metadata"]["name"] in names
+        crd for crd in build_crds() if crd["metadata"]["name"] in names
     ]
 
 

@@ -3,8 +3,8 @@
 import msgspec
 import pytest
 
-from pykruise.kinds import kinds
-from pykruise.kinds.gates import GATES, GateError, Gates, all_gates, parse
+from pykruise.kinds import list_kinds
+from pykruise.kinds.gates import GATES, GateError, Gates, list_all_gates, parse
 from pykruise.plans.kind import Kind
 from pykruise.pods.settings import Gate
 
@@ -14,7 +14,7 @@ def on(gates: Gates) -> set[str]:
     return {name for name, is_on in gates if is_on}
 
 
-DEFAULTS = {name for name, gate in all_gates().items() if gate.default}
+DEFAULTS = {name for name, gate in list_all_gates().items() if gate.default}
 ALPHA = {name for name, gate in GATES.items() if gate.stage == "alpha"}
 
 
@@ -28,7 +28,7 @@ def test_an_unknown_gate_is_refused_with_those_that_are_known() -> None:
     """operations case 1"""
     with pytest.raises(GateError, match="'Foo' is not known") as refused:
         parse(["Foo=true"])
-    assert str(refused.value).endswith(", ".join(("AllAlpha", "AllBeta", *sorted(all_gates()))))
+    assert str(refused.value).endswith(", ".join(("AllAlpha", "AllBeta", *sorted(list_all_gates()))))
     with pytest.raises(KeyError):
         Gates()["Foo"]
 
@@ -140,7 +140,9 @@ def test_gates_print_as_a_text_that_parses_to_the_same() -> None:
 
 def test_kinds_may_bring_gates_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
     # given
-    crew = msgspec.structs.replace(next(iter(kinds())), own_gates={"CrewGate": Gate(False, "alpha", "crews")})
+    crew = msgspec.structs.replace(
+        next(iter(list_kinds())), own_gates={"CrewGate": Gate(False, "alpha", "crews")}
+    )
     monkeypatch.setattr("pykruise.kinds.gates.kinds", lambda: [crew])
     # then
     assert not parse()["CrewGate"]
@@ -219,7 +221,7 @@ NEEDS = {
 """Of a budget one of the two is enough; all others need each."""
 
 
-@pytest.mark.parametrize("kind", list(kinds()), ids=lambda kind: kind.name)
+@pytest.mark.parametrize("kind", list(list_kinds()), ids=lambda kind: kind.name)
 def test_kinds_need_the_gates_that_open_kruises_need_and_no_other(kind: Kind) -> None:
     """operations 4.3 (controllers), admission 3.5 (webhooks)"""
     if kind.name == "nodepodprobe" and kind.control is None:

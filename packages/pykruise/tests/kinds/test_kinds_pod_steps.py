@@ -5,18 +5,18 @@ from typing import Any
 
 import pytest
 
-from pykruise.admission.pods.chain import taking_part
-from pykruise.kinds import kinds
+from pykruise.admission.pods.chain import list_participants
+from pykruise.kinds import list_kinds
 from pykruise.kinds.gates import GATES, Gates
 from pykruise.kube.client.client import Client
-from pykruise.kube.clock import system_clock
+from pykruise.kube.clock import read_system_clock
 from pykruise.kube.resources import PODS
-from pykruise.manager.roles import webhook_rights
+from pykruise.manager.roles import list_webhook_rights
 from pykruise.plans.kind import Kind
 from pykruise.plans.pod_steps import PodSteps, ReaderPlace
 from support.pod_chains import step_context
 
-TAKING_PART = [kind for kind in kinds() if kind.pods is not None]
+TAKING_PART = [kind for kind in list_kinds() if kind.pods is not None]
 ALL_ON = Gates.of(**dict.fromkeys(GATES, True))
 
 
@@ -40,7 +40,7 @@ def test_kinds_have_places_and_names_of_their_own() -> None:
     orders = [steps_of(kind).order for kind in TAKING_PART]
     assert len(set(orders)) == len(orders)
     assert len({steps_of(kind).name for kind in TAKING_PART}) == len(TAKING_PART)
-    assert [steps.order for _, steps in taking_part(ALL_ON.__getitem__)] == sorted(orders)
+    assert [steps.order for _, steps in list_participants(ALL_ON.__getitem__)] == sorted(orders)
 
 
 def test_each_webhook_of_pods_is_carried_by_one_kind() -> None:
@@ -51,7 +51,9 @@ def test_each_webhook_of_pods_is_carried_by_one_kind() -> None:
 @pytest.mark.parametrize("kind", TAKING_PART, ids=by_name)
 def test_a_kind_whose_steps_go_by_stored_objects_says_how_these_select_pods(kind: Kind) -> None:
     nothing: dict[str, tuple[()]] = {kind.resource.kind: ()}
-    depends = any(step.wanted({}) != step.wanted(nothing) for step in made(kind))
+    depends = any(
+        step.build_match_condition({}) != step.build_match_condition(nothing) for step in made(kind)
+    )
     selects = steps_of(kind).selects
     assert depends == (selects is not None)
     assert (selects is not None) == (steps_of(kind).reads is not None)
@@ -64,12 +66,12 @@ def test_webhooks_may_read_what_its_readers_read(kind: Kind) -> None:
     if steps_of(kind).reads is not None:
         verbs = {
             verb
-            for right in webhook_rights(ALL_ON)
+            for right in list_webhook_rights(ALL_ON)
             if (right.group, right.resource) == (kind.resource.group, kind.resource.plural)
             for verb in right.verbs
         }
         assert {"get", "list", "watch"} <= verbs
-    assert set(steps_of(kind).rights) <= set(webhook_rights(ALL_ON))
+    assert set(steps_of(kind).rights) <= set(list_webhook_rights(ALL_ON))
 
 
 @pytest.mark.parametrize("kind", TAKING_PART, ids=by_name)
@@ -83,12 +85,12 @@ def test_its_two_readers_answer_the_same_questions(kind: Kind) -> None:
 
     client = Client(Nowhere())  # type: ignore[arg-type]
     place = ReaderPlace(
-        client=lambda: client, namespace="kruise-system", clock=system_clock, rng=random.Random(1)
+        client=lambda: client, namespace="kruise-system", clock=read_system_clock, rng=random.Random(1)
     )
     live, cached = reads.live(place), reads.cached(place)
     questions = {name for name in dir(live) if not name.startswith("_") and callable(getattr(live, name))}
     assert questions <= set(dir(cached))
-    assert cached.objects.problems()
+    assert cached.objects.list_problems()
 
 
 @pytest.mark.parametrize("kind", TAKING_PART, ids=by_name)
@@ -113,7 +115,7 @@ def test_without_its_gates_a_kind_takes_no_part() -> None:
         EnhancedLivenessProbe=False,
         EnablePodProbeMarkerOnServerless=False,
     )
-    left = {part.kind.name for part in taking_part(off.__getitem__)}
+    left = {part.kind.name for part in list_participants(off.__getitem__)}
     gated = {kind.name for kind in TAKING_PART if kind.gates or kind.any_gate or steps_of(kind).gates}
     assert left == {kind.name for kind in TAKING_PART} - gated
     assert all(kind.resource == PODS or kind.versions for kind in TAKING_PART)

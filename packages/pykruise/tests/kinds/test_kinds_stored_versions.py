@@ -11,7 +11,14 @@ from typing import Any
 
 import pytest
 
-from pykruise.kinds import RELEASED_STORED, conversions, crds, in_stored_versions, kinds, stored_version
+from pykruise.kinds import (
+    RELEASED_STORED,
+    build_crds,
+    find_stored_version,
+    list_conversions,
+    list_kinds,
+    use_stored_versions,
+)
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.containerrecreaterequest.conversion import SNAPSHOT
 from pykruise.kinds.containerrecreaterequest.types import CONTAINER_RECREATE_REQUESTS
@@ -57,7 +64,7 @@ class World:
         self.plain = LocalTransport(server, username="admin")
         self.recorded = Recorded(self.plain)
         self.stored = Client(self.plain)
-        self.transport: StoredVersionTransport = in_stored_versions(self.recorded)
+        self.transport: StoredVersionTransport = use_stored_versions(self.recorded)
         self.client = Client(self.transport)
 
     async def clone_set(self, **spec: Any) -> Document:
@@ -70,7 +77,7 @@ class World:
 @pytest.fixture
 async def world() -> AsyncIterator[World]:
     storage = await storage_with_kinds(START, only="v1alpha1")
-    converting = ConversionFunctions(conversions())
+    converting = ConversionFunctions(list_conversions())
     server = ApiServer(clock=lambda: START, rng=random.Random(1), conversions=converting, storage=storage)
     world = World(server)
     await world.stored.create(NAMESPACES, "", {"metadata": {"name": "d"}})
@@ -222,10 +229,12 @@ async def test_a_part_of_a_newer_status_that_is_an_annotation_is_written_as_one(
 
 
 @pytest.mark.parametrize(
-    "kind", [kind for kind in kinds() if kind.conversion], ids=lambda item: str(item.resource.kind)
+    "kind", [kind for kind in list_kinds() if kind.conversion], ids=lambda item: str(item.resource.kind)
 )
 async def test_every_kind_is_stored_as_released_versions_store_it(world: World, kind: Any) -> None:
-    assert await world.transport.versions.of(kind.resource) == stored_version(kind, RELEASED_STORED)
+    assert await world.transport.versions.find_stored_version(kind.resource) == find_stored_version(
+        kind, RELEASED_STORED
+    )
 
 
 # ── moving ───────────────────────────────────────────────────────────────────
@@ -233,7 +242,7 @@ async def test_every_kind_is_stored_as_released_versions_store_it(world: World, 
 
 async def upgraded(world: World, layout: str) -> None:
     """Apply pykruise's definitions, with both versions."""
-    for crd in crds(layout=layout):
+    for crd in build_crds(layout=layout):
         name = crd["metadata"]["name"]
         change = {"spec": {"versions": crd["spec"]["versions"]}}
         await world.stored.patch(CUSTOM_RESOURCE_DEFINITIONS, "", name, change, patch_type=PatchType.MERGE)
@@ -263,7 +272,7 @@ async def test_objects_are_moved_to_the_hub_version_and_back(world: World) -> No
         crd = decode(await world.stored.get(CUSTOM_RESOURCE_DEFINITIONS, "", "clonesets.apps.kruise.io"))
         assert crd["status"]["storedVersions"] == [layout]
         world.transport.versions.forget(CLONE_SETS.group)
-        assert await world.transport.versions.of(CLONE_SETS) == layout
+        assert await world.transport.versions.find_stored_version(CLONE_SETS) == layout
         after = decode(await world.client.get(CLONE_SETS, "d", "a"))
         assert (after["spec"], after["metadata"]["generation"]) == (
             before["spec"],
@@ -306,7 +315,7 @@ def test_what_an_older_version_says_by_absence_is_kept() -> None:
         "metadata": {"name": "web"},
         "spec": {"template": template},
     }
-    result = convert(document, UNITED_DEPLOYMENTS.api_version, conversions())
+    result = convert(document, UNITED_DEPLOYMENTS.api_version, list_conversions())
     spec = result["spec"]["template"]["cloneSetTemplate"]["spec"]
     assert spec["scaleStrategy"] == {"enablePVCReuse": True}
 
@@ -314,12 +323,12 @@ def test_what_an_older_version_says_by_absence_is_kept() -> None:
 async def test_definitions_that_come_later_are_seen() -> None:
     """A client asks before they are there, as agents and managers do that start first."""
     server = ApiServer(
-        clock=lambda: START, rng=random.Random(1), conversions=ConversionFunctions(conversions())
+        clock=lambda: START, rng=random.Random(1), conversions=ConversionFunctions(list_conversions())
     )
     world = World(server)
     with pytest.raises(NotFoundError):
         await world.client.list(CLONE_SETS)
-    for crd in crds():
+    for crd in build_crds():
         await world.stored.create(CUSTOM_RESOURCE_DEFINITIONS, "", with_one_version(crd, "v1alpha1"))
     assert not (await world.client.list(CLONE_SETS)).items
     await world.plain.close()

@@ -5,15 +5,15 @@ from typing import Any
 import pytest
 import yaml
 
-from pykruise.kinds import kinds
+from pykruise.kinds import list_kinds
 from pykruise.kube.documents import get_path
-from pykruise.manager.argocd import actions_of, config_map, config_map_text
-from pykruise.manager.lua_health import health_script
+from pykruise.manager.argocd import actions_of, build_config_map, format_config_map
+from pykruise.manager.lua_health import build_health_script
 from pykruise.plans.shown import Shown
 from support.lua import run_lua
 
 SHOWN: dict[str, Shown] = {
-    kind.resource.kind: kind.shown for kind in kinds() if kind.versions and kind.shown is not None
+    kind.resource.kind: kind.shown for kind in list_kinds() if kind.versions and kind.shown is not None
 }
 KINDS = sorted(SHOWN)
 WORKLOADS = ("CloneSet", "StatefulSet", "DaemonSet", "UnitedDeployment", "SidecarSet")
@@ -27,7 +27,7 @@ def obj(spec: dict[str, Any] | None = None, **status: Any) -> dict[str, Any]:
 
 
 def health(kind: str, value: dict[str, Any]) -> str:
-    answer = run_lua(health_script(SHOWN[kind]), value)
+    answer = run_lua(build_health_script(SHOWN[kind]), value)
     assert set(answer) == {"status", "message"}
     said: str = answer["status"]
     return said
@@ -41,7 +41,7 @@ def ready(status: str, reason: str = "Converged", *others: str) -> list[dict[str
 
 
 def test_every_kind_that_is_served_says_how_far_its_objects_are() -> None:
-    assert {kind.resource.kind for kind in kinds() if kind.versions} == set(SHOWN)
+    assert {kind.resource.kind for kind in list_kinds() if kind.versions} == set(SHOWN)
     assert all(shown.progress is not None for shown in SHOWN.values())
 
 
@@ -218,11 +218,11 @@ def test_a_restart_changes_the_environment_of_every_container_once(kind: str) ->
 
 
 def test_the_config_map_has_health_of_every_kind_and_reads_back_from_its_text() -> None:
-    result = config_map()
-    assert yaml.safe_load(config_map_text()) == result
-    for kind in (kind for kind in kinds() if kind.versions):
+    result = build_config_map()
+    assert yaml.safe_load(format_config_map()) == result
+    for kind in (kind for kind in list_kinds() if kind.versions):
         about = f"{kind.resource.group}_{kind.resource.kind}"
-        assert result["data"][f"resource.customizations.health.{about}"] == health_script(
+        assert result["data"][f"resource.customizations.health.{about}"] == build_health_script(
             SHOWN[kind.resource.kind]
         )
     assert "resource.customizations.health.policy.kruise.io_PodUnavailableBudget" in result["data"]

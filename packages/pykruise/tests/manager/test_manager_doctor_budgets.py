@@ -3,12 +3,12 @@
 from typing import Any
 
 from pykruise.kube.documents import Document
-from pykruise.manager.doctor.budgets import budget_findings
+from pykruise.manager.doctor.budgets import find_budget_findings
 from support.budgets import NAMESPACE, budget, pod, tied
 
 
 def findings_of(unavailable: list[Document], disruption: list[Document], pods: list[Document]) -> list[str]:
-    return [finding.what for finding in budget_findings(unavailable, disruption, pods)]
+    return [finding.what for finding in find_budget_findings(unavailable, disruption, pods)]
 
 
 def guarding(desired: int, total: int) -> Document:

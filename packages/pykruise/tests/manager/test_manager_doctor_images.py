@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from pykruise.manager.doctor.images import image_findings
+from pykruise.manager.doctor.images import find_image_findings
 
 
 def node(name: str, **labels: str) -> dict[str, Any]:
@@ -19,16 +19,18 @@ SILENT = {"tag": "1", "phase": "Failed"}
 
 
 def test_agents_that_answer_are_fine_also_where_an_image_could_not_be_pulled() -> None:
-    assert image_findings([node_image("a", GAVE_UP)], [node("a")]) == []
+    assert find_image_findings([node_image("a", GAVE_UP)], [node("a")]) == []
 
 
 def test_nodes_whose_agent_says_nothing_are_named() -> None:
-    (finding,) = image_findings([node_image("a", SILENT), node_image("b", GAVE_UP)], [node("a"), node("b")])
+    (finding,) = find_image_findings(
+        [node_image("a", SILENT), node_image("b", GAVE_UP)], [node("a"), node("b")]
+    )
     assert "does not answer on a:" in finding.what
 
 
 def test_nodes_without_a_nodeimage_are_named_but_for_virtual_ones() -> None:
     nodes = [node(name) for name in "abcdef"] + [node("v", type="virtual-kubelet")]
-    (finding,) = image_findings([node_image("a")], nodes)
+    (finding,) = find_image_findings([node_image("a")], nodes)
     assert "for b, c, d and 2 more" in finding.what
-    assert image_findings([], nodes) == []
+    assert find_image_findings([], nodes) == []

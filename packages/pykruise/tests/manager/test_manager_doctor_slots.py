@@ -6,7 +6,7 @@ from pykruise.kube.clock import format_micro_time
 from pykruise.kube.election.key_slots import SLOTS, LeaderRecord
 from pykruise.kube.election.membership import RECORD
 from pykruise.manager.doctor.findings import FindingLevel
-from pykruise.manager.doctor.slots import is_shared, slot_findings
+from pykruise.manager.doctor.slots import find_slot_findings, is_shared
 
 NOW = 1_000_000.0
 
@@ -26,27 +26,27 @@ def held(*, but: tuple[int, ...] = (), **odd: Any) -> dict[int, Any]:
 
 
 def test_the_map_is_shown_by_manager() -> None:
-    (finding,) = slot_findings(held(), now=NOW)
+    (finding,) = find_slot_findings(held(), now=NOW)
     assert finding.level is FindingLevel.OK
     assert finding.what == "pod-0: 0, 2, 4, 6, 8, 10, 12, 14; pod-1: 1, 3, 5, 7, 9, 11, 13, 15"
 
 
 def test_slots_without_a_holder_or_not_renewed_are_named() -> None:
     for unheld in (None, lease(""), lease("pod-1_uuid", age_s=17.0)):
-        _, finding = slot_findings(held(but=(3, 5), as_=unheld), now=NOW)
+        _, finding = find_slot_findings(held(but=(3, 5), as_=unheld), now=NOW)
         assert finding.level is FindingLevel.WARNING
         assert "3, 5" in finding.what
-    _, finding = slot_findings(held(but=(3, 5, 7)), now=NOW)
+    _, finding = find_slot_findings(held(but=(3, 5, 7)), now=NOW)
     assert finding.level is FindingLevel.FAULT
 
 
 def test_managers_that_hold_nothing_at_all_are_a_fault() -> None:
-    (finding,) = slot_findings(dict.fromkeys(range(SLOTS)), now=NOW)
+    (finding,) = find_slot_findings(dict.fromkeys(range(SLOTS)), now=NOW)
     assert finding.level is FindingLevel.FAULT
 
 
 def test_work_is_shared_while_the_leader_says_so_itself() -> None:
-    text = LeaderRecord(leader="a", epoch="1", keying="object").text()
+    text = LeaderRecord(leader="a", epoch="1", keying="object").to_text()
     assert is_shared(lease("a", **{RECORD: text}))
     assert not is_shared(lease("go", **{RECORD: text}))
     assert not is_shared(lease("a"))

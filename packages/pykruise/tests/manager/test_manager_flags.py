@@ -10,7 +10,7 @@ from pykruise.kinds.gates import GateError, Gates
 from pykruise.kinds.statefulset.kind import KIND as STATEFUL_SET
 from pykruise.kube.program.flags import FlagError
 from pykruise.kube.program.serving import Address
-from pykruise.manager.flags import RESYNC_S, all_flags, help_text, parse
+from pykruise.manager.flags import RESYNC_S, format_flag_help, list_all_flags, parse
 from pykruise.manager.settings import ManagerSettings
 
 # What the published chart and the plain manifests pass.
@@ -70,7 +70,7 @@ def settings(*argv: str, environ: Mapping[str, str] | None = None) -> ManagerSet
 
 
 def test_every_flag_of_the_original_is_known() -> None:
-    flags = all_flags()
+    flags = list_all_flags()
     known = {flag.name for flag in flags}
     assert known >= {*UPSTREAM, "podprobemarker-workers", "nodepodprobe-workers"}
     assert len(known) == len(flags)
@@ -107,7 +107,7 @@ def test_a_value_may_follow_in_either_way_and_one_dash_will_do(argv: list[str]) 
 
 def test_a_boolean_alone_is_true_and_takes_no_word_after_it() -> None:
     result = settings("--cloneset-scaling-exclude-preparing-delete", "-v=5")
-    assert result.of(CLONE_SET).exclude_preparing_delete
+    assert result.read_kind_settings(CLONE_SET).exclude_preparing_delete
     assert not settings("--enable-leader-election=false").election.enabled
 
 
@@ -120,8 +120,8 @@ def test_of_several_values_the_last_counts_but_gates_add_up() -> None:
         "CloneSetPartitionRollback=true",
     )
     assert result.tuning.workers["cloneset"] == 2
-    assert result.of(CLONE_SET).short_hash
-    assert result.of(CLONE_SET).partition_rollback
+    assert result.read_kind_settings(CLONE_SET).short_hash
+    assert result.read_kind_settings(CLONE_SET).partition_rollback
 
 
 @pytest.mark.parametrize(
@@ -136,8 +136,8 @@ def test_of_several_values_the_last_counts_but_gates_add_up() -> None:
     ],
 )
 def test_each_gate_of_cloneset_reaches_its_plans(gate: str, field: str, by_default: bool) -> None:
-    assert getattr(settings().of(CLONE_SET), field) is by_default
-    changed = settings(f"--feature-gates={gate}={not by_default}").of(CLONE_SET)
+    assert getattr(settings().read_kind_settings(CLONE_SET), field) is by_default
+    changed = settings(f"--feature-gates={gate}={not by_default}").read_kind_settings(CLONE_SET)
     assert getattr(changed, field) is not by_default
 
 
@@ -236,15 +236,15 @@ def test_a_server_can_be_switched_off() -> None:
 
 def test_the_help_names_every_flag() -> None:
     assert parse(["--help"], environ={}).wants_help
-    text = help_text()
-    assert all(f"--{flag.name}" in text for flag in all_flags())
+    text = format_flag_help()
+    assert all(f"--{flag.name}" in text for flag in list_all_flags())
 
 
 def test_what_depends_on_the_api_server_is_set_for_all_kinds() -> None:
     settings = ManagerSettings(uses_resize=False)
     for kind in (CLONE_SET, DAEMON_SET, STATEFUL_SET):
-        assert settings.of(kind).uses_resize is False
-        assert ManagerSettings().of(kind).uses_resize is True
+        assert settings.read_kind_settings(kind).uses_resize is False
+        assert ManagerSettings().read_kind_settings(kind).uses_resize is True
 
 
 @pytest.mark.parametrize("has_daemon", [True, False])
@@ -252,5 +252,5 @@ def test_gates_of_pulling_ahead_get_to_their_kinds(has_daemon: bool) -> None:
     """inplace-update 6.15: one gate each, and neither without the agent on the nodes"""
     gates = Gates.of(PreDownloadImageForDaemonSetUpdate=True, KruiseDaemon=has_daemon)
     settings = ManagerSettings(gates=gates)
-    assert settings.of(DAEMON_SET).pre_download is has_daemon
-    assert not settings.of(CLONE_SET).pre_download
+    assert settings.read_kind_settings(DAEMON_SET).pre_download is has_daemon
+    assert not settings.read_kind_settings(CLONE_SET).pre_download

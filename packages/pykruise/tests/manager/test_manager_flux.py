@@ -7,7 +7,7 @@ from typing import Any
 import cel
 import pytest
 
-from pykruise.kube.schemas.crds import structural_schema
+from pykruise.kube.schemas.crds import build_structural_schema
 from pykruise.models import model_of
 from support.yaml_documents import yaml_documents
 
@@ -37,7 +37,7 @@ def health(kind: str, **status: Any) -> str:
 
 def _fields(api_version: str, kind: str) -> set[str]:
     """Of the status, as its definition has them."""
-    schema = structural_schema(model_of(api_version, kind))
+    schema = build_structural_schema(model_of(api_version, kind))
     return set(schema["properties"]["status"]["properties"])
 
 

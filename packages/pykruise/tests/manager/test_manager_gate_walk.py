@@ -11,23 +11,23 @@ from typing import Any
 
 import pytest
 
-from pykruise.admission.reviewers import reviewers
-from pykruise.admission.settings import admission_settings
-from pykruise.kinds import kinds
+from pykruise.admission.reviewers import build_reviewers
+from pykruise.admission.settings import make_admission_settings
+from pykruise.kinds import list_kinds
 from pykruise.kinds.gates import GATES, Gates
 from pykruise.kube.admission import AdmissionAnswer, AdmissionRequest
 from pykruise.kube.client.client import Client
 from pykruise.kube.rbac import Right
 from pykruise.kube.resources import Resource
 from pykruise.manager.manager import Manager
-from pykruise.manager.roles import needed
+from pykruise.manager.roles import list_needed_rights
 from pykruise.manager.settings import ManagerSettings
 from pykruise.plans.kind import Kind
 from pykruise.plans.views import SHARED
-from pykruise.pods.settings import settings_from
+from pykruise.pods.settings import build_settings
 from pykruise.runtime.assemble import views_of
 
-ALL = tuple(kinds())
+ALL = tuple(list_kinds())
 GATED = [kind for kind in ALL if kind.gates or kind.any_gate]
 
 
@@ -50,7 +50,7 @@ def manager_of(gates: Gates) -> Manager:
 
 
 def watched(gates: Gates) -> set[str]:
-    return set(manager_of(gates).stats().caches)
+    return set(manager_of(gates).read_stats().caches)
 
 
 def read_by_others(kind: Kind, gates: Gates) -> set[str]:
@@ -61,7 +61,7 @@ def read_by_others(kind: Kind, gates: Gates) -> set[str]:
         str(views.resource)
         for kind in others
         if kind.control is not None
-        for views in views_of(kind.control, settings.of(kind))
+        for views in views_of(kind.control, settings.read_kind_settings(kind))
     } | {str(views.resource) for views in SHARED}
 
 
@@ -91,7 +91,7 @@ def written(resource: Resource, operation: str) -> AdmissionRequest:
 
 def answers(kind: Kind, gates: Gates, operation: str = "CREATE") -> Iterator[AdmissionAnswer]:
     """What the webhooks of a kind say to a new object, or to another spec."""
-    for rule in reviewers(admission_settings(gates)):
+    for rule in build_reviewers(make_admission_settings(gates)):
         names = {
             (group, name)
             for resource_rule in rule.rules
@@ -121,16 +121,19 @@ def test_a_kind_that_is_off_is_not_watched_and_has_no_controller(kind: Kind) -> 
     off = with_kind(kind, on=False)
     assert kind not in manager_of(off).kinds
     if kind.control is not None:
-        own = {str(views.resource) for views in views_of(kind.control, ManagerSettings(gates=off).of(kind))}
+        own = {
+            str(views.resource)
+            for views in views_of(kind.control, ManagerSettings(gates=off).read_kind_settings(kind))
+        }
         assert not (own - read_by_others(kind, off)) & watched(off)
 
 
 @pytest.mark.parametrize("kind", GATED, ids=by_name)
 def test_a_kind_that_is_off_brings_no_right(kind: Kind) -> None:
     off, on = with_kind(kind, on=False), with_kind(kind, on=True)
-    assert not set(kind.rights) & set(needed(off))
-    assert verbs(needed(off)) <= verbs(needed(on))
-    assert set(kind.rights) <= set(needed(on))
+    assert not set(kind.rights) & set(list_needed_rights(off))
+    assert verbs(list_needed_rights(off)) <= verbs(list_needed_rights(on))
+    assert set(kind.rights) <= set(list_needed_rights(on))
 
 
 @pytest.mark.parametrize("kind", [kind for kind in GATED if kind.versions], ids=by_name)
@@ -152,7 +155,7 @@ def test_each_of_the_gates_of_a_kind_switches_it_off_alone(kind: Kind, gate: str
     off = Gates.of(**{**on, **dict.fromkeys(kind.gates, True), gate: False})
     assert not off[gate]
     assert kind not in manager_of(off).kinds
-    assert not set(kind.rights) & set(needed(off))
+    assert not set(kind.rights) & set(list_needed_rights(off))
     if kind.reviews.mutating is not None or kind.reviews.validating is not None:
         refused = [answer for answer in answers(kind, off, operation) if names_gate(answer)]
         assert refused
@@ -172,14 +175,14 @@ def test_without_the_daemon_nothing_of_what_needs_it_is_watched_allowed_or_set()
     more = ("nodepodprobes", "podprobemarkers")
     assert not {name for name in watched(WITHOUT_DAEMON) if name.partition(".")[0] in (*plurals, *more)}
     # Workloads keep the right to jobs that they would make; no controller would work on them.
-    why = {right.why for right in needed(WITHOUT_DAEMON) if right.resource in (*plurals, *more)}
+    why = {right.why for right in list_needed_rights(WITHOUT_DAEMON) if right.resource in (*plurals, *more)}
     assert all(
         text.endswith(("to pull images ahead of updates", "to create and delete its children"))
         for text in why
     )
     settings = ManagerSettings(gates=WITHOUT_DAEMON)
     for kind in ALL:
-        result = settings.of(kind) if kind.settings is not None else None
+        result = settings.read_kind_settings(kind) if kind.settings is not None else None
         assert not getattr(result, "pre_download", False), kind.name
 
 
@@ -187,7 +190,7 @@ def resources(gates: Gates) -> set[str]:
     """What webhooks are about."""
     return {
         name.partition("/")[0]
-        for rule in reviewers(admission_settings(gates))
+        for rule in build_reviewers(make_admission_settings(gates))
         for resource_rule in rule.rules
         for name in resource_rule.resources
     }
@@ -217,15 +220,15 @@ def test_a_kind_that_is_on_is_watched_and_is_not_refused_for_its_gate(kind: Kind
 def test_every_gate_may_be_flipped_alone(gate: str) -> None:
     """Caches, rights and webhooks are made of what is left; no kind that is on reads what has no right."""
     gates = flipped(gate)
-    rights = needed(gates)
+    rights = list_needed_rights(gates)
     readable = {
         (right.group, right.plural) for right in rights if "list" in right.verbs and "watch" in right.verbs
     }
     for kind in manager_of(gates).kinds:
         assert kind.control is not None
-        for views in views_of(kind.control, ManagerSettings(gates=gates).of(kind)):
+        for views in views_of(kind.control, ManagerSettings(gates=gates).read_kind_settings(kind)):
             assert (views.resource.group, views.resource.plural) in readable, (kind.name, str(views.resource))
-    assert reviewers(admission_settings(gates))
+    assert build_reviewers(make_admission_settings(gates))
 
 
 def test_every_gate_that_a_kind_names_is_one() -> None:
@@ -236,7 +239,7 @@ def test_every_gate_that_a_kind_names_is_one() -> None:
         return True
 
     for kind in ALL:
-        settings_from(kind.settings, gates=asked)
+        build_settings(kind.settings, gates=asked)
     assert named <= set(GATES)
 
 

@@ -5,15 +5,15 @@ from typing import Any
 import pytest
 
 from pykruise.agent.flags import parse as parse_agent
-from pykruise.kinds import crds
+from pykruise.kinds import build_crds
 from pykruise.kinds.cloneset.kind import KIND as CLONE_SET
 from pykruise.kinds.gates import Gates
 from pykruise.kube.documents import Document, get_path
 from pykruise.kube.schemas.releases import MINORS
-from pykruise.kube.values.selectors import selector_from
+from pykruise.kube.values.selectors import parse_selector
 from pykruise.kube.version import __version__
 from pykruise.manager.flags import parse
-from pykruise.manager.install import Installation, manifests
+from pykruise.manager.install import Installation, build_manifests
 from support.up import pykruise
 from support.yaml_documents import yaml_documents
 
@@ -35,15 +35,15 @@ def container(documents: list[Document]) -> dict[str, Any]:
 @pytest.mark.parametrize("minor", MINORS)
 def test_the_policy_of_the_agents_is_there_where_api_servers_have_such(minor: str) -> None:
     # when
-    result = names(manifests(Installation(minor=minor)))
+    result = names(build_manifests(Installation(minor=minor)))
     # then nothing but it and its binding is left out of older ones
     kinds = {"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}
-    left_out = {kind for kind, _ in names(manifests(Installation())) - result}
+    left_out = {kind for kind, _ in names(build_manifests(Installation())) - result}
     assert left_out == (kinds if minor in ("1.28", "1.29") else set())
 
 
 def test_all_objects_have_the_original_s_names() -> None:
-    result = names(manifests(Installation()))
+    result = names(build_manifests(Installation()))
     assert result >= {
         ("Namespace", "kruise-system"),
         ("ServiceAccount", "kruise-manager"),
@@ -57,12 +57,12 @@ def test_all_objects_have_the_original_s_names() -> None:
         ("Role", "kruise-daemon-secret-role"),
         ("MutatingWebhookConfiguration", "kruise-mutating-webhook-configuration"),
         ("ValidatingWebhookConfiguration", "kruise-validating-webhook-configuration"),
-        *(("CustomResourceDefinition", crd["metadata"]["name"]) for crd in crds()),
+        *(("CustomResourceDefinition", crd["metadata"]["name"]) for crd in build_crds()),
     }
 
 
 def test_pods_run_without_privileges_on_a_read_only_root() -> None:
-    deployment = one(manifests(Installation()), "Deployment", "kruise-controller-manager")
+    deployment = one(build_manifests(Installation()), "Deployment", "kruise-controller-manager")
     pod = deployment["spec"]["template"]["spec"]
     assert pod["securityContext"]["runAsNonRoot"] is True
     assert pod["securityContext"]["runAsUser"] == 65534
@@ -84,11 +84,11 @@ def test_the_flags_in_the_deployment_parse_to_what_was_asked_for() -> None:
         namespace="here", gates=Gates.of(CloneSetShortHash=True, PodWebhook=False), feature_gates=text
     )
     # when
-    args = container(manifests(wanted))["args"]
+    args = container(build_manifests(wanted))["args"]
     settings = parse(args[1:], environ={"POD_NAMESPACE": "here"}).settings
     # then
     assert args[0] == "manager"
-    assert settings.of(CLONE_SET).short_hash
+    assert settings.read_kind_settings(CLONE_SET).short_hash
     assert not settings.gates["PodWebhook"]
     assert settings.election.namespace == settings.own_namespace == "here"
     assert settings.serving.diagnosis is not None
@@ -98,7 +98,7 @@ def test_the_flags_in_the_deployment_parse_to_what_was_asked_for() -> None:
 
 
 def test_everything_is_in_the_namespace_that_was_asked_for() -> None:
-    documents = manifests(Installation(namespace="here"))
+    documents = build_manifests(Installation(namespace="here"))
     assert {doc["metadata"]["namespace"] for doc in documents if "namespace" in doc["metadata"]} == {
         "here",
         "kruise-daemon-config",  # the secrets that agents may read
@@ -114,7 +114,7 @@ def test_everything_is_in_the_namespace_that_was_asked_for() -> None:
 
 def test_no_webhook_of_pods_guards_the_own_namespace_or_kube_system() -> None:
     """a sick manager cannot keep its own pods, or the cluster's, from starting"""
-    documents = manifests(Installation())
+    documents = build_manifests(Installation())
     labels = {
         **one(documents, "Namespace", "kruise-system")["metadata"]["labels"],
         "kubernetes.io/metadata.name": "kruise-system",
@@ -127,7 +127,7 @@ def test_no_webhook_of_pods_guards_the_own_namespace_or_kube_system() -> None:
             if not any("" in rule["apiGroups"] for rule in entry["rules"]):
                 continue
             guarded += 1
-            selector = selector_from(entry.get("namespaceSelector") or {})
+            selector = parse_selector(entry.get("namespaceSelector") or {})
             is_about_pods = any(
                 what.startswith("pods") for rule in entry["rules"] for what in rule["resources"]
             )
@@ -139,7 +139,7 @@ def test_no_webhook_of_pods_guards_the_own_namespace_or_kube_system() -> None:
 
 
 def test_without_the_pod_webhook_none_is_registered() -> None:
-    documents = manifests(Installation(gates=Gates.of(PodWebhook=False)))
+    documents = build_manifests(Installation(gates=Gates.of(PodWebhook=False)))
     entries = one(documents, "MutatingWebhookConfiguration", "kruise-mutating-webhook-configuration")[
         "webhooks"
     ]
@@ -147,7 +147,7 @@ def test_without_the_pod_webhook_none_is_registered() -> None:
 
 
 def test_for_managers_outside_the_cluster_everything_names_their_address_and_nothing_runs_inside() -> None:
-    documents = manifests(Installation(webhook_host="192.0.2.10", webhook_port=9443))
+    documents = build_manifests(Installation(webhook_host="192.0.2.10", webhook_port=9443))
     base = "https://192.0.2.10:9443"
     endpoints = {
         **{entry["name"]: entry["clientConfig"] for doc in documents for entry in doc.get("webhooks") or ()},
@@ -170,14 +170,14 @@ def test_wherever_managers_run_accounts_and_roles_are_the_same(gates: Gates) -> 
     """Agents run on nodes in any case; what may be done follows from the gates alone."""
     kinds = ("ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding")
     inside, outside = (
-        [doc for doc in manifests(Installation(gates=gates, webhook_host=host)) if doc["kind"] in kinds]
+        [doc for doc in build_manifests(Installation(gates=gates, webhook_host=host)) if doc["kind"] in kinds]
         for host in ("", "192.0.2.10")
     )
     assert sorted(inside, key=str) == sorted(outside, key=str)
 
 
 def test_one_replica_needs_no_budget() -> None:
-    assert "PodDisruptionBudget" not in {kind for kind, _ in names(manifests(Installation(replicas=1)))}
+    assert "PodDisruptionBudget" not in {kind for kind, _ in names(build_manifests(Installation(replicas=1)))}
 
 
 def test_the_command_prints_what_was_asked_for() -> None:
@@ -212,7 +212,7 @@ def test_uninstall_without_check_removes_nothing_and_says_how() -> None:
 
 
 def test_agents_run_on_every_node_with_the_runtime_s_socket_and_no_capability() -> None:
-    pod = one(manifests(Installation()), "DaemonSet", "kruise-daemon")["spec"]["template"]["spec"]
+    pod = one(build_manifests(Installation()), "DaemonSet", "kruise-daemon")["spec"]["template"]["spec"]
     assert (pod["hostNetwork"], pod["tolerations"]) == (True, [{"operator": "Exists"}])
     [only] = pod["containers"]
     assert only["securityContext"]["capabilities"] == {"drop": ["ALL"]}
@@ -222,12 +222,12 @@ def test_agents_run_on_every_node_with_the_runtime_s_socket_and_no_capability() 
     # and not the folder of everything that runs on the node, unless it is asked for
     assert only["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
     named = Installation(socket_location="/run/k3s")
-    other = one(manifests(named), "DaemonSet", "kruise-daemon")["spec"]["template"]["spec"]
+    other = one(build_manifests(named), "DaemonSet", "kruise-daemon")["spec"]["template"]["spec"]
     assert other["volumes"][0]["hostPath"]["path"] == "/run/k3s"
 
 
 def test_no_other_machine_reaches_an_agent_s_port() -> None:
-    pod = one(manifests(Installation()), "DaemonSet", "kruise-daemon")["spec"]["template"]["spec"]
+    pod = one(build_manifests(Installation()), "DaemonSet", "kruise-daemon")["spec"]["template"]["spec"]
     [only] = pod["containers"]
     settings = parse_agent(only["args"], environ={"NODE_NAME": "n1"})
     assert settings is not None
@@ -236,7 +236,7 @@ def test_no_other_machine_reaches_an_agent_s_port() -> None:
 
 
 def test_neither_manager_nor_agent_is_pushed_out_by_other_pods() -> None:
-    documents = manifests(Installation())
+    documents = build_manifests(Installation())
     classes = {
         kind: one(documents, kind, name)["spec"]["template"]["spec"]["priorityClassName"]
         for kind, name in (("Deployment", "kruise-controller-manager"), ("DaemonSet", "kruise-daemon"))
@@ -245,7 +245,7 @@ def test_neither_manager_nor_agent_is_pushed_out_by_other_pods() -> None:
 
 
 def test_the_agents_flags_are_understood() -> None:
-    pod = one(manifests(Installation()), "DaemonSet", "kruise-daemon")["spec"]["template"]["spec"]
+    pod = one(build_manifests(Installation()), "DaemonSet", "kruise-daemon")["spec"]["template"]["spec"]
     settings = parse_agent(pod["containers"][0]["args"], environ={"NODE_NAME": "n1"})
     assert settings is not None
     assert settings.notes == ()
@@ -255,7 +255,7 @@ def test_the_agents_flags_are_understood() -> None:
 
 def test_agents_read_secrets_in_one_namespace_and_write_statuses_alone() -> None:
     """operations case 40"""
-    documents = manifests(Installation())
+    documents = build_manifests(Installation())
     wide = one(documents, "ClusterRole", "kruise-daemon-role")["rules"]
     assert "secrets" not in {resource for rule in wide for resource in rule["resources"]}
     written = {
@@ -278,5 +278,5 @@ def test_agents_read_secrets_in_one_namespace_and_write_statuses_alone() -> None
 
 def test_without_the_gate_no_agent_is_installed() -> None:
     gates = Gates.of(KruiseDaemon=False)
-    result = names(manifests(Installation(gates=gates, feature_gates="KruiseDaemon=false")))
+    result = names(build_manifests(Installation(gates=gates, feature_gates="KruiseDaemon=false")))
     assert not {kind for kind, name in result if name.startswith("kruise-daemon") and kind != "Namespace"}

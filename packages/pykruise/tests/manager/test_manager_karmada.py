@@ -4,14 +4,14 @@ from typing import Any
 
 import pytest
 
-from pykruise.kinds import crds
-from pykruise.manager.karmada import interpreters
+from pykruise.kinds import build_crds
+from pykruise.manager.karmada import build_interpreters
 from support.lua import run_lua
 
 Object = dict[str, Any]
 INTERPRETERS = {
     (item["spec"]["target"]["apiVersion"], item["spec"]["target"]["kind"]): item["spec"]["customizations"]
-    for item in interpreters()
+    for item in build_interpreters()
 }
 V1BETA1, V1ALPHA1 = "apps.kruise.io/v1beta1", "apps.kruise.io/v1alpha1"
 KUBE = (
@@ -47,7 +47,7 @@ def cloneset(*, replicas: int = 3, ready: int = 3, generation: int = 2, **spec: 
 def test_every_kind_of_workload_is_there_in_every_version_that_is_served() -> None:
     served = {
         (f"{crd['spec']['group']}/{version['name']}", crd["spec"]["names"]["kind"])
-        for crd in crds()
+        for crd in build_crds()
         for version in crd["spec"]["versions"]
         if version["served"]
     }

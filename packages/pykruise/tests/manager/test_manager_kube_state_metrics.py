@@ -1,16 +1,16 @@
 """The file for kube-state-metrics, beside the series that the manager serves itself."""
 
-from pykruise.kinds import crds, kinds
-from pykruise.manager.kube_state_metrics import custom_resource_state
+from pykruise.kinds import build_crds, list_kinds
+from pykruise.manager.kube_state_metrics import build_custom_resource_state
 from pykruise.plans.progress import Count
 
-RESOURCES = custom_resource_state()["spec"]["resources"]
+RESOURCES = build_custom_resource_state()["spec"]["resources"]
 
 
 def test_every_kind_with_a_definition_is_there_in_its_stored_version() -> None:
     stored = {
         (crd["spec"]["names"]["kind"], version["name"])
-        for crd in crds()
+        for crd in build_crds()
         for version in crd["spec"]["versions"]
         if version["storage"]
     }
@@ -22,7 +22,7 @@ def test_every_kind_with_a_definition_is_there_in_its_stored_version() -> None:
 def test_each_place_that_is_named_is_a_field_of_the_definition() -> None:
     schemas = {
         crd["spec"]["names"]["kind"]: version["schema"]["openAPIV3Schema"]
-        for crd in crds()
+        for crd in build_crds()
         for version in crd["spec"]["versions"]
         if version["storage"]
     }
@@ -42,7 +42,7 @@ def test_numbers_at_one_place_have_the_names_of_the_managers_own_series() -> Non
     there = {
         f"{item['metricNamePrefix']}_{metric['name']}" for item in RESOURCES for metric in item["metrics"]
     }
-    for kind in kinds():
+    for kind in list_kinds():
         if kind.versions and kind.control is not None and kind.shown is not None and kind.shown.metrics:
             counts = kind.shown.metrics.counts
             own = {

@@ -5,11 +5,11 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from pykruise.kinds import crds
+from pykruise.kinds import build_crds
 from pykruise.kube.patches.schemas import merge_keys
-from pykruise.manager.kustomize import openapi_document
+from pykruise.manager.kustomize import build_openapi_document
 
-DOCUMENT = openapi_document()
+DOCUMENT = build_openapi_document()
 DEFINITIONS: Mapping[str, Any] = DOCUMENT["definitions"]
 
 
@@ -45,7 +45,7 @@ def merged_by_apply(schema: Mapping[str, Any], path: str = "") -> Iterator[str]:
 
 def test_every_version_of_every_kind_is_there_and_merges_what_an_apply_merges() -> None:
     there = named()
-    for crd in crds():
+    for crd in build_crds():
         spec = crd["spec"]
         for version in spec["versions"]:
             part = there[spec["group"], version["name"], spec["names"]["kind"]]
@@ -91,7 +91,7 @@ def test_every_reference_leads_somewhere() -> None:
 def test_kinds_of_the_cluster_have_no_namespace() -> None:
     scopes = {
         (crd["spec"]["group"], crd["spec"]["names"]["kind"]): crd["spec"]["scope"] == "Namespaced"
-        for crd in crds()
+        for crd in build_crds()
     }
     for path, item in DOCUMENT["paths"].items():
         kind = item["get"]["x-kubernetes-group-version-kind"]

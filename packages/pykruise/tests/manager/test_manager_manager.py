@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pykruise.kinds import crds
+from pykruise.kinds import build_crds
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.gates import Gates
 from pykruise.kube.client.client import Client
@@ -29,7 +29,7 @@ async def running(
     place: Place, *, settings: ManagerSettings | None = None, **options: Any
 ) -> AsyncIterator[Manager]:
     """A manager at work on a cluster."""
-    transport = options.pop("transport", None) or place.cluster.transport_for(MANAGER)
+    transport = options.pop("transport", None) or place.cluster.make_transport(MANAGER)
     rng = random.Random(1)
     client = Client(transport, clock=place.cluster.clock, rng=rng)
     manager = Manager(
@@ -44,7 +44,7 @@ async def running(
 
 
 async def install(place: Place) -> None:
-    for crd in crds():
+    for crd in build_crds():
         await place.create(CUSTOM_RESOURCE_DEFINITIONS, crd)
 
 
@@ -61,7 +61,7 @@ async def test_a_manager_waits_for_its_crds_says_so_once_and_starts_when_they_co
         # given a cluster without CRDs
         await asyncio.sleep(600.0)
         # then it is up, and says why nothing happens, once
-        assert manager.problems() == ()
+        assert manager.list_problems() == ()
         warnings = [
             line for line in caplog.messages if "does not serve CloneSet (clonesets.apps.kruise.io)" in line
         ]
@@ -84,20 +84,20 @@ async def test_a_right_that_is_missing_is_one_clear_line_and_makes_it_unready(
     async with small_cluster() as place:
         await install(place)
         # given a manager that may not list claims
-        faulty = FaultyTransport(place.cluster.transport_for(MANAGER))
+        faulty = FaultyTransport(place.cluster.make_transport(MANAGER))
         faulty.on(reads("persistentvolumeclaims"), lambda _: Answer(403, message="claims is forbidden"))
         async with running(place, transport=faulty) as manager:
             await asyncio.sleep(600.0)
             # then
             wanted = "this manager may not list and watch persistentvolumeclaims: its role lacks the right"
             assert sum(wanted in line for line in caplog.messages) == 1
-            assert any(wanted in problem for problem in manager.problems())
+            assert any(wanted in problem for problem in manager.list_problems())
             # when it may
             faulty.clear()
             await place.create(CLONE_SETS, cloneset(replicas=1))
             # then
             await place.until(lambda: _has(place, 1), within_s=60.0)
-            assert manager.problems() == ()
+            assert manager.list_problems() == ()
 
 
 async def test_a_right_that_one_controller_lacks_holds_only_that_controller(
@@ -106,7 +106,7 @@ async def test_a_right_that_one_controller_lacks_holds_only_that_controller(
     async with small_cluster() as place:
         await install(place)
         # given a manager that ends sidecars of jobs, but may not list what that is asked for with
-        faulty = FaultyTransport(place.cluster.transport_for(MANAGER))
+        faulty = FaultyTransport(place.cluster.make_transport(MANAGER))
         faulty.on(reads("containerrecreaterequests"), lambda _: Answer(403, message="requests are forbidden"))
         settings = ManagerSettings(gates=Gates.of(SidecarTerminator=True))
         caplog.set_level(logging.INFO, logger="pykruise")
@@ -117,8 +117,8 @@ async def test_a_right_that_one_controller_lacks_holds_only_that_controller(
             await asyncio.sleep(600.0)
             wanted = "may not list and watch containerrecreaterequests"
             assert sum(wanted in line for line in caplog.messages) == 1
-            assert manager.problems() == ()
-            assert manager.stats().controllers["sidecarterminator"].reconciles == 0
+            assert manager.list_problems() == ()
+            assert manager.read_stats().controllers["sidecarterminator"].reconciles == 0
             # when it may, that controller starts too
             faulty.clear()
             await place.until(lambda: "sidecarterminator: caches are synced" in caplog.text, within_s=60.0)
@@ -145,11 +145,11 @@ async def test_every_object_is_looked_at_again_after_the_resync_period() -> None
             await place.create(CLONE_SETS, cloneset(replicas=1))
             await place.until(lambda: _has(place, 1))
             await asyncio.sleep(60.0)
-            before = manager.stats()
+            before = manager.read_stats()
             # when
             await asyncio.sleep(3600.0)
             # then the CloneSet, its pod and its revision woke it, six times more or less, together or one by one
-            after = manager.stats()
+            after = manager.read_stats()
             wakes = after.queues["cloneset"].adds - before.queues["cloneset"].adds
             turns = after.controllers["cloneset"].reconciles - before.controllers["cloneset"].reconciles
             assert wakes >= 5 * 3
@@ -163,9 +163,9 @@ async def test_without_a_resync_period_nothing_happens_while_nothing_changes() -
             await place.create(CLONE_SETS, cloneset(replicas=1))
             await place.until(lambda: _has(place, 1))
             await asyncio.sleep(60.0)
-            before = manager.stats().controllers["cloneset"].reconciles
+            before = manager.read_stats().controllers["cloneset"].reconciles
             await asyncio.sleep(3600.0)
-            assert manager.stats().controllers["cloneset"].reconciles == before
+            assert manager.read_stats().controllers["cloneset"].reconciles == before
 
 
 async def test_a_controller_has_as_many_workers_as_its_flag_says() -> None:
@@ -179,10 +179,10 @@ async def test_a_controller_has_as_many_workers_as_its_flag_says() -> None:
                 await place.create(CLONE_SETS, cloneset(f"web{number}", replicas=1))
             most = 0
             while await pods(place) < 5:
-                most = max(most, manager.stats().controllers["cloneset"].in_flight)
+                most = max(most, manager.read_stats().controllers["cloneset"].in_flight)
                 await asyncio.sleep(0.001)
             assert most == 1
-            assert manager.stats().controllers["cloneset"].workers == 1
+            assert manager.read_stats().controllers["cloneset"].workers == 1
 
 
 class Gate:
@@ -205,7 +205,7 @@ class Gate:
     async def stop(self) -> None:
         self.stopped.set()
 
-    def problems(self) -> Sequence[str]:
+    def list_problems(self) -> Sequence[str]:
         return self.found
 
 
@@ -217,7 +217,7 @@ async def test_controllers_wait_until_no_component_has_a_problem() -> None:
         async with running(place, components=[gate]) as manager:
             await place.create(CLONE_SETS, cloneset(replicas=1))
             await asyncio.sleep(60.0)
-            assert manager.problems() == ("gate: closed",)
+            assert manager.list_problems() == ("gate: closed",)
             assert await pods(place) == 0
             # when
             gate.found = ()
@@ -230,17 +230,17 @@ async def test_controllers_wait_until_no_component_has_a_problem() -> None:
 async def test_a_watch_that_stays_down_while_others_are_open_makes_the_manager_unready() -> None:
     async with small_cluster() as place:
         await install(place)
-        faulty = FaultyTransport(place.cluster.transport_for(MANAGER))
+        faulty = FaultyTransport(place.cluster.make_transport(MANAGER))
         async with running(place, transport=faulty) as manager:
             await manager.wait_synced()
-            assert manager.problems() == ()
+            assert manager.list_problems() == ()
             # when the watch of nodes cannot be opened any more, and the one that is open ends
             faulty.on(watches("nodes"), lambda _: Answer(500))
             await asyncio.sleep(600.0)
-            assert manager.problems() == ()
+            assert manager.list_problems() == ()
             await asyncio.sleep(400.0)
             # then
-            assert any("the watch of nodes has been down" in problem for problem in manager.problems())
+            assert any("the watch of nodes has been down" in problem for problem in manager.list_problems())
 
 
 async def _has(place: Place, count: int, namespace: str = "default") -> bool:

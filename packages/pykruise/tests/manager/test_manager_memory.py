@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pykruise.kube
 import pykruise.runtime
-from pykruise.kinds import kinds
+from pykruise.kinds import list_kinds
 from pykruise.kube.cache.remembering import REMEMBERED, remember
-from pykruise.kube.schemas.builtin_types import decoder_for
+from pykruise.kube.schemas.builtin_types import find_decoder
 from pykruise.kube.values.quantities import parse_quantity
-from pykruise.manager.install import Installation, manifests
+from pykruise.manager.install import Installation, build_manifests
 from pykruise.pods.template.typed_parts import POD_TEMPLATE
 from support.sources import ROOT
 
@@ -33,7 +33,7 @@ FINITE = {
         "descriptions.py:_of_fields",
         "settings.py:_find_sources",
     ),
-    *("builtin_types.py:_definitions", "builtin_types.py:_struct_decoder", "builtin_types.py:decoder_for"),
+    *("builtin_types.py:_definitions", "builtin_types.py:_struct_decoder", "builtin_types.py:find_decoder"),
     *("builtin_types.py:fields_of", "schemas.py:_definitions", "model.py:_fields_of"),
     *("merged_lists.py:_leads_to_merged", "kustomize.py:_is_merged"),
     *("disabled_fields.py:_holds_gated", "disabled_fields.py:_reached", "fact_series.py:_differences"),
@@ -45,7 +45,7 @@ FINITE = {
 
 def load_all() -> None:
     """Each module adds its lines when it is loaded."""
-    kinds()
+    list_kinds()
     for package in (pykruise.kube, pykruise.runtime):
         for item in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             if not item.name.endswith("generate"):
@@ -57,7 +57,7 @@ def load_all() -> None:
         "plans.targets",
     ):
         importlib.import_module(f"pykruise.{name}")
-    decoder_for(POD_TEMPLATE)  # remembers from its first use on
+    find_decoder(POD_TEMPLATE)  # remembers from its first use on
 
 
 def decorators() -> Iterator[tuple[str, str]]:
@@ -78,7 +78,7 @@ def test_all_that_is_remembered_fits_into_the_memory_of_a_manager() -> None:
     load_all()
     (pod,) = (
         manifest["spec"]["template"]["spec"]
-        for manifest in manifests(Installation())
+        for manifest in build_manifests(Installation())
         if manifest["kind"] == "Deployment"
     )
     limit = parse_quantity(pod["containers"][0]["resources"]["limits"]["memory"])

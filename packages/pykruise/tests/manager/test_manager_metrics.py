@@ -5,15 +5,15 @@ import random
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from pykruise.kinds import crds
+from pykruise.kinds import build_crds
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kube.client.client import Client
 from pykruise.kube.client.metered import MeteredTransport
 from pykruise.kube.election.leases import LeaderElector
-from pykruise.kube.program.metrics import metrics_responder
+from pykruise.kube.program.metrics import make_metrics_responder
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, PODS
 from pykruise.manager.manager import Manager
-from pykruise.manager.metrics import registry
+from pykruise.manager.metrics import make_registry
 from support.faults import Answer, FaultyTransport, patches
 from support.sandbox import small_cluster
 from support.scenario import cloneset
@@ -44,10 +44,10 @@ KNOWN = {
 async def test_a_rollout_shows_in_the_metrics() -> None:
     async with small_cluster() as place:
         # given a manager that leads, and one write that is refused for a missing right
-        for crd in crds():
+        for crd in build_crds():
             await place.create(CUSTOM_RESOURCE_DEFINITIONS, crd)
         rng = random.Random(1)
-        faulty = FaultyTransport(place.cluster.transport_for("manager"))
+        faulty = FaultyTransport(place.cluster.make_transport("manager"))
         faulty.on(
             patches("/clonesets/web/status"),
             Answer(403, message='User "m" cannot patch resource "clonesets/status"'),
@@ -68,7 +68,7 @@ async def test_a_rollout_shows_in_the_metrics() -> None:
 
         await place.until(has_pods)
         await asyncio.sleep(30.0)
-        answer = metrics_responder(registry(manager, metered, host="10.0.0.1:6443"))("", {})
+        answer = make_metrics_responder(make_registry(manager, metered, host="10.0.0.1:6443"))("", {})
         manager.stop()
         await running
     # then

@@ -9,7 +9,7 @@ import pytest
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.models.dashboard import Dashboard
 
-from pykruise.kinds import shown_as
+from pykruise.kinds import find_shown
 from pykruise.kube.clock import parse_time
 from pykruise.manager.monitoring import (
     ALERTS,
@@ -18,9 +18,9 @@ from pykruise.manager.monitoring import (
     VARIABLES,
     Alert,
     Panel,
-    board,
-    board_config_map,
-    prometheus_rule,
+    build_board,
+    build_board_config_map,
+    build_prometheus_rule,
 )
 from support.promql import Alarm, Scrapes, names_in
 
@@ -180,12 +180,12 @@ def test_each_alert_has_its_section_that_says_what_it_means_and_what_to_do(alert
     assert len(section.split()) > 12
     rule = next(
         one
-        for one in prometheus_rule(namespace="x")["spec"]["groups"][0]["rules"]
+        for one in build_prometheus_rule(namespace="x")["spec"]["groups"][0]["rules"]
         if one["alert"] == alert.name
     )
     assert rule["annotations"]["runbook"] == f"{RUNBOOK}{alert.name.lower()}"
     address = "https://docs.example/monitoring/"
-    linked = prometheus_rule(namespace="x", runbooks=address)["spec"]["groups"][0]["rules"]
+    linked = build_prometheus_rule(namespace="x", runbooks=address)["spec"]["groups"][0]["rules"]
     annotations = next(one["annotations"] for one in linked if one["alert"] == alert.name)
     assert annotations["runbook_url"] == f"{address}#{alert.name.lower()}"
     assert "runbook" not in annotations
@@ -223,7 +223,7 @@ def cron(**spec: Any) -> dict[str, Any]:
     ],
 )
 def test_the_next_time_of_a_schedule_follows_its_last(document: dict[str, Any], time: str | None) -> None:
-    metrics = shown_as("apps.kruise.io", "AdvancedCronJob")
+    metrics = find_shown("apps.kruise.io", "AdvancedCronJob")
     assert metrics is not None
     assert metrics.metrics is not None
     found = metrics.metrics.times["next_schedule_time"](document)
@@ -233,7 +233,7 @@ def test_the_next_time_of_a_schedule_follows_its_last(document: dict[str, Any], 
 def test_a_schedule_that_has_become_another_counts_from_then() -> None:
     document = cron(schedule="0 9 * * *")
     document["metadata"]["annotations"] = {"pykruise.io/scheduled-since": "2026-03-01T10:00:00Z"}
-    shown = shown_as("apps.kruise.io", "AdvancedCronJob")
+    shown = find_shown("apps.kruise.io", "AdvancedCronJob")
     assert shown is not None
     assert shown.metrics is not None
     assert shown.metrics.times["next_schedule_time"](document) == parse_time("2026-03-02T09:00:00Z")
@@ -241,7 +241,7 @@ def test_a_schedule_that_has_become_another_counts_from_then() -> None:
 
 def test_panels_of_the_board_lie_beside_each_other_within_its_width() -> None:
     taken: set[tuple[int, int]] = set()
-    panels = board()["panels"]
+    panels = build_board()["panels"]
     assert [one["title"] for one in panels if one["type"] != "row"] == [one.title for one in PANELS]
     for place in (one["gridPos"] for one in panels):
         cells = {
@@ -256,7 +256,7 @@ def test_panels_of_the_board_lie_beside_each_other_within_its_width() -> None:
 
 
 def test_a_row_of_numbers_that_are_red_or_green_comes_first() -> None:
-    heading, *panels = board()["panels"]
+    heading, *panels = build_board()["panels"]
     assert (heading["type"], heading["title"]) == ("row", "Now")
     first = panels[: next(place for place, one in enumerate(panels) if one["type"] == "row")]
     assert {one["type"] for one in first} == {"stat"}
@@ -272,7 +272,7 @@ def test_each_panel_says_what_it_shows(panel: Panel) -> None:
 
 
 def test_the_board_is_chosen_by_namespace_kind_and_name() -> None:
-    made = board()
+    made = build_board()
     names = [one["name"] for one in made["templating"]["list"]]
     assert names == ["datasource", *(name for name, _, _ in VARIABLES)]
     for name, _, query in VARIABLES:
@@ -283,7 +283,7 @@ def test_the_board_is_chosen_by_namespace_kind_and_name() -> None:
 
 
 def test_grafanas_own_types_read_the_board_and_leave_nothing_out() -> None:
-    made = json.loads(json.dumps(board()))
+    made = json.loads(json.dumps(build_board()))
     read = json.loads(JSONEncoder().encode(Dashboard.from_json(made)))
     assert [one["title"] for one in read["panels"]] == [one["title"] for one in made["panels"]]
     for wanted, found in zip(made["panels"], read["panels"], strict=True):
@@ -296,6 +296,6 @@ def test_grafanas_own_types_read_the_board_and_leave_nothing_out() -> None:
 
 
 def test_the_config_map_is_found_by_grafanas_sidecar_and_has_the_board() -> None:
-    found = board_config_map(namespace="x")
+    found = build_board_config_map(namespace="x")
     assert found["metadata"]["labels"] == {"grafana_dashboard": "1"}
-    assert json.loads(found["data"]["kruise.json"]) == board()
+    assert json.loads(found["data"]["kruise.json"]) == build_board()

@@ -7,12 +7,18 @@ import msgspec
 import orjson
 import pytest
 
-from pykruise.kinds import kinds
+from pykruise.kinds import list_kinds
 from pykruise.kinds.gates import Gates
 from pykruise.kube.documents import Document
-from pykruise.kube.package_data import package_data
+from pykruise.kube.package_data import read_package_data
 from pykruise.kube.rbac import Right
-from pykruise.manager.roles import MAY_BE_LENT, aggregated_roles, is_for_editors, needed, roles
+from pykruise.manager.roles import (
+    MAY_BE_LENT,
+    build_aggregated_roles,
+    build_roles,
+    is_for_editors,
+    list_needed_rights,
+)
 from pykruise.plans.kind import Kind
 from support.rbac import Authorizer
 
@@ -24,11 +30,11 @@ def named(documents: list[Document], kind: str, name: str) -> Document:
 
 
 def authorizer(**gates: bool) -> Authorizer:
-    return Authorizer(roles(Gates.of(**gates), namespace=NAMESPACE))
+    return Authorizer(build_roles(Gates.of(**gates), namespace=NAMESPACE))
 
 
 def test_names_are_the_original_s_and_each_role_is_bound_to_the_account() -> None:
-    documents = roles(Gates(), namespace=NAMESPACE)
+    documents = build_roles(Gates(), namespace=NAMESPACE)
     assert {(doc["kind"], doc["metadata"]["name"]) for doc in documents} == {
         (kind, f"{name}{ending}")
         for kinds, name in (
@@ -49,8 +55,8 @@ def test_names_are_the_original_s_and_each_role_is_bound_to_the_account() -> Non
 
 def test_everything_that_is_declared_is_allowed() -> None:
     for gates in (Gates(), Gates.of(AllAlpha=True), Gates.of(PodWebhook=False)):
-        allowed = Authorizer(roles(gates, namespace=NAMESPACE))
-        for right in needed(gates):
+        allowed = Authorizer(build_roles(gates, namespace=NAMESPACE))
+        for right in list_needed_rights(gates):
             where = NAMESPACE if right.in_namespace else ""
             for verb in right.verbs:
                 for name in right.names or ("",):
@@ -61,7 +67,7 @@ def test_everything_that_is_declared_is_allowed() -> None:
 
 def test_the_only_wildcard_is_to_read_scales_and_of_secrets_only_the_own_one_can_be_read() -> None:
     """users 10: least privilege by construction"""
-    documents = roles(Gates(), namespace=NAMESPACE)
+    documents = build_roles(Gates(), namespace=NAMESPACE)
     rules: list[dict[str, Any]] = [rule for doc in documents for rule in doc.get("rules", ())]
     wild = [
         rule for rule in rules if "*" in "".join((*rule["verbs"], *rule["resources"], *rule["apiGroups"]))
@@ -121,7 +127,7 @@ def test_only_protecting_crds_may_list_everything() -> None:
 )
 def test_kubernetes_own_roles_learn_of_the_kinds(role: str, verb: str, may: bool) -> None:
     """operations case 41"""
-    documents = aggregated_roles()
+    documents = build_aggregated_roles()
     result = named(documents, "ClusterRole", f"aggregate-kruise-{role}")
     assert result["metadata"]["labels"][f"rbac.authorization.k8s.io/aggregate-to-{role}"] == "true"
     assert Authorizer([result]).allows(verb, "apps.kruise.io", "clonesets", namespace="default") is may
@@ -129,7 +135,7 @@ def test_kubernetes_own_roles_learn_of_the_kinds(role: str, verb: str, may: bool
 
 def test_resource_distributions_are_for_admins() -> None:
     """operations case 41"""
-    documents = aggregated_roles()
+    documents = build_aggregated_roles()
     edit = Authorizer([named(documents, "ClusterRole", "aggregate-kruise-edit")])
     assert not edit.allows("patch", "apps.kruise.io", "resourcedistributions")
 
@@ -139,7 +145,7 @@ def test_resource_distributions_are_for_admins() -> None:
 
 def kubernetes_own(role: str) -> Authorizer:
     """What API servers give this role at their start."""
-    policy = orjson.loads(package_data("pykruise.sandbox", "bootstrap_policy.json"))
+    policy = orjson.loads(read_package_data("pykruise.sandbox", "bootstrap_policy.json"))
     label = f"rbac.authorization.k8s.io/aggregate-to-{role}"
     rules = [
         rule
@@ -156,7 +162,7 @@ def may_all(role: str, rights: Iterable[Right]) -> bool:
     return all(allowed.allows(verb, right.group, right.resource) for right in rights for verb in right.verbs)
 
 
-NAMESPACED = [kind for kind in kinds() if kind.versions and kind.resource.namespaced]
+NAMESPACED = [kind for kind in list_kinds() if kind.versions and kind.resource.namespaced]
 
 
 def test_each_kind_of_a_namespace_says_what_it_lends() -> None:
@@ -165,7 +171,7 @@ def test_each_kind_of_a_namespace_says_what_it_lends() -> None:
 
 @pytest.mark.parametrize("kind", NAMESPACED, ids=lambda kind: kind.name)
 def test_a_kind_is_for_those_roles_of_kubernetes_that_may_do_all_that_it_lends(kind: Kind) -> None:
-    documents = aggregated_roles()
+    documents = build_aggregated_roles()
     edit = Authorizer([named(documents, "ClusterRole", "aggregate-kruise-edit")])
     asked = ("create", kind.resource.group, kind.resource.plural)
     assert edit.allows(*asked) is may_all("edit", kind.lends or ())

@@ -15,7 +15,7 @@ from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kube.client.client import Client
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, PODS
 from pykruise.manager.manager import Manager
-from pykruise.manager.traces import MissingTracesError, spans_from, spans_of
+from pykruise.manager.traces import MissingTracesError, make_span_recorder, spans_of
 from pykruise.runtime.tracing import NO_SPANS
 from support.sandbox import small_cluster
 from support.scenario import cloneset
@@ -29,7 +29,7 @@ async def spans_of_a_creation() -> tuple[ReadableSpan, ...]:
         for crd in crds_of([CLONE_SETS]):
             await place.create(CUSTOM_RESOURCE_DEFINITIONS, crd)
         clock, rng = place.cluster.clock, random.Random(1)
-        client = Client(place.cluster.transport_for("manager"), clock=clock, rng=rng)
+        client = Client(place.cluster.make_transport("manager"), clock=clock, rng=rng)
         manager = Manager(client, clock=clock, rng=rng, cpu_time=lambda: 0.0, span=spans_of(provider))
         running = asyncio.create_task(manager.run())
         await place.create(CLONE_SETS, cloneset(replicas=2))
@@ -72,13 +72,16 @@ def _is_parent_of(readable_span: ReadableSpan, other: ReadableSpan) -> bool:
 
 
 def test_without_an_endpoint_nothing_is_recorded() -> None:
-    assert spans_from({}) is NO_SPANS
-    assert spans_from({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://x", "OTEL_SDK_DISABLED": "true"}) is NO_SPANS
+    assert make_span_recorder({}) is NO_SPANS
+    assert (
+        make_span_recorder({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://x", "OTEL_SDK_DISABLED": "true"})
+        is NO_SPANS
+    )
 
 
 def test_an_endpoint_without_the_packages_is_an_error_that_says_what_to_install() -> None:
     with pytest.raises(MissingTracesError, match=r"pykruise\[traces\]"):
-        spans_from({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4318"})
+        make_span_recorder({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4318"})
 
 
 def test_the_manager_imports_nothing_of_opentelemetry_by_itself() -> None:

@@ -6,8 +6,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from pykruise.kinds import crds
-from pykruise.kube.schemas.crds import structural_schema
+from pykruise.kinds import build_crds
+from pykruise.kube.schemas.crds import build_structural_schema
 from pykruise.models import LabelSelector, ObjectMeta, document, model_of, parse, v1alpha1, v1beta1
 from support.yaml_documents import yaml_documents
 
@@ -15,7 +15,7 @@ _FOLDER = Path(__file__).parents[4] / "examples"
 EXAMPLES = sorted([*_FOLDER.glob("*.yaml"), *_FOLDER.glob("requests/*.yaml")])
 SERVED = [
     (f"{crd['spec']['group']}/{version['name']}", crd["spec"]["names"]["kind"])
-    for crd in crds()
+    for crd in build_crds()
     for version in crd["spec"]["versions"]
     if crd["spec"]["group"].endswith("kruise.io")
 ]
@@ -31,11 +31,11 @@ def test_there_is_a_model_of_every_kind_in_every_version(api_version: str, kind:
 
 @pytest.mark.parametrize(("api_version", "kind"), SERVED)
 def test_a_model_has_the_fields_of_its_definition(api_version: str, kind: str) -> None:
-    crd = next(crd for crd in crds() if crd["spec"]["names"]["kind"] == kind)
+    crd = next(crd for crd in build_crds() if crd["spec"]["names"]["kind"] == kind)
     name = api_version.partition("/")[2]
     version = next(version for version in crd["spec"]["versions"] if version["name"] == name)
     served = version["schema"]["openAPIV3Schema"]["properties"]
-    made = structural_schema(model_of(api_version, kind))["properties"]
+    made = build_structural_schema(model_of(api_version, kind))["properties"]
     for part in ("spec", "status"):
         assert set(made.get(part, {}).get("properties", {})) == set(
             served.get(part, {}).get("properties", {})

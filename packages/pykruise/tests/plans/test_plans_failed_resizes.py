@@ -4,9 +4,9 @@ import pytest
 
 from pykruise.kube.clock import Instant
 from pykruise.kube.schemas.types import PlainCondition
-from pykruise.plans.failed_resizes import refused_since, without_other_cause
+from pykruise.plans.failed_resizes import drop_other_causes, read_refused_since
 from pykruise.pods.reasons import Code
-from pykruise.pods.workload.waiting import WAITING, with_condition
+from pykruise.pods.workload.waiting import WAITING, set_condition
 from pykruise.runtime.reasons import Reason
 
 REFUSED = Reason(Code.RESIZE_REFUSED, "no room")
@@ -16,8 +16,8 @@ def written(*reasons: tuple[float, Reason]) -> list[PlainCondition]:
     """The conditions after these failures, each at its time."""
     conditions: list[PlainCondition] = []
     for at, reason in reasons:
-        old = without_other_cause(conditions, WAITING, reason)
-        conditions = with_condition(old, WAITING, reason=reason.code, message=reason.message, now=Instant(at))
+        old = drop_other_causes(conditions, WAITING, reason)
+        conditions = set_condition(old, WAITING, reason=reason.code, message=reason.message, now=Instant(at))
     return conditions
 
 
@@ -34,4 +34,4 @@ def written(*reasons: tuple[float, Reason]) -> list[PlainCondition]:
 def test_the_patience_counts_from_the_first_refusal_whatever_failed_before(
     failures: list[tuple[float, Reason]], since: float | None
 ) -> None:
-    assert refused_since(written(*failures), WAITING) == since
+    assert read_refused_since(written(*failures), WAITING) == since

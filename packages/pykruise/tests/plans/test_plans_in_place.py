@@ -33,7 +33,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
             return InPlaceProgress(is_complete=True)
         return InPlaceProgress(waits=WAITS.waits, look_at=20.0) if pod.name == "web-later" else WAITS
 
-    monkeypatch.setattr(in_place, "go_on", go_on)
+    monkeypatch.setattr(in_place, "find_progress", go_on)
     return names
 
 
@@ -48,7 +48,9 @@ class Plans:
     ) -> list[InPlaceProgress]:
         """One plan, which asks about these pods."""
         recall = Recall(self.seen)
-        progresses = [recall.go_on(pod, now=now, settings=settings or InPlaceSettings()) for pod in pods]
+        progresses = [
+            recall.find_progress(pod, now=now, settings=settings or InPlaceSettings()) for pod in pods
+        ]
         recall.forget_others()
         self.seen = recall.seen
         return progresses
@@ -114,11 +116,11 @@ def test_two_revisions_are_compared_once_for_each_way_to_ask(monkeypatch: pytest
         compared.append(options["revision"])
         return UpdateSpec(revision=options["revision"], grace_seconds=options["grace_seconds"])
 
-    monkeypatch.setattr(in_place, "difference", difference)
+    monkeypatch.setattr(in_place, "find_difference", difference)
     recall, old, new = Recall(), revision_view("web-1"), revision_view("web-2")
 
     def ask(before: RevisionView | None, *, grace_seconds: int = 0) -> UpdateSpec | NotInPlace:
-        return recall.difference(
+        return recall.find_difference(
             before,
             new,
             revision="web-2",
@@ -151,14 +153,14 @@ def test_revisions_that_are_not_the_same_many_are_remembered(monkeypatch: pytest
         compared.append(old)
         return NotInPlace("another command")
 
-    monkeypatch.setattr(in_place, "difference", difference)
+    monkeypatch.setattr(in_place, "find_difference", difference)
     recall, new = Recall(), revision_view("web-2")
 
     def ask(*olds: RevisionView) -> int:
         """Comparisons that it takes."""
         before = len(compared)
         for old in olds:
-            recall.difference(
+            recall.find_difference(
                 old, new, revision="web-2", settings=InPlaceSettings(), grace_seconds=0, ignore_claims=False
             )
         return len(compared) - before
@@ -178,7 +180,9 @@ class Compared(Recall):
         super().__init__()
         self.asked: list[str] = []
 
-    def difference(self, old: Template | None, target: Template, **options: Any) -> UpdateSpec | NotInPlace:
+    def find_difference(
+        self, old: Template | None, target: Template, **options: Any
+    ) -> UpdateSpec | NotInPlace:
         assert isinstance(target, RevisionView)
         self.asked.append(old.name if isinstance(old, RevisionView) else "")
         can_update = old is not None and (old.name, target.name) == ("web-1", "web-3")
@@ -203,7 +207,7 @@ def test_pods_of_one_revision_are_compared_once() -> None:
     compared, pods, change = Compared(), of_revisions("1131"), UpdateSpec(revision="web-3")
     result = differences(compared)
     expected = [change, change, NotInPlace("number 2"), change]
-    assert [result.of(pod) for pod in pods] == expected
+    assert [result.find_difference(pod) for pod in pods] == expected
     # and that one is not stored any more is known too
     assert compared.asked == ["web-1", ""]
     # and all together have the same answers
@@ -231,13 +235,13 @@ def test_a_policy_that_recreates_pods_compares_nothing() -> None:
 def test_some_pods_must_not_be_updated_at_all(only: bool, codes: dict[str, Code]) -> None:
     pods = of_revisions("121")
     pods[2] = msgspec.structs.replace(pods[2], state="Tomorrow")
-    refused = differences(Compared()).refusals(pods, only=only, updatable=("",))
+    refused = differences(Compared()).find_refusals(pods, only=only, updatable=("",))
     assert {name: reason.code for name, reason in refused.items()} == codes
 
 
 @pytest.mark.parametrize(("pods", "most"), [(0, 10), (640, 10), (704, 11), (2048, 32), (100_000, 32)])
 def test_a_large_set_begins_more_updates_with_each_plan(pods: int, most: int) -> None:
-    assert in_place.begun_at_once(pods) == most
+    assert in_place.count_begun_updates(pods) == most
 
 
 def updating(**state: Any) -> PodView:
@@ -255,7 +259,7 @@ def updating(**state: Any) -> PodView:
 
 def test_an_update_under_way_says_since_when() -> None:
     def waits(**state: Any) -> str:
-        reason = in_place.go_on(updating(**state), now=10.0, settings=InPlaceSettings()).waits
+        reason = in_place.find_progress(updating(**state), now=10.0, settings=InPlaceSettings()).waits
         assert reason is not None
         assert reason.code == Code.UPDATING_IN_PLACE
         return reason.message
@@ -266,11 +270,11 @@ def test_an_update_under_way_says_since_when() -> None:
 
 
 def test_an_update_that_is_done_or_cannot_go_on_is_no_wait() -> None:
-    done = in_place.go_on(POD, now=10.0, settings=InPlaceSettings())
+    done = in_place.find_progress(POD, now=10.0, settings=InPlaceSettings())
     assert (done.is_complete, done.is_broken, done.waits) == (True, False, None)
     annotations = {keys.IN_PLACE_STATE_ANNOTATION: "{"}
     pod = msgspec.structs.replace(POD, annotations=annotations, may_be_updating=True)
-    broken = in_place.go_on(pod, now=10.0, settings=InPlaceSettings())
+    broken = in_place.find_progress(pod, now=10.0, settings=InPlaceSettings())
     assert (broken.is_complete, broken.is_broken, broken.decision) == (False, True, None)
     assert broken.waits is not None
     assert broken.waits.code == Code.BROKEN_UPDATE
@@ -281,7 +285,7 @@ def test_an_update_goes_on_with_its_next_containers() -> None:
         updating(lastContainerStatuses={}, nextContainerImages={"main": "nginx:3"}),
         container_statuses=(),
     )
-    progress = in_place.go_on(pod, now=10.0, settings=InPlaceSettings())
+    progress = in_place.find_progress(pod, now=10.0, settings=InPlaceSettings())
     assert progress.decision is not None
     assert (progress.decision.pod, progress.decision.revision) == (pod, "")
     assert progress.decision.writes

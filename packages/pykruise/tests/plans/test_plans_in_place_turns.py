@@ -6,7 +6,7 @@ import pytest
 
 from pykruise.kube.clock import parse_time
 from pykruise.kube.documents import Document
-from pykruise.plans.in_place import TurnTarget, take_turn, waits_for
+from pykruise.plans.in_place import TurnTarget, find_hook_wait, take_turn
 from pykruise.plans.pod_writes import chain_of
 from pykruise.pods.in_place import InPlaceSettings, UpdateSpec
 from pykruise.pods.lifecycle.states import LifecycleHook
@@ -46,7 +46,7 @@ def turn(pod: PodView, hook: LifecycleHook | None) -> tuple[list[Patch], str]:
         now=NOW,
         settings=InPlaceSettings(),
     )
-    if waits := waits_for(pod, hook):
+    if waits := find_hook_wait(pod, hook):
         return [], waits.code
     steps = chain_of(take_turn(pod, SPEC, target)).steps
     patches = [step.action for step in steps if isinstance(step.action, Patch)]

@@ -10,7 +10,7 @@ from pykruise.kube.documents import Document
 from pykruise.kube.rbac import READ
 from pykruise.kube.resources import PODS, Resource
 from pykruise.kube.schemas.crds import Version
-from pykruise.plans.kind import Kind, SpecSchema, two_versions, workload_rights
+from pykruise.plans.kind import Kind, SpecSchema, list_workload_rights, make_two_versions
 
 CREWS = Resource("example.com", "v1beta1", "crews", "Crew")
 
@@ -60,7 +60,7 @@ def test_a_kind_is_called_like_its_objects_and_what_has_none_like_its_controller
     assert control is not None
     readiness = msgspec.structs.replace(control, name="pod-readiness")
     # then
-    assert Kind(resource=CREWS, versions=two_versions(Crew), control=readiness).name == "crew"
+    assert Kind(resource=CREWS, versions=make_two_versions(Crew), control=readiness).name == "crew"
     assert Kind(resource=CREWS).name == "crew"
     assert Kind(resource=PODS, control=readiness).name == "pod-readiness"
 
@@ -87,7 +87,7 @@ def test_a_kind_needs_all_its_gates_and_one_of_those_of_which_any_will_do(
 
 def embedding(schema_of: SpecSchema) -> tuple[Version, ...]:
     assert schema_of("Rower") == {"type": "object", "of": "Rower"}
-    return two_versions(Crew)
+    return make_two_versions(Crew)
 
 
 @pytest.mark.parametrize(
@@ -96,29 +96,29 @@ def embedding(schema_of: SpecSchema) -> tuple[Version, ...]:
 def test_a_definition_has_the_fields_of_each_version_and_the_later_one_is_stored(
     spoke: Any, old_fields: list[str]
 ) -> None:
-    crd = Kind(resource=CREWS, versions=two_versions(Crew, spoke)).crd(no_schema)
+    crd = Kind(resource=CREWS, versions=make_two_versions(Crew, spoke)).build_crd(no_schema)
     assert fields_of(crd) == {"v1alpha1": old_fields, "v1beta1": ["size"]}
     assert crd is not None
     assert [version["name"] for version in crd["spec"]["versions"] if version["storage"]] == ["v1beta1"]
 
 
 def test_a_kind_that_embeds_others_is_told_their_schemas() -> None:
-    schemas = Kind(resource=CREWS, versions=embedding).crd(lambda kind: {"type": "object", "of": kind})
+    schemas = Kind(resource=CREWS, versions=embedding).build_crd(lambda kind: {"type": "object", "of": kind})
     assert fields_of(schemas) == {"v1alpha1": ["size"], "v1beta1": ["size"]}
 
 
 def test_what_is_built_in_has_no_definition() -> None:
-    assert Kind(resource=PODS).crd(no_schema) is None
+    assert Kind(resource=PODS).build_crd(no_schema) is None
 
 
 def test_the_spec_that_others_embed_is_that_of_the_stored_version_with_its_description() -> None:
-    result = Kind(resource=CREWS, versions=two_versions(Crew, OldCrew)).spec_type
+    result = Kind(resource=CREWS, versions=make_two_versions(Crew, OldCrew)).spec_type
     assert result == get_type_hints(Crew, include_extras=True)["spec"]
     assert result.__metadata__[0].description == "What is wanted."
 
 
 def test_a_workload_is_read_reported_and_named_as_owner() -> None:
-    rights = {(right.group, right.resource): right.verbs for right in workload_rights(CREWS)}
+    rights = {(right.group, right.resource): right.verbs for right in list_workload_rights(CREWS)}
     assert rights == {
         ("example.com", "crews"): READ,
         ("example.com", "crews/status"): ("patch",),

@@ -6,7 +6,7 @@ import pytest
 
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import Resource
-from pykruise.plans.ownership import Adopter, adoption_stages, release_pods
+from pykruise.plans.ownership import Adopter, plan_adoption, release_pods
 from pykruise.plans.pod_writes import write_phases
 from pykruise.plans.purposes import Purpose
 from pykruise.pods.view.pod_view import PodView
@@ -41,7 +41,7 @@ def patches(stage: Stage) -> dict[str, Patch]:
     ids=["pods", "revisions", "both"],
 )
 def test_orphans_are_adopted_after_the_adopter_is_read_again(pods: list[Any], revisions: list[Any]) -> None:
-    check, adoptions = adoption_stages(ADOPTER, pods, revisions)
+    check, adoptions = plan_adoption(ADOPTER, pods, revisions)
     assert (check.purpose, adoptions.purpose) == (Purpose.CHECK_ADOPTER, Purpose.ADOPT)
     result = patches(adoptions)
     assert result.keys() == {pod.name for pod in (*pods, *revisions)}
@@ -55,7 +55,7 @@ def test_orphans_are_adopted_after_the_adopter_is_read_again(pods: list[Any], re
 
 
 def test_without_orphans_nothing_is_asked() -> None:
-    assert adoption_stages(ADOPTER, [], []) == []
+    assert plan_adoption(ADOPTER, [], []) == []
 
 
 def test_pods_are_released_as_they_were_seen() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pykruise.plans.pre_download import over_too_soon
+from pykruise.plans.pre_download import explain_too_soon
 
 
 @pytest.mark.parametrize(
@@ -20,5 +20,5 @@ from pykruise.plans.pre_download import over_too_soon
 def test_a_rollout_may_be_over_before_an_image_is_pulled(
     replicas: int, partition: int, max_unavailable: int, is_over_too_soon: bool
 ) -> None:
-    why = over_too_soon(replicas=replicas, partition=partition, max_unavailable=max_unavailable)
+    why = explain_too_soon(replicas=replicas, partition=partition, max_unavailable=max_unavailable)
     assert bool(why) is is_over_too_soon

@@ -9,14 +9,14 @@ import pytest
 from pykruise.kube.client.client import Client
 from pykruise.kube.control.offload import OnLoop
 from pykruise.kube.errors import ForbiddenError
-from pykruise.plans.review import Lookups, beside_the_loop, live_lookups
+from pykruise.plans.review import Lookups, make_live_lookups, run_beside_the_loop
 from support.scripted import ScriptedTransport, answer, refusal
 
 SECRET = {"kind": "Secret", "metadata": {"name": "s", "namespace": "elsewhere"}, "data": {"a": "Yg=="}}
 
 
 def lookups(transport: ScriptedTransport, **more: Any) -> Lookups:
-    return live_lookups(lambda: Client(transport, rng=random.Random(1)), namespace="kruise", **more)
+    return make_live_lookups(lambda: Client(transport, rng=random.Random(1)), namespace="kruise", **more)
 
 
 POD = {"kind": "Pod", "metadata": {"name": "web-0"}}
@@ -88,7 +88,7 @@ async def test_beside_the_loop_everything_is_asked_on_the_loop() -> None:
     transport = ScriptedTransport(answer(200, POD), repeat_last=True)
     whole = lookups(transport, readers={"budget": lookups(transport)}, clock=lambda: 7.0)
     # when
-    beside = beside_the_loop(whole)
+    beside = run_beside_the_loop(whole)
     assert beside.pods is not None
     assert beside.nodes is not None
     assert beside.classes is not None
@@ -108,5 +108,5 @@ async def test_beside_the_loop_everything_is_asked_on_the_loop() -> None:
 
 
 def test_where_there_is_nothing_to_ask_there_is_nothing_beside_the_loop_either() -> None:
-    nothing = beside_the_loop(Lookups())
+    nothing = run_beside_the_loop(Lookups())
     assert (nothing.pods, nothing.nodes, nothing.classes, nothing.trial) == (None, None, None, None)

@@ -8,7 +8,7 @@ import pytest
 
 from pykruise.kube.documents import encode
 from pykruise.kube.values.selectors import Selector, parse_label_selector
-from pykruise.plans.selected_pods import selected_pods
+from pykruise.plans.selected_pods import select_pods
 from pykruise.plans.views import POD_VIEWS
 from pykruise.pods.view.decoding import project_pod
 from pykruise.pods.view.pod_view import PodView
@@ -50,7 +50,7 @@ def test_those_of_the_namespace_that_match_are_found(selector: str, names: list[
     # given the same pods in two namespaces
     pods = [pod(name, labels, namespace) for namespace in ("shop", "bank") for name, labels in LABELS.items()]
     # when
-    result = list(selected_pods(parse_label_selector(selector), "shop", around(pods)))
+    result = list(select_pods(parse_label_selector(selector), "shop", around(pods)))
     # then
     assert sorted(pod.name for pod in result) == names
     assert {pod.namespace for pod in result} <= {"shop"}
@@ -70,6 +70,6 @@ def test_no_more_pods_are_compared_than_have_the_rarest_label(selector: str) -> 
 
     # when
     with patch.object(Selector, "matches", counted):
-        result = list(selected_pods(parse_label_selector(selector), "shop", read))
+        result = list(select_pods(parse_label_selector(selector), "shop", read))
     # then
     assert compared == len(result) <= 20

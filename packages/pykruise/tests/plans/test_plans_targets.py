@@ -13,7 +13,7 @@ from pykruise.kube.errors import ErrorStatus, NotFoundError
 from pykruise.kube.resources import CONFIG_MAPS, Resource
 from pykruise.kube.values.group_kinds import GroupKind
 from pykruise.kube.values.owners import OwnerReference
-from pykruise.kube.values.selectors import EVERYTHING, selector_from
+from pykruise.kube.values.selectors import EVERYTHING, parse_selector
 from pykruise.plans import targets
 from pykruise.plans.targets import (
     CLONE_SETS,
@@ -110,7 +110,7 @@ def test_what_a_workload_says_is_seen() -> None:
         replicas=0,
         labels={"pod-template-hash": "h1"},
         controller_uid="above",
-        selector=selector_from({"matchLabels": {"app": "web"}}),
+        selector=parse_selector({"matchLabels": {"app": "web"}}),
         template_hash="h1",
         update_revision="web-5d",
         revision="12",
@@ -280,7 +280,7 @@ def test_the_controller_of_an_owner_is_remembered_for_a_minute(server: Server) -
     reader = OwnerReader(lambda: server, clock=server.clock)  # type: ignore[arg-type]
 
     def above() -> str:
-        owner_reference = run(reader.above(owner(), "shop"))
+        owner_reference = run(reader.read_controller(owner(), "shop"))
         return "" if owner_reference is None else owner_reference.uid
 
     server.objects["replicasets", "web-h1"] = controlled("d1")
@@ -297,17 +297,19 @@ def test_that_an_owner_has_no_controller_is_remembered_and_that_it_is_missing_is
     reader = OwnerReader(lambda: server, clock=server.clock)  # type: ignore[arg-type]
     for _ in range(2):
         with pytest.raises(OwnerMissingError):
-            run(reader.above(owner(), "shop"))
+            run(reader.read_controller(owner(), "shop"))
     server.objects["replicasets", "web-h1"] = {"metadata": {"name": "web-h1"}}
-    assert run(reader.above(owner(), "shop")) is None
+    assert run(reader.read_controller(owner(), "shop")) is None
     del server.objects["replicasets", "web-h1"]
-    assert run(reader.above(owner(), "shop")) is None
+    assert run(reader.read_controller(owner(), "shop")) is None
 
 
 def test_an_owner_of_a_kind_that_is_not_known_is_read_in_its_version(server: Server) -> None:
     reader = OwnerReader(lambda: server, clock=server.clock)  # type: ignore[arg-type]
     server.objects["widgets", "w"] = controlled("d1")
-    owner_reference = run(reader.above(owner("Widget", "w", api_version="example.com/v1alpha1"), "shop"))
+    owner_reference = run(
+        reader.read_controller(owner("Widget", "w", api_version="example.com/v1alpha1"), "shop")
+    )
     assert owner_reference is not None
     assert owner_reference.uid == "d1"
 
@@ -321,7 +323,7 @@ def test_of_too_many_owners_all_are_forgotten(server: Server, monkeypatch: pytes
         """Requests that it takes."""
         before = len(server.asked)
         for name in names:
-            run(reader.above(owner(name=name), "shop"))
+            run(reader.read_controller(owner(name=name), "shop"))
         return len(server.asked) - before
 
     assert ask("a", "b", "a", "b") == 2

@@ -16,8 +16,8 @@ from pykruise.plans.views import (
     NamespaceView,
     project_namespace,
 )
-from pykruise.plans.wakes import named_after
-from pykruise.plans.workloads import known_revisions_around, pull_jobs_of
+from pykruise.plans.wakes import wake_namesake
+from pykruise.plans.workloads import list_known_revisions_around, pull_jobs_of
 from pykruise.pods.images.pull_jobs import PullJobView
 from pykruise.pods.view import keys
 from pykruise.pods.view.decoding import project_pod
@@ -89,7 +89,9 @@ def test_revisions_that_hold_a_name_of_a_workload_are_around_it_whoever_owns_the
     owner: str, name: str, is_found: bool
 ) -> None:
     read = Mirrors({REVISION_VIEWS: Listed(REVISION_VIEWS, [revision(name)])})
-    assert [revision.name for revision in known_revisions_around(workload(owner), read)] == [name] * is_found
+    assert [revision.name for revision in list_known_revisions_around(workload(owner), read)] == [
+        name
+    ] * is_found
 
 
 def test_its_own_revisions_and_orphans_are_around_a_workload_each_once() -> None:
@@ -101,7 +103,7 @@ def test_its_own_revisions_and_orphans_are_around_a_workload_each_once() -> None
         revision("db-own"),
     ]
     read = Mirrors({REVISION_VIEWS: Listed(REVISION_VIEWS, revisions)})
-    names = [revision.name for revision in known_revisions_around(workload("web"), read)]
+    names = [revision.name for revision in list_known_revisions_around(workload("web"), read)]
     assert sorted(names) == ["db-orphan", "elsewhere-own", "web-orphan", "web-own"]
 
 
@@ -136,7 +138,7 @@ def test_a_revision_wakes_the_object_that_it_is_named_after_also_when_it_goes(
         is_making=lambda *_: False,
         now=lambda: 0.0,
     )
-    wake = named_after(REVISION_VIEWS, CLONE_SET_VIEWS)
+    wake = wake_namesake(REVISION_VIEWS, CLONE_SET_VIEWS)
     item = revision(name, namespace=namespace)
     # then
     for old, new in ((None, item), (item, item), (item, None)):

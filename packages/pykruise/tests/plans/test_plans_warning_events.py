@@ -3,7 +3,7 @@
 import pytest
 
 from pykruise.kube.schemas.types import PlainCondition
-from pykruise.plans.warning_events import warning_notes
+from pykruise.plans.warning_events import make_warning_notes
 
 
 def condition(
@@ -13,40 +13,40 @@ def condition(
 
 
 def test_a_new_reason_is_a_warning_with_the_message_of_its_condition() -> None:
-    (note,) = warning_notes(None, [condition("UnboundClaims", "pod a has no volume")])
+    (note,) = make_warning_notes(None, [condition("UnboundClaims", "pod a has no volume")])
     assert (note.reason, note.message, note.warning) == ("UnboundClaims", "pod a has no volume", True)
     assert note.again_after_s > 0
 
 
 @pytest.mark.parametrize("reason", ["Paused", "Partition", "OnDelete", "InPlaceUpdateHook", "Creating"])
 def test_what_the_spec_holds_back_or_passes_by_itself_is_no_warning(reason: str) -> None:
-    assert warning_notes([], [condition(reason)]) == ()
+    assert make_warning_notes([], [condition(reason)]) == ()
 
 
 def test_a_condition_that_is_not_true_is_no_warning() -> None:
-    assert warning_notes([], [condition("InvalidSpec", kind="FailedScale", status="False")]) == ()
+    assert make_warning_notes([], [condition("InvalidSpec", kind="FailedScale", status="False")]) == ()
 
 
 def test_what_the_stored_status_says_already_is_no_warning_again() -> None:
     stored = [condition("ImagePull"), condition("InvalidSpec", kind="FailedUpdate")]
-    assert warning_notes(stored, stored) == ()
+    assert make_warning_notes(stored, stored) == ()
 
 
 def test_waiting_for_another_pod_is_nothing_new_but_another_bad_field_is() -> None:
     stored = [condition("ImagePull", "pod a"), condition("InvalidSpec", "spec.a", kind="FailedUpdate")]
     now = [condition("ImagePull", "pod b"), condition("InvalidSpec", "spec.b", kind="FailedUpdate")]
-    assert [note.message for note in warning_notes(stored, now)] == ["spec.b"]
+    assert [note.message for note in make_warning_notes(stored, now)] == ["spec.b"]
 
 
 def test_pods_that_wait_in_turn_are_one_event_and_bad_fields_are_each_their_own() -> None:
     now = [condition("ImagePull", "pod a"), condition("InvalidSpec", "spec.a", kind="FailedUpdate")]
-    assert [note.same_as for note in warning_notes([], now)] == ["ImagePull", ""]
+    assert [note.same_as for note in make_warning_notes([], now)] == ["ImagePull", ""]
 
 
 def test_without_conditions_there_is_nothing_to_warn_of() -> None:
-    assert warning_notes([condition("ImagePull")], None) == ()
+    assert make_warning_notes([condition("ImagePull")], None) == ()
 
 
 def test_a_reason_that_is_back_is_a_warning_again() -> None:
     stored = [condition("InvalidSpec", kind="FailedUpdate", status="False")]
-    assert len(warning_notes(stored, [condition("InvalidSpec", kind="FailedUpdate")])) == 1
+    assert len(make_warning_notes(stored, [condition("InvalidSpec", kind="FailedUpdate")])) == 1

@@ -8,7 +8,7 @@ import pytest
 from pykruise.kube.clock import parse_time
 from pykruise.kube.schemas.types import Count, PlainCondition, Status
 from pykruise.plans.phases import PlanPhase
-from pykruise.plans.workload_frame import changed_status, requeue_after, with_mismatch
+from pykruise.plans.workload_frame import build_changed_status, requeue_after, set_mismatch
 from pykruise.pods.workload.views import WorkloadView
 
 NOW = parse_time("2026-01-31T12:00:00Z")
@@ -37,7 +37,7 @@ def workload(**status: Any) -> WorkloadView:
 def test_a_status_is_written_when_it_is_another_one(
     stored: dict[str, int], status: Status | None, zeros: tuple[str, ...], expected: dict[str, int] | None
 ) -> None:
-    assert changed_status(workload(**stored), status, zeros=zeros) == expected
+    assert build_changed_status(workload(**stored), status, zeros=zeros) == expected
 
 
 @pytest.mark.parametrize(
@@ -59,13 +59,13 @@ def test_the_world_is_looked_at_again_when_time_alone_changes_something(
 
 
 def test_while_the_selector_guard_holds_nothing_is_waited_for() -> None:
-    assert [condition.type for condition in with_mismatch(None, "why", now=NOW)] == ["SelectorMismatch"]
+    assert [condition.type for condition in set_mismatch(None, "why", now=NOW)] == ["SelectorMismatch"]
     # given others, and the guard's own of before
     stored = [
         PlainCondition(type=kind, status="True", last_transition_time="2026-01-01T00:00:00Z")
         for kind in ("Waiting", "FailedUpdatePod", "SelectorMismatch")
     ]
-    conditions = with_mismatch(stored, "why", now=NOW)
+    conditions = set_mismatch(stored, "why", now=NOW)
     # then
     assert [condition.type for condition in conditions] == ["FailedUpdatePod", "SelectorMismatch"]
     assert conditions[1].message == "why"

@@ -6,7 +6,7 @@ import orjson
 import pytest
 
 from pykruise.kube.errors import ErrorStatus, NotFoundError
-from pykruise.plans.workloads import without_ghosts
+from pykruise.plans.workloads import drop_ghosts
 from pykruise.pods.workload.revisions import RevisionView
 from pykruise.pods.workload.views import Candidate, WorkloadView
 from pykruise.runtime.read import Memories
@@ -36,7 +36,7 @@ class Reading:
         self._memories = Memories()
 
     def memory(self, make: Any) -> Any:
-        return self._memories.of("key", "uid", make)
+        return self._memories.find_memory("key", "uid", make)
 
 
 def workload(meaning: bytes = b"wanted") -> WorkloadView:
@@ -69,7 +69,7 @@ def revision(owner: str = "old", *, meaning: bytes = b"wanted", created_at: floa
 async def test_a_revision_of_an_owner_of_before_is_asked_for_once(live: str, is_used: bool) -> None:
     read: Any = Reading(Server(live))
     for _ in range(3):
-        revisions = await without_ghosts([revision()], workload(), read)
+        revisions = await drop_ghosts([revision()], workload(), read)
         assert bool(revisions) is is_used
     assert read.live.asked == 1
 
@@ -85,5 +85,5 @@ async def test_a_revision_of_an_owner_of_before_is_asked_for_once(live: str, is_
 )
 async def test_no_other_revision_is_asked_for(item: RevisionView) -> None:
     read: Any = Reading(Server(""))
-    assert await without_ghosts([item], workload(), read) == [item]
+    assert await drop_ghosts([item], workload(), read) == [item]
     assert read.live.asked == 0

@@ -2,8 +2,8 @@
 
 import pytest
 
-from pykruise.pods.lifecycle.availability import becomes_available_at, is_available, next_available_at
-from pykruise.pods.view.names import IdSource, InstanceId, pod_name, revision_name, short_hash
+from pykruise.pods.lifecycle.availability import find_available_time, find_next_available_time, is_available
+from pykruise.pods.view.names import IdSource, InstanceId, format_pod_name, format_revision_name, shorten_hash
 from support.cloneset_builder import NOW, cloneset
 
 
@@ -22,21 +22,21 @@ def test_a_pod_whose_readiness_has_no_time_is_only_available_without_a_minimum()
     pod = cloneset(1).set_condition("a", "Ready", "True", lastTransitionTime=None).pod_views()[0]
     assert is_available(pod, min_ready_seconds=0, now=NOW)
     assert not is_available(pod, min_ready_seconds=1, now=NOW)
-    assert becomes_available_at(pod, min_ready_seconds=1) is None
+    assert find_available_time(pod, min_ready_seconds=1) is None
 
 
 def test_a_pod_that_prepares_is_not_available_however_ready() -> None:
     pod = cloneset(1).in_state("PreparingNormal", "a").pod_views()[0]
     assert not is_available(pod, min_ready_seconds=0, now=NOW)
-    assert becomes_available_at(pod, min_ready_seconds=10) is None
+    assert find_available_time(pod, min_ready_seconds=10) is None
 
 
 def test_the_next_instant_is_the_earliest_that_still_lies_ahead() -> None:
     pods = cloneset(4).ready_for(10, "a").ready_for(25, "b").ready_for(99, "c").not_ready("d").pod_views()
-    assert next_available_at(pods, min_ready_seconds=30, now=NOW) == NOW + 5
-    assert next_available_at(pods, min_ready_seconds=0, now=NOW) is None
-    assert next_available_at(pods[2:], min_ready_seconds=30, now=NOW) is None
-    assert next_available_at(pods[:1], min_ready_seconds=10, now=NOW) is None
+    assert find_next_available_time(pods, min_ready_seconds=30, now=NOW) == NOW + 5
+    assert find_next_available_time(pods, min_ready_seconds=0, now=NOW) is None
+    assert find_next_available_time(pods[2:], min_ready_seconds=30, now=NOW) is None
+    assert find_next_available_time(pods[:1], min_ready_seconds=10, now=NOW) is None
 
 
 def test_pods_that_cannot_become_available_by_time_alone_name_no_instant() -> None:
@@ -44,13 +44,13 @@ def test_pods_that_cannot_become_available_by_time_alone_name_no_instant() -> No
     builder = cloneset(3).ready_for(5, "a", "b").in_state("PreparingNormal", "a").not_ready("b")
     builder.set_condition("c", "Ready", "True", lastTransitionTime=None)
     # then
-    assert next_available_at(builder.pod_views(), min_ready_seconds=30, now=NOW) is None
+    assert find_next_available_time(builder.pod_views(), min_ready_seconds=30, now=NOW) is None
 
 
 def test_without_a_minimum_nothing_is_waited_for_even_if_the_clock_of_a_node_is_ahead() -> None:
     pods = cloneset(1).ready_for(-5, "a").pod_views()
-    assert next_available_at(pods, min_ready_seconds=0, now=NOW) is None
-    assert next_available_at(pods, min_ready_seconds=1, now=NOW) == NOW + 6
+    assert find_next_available_time(pods, min_ready_seconds=0, now=NOW) is None
+    assert find_next_available_time(pods, min_ready_seconds=1, now=NOW) == NOW + 6
 
 
 @pytest.mark.parametrize(("min_ready_seconds", "at"), [(30, NOW + 20), (0, NOW - 10), (-1, NOW - 10)])
@@ -58,12 +58,12 @@ def test_a_serving_pod_becomes_available_when_it_was_ready_long_enough(
     min_ready_seconds: int, at: float
 ) -> None:
     pod = cloneset(1).ready_for(10, "a").pod_views()[0]
-    assert becomes_available_at(pod, min_ready_seconds=min_ready_seconds) == at
+    assert find_available_time(pod, min_ready_seconds=min_ready_seconds) == at
 
 
 def test_a_plan_made_at_the_named_instant_sees_the_pod_available() -> None:
     pods = cloneset(1).ready_for(10, "a").pod_views()
-    then = next_available_at(pods, min_ready_seconds=30, now=NOW)
+    then = find_next_available_time(pods, min_ready_seconds=30, now=NOW)
     assert then is not None
     assert is_available(pods[0], min_ready_seconds=30, now=then)
 
@@ -72,21 +72,21 @@ def test_a_plan_made_at_the_named_instant_sees_the_pod_available() -> None:
 
 
 def test_the_same_source_gives_the_same_ids_sorted_and_unused() -> None:
-    ids = IdSource(7).fresh_ids(50, used=[])
-    assert ids == IdSource(7).fresh_ids(50, used=[])
+    ids = IdSource(7).draw_ids(50, used=[])
+    assert ids == IdSource(7).draw_ids(50, used=[])
     assert ids == sorted(set(ids))
     assert all(len(instance_id) == 5 for instance_id in ids)
-    again = IdSource(7).fresh_ids(50, used=ids[:10])
+    again = IdSource(7).draw_ids(50, used=ids[:10])
     assert not {*again} & {*ids[:10]}
-    assert IdSource(8).fresh_ids(50, used=[]) != ids
+    assert IdSource(8).draw_ids(50, used=[]) != ids
 
 
 def test_of_many_ids_that_are_drawn_at_once_no_two_are_the_same() -> None:
     """Five characters are drawn twice now and then: with this seed once in 2,000."""
-    ids = IdSource(4).fresh_ids(2000, used=())
+    ids = IdSource(4).draw_ids(2000, used=())
     assert len(set(ids)) == len(ids) == 2000
 
 
 def test_names_are_put_together_with_a_dash_and_long_owners_are_cut() -> None:
-    assert pod_name("web", InstanceId("abcde")) == "web-abcde"
-    assert revision_name("w" * 300, short_hash("x-7c9d")) == "w" * 223 + "-7c9d"
+    assert format_pod_name("web", InstanceId("abcde")) == "web-abcde"
+    assert format_revision_name("w" * 300, shorten_hash("x-7c9d")) == "w" * 223 + "-7c9d"

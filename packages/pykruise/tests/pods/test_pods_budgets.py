@@ -18,14 +18,14 @@ from pykruise.pods.workload.budgets import (
     Operation,
     RefusalCode,
     ask,
-    counts_as_available,
-    counts_at,
+    find_counting_time,
+    is_admitted_again,
+    is_counted_as_available,
     is_exempt,
     is_recorded,
-    lets_go_again,
+    list_protected_operations,
     project_budget,
-    protected_operations,
-    related_budget,
+    read_related_budget,
     spend_patch,
 )
 from support.budgets import DEPLOYMENT, NOW, ago, allowed, budget, pod, pod_view, tied, view
@@ -170,7 +170,7 @@ def test_where_a_field_is_empty_the_annotation_of_v1alpha1_counts(
 def test_the_deprecated_annotation_counts_where_the_other_is_empty_case_57(
     annotations: Mapping[str, str], name: str
 ) -> None:
-    assert related_budget(annotations) == name
+    assert read_related_budget(annotations) == name
 
 
 @pytest.mark.parametrize("text", ["1", "t", "T", "TRUE", "true", "True"])
@@ -193,8 +193,8 @@ def test_a_resize_is_guarded_as_the_gate_has_it_section_8(
     listed: list[str], without_gate: str, with_gate: str
 ) -> None:
     result = view(budget(protectOperations=listed))
-    assert sorted(protected_operations(result)) == without_gate.split()
-    assert sorted(protected_operations(result, is_resize_apart=True)) == with_gate.split()
+    assert sorted(list_protected_operations(result)) == without_gate.split()
+    assert sorted(list_protected_operations(result, is_resize_apart=True)) == with_gate.split()
 
 
 # ── records ──────────────────────────────────────────────────────────────────
@@ -239,7 +239,7 @@ def test_a_record_is_of_a_pod_that_is_not_younger(
 )
 def test_a_record_lets_its_pod_go_again_for_half_of_its_time_case_37(status: Any, lets: bool | None) -> None:
     known = pod_view(pod("p1", created_s_ago=6 if lets is None else 3600))
-    assert lets_go_again(view(budget(status=status)), known, now=NOW) is bool(lets)
+    assert is_admitted_again(view(budget(status=status)), known, now=NOW) is bool(lets)
 
 
 # ── asked ────────────────────────────────────────────────────────────────────
@@ -470,7 +470,7 @@ BEGUN = {
 def test_a_pod_counts_while_it_serves_and_runs_what_its_spec_says_section_6_1(
     document: Document, counts: bool
 ) -> None:
-    assert counts_as_available(pod_view(document), now=NOW, settings=SETTINGS) is counts
+    assert is_counted_as_available(pod_view(document), now=NOW, settings=SETTINGS) is counts
 
 
 # ── when time alone changes that ─────────────────────────────────────────────
@@ -481,7 +481,7 @@ GRACE = {keys.IN_PLACE_GRACE_ANNOTATION: "{}"}
 def test_a_pod_counts_later_by_itself_only_where_an_update_says_when() -> None:
     # given a new image that runs under another tag, for which ten seconds are waited
     document = sidecar("log:2", "log:other", "new", BEGUN)
-    assert counts_at(pod_view(document), now=NOW, settings=SETTINGS) == NOW + 9
+    assert find_counting_time(pod_view(document), now=NOW, settings=SETTINGS) == NOW + 9
     # and pods that never were updated, that do not serve, or whose update says nothing
     for other in (
         pod("p1"),
@@ -489,4 +489,4 @@ def test_a_pod_counts_later_by_itself_only_where_an_update_says_when() -> None:
         {**document, "status": {**document["status"], "phase": "Pending"}},
         sidecar("log:2", "log:1", "old", BEGUN),
     ):
-        assert counts_at(pod_view(other), now=NOW, settings=SETTINGS) is None
+        assert find_counting_time(pod_view(other), now=NOW, settings=SETTINGS) is None

@@ -8,22 +8,29 @@ import pytest
 
 from pykruise.kube.clock import parse_time
 from pykruise.kube.documents import Document
-from pykruise.kube.values.hashing import bytes_hash
-from pykruise.kube.values.owners import owner_reference
+from pykruise.kube.values.hashing import hash_bytes
+from pykruise.kube.values.owners import build_owner_reference
 from pykruise.pods.view import keys
 from pykruise.pods.view.names import IdSource, InstanceId
 from pykruise.pods.workload.claims import (
     ClaimView,
     OwnerFacts,
-    claim_documents,
-    claim_name,
+    add_claim_volumes,
+    build_claim_documents,
+    format_claim_name,
+    hash_templates,
     project_claim,
-    templates_hash,
-    with_claim_volumes,
 )
-from pykruise.pods.workload.revisions import candidate, choose_update, project_revision, revision_data
+from pykruise.pods.workload.revisions import (
+    choose_update,
+    encode_revision_data,
+    make_candidate,
+    project_revision,
+)
 
-OWNER = owner_reference(api_version="apps.kruise.io/v1beta1", kind="CloneSet", name="web", uid="owner-uid")
+OWNER = build_owner_reference(
+    api_version="apps.kruise.io/v1beta1", kind="CloneSet", name="web", uid="owner-uid"
+)
 SOURCE = IdSource(1)
 
 
@@ -35,7 +42,7 @@ def template(name: str = "data", **fields: Any) -> Document:
 
 
 def claims(*templates: Document, suffix: str = "abcde") -> list[Document]:
-    return claim_documents(
+    return build_claim_documents(
         templates,
         owner="web",
         namespace="shop",
@@ -62,7 +69,7 @@ def view(instance_id: str, name: str = "data", *, deleting: bool = False) -> Cla
 
 def test_a_claim_is_named_after_template_owner_and_id() -> None:
     """cloneset 6.7"""
-    assert claim_name("data", owner="web", suffix="abcde") == "data-web-abcde"
+    assert format_claim_name("data", owner="web", suffix="abcde") == "data-web-abcde"
 
 
 def test_a_claim_carries_labels_of_template_selector_and_id_in_this_order() -> None:
@@ -97,7 +104,7 @@ def test_the_status_of_a_template_is_not_part_of_a_claim_and_nothing_is_shared_w
     ],
 )
 def test_a_template_that_says_nothing_makes_a_claim_all_the_same(given: Document) -> None:
-    (result,) = claim_documents([given], owner="db", namespace="shop", suffix="0", labels={"app": "db"})
+    (result,) = build_claim_documents([given], owner="db", namespace="shop", suffix="0", labels={"app": "db"})
     assert result["metadata"] == {"name": "-db-0", "namespace": "shop", "labels": {"app": "db"}}
     assert result["spec"] == {}
 
@@ -108,7 +115,9 @@ def test_a_claim_has_the_finalizers_of_its_template() -> None:
 
 
 def test_a_claim_of_an_ordinal_has_no_owner_unless_one_is_given() -> None:
-    (result,) = claim_documents([template()], owner="db", namespace="shop", suffix="0", labels={"app": "db"})
+    (result,) = build_claim_documents(
+        [template()], owner="db", namespace="shop", suffix="0", labels={"app": "db"}
+    )
     assert result["metadata"] == {"name": "data-db-0", "namespace": "shop", "labels": {"app": "db"}}
 
 
@@ -116,16 +125,16 @@ def test_a_pod_mounts_its_claims_in_place_of_volumes_of_the_same_name() -> None:
     """cloneset 6.7"""
     spec = {"containers": [], "volumes": [{"name": "data", "emptyDir": {}}, {"name": "cfg", "emptyDir": {}}]}
     before = copy.deepcopy(spec)
-    claims = with_claim_volumes(spec, {"data": "data-web-abcde", "log": "log-web-abcde"})
+    claims = add_claim_volumes(spec, {"data": "data-web-abcde", "log": "log-web-abcde"})
     assert claims["volumes"] == [
         {"name": "data", "persistentVolumeClaim": {"claimName": "data-web-abcde"}},
         {"name": "log", "persistentVolumeClaim": {"claimName": "log-web-abcde"}},
         {"name": "cfg", "emptyDir": {}},
     ]
     assert spec == before
-    assert with_claim_volumes({"containers": []}, {}) == {"containers": []}
-    odd = with_claim_volumes({"volumes": [{}]}, {"data": "data-web-abcde"})["volumes"]
-    none = with_claim_volumes({"volumes": None}, {"data": "data-web-abcde"})["volumes"]
+    assert add_claim_volumes({"containers": []}, {}) == {"containers": []}
+    odd = add_claim_volumes({"volumes": [{}]}, {"data": "data-web-abcde"})["volumes"]
+    none = add_claim_volumes({"volumes": None}, {"data": "data-web-abcde"})["volumes"]
     assert odd == [*none, {}] == [claims["volumes"][0], {}]
 
 
@@ -236,18 +245,18 @@ PVC_1: Document = {
 
 def test_the_hash_is_the_one_that_go_computes() -> None:
     """cloneset 6.3, test vectors"""
-    assert templates_hash([PVC_1]) == "1129974074"
-    assert templates_hash([]) == ""
-    assert templates_hash(None) == ""
+    assert hash_templates([PVC_1]) == "1129974074"
+    assert hash_templates([]) == ""
+    assert hash_templates(None) == ""
 
 
 def test_only_name_and_spec_count_and_the_order_of_templates_does_not() -> None:
     """cloneset 6.3"""
     other = template("a")
-    assert templates_hash([PVC_1, other]) == templates_hash([other, PVC_1])
-    assert templates_hash([{**PVC_1, "metadata": {"name": "pvc-1"}}]) == "1129974074"
+    assert hash_templates([PVC_1, other]) == hash_templates([other, PVC_1])
+    assert hash_templates([{**PVC_1, "metadata": {"name": "pvc-1"}}]) == "1129974074"
     amounts = {"requests": {"storage": "1024Mi"}, "limits": {"storage": "2Gi"}}
-    assert templates_hash([{**PVC_1, "spec": {**PVC_1["spec"], "resources": amounts}}]) == "1129974074"
+    assert hash_templates([{**PVC_1, "spec": {**PVC_1["spec"], "resources": amounts}}]) == "1129974074"
 
 
 @pytest.mark.parametrize(
@@ -266,7 +275,7 @@ def test_only_name_and_spec_count_and_the_order_of_templates_does_not() -> None:
 )
 def test_every_field_of_the_spec_counts(change: Document) -> None:
     changed = {**PVC_1, "spec": {**PVC_1["spec"], **change}}
-    assert templates_hash([changed]) not in ("", "1129974074")
+    assert hash_templates([changed]) not in ("", "1129974074")
 
 
 @pytest.mark.parametrize(
@@ -321,13 +330,13 @@ def test_every_field_of_the_spec_counts(change: Document) -> None:
 )
 def test_what_is_hashed_is_the_text_that_go_writes(claim: Document, written: str) -> None:
     """cloneset 6.3: the fields of the typed object in their order, with those that it always writes"""
-    assert templates_hash([claim]) == str(bytes_hash(f"[{written}]".encode()))
+    assert hash_templates([claim]) == str(hash_bytes(f"[{written}]".encode()))
 
 
 def test_null_fields_of_a_claim_do_not_count() -> None:
     fields = ("selector", "volumeName", "storageClassName", "volumeMode", "dataSource", "dataSourceRef")
     nulls = dict.fromkeys((*fields, "volumeAttributesClassName", "accessModes"))
-    assert templates_hash([{"spec": nulls}]) == templates_hash([{}])
+    assert hash_templates([{"spec": nulls}]) == hash_templates([{}])
 
 
 def revision(name: str, number: int, image: str, **annotations: str) -> Any:
@@ -335,7 +344,7 @@ def revision(name: str, number: int, image: str, **annotations: str) -> Any:
     document = {
         "metadata": {"name": name, "namespace": "shop", "uid": f"uid-{name}", "resourceVersion": "1"},
         "revision": number,
-        "data": orjson.loads(revision_data(given)),
+        "data": orjson.loads(encode_revision_data(given)),
     }
     if annotations:
         document["metadata"]["annotations"] = annotations
@@ -344,7 +353,7 @@ def revision(name: str, number: int, image: str, **annotations: str) -> Any:
 
 def wanted(image: str, *revisions: Any, claim_hash: str) -> Any:
     return choose_update(
-        candidate({"spec": {"containers": [{"name": "c1", "image": image}]}}),
+        make_candidate({"spec": {"containers": [{"name": "c1", "image": image}]}}),
         revisions,
         owner="web",
         collision_count=0,
@@ -357,14 +366,14 @@ def wanted(image: str, *revisions: Any, claim_hash: str) -> Any:
 def test_other_claim_templates_alone_make_no_revision_and_leave_the_recorded_hash() -> None:
     """cloneset case 56"""
     latest = revision("web-a", 1, "a:1", **{keys.CLAIM_TEMPLATES_HASH_ANNOTATION: "1"})
-    result = wanted("a:1", latest, claim_hash=templates_hash([PVC_1]))
+    result = wanted("a:1", latest, claim_hash=hash_templates([PVC_1]))
     assert (result.revision.name, result.create, result.patch) == ("web-a", None, None)
 
 
 def test_a_rollback_records_the_hash_on_a_revision_without_annotations() -> None:
     """cloneset case 58"""
     older, latest = revision("web-a", 1, "a:1"), revision("web-b", 2, "a:2")
-    result = wanted("a:1", older, latest, claim_hash=templates_hash([PVC_1]))
+    result = wanted("a:1", older, latest, claim_hash=hash_templates([PVC_1]))
     assert result.patch == {
         "revision": 3,
         "metadata": {"annotations": {keys.CLAIM_TEMPLATES_HASH_ANNOTATION: "1129974074"}},

@@ -15,16 +15,16 @@ from pykruise.pods.view.containers import (
     RawContainer,
     RawStatus,
     Resources,
-    container_facts,
     env_sources_of,
-    status_facts,
+    read_container_facts,
+    read_status_facts,
 )
 from support.updatable_pod import fed_from
 
 
 def test_nulls_and_fields_of_a_newer_kubernetes_are_tolerated() -> None:
     text = b'{"name":"c","image":null,"env":null,"resources":{"limits":null},"resizePolicy":null,"new":[{}]}'
-    facts = container_facts(msgspec.json.decode(text, type=RawContainer))
+    facts = read_container_facts(msgspec.json.decode(text, type=RawContainer))
     assert (facts.name, facts.image, facts.env_sources, facts.resources) == ("c", "", (), Resources())
 
 
@@ -33,18 +33,18 @@ def test_a_status_says_why_its_container_waits() -> None:
         b'{"name":"c","imageID":null,"state":{"waiting":{"reason":"ErrImagePull","message":"x"}},'
         b'"resources":{"limits":{"cpu":"1","nvidia.com/gpu":"1"}}}'
     )
-    facts = status_facts(msgspec.json.decode(text, type=RawStatus))
+    facts = read_status_facts(msgspec.json.decode(text, type=RawStatus))
     assert facts.waiting == "ErrImagePull"
     assert facts.resources is not None
     assert facts.resources.get("limits", "cpu") == "1"
-    assert status_facts(RawStatus(name="c")) == ContainerStatusFacts(name="c")
+    assert read_status_facts(RawStatus(name="c")) == ContainerStatusFacts(name="c")
 
 
 def test_facts_of_equal_containers_are_equal_and_can_be_shared() -> None:
     text = b'{"name":"c","image":"i","env":[{"name":"A","value":"1"}],"resources":{"limits":{"cpu":"1"}}}'
     raw_container, other = (msgspec.json.decode(text, type=RawContainer) for _ in range(2))
     assert hash(raw_container) == hash(other)
-    assert hash(container_facts(raw_container)) == hash(container_facts(other))
+    assert hash(read_container_facts(raw_container)) == hash(read_container_facts(other))
 
 
 def test_sources_are_sorted_and_literals_and_other_references_are_none() -> None:
@@ -73,7 +73,7 @@ def test_an_env_that_is_none_has_no_sources(env: object) -> None:
 
 
 def facts(**fields: Any) -> ContainerFacts:
-    return container_facts(msgspec.convert({"name": "c", **fields}, RawContainer))
+    return read_container_facts(msgspec.convert({"name": "c", **fields}, RawContainer))
 
 
 @pytest.mark.parametrize(
@@ -176,7 +176,7 @@ def test_a_reference_to_no_field_is_no_source() -> None:
     ],
 )
 def test_a_container_waits_runs_or_has_ended(state: Any, waiting: str, exit_code: int | None) -> None:
-    status = status_facts(msgspec.convert({"name": "c", "state": state}, RawStatus))
+    status = read_status_facts(msgspec.convert({"name": "c", "state": state}, RawStatus))
     assert (status.waiting, status.exit_code) == (waiting, exit_code)
 
 

@@ -6,17 +6,17 @@ import msgspec
 import orjson
 import pytest
 
-from pykruise.pods.view.ephemeral import EphemeralState, EphemeralView, ephemeral_views
+from pykruise.pods.view.ephemeral import EphemeralState, EphemeralView, decode_ephemeral_views
 
 
 def views(containers: Any, statuses: Any) -> tuple[EphemeralView, ...]:
-    return ephemeral_views(*(msgspec.Raw(orjson.dumps(item)) for item in (containers, statuses)))
+    return decode_ephemeral_views(*(msgspec.Raw(orjson.dumps(item)) for item in (containers, statuses)))
 
 
 def test_a_text_that_is_not_there_or_null_is_no_list() -> None:
     some = msgspec.Raw(b'[{"name":"debug"}]')
-    assert ephemeral_views(msgspec.Raw(), msgspec.Raw()) == ()
-    assert ephemeral_views(some, msgspec.Raw()) == (EphemeralView("debug"),)
+    assert decode_ephemeral_views(msgspec.Raw(), msgspec.Raw()) == ()
+    assert decode_ephemeral_views(some, msgspec.Raw()) == (EphemeralView("debug"),)
     assert views(None, None) == ()
     assert views([{"name": "debug"}], None) == (EphemeralView("debug"),)
 

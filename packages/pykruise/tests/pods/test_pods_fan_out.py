@@ -15,8 +15,8 @@ from pykruise.pods.jobs.fan_out import (
     OnFailure,
     TargetHold,
     TargetState,
-    fan_out,
-    waiting_for,
+    decide_fan_out,
+    find_wait_reason,
 )
 from pykruise.pods.reasons import Code
 from pykruise.runtime.reasons import Reason
@@ -44,7 +44,7 @@ def decide(
     text: str, *, started: float = NOW, run: JobRun | None = None, failures: int = 1, **policy: Any
 ) -> FanOutDecision:
     given = run or JobRun(started_at=started)
-    return fan_out(of(text, failures=failures), JobPolicy(**policy), given, now=NOW)
+    return decide_fan_out(of(text, failures=failures), JobPolicy(**policy), given, now=NOW)
 
 
 def waiting(decision: FanOutDecision) -> dict[str, str]:
@@ -249,11 +249,11 @@ NOTHING_FITS = Reason(Code.NO_TARGET, "no node fits")
 )
 def test_a_job_waits_for_targets_for_its_turn_or_for_an_end(text: str, expected: Reason | None) -> None:
     decision = decide(text, parallelism=1)
-    assert waiting_for(decision, nothing_fits=NOTHING_FITS, running=str) == expected
+    assert find_wait_reason(decision, nothing_fits=NOTHING_FITS, running=str) == expected
 
 
 def test_a_job_whose_targets_all_run_waits_for_their_end() -> None:
-    reason = waiting_for(
+    reason = find_wait_reason(
         decide("a:active b:active"), nothing_fits=NOTHING_FITS, running=lambda count: f"{count} have"
     )
     assert reason is not None

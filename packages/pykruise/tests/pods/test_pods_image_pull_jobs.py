@@ -11,13 +11,13 @@ from pykruise.kube.values.image_references import ImageName
 from pykruise.pods.images.pull_jobs import (
     PullJobView,
     PullSettings,
-    annotated_settings,
-    annotated_threshold,
-    changed_images,
-    changed_volume_images,
+    find_changed_images,
+    find_changed_volume_images,
     is_pull_job,
     project_pull_job,
     pull_jobs,
+    read_annotated_settings,
+    read_annotated_threshold,
 )
 from pykruise.pods.view import keys
 from pykruise.pods.view.pod_view import ControllerView
@@ -44,9 +44,9 @@ def stored(spec: dict[str, Any] | None = None, *, status: Any = None, **metadata
 def test_settings_in_annotations_are_whole_numbers_or_absent(text: str, number: int | None) -> None:
     annotations = {keys.PRE_DOWNLOAD_PARALLELISM_ANNOTATION: text, keys.PRE_DOWNLOAD_TIMEOUT_ANNOTATION: text}
     expected = PullSettings() if number is None else PullSettings(parallelism=number, timeout_s=number)
-    assert annotated_settings(annotations) == expected
+    assert read_annotated_settings(annotations) == expected
     assert (PullSettings().parallelism, PullSettings().timeout_s) == (1, 300)
-    assert annotated_settings({}) == PullSettings()
+    assert read_annotated_settings({}) == PullSettings()
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_settings_in_annotations_are_whole_numbers_or_absent(text: str, number: 
 )
 def test_a_threshold_is_a_number_or_a_share_rounded_up(text: str | None, number: int) -> None:
     annotations = {} if text is None else {keys.PRE_DOWNLOAD_MIN_UPDATED_READY_ANNOTATION: text}
-    assert annotated_threshold(annotations, of=10) == number
+    assert read_annotated_threshold(annotations, of=10) == number
 
 
 # Which images
@@ -81,7 +81,7 @@ def with_images(**images: Any) -> dict[str, Any]:
 def test_an_image_is_pulled_that_some_older_revision_has_not(
     new: dict[str, Any], olds: list[dict[str, Any]], expected: dict[str, str]
 ) -> None:
-    assert changed_images(new, olds) == expected
+    assert find_changed_images(new, olds) == expected
 
 
 def with_volume(reference: Any, name: str = "model") -> dict[str, Any]:
@@ -103,7 +103,7 @@ def with_volume(reference: Any, name: str = "model") -> dict[str, Any]:
 def test_the_image_of_a_volume_is_pulled_that_some_older_revision_mounts_nowhere(
     new: dict[str, Any], olds: list[dict[str, Any]], expected: dict[str, str]
 ) -> None:
-    assert changed_volume_images(new, olds) == expected
+    assert find_changed_volume_images(new, olds) == expected
 
 
 # Making jobs

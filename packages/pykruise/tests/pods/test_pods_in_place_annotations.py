@@ -8,9 +8,9 @@ import pytest
 
 from pykruise.kube.documents import Document
 from pykruise.pods.in_place import AnnotationError, ImageRecord, RefMetadata, UpdateSpec, UpdateState
-from pykruise.pods.in_place.grace import grace_text, grace_until, parse_grace
-from pykruise.pods.in_place.state import BatchRecord, parse_state, state_text
-from pykruise.pods.in_place.update_spec import merged_metadata, with_pending
+from pykruise.pods.in_place.grace import compute_grace_end, encode_grace, parse_grace
+from pykruise.pods.in_place.state import BatchRecord, encode_state, parse_state
+from pykruise.pods.in_place.update_spec import add_pending, merge_metadata
 from support.updatable_pod import NOW
 
 FULL_STATE = (
@@ -40,7 +40,7 @@ def test_a_state_is_written_in_the_order_and_form_that_others_use() -> None:
         required_ready=("c1",),
         batches=(BatchRecord(at=NOW, containers=("c1",)),),
     )
-    assert state_text(state) == FULL_STATE
+    assert encode_state(state) == FULL_STATE
     assert parse_state(FULL_STATE) == state
 
 
@@ -51,7 +51,7 @@ def test_names_are_written_sorted_and_a_container_that_ran_nothing_has_an_empty_
     state = UpdateState(
         image_records=records, next_images={"c3": "c3:v2"}, required_ready=("c2", "c1"), batches=(batch,)
     )
-    assert state_text(state) == (
+    assert encode_state(state) == (
         '{"revision":"","updateTimestamp":null,"lastContainerStatuses":{"c1":{},"c2":{"imageID":"id-2"}},'
         '"nextContainerImages":{"c3":"c3:v2"},"preCheckBeforeNext":{"containersRequiredReady":["c1","c2"]},'
         '"containerBatchesRecord":[{"timestamp":"2026-01-31T12:00:00Z","containers":["c1","c2"]}]}'
@@ -61,7 +61,7 @@ def test_names_are_written_sorted_and_a_container_that_ran_nothing_has_an_empty_
 def test_a_container_was_changed_with_the_last_batch_that_it_was_in_or_else_at_the_start() -> None:
     batches = [BatchRecord(at=NOW + at, containers=(name,)) for at, name in ((1, "c1"), (2, "c2"), (3, "c1"))]
     state = UpdateState(started_at=NOW, batches=(*batches, BatchRecord(at=NOW + 4, containers=("c3",))))
-    result = {name: state.changed_at(name) for name in ("c1", "c2", "c3", "c4")}
+    result = {name: state.find_change_time(name) for name in ("c1", "c2", "c3", "c4")}
     assert result == {"c1": NOW + 3, "c2": NOW + 2, "c3": NOW + 4, "c4": NOW}
 
 
@@ -85,7 +85,7 @@ def test_a_container_may_wait_for_an_image_an_environment_or_resources() -> None
 
 def test_an_empty_state_has_its_two_nulls_and_nothing_optional() -> None:
     """inplace-update 2.3"""
-    assert state_text(UpdateState(revision="r")) == (
+    assert encode_state(UpdateState(revision="r")) == (
         '{"revision":"r","updateTimestamp":null,"lastContainerStatuses":null}'
     )
 
@@ -93,7 +93,7 @@ def test_an_empty_state_has_its_two_nulls_and_nothing_optional() -> None:
 def test_a_batch_of_no_container_is_an_empty_list() -> None:
     """inplace-update 2.3: metadata-only updates"""
     state = UpdateState(revision="r", started_at=NOW, batches=(BatchRecord(at=NOW),))
-    assert state_text(state).endswith(
+    assert encode_state(state).endswith(
         '"containerBatchesRecord":[{"timestamp":"2026-01-31T12:00:00Z","containers":[]}]}'
     )
 
@@ -115,10 +115,10 @@ def test_readers_take_nulls_and_unknown_keys() -> None:
 
 def test_the_id_of_a_container_that_is_to_be_replaced_stands_beside_its_image_id() -> None:
     state = UpdateState(image_records={"c1": ImageRecord(image_id="id", container_id="cid")})
-    assert orjson.loads(state_text(state))["lastContainerStatuses"] == {
+    assert orjson.loads(encode_state(state))["lastContainerStatuses"] == {
         "c1": {"imageID": "id", "containerID": "cid"}
     }
-    assert parse_state(state_text(state)) == state
+    assert parse_state(encode_state(state)) == state
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '"x"', '{"revision":5}', '{"updateTimestamp":"noon"}'])
@@ -147,7 +147,7 @@ def test_a_grace_period_keeps_the_whole_spec() -> None:
         update_env_from_metadata=True,
         grace_seconds=30,
     )
-    assert grace_text(spec) == FULL_GRACE
+    assert encode_grace(spec) == FULL_GRACE
     assert parse_grace(FULL_GRACE) == spec
 
 
@@ -163,7 +163,7 @@ def test_a_grace_annotation_is_sorted_and_leaves_out_what_is_empty(seconds: int,
         resources={"c2": {"limits": {"memory": "1Gi", "cpu": "1"}}, "c1": {"requests": {"cpu": "1"}}},
         grace_seconds=seconds,
     )
-    assert grace_text(spec) == (
+    assert encode_grace(spec) == (
         '{"revision":"","containerImages":{"c1":"a","c2":"b"},'
         '"containerRefMetadata":{"c1":{"creationTimestamp":null,"annotations":{"m":"1","n":"1"}},'
         '"c2":{"creationTimestamp":null,"labels":{"x":"1","y":"1"}}},'
@@ -209,12 +209,12 @@ def test_a_grace_annotation_that_is_none_is_refused_by_name(text: str) -> None:
 )
 def test_what_is_left_of_a_grace_period(passed: float, left: int | None) -> None:
     """inplace-update case 40"""
-    result = grace_until(NOW, seconds=30, now=NOW + passed)
+    result = compute_grace_end(NOW, seconds=30, now=NOW + passed)
     assert result == (None if left is None else pytest.approx(NOW + passed + left))
 
 
 def test_a_grace_period_whose_start_is_unknown_is_over() -> None:
-    assert grace_until(None, seconds=30, now=NOW) is None
+    assert compute_grace_end(None, seconds=30, now=NOW) is None
 
 
 def test_two_metadata_patches_become_one() -> None:
@@ -225,7 +225,7 @@ def test_two_metadata_patches_become_one() -> None:
     }
     second = {"labels": {"b": None}, "annotations": {"n": "1"}, "finalizers": ["g", "h"]}
     third = {"$deleteFromPrimitiveList/finalizers": ["f"]}
-    joined = merged_metadata(merged_metadata(first, second), third)
+    joined = merge_metadata(merge_metadata(first, second), third)
     assert joined == {
         "labels": {"a": "1", "b": None},
         "annotations": {"n": "1"},
@@ -251,7 +251,7 @@ def test_pending_changes_fill_only_what_the_new_spec_leaves_open() -> None:
         ref_metadata={"c2": RefMetadata(labels={"y": "c"})},
         metadata_patch={"metadata": {"labels": {"a": None}}},
     )
-    update_spec = with_pending(new, pending)
+    update_spec = add_pending(new, pending)
     assert update_spec == UpdateSpec(
         revision="c",
         images={"c1": "c1:c", "c2": "c2:b"},
@@ -283,7 +283,7 @@ GONE = "$deleteFromPrimitiveList/finalizers"
 def test_one_patch_does_what_two_do_one_after_the_other(
     first: Document, second: Document, expected: Document
 ) -> None:
-    assert merged_metadata(first, second) == expected
+    assert merge_metadata(first, second) == expected
 
 
 @pytest.mark.parametrize(
@@ -297,10 +297,10 @@ def test_one_patch_does_what_two_do_one_after_the_other(
 )
 def test_whatever_changes_is_something_to_do_and_what_nothing_is_owed_to_stays(spec: UpdateSpec) -> None:
     assert not spec.is_empty
-    assert with_pending(spec, None) == spec
-    owed = with_pending(UpdateSpec(revision="new"), spec)
+    assert add_pending(spec, None) == spec
+    owed = add_pending(UpdateSpec(revision="new"), spec)
     assert msgspec.structs.replace(owed, revision="") == spec
-    assert with_pending(UpdateSpec(metadata_patch={}), spec).ref_metadata == spec.ref_metadata
+    assert add_pending(UpdateSpec(metadata_patch={}), spec).ref_metadata == spec.ref_metadata
     assert UpdateSpec(revision="web-new", metadata_patch={}).is_empty
 
 
@@ -315,7 +315,7 @@ def test_metadata_that_an_environment_or_a_patch_decides_anew_is_not_owed_any_mo
         metadata_patch={"metadata": {"labels": {"a": None}}},
     )
     before = copy.deepcopy(pending)
-    update_spec = with_pending(new, pending)
+    update_spec = add_pending(new, pending)
     assert update_spec.ref_metadata == new.ref_metadata
     assert update_spec.metadata_patch == {
         "metadata": {"labels": {"a": None}, "annotations": {"o": "old"}, "finalizers": ["f"]}
@@ -323,17 +323,17 @@ def test_metadata_that_an_environment_or_a_patch_decides_anew_is_not_owed_any_mo
     assert pending == before
     nothings: list[Document | None] = [None, {}]
     for nothing in nothings:
-        assert with_pending(new, UpdateSpec(metadata_patch=nothing)).metadata_patch == new.metadata_patch
+        assert add_pending(new, UpdateSpec(metadata_patch=nothing)).metadata_patch == new.metadata_patch
 
 
 @pytest.mark.parametrize(("new", "owed"), [(True, True), (True, False), (False, True), (False, False)])
 def test_the_agent_is_waited_for_if_either_update_feeds_an_environment(new: bool, owed: bool) -> None:
     pending = UpdateSpec(update_env_from_metadata=owed)
-    update_spec = with_pending(UpdateSpec(update_env_from_metadata=new), pending)
+    update_spec = add_pending(UpdateSpec(update_env_from_metadata=new), pending)
     assert update_spec.update_env_from_metadata is (new or owed)
 
 
 def test_only_bounds_that_change_are_owed() -> None:
     pending = UpdateSpec(resources={"c1": {"limits": {"cpu": "1"}, "requests": {}}, "c2": {}})
     new = UpdateSpec(resources={"c1": {"limits": {"memory": "1Gi"}}})
-    assert with_pending(new, pending).resources == {"c1": {"limits": {"cpu": "1", "memory": "1Gi"}}, "c2": {}}
+    assert add_pending(new, pending).resources == {"c1": {"limits": {"cpu": "1", "memory": "1Gi"}}, "c2": {}}

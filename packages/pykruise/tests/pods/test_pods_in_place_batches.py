@@ -6,15 +6,15 @@ import pytest
 
 from pykruise.kube.documents import Document
 from pykruise.pods.in_place import InPlaceSettings, RefMetadata, UpdateSpec, UpdateState
-from pykruise.pods.in_place.batches import Batch, next_batch
-from pykruise.pods.in_place.completion import containers_verdict
+from pykruise.pods.in_place.batches import Batch, find_next_batch
+from pykruise.pods.in_place.completion import judge_containers
 from support.updatable_pod import NOW, PaperPod, container, pod_document
 
 
 def batch(spec: UpdateSpec, *containers: str | Document, state: UpdateState | None = None) -> Batch:
     pod = PaperPod(pod_document(*containers)).view()
     settings = InPlaceSettings(vertical_scaling=True)
-    return next_batch(
+    return find_next_batch(
         pod, spec, state or UpdateState(revision="r", started_at=NOW), now=NOW, settings=settings
     )
 
@@ -122,7 +122,7 @@ def test_without_the_gate_resources_stay_as_they_are() -> None:
     """inplace-update 6.4 step 5"""
     spec = UpdateSpec(resources={"c1": {"limits": {"cpu": "2"}}})
     pod, state = PaperPod(pod_document("c1")).view(), UpdateState()
-    batch = next_batch(pod, spec, state, now=NOW, settings=InPlaceSettings())
+    batch = find_next_batch(pod, spec, state, now=NOW, settings=InPlaceSettings())
     assert (batch.resources, batch.state.has_next) == ({}, False)
 
 
@@ -159,9 +159,11 @@ def test_a_container_without_a_status_yet_is_waited_for_too() -> None:
     pod = PaperPod(document).view()
     state = UpdateState(revision="r", started_at=NOW)
     # when its image changes
-    batch = next_batch(pod, UpdateSpec(images={"c1": "c1:v2"}), state, now=NOW, settings=InPlaceSettings())
+    batch = find_next_batch(
+        pod, UpdateSpec(images={"c1": "c1:v2"}), state, now=NOW, settings=InPlaceSettings()
+    )
     # then the old container, once it is reported, is not taken for the new one
     reported = pod_document("c1")
     reported["spec"]["containers"][0]["image"] = "c1:v2"
     late = PaperPod(reported).view()
-    assert not containers_verdict(late, batch.state, now=NOW, settings=InPlaceSettings()).is_complete
+    assert not judge_containers(late, batch.state, now=NOW, settings=InPlaceSettings()).is_complete

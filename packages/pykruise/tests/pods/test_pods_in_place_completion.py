@@ -6,20 +6,20 @@ from typing import Any
 import orjson
 import pytest
 
-from pykruise.agent.rules.container_metadata import container_hash
+from pykruise.agent.rules.container_metadata import compute_container_hash
 from pykruise.pods.in_place import (
     CompletionVerdict,
     ImageRecord,
     InPlaceSettings,
     UpdateState,
-    containers_verdict,
-    image_verdict,
-    pod_verdict,
+    judge_containers,
+    judge_image,
+    judge_pod,
 )
-from pykruise.pods.in_place.images import image_name, is_running, mean_the_same
+from pykruise.pods.in_place.images import is_running, mean_the_same, parse_image_name
 from pykruise.pods.in_place.pod import RUNTIME_META_ANNOTATION
-from pykruise.pods.in_place.runtime_meta import environment_hash
-from pykruise.pods.in_place.state import BatchRecord, state_text
+from pykruise.pods.in_place.runtime_meta import compute_environment_hash
+from pykruise.pods.in_place.state import BatchRecord, encode_state
 from pykruise.pods.view import keys
 from pykruise.pods.view.containers import ContainerFacts, ContainerStatusFacts
 from support.updatable_pod import NOW, PaperPod, container, fed_from, pod_document, with_sidecars
@@ -42,7 +42,7 @@ def judge(
     waiting: str = "",
 ) -> CompletionVerdict:
     """A container whose spec says `image` and whose status `shows` one, some seconds after the change."""
-    return image_verdict(
+    return judge_image(
         ContainerFacts(name="c1", image=image),
         ContainerStatusFacts(
             name="c1",
@@ -109,9 +109,9 @@ def test_other_names_are_other_images(text: str, other: str) -> None:
 
 def test_a_port_is_no_tag_and_a_digest_has_no_default_tag() -> None:
     """inplace-update pitfall 12"""
-    assert image_name("registry:5000/app").tag == "latest"
-    assert image_name("registry:5000/app").repository == "registry:5000/app"
-    assert image_name(f"app@{DIGEST}").tag == ""
+    assert parse_image_name("registry:5000/app").tag == "latest"
+    assert parse_image_name("registry:5000/app").repository == "registry:5000/app"
+    assert parse_image_name(f"app@{DIGEST}").tag == ""
 
 
 def test_an_image_named_by_digest_runs_when_the_kubelet_reports_that_digest() -> None:
@@ -201,13 +201,13 @@ def test_where_an_earlier_change_was_under_way_an_unknown_image_has_to_last() ->
 def pod_with(state: UpdateState | None = None, *containers: Any, **annotations: str) -> PaperPod:
     pod = PaperPod(pod_document(*(containers or ("c1",))))
     if state is not None:
-        annotations[keys.IN_PLACE_STATE_ANNOTATION] = state_text(state)
+        annotations[keys.IN_PLACE_STATE_ANNOTATION] = encode_state(state)
     pod.document["metadata"]["annotations"] = annotations
     return pod
 
 
 def verdict(pod: PaperPod, settings: InPlaceSettings | None = None) -> CompletionVerdict:
-    return pod_verdict(pod.view(), now=NOW + 60, settings=settings or InPlaceSettings())
+    return judge_pod(pod.view(), now=NOW + 60, settings=settings or InPlaceSettings())
 
 
 def record(**image_ids: str) -> UpdateState:
@@ -263,7 +263,7 @@ def settling(**changed_at: float) -> CompletionVerdict:
         pod.status_of(name)["image"] = "app:nightly"
         if not at:
             pod.status_of(name)["imageID"] = "older"
-    return pod_verdict(pod.view(), now=NOW + 60, settings=InPlaceSettings())
+    return judge_pod(pod.view(), now=NOW + 60, settings=InPlaceSettings())
 
 
 def test_of_several_open_containers_the_first_is_named_and_the_earliest_time_counts() -> None:
@@ -289,7 +289,7 @@ def test_the_agents_report_is_no_proof_for_a_sidecar() -> None:
     document["spec"]["initContainers"][1]["image"] = "proxy:v2"
     running = document["status"]["initContainerStatuses"][0]["imageID"]
     for state, is_complete in ((record(proxy=running), False), (record(c1="older"), True)):
-        document["metadata"]["annotations"] = {keys.IN_PLACE_STATE_ANNOTATION: state_text(state)}
+        document["metadata"]["annotations"] = {keys.IN_PLACE_STATE_ANNOTATION: encode_state(state)}
         pod = PaperPod(document)
         # when the agent says that regular containers run as they are specified
         assert verdict(with_meta(pod, meta_of(pod))).is_complete is is_complete
@@ -300,7 +300,7 @@ def meta_of(pod: PaperPod, *, environment: dict[str, int] | None = None, **chang
     entries = []
     for status in reversed(pod.document["status"]["containerStatuses"]):
         name = status["name"]
-        hashes = {"plainHash": container_hash(name, pod.images()[name])}
+        hashes = {"plainHash": compute_container_hash(name, pod.images()[name])}
         if environment and name in environment:
             hashes["extractedEnvFromMetadataHash"] = environment[name]
         entry = {"name": name, "containerID": status["containerID"], "restartCount": 0, "hashes": hashes}
@@ -364,7 +364,7 @@ def fed_pod() -> PaperPod:
 def expected_hashes(pod: PaperPod) -> dict[str, int]:
     view = pod.view()
     return {
-        container.name: environment_hash(container, labels=view.labels, annotations=view.annotations)
+        container.name: compute_environment_hash(container, labels=view.labels, annotations=view.annotations)
         for container in view.containers
     }
 
@@ -380,7 +380,7 @@ def test_an_environment_is_complete_when_all_containers_have_the_present_values(
     hashes = expected_hashes(pod)
     assert verdict(with_meta(pod, meta_of(pod, environment=hashes))).is_complete
     text = meta_of(pod, environment=hashes)
-    pod.annotations()[keys.IN_PLACE_STATE_ANNOTATION] = state_text(
+    pod.annotations()[keys.IN_PLACE_STATE_ANNOTATION] = encode_state(
         UpdateState(update_env_from_metadata=True, image_records={"c2": ImageRecord(image_id="id")})
     )
     pod.status_of("c2").update(imageID="id", image="c2:v0")
@@ -411,7 +411,7 @@ def test_environment_hashes_are_those_of_the_agent(
 ) -> None:
     """inplace-update 6.8, check values"""
     facts = PaperPod(pod_document(container("c1", env=env))).view().containers[0]
-    assert environment_hash(facts, labels=labels, annotations=annotations) == expected
+    assert compute_environment_hash(facts, labels=labels, annotations=annotations) == expected
 
 
 @pytest.mark.parametrize(
@@ -420,7 +420,7 @@ def test_environment_hashes_are_those_of_the_agent(
 )
 def test_container_hashes_are_those_of_the_kubelet(name: str, image: str, expected: int) -> None:
     """inplace-update 6.8, check values"""
-    assert container_hash(name, image) == expected
+    assert compute_container_hash(name, image) == expected
 
 
 AMOUNTS = {"limits": {"cpu": "2", "memory": "1Gi"}, "requests": {"cpu": "2", "memory": "1Gi"}}
@@ -440,7 +440,7 @@ def test_resources_are_complete_when_the_kubelet_reports_them() -> None:
     pod.status_of("c1")["resources"]["limits"]["cpu"] = "1"
     assert verdict(pod, SCALING).because == "the node has not provided the resources of container c1 yet"
     # and of an update that changed none, nothing is waited for
-    pod.annotations()[keys.IN_PLACE_STATE_ANNOTATION] = state_text(UpdateState(started_at=NOW))
+    pod.annotations()[keys.IN_PLACE_STATE_ANNOTATION] = encode_state(UpdateState(started_at=NOW))
     assert verdict(pod, SCALING).is_complete
 
 
@@ -481,8 +481,8 @@ def test_containers_changed_so_far_can_be_complete_while_others_wait() -> None:
     state = UpdateState(
         started_at=NOW, image_records={"c1": ImageRecord(image_id="older-id")}, next_images={"c2": "c2:v2"}
     )
-    assert containers_verdict(pod.view(), state, now=NOW, settings=InPlaceSettings()).is_complete
-    pod.document["metadata"]["annotations"] = {keys.IN_PLACE_STATE_ANNOTATION: state_text(state)}
+    assert judge_containers(pod.view(), state, now=NOW, settings=InPlaceSettings()).is_complete
+    pod.document["metadata"]["annotations"] = {keys.IN_PLACE_STATE_ANNOTATION: encode_state(state)}
     assert verdict(pod).because == "containers wait for a later batch"
 
 

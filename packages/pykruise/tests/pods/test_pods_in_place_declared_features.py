@@ -6,9 +6,9 @@ import orjson
 import pytest
 
 from pykruise.kube.ids import Key
-from pykruise.plans.declared_features import undeclaring_nodes
+from pykruise.plans.declared_features import find_undeclaring_nodes
 from pykruise.pods.in_place import InPlaceSettings, NotInPlace, UpdateSpec
-from pykruise.pods.in_place.declared_features import RESIZES_PODS, UNDECLARED, on_node
+from pykruise.pods.in_place.declared_features import RESIZES_PODS, UNDECLARED, fit_to_node
 from pykruise.pods.in_place.update_spec import WHOLE_POD
 from pykruise.pods.view.decoding import project_pod
 from pykruise.pods.view.nodes import NodeView, project_node
@@ -29,7 +29,7 @@ def test_a_whole_pod_is_resized_where_its_node_declares_it_and_containers_anywhe
 ) -> None:
     how = spec(**{part: CPU})
     is_refused = part == WHOLE_POD and node == "old"
-    assert on_node(how, node, undeclaring={"old"}) == (NotInPlace(UNDECLARED) if is_refused else how)
+    assert fit_to_node(how, node, undeclaring={"old"}) == (NotInPlace(UNDECLARED) if is_refused else how)
 
 
 def node_of(declared: list[str] | None) -> NodeView:
@@ -69,4 +69,4 @@ def test_a_node_counts_that_declares_features_and_not_this_one(
     )
     template = {"spec": {"containers": [], **({"resources": resources} if resources else {})}}
     known: Any = Known(node_of(declared))
-    assert undeclaring_nodes(template, [pod], known, settings=settings) == names
+    assert find_undeclaring_nodes(template, [pod], known, settings=settings) == names

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from pykruise.pods.in_place import InPlaceSettings, NotInPlace, RefMetadata, UpdateSpec, difference
+from pykruise.pods.in_place import InPlaceSettings, NotInPlace, RefMetadata, UpdateSpec, find_difference
 from pykruise.pods.in_place.update_spec import WHOLE_POD
 from pykruise.pods.view import keys
 from support.updatable_pod import fed_from
@@ -34,7 +34,7 @@ def template(
 def diff(
     old: dict[str, Any], new: dict[str, Any], settings: InPlaceSettings | None = None, **options: Any
 ) -> UpdateSpec | NotInPlace:
-    return difference(
+    return find_difference(
         Revision(old), Revision(new), revision="web-new", settings=settings or InPlaceSettings(), **options
     )
 
@@ -78,8 +78,8 @@ def test_a_pod_of_an_unknown_revision_does_not_go_in_place() -> None:
     """inplace-update case 3"""
     unknown = NotInPlace("the revision that the pod was built from is unknown now")
     for settings in (InPlaceSettings(), CLAIMS):
-        assert difference(None, Revision(template()), revision="web-new", settings=settings) == unknown
-        assert difference(Revision(template()), None, revision="web-new", settings=settings) == unknown
+        assert find_difference(None, Revision(template()), revision="web-new", settings=settings) == unknown
+        assert find_difference(Revision(template()), None, revision="web-new", settings=settings) == unknown
 
 
 def test_a_new_label_that_no_container_reads_is_patched_beside_the_image() -> None:
@@ -324,13 +324,13 @@ def test_other_claim_templates_want_another_pod_when_both_revisions_know_theirs(
     old, new = Revision(template()), Revision(template(c(image="a:2")))
     for revision, value in ((old, before), (new, after)):
         revision.annotations = {} if value is None else {keys.CLAIM_TEMPLATES_HASH_ANNOTATION: value}
-    result = difference(old, new, revision="web-new", settings=settings, ignore_claims=ignore)
+    result = find_difference(old, new, revision="web-new", settings=settings, ignore_claims=ignore)
     assert isinstance(result, UpdateSpec) is in_place
 
 
 def test_the_kind_names_the_revision() -> None:
     """inplace-update case 21"""
-    result = difference(
+    result = find_difference(
         Revision(template()), Revision(template(c(image="a:2"))), revision="7c9d", settings=InPlaceSettings()
     )
     assert isinstance(result, UpdateSpec)
@@ -475,7 +475,7 @@ def test_the_image_of_a_native_sidecar_changes_in_place_that_of_a_plain_init_con
     """inplace-update case 10 and 9.2"""
     old = Revision(with_init("proxy:1", restart_policy=before))
     new = Revision(with_init("proxy:2", restart_policy=after))
-    result = difference(old, new, revision="web-2", settings=InPlaceSettings())
+    result = find_difference(old, new, revision="web-2", settings=InPlaceSettings())
     if is_possible:
         assert isinstance(result, UpdateSpec)
         assert dict(result.images) == {"proxy": "proxy:2"}

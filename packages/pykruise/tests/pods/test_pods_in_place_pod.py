@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from pykruise.pods.in_place import with_ready_gates
+from pykruise.pods.in_place import add_ready_gates
 from pykruise.pods.view import keys
 
 BOTH = [keys.IN_PLACE_READY, keys.KRUISE_POD_READY]
@@ -27,7 +27,7 @@ def test_a_pod_gets_each_gate_once_and_its_template_stays_as_it_is(
     """inplace-update 4 step 1"""
     template = {"hostNetwork": True, **given}
     before = copy.deepcopy(template)
-    result = with_ready_gates(template)
+    result = add_ready_gates(template)
     assert [gate.get("conditionType") for gate in result["readinessGates"]] == expected
     assert result["hostNetwork"]
     assert template == before

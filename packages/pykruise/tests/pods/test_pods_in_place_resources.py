@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 
-from pykruise.agent.rules.environment import env_source
+from pykruise.agent.rules.environment import parse_env_source
 from pykruise.pods.in_place import has_resize, has_resize_by_version
 from pykruise.pods.in_place.resources import (
-    effective_resources,
-    qos_class,
-    why_resize_waits,
-    with_differences_only,
+    compute_effective_resources,
+    compute_qos_class,
+    explain_waiting_resize,
+    keep_differences,
 )
 from pykruise.pods.view.containers import Amounts, ContainerFacts, Resources
 from support.updatable_pod import PaperPod, pod_document
@@ -81,14 +81,16 @@ BOTH = {"cpu": "1", "memory": "1Gi"}
 )
 def test_quality_of_service_is_kubernetes_own(containers: list[dict[str, Any]], expected: str) -> None:
     """inplace-update 6.1 step 5"""
-    assert qos_class(containers) == expected
+    assert compute_qos_class(containers) == expected
 
 
 def test_a_limit_is_a_request_too_where_none_is_named() -> None:
-    result = effective_resources(of({"cpu": "1", "memory": "1Gi", "gpu": "1"}, {"cpu": "500m"}))
+    result = compute_effective_resources(of({"cpu": "1", "memory": "1Gi", "gpu": "1"}, {"cpu": "500m"}))
     assert result["requests"] == {"cpu": "500m", "memory": "1Gi"}
-    assert effective_resources({"resources": {"claims": [{"name": "x"}]}}) == {"claims": [{"name": "x"}]}
-    assert effective_resources({"resources": None}) == {}
+    assert compute_effective_resources({"resources": {"claims": [{"name": "x"}]}}) == {
+        "claims": [{"name": "x"}]
+    }
+    assert compute_effective_resources({"resources": None}) == {}
 
 
 def test_only_amounts_that_differ_from_the_live_pod_are_sent() -> None:
@@ -97,7 +99,7 @@ def test_only_amounts_that_differ_from_the_live_pod_are_sent() -> None:
         name="c1", resources=Resources(limits=Amounts(cpu="1", memory="1Gi"), requests=Amounts(cpu="500m"))
     )
     change = {"limits": {"cpu": "1000m", "memory": "2Gi"}, "requests": {"cpu": "0.5", "memory": "1Gi"}}
-    assert with_differences_only(live, change) == {
+    assert keep_differences(live, change) == {
         "limits": {"memory": "2Gi"},
         "requests": {"memory": "1Gi"},
     }
@@ -107,8 +109,8 @@ def test_what_a_running_pod_cannot_be_given_is_not_sent() -> None:
     """inplace-update 6.1.1: another manager may have kept it in the annotation"""
     live = ContainerFacts(name="c1", resources=Resources(limits=Amounts(cpu="lots")))
     change: dict[str, Any] = {"limits": {"cpu": "1", "gpu": "2"}, "requests": None, "future": {"cpu": "1"}}
-    assert with_differences_only(live, change) == {"limits": {"cpu": "1"}}
-    assert with_differences_only(live, {"limits": {"cpu": "lots"}}) == {}
+    assert keep_differences(live, change) == {"limits": {"cpu": "1"}}
+    assert keep_differences(live, {"limits": {"cpu": "lots"}}) == {}
 
 
 @pytest.mark.parametrize(
@@ -128,7 +130,7 @@ def test_what_the_kubelet_says_of_a_resize_is_passed_on(
     """inplace-update 9.2"""
     document = pod_document("c1")
     document["status"]["conditions"] = [{"status": "True", **condition} for condition in conditions]
-    assert why_resize_waits(PaperPod(document).view()) == expected
+    assert explain_waiting_resize(PaperPod(document).view()) == expected
 
 
 @pytest.mark.parametrize(
@@ -147,5 +149,5 @@ def test_what_the_kubelet_says_of_a_resize_is_passed_on(
 )
 def test_a_field_path_names_one_label_or_annotation(path: str, expected: tuple[str, str] | None) -> None:
     """inplace-update 6.1.2"""
-    result = env_source("E", path)
+    result = parse_env_source("E", path)
     assert (result and (result.field, result.key)) == expected

@@ -18,14 +18,14 @@ from pykruise.pods.in_place import (
     RefMetadata,
     UpdateSpec,
     Waiting,
+    find_next_step,
     is_at_rest,
-    next_step,
-    pod_verdict,
+    judge_pod,
     start,
     takes_out_of_service,
 )
 from pykruise.pods.in_place.update_spec import WHOLE_POD
-from pykruise.pods.lifecycle.states import LifecycleState, state_metadata
+from pykruise.pods.lifecycle.states import LifecycleState, build_state_metadata
 from pykruise.pods.view import keys
 from support.updatable_pod import NOW, PaperPod, container, fed_from, pod_document, with_sidecars
 
@@ -55,7 +55,7 @@ def begin(
 
 
 def step(pod: PaperPod, *, after: float = 1.0, settings: InPlaceSettings = SETTINGS) -> NextStep:
-    return next_step(pod.view(), now=NOW + after, settings=settings)
+    return find_next_step(pod.view(), now=NOW + after, settings=settings)
 
 
 def go_on(pod: PaperPod, *, after: float = 1.0, settings: InPlaceSettings = SETTINGS) -> Continue:
@@ -335,7 +335,9 @@ def test_unknown_fields_survive_the_update() -> None:
 def test_the_lifecycle_state_goes_into_the_same_write() -> None:
     """lifecycle 6.1; lifecycle case 12"""
     pod = PaperPod(pod_document("c1"))
-    assert begin(pod, images(c1="c1:v2"), metadata=state_metadata(LifecycleState.UPDATING, now=NOW)) == [
+    assert begin(
+        pod, images(c1="c1:v2"), metadata=build_state_metadata(LifecycleState.UPDATING, now=NOW)
+    ) == [
         "status",
         "",
     ]
@@ -795,11 +797,11 @@ def test_another_update_during_the_grace_period_holds_what_the_first_one_was_to_
 def test_an_empty_grace_annotation_is_no_grace_period_but_it_is_taken_off() -> None:
     """inplace-update case 52"""
     pod = PaperPod(pod_document("c1", annotations={GRACE: ""}))
-    assert not pod_verdict(pod.view(), now=NOW, settings=SETTINGS).is_complete
+    assert not judge_pod(pod.view(), now=NOW, settings=SETTINGS).is_complete
     assert not is_at_rest(pod.view())
     go_on(pod)
     assert GRACE not in pod.annotations()
-    assert pod_verdict(pod.view(), now=NOW, settings=SETTINGS).is_complete
+    assert judge_pod(pod.view(), now=NOW, settings=SETTINGS).is_complete
 
 
 def test_the_present_spelling_decides_even_if_it_is_empty() -> None:

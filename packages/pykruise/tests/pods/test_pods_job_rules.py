@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from pykruise.pods.jobs.job_rules import job_name_errors, with_pod_defaults
+from pykruise.pods.jobs.job_rules import add_pod_defaults, find_job_name_errors
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,7 @@ from pykruise.pods.jobs.job_rules import job_name_errors, with_pod_defaults
     ],
 )
 def test_the_name_of_a_job_is_a_label_of_what_it_makes(metadata: dict[str, Any], wrong: list[str]) -> None:
-    causes = list(job_name_errors(metadata))
+    causes = list(find_job_name_errors(metadata))
     assert [cause.message.rpartition(": ")[2] for cause in causes] == wrong
     assert {cause.field for cause in causes} <= {"metadata.name"}
 
@@ -37,6 +37,6 @@ def test_the_name_of_a_job_is_a_label_of_what_it_makes(metadata: dict[str, Any],
 )
 def test_pods_of_jobs_run_to_their_end(spec: dict[str, Any] | None, policy: str) -> None:
     template = {"metadata": {"labels": {"a": "b"}}, "spec": spec}
-    assert with_pod_defaults(template, complete=False) == {**template, "spec": {"restartPolicy": policy}}
-    pods = with_pod_defaults(template, complete=True)
+    assert add_pod_defaults(template, complete=False) == {**template, "spec": {"restartPolicy": policy}}
+    pods = add_pod_defaults(template, complete=True)
     assert (pods["spec"]["restartPolicy"], pods["spec"]["dnsPolicy"]) == (policy, "ClusterFirst")

@@ -9,18 +9,18 @@ from pykruise.pods.lifecycle.readiness import (
     PRE_DELETE_HOOK,
     PRE_UPDATE_HOOK,
     hold_back,
-    let_go,
-    missing_conditions,
+    list_missing_conditions,
+    remove_hold,
 )
 from pykruise.pods.lifecycle.states import (
     Lifecycle,
     LifecycleHook,
     LifecycleState,
+    build_state_metadata,
+    explain_waiting,
+    find_next_state,
     is_all_hooked,
     is_hooked,
-    next_state,
-    state_metadata,
-    why_waiting,
 )
 from pykruise.pods.reasons import Code
 from pykruise.pods.view import keys
@@ -93,7 +93,7 @@ def test_waiting_takes_a_pod_out_of_service_if_a_hook_says_so(lifecycle: Lifecyc
 def turn(
     pod: PodView, lifecycle: Lifecycle | None = None, *, updated: bool = True, complete: bool = False
 ) -> LifecycleState | None:
-    return next_state(pod, lifecycle, is_updated=updated, is_update_complete=complete)
+    return find_next_state(pod, lifecycle, is_updated=updated, is_update_complete=complete)
 
 
 BY_LABEL = LifecycleHook(labels_handler={"k": "v"})
@@ -159,7 +159,7 @@ def test_a_complete_update_ends_in_normal_or_waits_for_its_hook(
 
 def test_waiting_pods_say_for_what() -> None:
     def says(pod: PodView, lifecycle: Lifecycle | None) -> tuple[Code, str]:
-        reason = why_waiting(pod, lifecycle)
+        reason = explain_waiting(pod, lifecycle)
         assert reason is not None
         return reason.code, reason.message
 
@@ -194,13 +194,13 @@ def test_waiting_pods_say_for_what() -> None:
     assert says(pod("PreparingNormal", node=False), empty)[0] is Code.SCHEDULING
     assert says(pod("PreparingUpdate"), None)[0] is Code.IN_PLACE_UPDATE_HOOK
     assert says(pod("Updating"), None)[0] is Code.UPDATING_IN_PLACE
-    assert why_waiting(pod("Updated"), None) is None
-    assert why_waiting(pod("Normal"), None) is None
+    assert explain_waiting(pod("Updated"), None) is None
+    assert explain_waiting(pod("Normal"), None) is None
 
 
 def test_a_state_is_written_with_its_time_and_any_value_survives_json() -> None:
     """lifecycle case 53"""
-    result = state_metadata(S.UPDATED, now=NOW)
+    result = build_state_metadata(S.UPDATED, now=NOW)
     assert json.loads(json.dumps(result)) == {
         "labels": {keys.STATE_LABEL: "Updated"},
         "annotations": {keys.STATE_TIME_ANNOTATION: "2026-01-31T12:00:00Z"},
@@ -267,33 +267,33 @@ def test_keys_of_other_writers_stay_sorted_beside_it() -> None:
 def test_letting_go_takes_only_its_own_key_away() -> None:
     """lifecycle case 30, inplace-update case 53"""
     message = json.dumps([entry("x", "Other"), entry(PRE_UPDATE_HOOK)])
-    result = let_go(gated(message, "False"), PRE_UPDATE_HOOK, now=NOW)
+    result = remove_hold(gated(message, "False"), PRE_UPDATE_HOOK, now=NOW)
     assert result[0]["status"] == "False"
     assert json.loads(result[0]["message"]) == [entry("x", "Other")]
 
 
 def test_the_last_one_to_let_go_opens_the_gate() -> None:
-    result = let_go(gated(json.dumps([entry(PRE_UPDATE_HOOK)]), "False"), PRE_UPDATE_HOOK, now=NOW)
+    result = remove_hold(gated(json.dumps([entry(PRE_UPDATE_HOOK)]), "False"), PRE_UPDATE_HOOK, now=NOW)
     assert (result[0]["status"], result[0]["message"]) == ("True", "[]")
 
 
 @pytest.mark.parametrize("message", [None, "[]", "nonsense", '{"a":1}', '[{"key":1}]'])
 def test_letting_go_of_nothing_writes_nothing(message: str | None) -> None:
-    assert let_go(gated(message), PRE_UPDATE_HOOK, now=NOW) == []
+    assert remove_hold(gated(message), PRE_UPDATE_HOOK, now=NOW) == []
 
 
 def test_missing_conditions_are_true_without_reason() -> None:
     """inplace-update case 44"""
     builder = cloneset(1).set_condition("a", keys.IN_PLACE_READY, None)
-    assert missing_conditions(builder.pod_views()[0], now=NOW) == [
+    assert list_missing_conditions(builder.pod_views()[0], now=NOW) == [
         {"type": keys.IN_PLACE_READY, "status": "True", "lastTransitionTime": "2026-01-31T12:00:00Z"}
     ]
-    assert missing_conditions(cloneset(1).pod_views()[0], now=NOW) == []
+    assert list_missing_conditions(cloneset(1).pod_views()[0], now=NOW) == []
 
 
 def test_a_reason_that_must_not_stay_is_nulled() -> None:
     builder = cloneset(1).set_condition("a", keys.IN_PLACE_READY, "False", reason="StartInPlaceUpdate")
-    result: list[dict[str, Any]] = missing_conditions(builder.pod_views()[0], now=NOW)
+    result: list[dict[str, Any]] = list_missing_conditions(builder.pod_views()[0], now=NOW)
     assert result[0]["reason"] is None
     assert "message" not in result[0]
 
@@ -301,9 +301,9 @@ def test_a_reason_that_must_not_stay_is_nulled() -> None:
 def test_of_a_condition_nothing_is_nulled_but_what_must_not_stay() -> None:
     """A null that nothing needs would be one more field that the patch claims."""
     plain = cloneset(1).set_condition("a", keys.IN_PLACE_READY, "False").pod_views()[0]
-    assert list(missing_conditions(plain, now=NOW)[0]) == ["type", "status", "lastTransitionTime"]
+    assert list(list_missing_conditions(plain, now=NOW)[0]) == ["type", "status", "lastTransitionTime"]
     told = cloneset(1).set_condition("a", keys.IN_PLACE_READY, "True", message="left over").pod_views()[0]
-    assert missing_conditions(told, now=NOW)[0] == {
-        **missing_conditions(plain, now=NOW)[0],
+    assert list_missing_conditions(told, now=NOW)[0] == {
+        **list_missing_conditions(plain, now=NOW)[0],
         "message": None,
     }

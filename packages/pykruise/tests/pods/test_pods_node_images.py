@@ -11,10 +11,10 @@ from pykruise.pods.images.node_image_api import TagSpec, TagStatus
 from pykruise.pods.images.node_images import (
     EVERY_TAG,
     NodeImageView,
-    changed_tags,
     instant_of,
     is_over,
-    owner_uids,
+    list_changed_tags,
+    list_owner_uids,
     project_node_image,
 )
 
@@ -68,9 +68,9 @@ def test_what_is_asked_for_is_found_by_image_and_tag() -> None:
         labels={"a": "b"},
         deletionTimestamp="2026-01-31T12:00:00Z",
     )
-    assert node_image.entry(ImageName("app", "2")) == TagSpec(tag="2", version=4)
-    assert node_image.entry(ImageName("app", "3")) is None
-    assert node_image.entry(ImageName("other", "2")) is None
+    assert node_image.find_entry(ImageName("app", "2")) == TagSpec(tag="2", version=4)
+    assert node_image.find_entry(ImageName("app", "3")) is None
+    assert node_image.find_entry(ImageName("other", "2")) is None
     assert [image for image, _ in node_image.entries] == [
         ImageName("app", "1"),
         ImageName("app", "2"),
@@ -96,7 +96,7 @@ def test_one_that_cannot_be_read_says_where(spec: Any, status: Any, problem: str
 
 def test_nulls_count_as_absent() -> None:
     node_image = view({"images": {"app": {"tags": [{"tag": "1", "version": None}]}}})
-    assert (node_image.problem, node_image.entry(ImageName("app", "1"))) == ("", TagSpec(tag="1"))
+    assert (node_image.problem, node_image.find_entry(ImageName("app", "1"))) == ("", TagSpec(tag="1"))
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ def test_owners_are_those_with_a_uid() -> None:
         ],
         base=[{"tag": "1", "ownerReferences": [{"uid": "u-2"}, {"uid": "u-1"}]}],
     )
-    assert owner_uids(view(spec)) == {"u-1", "u-2"}
+    assert list_owner_uids(view(spec)) == {"u-1", "u-2"}
 
 
 SECRET = {"namespace": "shop", "name": "s"}
@@ -155,7 +155,7 @@ SECRET = {"namespace": "shop", "name": "s"}
 def test_a_change_of_the_spec_is_about_tags_or_about_all_of_an_image(
     old: Doc, new: Doc, changed: set[tuple[str, str]]
 ) -> None:
-    result = list(changed_tags(view(old), view(new)))
+    result = list(list_changed_tags(view(old), view(new)))
     assert set(result) == changed
     assert len(result) == len(changed)
 
@@ -163,7 +163,7 @@ def test_a_change_of_the_spec_is_about_tags_or_about_all_of_an_image(
 def test_a_change_of_an_image_as_a_whole_is_not_told_tag_by_tag_as_well() -> None:
     new = with_frame(pullSecrets=[SECRET])
     new["images"]["app"]["tags"].pop()
-    assert list(changed_tags(view(with_frame()), view(new))) == [("app", EVERY_TAG)]
+    assert list(list_changed_tags(view(with_frame()), view(new))) == [("app", EVERY_TAG)]
 
 
 @pytest.mark.parametrize(
@@ -178,4 +178,4 @@ def test_a_change_of_an_image_as_a_whole_is_not_told_tag_by_tag_as_well() -> Non
 def test_a_change_of_the_status_is_about_its_tag(
     old: Doc | None, new: Doc | None, changed: list[tuple[str, str]]
 ) -> None:
-    assert list(changed_tags(view(status=old), view(status=new))) == changed
+    assert list(list_changed_tags(view(status=old), view(status=new))) == changed

@@ -8,10 +8,10 @@ import pytest
 
 from pykruise.pods.template.node_placement import (
     NodeRequirements,
-    bound_to,
+    bind_to_node,
+    find_shortage,
     request_of,
     requirements_of,
-    shortage,
 )
 from pykruise.pods.view.nodes import NodeView, project_node
 
@@ -81,7 +81,7 @@ def container(cpu: str, **fields: Any) -> dict[str, Any]:
     ],
 )
 def test_the_first_thing_in_the_way_is_named(spec: dict[str, Any], where: NodeView, why: str) -> None:
-    text = requirements_of(spec).obstacle(where)
+    text = requirements_of(spec).find_obstacle(where)
 
     assert why in text
     assert bool(text) is bool(why)
@@ -138,27 +138,27 @@ def test_a_node_has_to_have_room_when_it_is_empty() -> None:
     asks = request_of({"containers": [container("2")]})
     gpu = request_of({"containers": [{"resources": {"limits": {"example.com/gpu": 1}}}]})
 
-    assert shortage(asks, node()) == ""
-    assert "cpu" in shortage(asks, node(allocatable={"pods": "1", "cpu": "1900m"}))
-    assert "pods" in shortage({}, node(allocatable={}))
-    assert "pods" in shortage({}, node(allocatable={"pods": "0"}))
-    assert shortage({}, node(allocatable={"pods": "1"})) == ""
-    assert shortage(asks, node(allocatable={"pods": "1"})) == (
+    assert find_shortage(asks, node()) == ""
+    assert "cpu" in find_shortage(asks, node(allocatable={"pods": "1", "cpu": "1900m"}))
+    assert "pods" in find_shortage({}, node(allocatable={}))
+    assert "pods" in find_shortage({}, node(allocatable={"pods": "0"}))
+    assert find_shortage({}, node(allocatable={"pods": "1"})) == ""
+    assert find_shortage(asks, node(allocatable={"pods": "1"})) == (
         "the node has too little cpu even when it is empty (0)"
     )
-    assert "example.com/gpu" in shortage(gpu, node())
+    assert "example.com/gpu" in find_shortage(gpu, node())
 
 
 def test_a_pod_that_is_bound_keeps_the_rest_of_its_affinity() -> None:
     preferred = [{"weight": 1, "preference": {}}]
     spec = {"affinity": {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}}
 
-    result = bound_to(spec, "n1")["affinity"]["nodeAffinity"]
+    result = bind_to_node(spec, "n1")["affinity"]["nodeAffinity"]
 
     assert result["preferredDuringSchedulingIgnoredDuringExecution"] == preferred
-    assert bound_to({"affinity": None, "x": 1}, "n1") == {"x": 1, **bound_to({}, "n1")}
-    assert bound_to({"affinity": {"nodeAffinity": None, "podAffinity": {"y": 1}}}, "n1")["affinity"] == {
-        **bound_to({}, "n1")["affinity"],
+    assert bind_to_node({"affinity": None, "x": 1}, "n1") == {"x": 1, **bind_to_node({}, "n1")}
+    assert bind_to_node({"affinity": {"nodeAffinity": None, "podAffinity": {"y": 1}}}, "n1")["affinity"] == {
+        **bind_to_node({}, "n1")["affinity"],
         "podAffinity": {"y": 1},
     }
     (term,) = result["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]

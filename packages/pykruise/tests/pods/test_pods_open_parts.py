@@ -4,15 +4,15 @@ from typing import Any
 
 import pytest
 
-from pykruise.kube.schemas.zero_values import filled
+from pykruise.kube.schemas.zero_values import fill_zero_values
 from pykruise.pods.template.typed_parts import (
     CLAIMS,
     LABEL_SELECTOR,
     POD_TEMPLATE,
     TEMPLATES,
-    filled_parts,
-    why_unreadable,
-    without_parts,
+    empty_parts,
+    explain_unreadable,
+    fill_parts,
 )
 
 
@@ -37,17 +37,17 @@ from pykruise.pods.template.typed_parts import (
     ],
 )
 def test_a_null_in_a_list_or_map_is_the_zero_value_of_its_type(given: Any, value: Any) -> None:
-    assert filled(given, POD_TEMPLATE) == value
+    assert fill_zero_values(given, POD_TEMPLATE) == value
 
 
 def test_only_parts_are_filled() -> None:
     spec = {"template": {"spec": {"volumes": [None]}}, "other": [None], "volumeClaimTemplates": [None]}
-    assert filled_parts(spec, TEMPLATES) == {
+    assert fill_parts(spec, TEMPLATES) == {
         "template": {"spec": {"volumes": [{}]}},
         "other": [None],
         "volumeClaimTemplates": [{}],
     }
-    assert filled_parts({"template": None}, TEMPLATES) == {"template": None}
+    assert fill_parts({"template": None}, TEMPLATES) == {"template": None}
 
 
 @pytest.mark.parametrize(
@@ -72,13 +72,13 @@ def test_only_parts_are_filled() -> None:
     ],
 )
 def test_what_cannot_be_read_is_said_with_its_place(value: Any, kind: str, why: str) -> None:
-    assert why_unreadable(value, kind) == why
+    assert explain_unreadable(value, kind) == why
 
 
 def test_an_amount_that_is_none_hides_no_value_of_a_wrong_type() -> None:
     bad: dict[str, Any] = {"name": "main", "resources": {"limits": {"cpu": "much"}}}
-    assert why_unreadable({"spec": {"containers": [bad]}}, POD_TEMPLATE) == ""
-    text = why_unreadable({"spec": {"containers": [bad, {"env": 7}]}}, POD_TEMPLATE)
+    assert explain_unreadable({"spec": {"containers": [bad]}}, POD_TEMPLATE) == ""
+    text = explain_unreadable({"spec": {"containers": [bad, {"env": 7}]}}, POD_TEMPLATE)
     assert text == (
         ": json: cannot unmarshal number into Go struct field Container.spec.containers.env of type []v1.EnvVar"
     )
@@ -86,5 +86,5 @@ def test_an_amount_that_is_none_hides_no_value_of_a_wrong_type() -> None:
 
 def test_parts_that_are_left_out_are_empty() -> None:
     spec = {"template": "x", "volumeClaimTemplates": 7, "replicas": 1}
-    result = without_parts(spec, list(TEMPLATES), TEMPLATES)
+    result = empty_parts(spec, list(TEMPLATES), TEMPLATES)
     assert result == {"template": {}, "volumeClaimTemplates": [], "replicas": 1}

@@ -9,22 +9,22 @@ import pytest
 
 from pykruise.kube.clock import format_time
 from pykruise.kube.schemas.types import LabelSelector
-from pykruise.kube.values.selectors import SelectorError, selector_from
+from pykruise.kube.values.selectors import SelectorError, parse_selector
 from pykruise.pods.api import OrderPriorityTerm, PriorityStrategy, WeightPriorityTerm
 from pykruise.pods.lifecycle.ordering import (
     MOST_SCATTERED,
     MOST_WEIGHTS,
     OrderTerm,
-    by_ordered_keys,
-    by_priority,
-    by_weight,
-    deletion_order,
-    first,
+    compute_spread_ranks,
+    put_first,
     scatter,
-    spread_ranks,
+    sort_by_ordered_keys,
+    sort_by_priority,
+    sort_by_weight,
+    sort_for_deletion,
     update_order,
 )
-from pykruise.pods.lifecycle.sort_keys import deletion_cost
+from pykruise.pods.lifecycle.sort_keys import parse_deletion_cost
 from pykruise.pods.view.pod_view import PodView
 from support.cloneset_builder import NOW, CloneSetBuilder, cloneset
 
@@ -41,7 +41,7 @@ def victims(builder: CloneSetBuilder, *, unavailable: str = "", **arguments: Any
     random.Random(1).shuffle(pods)
     down = {f"web-{name}" for name in unavailable.split()}
     return order_of(
-        deletion_order(
+        sort_for_deletion(
             pods,
             available=lambda pod: pod.is_serving and pod.name not in down,
             node_labels=builder.node_labels,
@@ -148,7 +148,9 @@ def test_a_rank_is_the_place_in_the_group_times_the_logarithm_of_its_values(
         "n3": {"zone": "z1", "kubernetes.io/hostname": "h2"},
     }
     # then
-    result = spread_ranks(builder.pod_views(), topology_keys=topology_keys, node_labels=builder.node_labels)
+    result = compute_spread_ranks(
+        builder.pod_views(), topology_keys=topology_keys, node_labels=builder.node_labels
+    )
     assert {name.removeprefix("web-"): rank for name, rank in result.items() if rank} == pytest.approx(
         expected
     )
@@ -157,7 +159,7 @@ def test_a_rank_is_the_place_in_the_group_times_the_logarithm_of_its_values(
 def test_constraints_spread_nothing_while_no_node_is_known() -> None:
     assert (
         order_of(
-            deletion_order(
+            sort_for_deletion(
                 cloneset(2).cost("-1", "b").pod_views(), available=lambda _: True, topology_keys=["zone"]
             )
         )
@@ -183,27 +185,27 @@ def test_higher_weights_go_first_and_ties_keep_their_order() -> None:
     builder = cloneset(5).labelled({"foo": "x"}, "d").labelled({"bar": "x"}, "b")
     builder.labelled({"foo": "x", "bar": "x"}, "e")
     terms = [
-        (selector_from({"matchLabels": {"foo": "x"}}), 20),
-        (selector_from({"matchLabels": {"bar": "x"}}), 10),
+        (parse_selector({"matchLabels": {"foo": "x"}}), 20),
+        (parse_selector({"matchLabels": {"bar": "x"}}), 10),
     ]
-    assert order_of(by_weight(update_order(builder.pod_views()), terms)) == "e d b a c"
+    assert order_of(sort_by_weight(update_order(builder.pod_views()), terms)) == "e d b a c"
 
 
 def test_ordered_keys_take_pods_without_any_first_then_higher_numbers() -> None:
     """cloneset case 72, inplace-update case 65"""
     builder = cloneset(4).labelled({"k1": "o-5"}, "a").labelled({"k1": "o-10"}, "b")
     builder.labelled({"k2": "o-20"}, "c")
-    assert order_of(by_ordered_keys(builder.pod_views(), ["k1", "k2"])) == "d b a c"
+    assert order_of(sort_by_ordered_keys(builder.pod_views(), ["k1", "k2"])) == "d b a c"
 
 
 def test_of_weights_only_so_many_count() -> None:
     # given one term too many, of which only the last matches a pod
     builder = cloneset(2).labelled({"last": "x"}, "b")
-    no_pod = selector_from({"matchLabels": {"no": "pod"}}), 1
-    last = selector_from({"matchLabels": {"last": "x"}}), 1
+    no_pod = parse_selector({"matchLabels": {"no": "pod"}}), 1
+    last = parse_selector({"matchLabels": {"last": "x"}}), 1
     # then
-    assert order_of(by_weight(builder.pod_views(), [*[no_pod] * MOST_WEIGHTS, last])) == "a b"
-    assert order_of(by_weight(builder.pod_views(), [*[no_pod] * (MOST_WEIGHTS - 1), last])) == "b a"
+    assert order_of(sort_by_weight(builder.pod_views(), [*[no_pod] * MOST_WEIGHTS, last])) == "a b"
+    assert order_of(sort_by_weight(builder.pod_views(), [*[no_pod] * (MOST_WEIGHTS - 1), last])) == "b a"
 
 
 def weight(weight: int, **selector: Any) -> WeightPriorityTerm:
@@ -229,29 +231,29 @@ def test_a_priority_strategy_goes_by_weights_or_else_by_labels(
 ) -> None:
     """inplace-update 6.10"""
     builder = cloneset(3).labelled({"foo": "x", "k": "2"}, "c").labelled({"bar": "x", "k": "1"}, "b")
-    assert order_of(list(by_priority(builder.pod_views(), strategy))) == expected
+    assert order_of(list(sort_by_priority(builder.pod_views(), strategy))) == expected
 
 
 def test_a_weight_whose_selector_cannot_be_read_counts_for_no_pod_or_is_refused() -> None:
     builder = cloneset(2).labelled({"bar": "x"}, "b")
     broken = weight(99, matchExpressions=[{"key": "bar", "operator": "Like"}])
     strategy = PriorityStrategy(weight_priority=[broken, *WEIGHTS])
-    assert order_of(list(by_priority(builder.pod_views(), strategy))) == "b a"
+    assert order_of(list(sort_by_priority(builder.pod_views(), strategy))) == "b a"
     with pytest.raises(SelectorError):
-        by_priority(builder.pod_views(), strategy, is_strict=True)
+        sort_by_priority(builder.pod_views(), strategy, is_strict=True)
 
 
 def test_of_several_ordered_keys_the_first_that_a_pod_has_decides() -> None:
     """cloneset case 72: a repeated key counts where it stands first"""
     builder = cloneset(3).labelled({"k1": "1", "k2": "1"}, "c").labelled({"k1": "2"}, "b")
     builder.labelled({"k2": "5"}, "a")
-    assert order_of(by_ordered_keys(builder.pod_views(), ["k1", "k2", "k1"])) == "b c a"
+    assert order_of(sort_by_ordered_keys(builder.pod_views(), ["k1", "k2", "k1"])) == "b c a"
 
 
 @pytest.mark.parametrize("value", ["0", "000", "abc", "", "9" * 19, "9" * 60])
 def test_what_has_no_number_of_63_bits_counts_as_zero(value: str) -> None:
     builder = cloneset(3).labelled({"k": value}, "a", "c").labelled({"k": "x-0"}, "b")
-    assert order_of(by_ordered_keys(builder.pod_views(), ["k"])) == "a b c"
+    assert order_of(sort_by_ordered_keys(builder.pod_views(), ["k"])) == "a b c"
 
 
 @pytest.mark.parametrize(
@@ -260,11 +262,11 @@ def test_what_has_no_number_of_63_bits_counts_as_zero(value: str) -> None:
 )
 def test_the_number_of_an_ordered_key_is_what_its_value_ends_with(value: str, before: bool) -> None:
     builder = cloneset(2).labelled({"k": value}, "b").labelled({"k": "sts-6"}, "a")
-    assert order_of(by_ordered_keys(builder.pod_views(), ["k"])) == ("b a" if before else "a b")
+    assert order_of(sort_by_ordered_keys(builder.pod_views(), ["k"])) == ("b a" if before else "a b")
 
 
 def test_first_is_stable() -> None:
-    assert first([3, 1, 4, 1, 5], lambda number: number == 1) == [1, 1, 3, 4, 5]
+    assert put_first([3, 1, 4, 1, 5], lambda number: number == 1) == [1, 1, 3, 4, 5]
 
 
 def scattered(
@@ -345,7 +347,7 @@ def test_a_term_that_no_candidate_has_changes_nothing() -> None:
 
 def test_a_deletion_cost_of_very_many_digits_is_none() -> None:
     """Such an annotation made its pod unreadable, and so invisible."""
-    assert deletion_cost("9" * 5_000) == 0
+    assert parse_deletion_cost("9" * 5_000) == 0
 
 
 @pytest.mark.parametrize(
@@ -360,4 +362,4 @@ def test_a_deletion_cost_of_very_many_digits_is_none() -> None:
 )
 def test_a_deletion_cost_is_a_number_of_32_bits_or_none(text: str | None, cost: int) -> None:
     """cloneset 6.6"""
-    assert deletion_cost(text) == cost
+    assert parse_deletion_cost(text) == cost

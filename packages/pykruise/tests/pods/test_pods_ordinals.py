@@ -6,7 +6,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from pykruise.pods.workload.ordinals import is_wanted, reserved_of, split_name, wanted_ordinals
+from pykruise.pods.workload.ordinals import is_wanted, list_wanted_ordinals, reserved_of, split_name
 from support.statefulset_builder import created, statefulset
 
 
@@ -30,7 +30,7 @@ def test_wanted_ordinals_leave_the_reserved_ones_out(
     reserved: list[int | str], start: int, replicas: int, expected: list[int]
 ) -> None:
     """statefulset statefulset case 5, 6, 7 and 11"""
-    assert wanted_ordinals(start=start, replicas=replicas, reserved=reserved_of(reserved)) == expected
+    assert list_wanted_ordinals(start=start, replicas=replicas, reserved=reserved_of(reserved)) == expected
 
 
 def test_an_ordinal_beyond_32_bits_is_never_wanted() -> None:
@@ -97,6 +97,6 @@ def test_an_ordinal_is_wanted_when_it_is_one_of_the_wanted_ones(
     start: int, replicas: int, pairs: list[tuple[int, int]]
 ) -> None:
     reserved = reserved_of([f"{first}-{first + more}" for first, more in pairs])
-    wanted = wanted_ordinals(start=start, replicas=replicas, reserved=reserved)
+    wanted = list_wanted_ordinals(start=start, replicas=replicas, reserved=reserved)
     result = [n for n in range(100) if is_wanted(n, start=start, replicas=replicas, reserved=reserved)]
     assert result == wanted

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from pykruise.pods.view.owners import is_of_kruise_workload, pod_reference
+from pykruise.pods.view.owners import build_pod_reference, is_of_kruise_workload
 from support.cloneset_builder import cloneset
 
 
@@ -32,7 +32,7 @@ def test_a_pod_of_a_workload_of_this_project_is_known_by_its_controllers_group(
 
 
 def test_what_goes_with_a_pod_is_owned_but_not_managed_by_it() -> None:
-    assert pod_reference(cloneset(1).pod_views()[0]) == {
+    assert build_pod_reference(cloneset(1).pod_views()[0]) == {
         "apiVersion": "v1",
         "kind": "Pod",
         "name": "web-a",

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from pykruise.pods.template.placement_validation import (
-    node_term_errors,
-    preferred_terms_errors,
-    toleration_errors,
+    find_node_term_errors,
+    find_preferred_terms_errors,
+    find_toleration_errors,
 )
 
 
@@ -36,7 +36,7 @@ def expression(operator: str, *values: str, key: str = "zone") -> dict[str, Any]
 def test_an_expression_needs_what_its_operator_compares_with(
     compares: dict[str, Any], wrong: list[str]
 ) -> None:
-    causes = list(node_term_errors({"matchExpressions": [compares]}, "term"))
+    causes = list(find_node_term_errors({"matchExpressions": [compares]}, "term"))
     assert [cause.field for cause in causes] == [f"term.matchExpressions[0].{field}" for field in wrong]
 
 
@@ -51,19 +51,19 @@ def test_an_expression_needs_what_its_operator_compares_with(
     ],
 )
 def test_the_only_field_of_a_node_is_its_name(entry: dict[str, Any], wrong: list[str]) -> None:
-    causes = list(node_term_errors({"matchFields": [entry]}, "term"))
+    causes = list(find_node_term_errors({"matchFields": [entry]}, "term"))
     assert [cause.field for cause in causes] == [f"term.matchFields[0].{field}" for field in wrong]
 
 
 @pytest.mark.parametrize(("weight", "count"), [(1, 0), (100, 0), (0, 1), (101, 1)])
 def test_weights_have_bounds(weight: int, count: int) -> None:
     terms = [{"weight": weight, "preference": {"matchExpressions": [expression("Exists")]}}]
-    assert len(list(preferred_terms_errors(terms, "terms"))) == count
+    assert len(list(find_preferred_terms_errors(terms, "terms"))) == count
 
 
 def test_a_preference_is_a_term_like_others() -> None:
     terms = [{"weight": 1}, {"weight": 1, "preference": {"matchExpressions": [expression("In")]}}]
-    causes = list(preferred_terms_errors(terms, "terms"))
+    causes = list(find_preferred_terms_errors(terms, "terms"))
     assert [cause.field for cause in causes] == ["terms[1].preference.matchExpressions[0].values"]
 
 
@@ -82,7 +82,7 @@ def test_a_preference_is_a_term_like_others() -> None:
     ],
 )
 def test_tolerations_say_what_they_tolerate(entry: dict[str, Any], wrong: list[str]) -> None:
-    causes = list(toleration_errors([entry], "tolerations"))
+    causes = list(find_toleration_errors([entry], "tolerations"))
     assert [cause.field for cause in causes] == [f"tolerations[0].{field}" for field in wrong]
 
 
@@ -94,9 +94,9 @@ def test_what_is_not_said_is_shown_as_the_empty_value_that_it_counts_as(nothing:
     nowhere = {"tolerationSeconds": 5, "operator": "Exists"}
     # when
     causes = [
-        *node_term_errors(term, "term"),
-        *preferred_terms_errors([{"weight": None, "preference": None}, {}], "terms"),
-        *toleration_errors([nothing, {**nothing, **nowhere}], "tolerations"),
+        *find_node_term_errors(term, "term"),
+        *find_preferred_terms_errors([{"weight": None, "preference": None}, {}], "terms"),
+        *find_toleration_errors([nothing, {**nothing, **nowhere}], "tolerations"),
     ]
     # then
     assert [(cause.field, cause.message.split(": ")[1]) for cause in causes] == [

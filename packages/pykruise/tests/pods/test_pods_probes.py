@@ -12,16 +12,16 @@ from pykruise.pods.probes.marks import (
     MarkConflict,
     MarkOutcome,
     Marks,
-    conditions_after,
+    build_metadata_patch,
+    compute_conditions_after,
     marks_of,
-    metadata_patch,
 )
 from pykruise.pods.probes.views import (
     RESERVED_TYPES,
     MarkerView,
     NodeProbesView,
-    marker_keys,
-    marker_projector,
+    list_marker_keys,
+    make_marker_projector,
     name_of_probe,
     project_node_probes,
     split_name,
@@ -34,7 +34,7 @@ TIME = "2026-01-31T12:00:00Z"
 def marker(selector: Any) -> MarkerView:
     spec = {"selector": selector, "probes": []}
     metadata = {"name": "m", "namespace": "shop", "uid": "u", "resourceVersion": "1"}
-    return marker_projector()(orjson.dumps({"metadata": metadata, "spec": spec}))
+    return make_marker_projector()(orjson.dumps({"metadata": metadata, "spec": spec}))
 
 
 def node_probes(spec: Any = None, status: Any = None, **metadata: Any) -> NodeProbesView:
@@ -113,7 +113,7 @@ def test_the_markers_of_a_node_are_those_that_ask_and_those_that_have_answers() 
         ]
     }
     # then
-    assert marker_keys(node_probes(spec, status)) == {Key("shop", "m1"), Key("bank", "m2")}
+    assert list_marker_keys(node_probes(spec, status)) == {Key("shop", "m1"), Key("bank", "m2")}
 
 
 def outcome(
@@ -140,7 +140,7 @@ def pod(*conditions: ConditionView) -> PodView:
 def test_a_condition_shows_what_its_probe_found_and_when(
     times: dict[str, str], shown: dict[str, str]
 ) -> None:
-    result, conflicts = conditions_after(pod(), [outcome("p", "Failed", **times)])
+    result, conflicts = compute_conditions_after(pod(), [outcome("p", "Failed", **times)])
     assert result == [{"type": "example.com/idle", "status": "False", "message": "says p", **shown}]
     assert conflicts == []
 
@@ -157,18 +157,18 @@ def test_a_condition_shows_what_its_probe_found_and_when(
 def test_a_condition_is_written_when_its_status_or_message_changed(
     before: ConditionView, is_written: bool
 ) -> None:
-    result, _ = conditions_after(pod(before), [outcome("p")])
+    result, _ = compute_conditions_after(pod(before), [outcome("p")])
     assert [entry["status"] for entry in result] == ["True"] * is_written
 
 
 @pytest.mark.parametrize("type_", ["", *RESERVED_TYPES])
 def test_a_probe_shows_no_condition_that_is_another_s(type_: str) -> None:
-    assert conditions_after(pod(), [outcome("p", type_=type_)]) == ([], [])
+    assert compute_conditions_after(pod(), [outcome("p", type_=type_)]) == ([], [])
 
 
 def test_of_two_probes_with_one_condition_type_the_first_shows_it_and_the_others_are_named() -> None:
     first, second, third = outcome("p"), outcome("q", "Failed"), outcome("r", type_="example.com/busy")
-    result, conflicts = conditions_after(pod(), [first, second, third])
+    result, conflicts = compute_conditions_after(pod(), [first, second, third])
     assert [(entry["type"], entry["message"]) for entry in result] == [
         ("example.com/idle", "says p"),
         ("example.com/busy", "says r"),
@@ -218,5 +218,5 @@ def test_only_what_differs_is_written(
     labels: dict[str, str], annotations: dict[str, str], metadata: Any
 ) -> None:
     marks = Marks({"a": "1", "c": None}, {"b": "2"})
-    result = metadata_patch(marks, labels=labels, annotations=annotations)
+    result = build_metadata_patch(marks, labels=labels, annotations=annotations)
     assert result == (None if metadata is None else {"metadata": metadata})

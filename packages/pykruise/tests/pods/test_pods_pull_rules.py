@@ -8,7 +8,7 @@ import pytest
 
 from pykruise.kube.errors import Cause
 from pykruise.pods.images.api import PullSpec
-from pykruise.pods.images.pull_rules import image_errors, parallelism_of, pull_errors, with_pull_defaults
+from pykruise.pods.images.pull_rules import add_pull_defaults, find_image_errors, parallelism_of, pull_errors
 
 DEFAULTS = {
     "completionPolicy": {"type": "Always"},
@@ -48,7 +48,7 @@ def problems(**spec: Any) -> list[tuple[str, str, str]]:
 )
 def test_what_is_left_out_has_its_default(given: dict[str, Any], changed: dict[str, Any]) -> None:
     """images 5"""
-    assert with_pull_defaults(given, pull_policy=False) == {**DEFAULTS, **changed}
+    assert add_pull_defaults(given, pull_policy=False) == {**DEFAULTS, **changed}
 
 
 @pytest.mark.parametrize(
@@ -57,8 +57,8 @@ def test_what_is_left_out_has_its_default(given: dict[str, Any], changed: dict[s
 def test_an_image_that_is_there_is_not_pulled_unless_it_is_said(policy: str | None, stored: str) -> None:
     """images 5: only where the kind defaults it"""
     given = {"imagePullPolicy": policy}
-    assert with_pull_defaults(given, pull_policy=True)["imagePullPolicy"] == stored
-    assert with_pull_defaults(given, pull_policy=False)["imagePullPolicy"] == policy
+    assert add_pull_defaults(given, pull_policy=True)["imagePullPolicy"] == stored
+    assert add_pull_defaults(given, pull_policy=False)["imagePullPolicy"] == policy
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def test_anything_else_is_refused(value: int | str, why: str) -> None:
     [("a:1", []), ("", ["FieldValueRequired"]), ("UPPER/case", ["FieldValueInvalid"])],
 )
 def test_an_image_is_named_and_can_be_read(image: str, reasons: list[str]) -> None:
-    assert [reason for reason, _, _ in said(image_errors(image, "spec.image"))] == reasons
+    assert [reason for reason, _, _ in said(find_image_errors(image, "spec.image"))] == reasons
 
 
 IN_A = {"key": "zone", "operator": "In", "values": ["a"]}

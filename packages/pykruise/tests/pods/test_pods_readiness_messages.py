@@ -7,10 +7,10 @@ from pykruise.kube.documents import Document
 from pykruise.pods.in_place import PodPatch
 from pykruise.pods.lifecycle.readiness_messages import (
     Message,
-    looked_at,
+    add_message,
     messages_of,
-    with_message,
-    without_message,
+    remove_message,
+    update_probe_time,
 )
 from pykruise.pods.view import keys
 from support.updatable_pod import NOW, PaperPod, pod_document
@@ -42,16 +42,16 @@ def test_a_pod_is_released_when_the_last_of_its_holders_lets_go() -> None:
     """inplace-update case 53"""
     # given
     paper_pod = pod({"status": "True"})
-    write(paper_pod, with_message(paper_pod.view(), HOOK, now=NOW))
-    write(paper_pod, with_message(paper_pod.view(), RECREATE, now=NOW))
+    write(paper_pod, add_message(paper_pod.view(), HOOK, now=NOW))
+    write(paper_pod, add_message(paper_pod.view(), RECREATE, now=NOW))
     assert shown(paper_pod) == (
         "False",
         [("ContainerRecreateRequest", "shop/crr"), ("Lifecycle", "preUpdateHook")],
     )
     # when
-    write(paper_pod, without_message(paper_pod.view(), HOOK, now=NOW))
+    write(paper_pod, remove_message(paper_pod.view(), HOOK, now=NOW))
     assert shown(paper_pod) == ("False", [("ContainerRecreateRequest", "shop/crr")])
-    write(paper_pod, without_message(paper_pod.view(), RECREATE, now=NOW))
+    write(paper_pod, remove_message(paper_pod.view(), RECREATE, now=NOW))
     # then
     assert paper_pod.condition(keys.KRUISE_POD_READY)["message"] == "[]"
     assert shown(paper_pod) == ("True", [])
@@ -61,7 +61,7 @@ def test_a_pod_is_released_when_the_last_of_its_holders_lets_go() -> None:
 def test_holding_a_pod_back_turns_ready_at_once() -> None:
     """inplace-update 6.9"""
     paper_pod = pod({"status": "True"})
-    write(paper_pod, with_message(paper_pod.view(), HOOK, now=NOW))
+    write(paper_pod, add_message(paper_pod.view(), HOOK, now=NOW))
     ready = paper_pod.condition("Ready")
     assert (ready["status"], ready["reason"]) == ("False", "ReadinessGatesNotReady")
     assert keys.KRUISE_POD_READY in ready["message"]
@@ -71,7 +71,7 @@ def test_ready_is_left_alone_while_containers_are_not_ready() -> None:
     """inplace-update 6.9"""
     paper_pod = pod({"status": "True"})
     paper_pod.condition("ContainersReady")["status"] = "False"
-    assert [entry["type"] for entry in with_message(paper_pod.view(), HOOK, now=NOW)] == [
+    assert [entry["type"] for entry in add_message(paper_pod.view(), HOOK, now=NOW)] == [
         keys.KRUISE_POD_READY
     ]
 
@@ -80,7 +80,7 @@ def test_every_closed_gate_is_named_with_its_status() -> None:
     """inplace-update 6.9"""
     paper_pod = pod({"status": "True"})
     paper_pod.document["spec"]["readinessGates"].append({"conditionType": "example.com/gate"})
-    _, ready = with_message(paper_pod.view(), HOOK, now=NOW)
+    _, ready = add_message(paper_pod.view(), HOOK, now=NOW)
     assert "'example.com/gate' does not exist" in ready["message"]
     assert f"'{keys.KRUISE_POD_READY}' is 'False'" in ready["message"]
 
@@ -88,23 +88,23 @@ def test_every_closed_gate_is_named_with_its_status() -> None:
 def test_a_pod_without_the_gate_is_never_held_back() -> None:
     """inplace-update case 54"""
     paper_pod = pod(gated=False)
-    assert with_message(paper_pod.view(), HOOK, now=NOW) == []
-    assert without_message(paper_pod.view(), HOOK, now=NOW) == []
+    assert add_message(paper_pod.view(), HOOK, now=NOW) == []
+    assert remove_message(paper_pod.view(), HOOK, now=NOW) == []
 
 
 def test_holding_twice_or_letting_go_of_nothing_writes_nothing() -> None:
     """inplace-update 6.12"""
     paper_pod = pod({"status": "True"})
-    assert without_message(paper_pod.view(), HOOK, now=NOW) == []
-    write(paper_pod, with_message(paper_pod.view(), HOOK, now=NOW))
-    assert with_message(paper_pod.view(), HOOK, now=NOW) == []
-    assert without_message(paper_pod.view(), RECREATE, now=NOW) == []
+    assert remove_message(paper_pod.view(), HOOK, now=NOW) == []
+    write(paper_pod, add_message(paper_pod.view(), HOOK, now=NOW))
+    assert add_message(paper_pod.view(), HOOK, now=NOW) == []
+    assert remove_message(paper_pod.view(), RECREATE, now=NOW) == []
 
 
 def test_a_condition_that_is_missing_is_made_false() -> None:
     """inplace-update pitfall 9"""
     paper_pod = pod()
-    entry = with_message(paper_pod.view(), HOOK, now=NOW)[0]
+    entry = add_message(paper_pod.view(), HOOK, now=NOW)[0]
     assert (entry["status"], entry["message"]) == (
         "False",
         '[{"userAgent":"Lifecycle","key":"preUpdateHook"}]',
@@ -115,7 +115,7 @@ def test_a_true_beside_a_listed_message_is_put_right() -> None:
     """inplace-update pitfall 9"""
     message = '[{"userAgent":"Lifecycle","key":"preUpdateHook"}]'
     paper_pod = pod({"status": "True", "message": message})
-    assert with_message(paper_pod.view(), HOOK, now=NOW)[0]["status"] == "False"
+    assert add_message(paper_pod.view(), HOOK, now=NOW)[0]["status"] == "False"
 
 
 @pytest.mark.parametrize("message", ["", "nonsense", "{}", '[{"userAgent":5}]', "null"])
@@ -123,13 +123,13 @@ def test_a_message_that_is_no_list_has_no_holders(message: str) -> None:
     """inplace-update 6.12"""
     paper_pod = pod({"status": "False", "message": message})
     assert messages_of(paper_pod.view()) == ()
-    assert with_message(paper_pod.view(), HOOK, now=NOW)[0]["message"].startswith('[{"userAgent":"Lifecycle"')
+    assert add_message(paper_pod.view(), HOOK, now=NOW)[0]["message"].startswith('[{"userAgent":"Lifecycle"')
 
 
 def test_a_pod_that_lost_the_gate_is_let_alone_whatever_its_condition_says() -> None:
     paper_pod = pod({"status": "False", "message": '[{"userAgent":"Lifecycle","key":"preUpdateHook"}]'})
     paper_pod.document["spec"]["readinessGates"] = []
-    assert without_message(paper_pod.view(), HOOK, now=NOW) == []
+    assert remove_message(paper_pod.view(), HOOK, now=NOW) == []
 
 
 def test_holders_are_listed_in_order_each_once() -> None:
@@ -139,14 +139,14 @@ def test_holders_are_listed_in_order_each_once() -> None:
     paper_pod = pod({"status": "False", "message": orjson.dumps(entries).decode()})
     # then
     assert [message.user_agent for message in messages_of(paper_pod.view())] == sorted(names)
-    write(paper_pod, with_message(paper_pod.view(), Message("bb", "k"), now=NOW))
+    write(paper_pod, add_message(paper_pod.view(), Message("bb", "k"), now=NOW))
     assert [name for name, _ in shown(paper_pod)[1]] == sorted([*names, "bb"])
 
 
 def test_a_condition_that_is_looked_at_is_another_version_and_says_the_same() -> None:
     paper_pod = pod({"status": "False", "message": "[]"})
-    (condition,) = looked_at(paper_pod.view(), now=NOW)
+    (condition,) = update_probe_time(paper_pod.view(), now=NOW)
     assert condition.keys() == {"type", "lastProbeTime"}
     # a pod without the gate is held back by nothing, and a condition that is not there says nothing
-    assert looked_at(pod({"status": "False"}, gated=False).view(), now=NOW) == []
-    assert looked_at(pod().view(), now=NOW) == []
+    assert update_probe_time(pod({"status": "False"}, gated=False).view(), now=NOW) == []
+    assert update_probe_time(pod().view(), now=NOW) == []

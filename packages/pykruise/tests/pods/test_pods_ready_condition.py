@@ -4,7 +4,7 @@ import pytest
 
 from pykruise.kube.clock import parse_time
 from pykruise.kube.documents import Document
-from pykruise.pods.lifecycle.ready_condition import ready_after
+from pykruise.pods.lifecycle.ready_condition import compute_ready_after
 from pykruise.pods.view.pod_view import ConditionView, PodView
 
 NOW = parse_time("2026-01-31T12:00:00Z")
@@ -20,7 +20,7 @@ def pod(*conditions: ConditionView, gates: tuple[str, ...] = ("gate",)) -> PodVi
 
 
 def test_a_gate_that_closes_takes_the_pod_out_of_service() -> None:
-    assert ready_after(pod(READY, RUNNING), CLOSED, now=NOW) == [
+    assert compute_ready_after(pod(READY, RUNNING), CLOSED, now=NOW) == [
         {
             "type": "Ready",
             "status": "False",
@@ -32,7 +32,7 @@ def test_a_gate_that_closes_takes_the_pod_out_of_service() -> None:
 
 
 def test_the_last_gate_that_opens_puts_it_back_and_leaves_no_reason() -> None:
-    assert ready_after(pod(NOT_READY, RUNNING), OPEN, now=NOW) == [
+    assert compute_ready_after(pod(NOT_READY, RUNNING), OPEN, now=NOW) == [
         {
             "type": "Ready",
             "status": "True",
@@ -71,4 +71,4 @@ def test_the_last_gate_that_opens_puts_it_back_and_leaves_no_reason() -> None:
 def test_nothing_is_said_where_ready_stays_or_is_for_the_kubelet_to_say(
     value: PodView, changed: Document
 ) -> None:
-    assert ready_after(value, changed, now=NOW) == []
+    assert compute_ready_after(value, changed, now=NOW) == []

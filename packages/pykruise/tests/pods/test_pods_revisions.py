@@ -11,19 +11,19 @@ import pytest
 
 from pykruise.kube.values.hashing import hash_text
 from pykruise.pods.view import keys
-from pykruise.pods.view.names import short_hash
+from pykruise.pods.view.names import shorten_hash
 from pykruise.pods.workload.revisions import (
     RevisionView,
     UpdateChoice,
-    candidate,
+    build_revision_body,
     choose_current,
     choose_update,
-    meaning,
+    encode_meaning,
+    encode_revision_data,
+    hash_revision,
+    make_candidate,
     project_revision,
-    revision_body,
-    revision_data,
-    revision_hash,
-    sorted_revisions,
+    sort_revisions,
     to_truncate,
 )
 from support.cloneset_builder import NAMESPACE, revision, template
@@ -37,31 +37,31 @@ def view(document: dict[str, Any]) -> RevisionView:
 
 
 def views(*documents: dict[str, Any]) -> list[RevisionView]:
-    return sorted_revisions(map(view, documents))
+    return sort_revisions(map(view, documents))
 
 
 def choose(wanted: dict[str, Any], *stored: RevisionView, **arguments: Any) -> UpdateChoice:
     body = partial(
-        revision_body,
+        build_revision_body,
         namespace=NAMESPACE,
         labels={"app": "web"},
         annotations={"kubernetes.io/change-cause": "a test"},
         owner={"uid": "owner-uid", "controller": True},
     )
     given = {"owner": "web", "collision_count": 0, "others": {}, "annotations": {"hash": ""}, "body": body}
-    return choose_update(candidate(wanted), stored, **{**given, **arguments})
+    return choose_update(make_candidate(wanted), stored, **{**given, **arguments})
 
 
 @pytest.mark.parametrize("vector", VECTORS)
 def test_data_and_names_are_byte_for_byte_those_of_a_manager_written_in_go(vector: dict[str, Any]) -> None:
-    data = revision_data(vector["template"])
+    data = encode_revision_data(vector["template"])
     assert data.decode() == vector["data"]
-    assert revision_hash(data, 0) == vector["hash"]
+    assert hash_revision(data, 0) == vector["hash"]
 
 
 def test_the_collision_count_is_part_of_the_hash() -> None:
-    assert revision_hash(b"data", 0) != revision_hash(b"data", 1)
-    assert revision_hash(b"", 12) == hash_text(
+    assert hash_revision(b"data", 0) != hash_revision(b"data", 1)
+    assert hash_revision(b"", 12) == hash_text(
         ((((2166136261 * 16777619) & 0xFFFFFFFF) ^ ord("1")) * 16777619 & 0xFFFFFFFF) ^ ord("2")
     )
 
@@ -90,7 +90,7 @@ def test_equal_templates_in_another_spelling_are_one_revision() -> None:
         },
         "$patch": "replace",
     }
-    assert meaning(elaborate) == meaning(plain)
+    assert encode_meaning(elaborate) == encode_meaning(plain)
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_equal_templates_in_another_spelling_are_one_revision() -> None:
 )
 def test_what_go_leaves_out_makes_no_other_name(empty: dict[str, Any]) -> None:
     plain: dict[str, Any] = {"metadata": {"labels": {"app": "web"}}, "spec": {"dnsPolicy": "Default"}}
-    assert revision_data({**plain, "spec": {**plain["spec"], **empty}}) == revision_data(plain)
+    assert encode_revision_data({**plain, "spec": {**plain["spec"], **empty}}) == encode_revision_data(plain)
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_what_go_leaves_out_makes_no_other_name(empty: dict[str, Any]) -> None:
 )
 def test_what_go_writes_though_it_is_empty_makes_another_name(kept: dict[str, Any]) -> None:
     plain: dict[str, Any] = {"metadata": {"labels": {"app": "web"}}, "spec": {"dnsPolicy": "Default"}}
-    assert revision_data({**plain, "spec": {**plain["spec"], **kept}}) != revision_data(plain)
+    assert encode_revision_data({**plain, "spec": {**plain["spec"], **kept}}) != encode_revision_data(plain)
 
 
 AMOUNTS = [("1", "1000m"), ("0.5Gi", "512Mi"), (1, "1"), ("1e3", "1k"), ("1Gi", "1073741824")]
@@ -126,8 +126,10 @@ def test_quantities_are_compared_by_amount(left: Any, right: Any) -> None:
     def with_size(amount: Any) -> dict[str, Any]:
         return template(volumes=[{"name": "v", "emptyDir": {"sizeLimit": amount}}])
 
-    assert meaning(with_cpu(left)) == meaning(with_cpu(right)) != meaning(with_cpu("7"))
-    assert meaning(with_size(left)) == meaning(with_size(right)) != meaning(with_size("7"))
+    assert encode_meaning(with_cpu(left)) == encode_meaning(with_cpu(right)) != encode_meaning(with_cpu("7"))
+    assert (
+        encode_meaning(with_size(left)) == encode_meaning(with_size(right)) != encode_meaning(with_size("7"))
+    )
 
 
 @pytest.mark.parametrize(("left", "right"), AMOUNTS)
@@ -136,21 +138,21 @@ def test_what_looks_like_a_quantity_in_a_label_is_a_text(field: str, left: Any, 
     def with_text(value: Any) -> dict[str, Any]:
         return {"metadata": {field: {"sizeLimit": str(value)}}, "spec": {}}
 
-    assert (meaning(with_text(left)) == meaning(with_text(right))) is (str(left) == str(right))
+    assert (encode_meaning(with_text(left)) == encode_meaning(with_text(right))) is (str(left) == str(right))
 
 
 def test_what_a_kind_of_other_fields_leaves_empty_means_nothing() -> None:
     """A SidecarSet's revision holds fields of its spec."""
     plain = {"containers": [{"name": "proxy"}]}
-    assert meaning({**plain, "volumes": None, "initContainers": [], "injectionStrategy": {}}) == meaning(
-        plain
-    )
+    assert encode_meaning(
+        {**plain, "volumes": None, "initContainers": [], "injectionStrategy": {}}
+    ) == encode_meaning(plain)
 
 
 def test_a_claim_in_a_template_is_written_as_go_writes_it() -> None:
     def written(claim: dict[str, Any]) -> Any:
         volume = {"name": "v", "ephemeral": {"volumeClaimTemplate": claim}}
-        data = orjson.loads(revision_data(template(volumes=[volume])))
+        data = orjson.loads(encode_revision_data(template(volumes=[volume])))
         return data["spec"]["template"]["spec"]["volumes"][0]["ephemeral"]["volumeClaimTemplate"]
 
     empty = {"metadata": {"creationTimestamp": None}, "spec": {"resources": {}}}
@@ -166,13 +168,13 @@ def test_a_claim_in_a_template_is_written_as_go_writes_it() -> None:
 def test_a_template_of_an_odd_shape_is_no_crash(odd: Any) -> None:
     result = template()
     result["spec"]["containers"][0]["env"] = [odd]
-    assert meaning(result) != meaning(template())
-    assert revision_data(result) != revision_data(template())
+    assert encode_meaning(result) != encode_meaning(template())
+    assert encode_revision_data(result) != encode_revision_data(template())
 
 
 def test_a_candidate_is_the_template_without_its_directive() -> None:
-    assert candidate({**A, "$patch": "replace"}) == candidate(A)
-    assert candidate(A).template == A
+    assert make_candidate({**A, "$patch": "replace"}) == make_candidate(A)
+    assert make_candidate(A).template == A
 
 
 @pytest.mark.parametrize(
@@ -188,13 +190,13 @@ def test_a_candidate_is_the_template_without_its_directive() -> None:
     ],
 )
 def test_a_different_template_is_another_revision(change: dict[str, Any]) -> None:
-    assert meaning({**template("nginx:1"), **change}) != meaning(template("nginx:1"))
+    assert encode_meaning({**template("nginx:1"), **change}) != encode_meaning(template("nginx:1"))
 
 
 def test_an_empty_selector_of_an_affinity_term_is_not_an_absent_one() -> None:
     def with_term(term: dict[str, Any]) -> bytes:
         required = {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "zone", **term}]}
-        return meaning(template(affinity={"podAntiAffinity": required}))
+        return encode_meaning(template(affinity={"podAntiAffinity": required}))
 
     assert with_term({"labelSelector": {}}) != with_term({})
 
@@ -203,7 +205,7 @@ def test_the_template_of_a_stored_revision_comes_back_without_its_directive() ->
     stored = view(revision(A, 1))
     assert stored.template["spec"]["containers"][0]["image"] == "nginx:1"
     assert "$patch" not in stored.template
-    assert stored.meaning == meaning(A)
+    assert stored.meaning == encode_meaning(A)
     assert (stored.number, stored.controller_uid) == (1, "owner-uid")
 
 
@@ -233,11 +235,11 @@ def test_the_first_template_gets_a_revision_of_its_own() -> None:
     choice = choose(A)
     assert choice.create is not None
     metadata = choice.create["metadata"]
-    assert metadata["name"] == choice.revision.name == f"web-{revision_hash(revision_data(A), 0)}"
+    assert metadata["name"] == choice.revision.name == f"web-{hash_revision(encode_revision_data(A), 0)}"
     assert metadata["labels"] == {"app": "web", keys.REVISION_HASH_LABEL: choice.revision.hash}
     assert choice.create["revision"] == 1
     assert (choice.revision.uid, choice.revision.resource_version) == ("", 0)
-    assert orjson.dumps(choice.create["data"], option=orjson.OPT_SORT_KEYS) == revision_data(A)
+    assert orjson.dumps(choice.create["data"], option=orjson.OPT_SORT_KEYS) == encode_revision_data(A)
 
 
 def test_a_changed_template_gets_the_next_number() -> None:
@@ -273,16 +275,16 @@ def test_going_back_leaves_annotations_alone_that_are_right() -> None:
 
 def test_a_name_taken_by_something_else_moves_the_collision_count() -> None:
     """cloneset case 54"""
-    taken = view(revision(B, 1, name=f"web-{revision_hash(revision_data(A), 0)}"))
+    taken = view(revision(B, 1, name=f"web-{hash_revision(encode_revision_data(A), 0)}"))
     choice = choose(A, taken)
     assert choice.collision_count == 1
-    assert choice.revision.name == f"web-{revision_hash(revision_data(A), 1)}"
+    assert choice.revision.name == f"web-{hash_revision(encode_revision_data(A), 1)}"
     assert choice.create is not None
     assert choice.create["metadata"]["labels"][keys.REVISION_HASH_LABEL] == choice.revision.hash
 
 
 def test_a_name_taken_in_the_namespace_by_another_owner_counts_too() -> None:
-    name = f"web-{revision_hash(revision_data(A), 0)}"
+    name = f"web-{hash_revision(encode_revision_data(A), 0)}"
     foreign = view(revision(C, 1, name=name, controller="another-owner"))
     assert choose(A, others={name: foreign}).collision_count == 1
 
@@ -323,14 +325,14 @@ def test_revisions_are_sorted_by_number_then_creation_then_name() -> None:
     older = view(revision(A, 1, creationTimestamp="2020-01-01T00:00:00Z"))
     newer = view(revision(B, 1, creationTimestamp="2021-01-01T00:00:00Z"))
     unknown = view(revision(C, 1, creationTimestamp=None))
-    assert sorted_revisions([newer, unknown, older]) == [unknown, older, newer]
+    assert sort_revisions([newer, unknown, older]) == [unknown, older, newer]
     twins = [view(revision(A, 1, name=name)) for name in ("web-b", "web-a")]
-    assert [revision.name for revision in sorted_revisions(twins)] == ["web-a", "web-b"]
-    assert sorted_revisions([view(revision(A, 2)), newer])[0] == newer
+    assert [revision.name for revision in sort_revisions(twins)] == ["web-a", "web-b"]
+    assert sort_revisions([view(revision(A, 2)), newer])[0] == newer
 
 
 @pytest.mark.parametrize(
     ("text", "expected"), [("web-7c9d", "7c9d"), ("7c9d", "7c9d"), ("a-b-c", "c"), ("", "")]
 )
 def test_the_hash_of_a_revision_is_what_follows_the_last_dash(text: str, expected: str) -> None:
-    assert short_hash(text) == expected
+    assert shorten_hash(text) == expected

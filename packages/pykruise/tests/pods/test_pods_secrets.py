@@ -6,7 +6,7 @@ import orjson
 import pytest
 
 from pykruise.pods.view.pod_view import ControllerView
-from pykruise.pods.view.secrets import CopyView, content_of, contents, project_copy
+from pykruise.pods.view.secrets import CopyView, content_of, project_copy, read_contents
 
 Doc = dict[str, Any]
 METADATA = {"name": "s", "namespace": "shop", "uid": "u", "resourceVersion": "7"}
@@ -77,5 +77,5 @@ def test_it_is_known_whose_a_copy_is_and_for_whom() -> None:
     ],
 )
 def test_contents_are_what_an_api_server_would_store(kind: str, document: Doc, stored: Doc) -> None:
-    assert contents(kind, document) == stored
+    assert read_contents(kind, document) == stored
     assert content_of(kind, document) == content_of(kind, {**stored, "metadata": {"name": "x"}})

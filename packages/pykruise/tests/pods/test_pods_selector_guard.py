@@ -11,10 +11,10 @@ from pykruise.pods.workload.selector_guard import (
     SELECTOR_MISMATCH,
     Managed,
     Mismatch,
-    canonical_selector,
     check_selector,
+    encode_selector,
+    find_managed_selector,
     is_guarded,
-    managed_selector,
     record_of,
 )
 
@@ -49,7 +49,7 @@ def test_the_recorded_selector_may_act() -> None:
 def test_another_selector_than_the_recorded_one_touches_nothing(value: dict[str, Any]) -> None:
     """daemonset case 63; whatever the revisions and pods look like"""
     verdict = check_selector(value, owned=[stored(1, record=WEB)], pods=[{"app": "web"}])
-    assert verdict == Mismatch(managed=canonical_selector(WEB), stored=canonical_selector(value))
+    assert verdict == Mismatch(managed=encode_selector(WEB), stored=encode_selector(value))
 
 
 def test_a_selector_that_cannot_be_read_is_another_than_the_recorded_one() -> None:
@@ -73,17 +73,17 @@ def test_the_order_of_expressions_and_values_is_no_change() -> None:
             {"key": "tier", "operator": "In", "values": ["a", "b"]},
         ],
     }
-    assert canonical_selector(before) == canonical_selector(after)
+    assert encode_selector(before) == encode_selector(after)
     assert check_selector(after, owned=[stored(1, record=before)], pods=[]) == Managed()
 
 
 def test_absent_and_empty_parts_of_a_selector_are_equal() -> None:
-    assert canonical_selector({"matchLabels": {}, "matchExpressions": None}) == canonical_selector({}) == "{}"
+    assert encode_selector({"matchLabels": {}, "matchExpressions": None}) == encode_selector({}) == "{}"
 
 
 def test_each_part_of_an_expression_counts_and_a_repeated_value_does_not() -> None:
     def of(*expressions: dict[str, Any]) -> str:
-        return canonical_selector({"matchExpressions": list(expressions)})
+        return encode_selector({"matchExpressions": list(expressions)})
 
     given = [
         {"key": key, "operator": operator, "values": values}
@@ -120,7 +120,7 @@ def test_of_records_with_one_number_the_one_that_was_made_last_counts() -> None:
 
 def test_the_text_is_the_same_in_every_process() -> None:
     given = {"key": "é", "operator": "In", "values": list("hgfedcba")}
-    assert canonical_selector({"matchExpressions": [given]}) == (
+    assert encode_selector({"matchExpressions": [given]}) == (
         '{"matchExpressions":[{"key":"é","operator":"In","values":["a","b","c","d","e","f","g","h"]}]}'
     )
 
@@ -131,7 +131,7 @@ def test_the_newest_record_counts() -> None:
     # then
     assert check_selector(WEB, owned=owned, pods=[]) == Managed()
     assert check_selector(API, owned=owned, pods=[]) == Mismatch(
-        managed=canonical_selector(WEB), stored=canonical_selector(API)
+        managed=encode_selector(WEB), stored=encode_selector(API)
     )
 
 
@@ -143,7 +143,7 @@ def test_a_record_in_another_format_still_counts() -> None:
 @pytest.mark.parametrize("record", ["what?", "5", "[1]", '{"matchLabels": 5}', '{"matchExpressions": [5]}'])
 def test_a_record_that_cannot_be_read_lets_nothing_happen(record: str) -> None:
     assert check_selector(WEB, owned=[stored(1, record=record)], pods=[]) == Mismatch(
-        managed=record, stored=canonical_selector(WEB)
+        managed=record, stored=encode_selector(WEB)
     )
 
 
@@ -157,7 +157,7 @@ def test_a_set_of_another_manager_is_taken_over_and_recorded_with_its_newest_rev
 def test_a_set_whose_selector_had_changed_before_the_take_over_is_not_touched() -> None:
     """daemonset case 71"""
     verdict = check_selector(WEB, owned=[stored(1), stored(2, app="old")], pods=[{"app": "web"}])
-    assert verdict == Mismatch(managed="", stored=canonical_selector(WEB))
+    assert verdict == Mismatch(managed="", stored=encode_selector(WEB))
 
 
 @pytest.mark.parametrize(
@@ -177,29 +177,29 @@ def test_without_revisions_one_pod_that_matches_is_enough(pods: list[dict[str, s
 
 
 def test_the_message_names_both_selectors_and_how_to_recover() -> None:
-    message = Mismatch(managed=canonical_selector(WEB), stored=canonical_selector(API)).message("CloneSet")
-    assert canonical_selector(WEB) in message
-    assert canonical_selector(API) in message
+    message = Mismatch(managed=encode_selector(WEB), stored=encode_selector(API)).format_message("CloneSet")
+    assert encode_selector(WEB) in message
+    assert encode_selector(API) in message
     assert "Restore it" in message
     assert "delete the CloneSet" in message
     assert "--cascade=orphan" in message
-    assert "not recorded" in Mismatch(managed="", stored="{}").message("CloneSet")
+    assert "not recorded" in Mismatch(managed="", stored="{}").format_message("CloneSet")
 
 
 def test_admission_finds_the_managed_selector_in_the_newest_record() -> None:
     tricky = {"matchLabels": {"example.com/a": "x"}, "matchExpressions": [{"key": "é", "operator": "Exists"}]}
     owned = [
-        stored(1, record=canonical_selector(WEB)),
-        stored(3, record=canonical_selector(tricky)),
+        stored(1, record=encode_selector(WEB)),
+        stored(3, record=encode_selector(tricky)),
         stored(2),
     ]
-    assert managed_selector(owned) == tricky
+    assert find_managed_selector(owned) == tricky
 
 
 @pytest.mark.parametrize("record", ["", "[]", "{", "web"])
 def test_without_a_readable_record_admission_finds_nothing(record: str) -> None:
-    assert managed_selector([stored(1, record=record)]) is None
-    assert managed_selector([]) is None
+    assert find_managed_selector([stored(1, record=record)]) is None
+    assert find_managed_selector([]) is None
 
 
 @pytest.mark.parametrize(

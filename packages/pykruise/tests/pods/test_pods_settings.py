@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import msgspec
 import pytest
 
-from pykruise.pods.settings import FromFlag, FromManager, OnGate, flags_of, gates_of, settings_from
+from pykruise.pods.settings import FromFlag, FromManager, OnGate, build_settings, flags_of, gates_of
 
 WORKERS = FromFlag("workers", "how many at once")
 PAUSE = FromFlag("pause", "how long")
@@ -32,7 +32,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 def settings(
     *on: str, flags: dict[str, Any] | None = None, manager: dict[str, Any] | None = None
 ) -> Settings:
-    return settings_from(Settings, gates=set(on).__contains__, flags=flags, manager=manager)
+    return build_settings(Settings, gates=set(on).__contains__, flags=flags, manager=manager)
 
 
 def test_each_field_has_its_value_from_where_it_says() -> None:

@@ -6,7 +6,7 @@ import orjson
 import pytest
 
 from pykruise.pods.view import keys
-from pykruise.pods.view.sidecars import injected_sets, replaced_image_ids
+from pykruise.pods.view.sidecars import list_injected_sets, read_replaced_image_ids
 
 
 @pytest.mark.parametrize(
@@ -21,7 +21,7 @@ from pykruise.pods.view.sidecars import injected_sets, replaced_image_ids
 )
 def test_a_pod_lists_its_sets(listed: str | None, names: tuple[str, ...]) -> None:
     annotations = {} if listed is None else {keys.SIDECARSET_LIST_ANNOTATION: listed}
-    assert injected_sets(annotations) == names
+    assert list_injected_sets(annotations) == names
 
 
 @pytest.mark.parametrize(
@@ -46,9 +46,9 @@ def test_the_image_that_a_sidecar_had_is_in_the_state_of_its_set(
     state: object, expected: Mapping[str, str] | None
 ) -> None:
     annotations = {keys.SIDECARSET_STATE_ANNOTATION: orjson.dumps(state).decode()}
-    assert replaced_image_ids(annotations) == expected
+    assert read_replaced_image_ids(annotations) == expected
 
 
 @pytest.mark.parametrize("annotations", [{}, {keys.SIDECARSET_STATE_ANNOTATION: ""}])
 def test_without_a_state_no_sidecar_was_replaced(annotations: dict[str, str]) -> None:
-    assert replaced_image_ids(annotations) == {}
+    assert read_replaced_image_ids(annotations) == {}

@@ -8,8 +8,8 @@ import pytest
 from pykruise.pods.template.subset_placement import (
     MOST_EXPRESSIONS,
     PlacementError,
-    with_patch,
-    with_required,
+    add_required,
+    apply_patch,
 )
 
 POD = {"metadata": {"name": "a"}, "spec": {"containers": [{"name": "c", "image": "a:1"}], "nodeName": "n"}}
@@ -21,7 +21,7 @@ def pod(**spec: Any) -> dict[str, Any]:
 
 def test_a_pod_gets_the_patch_by_the_names_of_its_lists_and_stays_as_it_was_itself() -> None:
     before = copy.deepcopy(POD)
-    result = with_patch(POD, {"spec": {"containers": [{"name": "c", "env": [{"name": "A", "value": "1"}]}]}})
+    result = apply_patch(POD, {"spec": {"containers": [{"name": "c", "env": [{"name": "A", "value": "1"}]}]}})
     assert result["spec"]["containers"] == [
         {"name": "c", "image": "a:1", "env": [{"name": "A", "value": "1"}]}
     ]
@@ -30,10 +30,10 @@ def test_a_pod_gets_the_patch_by_the_names_of_its_lists_and_stays_as_it_was_itse
 
 @pytest.mark.parametrize("patch", [None, {}])
 def test_without_a_patch_nothing_changes(patch: Any) -> None:
-    assert with_patch(POD, patch) == POD
-    assert with_patch({"metadata": {"name": "a"}}, patch) == {"metadata": {"name": "a"}}
-    assert with_patch(pod(priority=5), patch) == pod(priority=5)
-    assert with_patch(pod(priority=5, priorityClassName="high"), patch)["spec"]["priority"] == 5
+    assert apply_patch(POD, patch) == POD
+    assert apply_patch({"metadata": {"name": "a"}}, patch) == {"metadata": {"name": "a"}}
+    assert apply_patch(pod(priority=5), patch) == pod(priority=5)
+    assert apply_patch(pod(priority=5, priorityClassName="high"), patch)["spec"]["priority"] == 5
 
 
 @pytest.mark.parametrize(
@@ -53,13 +53,15 @@ def test_a_number_that_was_worked_out_of_another_class_goes(
     before: dict[str, Any], patch: dict[str, Any], expected: dict[str, Any]
 ) -> None:
     """workloadspread case 24"""
-    assert with_patch(before, {"spec": patch}) == pod(**expected)
+    assert apply_patch(before, {"spec": patch}) == pod(**expected)
 
 
 def test_a_patch_may_make_the_spec_or_take_it_away() -> None:
-    made = with_patch({"metadata": {"name": "a"}}, {"spec": {"priorityClassName": "high", "priority": 5}})
+    made = apply_patch({"metadata": {"name": "a"}}, {"spec": {"priorityClassName": "high", "priority": 5}})
     assert made["spec"] == {"priorityClassName": "high"}
-    assert with_patch(pod(priority=5, priorityClassName="low"), {"spec": None}) == {"metadata": {"name": "a"}}
+    assert apply_patch(pod(priority=5, priorityClassName="low"), {"spec": None}) == {
+        "metadata": {"name": "a"}
+    }
 
 
 @pytest.mark.parametrize(
@@ -72,7 +74,7 @@ def test_a_patch_may_make_the_spec_or_take_it_away() -> None:
 )
 def test_a_patch_that_gives_no_pod_is_refused(patch: Any, wrong: str) -> None:
     with pytest.raises(PlacementError, match=f"^{wrong}"):
-        with_patch(POD, patch)
+        apply_patch(POD, patch)
 
 
 ZONE = {"key": "zone", "operator": "In", "values": ["a"]}
@@ -104,7 +106,7 @@ NAME = {"key": "metadata.name", "operator": "In", "values": ["n"]}
 )
 def test_each_term_requires_what_is_wanted_too(terms: Any, wanted: Any, expected: Any) -> None:
     before = copy.deepcopy(terms)
-    assert with_required(terms, wanted, field="requiredNodeSelectorTerm") == expected
+    assert add_required(terms, wanted, field="requiredNodeSelectorTerm") == expected
     assert terms == before
 
 
@@ -113,6 +115,6 @@ def test_no_more_expressions_are_made_than_an_object_holds() -> None:
     terms = [{"matchExpressions": [DISK]}] * (MOST_EXPRESSIONS // 100)
     wanted = {"matchExpressions": [ZONE] * 99, "matchFields": [NAME]}
     # then
-    assert len(with_required(terms, wanted, field="f")) == len(terms)
+    assert len(add_required(terms, wanted, field="f")) == len(terms)
     with pytest.raises(PlacementError, match=f"^f would add {MOST_EXPRESSIONS + 100} expressions"):
-        with_required([*terms, {}], wanted, field="f")
+        add_required([*terms, {}], wanted, field="f")

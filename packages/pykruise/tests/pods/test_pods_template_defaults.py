@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from pykruise.pods.template.defaults import (
+    add_claim_defaults,
+    add_container_defaults,
+    add_defaults,
+    add_volume_defaults,
     pull_policy_of_image,
-    with_claim_defaults,
-    with_container_defaults,
-    with_defaults,
-    with_volume_defaults,
 )
 
 POD = {
@@ -26,12 +26,12 @@ PROBE = {"failureThreshold": 3, "periodSeconds": 10, "successThreshold": 1, "tim
 
 def container(**fields: Any) -> dict[str, Any]:
     """One with its defaults; `fields` as they are given."""
-    return with_container_defaults({"name": "c", "image": "a:1", **fields})
+    return add_container_defaults({"name": "c", "image": "a:1", **fields})
 
 
 @pytest.mark.parametrize("template", [{}, {"spec": None}, {"spec": {}}, {"spec": {"dnsPolicy": None}}])
 def test_a_pod_has_defaults_without_saying_anything(template: dict[str, Any]) -> None:
-    assert with_defaults(template) == {"spec": POD}
+    assert add_defaults(template) == {"spec": POD}
 
 
 def test_what_a_pod_says_stays_and_empty_texts_say_nothing() -> None:
@@ -42,7 +42,7 @@ def test_what_a_pod_says_stays_and_empty_texts_say_nothing() -> None:
     }
     before = copy.deepcopy(template)
     # when
-    result = with_defaults(template)
+    result = add_defaults(template)
     # then
     assert result["metadata"] == template["metadata"]
     assert result["spec"] == {**POD, "restartPolicy": "Never", "containers": [], "nodeName": "n1"}
@@ -71,10 +71,10 @@ def test_an_image_that_is_called_latest_is_pulled_each_time(image: str, policy: 
 def test_regular_containers_are_always_pulled_and_init_containers_by_kubernetes_rule() -> None:
     """cloneset case 18"""
     containers = {"name": "c", "image": "a:1"}
-    spec = with_defaults({"spec": {"containers": [containers], "initContainers": [containers]}})["spec"]
+    spec = add_defaults({"spec": {"containers": [containers], "initContainers": [containers]}})["spec"]
     assert spec["containers"] == [{**containers, **CONTAINER, "imagePullPolicy": "Always"}]
     assert spec["initContainers"] == [{**containers, **CONTAINER, "imagePullPolicy": "IfNotPresent"}]
-    chosen = with_defaults({"spec": {"containers": [containers]}}, pull_policy=pull_policy_of_image)["spec"]
+    chosen = add_defaults({"spec": {"containers": [containers]}}, pull_policy=pull_policy_of_image)["spec"]
     assert chosen["containers"][0]["imagePullPolicy"] == "IfNotPresent"
 
 
@@ -107,7 +107,7 @@ def test_a_port_in_the_host_s_network_is_the_host_s_port_where_the_gate_says_so(
     """The gate DefaultHostNetworkHostPortsInPodTemplates."""
     item = {"name": "c", "image": "a:1", "ports": [port]}
     spec = {"hostNetwork": host_network, "containers": [item], "initContainers": [item]}
-    result = with_defaults({"spec": spec}, host_ports=host_ports)["spec"]
+    result = add_defaults({"spec": spec}, host_ports=host_ports)["spec"]
     for field in ("containers", "initContainers"):
         assert result[field][0]["ports"] == [{"protocol": "TCP", **port, **expected}]
     assert container(ports=[port])["ports"] == [{"protocol": "TCP", **port}]
@@ -117,7 +117,7 @@ def test_ephemeral_containers_get_the_defaults_of_their_contents_alone() -> None
     """As a template with some is stored, until it is refused."""
     debug = {"name": "debug", "image": "", "ports": [{"containerPort": 80, "protocol": "UDP"}], "env": []}
     spec = {"hostNetwork": True, "ephemeralContainers": [{**debug, "startupProbe": {"a": 1}}]}
-    assert with_defaults({"spec": spec}, host_ports=True)["spec"]["ephemeralContainers"] == [
+    assert add_defaults({"spec": spec}, host_ports=True)["spec"]["ephemeralContainers"] == [
         {**debug, "startupProbe": {**PROBE, "a": 1}}
     ]
 
@@ -162,7 +162,7 @@ def test_probes_have_times_and_those_over_http_a_path_and_a_scheme() -> None:
 def test_of_a_container_that_stands_alone_only_the_named_probes_get_defaults() -> None:
     """sidecarset 4: startupProbe is not defaulted there, which would change hashes of stored objects"""
     item = {"name": "c", "livenessProbe": {"a": 1}, "startupProbe": {"a": 1}}
-    result = with_container_defaults(item, probes=("livenessProbe",))
+    result = add_container_defaults(item, probes=("livenessProbe",))
     assert (result["livenessProbe"], result["startupProbe"]) == ({**PROBE, "a": 1}, {"a": 1})
 
 
@@ -204,7 +204,7 @@ def test_amounts_finer_than_a_thousandth_are_rounded_up(given: Any, stored: Any)
     expected = {**resources, "limits": {"cpu": stored, "memory": "1Gi"}}
     assert container(resources=resources)["resources"] == expected
     template = {"spec": {"resources": resources, "accessModes": ["ReadWriteOnce"]}}
-    assert with_claim_defaults(template) == {
+    assert add_claim_defaults(template) == {
         "spec": {"resources": expected, "accessModes": ["ReadWriteOnce"]},
         "status": {"phase": "Pending"},
     }
@@ -219,7 +219,7 @@ def test_amounts_finer_than_a_thousandth_are_rounded_up(given: Any, stored: Any)
     ],
 )
 def test_a_claim_that_is_not_made_yet_is_pending(claim: dict[str, Any], expected: dict[str, Any]) -> None:
-    assert with_claim_defaults(claim) == {**claim, **expected}
+    assert add_claim_defaults(claim) == {**claim, **expected}
 
 
 FED = {"path": "a", "fieldRef": {"fieldPath": "metadata.name"}}
@@ -277,5 +277,5 @@ FED_BY_V1 = {"path": "a", "fieldRef": {"apiVersion": "v1", "fieldPath": "metadat
 )
 def test_a_volume_has_the_defaults_of_its_source(source: dict[str, Any], expected: dict[str, Any]) -> None:
     volume = {"name": "v", **source}
-    assert with_volume_defaults(volume) == {"name": "v", **expected}
-    assert with_defaults({"spec": {"volumes": [volume]}})["spec"]["volumes"] == [{"name": "v", **expected}]
+    assert add_volume_defaults(volume) == {"name": "v", **expected}
+    assert add_defaults({"spec": {"volumes": [volume]}})["spec"]["volumes"] == [{"name": "v", **expected}]

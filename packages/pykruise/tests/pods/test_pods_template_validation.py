@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from pykruise.pods.template.validation import (
-    labels_errors,
-    pod_spec_errors,
-    template_errors,
-    unknown_field_warnings,
+    find_labels_errors,
+    find_pod_spec_errors,
+    find_template_errors,
+    list_unknown_field_warnings,
 )
 
 ONE = {"name": "c", "image": "a:1"}
@@ -18,12 +18,14 @@ MOUNTING = {**ONE, "volumeMounts": [{"name": "data", "mountPath": "/data"}]}
 def places(spec: Any = None, *claims: str, **template: Any) -> list[str]:
     """Fields with an error, of a template whose spec is this, with a container unless it says otherwise."""
     spec = {"containers": [ONE], **(spec or {})}
-    return [error.field for error in template_errors({"spec": spec, **template}, "t", further_volumes=claims)]
+    return [
+        error.field for error in find_template_errors({"spec": spec, **template}, "t", further_volumes=claims)
+    ]
 
 
 @pytest.mark.parametrize("template", [{}, {"metadata": None, "spec": None}, {"spec": {}}])
 def test_a_template_needs_a_container_and_nothing_else(template: dict[str, Any]) -> None:
-    assert [error.field for error in template_errors(template, "t")] == ["t.spec.containers"]
+    assert [error.field for error in find_template_errors(template, "t")] == ["t.spec.containers"]
     assert places() == []
     assert places(metadata={"labels": None, "annotations": None}) == []
 
@@ -36,7 +38,7 @@ def test_labels_and_annotations_are_written_as_kubernetes_has_it() -> None:
         "t.metadata.labels",
         "t.metadata.annotations",
     ]
-    assert [error.message.split(": ")[1] for error in labels_errors(labels, "labels")] == [
+    assert [error.message.split(": ")[1] for error in find_labels_errors(labels, "labels")] == [
         '"no key"',
         '"no value"',
     ]
@@ -44,8 +46,8 @@ def test_labels_and_annotations_are_written_as_kubernetes_has_it() -> None:
 
 def test_ephemeral_containers_are_refused_once_whatever_is_wrong_with_them() -> None:
     assert places({"ephemeralContainers": [{"name": "NOT good"}]}) == ["t.spec.ephemeralContainers"]
-    assert pod_spec_errors({"containers": [ONE], "ephemeralContainers": [ONE]}, "spec") == []
-    assert [error.field for error in pod_spec_errors({}, "spec")] == ["spec.containers"]
+    assert find_pod_spec_errors({"containers": [ONE], "ephemeralContainers": [ONE]}, "spec") == []
+    assert [error.field for error in find_pod_spec_errors({}, "spec")] == ["spec.containers"]
 
 
 @pytest.mark.parametrize(("seconds", "wrong"), [(None, []), (0, []), (1, []), (-1, ["t"])])
@@ -62,7 +64,7 @@ def test_in_the_host_s_network_a_port_may_be_left_out_but_not_be_another() -> No
 
 
 def test_a_spec_that_cannot_be_read_says_where() -> None:
-    (cause,) = template_errors({"spec": {"containers": [{**ONE, "securityContext": 5}]}}, "t")
+    (cause,) = find_template_errors({"spec": {"containers": [{**ONE, "securityContext": 5}]}}, "t")
     assert cause.field == "t.spec"
     assert "containers.securityContext" in cause.message
 
@@ -138,11 +140,11 @@ def test_what_a_later_kubernetes_allows_is_for_the_api_server_to_refuse(spec: di
 
 def test_fields_that_are_not_known_are_named_up_to_a_number() -> None:
     spec = {"containers": [{**ONE, "a": 1}], **{f"new{number}": 1 for number in range(30)}}
-    result = unknown_field_warnings({"spec": spec}, "spec.template")
+    result = list_unknown_field_warnings({"spec": spec}, "spec.template")
     assert len(result) == 16
     assert result[0].startswith('unknown field "spec.template.spec.')
-    assert unknown_field_warnings({"spec": {"containers": [ONE]}}, "spec.template") == []
-    assert unknown_field_warnings({"spec": 5}, "spec.template") == []
+    assert list_unknown_field_warnings({"spec": {"containers": [ONE]}}, "spec.template") == []
+    assert list_unknown_field_warnings({"spec": 5}, "spec.template") == []
 
 
 SIX = {
@@ -173,5 +175,5 @@ SIX = {
 
 
 def test_fields_that_kubernetes_1_37_knows_are_neither_warned_of_nor_refused() -> None:
-    assert unknown_field_warnings({"spec": SIX}, "spec.template") == []
-    assert template_errors({"spec": SIX}, "spec.template") == []
+    assert list_unknown_field_warnings({"spec": SIX}, "spec.template") == []
+    assert find_template_errors({"spec": SIX}, "spec.template") == []

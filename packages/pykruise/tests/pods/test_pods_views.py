@@ -9,7 +9,7 @@ import pytest
 from pykruise.agent.rules.environment import EnvSource
 from pykruise.kube.clock import parse_time
 from pykruise.pods.in_place import is_at_rest
-from pykruise.pods.lifecycle.sort_keys import deletion_cost
+from pykruise.pods.lifecycle.sort_keys import parse_deletion_cost
 from pykruise.pods.view import keys
 from pykruise.pods.view.decoding import NEEDED_ANNOTATIONS, PodProjector, project_pod
 from pykruise.pods.view.pod_view import ConditionView, PodView
@@ -308,8 +308,8 @@ def test_nulls_count_as_absent() -> None:
 
 
 def test_a_condition_is_found_by_its_type() -> None:
-    assert view().condition("Ready") == ConditionView("Ready", "True")
-    assert view().condition("Other") is None
+    assert view().find_condition("Ready") == ConditionView("Ready", "True")
+    assert view().find_condition("Other") is None
 
 
 def test_a_resize_that_waits_is_a_condition_also_where_kubelets_say_it_otherwise() -> None:
@@ -317,9 +317,9 @@ def test_a_resize_that_waits_is_a_condition_also_where_kubelets_say_it_otherwise
     doc = document()
     doc["status"]["resize"] = "Infeasible"
     expected = ConditionView("PodResizePending", "True", "Infeasible", "")
-    assert project_pod(orjson.dumps(doc)).condition("PodResizePending") == expected
+    assert project_pod(orjson.dumps(doc)).find_condition("PodResizePending") == expected
     doc["status"]["resize"] = "InProgress"
-    assert project_pod(orjson.dumps(doc)).condition("PodResizePending") is None
+    assert project_pod(orjson.dumps(doc)).find_condition("PodResizePending") is None
 
 
 def test_something_that_is_no_pod_is_refused() -> None:
@@ -347,7 +347,7 @@ def test_something_that_is_no_pod_is_refused() -> None:
 )
 def test_deletion_costs_are_numbers_as_replica_sets_read_them(text: str | None, cost: int) -> None:
     """cloneset case 30"""
-    assert deletion_cost(text) == cost
+    assert parse_deletion_cost(text) == cost
 
 
 def bound_to(*terms: dict[str, Any]) -> dict[str, Any]:

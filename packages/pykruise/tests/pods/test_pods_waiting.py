@@ -8,11 +8,11 @@ from pykruise.pods.reasons import Code
 from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.waiting import (
     condition_of,
-    waiting_for_pods,
-    waiting_for_strategy,
-    with_condition,
-    with_waiting,
-    without,
+    drop_conditions,
+    find_pod_wait,
+    find_strategy_wait,
+    set_condition,
+    set_waiting,
 )
 from pykruise.runtime.reasons import Reason
 
@@ -45,11 +45,11 @@ def test_the_first_pod_is_named_and_those_in_its_way_counted(codes: list[Code], 
         (pod(name), Reason(code, "cannot pull its image", f"remedy of {name}"))
         for name, code in zip("abcd", codes, strict=False)
     ]
-    assert waiting_for_pods(obstacles) == Reason(Code.IMAGE_PULL, message, "remedy of a")
+    assert find_pod_wait(obstacles) == Reason(Code.IMAGE_PULL, message, "remedy of a")
 
 
 def test_without_obstacles_no_pod_is_waited_for() -> None:
-    assert waiting_for_pods([]) is None
+    assert find_pod_wait([]) is None
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_without_obstacles_no_pod_is_waited_for() -> None:
 def test_a_strategy_may_leave_old_pods_as_they_are(
     is_on_delete: bool, is_paused: bool, code: str | None
 ) -> None:
-    reason = waiting_for_strategy("2 pods are old", is_on_delete=is_on_delete, is_paused=is_paused)
+    reason = find_strategy_wait("2 pods are old", is_on_delete=is_on_delete, is_paused=is_paused)
     assert (reason.code if reason else None) == code
     assert reason is None or reason.message.startswith("2 pods are old, and ")
 
@@ -68,13 +68,13 @@ def test_the_condition_is_there_while_something_is_waited_for() -> None:
     # given
     others = [condition("FailedScale"), condition("FailedUpdate", "False")]
     # when
-    waiting = with_waiting(others, WAITS, now=NOW)
+    waiting = set_waiting(others, WAITS, now=NOW)
     # then
     assert waiting[:2] == others
     assert (waiting[2].type, waiting[2].status, waiting[2].reason) == ("Waiting", "True", "ImagePull")
     assert waiting[2].message == WAITS.condition_message
     assert waiting[2].last_transition_time == "2026-01-31T12:00:00Z"
-    assert with_waiting(waiting, None, now=NOW) == others
+    assert set_waiting(waiting, None, now=NOW) == others
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_the_condition_is_there_while_something_is_waited_for() -> None:
     ids=["new", "another one is there", "its status turns", "only its words change"],
 )
 def test_a_condition_has_the_time_of_its_status(before: list[PlainCondition], since: str) -> None:
-    conditions = with_condition(before, "Failed", reason="Quota", message="why", now=NOW)
+    conditions = set_condition(before, "Failed", reason="Quota", message="why", now=NOW)
     assert [condition for condition in conditions if condition.type != "Failed"] == [
         condition for condition in before if condition.type != "Failed"
     ]
@@ -102,4 +102,4 @@ def test_conditions_are_found_and_left_out_by_their_type() -> None:
     assert condition_of(conditions, "B") is conditions[1]
     assert condition_of(conditions, "D") is None
     assert condition_of(None, "A") is None
-    assert without(conditions, "A", "C") == [conditions[1]]
+    assert drop_conditions(conditions, "A", "C") == [conditions[1]]

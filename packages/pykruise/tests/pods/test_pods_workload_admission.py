@@ -7,7 +7,7 @@ import pytest
 
 from pykruise.kube.admission import ALLOWED, AdmissionAnswer, AdmissionRequest
 from pykruise.kube.errors import Cause, UnreachableError
-from pykruise.kube.pod_rules.field_errors import required
+from pykruise.kube.pod_rules.field_errors import make_required_error
 from pykruise.kube.resources import Resource
 from pykruise.pods.template.typed_parts import POD_TEMPLATE, TEMPLATE, Parts
 from pykruise.pods.workload.admission import SpecReviews, name_of
@@ -40,7 +40,7 @@ def validated(
         seen.append(spec)
         return errors
 
-    reviewer = (of or reviews()).validating(errors_of, warnings_of=lambda _doc, _spec: warnings)
+    reviewer = (of or reviews()).build_validating_review(errors_of, warnings_of=lambda _doc, _spec: warnings)
     return at_once(reviewer, asked(doc, **fields))
 
 
@@ -48,7 +48,7 @@ def mutated(doc: Any, **fields: Any) -> AdmissionAnswer:
     def with_defaults(_request: AdmissionRequest, doc: Doc) -> Doc:
         return {**doc, "spec": {"size": 1, **(doc.get("spec") or {})}}
 
-    return at_once(reviews().mutating(with_defaults), asked(doc, **fields))
+    return at_once(reviews().build_mutating_review(with_defaults), asked(doc, **fields))
 
 
 def test_an_object_is_stored_with_its_defaults_and_left_alone_where_it_has_them() -> None:
@@ -57,7 +57,7 @@ def test_an_object_is_stored_with_its_defaults_and_left_alone_where_it_has_them(
 
 
 def test_what_is_wrong_is_refused_with_every_error_under_the_name_of_the_object() -> None:
-    refused = validated(CREW, required("spec.a"), required("spec.b")).refusal
+    refused = validated(CREW, make_required_error("spec.a"), make_required_error("spec.b")).refusal
     assert refused is not None
     assert refused.code == 422
     assert refused.details is not None
@@ -100,7 +100,7 @@ def test_fields_of_a_pod_template_that_nobody_knows_are_a_doubt(
     ids=["a deletion", "a status", "the end of a deletion"],
 )
 def test_what_is_no_write_of_the_spec_is_let_through(doc: Any, fields: dict[str, Any]) -> None:
-    assert validated(doc, required("spec.a"), **fields) is ALLOWED
+    assert validated(doc, make_required_error("spec.a"), **fields) is ALLOWED
     assert mutated(doc, **fields) is ALLOWED
 
 
@@ -124,7 +124,7 @@ def test_what_is_no_write_of_the_spec_is_let_through(doc: Any, fields: dict[str,
     ],
 )
 def test_what_cannot_be_read_is_a_bad_request(doc: Any, fields: dict[str, Any], message: str) -> None:
-    for answer in (validated(doc, required("spec.a"), **fields), mutated(doc, **fields)):
+    for answer in (validated(doc, make_required_error("spec.a"), **fields), mutated(doc, **fields)):
         assert answer.refusal is not None
         assert (answer.refusal.code, answer.refusal.message) == (400, message)
 
@@ -145,7 +145,7 @@ def test_when_the_cluster_cannot_be_asked_the_answer_is_an_error_of_the_server()
     async def errors_of(_request: AdmissionRequest, _doc: Doc, _spec: Doc) -> Sequence[Cause]:
         raise UnreachableError("no")
 
-    refused = at_once(reviews().judging(errors_of), asked(CREW)).refusal
+    refused = at_once(reviews().build_judging_review(errors_of), asked(CREW)).refusal
     assert refused is not None
     assert refused.code == 500
     assert "Crew" in refused.message
@@ -187,13 +187,13 @@ def test_what_is_stored_and_cannot_be_read_keeps_nobody_from_changing_the_rest(
     of = reviews(parts=parts)
     # errors of the part, in it, and of what it is part of do not count
     for field in ("spec.template", f"spec.{path}", f"spec.{path}.spec", f"spec.{path}[0]"):
-        assert validated(changed, required(field), of=of, old=stored).refusal is None
+        assert validated(changed, make_required_error(field), of=of, old=stored).refusal is None
     # others do
     for field in ("spec", "spec.size", "spec.templates", f"spec.{path}s.spec"):
-        assert validated(changed, required(field), of=of, old=stored).refusal is not None
+        assert validated(changed, make_required_error(field), of=of, old=stored).refusal is not None
     # and it is stored as it was
     answer = at_once(
-        of.mutating(lambda _request, doc: {**doc, "spec": {**doc["spec"], "filled": True}}),
+        of.build_mutating_review(lambda _request, doc: {**doc, "spec": {**doc["spec"], "filled": True}}),
         asked(changed, old=stored),
     )
     assert answer.object == {**CREW, "spec": {"size": 4, "filled": True, "template": template}}

@@ -9,14 +9,14 @@ from pykruise.kube.errors import Cause
 from pykruise.pods.api import OrderPriorityTerm, PriorityStrategy, ScatterTerm, WeightPriorityTerm
 from pykruise.pods.workload.selector_guard import SELECTOR_MISMATCH
 from pykruise.pods.workload.validation import (
-    amount_errors,
-    immutable_errors,
-    label_selector_errors,
-    metadata_errors,
-    pod_errors,
-    priority_errors,
+    find_amount_errors,
+    find_immutable_errors,
+    find_label_selector_errors,
+    find_metadata_errors,
+    find_pod_errors,
+    find_priority_errors,
+    find_selector_errors,
     scatter_errors,
-    selector_errors,
 )
 
 ONE = {"name": "c", "image": "a:1"}
@@ -52,7 +52,7 @@ def places(causes: Any) -> list[str]:
     ],
 )
 def test_an_object_has_a_name_or_gets_one(metadata: Doc, wrong: list[str]) -> None:
-    assert places(metadata_errors(metadata)) == [f"metadata.{text}" for text in wrong]
+    assert places(find_metadata_errors(metadata)) == [f"metadata.{text}" for text in wrong]
 
 
 @pytest.mark.parametrize(
@@ -67,14 +67,14 @@ def test_an_object_has_a_name_or_gets_one(metadata: Doc, wrong: list[str]) -> No
     ],
 )
 def test_a_selector_selects_the_pods_of_the_template_and_not_all(spec: Doc, wrong: list[str]) -> None:
-    assert places(selector_errors(spec, kind="cloneset")) == wrong
+    assert places(find_selector_errors(spec, kind="cloneset")) == wrong
 
 
 def test_a_selector_of_everything_is_wrong_only_where_that_is_said() -> None:
-    assert places(label_selector_errors({}, "s")) == []
-    assert places(label_selector_errors({}, "s", empty="selects all")) == ["s"]
-    assert places(label_selector_errors(WEB, "s", empty="selects all")) == []
-    assert places(label_selector_errors({"matchExpressions": [{"key": "a"}]}, "s")) == ["s"]
+    assert places(find_label_selector_errors({}, "s")) == []
+    assert places(find_label_selector_errors({}, "s", empty="selects all")) == ["s"]
+    assert places(find_label_selector_errors(WEB, "s", empty="selects all")) == []
+    assert places(find_label_selector_errors({"matchExpressions": [{"key": "a"}]}, "s")) == ["s"]
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_a_selector_of_everything_is_wrong_only_where_that_is_said() -> None:
     [(None, False), (0, False), (-1, True), ("0%", False), ("30%", False), ("3", True), ("-3%", True)],
 )
 def test_an_amount_is_a_number_or_a_share(value: int | str | None, is_wrong: bool) -> None:
-    assert places(amount_errors(value, "f")) == ["f"] * is_wrong
+    assert places(find_amount_errors(value, "f")) == ["f"] * is_wrong
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_an_amount_is_a_number_or_a_share(value: int | str | None, is_wrong: boo
     ],
 )
 def test_pods_of_a_workload_are_always_to_run(spec: Doc, wrong: list[str]) -> None:
-    assert places(pod_errors(spec, kind="cloneset")) == wrong
+    assert places(find_pod_errors(spec, kind="cloneset")) == wrong
 
 
 BAD = {"name": "NOT good", "image": "a:1"}
@@ -119,7 +119,7 @@ def test_what_is_wrong_with_the_stored_template_keeps_nobody_from_changing_somet
     stored: list[Doc] | None, new: list[Doc], wrong: list[str]
 ) -> None:
     old = None if stored is None else {"spec": {"template": template(*stored)}}
-    assert places(pod_errors({"template": template(*new)}, kind="cloneset", stored=old)) == wrong
+    assert places(find_pod_errors({"template": template(*new)}, kind="cloneset", stored=old)) == wrong
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_what_is_wrong_with_the_stored_template_keeps_nobody_from_changing_somet
     [{}, {"spec": None}, {"spec": {"template": None}}, {"spec": {"template": {}}}],
 )
 def test_a_stored_object_without_a_template_excuses_nothing(stored: Doc) -> None:
-    causes = pod_errors({"template": template(BAD)}, kind="cloneset", stored=stored)
+    causes = find_pod_errors({"template": template(BAD)}, kind="cloneset", stored=stored)
     assert places(causes) == ["spec.template.spec.containers[0].name"]
 
 
@@ -137,22 +137,22 @@ def test_a_claim_that_a_container_mounts_cannot_be_taken_away() -> None:
     stored = {"spec": {"template": template(MOUNTING), "volumeClaimTemplates": [DATA]}}
     # when
     spec = {"template": template(MOUNTING)}
-    causes = pod_errors(spec, kind="cloneset", stored=stored)
+    causes = find_pod_errors(spec, kind="cloneset", stored=stored)
     # then
     assert places(causes) == ["spec.template.spec.containers[0].volumeMounts[0].name"]
     # while what was missing before may be missing still
-    assert places(pod_errors(spec, kind="cloneset", stored={"spec": spec | {"replicas": 1}})) == []
+    assert places(find_pod_errors(spec, kind="cloneset", stored={"spec": spec | {"replicas": 1}})) == []
     with_data = spec | {"volumeClaimTemplates": [DATA]}
-    assert places(pod_errors(with_data, kind="cloneset", further_volumes=["data"], stored=stored)) == []
+    assert places(find_pod_errors(with_data, kind="cloneset", further_volumes=["data"], stored=stored)) == []
 
 
 def test_a_container_cannot_mount_what_no_claim_brings() -> None:
     stored = {"spec": {"template": template(ONE), "volumeClaimTemplates": [DATA]}}
     spec = {"template": template(MOUNTING), "volumeClaimTemplates": [DATA]}
-    assert places(pod_errors(spec, kind="cloneset", further_volumes=["data"], stored=stored)) == []
+    assert places(find_pod_errors(spec, kind="cloneset", further_volumes=["data"], stored=stored)) == []
     bare = {"template": template(MOUNTING)}
     stored = {"spec": {"template": template(ONE)}}
-    brings = places(pod_errors(bare, kind="cloneset", stored=stored))
+    brings = places(find_pod_errors(bare, kind="cloneset", stored=stored))
     assert brings == ["spec.template.spec.containers[0].volumeMounts[0].name"]
 
 
@@ -175,7 +175,7 @@ def test_a_container_cannot_mount_what_no_claim_brings() -> None:
 )
 def test_only_some_fields_may_change(new: Doc, old: Doc | None, is_wrong: bool) -> None:
     """Absent and null are alike, and in a selector what is empty."""
-    causes = immutable_errors(new, {"spec": old}, kind="cloneset", mutable=["replicas"])
+    causes = find_immutable_errors(new, {"spec": old}, kind="cloneset", mutable=["replicas"])
     assert places(causes) == ["spec"] * is_wrong
 
 
@@ -195,7 +195,7 @@ def test_only_the_managed_selector_may_come_back(selector: Any, status: str, is_
     condition = {"type": SELECTOR_MISMATCH, "status": status, "message": "in any words"}
     stored = {"spec": {"selector": {"matchLabels": {"app": "db"}}}, "status": {"conditions": [condition]}}
     # then
-    causes = immutable_errors({"selector": selector}, stored, kind="cloneset", mutable=[], managed=WEB)
+    causes = find_immutable_errors({"selector": selector}, stored, kind="cloneset", mutable=[], managed=WEB)
     assert places(causes) == ["spec"] * is_wrong
 
 
@@ -231,7 +231,7 @@ def weight(number: int, selector: Any = WEB) -> WeightPriorityTerm:
 def test_an_order_of_updates_is_one_list_of_good_entries(
     strategy: PriorityStrategy | None, count: int
 ) -> None:
-    assert places(priority_errors(strategy, "p")) == ["p"] * count
+    assert places(find_priority_errors(strategy, "p")) == ["p"] * count
 
 
 @pytest.mark.parametrize(

@@ -10,18 +10,18 @@ import pytest
 from pykruise.kube.clock import parse_time
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import PODS
-from pykruise.kube.values.selectors import Selector, selector_from
+from pykruise.kube.values.selectors import Selector, parse_selector
 from pykruise.pods.view.names import LONGEST_REVISION_OWNER
-from pykruise.pods.workload.revisions import RevisionView, candidate, project_revision
+from pykruise.pods.workload.revisions import RevisionView, make_candidate, project_revision
 from pykruise.pods.workload.views import (
     Projector,
     WorkloadView,
+    make_spec_reader,
+    make_template_candidate,
+    read_workload_fields,
     selector_of,
     selects,
     sort_out,
-    spec_reader,
-    template_candidate,
-    workload_fields,
 )
 from support.cloneset_builder import cloneset, revision, template
 
@@ -46,7 +46,7 @@ def text(spec: Any, *, ready: Any = 0) -> bytes:
 
 
 def projector(reads: list[Mapping[str, Any]], *, limit: int = 1000) -> Projector[View]:
-    read = spec_reader(Spec)
+    read = make_spec_reader(Spec)
 
     def counted(spec: Mapping[str, Any]) -> tuple[Any, str]:
         reads.append(spec)
@@ -111,7 +111,7 @@ def test_what_every_view_has_of_its_metadata_is_read() -> None:
         "finalizers": ["f"],
     }
     # when
-    workload = WorkloadView(**workload_fields({"metadata": metadata, "status": status}))
+    workload = WorkloadView(**read_workload_fields({"metadata": metadata, "status": status}))
     # then
     assert (workload.key, workload.uid, workload.resource_version) == (Key("shop", "web"), "u", 7)
     assert (workload.generation, workload.labels, workload.annotations) == (3, {"a": "b"}, {"c": "d"})
@@ -119,7 +119,7 @@ def test_what_every_view_has_of_its_metadata_is_read() -> None:
     assert workload.finalizers == ("f",)
     assert workload.stored_status == {"ready": 2, "conditions": [{"type": "Mine", "status": "True"}]}
     assert [entry["type"] for entry in workload.kstatus] == ["Ready"]
-    assert workload.reference_as(PODS) == {
+    assert workload.build_reference(PODS) == {
         "apiVersion": "v1",
         "kind": "Pod",
         "name": "web",
@@ -130,7 +130,7 @@ def test_what_every_view_has_of_its_metadata_is_read() -> None:
 
 
 def test_an_object_with_a_name_alone_is_a_view_too() -> None:
-    workload = WorkloadView(**workload_fields({"metadata": {"name": "web", "labels": None}}))
+    workload = WorkloadView(**read_workload_fields({"metadata": {"name": "web", "labels": None}}))
     assert workload == WorkloadView(namespace="", name="web", uid="", resource_version=0)
     assert workload.created_at == 0
 
@@ -140,9 +140,11 @@ def test_a_revision_comes_with_the_spec_that_can_be_read() -> None:
         template: dict[str, Any]
 
     project = Projector(
-        WorkloadView2, read_spec=spec_reader(Templated, raw=["template"]), candidate_of=template_candidate
+        WorkloadView2,
+        read_spec=make_spec_reader(Templated, raw=["template"]),
+        candidate_of=make_template_candidate,
     )
-    assert project(text({"template": template()})).candidate == candidate(template())
+    assert project(text({"template": template()})).candidate == make_candidate(template())
     assert project(text({})).candidate is None
 
 
@@ -150,13 +152,13 @@ class WorkloadView2(WorkloadView, frozen=True, kw_only=True):
     spec: Any
 
 
-WEB = selector_from({"matchLabels": {"app": "web"}})
-EVERYTHING = selector_from({})
+WEB = parse_selector({"matchLabels": {"app": "web"}})
+EVERYTHING = parse_selector({})
 
 
 @pytest.mark.parametrize(
     ("selector", "expected"),
-    [(WEB, True), (selector_from({"matchLabels": {"app": "x"}}), False), (EVERYTHING, False), (None, False)],
+    [(WEB, True), (parse_selector({"matchLabels": {"app": "x"}}), False), (EVERYTHING, False), (None, False)],
 )
 def test_an_empty_selector_and_one_that_cannot_be_read_mean_no_pod(
     selector: Selector | None, expected: bool

@@ -11,7 +11,7 @@ from pykruise.kube.errors import ForbiddenError
 from pykruise.kube.resources import CLUSTER_ROLES, CONFIG_MAPS, PODS, SERVICE_ACCOUNTS
 from pykruise.sandbox.apiserver import ApiServer
 from pykruise.sandbox.apiserver.access.attributes import attributes_of
-from pykruise.sandbox.apiserver.access.rules import not_covered, shown
+from pykruise.sandbox.apiserver.access.rules import format_rule, list_uncovered
 from pykruise.sandbox.apiserver.access.users import ADMIN, ANONYMOUS_USER, AUTHENTICATED, User
 from pykruise.sandbox.cluster import Cluster, ClusterSettings
 from support.api import Api
@@ -33,12 +33,12 @@ class _Time:
 async def _with_account(clock: _Time, *, rbac: bool = True) -> tuple[ApiServer, Api]:
     server = ApiServer(clock=clock, rng=random.Random(1), rbac=rbac)
     api = Api(server)
-    await api.post(str(SERVICE_ACCOUNTS.path("default")), {"metadata": {"name": "worker"}})
+    await api.post(str(SERVICE_ACCOUNTS.format_path("default")), {"metadata": {"name": "worker"}})
     return server, api
 
 
 async def _token(api: Api, **spec: Any) -> str:
-    path = SERVICE_ACCOUNTS.path("default", "worker", "token")
+    path = SERVICE_ACCOUNTS.format_path("default", "worker", "token")
     reply = await api.post(path, {"spec": spec})
     assert reply.status == 201, reply.raw
     token: str = reply.doc["status"]["token"]
@@ -67,14 +67,14 @@ async def test_a_token_ends_with_its_account_and_with_the_pod_it_is_bound_to() -
     # given two accounts' tokens, one of them bound to a pod
     server, api = await _with_account(_Time())
     pod = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
-    await api.post(PODS.path("default"), pod)
+    await api.post(PODS.format_path("default"), pod)
     bound = await _token(api, boundObjectRef={"kind": "Pod", "apiVersion": "v1", "name": "p"})
     free = await _token(api)
     # when the pod goes, and then the account
-    await api.delete(PODS.path("default", "p"))
+    await api.delete(PODS.format_path("default", "p"))
     after_pod = [server.user_of(bound), server.user_of(free)]
-    await api.delete(SERVICE_ACCOUNTS.path("default", "worker"))
-    await api.post(SERVICE_ACCOUNTS.path("default"), {"metadata": {"name": "worker"}})
+    await api.delete(SERVICE_ACCOUNTS.format_path("default", "worker"))
+    await api.post(SERVICE_ACCOUNTS.format_path("default"), {"metadata": {"name": "worker"}})
     # then an account of the same name is another
     assert after_pod[0] is None
     assert after_pod[1] is not None
@@ -117,7 +117,7 @@ async def test_acting_as_another_user_takes_a_right_to_it(headers: dict[str, str
     # given
     server, _ = await _with_account(_Time())
     # when
-    answer = await server.handle("GET", PODS.path("default"), headers=headers, user=ALICE)
+    answer = await server.handle("GET", PODS.format_path("default"), headers=headers, user=ALICE)
     # then
     assert answer.status == 403
     assert decode(answer.body)["message"] == refused
@@ -168,7 +168,7 @@ async def test_without_rbac_every_user_may_do_everything() -> None:
     # given
     server, _ = await _with_account(_Time(), rbac=False)
     # when
-    answer = await server.handle("GET", PODS.path("default"), user=ALICE)
+    answer = await server.handle("GET", PODS.format_path("default"), user=ALICE)
     # then
     assert answer.status == 200
 
@@ -204,9 +204,9 @@ def test_rules_cover_what_is_narrower_and_nothing_else() -> None:
         {"verbs": ["get"], "nonResourceURLs": ["/metrics"]},
     ]
     # when
-    missing = not_covered(held, wanted)
+    missing = list_uncovered(held, wanted)
     # then
-    assert [shown(rule) for rule in missing] == [
+    assert [format_rule(rule) for rule in missing] == [
         '{APIGroups:["apps"], Resources:["deployments"], Verbs:["update"]}',
         '{NonResourceURLs:["/metrics"], Verbs:["get"]}',
     ]
@@ -235,7 +235,7 @@ async def test_roles_that_are_made_of_others_follow_them() -> None:
 
 async def test_a_watch_and_a_list_of_a_user_without_a_role_are_refused() -> None:
     async with Cluster(ClusterSettings(nodes=0, rbac=True), rng=random.Random(1)) as cluster:
-        client = cluster.client_as(ALICE)
+        client = cluster.make_granted_client(ALICE)
         with pytest.raises(ForbiddenError):
             await client.list(CONFIG_MAPS, "default")
         with pytest.raises(ForbiddenError):

@@ -98,7 +98,7 @@ async def rest_of(stream: LineStream) -> list[str]:
     """Everything that comes until the stream ends."""
     rest: list[str] = []
     async with asyncio.timeout(3600):
-        while lines := await stream.batch():
+        while lines := await stream.read_batch():
             rest += [line.decode() for line in lines]
     return rest
 
@@ -230,11 +230,11 @@ async def test_a_client_that_closes_a_followed_log_is_released() -> None:
     # given
     api = await running_since_start()
     stream = await follow(api)
-    await stream.batch()
+    await stream.read_batch()
     reading = asyncio.create_task(rest_of(stream))
     await asyncio.sleep(1)
     # when
     await stream.aclose()
     # then
     assert await reading == []
-    assert api.server.stats().watchers == 0
+    assert api.server.read_stats().watchers == 0

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from pykruise.kube.client.client import Client
-from pykruise.kube.clock import loop_clock
+from pykruise.kube.clock import make_loop_clock
 from pykruise.kube.errors import InvalidError
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import CONFIG_MAPS, Resource
 from pykruise.sandbox.apiserver import ApiServer
-from pykruise.sandbox.apiserver.policies.reading import used_variables
+from pykruise.sandbox.apiserver.policies.reading import list_used_variables
 from pykruise.sandbox.durable import DurableStorage
 from pykruise.sandbox.local import LocalTransport
 
@@ -52,7 +52,7 @@ def client(server: ApiServer) -> Client:
 
 
 def fresh(**more: Any) -> ApiServer:
-    return ApiServer(clock=loop_clock(start=0.0), rng=random.Random(1), **more)
+    return ApiServer(clock=make_loop_clock(start=0.0), rng=random.Random(1), **more)
 
 
 async def put_in(user: Client, name: str) -> None:
@@ -158,4 +158,4 @@ async def test_a_broken_variable_is_an_error_of_the_expression_that_uses_it() ->
 
 def test_variables_in_texts_are_none() -> None:
     text = "variables.a + 'variables.b' + my.variables.c + variables . d + variables.a"
-    assert used_variables(text) == ("a", "d")
+    assert list_used_variables(text) == ("a", "d")

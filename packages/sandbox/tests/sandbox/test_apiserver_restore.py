@@ -5,7 +5,7 @@ import random
 import pytest
 
 from pykruise.kube.client.client import Client
-from pykruise.kube.clock import loop_clock
+from pykruise.kube.clock import make_loop_clock
 from pykruise.kube.documents import decode
 from pykruise.kube.resources import PODS, Resource
 from pykruise.sandbox.apiserver import ApiServer
@@ -29,7 +29,7 @@ POD = {
 
 async def test_a_restored_object_keeps_uid_times_and_status_and_gets_a_version_of_its_own() -> None:
     # given
-    server = ApiServer(clock=loop_clock(start=START), rng=random.Random(1))
+    server = ApiServer(clock=make_loop_clock(start=START), rng=random.Random(1))
     # when
     server.restore(PODS, [POD])
     # then
@@ -44,6 +44,6 @@ async def test_a_restored_object_keeps_uid_times_and_status_and_gets_a_version_o
 
 
 async def test_what_is_not_served_cannot_be_restored() -> None:
-    server = ApiServer(clock=loop_clock(start=START), rng=random.Random(1))
+    server = ApiServer(clock=make_loop_clock(start=START), rng=random.Random(1))
     with pytest.raises(KeyError):
         server.restore(Resource(group="x.io", version="v1", plural="things", kind="Thing"), [POD])

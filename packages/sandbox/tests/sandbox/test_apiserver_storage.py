@@ -118,7 +118,7 @@ def test_changes_since_a_revision_come_oldest_first() -> None:
     # when
     written = [pages.put("n/b"), pages.drop("n/a")]
     # then
-    assert [change.revision for change in pages.storage.since("pods", begin)] == written
+    assert [change.revision for change in pages.storage.list_changes_since("pods", begin)] == written
 
 
 def test_a_history_that_is_full_forgets_its_oldest_events() -> None:
@@ -128,9 +128,9 @@ def test_a_history_that_is_full_forgets_its_oldest_events() -> None:
     for _ in range(5):
         pages.put("n/a")
     # then: revisions 4 to 6 are kept
-    assert len(pages.storage.since("pods", 3)) == 3
+    assert len(pages.storage.list_changes_since("pods", 3)) == 3
     with pytest.raises(Compacted) as caught:
-        pages.storage.since("pods", 2)
+        pages.storage.list_changes_since("pods", 2)
     assert caught.value.oldest == 4
 
 
@@ -142,9 +142,9 @@ def test_a_history_of_big_objects_is_bounded_by_its_bytes_and_keeps_the_newest_t
         pages.put("n/a", size=1_000)
     # then
     newest = pages.storage.revision
-    assert len(pages.storage.since("pods", newest - 1_000)) == 1_000
+    assert len(pages.storage.list_changes_since("pods", newest - 1_000)) == 1_000
     with pytest.raises(Compacted):
-        pages.storage.since("pods", newest - 1_001)
+        pages.storage.list_changes_since("pods", newest - 1_001)
 
 
 def test_compaction_hides_the_past_of_every_shelf_also_of_those_that_come_later() -> None:
@@ -157,5 +157,5 @@ def test_compaction_hides_the_past_of_every_shelf_also_of_those_that_come_later(
     # then
     for shelf in ("pods", "new"):
         with pytest.raises(Compacted):
-            pages.storage.since(shelf, 2)
-        assert pages.storage.since(shelf, 3) == []
+            pages.storage.list_changes_since(shelf, 2)
+        assert pages.storage.list_changes_since(shelf, 3) == []

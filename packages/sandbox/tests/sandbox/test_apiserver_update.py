@@ -339,7 +339,7 @@ async def test_a_label_that_was_stored_before_is_not_checked_again() -> None:
     # given an object with an invalid label, from before the rule
     api, made = await with_config_map()
     core = api.server._core
-    entry = core.catalog.entry("", "v1", "configmaps")
+    entry = core.catalog.find_entry("", "v1", "configmaps")
     assert entry is not None
     stored = core.get(entry, "default", "x")
     doc = made.doc

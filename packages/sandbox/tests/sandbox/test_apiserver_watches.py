@@ -233,7 +233,7 @@ async def test_the_first_watch_gets_an_event_first() -> None:
         await stream.aclose()
 
     listening = [asyncio.create_task(listen(number)) for number in range(30)]
-    while api.server.stats().watchers < 30:
+    while api.server.read_stats().watchers < 30:
         await asyncio.sleep(0)
     # when
     await api.post(CONFIG_MAPS, config_map("x"))
@@ -323,7 +323,7 @@ async def test_a_reader_that_does_not_read_is_cut_off_and_slows_no_other() -> No
     assert rest == []
     assert lazy.overrun
     assert not busy.overrun
-    assert (api.server.stats().watchers, api.server.stats().dropped) == (1, 1)
+    assert (api.server.read_stats().watchers, api.server.read_stats().dropped) == (1, 1)
     await busy.aclose()
 
 
@@ -331,14 +331,14 @@ async def test_a_reader_that_waits_is_released_by_closing() -> None:
     # given
     api = Api.fresh()
     stream = await api.watch(CONFIG_MAPS, resourceVersion=api.now())
-    waiting = asyncio.create_task(stream.batch())
+    waiting = asyncio.create_task(stream.read_batch())
     await asyncio.sleep(0)
     # when
     await stream.aclose()
     await stream.aclose()
     # then
     assert await waiting == []
-    assert api.server.stats().watchers == 0
+    assert api.server.read_stats().watchers == 0
 
 
 async def test_closing_the_server_ends_watches_after_what_is_buffered() -> None:
@@ -360,7 +360,7 @@ async def test_a_batch_is_what_is_ready_up_to_its_limit() -> None:
     for index in range(5):
         await api.post(CONFIG_MAPS, config_map(f"x{index}"))
     # when
-    sizes = [len(await stream.batch(most=3)), len(await stream.batch(most=3))]
+    sizes = [len(await stream.read_batch(most=3)), len(await stream.read_batch(most=3))]
     await stream.aclose()
     # then
     assert sizes == [3, 2]

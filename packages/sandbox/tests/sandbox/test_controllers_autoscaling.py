@@ -7,7 +7,12 @@ import pytest
 
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import DEPLOYMENTS
-from pykruise.sandbox.controllers.autoscaling import AUTOSCALERS, METRIC, current_metrics, wanted_replicas
+from pykruise.sandbox.controllers.autoscaling import (
+    AUTOSCALERS,
+    METRIC,
+    compute_wanted_replicas,
+    read_current_metrics,
+)
 from support.sandbox import small_cluster
 
 
@@ -47,13 +52,13 @@ DEPLOYMENT = {
 def test_how_many_pods_it_wants(current: int, metric: str, wanted: int) -> None:
     utilization = {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}}
     spec = {"maxReplicas": 6, "metrics": [{"type": "Resource", "resource": utilization}]}
-    assert wanted_replicas(spec, current=current, metric=metric) == wanted
+    assert compute_wanted_replicas(spec, current=current, metric=metric) == wanted
 
 
 def test_an_amount_is_a_target_as_well() -> None:
     source = {"metric": {"name": "queue"}, "target": {"type": "AverageValue", "averageValue": "100m"}}
     spec = {"maxReplicas": 9, "metrics": [{"type": "Pods", "pods": source}]}
-    assert wanted_replicas(spec, current=2, metric="0.2") == 4
+    assert compute_wanted_replicas(spec, current=2, metric="0.2") == 4
 
 
 @pytest.mark.parametrize(
@@ -80,10 +85,10 @@ def test_the_status_shows_the_metric(
     kind: str, field: str, source: dict[str, Any], metric: str, shown: dict[str, Any]
 ) -> None:
     spec = {"maxReplicas": 6, "metrics": [{"type": kind, field: source}]}
-    result = current_metrics(spec, metric=metric)
+    result = read_current_metrics(spec, metric=metric)
     assert result is not None
     assert result[0][field]["current"] == shown
-    assert current_metrics(spec, metric="") is None
+    assert read_current_metrics(spec, metric="") is None
 
 
 async def test_it_scales_up_and_down_with_its_metric() -> None:

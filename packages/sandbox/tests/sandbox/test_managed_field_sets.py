@@ -5,13 +5,13 @@ import pytest
 from pykruise.sandbox.apiserver.managed.field_sets import (
     EMPTY,
     FieldSet,
-    difference,
-    has,
-    intersection,
+    drop_places,
+    has_place,
+    intersect_sets,
     is_field_set,
-    paths,
-    union,
-    without,
+    list_paths,
+    subtract_sets,
+    unite_sets,
 )
 
 A: FieldSet = {"f:a": {".": {}, "f:x": {}, "f:y": {}}}
@@ -20,32 +20,32 @@ ITSELF: FieldSet = {"f:a": {}}
 
 
 def test_a_union_has_what_either_has_and_a_member_keeps_its_mark() -> None:
-    assert union(X, ITSELF) == {"f:a": {".": {}, "f:x": {}}}
-    assert union(EMPTY, X) is X
-    assert union(X, EMPTY) is X
+    assert unite_sets(X, ITSELF) == {"f:a": {".": {}, "f:x": {}}}
+    assert unite_sets(EMPTY, X) is X
+    assert unite_sets(X, EMPTY) is X
 
 
 def test_taking_a_place_away_leaves_what_is_below_it() -> None:
-    assert difference(A, ITSELF) == {"f:a": {"f:x": {}, "f:y": {}}}
-    assert difference(A, X) == {"f:a": {".": {}, "f:y": {}}}
-    assert difference(X, X) is EMPTY
+    assert subtract_sets(A, ITSELF) == {"f:a": {"f:x": {}, "f:y": {}}}
+    assert subtract_sets(A, X) == {"f:a": {".": {}, "f:y": {}}}
+    assert subtract_sets(X, X) is EMPTY
 
 
 def test_an_intersection_has_the_places_of_both_and_nothing_that_leads_to_none() -> None:
-    assert intersection(A, X) == X
-    assert intersection(X, ITSELF) is EMPTY
-    assert intersection(A, ITSELF) == ITSELF
+    assert intersect_sets(A, X) == X
+    assert intersect_sets(X, ITSELF) is EMPTY
+    assert intersect_sets(A, ITSELF) == ITSELF
 
 
 def test_dropping_a_place_drops_what_is_below_it() -> None:
-    assert without(A, X) == {"f:a": {".": {}, "f:y": {}}}
-    assert without(A, ITSELF) is EMPTY
+    assert drop_places(A, X) == {"f:a": {".": {}, "f:y": {}}}
+    assert drop_places(A, ITSELF) is EMPTY
 
 
 def test_the_empty_set_has_no_member_and_a_leaf_is_one() -> None:
-    assert not has(EMPTY)
-    assert has({})
-    assert list(paths(EMPTY)) == []
+    assert not has_place(EMPTY)
+    assert has_place({})
+    assert list(list_paths(EMPTY)) == []
 
 
 def test_paths_are_written_as_in_messages() -> None:
@@ -57,7 +57,7 @@ def test_paths_are_written_as_in_messages() -> None:
         }
     }
     # then
-    assert list(paths(fields)) == [
+    assert list(list_paths(fields)) == [
         '.spec.names[="a"]',
         '.spec.ports[port=80,protocol="TCP"]',
         '.spec.ports[port=80,protocol="TCP"].name',

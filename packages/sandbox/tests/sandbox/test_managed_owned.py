@@ -10,14 +10,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pykruise.sandbox.apiserver.managed.field_sets import EMPTY, FieldSet
-from pykruise.sandbox.apiserver.managed.owned import OwnedFields, owned_by_creator, set_between, unlike
-from pykruise.sandbox.apiserver.managed.shapes import of_definition
+from pykruise.sandbox.apiserver.managed.owned import (
+    OwnedFields,
+    compute_creator_fields,
+    find_differences,
+    set_between,
+)
+from pykruise.sandbox.apiserver.managed.shapes import build_definition_shape
 from pykruise.sandbox.apiserver.managed.values import compare
-from pykruise.sandbox.apiserver.objects.metadata import new_uid
+from pykruise.sandbox.apiserver.objects.metadata import make_uid
 from pykruise.sandbox.apiserver.requests.encoding import encode_object
 
-CONFIG_MAP = of_definition("io.k8s.api.core.v1.ConfigMap")
-POD = of_definition("io.k8s.api.core.v1.Pod")
+CONFIG_MAP = build_definition_shape("io.k8s.api.core.v1.ConfigMap")
+POD = build_definition_shape("io.k8s.api.core.v1.Pod")
 NOT_STATUS: FieldSet = {"f:status": {}}
 
 
@@ -38,7 +43,7 @@ def test_a_creator_owns_what_it_named_and_nothing_of_the_server() -> None:
     doc = config_map(data={"b": "1", "a": "2"})
     doc["metadata"] |= {"uid": "u", "labels": {"app": "web"}, "creationTimestamp": "2026-01-01T00:00:00Z"}
     # when
-    data = owned().spelled_out(stored(doc), b"{}")
+    data = owned().spell_out(stored(doc), b"{}")
     # then in the order in which stored objects are
     assert data == (b'{"f:data":{".":{},"f:a":{},"f:b":{}},"f:metadata":{"f:labels":{".":{},"f:app":{}}}}')
 
@@ -46,9 +51,9 @@ def test_a_creator_owns_what_it_named_and_nothing_of_the_server() -> None:
 def test_what_is_in_the_leaves_does_not_matter_and_what_there_is_does() -> None:
     # given
     sets = owned()
-    first = sets.spelled_out(stored(config_map(data={"a": "1"})), b"{}")
+    first = sets.spell_out(stored(config_map(data={"a": "1"})), b"{}")
     # then
-    assert sets.spelled_out(stored(config_map(data={"a": "2"})), b"{}") is first
+    assert sets.spell_out(stored(config_map(data={"a": "2"})), b"{}") is first
     for other in (
         config_map(data={"b": "1"}),
         config_map(data={"a": "1", "b": "1"}),
@@ -61,22 +66,22 @@ def test_what_is_in_the_leaves_does_not_matter_and_what_there_is_does() -> None:
         config_map(data={"a": "1"}, metadata={"finalizers": ["a"]}),
     ):
         expected = orjson.dumps(
-            owned_by_creator({"metadata": {}}, other, CONFIG_MAP, EMPTY), option=orjson.OPT_SORT_KEYS
+            compute_creator_fields({"metadata": {}}, other, CONFIG_MAP, EMPTY), option=orjson.OPT_SORT_KEYS
         )
-        assert sets.spelled_out(stored(other), b"{}") == expected != first
+        assert sets.spell_out(stored(other), b"{}") == expected != first
 
 
 def test_what_others_took_is_left_out() -> None:
     # given
     sets = owned()
     doc = config_map(data={"a": "1", "b": "2"})
-    everything = sets.spelled_out(stored(doc), b'{"":null}')
+    everything = sets.spell_out(stored(doc), b'{"":null}')
     # when
-    left = sets.spelled_out(stored(doc), b'{"f:data":{"f:b":{}}}')
+    left = sets.spell_out(stored(doc), b'{"f:data":{"f:b":{}}}')
     # then
     assert orjson.loads(everything) == {"f:data": {".": {}, "f:a": {}, "f:b": {}}}
     assert orjson.loads(left) == {"f:data": {".": {}, "f:a": {}}}
-    assert sets.spelled_out(stored(doc), b'{"f:data":{".":{},"f:a":{},"f:b":{}}}') == b""
+    assert sets.spell_out(stored(doc), b'{"f:data":{".":{},"f:a":{},"f:b":{}}}') == b""
 
 
 _SCALARS = st.one_of(st.none(), st.integers(0, 3), st.sampled_from(["a", "b"]))
@@ -120,7 +125,7 @@ def test_only_what_differs_is_compared_and_the_result_is_that_of_the_whole(
         }
 
     # when
-    left, right = unlike(old, new, NOT_STATUS)
+    left, right = find_differences(old, new, NOT_STATUS)
     # then
     assert compare(left, right, POD) == compare(whole(old), whole(new), POD)
     assert set_between(left, right, POD) == set_between(whole(old), whole(new), POD)
@@ -131,4 +136,4 @@ def test_uids_are_random_uuids(seed: int) -> None:
     # given
     bits = random.Random(seed).getrandbits(128)
     # then
-    assert new_uid(random.Random(seed)) == str(uuid.UUID(int=bits, version=4))
+    assert make_uid(random.Random(seed)) == str(uuid.UUID(int=bits, version=4))

@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 
 from pykruise.sandbox.apiserver.managed.field_sets import EMPTY
-from pykruise.sandbox.apiserver.managed.shapes import FREE, of_definition, of_schema
+from pykruise.sandbox.apiserver.managed.shapes import FREE, build_definition_shape, build_schema_shape
 from pykruise.sandbox.apiserver.managed.values import (
     InvalidFieldsError,
     check,
+    collect_fields,
     compare,
-    fields_in,
     merge,
     remove,
 )
@@ -22,7 +22,7 @@ MAP = {
     "x-kubernetes-list-map-keys": ["name"],
     "items": {"type": "object", "properties": {"name": {"type": "string"}, "value": {"type": "integer"}}},
 }
-SHAPE = of_schema(
+SHAPE = build_schema_shape(
     {
         "type": "object",
         "properties": {
@@ -57,7 +57,7 @@ def test_items_of_a_map_are_added_modified_and_removed_one_by_one() -> None:
 
 
 def test_what_an_applier_sets_are_leaves_and_items_not_the_maps_around_them() -> None:
-    assert fields_in({"map": [{"name": "a", "value": 1}], "set": ["x"]}, SHAPE) == {
+    assert collect_fields({"map": [{"name": "a", "value": 1}], "set": ["x"]}, SHAPE) == {
         "f:map": {'k:{"name":"a"}': {".": {}, "f:name": {}, "f:value": {}}},
         "f:set": {'v:"x"': {}},
     }
@@ -89,7 +89,7 @@ def test_what_was_merged_is_neither_of_the_two() -> None:
 
 def test_a_container_port_is_identified_by_its_protocol_even_when_it_says_none() -> None:
     # given
-    shape = of_definition("io.k8s.api.core.v1.Container")
+    shape = build_definition_shape("io.k8s.api.core.v1.Container")
     # when
     merged = merge(
         {"ports": [{"containerPort": 80, "protocol": "TCP"}]},

@@ -18,14 +18,14 @@ from pykruise.kube.resources import (
     STATEFUL_SETS,
     Resource,
 )
-from pykruise.kube.schemas.builtin_types import decoder_for, fields_of
-from pykruise.sandbox.apiserver.builtin import DecodeError, strategy_for
+from pykruise.kube.schemas.builtin_types import fields_of, find_decoder
+from pykruise.sandbox.apiserver.builtin import DecodeError, find_strategy
 from pykruise.sandbox.apiserver.builtin.cluster_objects import finalize_namespace
 
 
 def made(resource: Resource, *, uid: str = "u-1", **members: Any) -> Document:
     """A new object as stored."""
-    strategy = strategy_for(resource)
+    strategy = find_strategy(resource)
     metadata = {"name": "x", "uid": uid, "creationTimestamp": "2026-01-01T00:00:00Z"}
     doc, unknown = strategy.decode(
         {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata, **members}
@@ -35,7 +35,7 @@ def made(resource: Resource, *, uid: str = "u-1", **members: Any) -> Document:
 
 
 def updated(resource: Resource, old: Document, new: Document) -> Document:
-    strategy = strategy_for(resource)
+    strategy = find_strategy(resource)
     doc, _ = strategy.decode(new)
     return strategy.prepare_update(strategy.default(doc), old)
 
@@ -70,7 +70,7 @@ def test_an_update_without_the_address_keeps_it_and_another_is_refused() -> None
     kept = updated(SERVICES, old, bare)
     # then
     assert kept["spec"]["clusterIP"] == old["spec"]["clusterIP"]
-    assert strategy_for(SERVICES).validate_update(kept, old) == []
+    assert find_strategy(SERVICES).validate_update(kept, old) == []
     # when it says another
     other = updated(
         SERVICES,
@@ -78,7 +78,7 @@ def test_an_update_without_the_address_keeps_it_and_another_is_refused() -> None
         {**old, "spec": {**old["spec"], "clusterIP": "10.96.0.99", "clusterIPs": ["10.96.0.99"]}},
     )
     # then
-    (cause,) = strategy_for(SERVICES).validate_update(other, old)
+    (cause,) = find_strategy(SERVICES).validate_update(other, old)
     assert cause.field == "spec.clusterIPs[0]"
 
 
@@ -147,7 +147,7 @@ def test_a_job_selects_its_pods_by_its_uid() -> None:
     labels = job["spec"]["template"]["metadata"]["labels"]
     assert labels["batch.kubernetes.io/controller-uid"] == labels["controller-uid"] == "u-1"
     assert labels["job-name"] == "x"
-    assert strategy_for(JOBS).validate_create(job) == []
+    assert find_strategy(JOBS).validate_create(job) == []
 
 
 def test_a_job_with_a_selector_of_the_user_is_left_as_it_is() -> None:
@@ -177,14 +177,14 @@ def test_the_generation_of_a_deployment_counts_spec_and_annotations(change: Docu
     for member, fields in change.items():
         new[member] |= fields
     # then
-    assert strategy_for(DEPLOYMENTS).spec_changed(new, old) is counts
+    assert find_strategy(DEPLOYMENTS).is_spec_changed(new, old) is counts
 
 
 @pytest.mark.parametrize(
     ("resource", "kept"), [(NODES, None), (SERVICES, None), (STATEFUL_SETS, False), (DAEMON_SETS, False)]
 )
 def test_kinds_without_a_generation_say_none(resource: Resource, kept: bool | None) -> None:
-    assert strategy_for(resource).spec_changed({"spec": {}}, {"spec": {}}) is kept
+    assert find_strategy(resource).is_spec_changed({"spec": {}}, {"spec": {}}) is kept
 
 
 def test_a_daemon_set_counts_the_changes_of_its_template() -> None:
@@ -216,7 +216,7 @@ def test_claims_of_a_stateful_set_are_full_objects() -> None:
 
 def test_events_about_cluster_objects_go_to_the_default_namespace() -> None:
     # given
-    strategy = strategy_for(EVENTS)
+    strategy = find_strategy(EVENTS)
     event = {"metadata": {"namespace": "default"}, "involvedObject": {"kind": "Node", "name": "n"}}
     # then
     assert strategy.validate_create(event) == []
@@ -228,7 +228,7 @@ def test_a_status_update_changes_neither_spec_nor_anything_else_of_the_object() 
     old = {"metadata": {}, "spec": {"a": 1}, "status": {"x": 1}, "data": {"k": "v"}}
     new = {"metadata": {"labels": {"l": "1"}}, "spec": {"a": 2}, "status": {"x": 2}, "extra": 1}
     # when
-    kept = strategy_for(NODES).prepare_status_update(deep_copy(new), old)
+    kept = find_strategy(NODES).prepare_status_update(deep_copy(new), old)
     # then
     assert kept == {**old, "metadata": new["metadata"], "status": {"x": 2}}
 
@@ -238,7 +238,7 @@ def test_a_status_update_changes_neither_spec_nor_anything_else_of_the_object() 
 
 def test_decoding_leaves_the_body_alone_and_shares_nothing_with_it() -> None:
     # given
-    decoder = decoder_for("io.k8s.api.apps.v1.ControllerRevision")
+    decoder = find_decoder("io.k8s.api.apps.v1.ControllerRevision")
     assert decoder is not None
     body: Document = {"metadata": {"name": "x"}, "data": {"a": [1]}, "bogus": 1}
     before = deep_copy(body)
@@ -252,7 +252,7 @@ def test_decoding_leaves_the_body_alone_and_shares_nothing_with_it() -> None:
 
 def test_what_is_empty_is_left_out_and_what_go_always_writes_is_there() -> None:
     # given
-    decoder = decoder_for("io.k8s.api.core.v1.Pod")
+    decoder = find_decoder("io.k8s.api.core.v1.Pod")
     assert decoder is not None
     body = {
         "metadata": {"name": "x", "labels": {}, "generation": 0, "annotations": None},
@@ -275,7 +275,7 @@ def test_what_is_empty_is_left_out_and_what_go_always_writes_is_there() -> None:
 
 def test_decoding_is_idempotent_on_its_own_results() -> None:
     # given
-    decoder = decoder_for("io.k8s.api.apps.v1.Deployment")
+    decoder = find_decoder("io.k8s.api.apps.v1.Deployment")
     assert decoder is not None
     body = {"spec": {"template": template(), "selector": SELECTOR, "replicas": 0}}
     # when
@@ -286,7 +286,7 @@ def test_decoding_is_idempotent_on_its_own_results() -> None:
 
 def test_kinds_that_refer_to_themselves_are_read() -> None:
     # given a schema in a schema in a schema
-    decoder = decoder_for("io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps")
+    decoder = find_decoder("io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps")
     assert decoder is not None
     body = {"properties": {"a": {"properties": {"b": {"type": "string", "nope": 1}}}}}
     # when
@@ -297,14 +297,14 @@ def test_kinds_that_refer_to_themselves_are_read() -> None:
 
 @pytest.mark.parametrize("body", [[], "text", 3, None, True])
 def test_a_document_that_is_no_object_is_an_error(body: Any) -> None:
-    decoder = decoder_for("io.k8s.api.core.v1.Pod")
+    decoder = find_decoder("io.k8s.api.core.v1.Pod")
     assert decoder is not None
     with pytest.raises(DecodeError, match=r"into Go value of type v1\.Pod"):
         decoder.decode(body)
 
 
 def test_there_are_no_facts_about_unknown_definitions() -> None:
-    assert decoder_for("io.k8s.api.core.v1.Nonsense") is None
+    assert find_decoder("io.k8s.api.core.v1.Nonsense") is None
     assert fields_of("io.k8s.api.core.v1.Nonsense") is None
 
 
@@ -330,4 +330,4 @@ def test_there_are_no_facts_about_unknown_definitions() -> None:
     ],
 )
 def test_values_in_messages_look_as_go_prints_them(value: Any, shown: str) -> None:
-    assert causes.shown(value) == shown
+    assert causes.format_shown(value) == shown

@@ -7,19 +7,19 @@ import pytest
 from pykruise.kube.clock import parse_time
 from pykruise.kube.documents import Document, deep_copy
 from pykruise.kube.resources import PODS
-from pykruise.sandbox.apiserver.builtin import strategy_for
-from pykruise.sandbox.apiserver.builtin.pod_spec import qos_class
+from pykruise.sandbox.apiserver.builtin import find_strategy
+from pykruise.sandbox.apiserver.builtin.pod_spec import compute_qos_class
 from pykruise.sandbox.apiserver.builtin.pods import (
     BindError,
     PodStrategy,
     bind,
     check_binding,
 )
-from pykruise.sandbox.version import served_release
+from pykruise.sandbox.version import find_served_release
 
-STRATEGY = strategy_for(PODS)
+STRATEGY = find_strategy(PODS)
 assert isinstance(STRATEGY, PodStrategy)
-BEFORE_1_33 = strategy_for(PODS, served_release("1.32"))
+BEFORE_1_33 = find_strategy(PODS, find_served_release("1.32"))
 assert isinstance(BEFORE_1_33, PodStrategy)
 BINDING = {
     "metadata": {"name": "p", "annotations": {"from": "binding"}},
@@ -111,7 +111,7 @@ def test_a_pod_gets_time_to_end_only_where_it_may_be_running(
     doc = pod(**spec)
     doc["status"] |= status
     # then
-    assert STRATEGY.graceful_deletion(doc, options) == seconds
+    assert STRATEGY.compute_grace_period(doc, options) == seconds
 
 
 def test_a_resize_changes_resources_and_nothing_else() -> None:
@@ -162,7 +162,7 @@ def test_resources_of_a_whole_pod_can_be_resized_since_1_36() -> None:
     assert resized["spec"]["resources"] == new["spec"]["resources"]
     assert STRATEGY.check_resize(resized, old) == []
     # before 1.36 it is refused
-    before = strategy_for(PODS, served_release("1.35"))
+    before = find_strategy(PODS, find_served_release("1.35"))
     assert isinstance(before, PodStrategy)
     (cause,) = before.check_resize(before.resize(new, old), old)
     assert "resize of pods with pod-level resources is forbidden" in cause.message
@@ -288,7 +288,7 @@ def test_the_class_of_service_follows_requests_and_limits(resources: list[Docume
     # given
     containers = [{"name": str(n), "resources": each} for n, each in enumerate(resources)]
     # then
-    assert qos_class({"containers": containers}) == expected
+    assert compute_qos_class({"containers": containers}) == expected
 
 
 def test_a_gated_pod_says_so_in_its_first_condition() -> None:

@@ -12,7 +12,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from pykruise.kube.clock import parse_time
-from pykruise.sandbox.certificates import issue, kubeconfig_document, write_kubeconfig
+from pykruise.sandbox.certificates import build_kubeconfig, issue, write_kubeconfig
 
 NOW = parse_time("2026-01-01T12:00:00Z")
 
@@ -51,7 +51,7 @@ def test_a_kubeconfig_names_one_cluster_with_everything_needed_to_reach_it() -> 
     # given
     issued = issue(now=NOW)
     # when
-    document = kubeconfig_document("https://127.0.0.1:6443", issued.authority, "secret", "play")
+    document = build_kubeconfig("https://127.0.0.1:6443", issued.authority, "secret", "play")
     # then
     assert document["current-context"] == "play"
     (cluster,) = document["clusters"]
@@ -66,7 +66,7 @@ def test_a_kubeconfig_names_one_cluster_with_everything_needed_to_reach_it() -> 
 def test_a_kubeconfig_file_is_for_its_owner_only(tmp_path: Path) -> None:
     # given
     path = tmp_path / "new" / "config"
-    document = kubeconfig_document("https://127.0.0.1:1", b"ca", "secret")
+    document = build_kubeconfig("https://127.0.0.1:1", b"ca", "secret")
     old_mask = os.umask(0)
     try:
         # when

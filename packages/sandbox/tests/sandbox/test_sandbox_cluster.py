@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pykruise.kube.client.transport import Request, Response
-from pykruise.kube.clock import loop_clock
+from pykruise.kube.clock import make_loop_clock
 from pykruise.kube.documents import decode
 from pykruise.kube.errors import UnreachableError
 from pykruise.kube.resources import CONFIG_MAPS, NODES, PODS
@@ -48,8 +48,8 @@ async def test_when_a_cluster_is_entered_its_nodes_are_there() -> None:
     async with small_cluster(nodes=5) as place:
         # then
         assert await place.names(NODES) == [f"node-{number}" for number in range(1, 6)]
-        assert place.cluster.scheduler.stats().nodes == 5
-        assert place.cluster.collector.stats().synced
+        assert place.cluster.scheduler.read_stats().nodes == 5
+        assert place.cluster.collector.read_stats().synced
 
 
 async def test_a_cluster_that_is_left_leaves_no_task_behind() -> None:
@@ -145,7 +145,7 @@ async def test_requests_come_from_the_user_whose_transport_it_is() -> None:
     async with small_cluster() as place:
         review = b'{"apiVersion":"authentication.k8s.io/v1","kind":"SelfSubjectReview"}'
         # when
-        answer = await place.cluster.transport_for("jane").request(
+        answer = await place.cluster.make_transport("jane").request(
             Request(
                 "POST",
                 "/apis/authentication.k8s.io/v1/selfsubjectreviews",
@@ -161,7 +161,7 @@ def test_shortcuts_of_the_settings_leave_the_other_delays_alone() -> None:
     # given
     settings = ClusterSettings(kubelet=KubeletSettings(init_s=9.0, ready_s=4.0), start_s=2.0, stop_s=3.0)
     # when
-    delays = settings.kubelet_settings()
+    delays = settings.build_kubelet_settings()
     # then
     assert (delays.start_s, delays.start_jitter, delays.ready_s, delays.stop_s, delays.init_s) == (
         2.0,
@@ -199,7 +199,7 @@ async def _trace(seed: int) -> list[tuple[float, str, str, bytes]]:
     """Everything that is written in a busy minute of a cluster: when, what, where."""
     begun = asyncio.get_running_loop().time()
     cluster = Cluster(
-        ClusterSettings(nodes=4, pods_per_node=9), clock=loop_clock(start=START), rng=random.Random(seed)
+        ClusterSettings(nodes=4, pods_per_node=9), clock=make_loop_clock(start=START), rng=random.Random(seed)
     )
     writes: list[tuple[float, str, str, bytes]] = []
     handle = cluster.server.handle

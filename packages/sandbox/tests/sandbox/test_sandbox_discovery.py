@@ -8,16 +8,16 @@ from typing import Any
 import pytest
 
 from pykruise.kube.resources import Resource
-from pykruise.sandbox.apiserver.builtin import BuiltinStrategy, strategy_for
+from pykruise.sandbox.apiserver.builtin import BuiltinStrategy, find_strategy
 from pykruise.sandbox.apiserver.catalog import (
     Catalog,
     CatalogEntry,
     ServedColumn,
     Subresource,
-    builtin_entries,
+    list_builtin_entries,
 )
-from pykruise.sandbox.apiserver.requests.discovery import discovery_answer
-from pykruise.sandbox.apiserver.requests.openapi import openapi_answer
+from pykruise.sandbox.apiserver.requests.discovery import answer_discovery
+from pykruise.sandbox.apiserver.requests.openapi import answer_openapi
 
 AGGREGATED = (
     "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,"
@@ -29,7 +29,7 @@ RECORDED: dict[str, list[dict[str, Any]]] = json.loads(
 
 
 def catalog(*extra: CatalogEntry) -> Catalog:
-    catalog = Catalog(builtin_entries(strategy_for))
+    catalog = Catalog(list_builtin_entries(find_strategy))
     catalog.install(extra)
     return catalog
 
@@ -56,7 +56,7 @@ def widgets(version: str = "v1", **schema: Any) -> CatalogEntry:
 
 
 def answer(path: str, accept: str = "application/json", *extra: CatalogEntry) -> Any:
-    return discovery_answer(path, accept, catalog(*extra))
+    return answer_discovery(path, accept, catalog(*extra))
 
 
 @pytest.mark.parametrize("group_version", RECORDED)
@@ -165,7 +165,7 @@ def test_the_version_can_be_read_by_clients() -> None:
 
 
 def openapi(path: str, *extra: CatalogEntry) -> Any:
-    data = openapi_answer(path, catalog(*extra))
+    data = answer_openapi(path, catalog(*extra))
     assert data is not None
     return json.loads(data)
 
@@ -262,7 +262,7 @@ def test_a_custom_resource_has_the_schema_of_its_definition_and_the_common_field
     "path", ["/openapi/v2", "/openapi", "/openapi/v3/apis/none/v1", "/openapi/v3/api", "/openapi/v3/x"]
 )
 def test_other_openapi_paths_lead_nowhere(path: str) -> None:
-    assert openapi_answer(path, catalog()) is None
+    assert answer_openapi(path, catalog()) is None
 
 
 def test_discovery_is_the_same_whatever_was_installed_first() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pykruise.kube.clock import loop_clock
+from pykruise.kube.clock import make_loop_clock
 from pykruise.kube.documents import decode
 from pykruise.kube.errors import GoneError, InternalError
 from pykruise.kube.resources import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, DEPLOYMENTS, PODS
@@ -40,7 +40,7 @@ class Restarted:
         self.storage = DurableStorage(directory)
         self.cluster = Cluster(
             ClusterSettings(nodes=2),
-            clock=loop_clock(start=START),
+            clock=make_loop_clock(start=START),
             rng=random.Random(3),
             storage=self.storage,
         )

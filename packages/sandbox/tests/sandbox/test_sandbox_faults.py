@@ -2,7 +2,7 @@
 
 import pytest
 
-from pykruise.sandbox.nodes.faults import NORMAL, Rule, behaviour_of, rules_from
+from pykruise.sandbox.nodes.faults import NORMAL, Rule, behaviour_of, parse_rules
 from support.paper import pod_document, view
 
 POD = view(pod_document("web-1", labels={"app": "web"}, node="node-2"))
@@ -55,7 +55,7 @@ def test_rules_are_read_from_plain_values() -> None:
     # given
     listed = [{"image": "shop:*", "never_ready": True, "after_s": 30}, {"labels": "app=web", "exit_code": 1}]
     # then
-    assert rules_from(listed) == (
+    assert parse_rules(listed) == (
         Rule(image="shop:*", never_ready=True, after_s=30.0),
         Rule(labels="app=web", exit_code=1),
     )
@@ -72,4 +72,4 @@ def test_rules_are_read_from_plain_values() -> None:
 )
 def test_a_rule_that_cannot_be_read_is_named(listed: object, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        rules_from(listed)
+        parse_rules(listed)

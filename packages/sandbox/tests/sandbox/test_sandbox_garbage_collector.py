@@ -38,7 +38,7 @@ async def test_dependents_follow_their_owner_in_the_background_all_the_way_down(
     async with small_cluster() as place:
         await family(place)
         await asyncio.sleep(1)
-        assert place.cluster.collector.stats().deletions == 0
+        assert place.cluster.collector.read_stats().deletions == 0
         # when
         await place.client.delete(CONFIG_MAPS, "default", "parent", propagation="Background")
         # then the owner goes at once, the others soon
@@ -269,12 +269,12 @@ async def test_a_resource_that_is_served_no_longer_is_forgotten() -> None:
     async with small_cluster() as place:
         await place.create(CUSTOM_RESOURCE_DEFINITIONS, _widgets())
         await place.until(lambda: _is_watched(place), within_s=60.0)
-        before = place.cluster.collector.stats().resources
+        before = place.cluster.collector.read_stats().resources
         # when
         await place.client.delete(CUSTOM_RESOURCE_DEFINITIONS, "", "widgets.example.com")
         await asyncio.sleep(60)
         # then
-        assert place.cluster.collector.stats().resources == before - 1
+        assert place.cluster.collector.read_stats().resources == before - 1
 
 
 # ── many ─────────────────────────────────────────────────────────────────────
@@ -290,7 +290,7 @@ async def test_many_dependents_cost_one_look_at_their_owner_and_one_deletion_eac
         await place.client.delete(CONFIG_MAPS, "default", "owner", propagation="Foreground")
         await place.until(lambda: _is_gone(place, CONFIG_MAPS, "owner"), within_s=10.0)
         # then
-        stats = place.cluster.collector.stats()
+        stats = place.cluster.collector.read_stats()
         assert stats.deletions == 300
         assert stats.live_reads == 0
 

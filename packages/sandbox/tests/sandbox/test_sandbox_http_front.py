@@ -17,7 +17,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from pykruise.kube.clock import system_clock
+from pykruise.kube.clock import read_system_clock
 from pykruise.sandbox.apiserver import ApiServer
 from pykruise.sandbox.certificates import issue
 from pykruise.sandbox.http_front import MAX_BODY, HttpFront
@@ -32,7 +32,7 @@ CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 
 @asynccontextmanager
 async def running(*, send_timeout_s: float = 20.0) -> AsyncIterator[HttpFront]:
-    server = ApiServer(clock=system_clock, rng=random.Random(1))
+    server = ApiServer(clock=read_system_clock, rng=random.Random(1))
     front = HttpFront(server, token=TOKEN, certificate=CERTIFICATE, send_timeout_s=send_timeout_s)
     await front.start()
     try:
@@ -240,7 +240,7 @@ async def test_stopping_ends_watches_and_frees_the_port() -> None:
         # then
         assert await asyncio.wait_for(watch.content.readline(), 5) == b""
         again = HttpFront(
-            ApiServer(clock=system_clock, rng=random.Random(1)),
+            ApiServer(clock=read_system_clock, rng=random.Random(1)),
             token=TOKEN,
             certificate=CERTIFICATE,
             port=port,
@@ -298,7 +298,7 @@ async def test_a_port_in_use_is_an_error_in_words() -> None:
         # given
         port = int(front.url.rpartition(":")[2])
         second = HttpFront(
-            ApiServer(clock=system_clock, rng=random.Random(1)),
+            ApiServer(clock=read_system_clock, rng=random.Random(1)),
             token=TOKEN,
             certificate=CERTIFICATE,
             port=port,
@@ -312,7 +312,7 @@ async def test_a_port_in_use_is_an_error_in_words() -> None:
 def test_it_refuses_to_listen_to_other_machines(host: str) -> None:
     with pytest.raises(ValueError, match="listens on this machine only"):
         HttpFront(
-            ApiServer(clock=system_clock, rng=random.Random(1)),
+            ApiServer(clock=read_system_clock, rng=random.Random(1)),
             token=TOKEN,
             certificate=CERTIFICATE,
             host=host,
@@ -321,7 +321,7 @@ def test_it_refuses_to_listen_to_other_machines(host: str) -> None:
 
 def test_an_empty_token_is_refused() -> None:
     with pytest.raises(ValueError, match="token"):
-        HttpFront(ApiServer(clock=system_clock, rng=random.Random(1)), token="", certificate=CERTIFICATE)
+        HttpFront(ApiServer(clock=read_system_clock, rng=random.Random(1)), token="", certificate=CERTIFICATE)
 
 
 async def test_a_head_request_is_answered_without_a_body() -> None:

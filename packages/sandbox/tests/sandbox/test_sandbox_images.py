@@ -3,7 +3,7 @@
 import pytest
 
 from pykruise.kube.values.image_pulls import Pulled, PullFailure
-from pykruise.sandbox.nodes.images import ImageTable, full_name
+from pykruise.sandbox.nodes.images import ImageTable, expand_name
 
 
 @pytest.mark.parametrize(
@@ -18,7 +18,7 @@ from pykruise.sandbox.nodes.images import ImageTable, full_name
     ],
 )
 def test_images_have_one_full_name(image: str, expected: str) -> None:
-    assert full_name(image) == expected
+    assert expand_name(image) == expected
 
 
 def test_an_image_has_the_same_id_always_and_another_than_other_tags() -> None:
@@ -65,7 +65,7 @@ def test_broken_images_cannot_be_pulled(image: str) -> None:
     # then
     assert isinstance(answer, PullFailure)
     assert answer.reason == "ErrImagePull"
-    assert full_name(image) in answer.message
+    assert expand_name(image) in answer.message
 
 
 @pytest.mark.parametrize("image", ["", "UPPER", "two words", "nginx:", "nginx@sha256:12"])

@@ -12,9 +12,9 @@ from pathlib import Path
 import orjson
 import pytest
 
-from pykruise.kube.clock import system_clock
+from pykruise.kube.clock import read_system_clock
 from pykruise.sandbox.apiserver import ApiServer
-from pykruise.sandbox.certificates import issue, kubeconfig_document, write_kubeconfig
+from pykruise.sandbox.certificates import build_kubeconfig, issue, write_kubeconfig
 from pykruise.sandbox.http_front import HttpFront
 
 KUBECTL = shutil.which("kubectl")
@@ -103,12 +103,12 @@ class Kubectl:
 
 @asynccontextmanager
 async def cluster(folder: Path) -> AsyncIterator[Kubectl]:
-    server = ApiServer(clock=system_clock, rng=random.Random(1))
+    server = ApiServer(clock=read_system_clock, rng=random.Random(1))
     certificate = issue(now=time.time())
     front = HttpFront(server, token="t", certificate=certificate)
     await front.start()
     kubectl = Kubectl(folder)
-    write_kubeconfig(kubectl.kubeconfig, kubeconfig_document(front.url, certificate.authority, "t"))
+    write_kubeconfig(kubectl.kubeconfig, build_kubeconfig(front.url, certificate.authority, "t"))
     try:
         yield kubectl
     finally:

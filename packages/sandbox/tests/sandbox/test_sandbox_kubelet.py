@@ -11,7 +11,7 @@ import pytest
 
 from pykruise.kube.client.client import Client
 from pykruise.kube.client.metered import MeteredTransport
-from pykruise.kube.clock import loop_clock, parse_time
+from pykruise.kube.clock import make_loop_clock, parse_time
 from pykruise.kube.documents import decode, encode
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import LEASES, NODES, PODS
@@ -111,7 +111,7 @@ async def test_a_deleted_pod_goes_when_it_has_stopped_and_no_later_than_its_grac
         assert (await place.get(PODS, "patient"))["metadata"]["deletionGracePeriodSeconds"] == 30
         assert 1.9 < await place.until(lambda: _is_gone(place, "hasty")) < 2.2
         assert 2.8 < await place.until(lambda: _is_gone(place, "patient")) < 3.2
-        assert place.cluster.kubelets.stats().pods == 0
+        assert place.cluster.kubelets.read_stats().pods == 0
 
 
 async def test_the_end_of_the_containers_is_reported_when_the_setting_asks_for_it() -> None:
@@ -143,7 +143,7 @@ async def test_a_pod_held_by_a_finalizer_is_deleted_once_by_its_kubelet() -> Non
         await place.client.delete(PODS, "default", "web")
         await asyncio.sleep(600)
         # then
-        assert place.cluster.kubelets.stats().removals == 1
+        assert place.cluster.kubelets.read_stats().removals == 1
         await place.merge(PODS, "web", {"metadata": {"finalizers": None}})
         assert not await place.exists(PODS, "web")
 
@@ -237,7 +237,7 @@ async def test_nodes_are_registered_as_kubelets_do_and_keep_showing_that_they_li
 
 async def test_a_pod_costs_its_kubelet_two_writes_from_start_to_end() -> None:
     # given kubelets that are counted, on a server without anything else
-    clock = loop_clock(start=START)
+    clock = make_loop_clock(start=START)
     server = ApiServer(clock=clock, rng=random.Random(1))
     counted = MeteredTransport(LocalTransport(server))
     admin = Client(LocalTransport(server), clock=clock, rng=random.Random(2))
@@ -259,7 +259,7 @@ async def test_a_pod_costs_its_kubelet_two_writes_from_start_to_end() -> None:
     await asyncio.sleep(10)
     # then
     assert not (await admin.list(PODS)).items
-    stats = kubelets.stats()
+    stats = kubelets.read_stats()
     assert (stats.status_writes, stats.removals, stats.pods) == (30, 30, 0)
     # and they stop when asked to
     await kubelets.stop()
@@ -280,7 +280,7 @@ def leave_half_deleted(storage: MemoryStorage) -> None:
 @pytest.mark.parametrize("finalizers", [[], ["example.com/kept"]])
 async def test_a_pod_that_an_api_server_left_half_deleted_is_deleted_once_more(finalizers: list[str]) -> None:
     # given such a pod, and no kubelet yet
-    clock = loop_clock(start=START)
+    clock = make_loop_clock(start=START)
     storage = MemoryStorage()
     server = ApiServer(clock=clock, rng=random.Random(1), storage=storage)
     counted = MeteredTransport(LocalTransport(server))
@@ -309,7 +309,7 @@ async def test_a_pod_that_an_api_server_left_half_deleted_is_deleted_once_more(f
 
 async def test_a_pod_whose_deletion_was_refused_half_way_is_removed() -> None:
     # given a kubelet at work, and an API server that fails between the two writes of its DELETE
-    clock = loop_clock(start=START)
+    clock = make_loop_clock(start=START)
     storage = MemoryStorage()
     server = ApiServer(clock=clock, rng=random.Random(1), storage=storage)
     faulty = FaultyTransport(LocalTransport(server))
@@ -338,7 +338,7 @@ async def test_a_pod_whose_deletion_was_refused_half_way_is_removed() -> None:
 
 async def test_existing_nodes_are_taken_over_without_a_request() -> None:
     # given one node that is there, and one that is not
-    clock = loop_clock(start=START)
+    clock = make_loop_clock(start=START)
     server = ApiServer(clock=clock, rng=random.Random(1))
     counted = MeteredTransport(LocalTransport(server))
     admin = Client(LocalTransport(server), clock=clock, rng=random.Random(2))
@@ -377,7 +377,7 @@ async def test_existing_nodes_are_taken_over_without_a_request() -> None:
 
 async def test_kubelets_that_start_again_go_on_with_their_pods_without_a_write() -> None:
     # given pods that run, and kubelets that end
-    clock = loop_clock(start=START)
+    clock = make_loop_clock(start=START)
     server = ApiServer(clock=clock, rng=random.Random(1))
     admin = Client(LocalTransport(server), clock=clock, rng=random.Random(2))
 

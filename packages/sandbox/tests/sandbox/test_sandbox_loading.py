@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from pykruise.kube.clock import loop_clock
+from pykruise.kube.clock import make_loop_clock
 from pykruise.kube.documents import decode
 from pykruise.kube.resources import (
     DEPLOYMENTS,
@@ -22,7 +22,7 @@ from pykruise.kube.resources import (
     STATEFUL_SETS,
 )
 from pykruise.sandbox.cluster import Cluster, ClusterSettings
-from pykruise.sandbox.loading import Dump, DumpError, Loaded, load, node_spec_of, prepared, read_dump
+from pykruise.sandbox.loading import Dump, DumpError, Loaded, load, node_spec_of, prepare_document, read_dump
 from pykruise.sandbox.nodes.faults import Rule
 from pykruise.sandbox.nodes.faults_file import FaultsFileError, read_rules
 from support.paper import START
@@ -100,7 +100,9 @@ async def test_a_dump_goes_on_living_where_it_stood(tmp_path: Path) -> None:
         path.write_text(await dump_of(place))
     # when another begins with it
     dump = read_dump(path)
-    cluster = Cluster(ClusterSettings(nodes=0), clock=loop_clock(start=START + 900), rng=random.Random(9))
+    cluster = Cluster(
+        ClusterSettings(nodes=0), clock=make_loop_clock(start=START + 900), rng=random.Random(9)
+    )
     loaded = await load(cluster.client, dump)
     for raw in (await cluster.client.list(NODES)).items:
         cluster.kubelets.adopt_node(node_spec_of(decode(raw)))
@@ -143,7 +145,7 @@ async def test_a_dump_goes_on_living_where_it_stood(tmp_path: Path) -> None:
 
 
 async def loaded_from(*documents: Object) -> Loaded:
-    cluster = Cluster(ClusterSettings(nodes=0), clock=loop_clock(start=START), rng=random.Random(1))
+    cluster = Cluster(ClusterSettings(nodes=0), clock=make_loop_clock(start=START), rng=random.Random(1))
     return await load(cluster.client, Dump(documents))
 
 
@@ -172,8 +174,8 @@ async def test_an_owner_that_is_not_in_the_dump_is_taken_off() -> None:
         "metadata": {"name": "a", "uid": "u-2", "resourceVersion": "7", "ownerReferences": [owner]},
     }
     # then
-    assert prepared(doc, {}) == {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}
-    assert prepared(doc, {"u-1": "new"})["metadata"]["ownerReferences"][0]["uid"] == "new"
+    assert prepare_document(doc, {}) == {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}
+    assert prepare_document(doc, {"u-1": "new"})["metadata"]["ownerReferences"][0]["uid"] == "new"
 
 
 @pytest.mark.parametrize(

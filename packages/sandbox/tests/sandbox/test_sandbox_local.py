@@ -7,7 +7,7 @@ import orjson
 import pytest
 
 from pykruise.kube.client.transport import Request
-from pykruise.kube.clock import loop_clock
+from pykruise.kube.clock import make_loop_clock
 from pykruise.kube.errors import (
     BadRequestError,
     ConnectionLostError,
@@ -23,7 +23,7 @@ JSON = {"Content-Type": "application/json"}
 
 
 def fresh() -> ApiServer:
-    return ApiServer(clock=loop_clock(start=START), rng=random.Random(1))
+    return ApiServer(clock=make_loop_clock(start=START), rng=random.Random(1))
 
 
 async def post(transport: LocalTransport, name: str) -> int:
@@ -108,7 +108,7 @@ async def test_a_stream_is_lines_without_ends() -> None:
     # then
     assert orjson.loads(line)["type"] == "ADDED"
     assert b"\n" not in line
-    assert server.stats().watchers == 0
+    assert server.read_stats().watchers == 0
 
 
 async def test_entering_a_refused_stream_raises_its_error() -> None:
@@ -177,7 +177,7 @@ async def test_closing_breaks_streams_and_refuses_requests() -> None:
     with pytest.raises(UnreachableError):
         async with transport.stream(Request("GET", CONFIG_MAPS)):
             raise AssertionError("never entered")
-    assert server.stats().watchers == 0
+    assert server.read_stats().watchers == 0
 
 
 async def test_a_log_is_followed_like_a_watch() -> None:

@@ -5,9 +5,9 @@ from pykruise.sandbox.nodes.specs import (
     Addresses,
     NodeSpec,
     Taint,
-    heartbeat_patch,
-    node_document,
-    node_specs,
+    build_heartbeat_patch,
+    build_node_document,
+    make_node_specs,
     project_node,
 )
 from support.paper import START
@@ -15,7 +15,7 @@ from support.paper import START
 
 def test_nodes_take_turns_in_the_zones_and_have_addresses_of_their_own() -> None:
     # when
-    specs = node_specs(300, zones=("z1", "z2"), pods=1000)
+    specs = make_node_specs(300, zones=("z1", "z2"), pods=1000)
     # then
     assert [spec.name for spec in specs[:3]] == ["node-1", "node-2", "node-3"]
     assert [spec.zone for spec in specs[:3]] == ["z1", "z2", "z1"]
@@ -28,7 +28,7 @@ def test_the_scheduler_sees_of_a_node_what_its_kubelet_registered() -> None:
     spec = NodeSpec(
         name="big", zone="z9", cpu="1500m", memory="2Gi", pods=7, taints=(Taint("a", "NoSchedule"),)
     )
-    doc = node_document(spec, now=START)
+    doc = build_node_document(spec, now=START)
     doc["metadata"] |= {"uid": "u", "resourceVersion": "12"}
     # when
     node = project_node(encode(doc))
@@ -41,18 +41,18 @@ def test_the_scheduler_sees_of_a_node_what_its_kubelet_registered() -> None:
 
 def test_a_heartbeat_changes_nothing_for_the_scheduler_and_keeps_the_time_of_transition() -> None:
     # given
-    doc = node_document(NodeSpec(name="n"), now=START)
+    doc = build_node_document(NodeSpec(name="n"), now=START)
     doc["metadata"] |= {"uid": "u", "resourceVersion": "1"}
     before = project_node(encode(doc))
     # when
-    patch = heartbeat_patch(now=START + 300)
+    patch = build_heartbeat_patch(now=START + 300)
     doc["metadata"]["resourceVersion"] = "2"
     # then
     assert all("lastTransitionTime" not in condition for condition in patch["status"]["conditions"])
     assert {condition["lastHeartbeatTime"] for condition in patch["status"]["conditions"]} == {
         "2026-01-31T12:05:00Z"
     }
-    assert project_node(encode(doc)).looks_like(before)
+    assert project_node(encode(doc)).is_similar(before)
 
 
 def test_addresses_are_given_once_and_come_back() -> None:

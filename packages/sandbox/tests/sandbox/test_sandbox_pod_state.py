@@ -4,8 +4,8 @@ import pytest
 
 from pykruise.sandbox.nodes.faults import Rule
 from pykruise.sandbox.nodes.images import ImageTable
-from pykruise.sandbox.nodes.pod_life import removal_due
-from pykruise.sandbox.nodes.pod_state import KubeletSettings, with_added
+from pykruise.sandbox.nodes.pod_life import find_removal_time
+from pykruise.sandbox.nodes.pod_state import KubeletSettings, add_ephemeral
 from support.paper import START, PaperPod, pod_document, view
 
 # ── start and readiness ──────────────────────────────────────────────────────
@@ -50,9 +50,9 @@ def test_a_probe_that_takes_its_time_makes_a_second_write() -> None:
     pod.run_until(60.0)
     assert pod.is_ready
     assert [at for at, _ in pod.patches] == [0.0, 7.0]
-    assert "message" not in pod.condition("Ready")
-    assert pod.condition("Initialized")["lastTransitionTime"] == "2026-01-31T12:00:00Z"
-    assert pod.condition("Ready")["lastTransitionTime"] == "2026-01-31T12:00:07Z"
+    assert "message" not in pod.find_condition("Ready")
+    assert pod.find_condition("Initialized")["lastTransitionTime"] == "2026-01-31T12:00:00Z"
+    assert pod.find_condition("Ready")["lastTransitionTime"] == "2026-01-31T12:00:07Z"
 
 
 def test_a_pod_that_takes_long_to_start_is_reported_as_pending_first() -> None:
@@ -96,7 +96,7 @@ def test_a_readiness_gate_keeps_the_pod_from_being_ready_until_it_is_opened() ->
     pod.set_condition("example.com/ok", "False")
     pod.run_until(3.0)
     assert not pod.is_ready
-    assert pod.condition("Ready")["lastTransitionTime"] == "2026-01-31T12:00:02Z"
+    assert pod.find_condition("Ready")["lastTransitionTime"] == "2026-01-31T12:00:02Z"
     # and each opening and closing took one write, of the Ready condition alone
     assert [list(patch["status"]) for _, patch in pod.patches[1:]] == [["conditions"], ["conditions"]]
     assert [len(patch["status"]["conditions"]) for _, patch in pod.patches[1:]] == [1, 1]
@@ -169,7 +169,7 @@ def test_a_changed_image_restarts_that_container_once() -> None:
     assert after["lastState"]["terminated"]["containerID"] == before["containerID"]
     assert after["lastState"]["terminated"]["finishedAt"] == "2026-01-31T12:00:10Z"
     assert pod.is_ready
-    assert pod.condition("Ready")["lastTransitionTime"] == "2026-01-31T12:00:11Z"
+    assert pod.find_condition("Ready")["lastTransitionTime"] == "2026-01-31T12:00:11Z"
     assert pod.container("log") == other
     assert len(pod.patches) == 3
 
@@ -380,7 +380,7 @@ def test_an_ephemeral_container_that_a_patch_puts_before_another_is_started_and_
     pod.run_until(10.0)
     # when another is added as a strategic merge patch does it
     pod.doc["spec"]["ephemeralContainers"].insert(0, {"name": "added", "image": "debug:2"})
-    pod.state = with_added(pod.state, view(pod.doc))
+    pod.state = add_ephemeral(pod.state, view(pod.doc))
     pod.run_until(20.0)
     # then
     statuses = {
@@ -416,7 +416,7 @@ def test_a_pod_that_is_being_deleted_stops_within_its_grace_period() -> None:
     # then
     assert pod.state.stopping_since is not None
     assert len(pod.patches) == writes
-    assert removal_due(pod.state, view(pod.doc), pod.world) == START + 10 + 3
+    assert find_removal_time(pod.state, view(pod.doc), pod.world) == START + 10 + 3
 
 
 def test_a_rule_may_keep_a_pod_from_stopping_in_time() -> None:
@@ -427,7 +427,7 @@ def test_a_rule_may_keep_a_pod_from_stopping_in_time() -> None:
     # when
     pod.run_until(1.0)
     # then
-    assert removal_due(pod.state, view(pod.doc), pod.world) == START + 1 + 90
+    assert find_removal_time(pod.state, view(pod.doc), pod.world) == START + 1 + 90
 
 
 def test_a_deleted_pod_that_never_ran_goes_at_once() -> None:
@@ -438,7 +438,7 @@ def test_a_deleted_pod_that_never_ran_goes_at_once() -> None:
     # when
     pod.run_until(5.0)
     # then
-    assert removal_due(pod.state, view(pod.doc), pod.world) == START + 5
+    assert find_removal_time(pod.state, view(pod.doc), pod.world) == START + 5
 
 
 # ── rules ────────────────────────────────────────────────────────────────────

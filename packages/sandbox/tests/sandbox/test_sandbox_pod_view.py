@@ -48,13 +48,13 @@ def test_a_pod_asks_for_the_larger_of_its_start_and_its_run() -> None:
         overhead={"cpu": "10m"},
     )
     # when
-    wanted = view(doc).requests()
+    wanted = view(doc).sum_requests()
     # then
     assert wanted == {"cpu": 610, "memory": 2**30 + 2**20}
 
 
 def test_quantities_that_cannot_be_read_count_as_nothing() -> None:
-    assert view(pod_document(requests={"cpu": "many", "memory": "1Mi"})).requests() == {"memory": 2**20}
+    assert view(pod_document(requests={"cpu": "many", "memory": "1Mi"})).sum_requests() == {"memory": 2**20}
 
 
 def test_a_pod_with_nulls_and_gaps_can_be_read() -> None:

@@ -8,10 +8,10 @@ import pytest
 
 from pykruise.kube.documents import encode
 from pykruise.kube.resources import EVENTS, POD_DISRUPTION_BUDGETS, PODS, Resource
-from pykruise.kube.values.selectors import selector_from
+from pykruise.kube.values.selectors import parse_selector
 from pykruise.sandbox.cluster import ClusterSettings
 from pykruise.sandbox.nodes.ledger import NodeLedger
-from pykruise.sandbox.nodes.specs import NodeSpec, SandboxNodeView, node_document, project_node
+from pykruise.sandbox.nodes.specs import NodeSpec, SandboxNodeView, build_node_document, project_node
 from pykruise.sandbox.pod_view import SandboxPodView
 from pykruise.sandbox.scheduling.preemption import NEVER, Budget, NoRoom, PreemptionRoom, make_room
 from support.paper import START, pod_document, view
@@ -22,7 +22,7 @@ PRIORITY_CLASSES = Resource("scheduling.k8s.io", "v1", "priorityclasses", "Prior
 
 def node(name: str) -> SandboxNodeView:
     """A node of four cpus."""
-    doc = node_document(NodeSpec(name=name, cpu="4"), now=START)
+    doc = build_node_document(NodeSpec(name=name, cpu="4"), now=START)
     doc["metadata"] |= {"uid": f"uid-{name}", "resourceVersion": "1"}
     return project_node(encode(doc))
 
@@ -55,7 +55,7 @@ def room(new: SandboxPodView, ledger: NodeLedger, *budgets: Budget) -> tuple[str
 
 
 def protecting(name: str, allowed: int = 0) -> Budget:
-    return Budget("default", selector_from({"matchLabels": {"app": name}}), allowed)
+    return Budget("default", parse_selector({"matchLabels": {"app": name}}), allowed)
 
 
 def test_no_more_pods_go_than_must() -> None:

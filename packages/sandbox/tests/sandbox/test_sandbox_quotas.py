@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from pykruise.kube.clock import loop_clock
+from pykruise.kube.clock import make_loop_clock
 from pykruise.kube.errors import ForbiddenError
 from pykruise.kube.resources import CONFIG_MAPS, DEPLOYMENTS, EVENTS, PODS, Resource
 from pykruise.kube.values.quantities import Quantity
 from pykruise.sandbox.apiserver import ApiServer
 from pykruise.sandbox.apiserver.objects.storage import MemoryStorage
-from pykruise.sandbox.apiserver.plugins.quota_usage import shelves_of, shown, usage_of
+from pykruise.sandbox.apiserver.plugins.quota_usage import format_amounts, shelves_of, usage_of
 from pykruise.sandbox.cluster import ClusterSettings
 from support.api import PODS as PODS_PATH
 from support.api import START, Api, config_map
@@ -170,7 +170,7 @@ async def test_many_writes_at_once_do_not_exceed_a_quota() -> None:
 async def test_limits_are_known_again_after_a_start() -> None:
     # given a server with a quota that counts and a limit range, and one that starts on the same storage
     storage = MemoryStorage()
-    server = ApiServer(clock=loop_clock(start=START), rng=random.Random(1), storage=storage)
+    server = ApiServer(clock=make_loop_clock(start=START), rng=random.Random(1), storage=storage)
     server.count_quotas()
     api = Api(server)
     space = "/api/v1/namespaces/default"
@@ -178,7 +178,7 @@ async def test_limits_are_known_again_after_a_start() -> None:
     assert (await api.post(f"{space}/resourcequotas", quota({"configmaps": "2"}))).status == 201
     limits = {"limits": [{"type": "Container", "default": {"cpu": "1"}}]}
     await api.post(f"{space}/limitranges", {"metadata": {"name": "l"}, "spec": limits})
-    again = ApiServer(clock=loop_clock(start=START), rng=random.Random(2), storage=storage)
+    again = ApiServer(clock=make_loop_clock(start=START), rng=random.Random(2), storage=storage)
     again.count_quotas()
     api = Api(again)
     # then
@@ -238,9 +238,9 @@ def test_a_pod_uses_what_it_needs_at_most() -> None:
     # when
     result = usage_of("pods", {"spec": spec})
     # then
-    assert shown({name: result[name] for name in ("limits.cpu", "requests.cpu", "requests.memory")}) == (
-        "limits.cpu=1060m,requests.cpu=1060m,requests.memory=1Mi"
-    )
+    assert format_amounts(
+        {name: result[name] for name in ("limits.cpu", "requests.cpu", "requests.memory")}
+    ) == ("limits.cpu=1060m,requests.cpu=1060m,requests.memory=1Mi")
 
 
 @pytest.mark.parametrize(

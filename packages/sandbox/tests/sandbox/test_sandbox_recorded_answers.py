@@ -11,19 +11,19 @@ from pykruise.kube.clock import parse_time
 from pykruise.kube.documents import deep_copy
 from pykruise.kube.errors import Cause
 from pykruise.kube.resources import Resource
-from pykruise.sandbox.apiserver.builtin import BuiltinStrategy, DecodeError, strategy_for
+from pykruise.sandbox.apiserver.builtin import BuiltinStrategy, DecodeError, find_strategy
 from pykruise.sandbox.apiserver.builtin.pod_spec import add_default_tolerations
-from pykruise.sandbox.apiserver.catalog import Catalog, CatalogEntry, builtin_entries
+from pykruise.sandbox.apiserver.catalog import Catalog, CatalogEntry, list_builtin_entries
 from pykruise.sandbox.apiserver.custom.schema import StructuralSchema
-from pykruise.sandbox.apiserver.plugins.builtin import give_priority, system_class
-from pykruise.sandbox.apiserver.printing.tables import table_for
-from pykruise.sandbox.version import served_release
+from pykruise.sandbox.apiserver.plugins.builtin import find_system_class, give_priority
+from pykruise.sandbox.apiserver.printing.tables import build_table
+from pykruise.sandbox.version import find_served_release
 
 Case = dict[str, Any]
-RECORDED = served_release("1.32")
+RECORDED = find_served_release("1.32")
 """The release whose answers are recorded."""
-CATALOG = Catalog(builtin_entries(strategy_for))
-ENTRIES = {(entry.resource.api_version, entry.resource.kind): entry for entry in CATALOG.entries()}
+CATALOG = Catalog(list_builtin_entries(find_strategy))
+ENTRIES = {(entry.resource.api_version, entry.resource.kind): entry for entry in CATALOG.list_entries()}
 
 
 def cases(name: str) -> list[Case]:
@@ -36,13 +36,13 @@ def entry_of(doc: Case) -> CatalogEntry:
 
 
 def strategy_of(doc: Case) -> BuiltinStrategy:
-    return strategy_for(entry_of(doc).resource, RECORDED)
+    return find_strategy(entry_of(doc).resource, RECORDED)
 
 
 def admitted(doc: Case) -> Case:
     """With what admission adds, which the recorded answers have."""
     if doc["kind"] == "Pod":
-        give_priority(doc, system_class(doc["spec"].get("priorityClassName") or ""))
+        give_priority(doc, find_system_class(doc["spec"].get("priorityClassName") or ""))
         add_default_tolerations(doc["spec"])
     return doc
 
@@ -83,7 +83,7 @@ def test_a_new_object_is_stored_or_refused_as_kubernetes_does(case: Case) -> Non
         return
     assert causes == []
     assert unknown == case.get("unknown", [])
-    if strategy.spec_changed(made, made) is not None:
+    if strategy.is_spec_changed(made, made) is not None:
         made["metadata"]["generation"] = 1
     for member in ("uid", "name", "namespace", "creationTimestamp"):
         made["metadata"].pop(member, None)
@@ -128,7 +128,7 @@ def test_an_update_is_stored_or_refused_as_kubernetes_does(case: Case) -> None:
         assert first_lines(causes) == case["causes"]
         return
     assert causes == []
-    if case["subresource"] != "status" and strategy.spec_changed(new, old):
+    if case["subresource"] != "status" and strategy.is_spec_changed(new, old):
         new["metadata"]["generation"] = old["metadata"]["generation"] + 1
     new["metadata"].pop("resourceVersion", None)
     assert new == case["out"]
@@ -140,7 +140,7 @@ def test_a_row_of_a_table_has_the_cells_that_kubernetes_prints(case: Case) -> No
     doc = case["doc"]
     now = parse_time("2027-06-01T00:00:00Z")
     # when
-    table = table_for(entry_of(doc), [doc], now=now)
+    table = build_table(entry_of(doc), [doc], now=now)
     # then
     names = [column["name"] for column in table["columnDefinitions"]]
     row = table["rows"][0]
@@ -188,11 +188,11 @@ def test_updates_of_custom_resources_are_not_blamed_for_what_they_leave_as_it_wa
 
 
 def test_every_built_in_resource_has_a_strategy_that_can_read_its_documents() -> None:
-    for entry in CATALOG.entries():
+    for entry in CATALOG.list_entries():
         # given
         doc = {"apiVersion": entry.resource.api_version, "kind": entry.resource.kind, "x": 1}
         # when
-        read, unknown = strategy_for(entry.resource, RECORDED).decode(doc)
+        read, unknown = find_strategy(entry.resource, RECORDED).decode(doc)
         # then
         assert unknown == ["x"], entry.resource
         assert read["kind"] == entry.resource.kind
@@ -200,8 +200,8 @@ def test_every_built_in_resource_has_a_strategy_that_can_read_its_documents() ->
 
 def test_a_resource_without_rules_of_its_own_gets_the_generic_ones() -> None:
     # when
-    strategy = strategy_for(Resource("storage.k8s.io", "v1", "csinodes", "CSINode", namespaced=False))
+    strategy = find_strategy(Resource("storage.k8s.io", "v1", "csinodes", "CSINode", namespaced=False))
     # then
     assert type(strategy) is BuiltinStrategy
-    assert strategy.spec_changed({"spec": 1}, {"spec": 2}) is None
-    assert strategy.graceful_deletion({}, {}) is None
+    assert strategy.is_spec_changed({"spec": 1}, {"spec": 2}) is None
+    assert strategy.compute_grace_period({}, {}) is None

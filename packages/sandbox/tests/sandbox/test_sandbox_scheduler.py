@@ -26,14 +26,14 @@ async def test_a_pod_that_fits_nowhere_says_why_and_goes_when_a_node_is_added() 
         (event,) = await place.events("FailedScheduling")
         assert event["message"] == condition["message"]
         assert event["source"]["component"] == "default-scheduler"
-        assert place.cluster.scheduler.stats().waiting == 1
+        assert place.cluster.scheduler.read_stats().waiting == 1
         # and when
         place.cluster.kubelets.add_node(NodeSpec(name="large", cpu="4"))
         # then
         await place.until(lambda: place.is_ready("big"), within_s=5.0)
         assert (await place.get(PODS, "big"))["spec"]["nodeName"] == "large"
         assert (await place.condition("big", "PodScheduled"))["status"] == "True"
-        assert place.cluster.scheduler.stats().waiting == 0
+        assert place.cluster.scheduler.read_stats().waiting == 0
 
 
 async def test_a_pod_waits_until_another_one_has_gone() -> None:
@@ -77,7 +77,7 @@ async def test_pods_that_come_all_at_once_are_spread_evenly_and_no_node_is_overf
         pods = [decode(item) for item in (await place.client.list(PODS, "default")).items]
         nodes = Counter(pod["spec"].get("nodeName", "") for pod in pods)
         assert nodes == {"node-1": 10, "node-2": 10, "node-3": 10, "": 2}
-        assert place.cluster.scheduler.stats().assumed == 0
+        assert place.cluster.scheduler.read_stats().assumed == 0
 
 
 async def test_gated_pods_and_those_of_other_schedulers_are_left_alone() -> None:
@@ -100,12 +100,12 @@ async def test_a_pod_deleted_while_it_waits_is_forgotten() -> None:
     async with small_cluster(ClusterSettings(nodes=1, pods_per_node=0)) as place:
         await place.create(PODS, pod("web"))
         await asyncio.sleep(1)
-        assert place.cluster.scheduler.stats().waiting == 1
+        assert place.cluster.scheduler.read_stats().waiting == 1
         # when
         await place.client.delete(PODS, "default", "web", grace_period_s=0)
         await asyncio.sleep(1)
         # then
-        assert place.cluster.scheduler.stats().waiting == 0
+        assert place.cluster.scheduler.read_stats().waiting == 0
 
 
 async def test_bindings_are_events_when_the_setting_asks_for_them() -> None:

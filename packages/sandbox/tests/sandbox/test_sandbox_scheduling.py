@@ -9,7 +9,7 @@ import pytest
 
 from pykruise.kube.documents import encode
 from pykruise.sandbox.nodes.ledger import NodeLedger
-from pykruise.sandbox.nodes.specs import NodeSpec, SandboxNodeView, Taint, node_document, project_node
+from pykruise.sandbox.nodes.specs import NodeSpec, SandboxNodeView, Taint, build_node_document, project_node
 from pykruise.sandbox.scheduling.filters import ChosenNode, NoPlace, choose
 from support.paper import START, pod_document, view
 
@@ -18,7 +18,7 @@ Object = dict[str, Any]
 
 def node(name: str, *, unschedulable: bool = False, **fields: Any) -> SandboxNodeView:
     """A node as the scheduler sees it; fields are those of NodeSpec."""
-    doc = node_document(NodeSpec(name=name, **fields), now=START)
+    doc = build_node_document(NodeSpec(name=name, **fields), now=START)
     doc["metadata"] |= {"uid": f"uid-{name}", "resourceVersion": "1"}
     doc["spec"]["unschedulable"] = unschedulable
     return project_node(encode(doc))
@@ -33,7 +33,7 @@ def ledger(*nodes: SandboxNodeView) -> NodeLedger:
 
 
 def pending(name: str = "new", **fields: Any) -> Object:
-    """A pod without a node; fields are those of `pod_document`."""
+    """A pod without a node; fields are those of `build_pod_document`."""
     return pod_document(name, node="", **fields)
 
 
@@ -369,7 +369,13 @@ def test_a_ledger_that_has_seen_everything_go_is_empty() -> None:
     # then
     assert list(book.nodes) == ["b"]
     load = book.nodes["b"]
-    assert (load.pods, load.used, +load.owners, book.in_zone("web", "z1"), book.in_zone("web", "z2")) == (
+    assert (
+        load.pods,
+        load.used,
+        +load.owners,
+        book.count_in_zone("web", "z1"),
+        book.count_in_zone("web", "z2"),
+    ) == (
         0,
         {"cpu": 0},
         Counter(),
@@ -385,7 +391,7 @@ def test_pods_known_before_their_node_count_when_it_comes() -> None:
     # when
     book.set_node(node("a", cpu="1"))
     # then
-    assert book.in_zone("web", "z1") == 1
+    assert book.count_in_zone("web", "z1") == 1
     assert isinstance(send(book, pending(requests={"cpu": "1"})), NoPlace)
 
 
@@ -396,4 +402,4 @@ def test_a_node_that_moves_to_another_zone_takes_its_pods_along() -> None:
     # when
     book.set_node(node("a", zone="z2"))
     # then
-    assert (book.in_zone("web", "z1"), book.in_zone("web", "z2")) == (0, 1)
+    assert (book.count_in_zone("web", "z1"), book.count_in_zone("web", "z2")) == (0, 1)

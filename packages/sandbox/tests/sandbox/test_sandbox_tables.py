@@ -8,11 +8,11 @@ import pytest
 
 from pykruise.kube.clock import parse_time
 from pykruise.kube.resources import Resource
-from pykruise.sandbox.apiserver.builtin import BuiltinStrategy, strategy_for
-from pykruise.sandbox.apiserver.catalog import Catalog, CatalogEntry, ServedColumn, builtin_entries
-from pykruise.sandbox.apiserver.printing.cells import human_duration
+from pykruise.sandbox.apiserver.builtin import BuiltinStrategy, find_strategy
+from pykruise.sandbox.apiserver.catalog import Catalog, CatalogEntry, ServedColumn, list_builtin_entries
+from pykruise.sandbox.apiserver.printing.cells import format_human_duration
 from pykruise.sandbox.apiserver.printing.json_path import JSONPathError, compile_path
-from pykruise.sandbox.apiserver.printing.tables import table_for
+from pykruise.sandbox.apiserver.printing.tables import build_table
 
 NOW = parse_time("2026-01-02T00:00:00Z")
 MINUTE, HOUR, DAY = 60, 3600, 86400
@@ -43,7 +43,7 @@ MINUTE, HOUR, DAY = 60, 3600, 86400
     ],
 )
 def test_an_age_has_two_units_at_most(seconds: int, shown: str) -> None:
-    assert human_duration(seconds) == shown
+    assert format_human_duration(seconds) == shown
 
 
 def custom(*columns: ServedColumn) -> CatalogEntry:
@@ -61,7 +61,7 @@ def test_a_custom_resource_without_columns_shows_name_and_age() -> None:
     # given
     doc = {"metadata": {"name": "w", "creationTimestamp": "2026-01-01T23:59:00Z"}}
     # when
-    table = table_for(custom(), [doc], now=NOW)
+    table = build_table(custom(), [doc], now=NOW)
     # then
     assert [(column["name"], column["type"]) for column in table["columnDefinitions"]] == [
         ("Name", "string"),
@@ -108,7 +108,7 @@ def test_the_columns_of_a_custom_resource_are_typed() -> None:
         for number, (kind, path, _) in enumerate(cells)
     ]
     # when
-    table = table_for(custom(*columns), [doc], now=NOW)
+    table = build_table(custom(*columns), [doc], now=NOW)
     # then
     assert table["rows"][0]["cells"] == ["w", *(cell for _, _, cell in cells)]
     assert [column["priority"] for column in table["columnDefinitions"]] == [
@@ -120,12 +120,12 @@ def test_the_columns_of_a_custom_resource_are_typed() -> None:
 def test_built_in_columns_are_those_of_kubernetes() -> None:
     # given
     recorded = json.loads((files("pykruise.sandbox") / "data" / "tables.json").read_bytes())
-    entries = Catalog(builtin_entries(strategy_for)).entries()
+    entries = Catalog(list_builtin_entries(find_strategy)).list_entries()
     by_name = {f"{entry.resource.api_version}/{entry.resource.plural}": entry for entry in entries}
     for name, columns in recorded.items():
         # when
         doc = {"metadata": {"name": "x"}}
-        table = table_for(by_name[name], [doc], now=NOW)
+        table = build_table(by_name[name], [doc], now=NOW)
         # then
         result = [
             {key: column[key] for key in ("name", "type", "format", "priority")}
@@ -137,10 +137,10 @@ def test_built_in_columns_are_those_of_kubernetes() -> None:
 
 def test_a_built_in_kind_without_columns_of_its_own_shows_name_and_age() -> None:
     # given
-    entry = Catalog(builtin_entries(strategy_for)).entry("", "v1", "limitranges")
+    entry = Catalog(list_builtin_entries(find_strategy)).find_entry("", "v1", "limitranges")
     assert entry is not None
     # when
-    table = table_for(entry, [{"metadata": {"name": "l"}}], now=NOW)
+    table = build_table(entry, [{"metadata": {"name": "l"}}], now=NOW)
     # then
     assert table["rows"] == [{"cells": ["l", "<unknown>"]}]
 

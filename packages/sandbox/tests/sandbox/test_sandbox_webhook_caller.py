@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from pykruise.kube.clock import system_clock
+from pykruise.kube.clock import read_system_clock
 from pykruise.sandbox.apiserver.webhooks import CallFailedError, CallTarget
 from pykruise.sandbox.certificates import issue
 from pykruise.sandbox.webhook_caller import WebhookCaller
 
-CERTIFICATE = issue(now=system_clock(), hosts=("127.0.0.1", "web.team.svc"))
-OTHER = issue(now=system_clock())
+CERTIFICATE = issue(now=read_system_clock(), hosts=("127.0.0.1", "web.team.svc"))
+OTHER = issue(now=read_system_clock())
 
 pytestmark = pytest.mark.real_time
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from pykruise.kube.errors import BadRequestError
-from pykruise.testing.claims import attempt, claim_text, has_condition
+from pykruise.testing.claims import attempt, describe_claim, has_condition
 from pykruise.testing.sandbox import Sandbox
 
 DEPLOYMENT = """
@@ -108,10 +108,10 @@ def is_true() -> bool:
 
 def test_a_claim_is_shown_as_it_is_written() -> None:
     ready = 1
-    assert claim_text(is_true) == "is_true()"
-    assert claim_text(lambda: ready == 3) == "ready == 3"
+    assert describe_claim(is_true) == "is_true()"
+    assert describe_claim(lambda: ready == 3) == "ready == 3"
     pair = (lambda: ready == 1, lambda: ready == 2)
-    assert [claim_text(item) for item in pair] == ["ready == 1", "ready == 2"]
+    assert [describe_claim(item) for item in pair] == ["ready == 1", "ready == 2"]
     assert attempt(is_true, not_yet=()).is_true
 
 

@@ -13,11 +13,11 @@ from pykruise.kube.resources import CONFIG_MAPS, Resource
 from pykruise.operators import Child, Desired, Observed, operator
 from pykruise.runtime.actions import Create, delete_object, patch_object
 from pykruise.runtime.control import Control
-from pykruise.runtime.objects import DocumentView, object_views, owner_reference_to
+from pykruise.runtime.objects import DocumentView, build_owner_reference_to, make_object_views
 from pykruise.runtime.operator import Work
 from pykruise.runtime.plan import Plan, Step, plan_of
 from pykruise.runtime.read import Read
-from pykruise.runtime.wakes import by_owner, itself
+from pykruise.runtime.wakes import wake_itself, wake_owner
 from pykruise.testing.simulation import (
     FAULTS,
     Fault,
@@ -36,7 +36,7 @@ from pykruise.testing.simulation import (
 )
 
 SITES = Resource("example.com", "v1", "sites", "Site")
-SITE_VIEWS, PAGE_VIEWS = object_views(SITES), object_views(CONFIG_MAPS)
+SITE_VIEWS, PAGE_VIEWS = make_object_views(SITES), make_object_views(CONFIG_MAPS)
 CRD: Document = {
     "apiVersion": "apiextensions.k8s.io/v1",
     "kind": "CustomResourceDefinition",
@@ -93,8 +93,8 @@ RIGHT = operator(SITES, plan_page, owns=[CONFIG_MAPS], finalizer="example.com/pa
 
 
 def each_site_has_its_page(store: SimulatedStore) -> str | None:
-    for item in store.objects(SITES):
-        pages = store.owned_by(item, CONFIG_MAPS)
+    for item in store.list_objects(SITES):
+        pages = store.list_owned(item, CONFIG_MAPS)
         if [page["data"]["index.html"] for page in pages] != [item["spec"]["html"]]:
             return f"{item['metadata']['name']} has {len(pages)} pages"
     return None
@@ -102,7 +102,8 @@ def each_site_has_its_page(store: SimulatedStore) -> str | None:
 
 def a_site_has_one_page(store: SimulatedStore) -> str | None:
     counts = {
-        item["metadata"]["name"]: len(store.owned_by(item, CONFIG_MAPS)) for item in store.objects(SITES)
+        item["metadata"]["name"]: len(store.list_owned(item, CONFIG_MAPS))
+        for item in store.list_objects(SITES)
     }
     return next((f"{name} has {count} pages" for name, count in counts.items() if count > 1), None)
 
@@ -152,7 +153,9 @@ def twice_after_a_lost_answer() -> Work:
     """The API server names the child, so a creation whose answer is lost is made again."""
 
     async def snapshot(view: DocumentView, read: Read[Any]) -> Any:
-        return Observed(object=view, owned={CONFIG_MAPS: read.owned(PAGE_VIEWS, view.uid)}, now=read.now())
+        return Observed(
+            object=view, owned={CONFIG_MAPS: read.list_owned(PAGE_VIEWS, view.uid)}, now=read.now()
+        )
 
     def plan(observed: Observed) -> Plan:
         site = observed.object
@@ -164,7 +167,7 @@ def twice_after_a_lost_answer() -> Work:
             metadata = {
                 "generateName": f"{site.name}-",
                 "namespace": site.namespace,
-                "ownerReferences": [owner_reference_to(SITES, site)],
+                "ownerReferences": [build_owner_reference_to(SITES, site)],
             }
             body = {"metadata": metadata, "data": data}
             key = Key(site.namespace, "")
@@ -181,7 +184,7 @@ def twice_after_a_lost_answer() -> Work:
         component="sites",
         objects=SITE_VIEWS,
         reads=lambda _: (PAGE_VIEWS,),
-        wakes=lambda _: (itself(SITE_VIEWS), by_owner(PAGE_VIEWS, SITES)),
+        wakes=lambda _: (wake_itself(SITE_VIEWS), wake_owner(PAGE_VIEWS, SITES)),
         snapshot=snapshot,
         object_of=lambda observed: observed.object,
         plan=plan,
@@ -210,7 +213,7 @@ def ports_from_a_stale_read() -> Work:
     """Each Site gets the lowest free port, as the cache knew the ports a moment ago."""
 
     async def snapshot(view: DocumentView, read: Read[Any]) -> Any:
-        others = [item for item in read.all(SITE_VIEWS) if item.uid != view.uid]
+        others = [item for item in read.list_all(SITE_VIEWS) if item.uid != view.uid]
         return Observed(object=view, owned={SITES: others}, now=read.now())
 
     def plan(observed: Observed) -> Plan:
@@ -224,7 +227,7 @@ def ports_from_a_stale_read() -> Work:
         name="ports",
         component="ports",
         objects=SITE_VIEWS,
-        wakes=lambda _: (itself(SITE_VIEWS),),
+        wakes=lambda _: (wake_itself(SITE_VIEWS),),
         snapshot=snapshot,
         object_of=lambda observed: observed.object,
         plan=plan,
@@ -233,7 +236,7 @@ def ports_from_a_stale_read() -> Work:
 
 
 def no_port_is_given_twice(store: SimulatedStore) -> str | None:
-    ports = [item.get("status", {}).get("port") for item in store.objects(SITES)]
+    ports = [item.get("status", {}).get("port") for item in store.list_objects(SITES)]
     given = [port for port in ports if port]
     return f"ports {sorted(given)}" if len(set(given)) < len(given) else None
 
@@ -286,7 +289,7 @@ def pages_without_an_owner(*, forgets: bool = True) -> Work:
         component="pages",
         objects=SITE_VIEWS,
         reads=lambda _: (PAGE_VIEWS,),
-        wakes=lambda _: (itself(SITE_VIEWS),),
+        wakes=lambda _: (wake_itself(SITE_VIEWS),),
         snapshot=snapshot,
         object_of=lambda observed: observed.object,
         plan=plan,
@@ -295,8 +298,8 @@ def pages_without_an_owner(*, forgets: bool = True) -> Work:
 
 
 def no_page_is_left_behind(store: SimulatedStore) -> str | None:
-    sites = {f"{item['metadata']['name']}-page" for item in store.objects(SITES)}
-    pages = [item["metadata"]["name"] for item in store.objects(CONFIG_MAPS)]
+    sites = {f"{item['metadata']['name']}-page" for item in store.list_objects(SITES)}
+    pages = [item["metadata"]["name"] for item in store.list_objects(CONFIG_MAPS)]
     return next((f"{name} is left" for name in pages if name.endswith("-page") and name not in sites), None)
 
 

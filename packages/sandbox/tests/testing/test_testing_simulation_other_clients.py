@@ -154,7 +154,7 @@ def on_lightkube(*, name: str = "") -> RunOperator:
 
 
 def pages(store: SimulatedStore) -> list[str]:
-    names = [item["metadata"]["name"] for item in store.objects(CONFIG_MAPS, "default")]
+    names = [item["metadata"]["name"] for item in store.list_objects(CONFIG_MAPS, "default")]
     return [name for name in names if "page" in name]
 
 

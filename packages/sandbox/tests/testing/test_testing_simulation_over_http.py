@@ -40,7 +40,7 @@ ACCOUNT: Document = {
 def a_shop_has_one_page(store: SimulatedStore) -> str | None:
     pages = [
         item
-        for item in store.objects(CONFIG_MAPS, "default")
+        for item in store.list_objects(CONFIG_MAPS, "default")
         if item["metadata"]["name"] != "kube-root-ca.crt"
     ]
     return f"{len(pages)} pages" if len(pages) > 1 else None
@@ -49,7 +49,7 @@ def a_shop_has_one_page(store: SimulatedStore) -> str | None:
 def each_shop_has_a_page(store: SimulatedStore) -> str | None:
     pages = [
         item
-        for item in store.objects(CONFIG_MAPS, "default")
+        for item in store.list_objects(CONFIG_MAPS, "default")
         if item["metadata"]["name"] != "kube-root-ca.crt"
     ]
     return None if store.get(SERVICE_ACCOUNTS, "shop") is None or pages else "no page"

@@ -20,4 +20,6 @@ _REVIEWS: Final = SpecReviews[CrewSpec](
 
 def validating(settings: Settings) -> Reviewer:
     """The validating review under these settings."""
-    return _REVIEWS.validating(lambda _request, _doc, spec: errors_of(spec, largest=settings.largest))
+    return _REVIEWS.build_validating_review(
+        lambda _request, _doc, spec: errors_of(spec, largest=settings.largest)
+    )

@@ -4,20 +4,20 @@ from typing import Final
 
 from pykruise.kinds.crew.types import CREWS
 from pykruise.kube.documents import Document
-from pykruise.kube.schemas.conversion import Conversion, rename, section
+from pykruise.kube.schemas.conversion import Conversion, find_section, rename
 
 __all__ = ["CONVERSION"]
 
 
 def to_hub(doc: Document) -> Document:
     """v1alpha1 as v1beta1."""
-    rename(section(doc, "spec"), "members", "size")
+    rename(find_section(doc, "spec"), "members", "size")
     return doc
 
 
 def to_spoke(doc: Document) -> Document:
     """v1beta1 as v1alpha1."""
-    rename(section(doc, "spec"), "size", "members")
+    rename(find_section(doc, "spec"), "size", "members")
     return doc
 
 

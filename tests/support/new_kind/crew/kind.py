@@ -13,13 +13,13 @@ from pykruise.kinds.crew.snapshot import CREW_VIEWS, Settings, snapshot
 from pykruise.kinds.crew.types import CREWS, Crew, CrewV1Alpha1
 from pykruise.kinds.crew.validation import errors_of
 from pykruise.kube.schemas.crds import Column
-from pykruise.plans.kind import Kind, two_versions, workload_rights
+from pykruise.plans.kind import Kind, list_workload_rights, make_two_versions
 from pykruise.plans.review import Reviews
-from pykruise.plans.stored_values import StoredSpec, judged
+from pykruise.plans.stored_values import StoredSpec, add_judgement
 from pykruise.plans.views import POD_VIEWS
 from pykruise.pods.settings import Gate
 from pykruise.runtime.control import Control
-from pykruise.runtime.wakes import by_owner, itself
+from pykruise.runtime.wakes import wake_itself, wake_owner
 
 __all__ = ["KIND"]
 
@@ -29,27 +29,27 @@ _STORED = StoredSpec(errors=errors_of)
 
 KIND = Kind(
     resource=CREWS,
-    versions=two_versions(Crew, CrewV1Alpha1, columns=_COLUMNS),
+    versions=make_two_versions(Crew, CrewV1Alpha1, columns=_COLUMNS),
     conversion=CONVERSION,
     gates=("CrewGate",),
     own_gates={"CrewGate": Gate(True, "beta", "Crew")},
     settings=Settings,
     reviews=Reviews(validating=lambda settings, _: validating(settings)),
     stored=_STORED,
-    control=judged(
+    control=add_judgement(
         Control(
             name="crew",
             component="crew-controller",
             objects=CREW_VIEWS,
             reads=lambda _: (POD_VIEWS,),
-            wakes=lambda _: (itself(CREW_VIEWS), by_owner(POD_VIEWS, CREWS)),
+            wakes=lambda _: (wake_itself(CREW_VIEWS), wake_owner(POD_VIEWS, CREWS)),
             snapshot=snapshot,
             object_of=lambda snapshot: snapshot.crew,
             plan=plan_crew,
         ),
         _STORED,
     ),
-    rights=workload_rights(CREWS),
+    rights=list_workload_rights(CREWS),
     insight=INSIGHT,
     shown=SHOWN,
     pods=STEPS,

@@ -15,7 +15,7 @@ from pykruise.kube.resources import PODS
 from pykruise.plans.phases import DeletePod
 from pykruise.plans.pod_writes import chain_of
 from pykruise.plans.purposes import Purpose
-from pykruise.plans.stored_values import refused_plan
+from pykruise.plans.stored_values import make_refused_plan
 from pykruise.runtime.actions import Create
 from pykruise.runtime.plan import Chain, Plan, Stage, Step
 
@@ -27,7 +27,7 @@ def plan_crew(snapshot: Snapshot) -> Plan:
     if snapshot.crew.is_deleting:
         return Plan()
     if not is_readable(snapshot):
-        return refused_plan(snapshot.refused or [snapshot.crew.problem])
+        return make_refused_plan(snapshot.refused or [snapshot.crew.problem])
     crew = snapshot.crew
     size = min(crew.spec.size, snapshot.settings.largest)
     there = {pod.name for pod in snapshot.pods}
@@ -40,7 +40,7 @@ def plan_crew(snapshot: Snapshot) -> Plan:
         ready=sum(1 for pod in snapshot.pods if pod.is_serving),
         size=len(there),
         observed_generation=crew.generation,
-    ).document()
+    ).to_document()
     return Plan(stages=tuple(stage for stage in stages if stage.chains), status=status)
 
 
@@ -59,7 +59,7 @@ def _pod(crew: ReadableCrewView, name: str) -> Document:
             "name": name,
             "namespace": crew.namespace,
             "labels": labels,
-            "ownerReferences": [crew.reference_as(CREWS)],
+            "ownerReferences": [crew.build_reference(CREWS)],
         },
         "spec": crew.spec.template["spec"],
     }

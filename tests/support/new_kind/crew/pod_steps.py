@@ -16,9 +16,9 @@ from pykruise.kube.clock import Clock
 from pykruise.kube.documents import Document, annotations_of, decode, labels_of
 from pykruise.kube.errors import ErrorStatus, KubeError, NotFoundError
 from pykruise.kube.ids import Key
-from pykruise.kube.rbac import READ, on
+from pykruise.kube.rbac import READ, make_right
 from pykruise.kube.resources import PODS
-from pykruise.kube.values.cel import Interests, both, meant_by
+from pykruise.kube.values.cel import Interests, build_selection, join_terms
 from pykruise.kube.values.owners import controller_of
 from pykruise.plans.pod_steps import (
     PodReaders,
@@ -77,15 +77,15 @@ class CrewMates:
     def __init__(self, context: StepContext) -> None:
         self._reader: LiveCrews | None = context.reader
 
-    def wanted(self, interests: Interests) -> str:
-        return both(meant_by(interests, CREWS.kind), _NAMES_ONE)
+    def build_match_condition(self, interests: Interests) -> str:
+        return join_terms(build_selection(interests, CREWS.kind), _NAMES_ONE)
 
     async def change(self, pod: Document, request: AdmissionRequest) -> Document | None:
         name = labels_of(pod).get(MATE_OF)
         if self._reader is None or not name:
             return None
         try:
-            crew = await self._reader.newest(Key(request.namespace, name))
+            crew = await self._reader.find_newest(Key(request.namespace, name))
         except KubeError as error:
             raise StepError(str(error)) from error
         if crew is None or crew.spec is None:
@@ -101,8 +101,8 @@ class LastMate:
         self._reader: LiveCrews | None = context.reader
         self._report = context.report
 
-    def wanted(self, interests: Interests) -> str:
-        return both(meant_by(interests, CREWS.kind), _IS_EVICTED)
+    def build_match_condition(self, interests: Interests) -> str:
+        return join_terms(build_selection(interests, CREWS.kind), _IS_EVICTED)
 
     async def judge(self, request: AdmissionRequest) -> ErrorStatus | None:
         if self._reader is None or request.subresource != "eviction":
@@ -111,7 +111,7 @@ class LastMate:
         owner = controller_of(pod) if pod is not None else None
         if pod is None or owner is None or owner.kind != CREWS.kind:
             return None
-        crew = await self._reader.newest(Key(request.namespace, owner.name))
+        crew = await self._reader.find_newest(Key(request.namespace, owner.name))
         if crew is None or crew.spec is None or crew.spec.size > 1:
             return None
         uid = pod["metadata"]["uid"]
@@ -138,7 +138,10 @@ STEPS: Final = PodSteps(
         cached=lambda place: CachedCrews(place.client(), clock=place.clock, rng=place.rng),
     ),
     selects=PodSelection(views=CREW_VIEWS, announces=()),
-    rights=(on(CREWS, *READ, why="Crew: to watch them"), on(PODS, "get", why="Crew: which pod is evicted")),
+    rights=(
+        make_right(CREWS, *READ, why="Crew: to watch them"),
+        make_right(PODS, "get", why="Crew: which pod is evicted"),
+    ),
     component="crew-controller",
     prevention=PreventionMetric(
         metric="crew_last_mate", description="Evictions that a Crew refused.", log_field="Crew"

@@ -19,7 +19,7 @@ from pykruise.plans.views import POD_VIEWS
 from pykruise.pods.settings import FromFlag
 from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.revisions import RevisionView
-from pykruise.pods.workload.views import WorkloadView, workload_fields
+from pykruise.pods.workload.views import WorkloadView, read_workload_fields
 from pykruise.runtime.read import Read
 from pykruise.runtime.views import Views
 
@@ -87,7 +87,7 @@ def project_crew(raw: bytes | msgspec.Raw) -> CrewView:
     """A Crew's view. Raises ValueError for what is no Kubernetes object."""
     document = decode(raw)
     spec, problem = read_spec(document.get("spec") or {})
-    return CrewView(**workload_fields(document), spec=spec, problem=problem)
+    return CrewView(**read_workload_fields(document), spec=spec, problem=problem)
 
 
 CREW_VIEWS: Final = Views[CrewView](resource=CREWS, projector=lambda: project_crew)
@@ -95,5 +95,5 @@ CREW_VIEWS: Final = Views[CrewView](resource=CREWS, projector=lambda: project_cr
 
 async def snapshot(view: CrewView, read: Read[Settings]) -> Snapshot:
     """The Crew with its pods, as they are known now."""
-    pods = tuple(read.owned(POD_VIEWS, view.uid))
+    pods = tuple(read.list_owned(POD_VIEWS, view.uid))
     return Snapshot(crew=view, pods=pods, now=read.now(), settings=read.settings)

@@ -7,7 +7,7 @@ Pure.
 
 from pykruise.kinds.crew.types import CrewSpec
 from pykruise.kube.errors import Cause
-from pykruise.kube.pod_rules.field_errors import invalid
+from pykruise.kube.pod_rules.field_errors import make_invalid_error
 from pykruise.kube.pod_rules.field_rules import check_not_negative
 
 __all__ = ["errors_of"]
@@ -16,5 +16,5 @@ __all__ = ["errors_of"]
 def errors_of(spec: CrewSpec, *, largest: int | None = None) -> list[Cause]:
     """All errors. `largest`: the size that a new one may have; None: what is stored may have any."""
     if largest is not None and spec.size > largest:
-        return [invalid("spec.size", spec.size, f"must be from 0 to {largest}")]
+        return [make_invalid_error("spec.size", spec.size, f"must be from 0 to {largest}")]
     return [*check_not_negative(spec.size, "spec.size")]

@@ -21,7 +21,7 @@ from pykruise.agent.recreator import Recreator
 from pykruise.kube.cache.cache import Cache
 from pykruise.kube.client.client import Client
 from pykruise.kube.client.recorder import EventRecorder
-from pykruise.kube.clock import Clock, system_clock
+from pykruise.kube.clock import Clock, read_system_clock
 from pykruise.kube.control.controller import Controller
 
 CHECKS: Final = {
@@ -58,7 +58,7 @@ class Agent:
         settings: AgentSettings,
         *,
         providers: Sequence[Provider] = (),
-        clock: Clock = system_clock,
+        clock: Clock = read_system_clock,
         rng: random.Random | None = None,
     ) -> None:
         rng = rng or random.Random()
@@ -114,14 +114,14 @@ class Agent:
         """Begin a graceful stop: `run()` returns when the writes in flight are done."""
         self._stopping.set()
 
-    def problems(self) -> Mapping[str, Sequence[str]]:
+    def list_problems(self) -> Mapping[str, Sequence[str]]:
         """Problems of the agent by health check."""
         return {
-            check: () if part.cache.stats().synced else (_describe_unfilled(part.cache),)
+            check: () if part.cache.read_stats().synced else (_describe_unfilled(part.cache),)
             for part in self.parts
             if (check := CHECKS.get(part.name))
         }
 
 
 def _describe_unfilled(cache: Cache[Any]) -> str:
-    return f"the cache is not filled yet: {cache.stats().last_error or 'listing'}"
+    return f"the cache is not filled yet: {cache.read_stats().last_error or 'listing'}"

@@ -1,6 +1,6 @@
 """The containers of a pod in this node's runtimes, and the way to stop one of them.
 
-pod's uid ──▶ newest_containers(): the newest of each name      stop(): preStop hook, then StopContainer
+pod's uid ──▶ list_newest_containers(): the newest of each name      stop(): preStop hook, then StopContainer
 
 Same rule as the kubelet: the hook uses up the grace period, of which at least two seconds are left for the container.
 """
@@ -40,15 +40,15 @@ class Stop(msgspec.Struct, frozen=True, kw_only=True):
     because: str = ""
 
 
-async def newest_containers(client: CriClient, pod_uid: str) -> dict[str, CriContainer]:
+async def list_newest_containers(client: CriClient, pod_uid: str) -> dict[str, CriContainer]:
     """Return the newest container of each name. Raises CriError."""
     containers: dict[str, CriContainer] = {}
-    for container in await client.containers(labels={POD_UID: pod_uid}):
+    for container in await client.list_containers(labels={POD_UID: pod_uid}):
         containers.setdefault(container.name, container)
     return containers
 
 
-def scheme_id(runtime: Runtime, container: CriContainer) -> str:
+def build_scheme_id(runtime: Runtime, container: CriContainer) -> str:
     """Return the container's id as pods write it: `containerd://<id>`."""
     return f"{runtime.name}://{container.id}"
 
@@ -100,6 +100,6 @@ async def stop(
 async def _read_ip(client: CriClient, container: CriContainer) -> str:
     """Return the pod's address in the runtime; empty for pods in the host's network."""
     try:
-        return (await client.sandbox_status(container.sandbox_id)).ip
+        return (await client.read_sandbox_status(container.sandbox_id)).ip
     except CriError:
         return ""

@@ -20,7 +20,7 @@ from pykruise.agent.keyring import Provider
 from pykruise.kube.clock import Clock, Instant
 from pykruise.kube.errors import ConfigurationError
 from pykruise.kube.values.durations import parse_duration
-from pykruise.kube.values.registry_credentials import Credential, credentials_in, matching_credentials
+from pykruise.kube.values.registry_credentials import Credential, list_matching_credentials, read_credentials
 
 _log = logging.getLogger(__name__)
 
@@ -53,7 +53,7 @@ class Plugin:
 
     async def __call__(self, image: str) -> Sequence[Credential]:
         """Return the plugin's credentials for an image; empty for images that the plugin does not match."""
-        if not matching_credentials(self._images, image):
+        if not list_matching_credentials(self._images, image):
             return ()
         now = self._clock()
         self._kept = {key: kept for key, kept in self._kept.items() if now < kept.until}
@@ -62,7 +62,7 @@ class Plugin:
                 return self._kept[key].credentials
         try:
             answer = orjson.loads(await self._run_program(image))
-            credentials = credentials_in({"auths": answer.get("auth") or {}})
+            credentials = read_credentials({"auths": answer.get("auth") or {}})
             key = {"Image": image, "Registry": image.partition("/")[0], "Global": ""}[answer["cacheKeyType"]]
             kept_s = parse_duration(str(answer.get("cacheDuration") or "") or f"{self._kept_s:g}s")
         except (OSError, ValueError, KeyError, AttributeError) as error:
@@ -114,7 +114,7 @@ def load_providers(file: Path, folder: Path, *, clock: Clock) -> list[Provider]:
         raise ConfigurationError(f"{where}: {type(error).__name__}: {error}") from error
 
 
-def docker_configuration(files: Sequence[Path]) -> Provider:
+def read_docker_configuration(files: Sequence[Path]) -> Provider:
     """Return a provider of the docker configuration in the first valid file, which is read again at each pull."""
 
     async def provide(_image: str) -> Sequence[Credential]:
@@ -126,7 +126,7 @@ def docker_configuration(files: Sequence[Path]) -> Provider:
 def _read_first(files: Sequence[Path]) -> Sequence[Credential]:
     for file in files:
         try:
-            return credentials_in(orjson.loads(file.read_bytes()))
+            return read_credentials(orjson.loads(file.read_bytes()))
         except (OSError, ValueError):
             continue
     return ()

@@ -1,6 +1,6 @@
 """The agent's command line: flags of OpenKruise's daemon with their names, defaults and meanings.
 
-argv, environment ──▶ parse() ──▶ Settings      help_text() ──▶ the output of --help
+argv, environment ──▶ parse() ──▶ Settings      format_help() ──▶ the output of --help
 
 Pure. Manager and agent get the same text of feature gates. The agent uses four of them. It parses the values of the
 others, and leaves the check of their names to the manager.
@@ -17,7 +17,9 @@ from pykruise.kube.program.flags import (
     LOG_FLAGS,
     Flag,
     FlagError,
-    help_lines,
+    format_help_lines,
+    list_unused_notes,
+    make_text_flag,
     read_address,
     read_boolean,
     read_duration,
@@ -26,8 +28,6 @@ from pykruise.kube.program.flags import (
     read_value,
     read_whole,
     switch,
-    text_flag,
-    unused_notes,
 )
 from pykruise.kube.program.logs import LogSettings
 from pykruise.kube.program.serving import Address
@@ -35,35 +35,37 @@ from pykruise.kube.program.serving import Address
 _ADAPTS: Final = "the client adapts its request rate to the API server's responses"
 
 FLAGS: Final[Sequence[Flag]] = (
-    text_flag("kubeconfig", "", "Path of the kubeconfig; empty: $KUBECONFIG, in-cluster, ~/.kube/config."),
-    text_flag("context", "", "Context of the kubeconfig."),
-    text_flag("feature-gates", "", "A=true,B=false, the same as the manager's.", is_list=True),
-    text_flag("addr", ":10221", "Address of /metrics and /healthz; 0: none.", read=read_address),
-    text_flag("pprof-addr", ":10222", "Address of thread dumps and memory figures.", read=read_address),
+    make_text_flag(
+        "kubeconfig", "", "Path of the kubeconfig; empty: $KUBECONFIG, in-cluster, ~/.kube/config."
+    ),
+    make_text_flag("context", "", "Context of the kubeconfig."),
+    make_text_flag("feature-gates", "", "A=true,B=false, the same as the manager's.", is_list=True),
+    make_text_flag("addr", ":10221", "Address of /metrics and /healthz; 0: none.", read=read_address),
+    make_text_flag("pprof-addr", ":10222", "Address of thread dumps and memory figures.", read=read_address),
     switch("enable-pprof", "true", "Serve --pprof-addr."),
-    text_flag("socket-file", "", "Socket below --runtime-dir to use; empty: all known sockets."),
-    text_flag("runtime-dir", "/hostvarrun", "Path of the host's run directory."),
-    text_flag(
+    make_text_flag("socket-file", "", "Socket below --runtime-dir to use; empty: all known sockets."),
+    make_text_flag("runtime-dir", "/hostvarrun", "Path of the host's run directory."),
+    make_text_flag(
         "plugin-config-file",
         "/kruise/CredentialProviderPlugin.yaml",
         "Configuration of credential providers, in the kubelet's format.",
     ),
-    text_flag("plugin-bin-dir", "/kruise/plugins", "Folder with the programs of credential providers."),
-    text_flag(
+    make_text_flag("plugin-bin-dir", "/kruise/plugins", "Folder with the programs of credential providers."),
+    make_text_flag(
         "max-workers-for-pull-image",
         "-1",
         "Images pulled at the same time; below 1: no limit.",
         read=read_whole(),
     ),
-    text_flag(
+    make_text_flag(
         "max-concurrency", "", "Same as --max-workers-for-pull-image; the name in OpenKruise's manual."
     ),
-    text_flag("logging-format", "text", "text or json.", read=read_one_of("text", "json")),
-    text_flag("v", "0", "Verbosity; from 5 on, debug lines.", read=read_whole(0)),
-    text_flag("shutdown-timeout", "8s", "Time limit of pending writes at shutdown.", read=read_duration),
+    make_text_flag("logging-format", "text", "text or json.", read=read_one_of("text", "json")),
+    make_text_flag("v", "0", "Verbosity; from 5 on, debug lines.", read=read_whole(0)),
+    make_text_flag("shutdown-timeout", "8s", "Time limit of pending writes at shutdown.", read=read_duration),
     # Accepted for manifests that pass them.
-    text_flag("rest-config-qps", "0", "No effect.", unused=_ADAPTS),
-    text_flag("rest-config-burst", "0", "No effect.", unused=_ADAPTS),
+    make_text_flag("rest-config-qps", "0", "No effect.", unused=_ADAPTS),
+    make_text_flag("rest-config-burst", "0", "No effect.", unused=_ADAPTS),
     *LOG_FLAGS,
 )
 
@@ -114,13 +116,13 @@ EXAMPLES: Final = (
 )
 
 
-def help_text() -> str:
+def format_help() -> str:
     """Return the output of --help."""
     intro = (
         "Pull images ahead, recreate containers, probe pods and report what runs on the node $NODE_NAME,"
         " until SIGTERM or Ctrl-C."
     )
-    return "\n".join([intro, "", *help_lines(FLAGS), "", "Examples:", *EXAMPLES])
+    return "\n".join([intro, "", *format_help_lines(FLAGS), "", "Examples:", *EXAMPLES])
 
 
 def parse(argv: Sequence[str], *, environ: Mapping[str, str]) -> AgentSettings | None:
@@ -150,7 +152,7 @@ def parse(argv: Sequence[str], *, environ: Mapping[str, str]) -> AgentSettings |
         stop_grace_s=values["shutdown-timeout"],
         kubeconfig=values["kubeconfig"],
         context=values["context"],
-        notes=tuple(unused_notes(given, known)),
+        notes=tuple(list_unused_notes(given, known)),
     )
 
 

@@ -22,7 +22,7 @@ class HealthCheckError(Exception):
 
 async def check_health(host: str, port: int, service: str, timeout_s: float) -> str:
     """Return the status of a service, or of the whole server when `service` is empty. Raises HealthCheckError."""
-    takes, gives = health_messages()
+    takes, gives = load_health_messages()
     channel = Channel(host, port)
     try:
         check = UnaryUnaryMethod(channel, PATH, takes, gives)
@@ -39,7 +39,7 @@ async def check_health(host: str, port: int, service: str, timeout_s: float) -> 
 
 
 @cache
-def health_messages() -> tuple[Any, Any]:
+def load_health_messages() -> tuple[Any, Any]:
     """Return the classes HealthCheckRequest and HealthCheckResponse."""
     field = descriptor_pb2.FieldDescriptorProto
     file = descriptor_pb2.FileDescriptorProto(name="health.proto", package="grpc.health.v1", syntax="proto3")

@@ -10,7 +10,7 @@ from typing import Any
 
 from pykruise.agent.cri.client import CriClient
 from pykruise.agent.cri.errors import CriError
-from pykruise.agent.http_get import HttpGetError, http_get
+from pykruise.agent.http_get import HttpGetError, send_http_get
 
 
 class HookError(Exception):
@@ -52,9 +52,9 @@ async def _send_get(
     if not host:
         raise HookError("httpGet: the pod has no address")
     try:
-        answer = await http_get(
+        answer = await send_http_get(
             host,
-            port_number(get.get("port"), ports),
+            resolve_port(get.get("port"), ports),
             path=str(get.get("path") or "/"),
             scheme=str(get.get("scheme") or "HTTP"),
             headers=[
@@ -68,7 +68,7 @@ async def _send_get(
         raise HookError(f"httpGet: status {answer.status}")
 
 
-def port_number(port: Any, ports: Sequence[Mapping[str, Any]]) -> int:
+def resolve_port(port: Any, ports: Sequence[Mapping[str, Any]]) -> int:
     """Return a port given by number, or by its name in the container. Raises ValueError."""
     if isinstance(port, int):
         return port

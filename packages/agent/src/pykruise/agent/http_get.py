@@ -1,6 +1,6 @@
 """An HTTP GET as the kubelet's probes and hooks send it: a new connection each time, without checking certificates.
 
-host, port, path, headers ──▶ http_get() ──▶ HttpAnswer (status, the beginning of the body)
+host, port, path, headers ──▶ send_http_get() ──▶ HttpAnswer (status, the beginning of the body)
 
 Redirects within the host are followed; a redirect to another host is returned as the answer. The parser is httptools.
 Values of users are encoded or refused as in the kubelet's client, because the request is sent from the node's network
@@ -18,7 +18,7 @@ from urllib.parse import urljoin, urlsplit
 import httptools
 import msgspec
 
-from pykruise.kube.http.heads import HttpHeadError, flaw_of_host, percent_encoded, request_head
+from pykruise.kube.http.heads import HttpHeadError, encode_percent, flaw_of_host, format_request_head
 
 MOST_BODY: Final = 10 * 1024
 MOST_HEAD: Final = 64 * 1024
@@ -39,7 +39,7 @@ class HttpAnswer(msgspec.Struct, frozen=True):
     location: str = ""
 
 
-async def http_get(
+async def send_http_get(
     host: str, port: int, *, path: str, scheme: str, headers: Headers, timeout_s: float
 ) -> HttpAnswer:
     """Return the answer to a GET, after redirects within the host. Raises HttpGetError."""
@@ -135,9 +135,9 @@ def _encode_request(host: str, port: int, path: str, headers: Headers) -> bytes:
         ("User-Agent", "kube-probe/pykruise"),
         ("Accept", "*/*"),
     ]
-    return request_head(
+    return format_request_head(
         "GET",
-        percent_encoded(path if path.startswith("/") else f"/{path}"),
+        encode_percent(path if path.startswith("/") else f"/{path}"),
         [
             *((name, value) for name, value in fields if name.lower() not in given),
             # An empty Accept header is left out.

@@ -223,13 +223,13 @@ class ImagePuller:
     ) -> str:
         """Pull the image and return its id in the runtime. Raises CriError."""
         if wanted.image_pull_policy == "IfNotPresent":
-            present = find_image(await self._runtime.images(), image)
+            present = find_image(await self._runtime.list_images(), image)
             if present is not None:
                 return present.id
         config = CriSandboxConfig(
             labels=dict(sandbox.labels or {}), annotations={**(sandbox.annotations or {}), **PULLED_BY}
         )
-        credentials = await self._keyring.credentials_for(image, wanted, secrets)
+        credentials = await self._keyring.list_credentials_for(image, wanted, secrets)
         auths: list[Auth | None] = [
             Auth(
                 username=credential.username,
@@ -251,7 +251,7 @@ class ImagePuller:
         else:
             # When matching credentials are refused, a try without credentials is not justified.
             raise CriError("; ".join(dict.fromkeys(failures)))
-        result = find_image(await self._runtime.images(), image)
+        result = find_image(await self._runtime.list_images(), image)
         return result.id if result is not None else id_
 
     # ── the status ───────────────────────────────────────────────────────────

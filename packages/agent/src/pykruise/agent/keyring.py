@@ -14,14 +14,18 @@ from typing import Final
 import msgspec
 
 from pykruise.agent.rules.image_pulls import SecretName, WantedPull
-from pykruise.agent.rules.pull_secrets import may_use, namespace_served
+from pykruise.agent.rules.pull_secrets import may_use, read_served_namespace
 from pykruise.kube.client.client import Client
 from pykruise.kube.clock import Clock, Instant
 from pykruise.kube.documents import decode
 from pykruise.kube.errors import KubeError
 from pykruise.kube.resources import SECRETS
 from pykruise.kube.values.image_references import ImageName
-from pykruise.kube.values.registry_credentials import Credential, credentials_in_secret, matching_credentials
+from pykruise.kube.values.registry_credentials import (
+    Credential,
+    list_matching_credentials,
+    read_secret_credentials,
+)
 
 _log = logging.getLogger(__name__)
 
@@ -51,7 +55,7 @@ class Keyring:
         self._providers = providers
         self._kept: dict[SecretName, _Kept] = {}
 
-    async def credentials_for(
+    async def list_credentials_for(
         self, image: ImageName, wanted: WantedPull, secrets: Sequence[SecretName]
     ) -> list[Credential]:
         """Return matching credentials in the order in which to try them; empty: pull without credentials.
@@ -66,7 +70,7 @@ class Keyring:
                 credentials += kept.credentials
         for provider in self._providers:
             credentials += await provider(image.repository)
-        return list(dict.fromkeys(matching_credentials(credentials, image.repository)))
+        return list(dict.fromkeys(list_matching_credentials(credentials, image.repository)))
 
     def forget(self, secrets: Sequence[SecretName]) -> None:
         """Read these secrets again at the next pull, because a pull with them failed."""
@@ -89,6 +93,6 @@ class Keyring:
             _log.warning("pull secret %s/%s cannot be read: %s", secret.namespace, secret.name, error)
             return None
         until = now + self._rng.uniform(*KEPT_S)
-        kept = _Kept(credentials_in_secret(document), namespace_served(document), until)
+        kept = _Kept(read_secret_credentials(document), read_served_namespace(document), until)
         self._kept[secret] = kept
         return kept

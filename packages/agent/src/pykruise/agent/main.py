@@ -7,7 +7,7 @@ import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from pykruise.agent.flags import AgentSettings, help_text, parse
+from pykruise.agent.flags import AgentSettings, format_help, parse
 from pykruise.kube.config.connection import Connection
 from pykruise.kube.config.kubeconfig import load
 from pykruise.kube.errors import KubeError
@@ -23,7 +23,7 @@ def main() -> int:
         sys.stderr.write(f"error: {error}\n")
         return 1
     if settings is None:
-        sys.stdout.write(help_text() + "\n")
+        sys.stdout.write(format_help() + "\n")
         return 0
     set_up(settings.log)
     try:

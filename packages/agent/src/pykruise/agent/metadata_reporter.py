@@ -15,19 +15,19 @@ from typing import Any, Final
 
 import msgspec
 
-from pykruise.agent.containers import PodRef, Stop, newest_containers, scheme_id, stop
+from pykruise.agent.containers import PodRef, Stop, build_scheme_id, list_newest_containers, stop
 from pykruise.agent.cri.errors import CriError
 from pykruise.agent.cri.runtimes import Runtime, Runtimes
 from pykruise.agent.cri.values import CONTAINER_HASH, CriContainer
 from pykruise.agent.rules.container_metadata import (
     NodePod,
     Reported,
+    list_stale_containers,
     needs_report,
     project_pod,
     report_patch,
-    stale_containers,
 )
-from pykruise.agent.rules.environment import EnvSource, environment_hash
+from pykruise.agent.rules.environment import EnvSource, compute_environment_hash
 from pykruise.kube.cache.cache import Cache, Change
 from pykruise.kube.cache.writer import Writer
 from pykruise.kube.client.client import Client
@@ -130,10 +130,10 @@ class MetadataReporter:
         reported: list[Reported] = []
         is_complete = True
         for runtime, ids in self._group_by_runtime(pod):
-            containers = await newest_containers(runtime.client, pod.uid)
+            containers = await list_newest_containers(runtime.client, pod.uid)
             for name, container_id in ids.items():
                 container = containers.get(name)
-                if container is None or scheme_id(runtime, container) != container_id:
+                if container is None or build_scheme_id(runtime, container) != container_id:
                     is_complete = False  # the status is older or newer than the runtime: a change follows
                     continue
                 entry, is_whole = await self._build_entry(pod, runtime, container)
@@ -143,7 +143,7 @@ class MetadataReporter:
         if reported and {item.name: item for item in reported} != (pod.reported or {}):
             body = report_patch(pod, reported)
             await self._writer.patch_status(PODS, key, body, uid=pod.uid, patch_type=PatchType.STRATEGIC)
-        for name in stale_containers(pod, reported) if self._with_environment else ():
+        for name in list_stale_containers(pod, reported) if self._with_environment else ():
             self.restarts.queue.add((key, name))
         return None if is_complete else ENV_RETRY_S
 
@@ -151,7 +151,7 @@ class MetadataReporter:
         """Return the pod's started containers, grouped by their runtime."""
         result: dict[str, tuple[Runtime, dict[str, str]]] = {}
         for name, container_id in pod.container_ids.items():
-            runtime = self._runtimes.of(container_id)
+            runtime = self._runtimes.find_runtime(container_id)
             if runtime is not None:
                 result.setdefault(runtime.name, (runtime, {}))[1][name] = container_id
         return list(result.values())
@@ -160,7 +160,7 @@ class MetadataReporter:
         self, pod: NodePod, runtime: Runtime, container: CriContainer
     ) -> tuple[Reported, bool]:
         """Return the report about a container, and whether the report is complete."""
-        container_id = scheme_id(runtime, container)
+        container_id = build_scheme_id(runtime, container)
         known = (pod.reported or {}).get(container.name)
         if known is None or known.container_id != container_id:
             known = Reported(
@@ -175,7 +175,7 @@ class MetadataReporter:
         values = await self._read_environment(runtime, container, sources)
         if values is None:
             return known, False
-        env_hash = environment_hash(sources, lambda source: values.get(source.variable, ""))
+        env_hash = compute_environment_hash(sources, lambda source: values.get(source.variable, ""))
         return msgspec.structs.replace(known, env_hash=env_hash), True
 
     async def _read_environment(
@@ -192,7 +192,7 @@ class MetadataReporter:
         if result.exit_code:
             _log.info("`env` in container %s: exit code %d", container.name, result.exit_code)
             return None
-        return environment_in(result.stdout)
+        return parse_environment(result.stdout)
 
     # ── restarts ─────────────────────────────────────────────────────────────
 
@@ -203,15 +203,15 @@ class MetadataReporter:
         if pod is None or pod.is_deleting or pod.reported is None:
             return
         entry = pod.reported.get(container_name)
-        if entry is None or container_name not in stale_containers(pod, [entry]):
+        if entry is None or container_name not in list_stale_containers(pod, [entry]):
             return
-        runtime = self._runtimes.of(entry.container_id)
+        runtime = self._runtimes.find_runtime(entry.container_id)
         if runtime is None:
             return
-        container = (await newest_containers(runtime.client, pod.uid)).get(container_name)
+        container = (await list_newest_containers(runtime.client, pod.uid)).get(container_name)
         if (
             container is None
-            or scheme_id(runtime, container) != entry.container_id
+            or build_scheme_id(runtime, container) != entry.container_id
             or not container.is_running
         ):
             return
@@ -225,7 +225,7 @@ class MetadataReporter:
         )
 
 
-def environment_in(text: bytes) -> Mapping[str, str]:
+def parse_environment(text: bytes) -> Mapping[str, str]:
     """Parse the output of `env`: `NAME=value`, one per line."""
     lines = text.decode(errors="replace").splitlines()
     pairs = (line.partition("=") for line in lines)

@@ -14,9 +14,9 @@ from typing import Any
 from pykruise.agent.cri.client import CriClient
 from pykruise.agent.cri.errors import CallTimeoutError, CriError
 from pykruise.agent.health_check import HealthCheckError, check_health
-from pykruise.agent.hooks import port_number
-from pykruise.agent.http_get import HttpGetError, http_get
-from pykruise.agent.rules.probe_checks import FAILED, SUCCEEDED, timeout_s
+from pykruise.agent.hooks import resolve_port
+from pykruise.agent.http_get import HttpGetError, send_http_get
+from pykruise.agent.rules.probe_checks import FAILED, SUCCEEDED, read_timeout_s
 
 _log = logging.getLogger(__name__)
 
@@ -27,7 +27,7 @@ async def run_probe(
     probe: Mapping[str, Any], runtime: CriClient, container_id: str, ip: str
 ) -> Outcome | None:
     """Return the result of the probe; None when it could not run, which proves nothing about the container."""
-    limit_s = timeout_s(probe)
+    limit_s = read_timeout_s(probe)
     try:
         if command := (probe.get("exec") or {}).get("command"):
             return await _run_command(runtime, container_id, command, limit_s)
@@ -56,9 +56,9 @@ async def _probe_http(get: Mapping[str, Any], ip: str, limit_s: float) -> Outcom
     if not host:
         return None
     try:
-        answer = await http_get(
+        answer = await send_http_get(
             host,
-            port_number(get.get("port"), ()),
+            resolve_port(get.get("port"), ()),
             path=str(get.get("path") or "/"),
             scheme=str(get.get("scheme") or "HTTP"),
             headers=[
@@ -80,7 +80,7 @@ async def _probe_tcp(tcp: Mapping[str, Any], ip: str, limit_s: float) -> Outcome
         return None
     try:
         async with asyncio.timeout(limit_s):
-            _, writer = await asyncio.open_connection(host, port_number(tcp.get("port"), ()))
+            _, writer = await asyncio.open_connection(host, resolve_port(tcp.get("port"), ()))
     except TimeoutError:
         return FAILED, f"no connection within {limit_s:g} s"
     except OSError as error:

@@ -28,12 +28,12 @@ from pykruise.agent.rules.probe_checks import (
     NodeProbes,
     SeenProbe,
     advance_check,
-    checks_in,
-    due_at,
+    compute_due_time,
     events_of,
+    iterate_checks,
     needs_probe,
-    period_s,
     project_node_probes,
+    read_period_s,
     rules_of,
     status_of,
 )
@@ -44,7 +44,7 @@ from pykruise.kube.client.recorder import EventRecorder
 from pykruise.kube.clock import Clock, Instant
 from pykruise.kube.control.controller import Controller
 from pykruise.kube.control.queue import WorkQueue
-from pykruise.kube.excerpts import fitting_status
+from pykruise.kube.excerpts import fit_status
 from pykruise.kube.ids import Key
 from pykruise.kube.patches.merge import diff_merge
 from pykruise.kube.resources import PODS
@@ -127,7 +127,8 @@ class Prober:
         if change.old is not None and view is not None and change.old.spec == view.spec:
             return
         asked = {
-            (pod["uid"], probe["name"]): (pod, probe) for pod, probe in checks_in(view.spec if view else {})
+            (pod["uid"], probe["name"]): (pod, probe)
+            for pod, probe in iterate_checks(view.spec if view else {})
         }
         for name, value in asked.items():
             if self._asked.get(name) != value:
@@ -143,7 +144,7 @@ class Prober:
         """Return a random pause, so that an agent which has just started does not run all its probes at the same
         time.
         """
-        period = period_s(item[1].get("probe") or {})
+        period = read_period_s(item[1].get("probe") or {})
         return self._rng.uniform(0, period) if self._clock() - self._began_at < period else 0.0
 
     # ── one check ────────────────────────────────────────────────────────────
@@ -155,7 +156,7 @@ class Prober:
         pod, probe = asked
         rules = rules_of(probe)
         now, before = self._clock(), self._checks.get(name)
-        if (left_s := due_at(rules, before) - now) > 0 and not _is_other(rules, before):
+        if (left_s := compute_due_time(rules, before) - now) > 0 and not _is_other(rules, before):
             return left_s
         is_exec = bool(rules.get("exec"))
         if is_exec and (wait_s := self._exec_wait_s(pod["uid"])) > 0:
@@ -171,7 +172,7 @@ class Prober:
         check = self._checks[name] = advance_check(rules, before, seen, now)
         if before is None or (check.state, check.said_at) != (before.state, before.said_at):
             self.reports.queue.add_after(self._key, GATHER_S)
-        return max(LEAST_PAUSE_S, due_at(rules, check) - self._clock())
+        return max(LEAST_PAUSE_S, compute_due_time(rules, check) - self._clock())
 
     def _exec_wait_s(self, uid: str) -> float:
         """Return the seconds until a command may start in the pod. 0: it may start now, and is counted."""
@@ -216,7 +217,7 @@ class Prober:
         client = self._runtimes.first.client
         for runtime in self._runtimes.all:
             try:
-                containers = await runtime.client.containers(labels={POD_UID: uid, CONTAINER_NAME: name})
+                containers = await runtime.client.list_containers(labels={POD_UID: uid, CONTAINER_NAME: name})
             except CriError as error:  # an unreachable runtime says nothing about the container
                 _log.debug("containers of %s: %s", uid, error)
                 continue
@@ -227,7 +228,7 @@ class Prober:
     async def _find_start_time(self, client: CriClient, container: CriContainer) -> Instant:
         result = self._started_at.get(container.id)
         if result is None:
-            result = (await client.container_status(container.id)).started_at
+            result = (await client.read_container_status(container.id)).started_at
             if len(self._started_at) > 4 * len(self._asked) + 64:
                 self._started_at.clear()
             self._started_at[container.id] = result
@@ -240,7 +241,7 @@ class Prober:
         if view is None:
             return
         checks = dict(self._checks)
-        status = fitting_status(status_of(view.spec, view.status, checks, self._clock()))
+        status = fit_status(status_of(view.spec, view.status, checks, self._clock()))
         patch = diff_merge(view.status, status)
         if patch:
             body: dict[str, Any] = {"metadata": {"uid": view.uid}, "status": patch}

@@ -18,26 +18,26 @@ from prometheus_client.core import Metric
 from prometheus_client.registry import Collector, CollectorRegistry
 
 from pykruise.agent.agent import Agent
-from pykruise.agent.credential_plugins import docker_configuration, load_providers
+from pykruise.agent.credential_plugins import load_providers, read_docker_configuration
 from pykruise.agent.cri.runtimes import find_runtimes
 from pykruise.agent.flags import AgentSettings
 from pykruise.agent.keyring import Provider
-from pykruise.agent.rules.versions import in_stored_versions
+from pykruise.agent.rules.versions import use_stored_versions
 from pykruise.kube.client.client import Client
 from pykruise.kube.client.limiter import Limiter
 from pykruise.kube.client.metered import MeteredTransport
-from pykruise.kube.clock import system_clock
+from pykruise.kube.clock import read_system_clock
 from pykruise.kube.config.connection import Connection
 from pykruise.kube.errors import ConfigurationError
 from pykruise.kube.http.transport import HttpTransport
-from pykruise.kube.program.health import Check, responder
+from pykruise.kube.program.health import Check, make_responder
 from pykruise.kube.program.metrics import (
     cache_metrics,
-    controller_metrics,
-    gauge,
-    metrics_responder,
-    queue_metrics,
-    request_metrics,
+    collect_controller_metrics,
+    collect_queue_metrics,
+    collect_request_metrics,
+    make_gauge,
+    make_metrics_responder,
 )
 from pykruise.kube.program.process import DIAGNOSIS, return_memory, run_beside_servers, stop_on_signals
 from pykruise.kube.program.serving import PathAnswer, PlainServer, Query, Responder
@@ -64,7 +64,7 @@ async def run_process(connection: Connection, settings: AgentSettings) -> None:
         metered = MeteredTransport(transport)
         rng = random.Random()
         client = Client(
-            in_stored_versions(metered), user_agent=USER_AGENT, limiter=Limiter(start=4, maximum=8), rng=rng
+            use_stored_versions(metered), user_agent=USER_AGENT, limiter=Limiter(start=4, maximum=8), rng=rng
         )
         runtimes = await find_runtimes(settings.runtime_dir, socket_file=settings.socket_file)
         stack.callback(runtimes.close)
@@ -80,10 +80,12 @@ async def _load_all_providers(settings: AgentSettings) -> list[Provider]:
     """Return the providers of the node's own credentials. An invalid file is only logged: most images need none."""
     home = Path(os.environ.get("HOME") or "/")
     folder = Path(os.environ.get("DOCKER_CONFIG") or home / ".docker")
-    providers: list[Provider] = [docker_configuration([folder / "config.json", Path("/.docker/config.json")])]
+    providers: list[Provider] = [
+        read_docker_configuration([folder / "config.json", Path("/.docker/config.json")])
+    ]
     try:
         providers += await asyncio.to_thread(
-            load_providers, settings.plugin_config, settings.plugin_folder, clock=system_clock
+            load_providers, settings.plugin_config, settings.plugin_folder, clock=read_system_clock
         )
     except ConfigurationError as error:
         _log.error("%s", error)
@@ -100,7 +102,7 @@ def _make_servers(
         prometheus_client.ProcessCollector(registry=metrics)
         paths: Mapping[str, Responder] = {
             "/healthz": functools.partial(_answer_health, agent),
-            "/metrics": metrics_responder(metrics),
+            "/metrics": make_metrics_responder(metrics),
         }
         made.append(PlainServer("probes and metrics", settings.serving, paths))
     if settings.diagnosis is not None:
@@ -109,9 +111,9 @@ def _make_servers(
 
 
 def _answer_health(agent: Agent, rest: str, query: Query) -> PathAnswer:
-    result = agent.problems()
+    result = agent.list_problems()
     checks: dict[str, Check] = {name: functools.partial(result.__getitem__, name) for name in result}
-    return responder("healthz", checks)(rest, query)
+    return make_responder("healthz", checks)(rest, query)
 
 
 class _AgentCollector(Collector):
@@ -130,10 +132,14 @@ class _AgentCollector(Collector):
         """Yield all metrics. Called where the event loop runs."""
         parts = self._agent.parts
         labels = {part.name: part.name for part in parts}
-        yield from controller_metrics({part.name: part.controller.stats() for part in parts}, labels)
-        yield from queue_metrics({part.name: part.controller.queue.stats() for part in parts}, labels)
-        yield from cache_metrics({part.name: part.cache.stats() for part in parts})
-        yield from request_metrics(self._metered, self._host)
-        yield gauge(
+        yield from collect_controller_metrics(
+            {part.name: part.controller.read_stats() for part in parts}, labels
+        )
+        yield from collect_queue_metrics(
+            {part.name: part.controller.queue.read_stats() for part in parts}, labels
+        )
+        yield from cache_metrics({part.name: part.cache.read_stats() for part in parts})
+        yield from collect_request_metrics(self._metered, self._host)
+        yield make_gauge(
             "pykruise_build_info", "1, with the version as a label.", ["version"], [([__version__], 1)]
         )

@@ -13,7 +13,7 @@ import random
 from collections.abc import Callable, Hashable, Mapping
 from typing import Any, Final
 
-from pykruise.agent.containers import PodRef, Stop, newest_containers, scheme_id, stop
+from pykruise.agent.containers import PodRef, Stop, build_scheme_id, list_newest_containers, stop
 from pykruise.agent.cri.changes import RuntimeChanges
 from pykruise.agent.cri.errors import CriError, RuntimeGoneError
 from pykruise.agent.cri.runtimes import Runtime, Runtimes
@@ -24,11 +24,11 @@ from pykruise.agent.rules.recreations import (
     RecreateRequest,
     RecreateTurn,
     advance,
-    after_failed_stop,
-    grace_left_s,
+    compute_grace_left_s,
     is_over,
     order_of,
     project_request,
+    record_failed_stop,
     stop_grace_s,
 )
 from pykruise.kube.cache.cache import Cache, Change
@@ -39,7 +39,7 @@ from pykruise.kube.clock import Clock, format_time
 from pykruise.kube.control.controller import Controller
 from pykruise.kube.control.queue import WorkQueue
 from pykruise.kube.documents import get_path
-from pykruise.kube.excerpts import fitting_status
+from pykruise.kube.excerpts import fit_status
 from pykruise.kube.ids import Key
 
 _log = logging.getLogger(__name__)
@@ -115,13 +115,13 @@ class Recreator:
 
     def _on_container_change(self, pod_uid: str) -> None:
         """Enqueue the pods with requests whose containers changed; all such pods when the uid is not known."""
-        for request in self.cache.by_index(_BY_UID, pod_uid) if pod_uid else self.cache.values():
+        for request in self.cache.list_by_index(_BY_UID, pod_uid) if pod_uid else self.cache.values():
             self.controller.queue.add(request.pod)
 
     # ── one turn ─────────────────────────────────────────────────────────────
 
     async def _sync(self, pod: Key) -> float | None:
-        open_ = [item for item in self.cache.by_index(_BY_POD, pod) if not is_over(item.document)]
+        open_ = [item for item in self.cache.list_by_index(_BY_POD, pod) if not is_over(item.document)]
         if not open_:
             return None
         first, *later = sorted(open_, key=lambda item: order_of(item.document))
@@ -131,7 +131,7 @@ class Recreator:
         if get_path(first.document, "status", "phase") != "Recreating":
             await self._report_status(first, {"phase": "Recreating"})
             return 0.0
-        left_s = grace_left_s(first.document, self._clock())
+        left_s = compute_grace_left_s(first.document, self._clock())
         if left_s is None or left_s > 0:
             return None if left_s is None else left_s + GRACE_MARGIN_S
         runtime, problem = self._runtime_of(first)
@@ -149,12 +149,12 @@ class Recreator:
         names = sorted({text.partition("://")[0] for text in ids})
         if len(names) != 1:
             return None, f"the containers are of different runtimes: {', '.join(names)}"
-        runtime = self._runtimes.of(ids[0])
+        runtime = self._runtimes.find_runtime(ids[0])
         known = ", ".join(runtime.name for runtime in self._runtimes.all)
         return runtime, "" if runtime else f"this node has no runtime {names[0]!r}, but {known}"
 
     async def _carry_out(self, request: RecreateRequest, runtime: Runtime) -> float | None:
-        containers = await newest_containers(runtime.client, request.pod_uid)
+        containers = await list_newest_containers(runtime.client, request.pod_uid)
         on_node = {
             name: await self._on_node(runtime, container)
             for name, container in containers.items()
@@ -175,9 +175,9 @@ class Recreator:
     async def _on_node(self, runtime: Runtime, container: CriContainer) -> OnNode:
         started_at = 0.0
         if container.is_running:
-            started_at = (await runtime.client.container_status(container.id)).started_at
+            started_at = (await runtime.client.read_container_status(container.id)).started_at
         return OnNode(
-            id=scheme_id(runtime, container),
+            id=build_scheme_id(runtime, container),
             restart_count=container.restart_count,
             is_running=container.state != "exited",
             started_at=started_at,
@@ -203,7 +203,7 @@ class Recreator:
         except RuntimeGoneError:
             raise
         except CriError as error:
-            return after_failed_stop(turn, str(error) or type(error).__name__)
+            return record_failed_stop(turn, str(error) or type(error).__name__)
         return turn
 
     # ── the status ───────────────────────────────────────────────────────────
@@ -214,7 +214,7 @@ class Recreator:
 
     async def _report_status(self, request: RecreateRequest, status: Mapping[str, Any]) -> None:
         key = Key(request.namespace, request.name)
-        body = {"metadata": {"uid": request.uid}, "status": fitting_status(dict(status))}
+        body = {"metadata": {"uid": request.uid}, "status": fit_status(dict(status))}
         await self._writer.patch_status(REQUESTS, key, body, uid=request.uid)
 
 

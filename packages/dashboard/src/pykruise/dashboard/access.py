@@ -17,7 +17,7 @@ import orjson
 
 from pykruise.kube.client.client import Client
 from pykruise.kube.client.transport import Request
-from pykruise.kube.errors import KubeError, error_for
+from pykruise.kube.errors import KubeError, parse_error
 
 ALLOWED_S: Final = 60.0
 """Seconds that a positive answer is valid."""
@@ -136,13 +136,13 @@ class ReviewedAccess:
         }
         try:
             async with self._places:
-                answer = await post(self._client, _REVIEWS, "SubjectAccessReview", spec)
+                answer = await send_review(self._client, _REVIEWS, "SubjectAccessReview", spec)
         except KubeError:
             return None
         return bool((answer.get("status") or {}).get("allowed"))
 
 
-async def post(client: Client, path: str, kind: str, spec: dict[str, Any]) -> dict[str, Any]:
+async def send_review(client: Client, path: str, kind: str, spec: dict[str, Any]) -> dict[str, Any]:
     """Send a review to the API server, which stores nothing. Raises KubeError."""
     group_version = path.removeprefix("/apis/").rpartition("/")[0]
     body = orjson.dumps({"apiVersion": group_version, "kind": kind, "spec": spec})
@@ -150,6 +150,6 @@ async def post(client: Client, path: str, kind: str, spec: dict[str, Any]) -> di
         Request("POST", path, headers={"content-type": "application/json"}, body=body, timeout_s=10.0)
     )
     if answer.status not in (200, 201):
-        raise error_for(answer.status, answer.body, answer.headers)
+        raise parse_error(answer.status, answer.body, answer.headers)
     result: dict[str, Any] = orjson.loads(answer.body)
     return result

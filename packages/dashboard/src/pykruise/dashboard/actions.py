@@ -1,7 +1,7 @@
 """Actions on an object, as commands: the page shows a command for copying, and with --actions the dashboard runs it.
 
 document ──▶ actions_of() (pure) ──▶ Action: words of `kubectl kruise` ──▶ text to copy
-                                                                      └──▶ done(): cli/kubectl/entry.py, as the user
+                                                                  └──▶ run_command(), as the user
 
 There is no second way to write: a button does what its command does. This module decides which commands exist. A
 browser only names a command and gives its values, and each value is a part of one word of the command line.
@@ -18,7 +18,7 @@ from pykruise.cli.kubectl.entry import run_async
 from pykruise.cli.kubectl.flags import CommandCall
 from pykruise.cli.kubectl.kinds import pod_specs_of
 from pykruise.cli.kubectl.session import Reached, Surroundings
-from pykruise.dashboard.access import post
+from pykruise.dashboard.access import send_review
 from pykruise.kinds import shown_of
 from pykruise.kube.client.client import Client
 from pykruise.kube.client.transport import Transport, WrappedTransport
@@ -76,7 +76,7 @@ def actions_of(resource: Resource, document: Document) -> tuple[DashboardAction,
 
     actions: list[DashboardAction] = []
     if (paused := shown.fields.get("paused")) is not None:
-        is_paused = bool(paused.value(document))
+        is_paused = bool(paused.read_value(document))
         verb = "resume" if is_paused else "pause"
         actions.append(action(verb, verb.capitalize(), "rollout", verb, target))
     if get_path(document, "status", "canaryStatus", "currentStepState") == "StepPaused":
@@ -144,7 +144,7 @@ _AMOUNTS: Final = (
 
 def _amounts(shown: Shown, document: Document) -> list[tuple[str, str, str]]:
     return [
-        (name, title, str(default if (now := field.value(document)) is None else now))
+        (name, title, str(default if (now := field.read_value(document)) is None else now))
         for title, name, default in _AMOUNTS
         if (field := shown.fields.get(name)) is not None
     ]
@@ -187,7 +187,7 @@ async def may_do(client: Client, resource: Resource, document: Document) -> bool
         "name": meta["name"],
     }
     spec = {"resourceAttributes": {name: value for name, value in attributes.items() if value}}
-    answer = await post(client, _SELF_REVIEWS, "SelfSubjectAccessReview", spec)
+    answer = await send_review(client, _SELF_REVIEWS, "SelfSubjectAccessReview", spec)
     return bool((answer.get("status") or {}).get("allowed"))
 
 
@@ -203,7 +203,7 @@ class _Here(msgspec.Struct, frozen=True):
     namespace: str
 
 
-async def done(client: Client, argv: Sequence[str]) -> tuple[int, str]:
+async def run_command(client: Client, argv: Sequence[str]) -> tuple[int, str]:
     """Run the command with the user's own client. Return its exit code and its output."""
     said: list[str] = []
 

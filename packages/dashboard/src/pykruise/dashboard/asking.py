@@ -18,10 +18,10 @@ import orjson
 
 from pykruise.cli.errors import CommandError
 from pykruise.cli.insight.forecasting import forecast_and_play
-from pykruise.cli.kubectl.revisions import differences
-from pykruise.cli.plan import described, planned
-from pykruise.dashboard.actions import done
-from pykruise.dashboard.verdicts import explained_kind
+from pykruise.cli.kubectl.revisions import list_differences
+from pykruise.cli.plan import describe_forecast, plan_document
+from pykruise.dashboard.actions import run_command
+from pykruise.dashboard.verdicts import find_explained_kind
 from pykruise.kinds import shown_of
 from pykruise.kube.client.client import Client
 from pykruise.kube.client.transport import Request, Response, Transport, WrappedTransport
@@ -79,7 +79,7 @@ class _DryRun(WrappedTransport):
         return answer
 
 
-async def question_about(
+async def build_question(
     client: Client,
     resource: Resource,
     document: Document,
@@ -93,10 +93,10 @@ async def question_about(
     CommandError, KubeError.
     """
     trial = _DryRun(client.transport, resource)
-    code, said = await done(client.over(trial), argv)
+    code, said = await run_command(client.replace_transport(trial), argv)
     after = _after(document, trial.answer)
-    pods = pods_at_stake(document, argv)
-    diff = differences(*(_comparable(item, with_status=trial.is_status) for item in (document, after)))
+    pods = count_pods_at_stake(document, argv)
+    diff = list_differences(*(_comparable(item, with_status=trial.is_status) for item in (document, after)))
     lines: Sequence[str] = ()
     if code == 0 and diff:
         lines = await _planned(client, resource, document, after, now=now, settings=settings)
@@ -130,7 +130,7 @@ async def _planned(
     now: Instant,
     settings: ManagerSettings,
 ) -> Sequence[str]:
-    kind = explained_kind(resource)
+    kind = find_explained_kind(resource)
     if kind is None:
         return ()
     meta = after["metadata"]
@@ -140,24 +140,26 @@ async def _planned(
         "apiVersion": resource.api_version,
         "kind": resource.kind,
         "metadata": {name: meta[name] for name in kept if name in meta},
-        "spec": with_removals(before["spec"], after["spec"]),
+        "spec": add_removals(before["spec"], after["spec"]),
     }
     try:
         if isinstance(kind.insight, WorkloadInsight):
             forecast, _ = await forecast_and_play(
                 client, document, namespace=namespace, now=now, settings=settings
             )
-            return described(forecast)
-        return described(await planned(client, document, namespace=namespace, now=now, settings=settings))
+            return describe_forecast(forecast)
+        return describe_forecast(
+            await plan_document(client, document, namespace=namespace, now=now, settings=settings)
+        )
     except (CommandError, KubeError) as error:
         return (f"the change cannot be planned: {error}",)
 
 
-def with_removals(before: Any, after: Any) -> Any:
+def add_removals(before: Any, after: Any) -> Any:
     """Return the later value, with null for each removed field, as a merge patch removes it."""
     if not isinstance(before, dict) or not isinstance(after, dict):
         return after
-    kept = {name: with_removals(before.get(name), value) for name, value in after.items()}
+    kept = {name: add_removals(before.get(name), value) for name, value in after.items()}
     return {**kept, **{name: None for name in before if name not in after}}
 
 
@@ -179,7 +181,7 @@ def _pods_of(document: Document) -> int:
     return max(progress.wanted, progress.ready, progress.updated)
 
 
-def pods_at_stake(document: Document, argv: Sequence[str]) -> int:
+def count_pods_at_stake(document: Document, argv: Sequence[str]) -> int:
     """Return the larger number of pods: those that the object has, or those that a command scales it to."""
     scaled = [word.partition("=")[2] for word in argv if word.startswith("--replicas=")]
     return max([_pods_of(document), *(int(text) for text in scaled if text.isdecimal() and len(text) < 10)])

@@ -75,16 +75,16 @@ class Board:
         if self._gone > MOST_GONE:
             self._forget()
 
-    def rows(self) -> Sequence[Row]:
+    def list_rows(self) -> Sequence[Row]:
         """Return all rows."""
         return [entry.row for entry in self._entries.values() if not entry.is_gone]
 
-    def since(self, version: int) -> BoardChanges:
+    def list_changes_since(self, version: int) -> BoardChanges:
         """Return newer rows. Return all rows for version 0, for a version of another process, and for one that is too
         old.
         """
         if version <= 0 or version < self._floor or version > self.version:
-            return BoardChanges(version=self.version, rows=self.rows(), is_all=True)
+            return BoardChanges(version=self.version, rows=self.list_rows(), is_all=True)
         newer = list(self._newer(version))
         return BoardChanges(
             version=self.version,

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from pykruise.cli.commands.words import SETTINGS, word
-from pykruise.cli.errors import CommandError, one_line
+from pykruise.cli.errors import CommandError, format_one_line
 from pykruise.kube.errors import KubeError
 
 _PATH: click.Path = click.Path(path_type=Path)
@@ -106,7 +106,7 @@ def dashboard(
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(run_dashboard(options, _say))
     except (CommandError, KubeError, OSError) as error:
-        click.echo(f"error: {one_line(error)}", err=True)
+        click.echo(f"error: {format_one_line(error)}", err=True)
         raise click.exceptions.Exit(1) from None
     except KeyboardInterrupt:
         raise click.exceptions.Exit(130) from None

@@ -1,6 +1,6 @@
 """Feeds from caches to boards: each change becomes rows, once for all browsers.
 
-Cache ──Change──▶ Feeds ──rollout_row(), waiting_pod(), job_row(), other_row() (pure)──▶ Board: one per list
+Cache ──Change──▶ Feeds ──build_…_row(), build_waiting_pod() (pure)──▶ Board: one per list
                        ├──▶ Verdicts ──▶ the same rows with the phase of explain, and `why/…` rows with its cause
                        └──▶ listeners: pages of one workload (pages.py) that watch that namespace
 """
@@ -14,14 +14,14 @@ import msgspec
 import orjson
 
 from pykruise.dashboard.board import Board, Row
-from pykruise.dashboard.jobs import job_resources
+from pykruise.dashboard.jobs import list_job_resources
 from pykruise.dashboard.objects import BY_UID, DashboardObject
-from pykruise.dashboard.others import other_resources
-from pykruise.dashboard.rollouts import older_set, rollout_resources, row_id
+from pykruise.dashboard.others import list_other_resources
+from pykruise.dashboard.rollouts import find_older_set, format_row_id, list_rollout_resources
 from pykruise.dashboard.rows import row_of
 from pykruise.dashboard.verdicts import Known, Target, Verdicts
-from pykruise.dashboard.waiting import waiting_pod
-from pykruise.kinds import shown_as
+from pykruise.dashboard.waiting import build_waiting_pod
+from pykruise.kinds import find_shown
 from pykruise.kube.cache.cache import Cache, Change
 from pykruise.kube.clock import Clock
 from pykruise.kube.documents import Document
@@ -52,8 +52,8 @@ class Feeds:
         self._verdicts: Verdicts | None = None
         self._known: dict[str, Known] = {}
         """Entries by the id of their row."""
-        with_rollouts, with_jobs = set(rollout_resources()), set(job_resources())
-        others = set(other_resources())
+        with_rollouts, with_jobs = set(list_rollout_resources()), set(list_job_resources())
+        others = set(list_other_resources())
         for resource, cache in caches.items():
             if resource in with_rollouts | with_jobs | others:
                 cache.subscribe(partial(self._put_object, resource))
@@ -74,7 +74,7 @@ class Feeds:
         view = self._caches[target.resource].get(target.key)
         if view is None or view.uid != known.uid:
             return
-        key = row_id(target.resource, target.key.namespace, target.key.name)
+        key = format_row_id(target.resource, target.key.namespace, target.key.name)
         if self._known.get(key) == known:
             return
         self._known[key] = known
@@ -84,7 +84,7 @@ class Feeds:
         self._write(target.resource, view)
 
     def _board_of(self, resource: Resource) -> Board:
-        shown = shown_as(resource.group, resource.kind)
+        shown = find_shown(resource.group, resource.kind)
         assert shown is not None, f"{resource} has no page"
         return {"rollouts": self.rollouts, "jobs": self.jobs, "others": self.others}[shown.board]
 
@@ -93,13 +93,13 @@ class Feeds:
         self._listeners[listener] = None
         return lambda: self._listeners.pop(listener, None)
 
-    def status(self) -> Mapping[str, Any]:
+    def read_status(self) -> Mapping[str, Any]:
         """Whether everything has been read, and which resources cannot be read."""
         problems: list[str] = []
         for resource, cache in self._caches.items():
             if cache.synced and cache.is_connected:
                 continue
-            stats = cache.stats()
+            stats = cache.read_stats()
             if stats.last_code == _FORBIDDEN:
                 problems.append(f"the user may not read {resource}")
             elif stats.last_error and stats.last_code != 404:
@@ -113,30 +113,30 @@ class Feeds:
     def has_answer(self, resource: Resource) -> bool:
         """Whether the API server has listed the objects of the resource, or has answered with an error code."""
         cache = self._caches[resource]
-        return cache.synced or cache.stats().last_code != 0
+        return cache.synced or cache.read_stats().last_code != 0
 
-    def revision_before(self, resource: Resource, document: Document) -> Document | None:
+    def find_revision_before(self, resource: Resource, document: Document) -> Document | None:
         """Return the ControllerRevision or ReplicaSet of an object's pods if it is not the newest one."""
         status = document.get("status") or {}
         if resource == DEPLOYMENTS:
             if status.get("updatedReplicas", 0) == status.get("replicas", 0):
                 return None
             uid = document["metadata"].get("uid", "")
-            return older_set(
-                [item.document for item in self._caches[REPLICA_SETS].by_index(BY_CONTROLLER, uid)]
+            return find_older_set(
+                [item.to_document for item in self._caches[REPLICA_SETS].list_by_index(BY_CONTROLLER, uid)]
             )
         current, newest = status.get("currentRevision"), status.get("updateRevision")
         if not current or not newest or current == newest:
             return None
         view = self._caches[CONTROLLER_REVISIONS].get(Key(document["metadata"].get("namespace", ""), current))
-        return view.document if view is not None else None
+        return view.to_document if view is not None else None
 
     # ── rows ─────────────────────────────────────────────────────────────────
 
     def _put_object(self, resource: Resource, change: Change[DashboardObject]) -> None:
         target = Target(resource, change.key)
         if change.new is None:
-            key = row_id(resource, change.key.namespace, change.key.name)
+            key = format_row_id(resource, change.key.namespace, change.key.name)
             self._known.pop(key, None)
             for row_key in (key, f"why/{key}"):
                 self._board_of(resource).remove(row_key)
@@ -149,9 +149,9 @@ class Feeds:
 
     def _write(self, resource: Resource, view: DashboardObject) -> str:
         """Write the row of an object with the verdict of explain. Return the phase that its status alone gives."""
-        document = view.document
+        document = view.to_document
         board = self._board_of(resource)
-        current = self.revision_before(resource, document) if board is self.rollouts else None
+        current = self.find_revision_before(resource, document) if board is self.rollouts else None
         row = row_of(resource, document, current=current)
         status_phase = row.phase
         known = self._known.get(row.id)
@@ -164,14 +164,16 @@ class Feeds:
     def _put_deployment_of(self, change: Change[DashboardObject]) -> None:
         """Write the Deployment's row again: its older images come from ReplicaSets, which may arrive later."""
         seen = change.new or change.old
-        for owner in self._caches[DEPLOYMENTS].by_index(BY_UID, seen.controller) if seen is not None else ():
+        for owner in (
+            self._caches[DEPLOYMENTS].list_by_index(BY_UID, seen.controller) if seen is not None else ()
+        ):
             self._write(DEPLOYMENTS, owner)
 
     def _put_pod(self, change: Change[DashboardObject]) -> None:
-        key = row_id(PODS, change.key.namespace, change.key.name)
+        key = format_row_id(PODS, change.key.namespace, change.key.name)
         row = None
         if change.new is not None and change.new.waits:
-            row = waiting_pod(change.new, owner=self.owner_of(change.new), now=self._clock())
+            row = build_waiting_pod(change.new, owner=self.owner_of(change.new), now=self._clock())
         if row is None:
             self.pods.remove(key)
         else:
@@ -185,20 +187,20 @@ class Feeds:
                     self._put_pod(Change(Key(pod.namespace, pod.name), pod, pod))
 
     def _owned(self, uid: str) -> Iterator[DashboardObject]:
-        yield from self._caches[PODS].by_index(BY_CONTROLLER, uid)
-        for view in self._caches[REPLICA_SETS].by_index(BY_CONTROLLER, uid):
-            yield from self._caches[PODS].by_index(BY_CONTROLLER, view.uid)
+        yield from self._caches[PODS].list_by_index(BY_CONTROLLER, uid)
+        for view in self._caches[REPLICA_SETS].list_by_index(BY_CONTROLLER, uid):
+            yield from self._caches[PODS].list_by_index(BY_CONTROLLER, view.uid)
 
     def owner_of(self, pod: DashboardObject) -> tuple[Resource, Document] | None:
         """Return the workload of a pod. For a pod of a Deployment, that is the Deployment."""
         if not pod.controller:
             return None
-        for resource in (*rollout_resources(), *job_resources(), REPLICA_SETS):
-            views = self._caches[resource].by_index(BY_UID, pod.controller)
+        for resource in (*list_rollout_resources(), *list_job_resources(), REPLICA_SETS):
+            views = self._caches[resource].list_by_index(BY_UID, pod.controller)
             if views and resource == REPLICA_SETS and views[0].controller:
-                return self.owner_of(views[0]) or (resource, views[0].document)
+                return self.owner_of(views[0]) or (resource, views[0].to_document)
             if views:
-                return resource, views[0].document
+                return resource, views[0].to_document
         return None
 
     def _put(self, board: Board, key: str, resource: Resource, namespace: str, row: msgspec.Struct) -> None:
@@ -215,7 +217,7 @@ class Feeds:
         """Whether the change may change the verdict of related objects. The heartbeats of nodes do not."""
         if resource != NODES or change.new is None or change.old is None:
             return True
-        return bool(_without_heartbeat(change.new.document) != _without_heartbeat(change.old.document))
+        return bool(_without_heartbeat(change.new.to_document) != _without_heartbeat(change.old.to_document))
 
 
 def _without_heartbeat(node: Document) -> Any:

@@ -25,7 +25,7 @@ class Guard:
     def __init__(self, hosts: Collection[str] = ()) -> None:
         self._hosts = frozenset(host.lower() for host in hosts)
 
-    def refusal(self, request: WireRequest) -> str:
+    def find_refusal(self, request: WireRequest) -> str:
         """Return the reason that a request is refused; empty: it is answered."""
         host = request.headers.get("host", "").lower()
         if not request.path.endswith(_OPEN) and self._hosts and host not in self._hosts:

@@ -1,6 +1,6 @@
 """The page of health: managers, and the findings of `pykruise doctor`.
 
-user's own client ──▶ manager_rows(), finding_rows() ──▶ rows
+user's own client ──▶ build_manager_rows(), build_finding_rows() ──▶ rows
 
 The requests use the user's rights, so the user sees only data that the user could request directly.
 """
@@ -8,9 +8,9 @@ The requests use the user's rights, so the user sees only data that the user cou
 from collections.abc import Sequence
 from typing import Any, Final
 
-from pykruise.cli.doctor import examined
+from pykruise.cli.doctor import examine_cluster
 from pykruise.cli.errors import CommandError
-from pykruise.cli.kubectl.pods import ready_count, restarts_of, state_of
+from pykruise.cli.kubectl.pods import format_ready_count, restarts_of, state_of
 from pykruise.kube.client.client import Client
 from pykruise.kube.documents import Document, decode
 from pykruise.kube.errors import KubeError
@@ -21,10 +21,10 @@ LEASE: Final = "kruise-manager"
 _MANAGERS: Final = "control-plane=controller-manager"
 
 
-async def health_rows(client: Client, *, namespace: str) -> list[dict[str, Any]]:
+async def build_health_rows(client: Client, *, namespace: str) -> list[dict[str, Any]]:
     """Return all rows of the page. Raises no errors of the API server."""
     try:
-        findings, note = await examined(client, namespace=namespace)
+        findings, note = await examine_cluster(client, namespace=namespace)
     except (CommandError, KubeError) as error:
         return [{"id": "note", "note": str(error)}]
     try:
@@ -32,11 +32,11 @@ async def health_rows(client: Client, *, namespace: str) -> list[dict[str, Any]]
         lease = decode(await client.get(LEASES, namespace, LEASE)) if pods else {}
     except KubeError:
         pods, lease = [], {}
-    rows = [*manager_rows(pods, lease), *finding_rows(findings)]
+    rows = [*build_manager_rows(pods, lease), *build_finding_rows(findings)]
     return [{"id": "note", "note": note}, *rows] if note else rows
 
 
-def manager_rows(pods: Sequence[Document], lease: Document) -> list[dict[str, Any]]:
+def build_manager_rows(pods: Sequence[Document], lease: Document) -> list[dict[str, Any]]:
     """Return a row per manager. The Lease's holder begins with the name of the leader."""
     holder = str((lease.get("spec") or {}).get("holderIdentity") or "")
     return [
@@ -44,7 +44,7 @@ def manager_rows(pods: Sequence[Document], lease: Document) -> list[dict[str, An
             "id": f"manager/{pod['metadata']['name']}",
             "manager": pod["metadata"]["name"],
             "state": state_of(pod),
-            "ready": ready_count(pod),
+            "ready": format_ready_count(pod),
             "restarts": restarts_of(pod),
             "node": str((pod.get("spec") or {}).get("nodeName") or ""),
             "leads": bool(holder) and holder.startswith(pod["metadata"]["name"]),
@@ -54,7 +54,7 @@ def manager_rows(pods: Sequence[Document], lease: Document) -> list[dict[str, An
     ]
 
 
-def finding_rows(findings: Sequence[Finding]) -> list[dict[str, Any]]:
+def build_finding_rows(findings: Sequence[Finding]) -> list[dict[str, Any]]:
     """Return a row per finding, in the order in which a person would check them."""
     return [
         {

@@ -1,6 +1,6 @@
 """Rows of the page of jobs and images: jobs that run to completion, and images that are pulled on nodes.
 
-document ──▶ job_row() ──▶ JobRow: jobs, schedules, and nodes with their images
+document ──▶ build_job_row() ──▶ JobRow: jobs, schedules, and nodes with their images
 
 Pure. The line is the headline of `explain`.
 """
@@ -11,8 +11,8 @@ from typing import Any, Final
 
 import msgspec
 
-from pykruise.dashboard.rollouts import owner_of, resources_on, row_id
-from pykruise.kinds import named, shown_as
+from pykruise.dashboard.rollouts import format_row_id, list_resources_on, owner_of
+from pykruise.kinds import find_kind, find_shown
 from pykruise.kube.documents import Document, get_path
 from pykruise.kube.resources import Resource
 
@@ -60,22 +60,22 @@ class JobRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """
 
 
-def job_resources() -> tuple[Resource, ...]:
+def list_job_resources() -> tuple[Resource, ...]:
     """Resources of the page."""
-    return resources_on("jobs")
+    return list_resources_on("jobs")
 
 
-def job_row(resource: Resource, document: Document) -> JobRow:
+def build_job_row(resource: Resource, document: Document) -> JobRow:
     """Return the row of an object of one of these kinds."""
     meta, spec = document["metadata"], document.get("spec") or {}
     status = document.get("status") or {}
-    shown = shown_as(resource.group, resource.kind)
+    shown = find_shown(resource.group, resource.kind)
     assert shown is not None, f"{resource.kind} declares no display"
     progress = shown.progress_of(document)
     owner_kind, owner = owner_of(meta)
     begun = status.get("startTime") or status.get("lastScheduleTime") or meta.get("creationTimestamp")
     return JobRow(
-        id=row_id(resource, meta.get("namespace", ""), meta["name"]),
+        id=format_row_id(resource, meta.get("namespace", ""), meta["name"]),
         resource=str(resource),
         kind=resource.kind,
         namespace=meta.get("namespace", ""),
@@ -100,7 +100,7 @@ def job_row(resource: Resource, document: Document) -> JobRow:
 
 def headline_of(resource: Resource, status: Mapping[str, Any]) -> str:
     """Return the first line of `explain` for an object of our kinds with that status; empty: none."""
-    insight = named(resource.kind).insight
+    insight = find_kind(resource.kind).insight
     if insight is None or insight.headline is None:
         return ""
     try:
@@ -130,8 +130,8 @@ def _puller() -> Resource:
     """The resource of jobs that pull one image on nodes."""
     return next(
         resource
-        for resource in job_resources()
-        if (shown := shown_as(resource.group, resource.kind)) is not None and shown.pulls_image
+        for resource in list_job_resources()
+        if (shown := find_shown(resource.group, resource.kind)) is not None and shown.pulls_image
     )
 
 
@@ -146,7 +146,7 @@ def _asked_by(spec: Mapping[str, Any], status: Mapping[str, Any]) -> tuple[str, 
         if not owners:
             return ()
         jobs |= {
-            row_id(puller, str(ref.get("namespace") or ""), str(ref.get("name") or "")): None
+            format_row_id(puller, str(ref.get("namespace") or ""), str(ref.get("name") or "")): None
             for ref in owners
         }
         if len(jobs) > MOST_IMAGES:

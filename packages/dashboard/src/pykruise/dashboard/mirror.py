@@ -103,7 +103,7 @@ def _object(cache: Cache[DashboardObject], resource: Resource, key: Key) -> Resp
 
 
 def _list(cache: Cache[DashboardObject], namespace: str, selector: str) -> Response:
-    views = cache.by_index(BY_NAMESPACE, namespace) if namespace else cache.values()
+    views = cache.list_by_index(BY_NAMESPACE, namespace) if namespace else cache.values()
     if selector:
         wanted = parse_label_selector(selector)
         views = [view for view in views if wanted.matches(view.labels)]

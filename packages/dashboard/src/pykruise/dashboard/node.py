@@ -1,6 +1,7 @@
 """The page of one node: its agent, its images, its probes, and its pods of workloads that the dashboard shows.
 
-Node, NodeImage, NodePodProbe, pods with their workloads ──▶ node_part(), images_part(), … ──▶ parts, each a row
+Node, NodeImage, NodePodProbe, pods with their workloads ──▶ build_node_part(), build_images_part(), …
+    ──▶ parts, each a row
 
 Pure. Each part names the right that a user needs to see it, as on the page of one object.
 """
@@ -10,9 +11,9 @@ from typing import Any, Final
 
 import msgspec
 
-from pykruise.cli.kubectl.pods import ready_count, restarts_of, state_of
+from pykruise.cli.kubectl.pods import format_ready_count, restarts_of, state_of
 from pykruise.dashboard.objects import DashboardObject
-from pykruise.dashboard.workload import MOST_PODS, MOST_WORDS, PagePart, cause_if_down, look_of
+from pykruise.dashboard.workload import MOST_PODS, MOST_WORDS, PagePart, find_cause_if_down, look_of
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document
 from pykruise.kube.resources import NODES, PODS, Resource
@@ -77,7 +78,7 @@ class NodePodLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     owner: str
 
 
-def node_part(node: Document) -> PagePart:
+def build_node_part(node: Document) -> PagePart:
     """The Node object. Users who may list nodes see it."""
     conditions = (node.get("status") or {}).get("conditions") or ()
     ready: Document = next((item for item in conditions if item.get("type") == "Ready"), {})
@@ -95,7 +96,7 @@ def node_part(node: Document) -> PagePart:
     return PagePart(id="node", resource=str(NODES), namespace="", body=body)
 
 
-def images_part(stored: DashboardObject, *, now: Instant) -> PagePart:
+def build_images_part(stored: DashboardObject, *, now: Instant) -> PagePart:
     """The images, and whether the agent answers about them. Users who may list NodeImages see it."""
     view = project_node_image(stored.raw)
     lines: list[NodeImageLine] = []
@@ -132,7 +133,7 @@ def images_part(stored: DashboardObject, *, now: Instant) -> PagePart:
     return PagePart(id="images", resource=str(NODE_IMAGES), namespace="", body=body)
 
 
-def agent_part(pods: Sequence[Document], namespace: str) -> PagePart:
+def build_agent_part(pods: Sequence[Document], namespace: str) -> PagePart:
     """The agent's own pod. `pods` are on the node and in that namespace. Users who may list pods there see it."""
     label, value = AGENT_LABEL
     agents = [pod for pod in pods if (pod["metadata"].get("labels") or {}).get(label) == value]
@@ -142,7 +143,7 @@ def agent_part(pods: Sequence[Document], namespace: str) -> PagePart:
                 "name": pod["metadata"]["name"],
                 "namespace": namespace,
                 "state": state_of(pod),
-                "ready": ready_count(pod),
+                "ready": format_ready_count(pod),
                 "restarts": restarts_of(pod),
                 "look": look_of(pod, needs_a_person=False),
             }
@@ -152,7 +153,7 @@ def agent_part(pods: Sequence[Document], namespace: str) -> PagePart:
     return PagePart(id="agent", resource=str(PODS), namespace=namespace, body=body)
 
 
-def probes_part(stored: Document) -> PagePart:
+def build_probes_part(stored: Document) -> PagePart:
     """The probes, failing ones first. Users who may list NodePodProbes see it."""
     order = {"Failed": 0, "Unknown": 1, "": 1}
     lines = sorted(
@@ -182,7 +183,7 @@ def _probes(stored: Document) -> Iterator[NodeProbeLine]:
             )
 
 
-def pods_parts(pods: Sequence[Owned], *, now: Instant) -> list[PagePart]:
+def build_pods_parts(pods: Sequence[Owned], *, now: Instant) -> list[PagePart]:
     """Return a part per namespace. Users who may list pods in the namespace see it."""
     by_namespace: dict[str, list[NodePodLine]] = {}
     for view, owner in pods[:MOST_PODS]:
@@ -200,13 +201,13 @@ def pods_parts(pods: Sequence[Owned], *, now: Instant) -> list[PagePart]:
 
 
 def _pod_line(view: DashboardObject, resource: Resource, owner: Document, *, now: Instant) -> NodePodLine:
-    pod = view.document
-    cause = cause_if_down(pod, view.raw, now)
+    pod = view.to_document
+    cause = find_cause_if_down(pod, view.raw, now)
     return NodePodLine(
         name=view.name,
         namespace=view.namespace,
         state=state_of(pod),
-        ready=ready_count(pod),
+        ready=format_ready_count(pod),
         look=look_of(pod, needs_a_person=cause is not None and cause.code in NEEDS_A_PERSON),
         restarts=restarts_of(pod),
         code=str(cause.code) if cause is not None else "",

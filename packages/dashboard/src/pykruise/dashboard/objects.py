@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 import orjson
 
-from pykruise.kinds import kinds
+from pykruise.kinds import list_kinds
 from pykruise.kube.documents import Document, decode
 from pykruise.kube.resources import (
     CONTROLLER_REVISIONS,
@@ -68,20 +68,20 @@ class DashboardObject(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Whether the pod might be unavailable, so that it needs a closer check."""
 
     @property
-    def document(self) -> Document:
+    def to_document(self) -> Document:
         """A copy of the object."""
         return decode(self.raw)
 
 
-def watched_resources() -> tuple[Resource, ...]:
+def list_watched_resources() -> tuple[Resource, ...]:
     """Resources that the dashboard lists and watches, and needs rights for."""
-    own = dict.fromkeys(kind.resource for kind in kinds() if kind.versions)
+    own = dict.fromkeys(kind.resource for kind in list_kinds() if kind.versions)
     return (*own, ROLLOUTS, *_BUILT_IN)
 
 
 def views_of_all() -> Mapping[Resource, Views[DashboardObject]]:
     """Return the views of each of these resources."""
-    return {resource: _views(resource) for resource in watched_resources()}
+    return {resource: _views(resource) for resource in list_watched_resources()}
 
 
 def _views(resource: Resource) -> Views[DashboardObject]:

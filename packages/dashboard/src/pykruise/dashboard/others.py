@@ -1,6 +1,6 @@
 """Rows of the page of other objects: kinds that have neither a rollout nor an end.
 
-document ──▶ other_row() ──▶ OtherRow
+document ──▶ build_other_row() ──▶ OtherRow
 
 Pure. The line is the headline of `explain` if its kind builds one from the status alone. Otherwise it has the columns
 of `kubectl get`.
@@ -9,8 +9,8 @@ of `kubectl get`.
 import msgspec
 
 from pykruise.dashboard.jobs import MOST_WORDS, headline_of
-from pykruise.dashboard.rollouts import owner_of, resources_on, row_id
-from pykruise.kinds import named, shown_as
+from pykruise.dashboard.rollouts import format_row_id, list_resources_on, owner_of
+from pykruise.kinds import find_kind, find_shown
 from pykruise.kube.documents import Document, get_path
 from pykruise.kube.resources import Resource
 from pykruise.kube.schemas.crds import Column
@@ -37,20 +37,20 @@ class OtherRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Creation time, in RFC 3339."""
 
 
-def other_resources() -> tuple[Resource, ...]:
+def list_other_resources() -> tuple[Resource, ...]:
     """Kinds that no other list shows."""
-    return resources_on("others")
+    return list_resources_on("others")
 
 
-def other_row(resource: Resource, document: Document) -> OtherRow:
+def build_other_row(resource: Resource, document: Document) -> OtherRow:
     """Return the row of an object of one of these kinds."""
     meta = document["metadata"]
-    shown = shown_as(resource.group, resource.kind)
+    shown = find_shown(resource.group, resource.kind)
     assert shown is not None, f"{resource.kind} declares no display"
     phase = shown.progress_of(document).phase
     owner_kind, owner = owner_of(meta)
     return OtherRow(
-        id=row_id(resource, meta.get("namespace", ""), meta["name"]),
+        id=format_row_id(resource, meta.get("namespace", ""), meta["name"]),
         resource=str(resource),
         kind=resource.kind,
         namespace=meta.get("namespace", ""),
@@ -67,7 +67,7 @@ def other_row(resource: Resource, document: Document) -> OtherRow:
 
 def _columns(resource: Resource, document: Document) -> str:
     """Return `Allowed: 1, Desired: 2`: printer columns with a plain path, without the age, which has its own column."""
-    versions = named(resource.kind).versions
+    versions = find_kind(resource.kind).versions
     if callable(versions):
         # A kind that embeds templates of other kinds has a rollout, and is not listed here.
         return ""

@@ -19,36 +19,42 @@ import msgspec
 import orjson
 
 from pykruise.cli.errors import CommandError
-from pykruise.cli.explain import explained
+from pykruise.cli.explain import read_and_explain
 from pykruise.cli.insight.explaining import Explanation
-from pykruise.cli.insight.explaining import text as text_of
-from pykruise.cli.insight.gates import manager_settings
+from pykruise.cli.insight.explaining import format_explanation as text_of
+from pykruise.cli.insight.gates import read_manager_settings
 from pykruise.cli.kubectl.resources import Info
-from pykruise.cli.kubectl.revisions import Revision, revisions_in
-from pykruise.dashboard.actions import actions_of, argv_of, done, may_do
+from pykruise.cli.kubectl.revisions import Revision, list_revisions
+from pykruise.dashboard.actions import actions_of, argv_of, may_do, run_command
 from pykruise.dashboard.aside import run_aside
-from pykruise.dashboard.asking import NAMED_ABOVE, is_asked, pods_at_stake, question_about, ticket_of
+from pykruise.dashboard.asking import NAMED_ABOVE, build_question, count_pods_at_stake, is_asked, ticket_of
 from pykruise.dashboard.board import Board, Row
 from pykruise.dashboard.feeds import Feeds
-from pykruise.dashboard.health import health_rows
-from pykruise.dashboard.node import agent_part, images_part, node_part, pods_parts, probes_part
-from pykruise.dashboard.objects import BY_NODE, ROLLOUTS, DashboardObject, watched_resources
+from pykruise.dashboard.health import build_health_rows
+from pykruise.dashboard.node import (
+    build_agent_part,
+    build_images_part,
+    build_node_part,
+    build_pods_parts,
+    build_probes_part,
+)
+from pykruise.dashboard.objects import BY_NODE, ROLLOUTS, DashboardObject, list_watched_resources
 from pykruise.dashboard.server import Opened
 from pykruise.dashboard.sessions import DashboardSession
-from pykruise.dashboard.steps import is_about, steps_part
-from pykruise.dashboard.verdicts import explained_kind
-from pykruise.dashboard.what_if import sets_of, what_if
+from pykruise.dashboard.steps import build_steps_part, is_about
+from pykruise.dashboard.verdicts import find_explained_kind
+from pykruise.dashboard.what_if import answer_what_if, sets_of
 from pykruise.dashboard.workload import (
     PagePart,
-    events_part,
-    explained_part,
+    build_events_part,
+    build_explained_part,
+    build_history_part,
+    build_nodes_part,
+    build_pods_part,
     has_history,
     head,
-    history_part,
-    nodes_part,
-    pods_part,
 )
-from pykruise.kinds import find, kinds, shown_as, shown_of
+from pykruise.kinds import find, find_shown, list_kinds, shown_of
 from pykruise.kube.cache.cache import Cache
 from pykruise.kube.client.client import Client
 from pykruise.kube.client.object_events import list_events_about
@@ -64,7 +70,7 @@ from pykruise.kube.resources import (
     REPLICA_SETS,
     Resource,
 )
-from pykruise.kube.values.selectors import SelectorError, selector_from
+from pykruise.kube.values.selectors import SelectorError, parse_selector
 from pykruise.manager.settings import ManagerSettings
 from pykruise.pods.images.node_image_api import NODE_IMAGES
 from pykruise.pods.probes.api import NODE_POD_PROBES
@@ -148,14 +154,14 @@ class LivePages:
             return Opened(health_page.board, task.cancel, lambda: health_page.is_read)
         return None
 
-    def status(self) -> Mapping[str, Any]:
+    def read_status(self) -> Mapping[str, Any]:
         """See server.Pages."""
-        return self._around.feeds.status()
+        return self._around.feeds.read_status()
 
     async def plan(self, asked: Mapping[str, Any], session: DashboardSession) -> Mapping[str, Any]:
         """See server.Pages."""
         resource, key = self._meant(asked)
-        kind = explained_kind(resource)
+        kind = find_explained_kind(resource)
         if kind is None:
             raise CommandError(f"plan does not know {resource.kind} ({resource.group})")
         sets = asked.get("sets")
@@ -163,7 +169,7 @@ class LivePages:
         if not changes:
             raise CommandError("name a field to change")
         async with self._plans:
-            answer = await what_if(
+            answer = await answer_what_if(
                 session.client,
                 kind,
                 key.namespace,
@@ -174,17 +180,17 @@ class LivePages:
             )
         return dict(msgspec.to_builtins(answer))
 
-    async def rights(self, asked: Mapping[str, Any], session: DashboardSession) -> Mapping[str, Any]:
+    async def list_rights(self, asked: Mapping[str, Any], session: DashboardSession) -> Mapping[str, Any]:
         """See server.Pages."""
         resource, key = self._meant(asked)
         document = decode(await session.client.get(resource, key.namespace, key.name))
         return {"may": await may_do(session.client, resource, document)}
 
-    async def question(self, asked: Mapping[str, Any], session: DashboardSession) -> Mapping[str, Any]:
+    async def ask_question(self, asked: Mapping[str, Any], session: DashboardSession) -> Mapping[str, Any]:
         """See server.Pages."""
         resource, document, argv = await self._action(asked, session)
         async with self._plans:
-            question = await question_about(
+            question = await build_question(
                 session.client,
                 resource,
                 document,
@@ -204,9 +210,9 @@ class LivePages:
                 "confirm it: review the object again"
             )
         name = document["metadata"]["name"]
-        if pods_at_stake(document, argv) > NAMED_ABOVE and asked.get("typed") != name:
+        if count_pods_at_stake(document, argv) > NAMED_ABOVE and asked.get("typed") != name:
             raise CommandError(f"the object has more than {NAMED_ABOVE} pods: type its name, {name}")
-        code, said = await done(session.client, argv)
+        code, said = await run_command(session.client, argv)
         _log.info("%s: %s: exit code %d", session.user.name, " ".join(argv), code)
         return {"code": code, "said": said[:4_000]}
 
@@ -240,7 +246,7 @@ class LivePages:
         return resource, Key(namespace if resource.namespaced else "", name)
 
     async def _settings(self) -> ManagerSettings:
-        return await manager_settings(self._around.client, self._around.clock)
+        return await read_manager_settings(self._around.client, self._around.clock)
 
     def _share(self, resource: Resource, key: Key, make: type["_LookedAtPage"]) -> Opened:
         """Return the page of an object, which all viewers share."""
@@ -319,7 +325,7 @@ class _LookedAtPage(ABC):
 
     def _show(self, parts: Sequence[PagePart]) -> None:
         shown = {item.id for item in parts}
-        for row in self.board.rows():
+        for row in self.board.list_rows():
             if row.id not in shown:
                 self.board.remove(row.id)
         self._put(parts)
@@ -349,7 +355,7 @@ class _NodePage(_LookedAtPage):
         caches, feeds, home = self._around.caches, self._around.feeds, self._around.manager_namespace
         views = {resource: caches[resource].get(self._key) for resource in _OF_A_NODE}
         pods = sorted(
-            caches[PODS].by_index(BY_NODE, self._key.name), key=lambda pod: (pod.namespace, pod.name)
+            caches[PODS].list_by_index(BY_NODE, self._key.name), key=lambda pod: (pod.namespace, pod.name)
         )
         owned = [(pod, feeds.owner_of(pod)) for pod in pods]
         if not owned and not any(views.values()):
@@ -362,14 +368,14 @@ class _NodePage(_LookedAtPage):
 
         async def look(client: Client) -> list[PagePart]:
             now = self._around.clock()
-            parts = pods_parts(owned, now=now)
-            parts.append(agent_part([pod.document for pod in pods if pod.namespace == home], home))
+            parts = build_pods_parts(owned, now=now)
+            parts.append(build_agent_part([pod.to_document for pod in pods if pod.namespace == home], home))
             if (node := views[NODES]) is not None:
-                parts.append(node_part(node.document))
+                parts.append(build_node_part(node.to_document))
             if (images := views[NODE_IMAGES]) is not None:
-                parts.append(images_part(images, now=now))
+                parts.append(build_images_part(images, now=now))
             if (probes := views[NODE_POD_PROBES]) is not None:
-                parts.append(probes_part(probes.document))
+                parts.append(build_probes_part(probes.to_document))
             return parts
 
         return await run_aside(self._around.client, look)
@@ -380,7 +386,7 @@ class _WorkloadPage(_LookedAtPage):
 
     def __init__(self, around: PageSources, resource: Resource, key: Key) -> None:
         super().__init__(around, resource, key)
-        self._shown = shown_as(resource.group, resource.kind)
+        self._shown = find_shown(resource.group, resource.kind)
 
     def _is_near(self, resource: Resource, namespace: str) -> bool:
         return not self._key.namespace or not namespace or namespace == self._key.namespace
@@ -393,31 +399,33 @@ class _WorkloadPage(_LookedAtPage):
                 f"there is no {self._resource.kind} {self._key}" if is_read else "its cache is not filled yet"
             )
             return [self._remark(text)]
-        document = view.document
+        document = view.to_document
         revisions = self._revisions(document) if has_history(document) else []
-        current = self._around.feeds.revision_before(self._resource, document)
+        current = self._around.feeds.find_revision_before(self._resource, document)
         pods = self._pods(view, document)
         rollout = self._rollout(document)
         images = self._node_images() if self._shown is not None and self._shown.pulls_image else ()
 
         async def look_at_known(_: Client) -> list[PagePart]:
             parts = [head(self._resource, document, current=current)]
-            own = [pod.document for pod in pods]
+            own = [pod.to_document for pod in pods]
             now = self._around.clock()
-            parts.append(pods_part(own, revisions, document, namespace=self._key.namespace, now=now))
+            parts.append(build_pods_part(own, revisions, document, namespace=self._key.namespace, now=now))
             if revisions:
                 keeper = REPLICA_SETS if self._resource == DEPLOYMENTS else CONTROLLER_REVISIONS
                 namespace = revisions[-1].info.namespace
-                parts.append(history_part(revisions, namespace=namespace, resource=str(keeper)))
+                parts.append(build_history_part(revisions, namespace=namespace, resource=str(keeper)))
             if rollout is not None:
-                parts.append(steps_part(rollout))
+                parts.append(build_steps_part(rollout))
             if images:
-                parts.append(nodes_part(document, _keeper_of_images(), [image.document for image in images]))
+                parts.append(
+                    build_nodes_part(document, _keeper_of_images(), [image.to_document for image in images])
+                )
             return parts
 
         async def look_at_asked(client: Client) -> list[PagePart]:
             asked = [self._events(client, view.uid)]
-            if explained_kind(self._resource) is not None:
+            if find_explained_kind(self._resource) is not None:
                 asked.append(self._explained(client))
             return [part for parts in await asyncio.gather(*asked) for part in parts]
 
@@ -432,8 +440,8 @@ class _WorkloadPage(_LookedAtPage):
         remark, words = "", ""
         try:
             async with asyncio.timeout(ANSWERS_S):
-                settings = await manager_settings(client, clock)
-                said = await explained(client, self._key, now=clock(), kind=kind, settings=settings)
+                settings = await read_manager_settings(client, clock)
+                said = await read_and_explain(client, self._key, now=clock(), kind=kind, settings=settings)
             words = text_of(said, now=clock())
         except (CommandError, KubeError, TimeoutError) as error:
             remark = str(error)[:2_000] or _LATE
@@ -444,14 +452,14 @@ class _WorkloadPage(_LookedAtPage):
                 verdict="",
                 headline="",
             )
-        return [explained_part(said, namespace=self._key.namespace, remark=remark, words=words)]
+        return [build_explained_part(said, namespace=self._key.namespace, remark=remark, words=words)]
 
     def _rollout(self, document: Document) -> Document | None:
         """Return the document if it is an OpenKruise Rollout, or else the Rollout of the workload."""
         if self._resource == ROLLOUTS:
             return document
-        rollouts = self._around.caches[ROLLOUTS].by_index(BY_NAMESPACE, self._key.namespace)
-        documents = (view.document for view in rollouts)
+        rollouts = self._around.caches[ROLLOUTS].list_by_index(BY_NAMESPACE, self._key.namespace)
+        documents = (view.to_document for view in rollouts)
         return next((item for item in documents if is_about(item, self._resource, self._key.name)), None)
 
     def _node_images(self) -> Sequence[DashboardObject]:
@@ -462,14 +470,16 @@ class _WorkloadPage(_LookedAtPage):
         assert shown is not None
         resource = REPLICA_SETS if shown.verbs.history == "replicasets" else CONTROLLER_REVISIONS
         cache = self._around.caches[resource]
-        views = cache.by_index(BY_NAMESPACE, self._key.namespace) if self._key.namespace else cache.values()
+        views = (
+            cache.list_by_index(BY_NAMESPACE, self._key.namespace) if self._key.namespace else cache.values()
+        )
         uid = document["metadata"].get("uid")
         infos = [
             _info(resource, view)
             for view in views
             if view.controller == uid or shown.verbs.revision_label in view.labels
         ]
-        return revisions_in(infos, _info_of(self._resource, document), shown)
+        return list_revisions(infos, _info_of(self._resource, document), shown)
 
     def _pods(self, view: DashboardObject, document: Document) -> list[DashboardObject]:
         """Return the pods that the object or one of its dependents controls; for a kind that owns no pods, the
@@ -481,14 +491,14 @@ class _WorkloadPage(_LookedAtPage):
         elif shown.pods == "selected":
             views = self._selected(document, pods.values(), shown.pod_mark)
         else:
-            views = self._marked(pods.by_index(BY_NAMESPACE, self._key.namespace), shown.pod_mark)
+            views = self._marked(pods.list_by_index(BY_NAMESPACE, self._key.namespace), shown.pod_mark)
         return sorted(views, key=lambda view: (view.namespace, view.name))
 
     def _owned(self, uid: str) -> list[DashboardObject]:
         caches = self._around.caches
-        views = list(caches[PODS].by_index(BY_CONTROLLER, uid))
+        views = list(caches[PODS].list_by_index(BY_CONTROLLER, uid))
         for resource in _with_templates():
-            for view in caches[resource].by_index(BY_CONTROLLER, uid):
+            for view in caches[resource].list_by_index(BY_CONTROLLER, uid):
                 views += self._owned(view.uid)
         return views
 
@@ -501,7 +511,7 @@ class _WorkloadPage(_LookedAtPage):
         self, document: Document, pods: Iterable[DashboardObject], mark: str
     ) -> list[DashboardObject]:
         try:
-            selector = selector_from(get_path(document, "spec", "selector"))
+            selector = parse_selector(get_path(document, "spec", "selector"))
         except (SelectorError, TypeError):
             return []
         return [pod for pod in self._marked(pods, mark) if selector.matches(pod.labels)]
@@ -515,8 +525,8 @@ class _WorkloadPage(_LookedAtPage):
         except ForbiddenError:
             return []
         except (KubeError, TimeoutError) as error:
-            return [events_part([], namespace=namespace, problem=str(error) or _LATE)]
-        return [events_part(events, namespace=namespace)]
+            return [build_events_part([], namespace=namespace, problem=str(error) or _LATE)]
+        return [build_events_part(events, namespace=namespace)]
 
 
 @cache
@@ -524,19 +534,19 @@ def _with_templates() -> tuple[Resource, ...]:
     """Resources whose objects make pods, and may themselves be owned."""
     return tuple(
         resource
-        for resource in watched_resources()
-        if (shown := shown_as(resource.group, resource.kind)) is not None and shown.templates
+        for resource in list_watched_resources()
+        if (shown := find_shown(resource.group, resource.kind)) is not None and shown.templates
     )
 
 
 @cache
 def _keeper_of_images() -> Resource:
     """The resource that keeps the images of a node."""
-    return next(kind.resource for kind in kinds() if kind.shown is not None and kind.shown.keeps_images)
+    return next(kind.resource for kind in list_kinds() if kind.shown is not None and kind.shown.keeps_images)
 
 
 def _info(resource: Resource, view: DashboardObject) -> Info:
-    return Info(resource=resource, namespace=view.namespace, name=view.name, document=view.document)
+    return Info(resource=resource, namespace=view.namespace, name=view.name, document=view.to_document)
 
 
 def _info_of(resource: Resource, document: Document) -> Info:
@@ -557,12 +567,12 @@ class _HealthPage:
         """Until cancelled."""
         while True:
             try:
-                rows = await health_rows(self._client, namespace=self._namespace)
+                rows = await build_health_rows(self._client, namespace=self._namespace)
             except Exception:  # a page that fails must not end the server
                 _log.exception("the health page failed")
                 rows = [{"id": "note", "note": "it could not be examined; the dashboard's log has the error"}]
             kept = {str(row["id"]) for row in rows}
-            for row in self.board.rows():
+            for row in self.board.list_rows():
                 if row.id not in kept:
                     self.board.remove(row.id)
             for entry in rows:

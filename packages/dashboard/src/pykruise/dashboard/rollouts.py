@@ -1,6 +1,6 @@
 """Rows of the first page: one rollout each, from the object's own status.
 
-document, the revision of its pods ──▶ rollout_row() ──▶ RolloutRow
+document, the revision of its pods ──▶ build_rollout_row() ──▶ RolloutRow
 
 Pure. Phase, counts and the line are those of `kubectl kruise rollout status`. The wait is the condition Waiting, in
 the words that `explain` begins with. So a row needs no pods, however many there are. If `explain` knows more than the
@@ -14,11 +14,11 @@ import msgspec
 
 from pykruise.cli.kubectl.kinds import pod_specs_of
 from pykruise.cli.kubectl.revisions import NUMBER
-from pykruise.dashboard.objects import watched_resources
-from pykruise.kinds import shown_as
+from pykruise.dashboard.objects import list_watched_resources
+from pykruise.kinds import find_shown
 from pykruise.kube.documents import Document, get_path
 from pykruise.kube.resources import REPLICA_SETS, Resource
-from pykruise.kube.values.counts import counted
+from pykruise.kube.values.counts import format_count
 from pykruise.plans.progress import Progress
 from pykruise.plans.shown import Shown
 from pykruise.pods.workload.waiting import WAITING
@@ -63,28 +63,30 @@ class RolloutRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     labels: Mapping[str, str] = {}
 
 
-def rollout_resources() -> tuple[Resource, ...]:
+def list_rollout_resources() -> tuple[Resource, ...]:
     """Resources whose objects have rollouts."""
-    return resources_on("rollouts")
+    return list_resources_on("rollouts")
 
 
-def row_id(resource: Resource, namespace: str, name: str) -> str:
+def format_row_id(resource: Resource, namespace: str, name: str) -> str:
     """`clonesets.apps.kruise.io/shop/web`."""
     return f"{resource}/{namespace}/{name}"
 
 
-def rollout_row(resource: Resource, document: Document, *, current: Document | None = None) -> RolloutRow:
+def build_rollout_row(
+    resource: Resource, document: Document, *, current: Document | None = None
+) -> RolloutRow:
     """Return the row of a rollout. `current` is the revision of its pods, if it is not the newest one."""
     meta = document["metadata"]
     waiting = _condition(document, WAITING) or {}
-    shown = shown_as(resource.group, resource.kind)
+    shown = find_shown(resource.group, resource.kind)
     progress, line = _read(shown, document)
     images = _images(pod_specs_of(document))
     old = _images(_specs_of_revision(current)) if current is not None else ()
     owner_kind, owner = owner_of(meta)
     since = waiting.get("lastTransitionTime") or meta.get("creationTimestamp") or ""
     return RolloutRow(
-        id=row_id(resource, meta.get("namespace", ""), meta["name"]),
+        id=format_row_id(resource, meta.get("namespace", ""), meta["name"]),
         resource=str(resource),
         kind=resource.kind,
         namespace=meta.get("namespace", ""),
@@ -127,12 +129,12 @@ def owner_of(meta: Mapping[str, Any]) -> tuple[str, str]:
     return "", ""
 
 
-def resources_on(board: str) -> tuple[Resource, ...]:
+def list_resources_on(board: str) -> tuple[Resource, ...]:
     """Return the resources of OpenKruise and Kubernetes that a page lists, according to their kinds."""
     return tuple(
         resource
-        for resource in watched_resources()
-        if (shown := shown_as(resource.group, resource.kind)) is not None and shown.board == board
+        for resource in list_watched_resources()
+        if (shown := find_shown(resource.group, resource.kind)) is not None and shown.board == board
         if shown.progress is not None
     )
 
@@ -163,7 +165,7 @@ def _specs_of_revision(revision: Document) -> list[Mapping[str, Any]]:
     return [spec] if isinstance(spec, Mapping) else []
 
 
-def older_set(sets: Iterable[Document]) -> Document | None:
+def find_older_set(sets: Iterable[Document]) -> Document | None:
     """Return the newest ReplicaSet of a Deployment that still has pods, except the newest of all; None: no other has
     pods.
     """
@@ -177,4 +179,4 @@ def _revision_number(replica_set: Document) -> int:
 
 
 def _short(text: str, *, most: int = MOST_WORDS) -> str:
-    return text if len(text) <= most else f"{text[:most]}… ({counted(len(text), 'character')})"
+    return text if len(text) <= most else f"{text[:most]}… ({format_count(len(text), 'character')})"

@@ -1,6 +1,6 @@
 """Cookies that outlive the process: an encrypted and signed login, which any replica with the key accepts.
 
-login ──seal()──▶ cookie ──opened()──▶ the same login, in this process or in another one
+login ──seal()──▶ cookie ──open_cookie()──▶ the same login, in this process or in another one
 
 The key is a file: a Secret that all replicas mount, or on a laptop a file that only its owner can read. A cookie that
 was changed, was made with another key, or is older than a day is invalid. A login that does not fit into a cookie
@@ -53,7 +53,7 @@ class Seal:
         cookie = self._fernet.encrypt_at_time(msgspec.json.encode(login), int(begun)).decode()
         return cookie if len(cookie) <= MOST else ""
 
-    def opened(self, cookie: str, now: float, *, lasts_s: float) -> SealedLogin | None:
+    def open_cookie(self, cookie: str, now: float, *, lasts_s: float) -> SealedLogin | None:
         """Return the login in a cookie; None: the cookie is invalid or too old."""
         try:
             login = msgspec.json.decode(

@@ -20,7 +20,7 @@ from typing import Final
 import msgspec
 
 from pykruise.cli.errors import CommandError
-from pykruise.dashboard.access import DashboardUser, post
+from pykruise.dashboard.access import DashboardUser, send_review
 from pykruise.dashboard.assets import Assets
 from pykruise.dashboard.feeds import Feeds
 from pykruise.dashboard.guard import Guard
@@ -31,10 +31,10 @@ from pykruise.dashboard.seals import Seal, key_of, own_key
 from pykruise.dashboard.server import LIMITS, About, Server
 from pykruise.dashboard.sessions import Door, LaptopDoor, Sessions, TokenDoor
 from pykruise.dashboard.verdicts import Verdicts
-from pykruise.kinds import in_stored_versions
+from pykruise.kinds import use_stored_versions
 from pykruise.kube.client.client import Client
 from pykruise.kube.client.retries import RetryPolicy
-from pykruise.kube.clock import system_clock
+from pykruise.kube.clock import read_system_clock
 from pykruise.kube.config.connection import Connection
 from pykruise.kube.config.kubeconfig import load
 from pykruise.kube.errors import KubeError
@@ -88,7 +88,7 @@ async def run_dashboard(options: DashboardOptions, say: Callable[[str], None]) -
     connection = await load(options.kubeconfig, context=options.context)
     stop = asyncio.Event()
     stop_on_signals(stop.set)
-    async with dashboard_at(connection, options) as result:
+    async with serve_dashboard(connection, options) as result:
         where = f"namespace {result.namespace}" if result.namespace else "all namespaces"
         if not isinstance(result.door, LaptopDoor):
             say(
@@ -114,30 +114,30 @@ def _say_another(value: Dashboard, door: LaptopDoor, say: Callable[[str], None])
 
 def _link(value: Dashboard, door: LaptopDoor) -> str:
     """Return the link. The token is behind the #: browsers never send that part, and the page's script reads it."""
-    return f"{value.url}#token={door.new_token()}"
+    return f"{value.url}#token={door.renew_token()}"
 
 
 @asynccontextmanager
-async def dashboard_at(connection: Connection, options: DashboardOptions) -> AsyncIterator[Dashboard]:
+async def serve_dashboard(connection: Connection, options: DashboardOptions) -> AsyncIterator[Dashboard]:
     """Serve a dashboard within the block. Raises CommandError, OSError."""
     _check(options)
     clock = asyncio.get_running_loop().time
     async with AsyncExitStack() as stack:
-        transport = in_stored_versions(HttpTransport(connection, user_agent=AGENT))
+        transport = use_stored_versions(HttpTransport(connection, user_agent=AGENT))
         stack.push_async_callback(transport.close)
         client = Client(transport, user_agent=AGENT)
         asking = Client(transport, user_agent=AGENT, retry=RetryPolicy(reads=1, total_s=5.0))
         namespace = options.namespace or await _namespace_of(asking, connection, options)
-        sources = Sources(client, clock=system_clock, rng=random.Random(), namespace=namespace)
-        caches = {resource: sources.of(views) for resource, views in views_of_all().items()}
-        feeds = Feeds(caches, clock=system_clock)
+        sources = Sources(client, clock=read_system_clock, rng=random.Random(), namespace=namespace)
+        caches = {resource: sources.find_cache(views) for resource, views in views_of_all().items()}
+        feeds = Feeds(caches, clock=read_system_clock)
         mirror = MirrorTransport(transport, caches, clock=clock)
         door: Door = (
             TokenDoor(asking, connection, clock=clock)
             if options.is_shared
             else LaptopDoor(asking, await _user_of(asking))
         )
-        verdicts = Verdicts(asking.over(mirror), feeds.take, clock=system_clock)
+        verdicts = Verdicts(asking.replace_transport(mirror), feeds.take, clock=read_system_clock)
         feeds.judge_with(verdicts)
         seal = Seal(_key_of(options), f"{connection.server} {options.is_shared}")
         sessions = Sessions(door, clock=clock, seal=seal)
@@ -145,8 +145,8 @@ async def dashboard_at(connection: Connection, options: DashboardOptions) -> Asy
         around = PageSources(
             caches=caches,
             feeds=feeds,
-            client=asking.over(mirror),
-            clock=system_clock,
+            client=asking.replace_transport(mirror),
+            clock=read_system_clock,
             manager_namespace=options.manager_namespace,
         )
         about = About(
@@ -237,7 +237,7 @@ async def _namespace_of(client: Client, connection: Connection, options: Dashboa
         return ""
     spec = {"resourceAttributes": {"verb": "list", "resource": "pods"}}
     try:
-        answer = await post(
+        answer = await send_review(
             client, f"{_AUTHORIZATION}/selfsubjectaccessreviews", "SelfSubjectAccessReview", spec
         )
     except KubeError as error:
@@ -251,7 +251,7 @@ _AUTHORIZATION: Final = "/apis/authorization.k8s.io/v1"
 async def _user_of(client: Client) -> DashboardUser:
     """Return the user of the kubeconfig. Older API servers cannot report it."""
     with suppress(KubeError):
-        answer = await post(
+        answer = await send_review(
             client, "/apis/authentication.k8s.io/v1/selfsubjectreviews", "SelfSubjectReview", {}
         )
         name = ((answer.get("status") or {}).get("userInfo") or {}).get("username")

@@ -104,7 +104,7 @@ class Pages(Protocol):
         """Return the board of a page; None: there is no such page. Raises CommandError for an invalid query."""
         ...
 
-    def status(self) -> Mapping[str, Any]:
+    def read_status(self) -> Mapping[str, Any]:
         """Return the state of the caches."""
         ...
 
@@ -112,11 +112,11 @@ class Pages(Protocol):
         """Answer a what-if question. Raises CommandError, KubeError."""
         ...
 
-    async def rights(self, asked: Mapping[str, Any], session: DashboardSession) -> Mapping[str, Any]:
+    async def list_rights(self, asked: Mapping[str, Any], session: DashboardSession) -> Mapping[str, Any]:
         """Return the actions that the user may do to an object. Raises CommandError, KubeError."""
         ...
 
-    async def question(self, asked: Mapping[str, Any], session: DashboardSession) -> Mapping[str, Any]:
+    async def ask_question(self, asked: Mapping[str, Any], session: DashboardSession) -> Mapping[str, Any]:
         """Return the change that an action would make, and its ticket. Raises CommandError, KubeError."""
         ...
 
@@ -151,7 +151,7 @@ class Server:
         ] = {
             "/api/plan": pages.plan,
             **(
-                {"/api/rights": pages.rights, "/api/question": pages.question, "/api/act": pages.act}
+                {"/api/rights": pages.list_rights, "/api/question": pages.ask_question, "/api/act": pages.act}
                 if about.has_actions
                 else {}
             ),
@@ -161,7 +161,7 @@ class Server:
 
     def admit(self, request: WireRequest) -> Response | None:
         """Return the refusal of a request that must never be answered."""
-        refusal = self.guard.refusal(request)
+        refusal = self.guard.find_refusal(request)
         if refusal:
             return _said(403, refusal)
         if request.method not in ("GET", "HEAD", "POST"):
@@ -231,8 +231,8 @@ class Server:
     async def _session_of(self, request: WireRequest) -> DashboardSession | None:
         kind, _, token = request.headers.get("authorization", "").partition(" ")
         if kind.lower() == "bearer" and self._about.mode == "cluster":
-            return await self._sessions.of_header(token.strip())
-        return await self._sessions.of_cookie(_cookie_of(request))
+            return await self._sessions.find_by_header(token.strip())
+        return await self._sessions.find_by_cookie(_cookie_of(request))
 
     def _stream(self, request: WireRequest, session: DashboardSession) -> Response | Streamed:
         user = session.user.name
@@ -261,8 +261,8 @@ class Server:
             session.access,
             boot=self._boot,
             is_read=opened.is_read,
-            status=self._pages.status,
-            still_good=lambda: self._sessions.still_good(session),
+            status=self._pages.read_status,
+            still_good=lambda: self._sessions.is_still_good(session),
             on_close=close,
             last_id=request.headers.get("last-event-id", ""),
         )

@@ -19,13 +19,13 @@ from typing import Final, Protocol
 
 import msgspec
 
-from pykruise.dashboard.access import Access, DashboardUser, FullAccess, ReviewedAccess, post
+from pykruise.dashboard.access import Access, DashboardUser, FullAccess, ReviewedAccess, send_review
 from pykruise.dashboard.seals import Seal
-from pykruise.kinds import in_stored_versions
+from pykruise.kinds import use_stored_versions
 from pykruise.kube.client.client import Client
 from pykruise.kube.client.retries import RetryPolicy
-from pykruise.kube.clock import Clock, system_clock
-from pykruise.kube.config.connection import Connection, bearer
+from pykruise.kube.clock import Clock, read_system_clock
+from pykruise.kube.config.connection import Connection, make_bearer
 from pykruise.kube.errors import KubeError
 from pykruise.kube.http.transport import HttpTransport
 
@@ -68,7 +68,7 @@ class Door(Protocol):
         """Enter by a sealed cookie of an earlier login. Raises as enter()."""
         ...
 
-    def kept(self, token: str) -> str:
+    def seal_facts(self, token: str) -> str:
         """Return the facts of a login that a sealed cookie keeps."""
         ...
 
@@ -89,7 +89,7 @@ class LaptopDoor:
         self._user = user
         self._token = ""
 
-    def new_token(self) -> str:
+    def renew_token(self) -> str:
         """Return the token of the next link. The previous link becomes invalid."""
         self._token = secrets.token_urlsafe(32)
         return self._token
@@ -104,7 +104,7 @@ class LaptopDoor:
             )
         return await self.enter_again("", now)
 
-    def kept(self, token: str) -> str:
+    def seal_facts(self, token: str) -> str:
         """Return nothing: the link does not open again, and the rights are the kubeconfig's."""
         return ""
 
@@ -143,7 +143,7 @@ class TokenDoor:
         self._clock = clock
         self._transport_for = transport_for
         self._reviews = asyncio.Semaphore(_REVIEWS_AT_ONCE)
-        self._ssl_context = without_client_certificate(connection.ssl_context)
+        self._ssl_context = drop_client_certificate(connection.ssl_context)
         """All sessions share one context, because the authorities in it take hundreds of kilobytes."""
 
     async def enter(self, token: str, now: float) -> DashboardSession:
@@ -154,7 +154,7 @@ class TokenDoor:
         own = Connection(
             server=self._connection.server,
             ssl_context=self._ssl_context,
-            credentials=bearer(token),
+            credentials=make_bearer(token),
             server_name=self._connection.server_name,
             proxy=self._connection.proxy,
         )
@@ -170,7 +170,7 @@ class TokenDoor:
             user=user,
             access=ReviewedAccess(self._client, user, clock=self._clock),
             client=Client(
-                in_stored_versions(transport),
+                use_stored_versions(transport),
                 user_agent="pykruise-dashboard",
                 retry=RetryPolicy(reads=1, total_s=5.0),
             ),
@@ -181,7 +181,7 @@ class TokenDoor:
             reviewed=now,
         )
 
-    def kept(self, token: str) -> str:
+    def seal_facts(self, token: str) -> str:
         """Return the token itself, which is reviewed again."""
         return token
 
@@ -193,7 +193,7 @@ class TokenDoor:
         if not token or not token.isascii() or not token.isprintable() or " " in token:
             return None
         async with self._reviews:
-            answer = await post(self._client, _TOKEN_REVIEWS, "TokenReview", {"token": token})
+            answer = await send_review(self._client, _TOKEN_REVIEWS, "TokenReview", {"token": token})
         status = answer.get("status") or {}
         result = status.get("user") or {}
         if not status.get("authenticated") or not result.get("username"):
@@ -206,7 +206,7 @@ class TokenDoor:
         )
 
 
-def without_client_certificate(context: ssl.SSLContext | None) -> ssl.SSLContext | None:
+def drop_client_certificate(context: ssl.SSLContext | None) -> ssl.SSLContext | None:
     """Return a context that trusts the same authorities. With the dashboard's certificate, a user would act as the
     dashboard.
     """
@@ -233,7 +233,7 @@ class Sessions:
         *,
         clock: Callable[[], float],
         seal: Seal | None = None,
-        wall_clock: Clock = system_clock,
+        wall_clock: Clock = read_system_clock,
     ) -> None:
         self._door = door
         self._seal = seal
@@ -247,12 +247,12 @@ class Sessions:
     async def log_in(self, token: str) -> str:
         """Log in and return the value of the cookie. Raises LoginError, KubeError."""
         session = await self._door.enter(token, self._clock())
-        sealed = self._seal.seal(self._door.kept(token), self._wall_clock()) if self._seal else ""
+        sealed = self._seal.seal(self._door.seal_facts(token), self._wall_clock()) if self._seal else ""
         cookie = sealed or secrets.token_urlsafe(32)
         await self._keep(_key(cookie), session)
         return cookie
 
-    async def of_cookie(self, cookie: str) -> DashboardSession | None:
+    async def find_by_cookie(self, cookie: str) -> DashboardSession | None:
         """Return the session of a browser; None: it is not logged in, or no longer. Raises KubeError."""
         if not cookie:
             return None
@@ -263,7 +263,7 @@ class Sessions:
         """Return the session of a login in another process, by its sealed cookie."""
         if self._seal is None or key in self._ended:
             return None
-        login = self._seal.opened(cookie, self._wall_clock(), lasts_s=LASTS_S)
+        login = self._seal.open_cookie(cookie, self._wall_clock(), lasts_s=LASTS_S)
         if login is None:
             return None
         lock = self._entering.setdefault(key, asyncio.Lock())
@@ -280,7 +280,7 @@ class Sessions:
         finally:
             self._entering.pop(key, None)
 
-    async def of_header(self, token: str) -> DashboardSession | None:
+    async def find_by_header(self, token: str) -> DashboardSession | None:
         """Return the session of a user whose proxy sends the user's token with each request. Raises KubeError."""
         key = _key(f"header {token}")
         lock = self._entering.setdefault(key, asyncio.Lock())
@@ -302,7 +302,7 @@ class Sessions:
         if len(self._ended) > 10 * MOST:
             self._ended.popitem(last=False)
 
-    async def still_good(self, session: DashboardSession) -> bool:
+    async def is_still_good(self, session: DashboardSession) -> bool:
         """Whether the session is still logged in. Streams call it, because they last for hours."""
         for key, value in tuple(self._sessions.items()):
             if value is session:

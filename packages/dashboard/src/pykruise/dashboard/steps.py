@@ -1,13 +1,13 @@
 """Steps of an OpenKruise Rollout, on its own page and on the page of its workload.
 
-Rollout ──▶ is_about(), steps_part() (pure) ──▶ the part `steps`
+Rollout ──▶ is_about(), build_steps_part() (pure) ──▶ the part `steps`
 """
 
 from typing import Any, Final
 
 import msgspec
 
-from pykruise.dashboard.objects import ROLLOUTS, watched_resources
+from pykruise.dashboard.objects import ROLLOUTS, list_watched_resources
 from pykruise.dashboard.workload import MOST_WORDS, PagePart
 from pykruise.kube.documents import Document, get_path
 from pykruise.kube.resources import Resource
@@ -48,12 +48,12 @@ def _target_of(rollout: Document) -> tuple[str, str, str]:
 def _workload_of(rollout: Document) -> Document:
     """Return the target as a link of the page names it. It has no resource if the dashboard does not show its kind."""
     group, kind, name = _target_of(rollout)
-    resources = (str(item) for item in watched_resources() if (item.group, item.kind) == (group, kind))
+    resources = (str(item) for item in list_watched_resources() if (item.group, item.kind) == (group, kind))
     namespace = rollout["metadata"].get("namespace", "")
     return {"resource": next(resources, ""), "kind": kind, "namespace": namespace, "name": name}
 
 
-def steps_part(rollout: Document) -> PagePart:
+def build_steps_part(rollout: Document) -> PagePart:
     """Return the steps. Users who may list Rollouts see them."""
     meta, status = rollout["metadata"], rollout.get("status") or {}
     strategy = get_path(rollout, "spec", "strategy") or {}

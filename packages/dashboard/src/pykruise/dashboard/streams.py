@@ -38,7 +38,7 @@ HEADERS: Final[Mapping[str, str]] = {
 }
 
 
-def event(name: str, data: bytes, event_id: str = "") -> bytes:
+def format_event(name: str, data: bytes, event_id: str = "") -> bytes:
     """Return one event. `data` is JSON, which has no line ends."""
     said = f"id: {event_id}\n".encode() if event_id else b""
     return b"event: %b\n%bdata: %b\n\n" % (name.encode(), said, data)
@@ -116,10 +116,10 @@ class RowStream:
                 beats = await self._heartbeats()
                 return [*self._statuses(), *self._synced(), *beats]
             await asyncio.sleep(self._joined_s)
-        changes = self._board.since(self._version)
+        changes = self._board.list_changes_since(self._version)
         now = asyncio.get_running_loop().time()
         is_due = now - self._reviewed_at > self._heartbeat_s  # due even if the board changes all the time
-        await self._access.learn(_rights(self._board.rows() if is_due else changes.rows))
+        await self._access.learn(_rights(self._board.list_rows() if is_due else changes.rows))
         self._reviewed_at = now if is_due else self._reviewed_at
         if self._access.epoch != self._epoch:
             return await self._restart()
@@ -132,15 +132,15 @@ class RowStream:
         if not self._is_synced and now - self._beaten_at < self._heartbeat_s:
             return ()
         self._beaten_at = now
-        return [*(await self._reviewed()), event("heartbeat", b"{}")]
+        return [*(await self._reviewed()), format_event("heartbeat", b"{}")]
 
     async def _reviewed(self) -> Sequence[bytes]:
-        await self._access.learn(_rights(self._board.rows()))
+        await self._access.learn(_rights(self._board.list_rows()))
         return await self._restart() if self._access.epoch != self._epoch else ()
 
     async def _restart(self) -> Sequence[bytes]:
         """Send all rows again, because the rights of the user have changed."""
-        changes = self._board.since(0)
+        changes = self._board.list_changes_since(0)
         await self._access.learn(_rights(changes.rows))
         self._epoch, self._is_begun = self._access.epoch, True
         return [*self._statuses(), *self._events(changes, is_first=True)]
@@ -150,16 +150,16 @@ class RowStream:
         if said == self._said:
             return ()
         self._said = said
-        return [event("status", said)]
+        return [format_event("status", said)]
 
     def _events(self, changes: BoardChanges, *, is_first: bool) -> Sequence[bytes]:
         self._version = changes.version
         rows = [row for row in changes.rows if self._may_see(row)]
         gone = [row.id for row in changes.gone if self._may_see(row)]
-        events = [event("reset", b"{}")] if changes.is_all else []
-        events += [event("rows", b"[" + b",".join(part) + b"]") for part in _portions(rows)]
+        events = [format_event("reset", b"{}")] if changes.is_all else []
+        events += [format_event("rows", b"[" + b",".join(part) + b"]") for part in _portions(rows)]
         if gone:
-            events.append(event("gone", orjson.dumps(gone)))
+            events.append(format_event("gone", orjson.dumps(gone)))
         if self._is_synced and (events or is_first):
             return [*events, self._mark()]
         return [*events, *self._synced()]
@@ -172,7 +172,7 @@ class RowStream:
         return [self._mark()]
 
     def _mark(self) -> bytes:
-        return event("synced", b"{}", f"{self._boot}-{self._epoch}-{self._version}")
+        return format_event("synced", b"{}", f"{self._boot}-{self._epoch}-{self._version}")
 
     def _may_see(self, row: Row) -> bool:
         return not row.resource or self._access.may_see(row.resource, row.namespace)

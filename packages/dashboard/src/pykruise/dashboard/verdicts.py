@@ -16,9 +16,9 @@ from typing import Final, Protocol
 import msgspec
 
 from pykruise.cli.errors import CommandError
-from pykruise.cli.explain import explained
+from pykruise.cli.explain import read_and_explain
 from pykruise.cli.insight.explaining import OF_THE_TEMPLATE, Explanation
-from pykruise.cli.insight.gates import manager_settings
+from pykruise.cli.insight.gates import read_manager_settings
 from pykruise.dashboard.aside import run_aside
 from pykruise.kinds import find
 from pykruise.kube.client.client import Client
@@ -77,7 +77,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 MOST_PODS: Final = 5
 
 
-def verdict_from(explanation: Explanation) -> Verdict:
+def build_verdict(explanation: Explanation) -> Verdict:
     """Return the short form of an explanation."""
     first = explanation.waits[0] if explanation.waits else None
     is_of_template = first is not None and first.code in OF_THE_TEMPLATE
@@ -146,7 +146,7 @@ class Verdicts:
         *,
         clock: Clock,
         aside: Aside = run_aside,
-        settings: Settings = manager_settings,
+        settings: Settings = read_manager_settings,
     ) -> None:
         self._client = client
         self._take = take
@@ -161,7 +161,7 @@ class Verdicts:
 
     def put(self, target: Target, *, uid: str, status_phase: str) -> None:
         """Take a new or changed object."""
-        if explained_kind(target.resource) is None:
+        if find_explained_kind(target.resource) is None:
             return
         entry = self._entries.get(target)
         if entry is None or entry.uid != uid:
@@ -199,7 +199,7 @@ class Verdicts:
                 except TimeoutError:
                     pass
 
-    def next_targets(self, now: float) -> list[Target]:
+    def take_next_targets(self, now: float) -> list[Target]:
         """Return the objects of the next turn, unsettled ones first, and mark them as examined."""
         self._spread_touches()
         due = [target for target in self._entries if self._wants_look(target, now)]
@@ -211,7 +211,7 @@ class Verdicts:
 
     async def turn(self, now: float) -> None:
         """Examine the objects of the next turn."""
-        targets = self.next_targets(now)
+        targets = self.take_next_targets(now)
         if not targets:
             return
         entries = {target: self._entries[target] for target in targets}
@@ -222,10 +222,12 @@ class Verdicts:
             settings = await self._settings(client, clock)
             answers: list[_Answer] = []
             for target in targets:
-                kind = explained_kind(target.resource)
+                kind = find_explained_kind(target.resource)
                 assert kind is not None
                 try:
-                    said = await explained(client, target.key, now=clock(), kind=kind, settings=settings)
+                    said = await read_and_explain(
+                        client, target.key, now=clock(), kind=kind, settings=settings
+                    )
                 except (CommandError, KubeError):
                     said = None
                 answers.append((target, said))
@@ -234,7 +236,7 @@ class Verdicts:
         for target, explanation in await self._aside(self._client, look):
             status_phase, uid = before[target]
             if explanation is not None and target in self._entries:
-                self._take(target, Known(verdict_from(explanation), status_phase, uid))
+                self._take(target, Known(build_verdict(explanation), status_phase, uid))
 
     def _wants_look(self, target: Target, now: float) -> bool:
         entry = self._entries[target]
@@ -248,7 +250,7 @@ class Verdicts:
 
     def _is_at_rest(self, target: Target) -> bool:
         """Whether changes of related objects do not change the verdict, because its own status is complete."""
-        kind = explained_kind(target.resource)
+        kind = find_explained_kind(target.resource)
         is_told = kind is not None and isinstance(kind.insight, WorkloadInsight)
         return is_told and self._entries[target].status_phase in _AT_REST
 
@@ -261,7 +263,7 @@ class Verdicts:
                     self._entries[target].is_due = True
 
 
-def explained_kind(resource: Resource) -> Kind | None:
+def find_explained_kind(resource: Resource) -> Kind | None:
     """Return the kind if explain supports it; None: it does not."""
     kind = find(resource.kind.lower())
     return kind if kind is not None and kind.resource == resource and kind.control is not None else None

@@ -1,6 +1,6 @@
 """Rows of the page of waiting pods: the pod, its workload, and the reason in the words of `explain`.
 
-pod, its workload ──▶ waiting_pod() ──▶ PodRow; None: it does not wait
+pod, its workload ──▶ build_waiting_pod() ──▶ PodRow; None: it does not wait
 
 Pure. The reason comes from cli/insight/causes.py, which `explain` uses too.
 """
@@ -8,7 +8,7 @@ Pure. The reason comes from cli/insight/causes.py, which `explain` uses too.
 import msgspec
 
 from pykruise.cli.insight.causes import cause_of
-from pykruise.cli.insight.known_kinds import is_of, known_kinds
+from pykruise.cli.insight.known_kinds import is_of, list_known_kinds
 from pykruise.cli.kubectl.pods import restarts_of, state_of
 from pykruise.dashboard.objects import DashboardObject
 from pykruise.kube.clock import Instant, format_time
@@ -45,11 +45,11 @@ class PodRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     owner: str = ""
 
 
-def waiting_pod(
+def build_waiting_pod(
     view: DashboardObject, *, owner: tuple[Resource, Document] | None, now: Instant
 ) -> PodRow | None:
     """Return the row of a waiting pod. `owner` is its workload, if known."""
-    pod = view.document
+    pod = view.to_document
     cause = cause_of(pod, project_pod(view.raw), now=now, lifecycle=_lifecycle_of(owner))
     if cause is None:
         return None
@@ -77,7 +77,7 @@ def waiting_pod(
 def _lifecycle_of(owner: tuple[Resource, Document] | None) -> Lifecycle | None:
     if owner is None:
         return None
-    for kind in known_kinds():
+    for kind in list_known_kinds():
         if is_of(kind, owner[1]) and isinstance(kind.insight, WorkloadInsight):
             strategy, _ = kind.insight.strategy(owner[1].get("spec") or {})
             return strategy.lifecycle if strategy is not None else None

@@ -1,6 +1,6 @@
 """Preview of a change: `pykruise plan --set …` in the page, with the chart of `simulate`. Nothing is written.
 
-kind, name, changes ──▶ changed_by() ──dry run with the user's own rights──▶ forecast_and_play() ──▶ lines, SVG, command
+kind, name, changes ──▶ apply_sets() ──dry run with the user's own rights──▶ forecast_and_play() ──▶ lines, SVG, command
 """
 
 import base64
@@ -10,10 +10,10 @@ from typing import Any, Final
 
 import msgspec
 
-from pykruise.cli.insight.charts import svg_chart, terminal_chart
+from pykruise.cli.insight.charts import draw_svg_chart, draw_terminal_chart
 from pykruise.cli.insight.forecasting import forecast_and_play
 from pykruise.cli.insight.simulating import Played
-from pykruise.cli.plan import changed_by, described, live_document, planned
+from pykruise.cli.plan import apply_sets, describe_forecast, plan_document, read_live_document
 from pykruise.kube.client.client import Client
 from pykruise.kube.clock import Instant
 from pykruise.kube.resources import Resource
@@ -37,7 +37,7 @@ class WhatIfAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """The chart in block characters, for people who cannot see the SVG."""
 
 
-async def what_if(
+async def answer_what_if(
     client: Client,
     kind: Kind,
     namespace: str,
@@ -50,22 +50,22 @@ async def what_if(
     """Answer a what-if question. `sets` are values of `plan --set`. `client` is the user's. Raises CommandError,
     KubeError.
     """
-    document = changed_by(await live_document(client, namespace, kind, name), sets)
+    document = apply_sets(await read_live_document(client, namespace, kind, name), sets)
     played: Played | None = None
     if isinstance(kind.insight, WorkloadInsight):
         forecast, played = await forecast_and_play(
             client, document, namespace=namespace, now=now, settings=settings
         )
-        lines = described(forecast)
+        lines = describe_forecast(forecast)
     else:
-        outlook = await planned(client, document, namespace=namespace, now=now, settings=settings)
-        lines = described(outlook)
+        outlook = await plan_document(client, document, namespace=namespace, now=now, settings=settings)
+        lines = describe_forecast(outlook)
     has_chart = played is not None and bool(played.samples)
     return WhatIfAnswer(
         lines=tuple(lines[:MOST_LINES]),
         command=plan_command(kind.resource, namespace, name, sets),
-        chart=_data_url(svg_chart(f"{namespace}/{name}", played)) if has_chart and played else "",
-        chart_text=tuple(terminal_chart(played)) if has_chart and played else (),
+        chart=_data_url(draw_svg_chart(f"{namespace}/{name}", played)) if has_chart and played else "",
+        chart_text=tuple(draw_terminal_chart(played)) if has_chart and played else (),
     )
 
 

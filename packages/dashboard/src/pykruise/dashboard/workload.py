@@ -1,6 +1,7 @@
 """The page of one object: the result of `explain`, revisions and pods, conditions, events, history, commands.
 
-object, pods, revisions, events, Explanation ──▶ head(), pods_part(), history_part(), … ──▶ parts, each its own row
+object, pods, revisions, events, Explanation ──▶ head(), build_pods_part(), build_history_part(), …
+    ──▶ parts, each its own row
 
 Pure. Each part names the right that a user needs to see it: a user who may list the object but not pods sees the head
 and the history.
@@ -14,15 +15,15 @@ import msgspec
 
 from pykruise.cli.insight.causes import WaitCause, cause_of
 from pykruise.cli.insight.explaining import Explanation
-from pykruise.cli.kubectl.getting import image_rows
-from pykruise.cli.kubectl.pods import ready_count, restarts_of, state_of
-from pykruise.cli.kubectl.revisions import Revision, revision_differences
-from pykruise.cli.kubectl.trees import groups_of, pod_wait
-from pykruise.cli.outputs import rendered
+from pykruise.cli.kubectl.getting import build_image_rows
+from pykruise.cli.kubectl.pods import format_ready_count, restarts_of, state_of
+from pykruise.cli.kubectl.revisions import Revision, list_revision_differences
+from pykruise.cli.kubectl.trees import describe_pod_wait, groups_of
+from pykruise.cli.outputs import format_document
 from pykruise.dashboard.actions import DashboardAction, actions_of
 from pykruise.dashboard.rows import ObjectRow, row_of
-from pykruise.dashboard.verdicts import explained_kind
-from pykruise.kinds import find, shown_as, shown_of
+from pykruise.dashboard.verdicts import find_explained_kind
+from pykruise.kinds import find, find_shown, shown_of
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document, encode, get_path
 from pykruise.kube.resources import Resource
@@ -134,7 +135,7 @@ class Head(msgspec.Struct, frozen=True, kw_only=True):
 
 def head(resource: Resource, document: Document, *, current: Document | None) -> PagePart:
     """Return the head. Users who may list the kind see it."""
-    shown = shown_as(resource.group, resource.kind)
+    shown = find_shown(resource.group, resource.kind)
     body = Head(
         row=row_of(resource, document, current=current),
         conditions=_conditions(document),
@@ -142,7 +143,7 @@ def head(resource: Resource, document: Document, *, current: Document | None) ->
         what_if=_what_if(resource, document),
         is_per_node=shown is not None and shown.is_per_node,
         has_pods=shown is None or bool(shown.templates) or shown.pods != "owned",
-        is_explained=explained_kind(resource) is not None,
+        is_explained=find_explained_kind(resource) is not None,
         yaml=_yaml(document),
     )
     return _part("head", resource, document, body)
@@ -174,7 +175,7 @@ MOST_YAML: Final = 60_000
 
 
 def _yaml(document: Document) -> str:
-    text = rendered(document, "yaml")
+    text = format_document(document, "yaml")
     return text if len(text) <= MOST_YAML else ""
 
 
@@ -188,7 +189,7 @@ def _what_if(resource: Resource, document: Document) -> tuple[tuple[str, str, st
         for container in containers or ()
         if isinstance(container, Mapping) and "name" in container
     ]
-    fields = [(name, name, _shown(field.value(document))) for name, field in kind.shown.fields.items()]
+    fields = [(name, name, _shown(field.read_value(document))) for name, field in kind.shown.fields.items()]
     return (*images, *fields)
 
 
@@ -202,7 +203,7 @@ def _shown(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)[:MOST_WORDS]
 
 
-def explained_part(
+def build_explained_part(
     explanation: Explanation, *, namespace: str, remark: str = "", words: str = ""
 ) -> PagePart:
     """Return the explanation. Users who may list pods in the namespace see it, because its text names pods.
@@ -217,7 +218,7 @@ def explained_part(
     return PagePart(id="explained", resource="pods", namespace=namespace, body=body)
 
 
-def pods_part(
+def build_pods_part(
     pods: Sequence[Document],
     revisions: Sequence[Revision],
     document: Document,
@@ -249,27 +250,27 @@ _SUBSET_LABEL: Final = "apps.kruise.io/subset-name"
 
 def _pod_line(pod: Document, now: Instant) -> PodLine:
     meta = pod["metadata"]
-    cause = cause_if_down(pod, encode(pod), now)
+    cause = find_cause_if_down(pod, encode(pod), now)
     container, ended, last = _last_end(pod)
     return PodLine(
         name=meta["name"],
         namespace=meta.get("namespace", ""),
         state=state_of(pod),
-        ready=ready_count(pod),
+        ready=format_ready_count(pod),
         node=str((pod.get("spec") or {}).get("nodeName") or ""),
         subset=_subset_of(meta),
         created=str(meta.get("creationTimestamp") or ""),
         restarts=restarts_of(pod),
         look=look_of(pod, needs_a_person=cause is not None and cause.code in NEEDS_A_PERSON),
         code=str(cause.code) if cause is not None else "",
-        why=cause.words[:MOST_WORDS] if cause is not None else pod_wait(pod),
+        why=cause.words[:MOST_WORDS] if cause is not None else describe_pod_wait(pod),
         container=container,
         ended=ended,
         last=last,
     )
 
 
-def cause_if_down(pod: Document, raw: bytes, now: Instant) -> WaitCause | None:
+def find_cause_if_down(pod: Document, raw: bytes, now: Instant) -> WaitCause | None:
     """Return the reason that a pod is unavailable; None: it is available, or has completed."""
     is_done = (pod.get("status") or {}).get("phase") == "Succeeded"
     return None if is_done or _serves(pod) else cause_of(pod, project_pod(raw), now=now)
@@ -324,9 +325,9 @@ def _subset_of(meta: Mapping[str, Any]) -> str:
         return ""
 
 
-def history_part(revisions: Sequence[Revision], *, namespace: str, resource: str) -> PagePart:
+def build_history_part(revisions: Sequence[Revision], *, namespace: str, resource: str) -> PagePart:
     """Return the history, newest first. `resource` stores the revisions (controllerrevisions.apps)."""
-    changes = {new.number: revision_differences(old, new) for old, new in itertools.pairwise(revisions)}
+    changes = {new.number: list_revision_differences(old, new) for old, new in itertools.pairwise(revisions)}
     pasts = [
         Past(
             number=revision.number,
@@ -343,7 +344,7 @@ def history_part(revisions: Sequence[Revision], *, namespace: str, resource: str
     )
 
 
-def events_part(events: Sequence[Document], *, namespace: str, problem: str = "") -> PagePart:
+def build_events_part(events: Sequence[Document], *, namespace: str, problem: str = "") -> PagePart:
     """Return events, newest first. Users who may list events in the namespace see them. `problem` is the read error."""
     event_lines = [
         EventLine(
@@ -366,11 +367,11 @@ def events_part(events: Sequence[Document], *, namespace: str, problem: str = ""
     return PagePart(id="events", resource="events", namespace=namespace, body=body)
 
 
-def nodes_part(job: Document, resource: Resource, node_images: Sequence[Document]) -> PagePart:
+def build_nodes_part(job: Document, resource: Resource, node_images: Sequence[Document]) -> PagePart:
     """Progress of each node, for a job that pulls images. Seen by who may list `resource`, which keeps the images."""
     rows = [
         {"node": node, "phase": phase, "progress": progress, "message": message[:MOST_WORDS]}
-        for node, phase, progress, message in image_rows(job, node_images)
+        for node, phase, progress, message in build_image_rows(job, node_images)
     ]
     return PagePart(id="nodes", resource=str(resource), namespace="", body={"nodes": rows})
 

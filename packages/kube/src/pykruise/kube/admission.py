@@ -11,12 +11,12 @@ from typing import Any, Final
 
 import msgspec
 
-from pykruise.kube.documents import Document, labels_of, same
+from pykruise.kube.documents import Document, is_same, labels_of
 from pykruise.kube.errors import Cause, ErrorStatus
 from pykruise.kube.resources import Resource
 from pykruise.kube.schemas.served_fields import ServedFields
 from pykruise.kube.values.cel import Interests
-from pykruise.kube.values.selectors import selector_from
+from pykruise.kube.values.selectors import parse_selector
 
 __all__ = [
     "ALLOWED",
@@ -87,7 +87,7 @@ def is_on_its_way_out(request: AdmissionRequest) -> bool:
     if request.operation != "UPDATE" or new is None or old is None:
         return False
     is_terminating = bool((old.get("metadata") or {}).get("deletionTimestamp"))
-    return is_terminating and same(new.get("spec"), old.get("spec"))
+    return is_terminating and is_same(new.get("spec"), old.get("spec"))
 
 
 Reviewer = Callable[[AdmissionRequest], Awaitable[AdmissionAnswer]]
@@ -125,7 +125,7 @@ class ResourceRule(msgspec.Struct, frozen=True, kw_only=True):
             and any(_matches_resource(pattern, resource.plural, subresource) for pattern in self.resources)
         )
 
-    def document(self) -> Document:
+    def to_document(self) -> Document:
         """Return the rule as a webhook configuration contains it."""
         return {
             "apiGroups": list(self.groups),
@@ -197,7 +197,8 @@ class ReviewRule(msgspec.Struct, frozen=True, kw_only=True):
     def selects(self, request: AdmissionRequest, namespace_labels: Mapping[str, str] | None = None) -> bool:
         """Whether the selectors match this write.
 
-        `namespace_labels` are the labels of the request's namespace; None: only its name is known. Kubernetes' rule:
+        `read_namespace_labels` are the labels of the request's namespace; None: only its name is known. Kubernetes'
+        rule:
         a Namespace is selected by its own labels, other cluster-scoped objects always match, and an object selector
         may match the new or the old object.
         """
@@ -213,23 +214,23 @@ class ReviewRule(msgspec.Struct, frozen=True, kw_only=True):
             return True
         elif labels is None:
             labels = {NAMESPACE_NAME_LABEL: request.namespace}
-        return selector_from(self.namespace_selector).matches(labels)
+        return parse_selector(self.namespace_selector).matches(labels)
 
     def _selects_object(self, request: AdmissionRequest) -> bool:
         if self.object_selector is None:
             return True
-        selector = selector_from(self.object_selector)
+        selector = parse_selector(self.object_selector)
         objects = (request.object, request.old_object)
         return any(selector.matches(labels_of(doc)) for doc in objects if doc is not None)
 
-    def document(self, client_config: Mapping[str, Any]) -> Document:
+    def to_document(self, client_config: Mapping[str, Any]) -> Document:
         """Return the entry of a MutatingWebhookConfiguration or ValidatingWebhookConfiguration."""
         entry: Document = {
             "name": self.name,
             "admissionReviewVersions": ["v1", "v1beta1"],
             "clientConfig": dict(client_config),
             "failurePolicy": self.failure_policy,
-            "rules": [rule.document() for rule in self.rules],
+            "rules": [rule.to_document() for rule in self.rules],
             "sideEffects": self.side_effects,
             "timeoutSeconds": self.timeout_s,
         }

@@ -20,9 +20,9 @@ __all__ = [
     "Instant",
     "format_micro_time",
     "format_time",
-    "loop_clock",
+    "make_loop_clock",
     "parse_time",
-    "system_clock",
+    "read_system_clock",
 ]
 
 Instant = float
@@ -31,12 +31,12 @@ Instant = float
 Clock = Callable[[], Instant]
 
 
-def system_clock() -> Instant:
+def read_system_clock() -> Instant:
     """Wall time of this machine."""
     return time.time()
 
 
-def loop_clock(*, start: Instant) -> Clock:
+def make_loop_clock(*, start: Instant) -> Clock:
     """Return a clock that shows `start` now and advances with the event loop (virtual under test)."""
     loop = asyncio.get_running_loop()
     offset = start - loop.time()
@@ -53,7 +53,7 @@ _FIRST: Final = -30_610_224_000.0
 
 def format_time(instant: Instant) -> str:
     """Format an instant as Kubernetes' `metav1.Time`: RFC 3339 in UTC with whole seconds, `2026-01-31T12:00:00Z`."""
-    return _format_second(int(within_calendar(instant)))
+    return _format_second(int(clamp_to_calendar(instant)))
 
 
 @remember(entries=256, longest=0)  # all events within a second get the same text
@@ -65,7 +65,7 @@ def format_micro_time(instant: Instant) -> str:
     """Format an instant as Kubernetes' `metav1.MicroTime`: RFC 3339 with six decimals, used by Leases and new-style
     events.
     """
-    return datetime.fromtimestamp(within_calendar(instant), UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return datetime.fromtimestamp(clamp_to_calendar(instant), UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def parse_time(text: str) -> Instant:
@@ -80,6 +80,6 @@ def parse_time(text: str) -> Instant:
     return min(moment.timestamp(), LAST)
 
 
-def within_calendar(instant: Instant) -> Instant:
+def clamp_to_calendar(instant: Instant) -> Instant:
     """Return the instant, or the end of the calendar if it is beyond that."""
     return min(max(instant, _FIRST), LAST)

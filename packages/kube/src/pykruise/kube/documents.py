@@ -13,22 +13,22 @@ import msgspec
 import orjson
 
 from pykruise.kube.ids import Key
-from pykruise.kube.values.counts import counted
+from pykruise.kube.values.counts import format_count
 
 __all__ = [
     "LAST_APPLIED",
     "Document",
     "annotations_of",
-    "bounded",
-    "canonical",
+    "check_bounds",
     "decode",
     "deep_copy",
+    "drop_nulls",
     "encode",
+    "encode_canonical",
     "get_path",
+    "is_same",
     "key_of",
     "labels_of",
-    "same",
-    "without_nulls",
 ]
 
 Document = dict[str, Any]
@@ -58,7 +58,7 @@ def decode(raw: bytes | msgspec.Raw) -> Document:
     return value
 
 
-def bounded(raw: bytes | msgspec.Raw, *, most_bytes: int = MOST_BYTES) -> bytes | msgspec.Raw:
+def check_bounds(raw: bytes | msgspec.Raw, *, most_bytes: int = MOST_BYTES) -> bytes | msgspec.Raw:
     """Return the JSON text of a document unchanged if an API server could have sent it and it is cheap to `decode`.
 
     Raises ValueError with the limit for a text that is too long, or that has too many lists and objects: a text of
@@ -66,7 +66,7 @@ def bounded(raw: bytes | msgspec.Raw, *, most_bytes: int = MOST_BYTES) -> bytes 
     """
     view = bytes(memoryview(raw))
     if len(view) > most_bytes:
-        raise ValueError(f"may have {counted(most_bytes, 'byte')}, has {len(view)}")
+        raise ValueError(f"may have {format_count(most_bytes, 'byte')}, has {len(view)}")
     if (number := view.count(b"{") + view.count(b"[")) > MOST_CONTAINERS:
         raise ValueError(f"may have {MOST_CONTAINERS} lists and objects, has {number}")
     return raw
@@ -83,7 +83,7 @@ def encode(doc: Mapping[str, Any]) -> bytes:
         raise ValueError(f"cannot be written as JSON: {err}") from err
 
 
-def canonical(doc: Mapping[str, Any]) -> bytes:
+def encode_canonical(doc: Mapping[str, Any]) -> bytes:
     """Return the JSON text with all keys sorted: equal documents give equal bytes, whatever the order of their keys.
 
     Raises ValueError as `encode` does.
@@ -110,7 +110,7 @@ def annotations_of(doc: Mapping[str, Any]) -> Mapping[str, str]:
     return (doc.get("metadata") or {}).get("annotations") or {}
 
 
-def without_nulls(value: Mapping[str, Any] | None) -> Document:
+def drop_nulls(value: Mapping[str, Any] | None) -> Document:
     """Return a new document without null fields: to Kubernetes a null is an absent field, and gets its default."""
     return {field: item for field, item in (value or {}).items() if item is not None}
 
@@ -144,7 +144,7 @@ def deep_copy(value: Any) -> Any:
     return value
 
 
-def same(left: Any, right: Any) -> bool:
+def is_same(left: Any, right: Any) -> bool:
     """Whether two JSON values are equal. Unlike in Python, `true` is not 1; 1 equals 1.0."""
     if left is right:
         return True
@@ -152,10 +152,10 @@ def same(left: Any, right: Any) -> bool:
         return (
             isinstance(right, dict)
             and len(left) == len(right)
-            and all(key in right and same(item, right[key]) for key, item in left.items())
+            and all(key in right and is_same(item, right[key]) for key, item in left.items())
         )
     if isinstance(left, list):
-        return isinstance(right, list) and len(left) == len(right) and all(map(same, left, right))
+        return isinstance(right, list) and len(left) == len(right) and all(map(is_same, left, right))
     if isinstance(left, bool) or isinstance(right, bool):
         return False
     return bool(left == right)

@@ -27,7 +27,7 @@ KubeError
 ├── InvalidNameError          a name that cannot be part of a path: nothing was sent
 └── ConfigurationError        a kubeconfig or in-cluster configuration that cannot be used
 
-`error_for(status, body)` builds the right error from an answer and limits its size: texts are excerpts
+`parse_error(status, body)` builds the right error from an answer and limits its size: texts are excerpts
 (kube/excerpts.py), only the first causes are kept, and a wait is LONGEST_WAIT_S at most.
 """
 
@@ -70,7 +70,7 @@ __all__ = [
     "UnauthorizedError",
     "UnreachableError",
     "UnsupportedMediaTypeError",
-    "error_for",
+    "parse_error",
 ]
 
 
@@ -274,7 +274,7 @@ _MOST_DIGITS: Final = 10
 """Most digits of a wait: longer numbers are too long in any case, and parsing 200,000 digits takes time."""
 
 
-def error_for(code: int, body: bytes, headers: Mapping[str, str] | None = None) -> ApiError:
+def parse_error(code: int, body: bytes, headers: Mapping[str, str] | None = None) -> ApiError:
     """Return the typed error of an answer with an error code; a body that is not a Status becomes the message."""
     try:
         status = _shorten(_decode_status(body))

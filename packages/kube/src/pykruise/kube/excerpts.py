@@ -2,7 +2,7 @@
 runtime.
 
 text of any length ──▶ excerpt() ──▶ its beginning and its end, MOST_TEXT characters at most
-status of any size ──▶ fitting_status() ──▶ the same counts and entries, with shortened texts and lists of names
+status of any size ──▶ fit_status() ──▶ the same counts and entries, with shortened texts and lists of names
 
 Such text is kept in errors, logged, and stored in conditions, several times at the same time. Pure.
 """
@@ -10,7 +10,7 @@ Such text is kept in errors, logged, and stored in conditions, several times at 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-__all__ = ["MOST_NAMED", "MOST_TEXT", "MOST_TOLD", "excerpt", "fitting_status", "with_short_messages"]
+__all__ = ["MOST_NAMED", "MOST_TEXT", "MOST_TOLD", "excerpt", "fit_status", "shorten_messages"]
 
 MOST_TEXT: Final = 1024
 """Characters of a text from outside."""
@@ -37,14 +37,14 @@ _TOLD: Final = ("message", "reason")
 """Fields with these endings contain text for people; others (a label selector, a name) are useless when cut."""
 
 
-def with_short_messages(value: Any) -> Any:
+def shorten_messages(value: Any) -> Any:
     """Return a JSON value with shortened messages at any depth; the value itself when no message is too long."""
     match value:
         case Mapping():
             items = {name: _short_item(str(name), item) for name, item in value.items()}
             return items if any(items[name] is not item for name, item in value.items()) else value
         case list() | tuple():
-            parts = [with_short_messages(item) for item in value]
+            parts = [shorten_messages(item) for item in value]
             return parts if any(new is not old for new, old in zip(parts, value, strict=True)) else value
         case _:
             return value
@@ -53,7 +53,7 @@ def with_short_messages(value: Any) -> Any:
 def _short_item(name: str, item: Any) -> Any:
     if isinstance(item, str):
         return excerpt(item) if name.lower().endswith(_TOLD) else item
-    return with_short_messages(item)
+    return shorten_messages(item)
 
 
 # ── whole statuses ───────────────────────────────────────────────────────────
@@ -75,13 +75,13 @@ _CODE: Final = 64
 _OWN: Final = "conditions"
 
 
-def fitting_status(status: dict[str, Any]) -> dict[str, Any]:
+def fit_status(status: dict[str, Any]) -> dict[str, Any]:
     """Return the status with messages and lists of names that fit; the status itself when all fit.
 
     A status that is too large for an API server could never be stored, and would report nothing. The number of its
     entries follows from the spec, or has a limit of its kind.
     """
-    short: dict[str, Any] = with_short_messages(status)
+    short: dict[str, Any] = shorten_messages(status)
     entries = {name: value for name, value in short.items() if name != _OWN}
     told = [size for name, value in entries.items() for size in _told_sizes(name, value, depth=0)]
     length = next(

@@ -7,10 +7,10 @@ importlib.resources does the same and more, but takes longer to import than the 
 
 import pkgutil
 
-__all__ = ["package_data"]
+__all__ = ["read_package_data"]
 
 
-def package_data(package: str, name: str) -> bytes:
+def read_package_data(package: str, name: str) -> bytes:
     """Return the content of a file in the package's folder `data`. Raises FileNotFoundError."""
     data = pkgutil.get_data(package, f"data/{name}")
     if data is None:

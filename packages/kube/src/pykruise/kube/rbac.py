@@ -1,6 +1,6 @@
 """Permissions of a part of a program, as values from which RBAC rules are generated.
 
-declarations (tuples of Right) ──▶ merged() ──▶ rules of a ClusterRole or Role
+declarations (tuples of Right) ──▶ merge_rights() ──▶ rules of a ClusterRole or Role
 
 Pure. A Right states its purpose (`why`), so that a refusal can be explained.
 """
@@ -12,7 +12,7 @@ import msgspec
 from pykruise.kube.documents import Document
 from pykruise.kube.resources import Resource
 
-__all__ = ["READ", "WRITE", "Right", "merged", "on"]
+__all__ = ["READ", "WRITE", "Right", "make_right", "merge_rights"]
 
 READ = ("get", "list", "watch")
 """Verbs that a cache needs."""
@@ -41,7 +41,7 @@ class Right(msgspec.Struct, frozen=True, kw_only=True):
         return self.resource.partition("/")[0]
 
 
-def on(
+def make_right(
     resource: Resource,
     *verbs: str,
     subresource: str = "",
@@ -56,7 +56,7 @@ def on(
     )
 
 
-def merged(rights: Iterable[Right]) -> list[Document]:
+def merge_rights(rights: Iterable[Right]) -> list[Document]:
     """Return RBAC rules that allow exactly these rights: one rule for each set of verbs of a group, sorted."""
     verbs: dict[tuple[str, str, tuple[str, ...]], set[str]] = {}
     for right in rights:

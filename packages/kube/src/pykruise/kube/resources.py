@@ -101,7 +101,7 @@ class Resource(msgspec.Struct, frozen=True):
         """URL prefix of the group-version: `/api/v1` or `/apis/apps/v1`."""
         return root_of(self.group, self.version)
 
-    def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
+    def format_path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
         """Return the URL path of the collection (no name), the object, or its subresource.
 
         An empty namespace on a namespaced resource means all namespaces. Raises InvalidNameError for a name that

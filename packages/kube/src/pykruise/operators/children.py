@@ -1,6 +1,6 @@
 """Children of an object: the documents that they should be, and the smallest patch that makes them so.
 
-Child + owner ──▶ child_document() ──▶ the whole document of a creation
+Child + owner ──▶ build_child_document() ──▶ the whole document of a creation
 stored document + wanted document ──▶ patch_of() ──▶ a merge patch; None: nothing differs
 
 A patch changes only fields that the child names, or named before: API servers and other controllers fill in the rest.
@@ -16,12 +16,12 @@ from typing import Any, Final
 
 import msgspec
 
-from pykruise.kube.documents import Document, same
+from pykruise.kube.documents import Document, is_same
 from pykruise.kube.patches.merge import diff_merge
 from pykruise.kube.resources import Resource
-from pykruise.runtime.objects import DocumentView, owner_reference_to
+from pykruise.runtime.objects import DocumentView, build_owner_reference_to
 
-__all__ = ["APPLIED_FIELDS", "Child", "child_document", "patch_of"]
+__all__ = ["APPLIED_FIELDS", "Child", "build_child_document", "patch_of"]
 
 APPLIED_FIELDS: Final = "pykruise.io/applied-fields"
 """Annotation of a child: JSON with the names of the fields that its operator wrote last."""
@@ -57,13 +57,13 @@ def namespace_of(child: Child, owner: DocumentView) -> str:
     return child.namespace or owner.namespace
 
 
-def child_document(child: Child, resource: Resource, owner: DocumentView) -> Document:
+def build_child_document(child: Child, resource: Resource, owner: DocumentView) -> Document:
     """Return the document with which the child is created. `resource`: of the owner."""
     wanted = _wanted(child)
     metadata = {
         **wanted["metadata"],
         "name": child.name,
-        "ownerReferences": [owner_reference_to(resource, owner)],
+        "ownerReferences": [build_owner_reference_to(resource, owner)],
     }
     if namespace := namespace_of(child, owner):
         metadata["namespace"] = namespace
@@ -126,4 +126,4 @@ def _holds(stored: Any, wanted: Any) -> bool:
     if isinstance(wanted, list | tuple) and isinstance(stored, list):
         pairs = zip(stored, wanted, strict=False)
         return len(stored) == len(wanted) and all(_holds(old, new) for old, new in pairs)
-    return same(stored, wanted)
+    return is_same(stored, wanted)

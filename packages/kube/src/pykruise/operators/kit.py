@@ -16,18 +16,18 @@ import msgspec
 from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import Resource
-from pykruise.kube.values.counts import counted
-from pykruise.operators.children import Child, child_document, namespace_of, patch_of
+from pykruise.kube.values.counts import format_count
+from pykruise.operators.children import Child, build_child_document, namespace_of, patch_of
 from pykruise.operators.decisions import Desired, DesiredReason, Observed
 from pykruise.runtime.actions import Action, Create, delete_object, patch_object
 from pykruise.runtime.control import Control
-from pykruise.runtime.objects import DocumentView, object_views
+from pykruise.runtime.objects import DocumentView, make_object_views
 from pykruise.runtime.operator import Work
 from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step
 from pykruise.runtime.read import Read
 from pykruise.runtime.reasons import Reason
 from pykruise.runtime.views import Views
-from pykruise.runtime.wakes import by_owner, itself
+from pykruise.runtime.wakes import wake_itself, wake_owner
 
 __all__ = ["operator"]
 
@@ -63,7 +63,7 @@ def operator(
         component=name or resource.plural,
         objects=views,
         reads=lambda _: tuple(item for _, item in owned),
-        wakes=lambda _: (itself(views), *(by_owner(item, resource) for _, item in owned)),
+        wakes=lambda _: (wake_itself(views), *(wake_owner(item, resource) for _, item in owned)),
         snapshot=kit.snapshot,
         object_of=lambda observed: observed.object,
         plan=kit.decide,
@@ -74,7 +74,7 @@ def operator(
 @cache
 def _views_of(resource: Resource) -> Views[DocumentView]:
     """Return the views of a resource: operators of one program share its cache."""
-    return object_views(resource)
+    return make_object_views(resource)
 
 
 class _Kit(msgspec.Struct, frozen=True, kw_only=True):
@@ -91,7 +91,7 @@ class _Kit(msgspec.Struct, frozen=True, kw_only=True):
         def lookup(resource: Resource, key: Key) -> DocumentView | None:
             return read.get(views[resource], key) if resource in views else None
 
-        owned = {resource: tuple(read.owned(item, view.uid)) for resource, item in self.owned}
+        owned = {resource: tuple(read.list_owned(item, view.uid)) for resource, item in self.owned}
         return Observed(object=view, owned=owned, now=read.now(), lookup=lookup)
 
     def decide(self, observed: Observed) -> Plan:
@@ -116,7 +116,9 @@ class _Kit(msgspec.Struct, frozen=True, kw_only=True):
             if (resource, view.key) not in wanted
         ]
         if left:
-            message = f"{counted(len(left), 'object is', 'objects are')} not deleted yet, such as {left[0]}"
+            message = (
+                f"{format_count(len(left), 'object is', 'objects are')} not deleted yet, such as {left[0]}"
+            )
             reason = Reason(DesiredReason.CHILDREN_TERMINATING, message)
             return msgspec.structs.replace(plan, waiting=reason)
         step = self._finalizer_step(
@@ -175,7 +177,7 @@ class _Kit(msgspec.Struct, frozen=True, kw_only=True):
         self, child: Child, key: Key, owner: DocumentView, stored: DocumentView | None
     ) -> Action | None:
         if stored is None:
-            body = child_document(child, self.resource, owner)
+            body = build_child_document(child, self.resource, owner)
             return Create(resource=child.resource, key=key, body=body)
         if stored.is_deleting or (patch := patch_of(child, stored)) is None:
             return None

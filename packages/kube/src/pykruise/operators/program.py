@@ -26,7 +26,7 @@ from prometheus_client.registry import Collector, CollectorRegistry
 from pykruise.kube.admission import ReviewRule
 from pykruise.kube.client.client import Client
 from pykruise.kube.client.metered import MeteredTransport
-from pykruise.kube.clock import system_clock
+from pykruise.kube.clock import read_system_clock
 from pykruise.kube.config.kubeconfig import SERVICE_ACCOUNT, load
 from pykruise.kube.election.leases import LeaderElector
 from pykruise.kube.errors import KubeError
@@ -34,24 +34,24 @@ from pykruise.kube.http.transport import HttpTransport
 from pykruise.kube.program.flags import (
     Flag,
     FlagError,
-    help_lines,
+    format_help_lines,
+    make_text_flag,
     read_address,
     read_one_of,
     read_texts,
     read_value,
     read_whole,
     switch,
-    text_flag,
 )
-from pykruise.kube.program.health import responder
+from pykruise.kube.program.health import make_responder
 from pykruise.kube.program.logs import LogSettings, set_up
 from pykruise.kube.program.metrics import (
     cache_metrics,
-    controller_metrics,
-    gauge,
-    metrics_responder,
-    queue_metrics,
-    request_metrics,
+    collect_controller_metrics,
+    collect_queue_metrics,
+    collect_request_metrics,
+    make_gauge,
+    make_metrics_responder,
 )
 from pykruise.kube.program.process import return_memory, run_beside_servers, stop_on_signals
 from pykruise.kube.program.serving import Address, PlainServer
@@ -64,27 +64,27 @@ __all__ = ["Settings", "main", "serve"]
 _log = logging.getLogger(__name__)
 
 FLAGS: Final[Sequence[Flag]] = (
-    text_flag(
+    make_text_flag(
         "kubeconfig", "", "Path of a kubeconfig; empty: $KUBECONFIG, the pod's account, or ~/.kube/config."
     ),
-    text_flag("namespace", "", "Work on objects of this namespace only."),
+    make_text_flag("namespace", "", "Work on objects of this namespace only."),
     switch("leader-elect", "false", "Let one of several replicas work, through a Lease."),
-    text_flag(
+    make_text_flag(
         "leader-election-namespace", "", "Namespace of the Lease; empty: the pod's namespace, or default."
     ),
-    text_flag("metrics-bind-address", ":8080", "Address of /metrics; 0: none.", read=read_address),
-    text_flag(
+    make_text_flag("metrics-bind-address", ":8080", "Address of /metrics; 0: none.", read=read_address),
+    make_text_flag(
         "health-probe-bind-address", ":8081", "Address of /healthz and /readyz; 0: none.", read=read_address
     ),
-    text_flag(
+    make_text_flag(
         "webhook-bind-address",
         ":9443",
         "Address of the webhooks, if the operator has webhooks.",
         read=read_address,
     ),
-    text_flag("webhook-cert-dir", "", "Folder with tls.crt and tls.key of the webhooks."),
-    text_flag("log-format", "text", "text or json.", read=read_one_of("text", "json")),
-    text_flag("v", "0", "Verbosity of logs; from 5 on, debug lines.", read=read_whole(0)),
+    make_text_flag("webhook-cert-dir", "", "Folder with tls.crt and tls.key of the webhooks."),
+    make_text_flag("log-format", "text", "text or json.", read=read_one_of("text", "json")),
+    make_text_flag("v", "0", "Verbosity of logs; from 5 on, debug lines.", read=read_whole(0)),
 )
 """Flags of every operator."""
 
@@ -114,7 +114,7 @@ def main(
     try:
         given = read_texts(sys.argv[1:] if argv is None else argv, known)
         if "help" in given or "h" in given:
-            sys.stdout.write("\n".join(help_lines(FLAGS)) + "\n")
+            sys.stdout.write("\n".join(format_help_lines(FLAGS)) + "\n")
             sys.exit(0)
         values = {flag.name: read_value(flag, given.get(flag.name)) for flag in FLAGS}
         if webhooks and not values["webhook-cert-dir"]:
@@ -160,7 +160,7 @@ async def serve(
                 namespace=settings.leader_election_namespace or _own_namespace(),
                 name=name,
                 identity=f"{socket.gethostname()}_{uuid.uuid4()}",
-                clock=system_clock,
+                clock=read_system_clock,
                 rng=rng,
             )
         client = Client(metered, user_agent=name, rng=rng)
@@ -234,13 +234,13 @@ def _servers(
         registry.register(_Metrics(operator, metered, host))
         prometheus_client.ProcessCollector(registry=registry)
         prometheus_client.PlatformCollector(registry=registry)
-        paths = {"/metrics": metrics_responder(registry)}
+        paths = {"/metrics": make_metrics_responder(registry)}
         servers.append(PlainServer("metrics", settings.metrics_bind_address, paths))
     if settings.health_probe_bind_address is not None:
         checks = {"caches-synced": lambda: _cache_problems(operator), "shutdown": lambda: _end_of(operator)}
         answers = {
-            "/healthz": responder("healthz", {"ping": lambda: ()}),
-            "/readyz": responder("readyz", checks),
+            "/healthz": make_responder("healthz", {"ping": lambda: ()}),
+            "/readyz": make_responder("readyz", checks),
         }
         servers.append(PlainServer("probes", settings.health_probe_bind_address, answers))
     return servers
@@ -271,8 +271,8 @@ class _Metrics(Collector):
         controllers: Sequence[Any] = self._operator.controllers
         caches = self._operator.sources.by_resource
         leads = int(self._operator.is_leading)
-        yield gauge("leader_election_master_status", "1 while this replica leads.", [], [([], leads)])
-        yield from controller_metrics({item.name: item.stats() for item in controllers}, {})
-        yield from queue_metrics({item.name: item.queue.stats() for item in controllers}, {})
-        yield from cache_metrics({str(resource): cache.stats() for resource, cache in caches.items()})
-        yield from request_metrics(self._metered, self._host)
+        yield make_gauge("leader_election_master_status", "1 while this replica leads.", [], [([], leads)])
+        yield from collect_controller_metrics({item.name: item.read_stats() for item in controllers}, {})
+        yield from collect_queue_metrics({item.name: item.queue.read_stats() for item in controllers}, {})
+        yield from cache_metrics({str(resource): cache.read_stats() for resource, cache in caches.items()})
+        yield from collect_request_metrics(self._metered, self._host)

@@ -18,7 +18,7 @@ from pykruise.kube.admission import (
 )
 from pykruise.kube.documents import Document, deep_copy
 from pykruise.kube.errors import Cause
-from pykruise.kube.pod_rules.field_errors import refusal
+from pykruise.kube.pod_rules.field_errors import build_refusal
 from pykruise.kube.resources import Resource
 
 __all__ = ["defaulting", "validating", "webhook_configurations"]
@@ -32,15 +32,15 @@ def validating(
     """Return the webhook that refuses objects with errors.
 
     `check`: gets the new object and the old one (None: a creation) and returns all errors, each with its field
-    (`pykruise.kube.pod_rules.field_errors.invalid`). `path`: empty for `/validate-<plural>`. The last writes of a
-    deleted object are not checked.
+    (`pykruise.kube.pod_rules.field_errors.make_invalid_error`). `path`: empty for `/validate-<plural>`. The last
+    writes of a deleted object are not checked.
     """
 
     async def review(request: AdmissionRequest) -> AdmissionAnswer:
         if request.object is None or is_on_its_way_out(request):
             return ALLOWED
         causes = check(request.object, request.old_object)
-        return AdmissionAnswer(refusal=refusal(resource, request.name, causes)) if causes else ALLOWED
+        return AdmissionAnswer(refusal=build_refusal(resource, request.name, causes)) if causes else ALLOWED
 
     return _rule(resource, review, path=path or f"/validate-{resource.plural}", mutating=False)
 
@@ -76,7 +76,7 @@ def webhook_configurations(
         ("ValidatingWebhookConfiguration", False),
     ):
         entries = [
-            rule.document(_client_config(rule.path, ca=ca, url=url, service=service))
+            rule.to_document(_client_config(rule.path, ca=ca, url=url, service=service))
             for rule in webhooks
             if rule.mutating == is_mutating
         ]

@@ -1,6 +1,6 @@
 """Builds the controller of a kind: its caches, wakes, queue and reconciler.
 
-Control + settings + KindContext ──▶ controller_for() ──▶ Controller, subscribed to the events that wake it
+Control + settings + KindContext ──▶ build_controller() ──▶ Controller, subscribed to the events that wake it
 """
 
 import asyncio
@@ -33,7 +33,7 @@ from pykruise.runtime.status import PER_SECOND
 from pykruise.runtime.views import Views
 from pykruise.runtime.wakes import Later, Wake
 
-__all__ = ["KindContext", "Tuning", "controller_for", "views_of"]
+__all__ = ["KindContext", "Tuning", "build_controller", "views_of"]
 
 Handler = tuple[Cache[Any], Callable[[Change[Any]], None]]
 """A cache and the handler of its changes."""
@@ -91,7 +91,7 @@ class KindContext:
         self.memories: list[Memories] = []
         """Memories of the controllers."""
 
-    def queue(self) -> WorkQueue[Key]:
+    def make_queue(self) -> WorkQueue[Key]:
         """Return a queue that retries as the operator's tuning defines."""
         return WorkQueue(
             base_delay_s=self.tuning.base_delay_s,
@@ -101,7 +101,7 @@ class KindContext:
             rng=self.rng,
         )
 
-    def controller(
+    def make_controller(
         self, name: str, turn: Callable[[Key], Awaitable[float | None]], *, queue: WorkQueue[Key]
     ) -> Controller[Key]:
         """Return a controller with the number of workers that the operator's tuning sets for `name`."""
@@ -114,7 +114,7 @@ class KindContext:
             cpu_time=self.cpu_time,
         )
 
-    def recorder(self, component: str) -> RecordEvent:
+    def make_recorder(self, component: str) -> RecordEvent:
         """Return a function that records events in the name of `component`. The operator runs and flushes the
         recorder.
         """
@@ -143,7 +143,7 @@ def views_of(control: Control, settings: Any) -> tuple[Views[Any], ...]:
     return tuple(dict.fromkeys((control.objects, *control.reads(settings))))
 
 
-def controller_for(
+def build_controller(
     resource: Resource,
     control: Control,
     context: KindContext,
@@ -152,15 +152,15 @@ def controller_for(
     blank_status: Mapping[str, Any] = {},
     children: ChildrenOf | None = None,
 ) -> Controller[Key]:
-    """Build the controller of a kind, register its caches and subscribe its wakes. `blank_status`, `children`: see
-    Reconciler.
+    """Build the controller of a kind, register its caches and subscribe its wakes. `build_blank_status`, `children`:
+    see Reconciler.
     """
     caches: dict[Views[Any], Any] = {
-        views: context.sources.of(views) for views in views_of(control, settings)
+        views: context.sources.find_cache(views) for views in views_of(control, settings)
     }
     memories = Memories()
     context.memories.append(memories)
-    queue = context.queue()
+    queue = context.make_queue()
     around = Around(
         caches,
         settings=settings,
@@ -214,7 +214,7 @@ def controller_for(
         memories=memories,
         executor=context.executor,
         executor_of=partial(shared.executor_of, control.name) if shared is not None else None,
-        record=context.recorder(control.component),
+        record=context.make_recorder(control.component),
         rollouts=context.rollouts.setdefault(control.name, RolloutMeter()),
         reports_ready=context.reports_ready,
         brake=context.brake,
@@ -231,7 +231,7 @@ def controller_for(
 
     caches[control.objects].subscribe(forget_gone)
     if shared is None:
-        return context.controller(control.name, reconciler, queue=queue)
+        return context.make_controller(control.name, reconciler, queue=queue)
     kind = SharedKind(
         control,
         wakes=wakes,
@@ -242,7 +242,7 @@ def controller_for(
         forget=reconciler.forget,
     )
     shared.add(control.name, kind)
-    return context.controller(control.name, shared.guarded(control.name, reconciler), queue=queue)
+    return context.make_controller(control.name, shared.guard_turn(control.name, reconciler), queue=queue)
 
 
 def _subscribe(handlers: Sequence[Handler], *, objects: Cache[Any]) -> None:

@@ -25,15 +25,15 @@ from typing import Final
 import msgspec
 import orjson
 
-from pykruise.kube.cache.remembering import remembers
+from pykruise.kube.cache.remembering import register_limit
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import Resource
-from pykruise.kube.values.hashing import fnv32
+from pykruise.kube.values.hashing import hash_fnv32
 from pykruise.runtime.actions import Action, Create, Delete, Patch
 from pykruise.runtime.plan import Note, Plan
 from pykruise.runtime.reasons import Reason, WriteFault
 
-__all__ = ["CHURN_ENTRIES", "FREE_TURNS", "ChurnBrake", "ChurnHold", "held_back"]
+__all__ = ["CHURN_ENTRIES", "FREE_TURNS", "ChurnBrake", "ChurnHold", "hold_back"]
 
 YOUNG_S: Final = 30.0
 AGAIN_S: Final = 1.0
@@ -42,7 +42,7 @@ FREE_TURNS: Final = 2
 LONGEST_S: Final = 300.0
 TELL_AGAIN_S: Final = 600.0
 
-CHURN_ENTRIES: Final = remembers("own writes, and who churns", entries=8_192, bytes_each=1_536)
+CHURN_ENTRIES: Final = register_limit("own writes, and who churns", entries=8_192, bytes_each=1_536)
 """Number of writes that are remembered over all objects. Beyond it, the oldest are forgotten."""
 
 
@@ -204,7 +204,7 @@ class ChurnBrake:
             self._objects.popitem(last=False)
 
 
-def held_back(plan: Plan, hold: ChurnHold) -> Plan:
+def hold_back(plan: Plan, hold: ChurnHold) -> Plan:
     """Return the plan without its writes. Its status is still reported, with the hold as the reason to wait."""
     if not plan.stages:
         return plan
@@ -215,4 +215,6 @@ def held_back(plan: Plan, hold: ChurnHold) -> Plan:
 
 def _hash_of(action: Patch) -> int:
     """Hash of a patch's content; never 0, which marks a creation."""
-    return fnv32(action.subresource.encode() + orjson.dumps(action.body, option=orjson.OPT_SORT_KEYS)) + 1
+    return (
+        hash_fnv32(action.subresource.encode() + orjson.dumps(action.body, option=orjson.OPT_SORT_KEYS)) + 1
+    )

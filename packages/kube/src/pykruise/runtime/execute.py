@@ -49,7 +49,7 @@ from pykruise.runtime.reasons import Reason, WriteFault
 from pykruise.runtime.status import PER_SECOND
 from pykruise.runtime.tracing import NO_SPANS, Span
 
-__all__ = ["Executor", "Failure", "Outcome", "merged"]
+__all__ = ["Executor", "Failure", "Outcome", "merge_notes"]
 
 MAX_IN_FLIGHT = 32
 """Maximum of concurrent chains. More would only queue at the API server and keep each pod out of service longer."""
@@ -279,7 +279,7 @@ class Executor:
         self._places = asyncio.Semaphore(max_in_flight)
         self._making: set[tuple[Resource, Key]] = set()
 
-    def over(self, writer: Writer) -> "Executor":
+    def replace_writer(self, writer: Writer) -> "Executor":
         """Return the same executor, with the same limits, for another writer."""
         other = copy(self)
         other._writer = writer
@@ -310,7 +310,7 @@ class Executor:
             failures=tuple(run.failures),
             interrupted=run.interrupted,
             is_incomplete=run.is_incomplete,
-            notes=merged(run.notes),
+            notes=merge_notes(run.notes),
         )
 
     async def is_there(self, resource: Resource, key: Key, *, uid: str) -> bool:
@@ -553,7 +553,7 @@ def _with_name(note: Note, name: str) -> Note:
     return msgspec.structs.replace(note, message=note.message.replace(CREATED_NAME, name))
 
 
-def merged(notes: Sequence[tuple[str, Note]]) -> tuple[tuple[Note, int], ...]:
+def merge_notes(notes: Sequence[tuple[str, Note]]) -> tuple[tuple[Note, int], ...]:
     """Merge the notes of one plan into one per reason and type, with a count and a list of the subjects.
 
     One event then replaces thirty, and the API server stores one object.

@@ -1,7 +1,7 @@
 """Ready, Reconciling and Stalled: the conditions that Flux, Helm and `kubectl wait` read of any object (kstatus).
 
-stored status ──▶ without_kstatus() ──▶ the status that a kind's view keeps, and the three conditions apart from it
-status + Standing ──▶ with_kstatus() ──▶ the status with the three conditions
+stored status ──▶ split_kstatus() ──▶ the status that a kind's view keeps, and the three conditions apart from it
+status + Standing ──▶ add_kstatus() ──▶ the status with the three conditions
 
 Pure. The plan of a kind does not know these conditions: they are removed from the status that it reads and added to
 the status that it reports. Ready always exists. Reconciling and Stalled exist only while they are True, and exactly
@@ -23,9 +23,9 @@ __all__ = [
     "STALLED",
     "Conditions",
     "Standing",
-    "unready_since",
-    "with_kstatus",
-    "without_kstatus",
+    "add_kstatus",
+    "read_unready_since",
+    "split_kstatus",
 ]
 
 READY: Final = "Ready"
@@ -52,7 +52,7 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
     message: str = ""
 
 
-def without_kstatus(status: Document) -> tuple[Document, Conditions]:
+def split_kstatus(status: Document) -> tuple[Document, Conditions]:
     """Split a stored status into the status without the three conditions, and these conditions."""
     conditions = status.get("conditions")
     if not isinstance(conditions, list):
@@ -69,7 +69,7 @@ def _is_own(condition: Any) -> bool:
     return isinstance(condition, Mapping) and condition.get("type") in KSTATUS
 
 
-def with_kstatus(
+def add_kstatus(
     status: Document,
     stored: Conditions,
     *,
@@ -83,7 +83,7 @@ def with_kstatus(
     """
     generation = status.get("observedGeneration") if is_generation_said else None
     about = {} if generation is None else {"observedGeneration": generation}
-    plain, _ = without_kstatus(status)
+    plain, _ = split_kstatus(status)
     wanted = [(READY, standing.is_ready)]
     if not standing.is_ready:
         wanted.append((STALLED if standing.is_stalled else RECONCILING, True))
@@ -105,7 +105,7 @@ def with_kstatus(
     return {**plain, "conditions": [*(plain.get("conditions") or ()), *own]}
 
 
-def unready_since(stored: Conditions) -> Instant | None:
+def read_unready_since(stored: Conditions) -> Instant | None:
     """Time since which an object has not been ready, from its stored conditions; None: it is ready, or has no such
     condition.
     """

@@ -73,7 +73,7 @@ class Listed(Generic[T]):
         """Return all objects."""
         return tuple(self._by_key.values())
 
-    def by_index(self, index: str, value: Hashable) -> Sequence[T]:
+    def list_by_index(self, index: str, value: Hashable) -> Sequence[T]:
         """Return the objects with this index value. Raises KeyError for an index that the views do not have."""
         known = self._indexes.get(index)
         if known is None:
@@ -86,19 +86,19 @@ class Listed(Generic[T]):
 
     def count(self, index: str, value: Hashable) -> int:
         """Count the objects with this index value. Raises KeyError for an index that the views do not have."""
-        return len(self.by_index(index, value))
+        return len(self.list_by_index(index, value))
 
-    def owned(self, uid: str) -> Sequence[T]:
+    def list_owned(self, uid: str) -> Sequence[T]:
         """Return the objects whose managing owner has this UID."""
-        return self.by_index(BY_CONTROLLER, uid)
+        return self.list_by_index(BY_CONTROLLER, uid)
 
-    def documents(self) -> list[Document]:
+    def list_documents(self) -> list[Document]:
         """All objects as they are stored."""
         return [decode(self._raws[key]) for key in self._by_key]
 
-    def owned_documents(self, uid: str) -> list[Document]:
+    def list_owned_documents(self, uid: str) -> list[Document]:
         """Stored documents of the objects whose managing owner has this UID."""
-        return [decode(self._raws[Key(item.namespace, item.name)]) for item in self.owned(uid)]
+        return [decode(self._raws[Key(item.namespace, item.name)]) for item in self.list_owned(uid)]
 
 
 async def list_once(

@@ -128,7 +128,7 @@ class FurtherKinds:
         for target in [item for item in self.by_kind if item not in wanted]:
             self._drop(target)
         for target, value in wanted.items():
-            resource = await self._discovery.resource(target.group, target.kind, version=value.version)
+            resource = await self._discovery.find_resource(target.group, target.kind, version=value.version)
             known = self.by_kind.get(target)
             if known is not None and known.resource != resource:
                 self._drop(target)
@@ -139,7 +139,7 @@ class FurtherKinds:
 
     def _add(self, target: GroupKind, resource: Resource) -> None:
         views = self._reads.views(resource)
-        cache = self._sources.of(views)
+        cache = self._sources.find_cache(views)
         self._mirrors[views] = cache
         self.by_kind[target] = views
         cache.subscribe(self._on_events(self._reads.wake(views)))

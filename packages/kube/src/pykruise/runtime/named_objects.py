@@ -46,7 +46,7 @@ class _Shown:
 
 async def look_up(read: Read[Any], views: Views[T], names: Iterable[tuple[Key, str]]) -> Named[T]:
     """Return the objects with these keys and uids, without the deleted ones. Raises KubeError."""
-    memory = read.memory(_Shown)
+    memory = read.find_memory(_Shown)
     result: dict[str, T] = {}
     shown: set[str] = set()
     is_behind = False

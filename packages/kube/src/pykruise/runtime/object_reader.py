@@ -39,7 +39,7 @@ class LiveObjects(Generic[T]):
         self._resource: Resource = views.resource
         self._project = views.projector()
 
-    async def in_namespace(self, namespace: str) -> Sequence[T]:
+    async def list_in_namespace(self, namespace: str) -> Sequence[T]:
         """Return the objects of a namespace (empty: cluster-scoped ones); none when the kind is not installed."""
         try:
             result = await self._client().list(self._resource, namespace)
@@ -47,11 +47,11 @@ class LiveObjects(Generic[T]):
             return ()
         return [self._project(raw) for raw in result.items]
 
-    async def newest(self, key: Key) -> T | None:
+    async def find_newest(self, key: Key) -> T | None:
         """Return the newest known state. A reader with a cache sends no request for it."""
-        return await self.fresh(key)
+        return await self.read_fresh(key)
 
-    async def fresh(self, key: Key) -> T | None:
+    async def read_fresh(self, key: Key) -> T | None:
         """Return the stored state; None: the object does not exist."""
         try:
             return self._project(await self._client().get(self._resource, key.namespace, key.name))
@@ -96,16 +96,16 @@ class CachedObjects(LiveObjects[T]):
     @property
     def is_installed(self) -> bool:
         """Whether the API server serves the kind, as far as the cache knows."""
-        stats = self.cache.stats()
+        stats = self.cache.read_stats()
         return stats.synced or stats.last_code != _NOT_SERVED
 
-    def problems(self) -> Sequence[str]:
+    def list_problems(self) -> Sequence[str]:
         """Reasons why reviews would have to wait."""
         if not self.is_installed or self.cache.synced:
             return ()
         return (f"{self._resource.kind}s are not cached yet",)
 
-    def known(self) -> Sequence[T] | None:
+    def find_known(self) -> Sequence[T] | None:
         """Return all objects without waiting; None: the first list is not complete yet."""
         if self.is_installed and not self.cache.synced:
             return None
@@ -115,17 +115,17 @@ class CachedObjects(LiveObjects[T]):
         """Maintain the cache until cancelled."""
         await self.cache.run()
 
-    async def in_namespace(self, namespace: str) -> Sequence[T]:
+    async def list_in_namespace(self, namespace: str) -> Sequence[T]:
         if not await self._is_current():
-            return await super().in_namespace(namespace)
-        return self.cache.by_index(BY_NAMESPACE, namespace)
+            return await super().list_in_namespace(namespace)
+        return self.cache.list_by_index(BY_NAMESPACE, namespace)
 
-    async def newest(self, key: Key) -> T | None:
+    async def find_newest(self, key: Key) -> T | None:
         if not await self._is_current():
-            return await self.fresh(key)
+            return await self.read_fresh(key)
         return self.cache.get(key)
 
-    async def fresh(self, key: Key) -> T | None:
+    async def read_fresh(self, key: Key) -> T | None:
         try:
             return self._project(await self._writer.read(self._resource, key))
         except NotFoundError:

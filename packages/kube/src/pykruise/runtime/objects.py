@@ -16,22 +16,22 @@ from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document, decode, get_path
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import Resource
-from pykruise.kube.values.owners import OwnerReference, controller_of, owner_reference
+from pykruise.kube.values.owners import OwnerReference, build_owner_reference, controller_of
 from pykruise.runtime.control import Control
 from pykruise.runtime.plan import Plan
 from pykruise.runtime.read import Read
 from pykruise.runtime.views import BY_CONTROLLER, BY_NAMESPACE, ORPHANS, Views
-from pykruise.runtime.wakes import itself
+from pykruise.runtime.wakes import wake_itself
 
 __all__ = [
     "BY_UID",
     "INDEXES",
     "DocumentView",
     "Seen",
-    "absent_document",
+    "build_owner_reference_to",
     "control_of",
-    "object_views",
-    "owner_reference_to",
+    "make_absent_document",
+    "make_object_views",
     "project_document",
 ]
 
@@ -132,7 +132,7 @@ def project_document(raw: bytes | msgspec.Raw) -> DocumentView:
     )
 
 
-def absent_document(key: Key) -> DocumentView:
+def make_absent_document(key: Key) -> DocumentView:
     """Return the view of an object that does not exist, for a Control's `absent`: without a uid."""
     return DocumentView(
         namespace=key.namespace, name=key.name, uid="", resource_version=0, doc={"metadata": {}}
@@ -147,16 +147,18 @@ INDEXES: Final[Mapping[str, Callable[[DocumentView], Iterable[str]]]] = {
 }
 
 
-def object_views(resource: Resource) -> Views[DocumentView]:
+def make_object_views(resource: Resource) -> Views[DocumentView]:
     """Return views of a resource's objects as documents. Call it once and use the same value wherever the same cache
     is needed.
     """
     return Views(resource=resource, projector=lambda: project_document, indexes=INDEXES)
 
 
-def owner_reference_to(resource: Resource, view: DocumentView) -> Document:
+def build_owner_reference_to(resource: Resource, view: DocumentView) -> Document:
     """Return the owner reference for objects that this object controls."""
-    return owner_reference(api_version=resource.api_version, kind=resource.kind, name=view.name, uid=view.uid)
+    return build_owner_reference(
+        api_version=resource.api_version, kind=resource.kind, name=view.name, uid=view.uid
+    )
 
 
 class Seen(msgspec.Struct, frozen=True):
@@ -174,12 +176,12 @@ def control_of(resource: Resource, plan: Callable[[Seen], Plan], *, name: str = 
     """Return a control that calls `plan` for each event of an object. `name`: name in logs; empty: the resource's
     plural.
     """
-    views = object_views(resource)
+    views = make_object_views(resource)
     return Control(
         name=name or resource.plural,
         component=name or resource.plural,
         objects=views,
-        wakes=lambda _: (itself(views),),
+        wakes=lambda _: (wake_itself(views),),
         snapshot=_seen,
         object_of=lambda seen: seen.object,
         plan=plan,

@@ -29,15 +29,15 @@ from pykruise.kube.cache.cache import Cache
 from pykruise.kube.cache.event_batching import Pace
 from pykruise.kube.cache.writer import Writer
 from pykruise.kube.client.client import Client
-from pykruise.kube.clock import Clock, system_clock
+from pykruise.kube.clock import Clock, read_system_clock
 from pykruise.kube.control.controller import Controller
-from pykruise.kube.control.retried_task import in_own_task
+from pykruise.kube.control.retried_task import run_in_own_task
 from pykruise.kube.election.leases import Fence, FencedTransport, LeaderElector, LeaseLostError
 from pykruise.kube.election.membership import HeldSlot, Membership
 from pykruise.kube.election.takeover import HandOver
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import Resource
-from pykruise.runtime.assemble import KindContext, Tuning, controller_for, views_of
+from pykruise.runtime.assemble import KindContext, Tuning, build_controller, views_of
 from pykruise.runtime.control import Control
 from pykruise.runtime.execute import Executor
 from pykruise.runtime.rollouts import ChildrenOf, RolloutMeter
@@ -109,7 +109,7 @@ class Operator:
         tuning: Tuning = Tuning(),  # noqa: B008 - frozen
         reports_ready: bool = True,
         span: Span = NO_SPANS,
-        clock: Clock = system_clock,
+        clock: Clock = read_system_clock,
         rng: random.Random | None = None,
         cpu_time: Callable[[], float] = time.thread_time,
         pace: Pace | None = None,
@@ -118,9 +118,9 @@ class Operator:
         plain = client
         if membership is not None:
             elector = membership.leader
-            client = client.over(FencedTransport(client.transport, membership.term))
+            client = client.replace_transport(FencedTransport(client.transport, membership.term))
         elif elector is not None:
-            client = client.over(FencedTransport(client.transport, elector.term))
+            client = client.replace_transport(FencedTransport(client.transport, elector.term))
         self.client = client
         """Client whose writes fail while this operator neither leads nor is a member."""
         self.elector = elector
@@ -138,8 +138,8 @@ class Operator:
         )
 
         def executor_over(fence: Fence) -> Executor:
-            fenced = plain.over(FencedTransport(plain.transport, fence))
-            return executor.over(Writer(fenced, self.sources.observers))
+            fenced = plain.replace_transport(FencedTransport(plain.transport, fence))
+            return executor.replace_writer(Writer(fenced, self.sources.observers))
 
         self.shared_keys = (
             SharedKeys(keying=membership.keying, executor_over=executor_over)
@@ -165,7 +165,7 @@ class Operator:
         reads = tuple(dict.fromkeys((*self._shared, *views_of(work.control, work.settings))))
         waited = set(self._shared)
         needs = tuple(views for views in reads if not views.is_apart and views not in waited)
-        controller = controller_for(
+        controller = build_controller(
             work.resource,
             work.control,
             self._context,
@@ -225,7 +225,7 @@ class Operator:
             if self.membership is not None:
                 await self.membership.leave()
             elif self.elector is not None and self._hand_over is not None and self.elector.is_leading:
-                await self.elector.release(self._hand_over.versions() if have_ended else None)
+                await self.elector.release(self._hand_over.read_versions() if have_ended else None)
             for task in (terms, *background):
                 task.cancel()
 
@@ -233,7 +233,7 @@ class Operator:
         """Lead whenever this operator holds the Lease; without an elector, lead once for the whole run."""
         while True:
             try:
-                await in_own_task(self._serve_term())
+                await run_in_own_task(self._serve_term())
                 return
             except* LeaseLostError as lost:
                 _log.error("this program no longer leads: %s", lost.exceptions[0])
@@ -280,14 +280,14 @@ class Operator:
                 for task in catching_up:
                     task.cancel()
             await share.close(grace_s=self._stop_grace_s)
-            return hand_over.versions() if share.is_clean else None
+            return hand_over.read_versions() if share.is_clean else None
         finally:
             self.shared_keys.drop(share)
 
     async def _open(self, running: _Running, keys: SharedKeys, share: Share, hand_over: HandOver) -> None:
         """Open one slot for one controller once the caches are synced and show the previous holder's writes."""
         await self.sources.wait_synced(running.needs)
-        await hand_over.wait(self.sources.of(views) for views in running.reads)
+        await hand_over.wait(self.sources.find_cache(views) for views in running.reads)
         await keys.open(share, running.name)
 
     async def _work(self, running: _Running, hand_over: HandOver | None) -> None:
@@ -295,7 +295,7 @@ class Operator:
         await self.sources.wait_synced(running.needs)
         await self._is_ready()
         if hand_over is not None:
-            await hand_over.wait(self.sources.of(views) for views in running.reads)
+            await hand_over.wait(self.sources.find_cache(views) for views in running.reads)
         self._on_work()
         _log.info("%s: caches are synced, the controller starts", running.name)
         for key in running.at_start:

@@ -1,6 +1,6 @@
 """Adoption and release: a controller owns the objects that its selector matches.
 
-owned objects, orphans ──▶ ownership_of() ──▶ Ownership: to keep, to adopt, to release ──▶ ownership_stages()
+owned objects, orphans ──▶ ownership_of() ──▶ Ownership: to keep, to adopt, to release ──▶ plan_ownership()
 
 Pure. Same rule as Kubernetes' ControllerRefManager.
 """
@@ -13,13 +13,13 @@ import msgspec
 from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import Resource
-from pykruise.kube.values.owners import adoption_patch, release_patch
+from pykruise.kube.values.owners import build_adoption_patch, release_patch
 from pykruise.kube.values.selectors import Selector
 from pykruise.runtime.actions import Patch
-from pykruise.runtime.objects import DocumentView, owner_reference_to
+from pykruise.runtime.objects import DocumentView, build_owner_reference_to
 from pykruise.runtime.plan import Chain, Stage, Step
 
-__all__ = ["ADOPT", "RELEASE", "Owned", "Ownership", "ownership_of", "ownership_stages", "still_there"]
+__all__ = ["ADOPT", "RELEASE", "Owned", "Ownership", "check_still_there", "ownership_of", "plan_ownership"]
 
 ADOPT: Final = "adopt"
 RELEASE: Final = "release"
@@ -69,7 +69,7 @@ def ownership_of(
     return Ownership(kept, adopted, released)
 
 
-def ownership_stages(
+def plan_ownership(
     owner: DocumentView, resource: Resource, of: Resource, ownership: Ownership[Any]
 ) -> tuple[Stage, ...]:
     """Return the stages that adopt and release; none if there is nothing to do. `resource`: the owner's resource,
@@ -88,23 +88,23 @@ def ownership_stages(
         )
         stages.append(Stage(purpose=RELEASE, chains=chains, is_independent=True))
     if ownership.adopted:
-        reference = owner_reference_to(resource, owner)
+        reference = build_owner_reference_to(resource, owner)
         chains = tuple(
             _patch_chain(
                 of,
                 item,
-                adoption_patch(reference, uid=item.uid),
+                build_adoption_patch(reference, uid=item.uid),
                 "the selector matches it, and it is an orphan",
             )
             for item in ownership.adopted
         )
         seen = str(owner.resource_version)
-        check = still_there(resource, owner.key, uid=owner.uid, resource_version=seen)
+        check = check_still_there(resource, owner.key, uid=owner.uid, resource_version=seen)
         stages += [check, Stage(purpose=ADOPT, chains=chains, is_independent=True)]
     return tuple(stages)
 
 
-def still_there(
+def check_still_there(
     resource: Resource, key: Key, *, uid: str, resource_version: str, purpose: str = ADOPT
 ) -> Stage:
     """Return an empty patch that the API server refuses when the owner was deleted, is terminating, or was replaced.

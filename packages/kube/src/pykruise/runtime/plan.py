@@ -26,8 +26,8 @@ __all__ = [
     "Stage",
     "Step",
     "Subject",
-    "seconds_until",
-    "soonest",
+    "compute_seconds_until",
+    "find_soonest",
 ]
 
 REPORT_STATUS: Final = "status"
@@ -140,8 +140,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[Note, ...] = ()
     """Events to record whether or not writes succeed (limits reached, guards closed)."""
     memory: Any = None
-    """A frozen value that saves work in the next plan of the object; its snapshot gets it with `Read.memory(type)`.
-    It does not change decisions: plans are the same without it. None: the remembered value stays.
+    """A frozen value that saves work in the next plan of the object; its snapshot gets it with
+    `Read.find_memory(type)`. It does not change decisions: plans are the same without it. None: the remembered value
+    stays.
     """
 
     @property
@@ -160,12 +161,12 @@ def plan_of(purpose: str, *steps: Step) -> Plan:
     return Plan(stages=(Stage(purpose=purpose, chains=(Chain(subject="", steps=steps),)),))
 
 
-def seconds_until(at: Instant | None, *, now: Instant) -> float | None:
+def compute_seconds_until(at: Instant | None, *, now: Instant) -> float | None:
     """Return the seconds from now until this time, for `requeue_after_s`; None: there is no such time."""
     return None if at is None else at - now
 
 
-def soonest(times_s: Iterable[float | None]) -> float | None:
+def find_soonest(times_s: Iterable[float | None]) -> float | None:
     """Return the earliest of these times, in seconds from now, for `requeue_after_s`. None values are ignored; None:
     no time is set.
     """

@@ -44,7 +44,7 @@ class Mirror(Protocol[T_co]):
 
     def values(self) -> Sequence[T_co]: ...
 
-    def by_index(self, index: str, value: Hashable) -> Sequence[T_co]: ...
+    def list_by_index(self, index: str, value: Hashable) -> Sequence[T_co]: ...
 
     def count(self, index: str, value: Hashable) -> int: ...
 
@@ -62,7 +62,7 @@ class Mirrors:
         self.further: Mapping[GroupKind, Views[Any]] = {} if further is None else further
         """Further watched kinds of an white list, by kind (runtime/named_kinds.py)."""
 
-    def of(self, views: Views[T]) -> Mirror[T]:
+    def find_mirror(self, views: Views[T]) -> Mirror[T]:
         """Return the mirror of one resource."""
         return self._mirrors[views]
 
@@ -73,31 +73,31 @@ class Mirrors:
 
     async def wait_served(self, views: Views[Any]) -> bool:
         """Wait until the resource has been read; False: the API server does not serve it."""
-        return await self.of(views).wait_served()
+        return await self.find_mirror(views).wait_served()
 
     def get(self, views: Views[T], key: Key) -> T | None:
         """Return one object; None: it does not exist."""
-        return self.of(views).get(key)
+        return self.find_mirror(views).get(key)
 
-    def all(self, views: Views[T]) -> Sequence[T]:
+    def list_all(self, views: Views[T]) -> Sequence[T]:
         """Return all objects."""
-        return self.of(views).values()
+        return self.find_mirror(views).values()
 
-    def by_index(self, views: Views[T], index: str, value: Hashable) -> Sequence[T]:
+    def list_by_index(self, views: Views[T], index: str, value: Hashable) -> Sequence[T]:
         """Return the objects with this value under an index of the views."""
-        return self.of(views).by_index(index, value)
+        return self.find_mirror(views).list_by_index(index, value)
 
     def count(self, views: Views[Any], index: str, value: Hashable) -> int:
         """Count the objects with this value under an index of the views."""
-        return self.of(views).count(index, value)
+        return self.find_mirror(views).count(index, value)
 
-    def owned(self, views: Views[T], uid: str) -> Sequence[T]:
+    def list_owned(self, views: Views[T], uid: str) -> Sequence[T]:
         """Return the objects whose managing owner has this UID."""
-        return self.by_index(views, BY_CONTROLLER, uid)
+        return self.list_by_index(views, BY_CONTROLLER, uid)
 
-    def orphans(self, views: Views[T], namespace: str) -> Sequence[T]:
+    def list_orphans(self, views: Views[T], namespace: str) -> Sequence[T]:
         """Return the objects of a namespace without a managing owner."""
-        return self.by_index(views, ORPHANS, namespace)
+        return self.list_by_index(views, ORPHANS, namespace)
 
 
 class Memories:
@@ -109,7 +109,7 @@ class Memories:
         self._of_objects: dict[Key, tuple[str, dict[type, Any]]] = {}
         self._of_kind: dict[type, Any] = {}
 
-    def of(self, key: Key, uid: str, type_: type[M]) -> M:
+    def find_memory(self, key: Key, uid: str, type_: type[M]) -> M:
         """Return the memory of this type for an object. The first call creates it with `type_()`, also for a new
         object of the same name.
         """
@@ -123,10 +123,10 @@ class Memories:
 
     def keep(self, key: Key, uid: str, value: object) -> None:
         """Remember a value for an object, in place of the previous value of its type."""
-        self.of(key, uid, type(value))
+        self.find_memory(key, uid, type(value))
         self._of_objects[key][1][type(value)] = value
 
-    def of_kind(self, type_: type[M], make: Callable[[], M]) -> M:
+    def find_kind_memory(self, type_: type[M], make: Callable[[], M]) -> M:
         """Return the memory of this type that all objects of the kind share."""
         if type_ not in self._of_kind:
             self._of_kind[type_] = make()
@@ -182,17 +182,17 @@ class Read(Mirrors, Generic[C]):
         """Return a random seed for names and ids of new objects; each call returns another one."""
         return self._rng.getrandbits(64)
 
-    def memory(self, type_: type[M]) -> M:
+    def find_memory(self, type_: type[M]) -> M:
         """Return the memory of this object; the first call creates it with `type_()`."""
-        return self._memories.of(self._key, self._uid, type_)
+        return self._memories.find_memory(self._key, self._uid, type_)
 
     def keep(self, value: object) -> None:
-        """Remember a value for the next snapshot of this object, which gets it with `memory(type)`."""
+        """Remember a value for the next snapshot of this object, which gets it with `find_memory(type)`."""
         self._memories.keep(self._key, self._uid, value)
 
     def memory_of_kind(self, type_: type[M], make: Callable[[], M]) -> M:
         """Return the memory that all objects of the kind share."""
-        return self._memories.of_kind(type_, make)
+        return self._memories.find_kind_memory(type_, make)
 
 
 class Around(Mirrors, Generic[C]):

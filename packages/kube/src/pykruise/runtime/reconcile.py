@@ -17,12 +17,12 @@ from pykruise.kube.documents import Document
 from pykruise.kube.errors import ApiError, ConflictError, ErrorStatus
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import Resource
-from pykruise.kube.values.counts import counted
+from pykruise.kube.values.counts import format_count
 from pykruise.runtime.actions import Create, Patch
-from pykruise.runtime.churn import ChurnBrake, held_back
+from pykruise.runtime.churn import ChurnBrake, hold_back
 from pykruise.runtime.control import Control
-from pykruise.runtime.execute import Executor, Failure, Outcome, merged
-from pykruise.runtime.kstatus import KSTATUS, Conditions, Standing, unready_since, with_kstatus
+from pykruise.runtime.execute import Executor, Failure, Outcome, merge_notes
+from pykruise.runtime.kstatus import KSTATUS, Conditions, Standing, add_kstatus, read_unready_since
 from pykruise.runtime.plan import REPORT_STATUS, Chain, Note, Plan, Stage, Step
 from pykruise.runtime.read import Memories, Mirror, Read
 from pykruise.runtime.reasons import Reason
@@ -34,9 +34,9 @@ from pykruise.runtime.status import (
     WORDS_S,
     StatusPace,
     UnkeptFields,
+    build_status_patch,
     can_wait,
-    differs_in_words_alone,
-    status_patch,
+    is_different_in_words_alone,
 )
 
 __all__ = [
@@ -166,7 +166,8 @@ class Reconciler:
     events and must neither block nor raise. `memories`: values that the kind and this class remember between
     reconciles. `executor_of`: returns the executor for an object, where `executor` does not serve all. `rollouts`:
     measures rollouts. `reports_ready`: the status has the conditions of kstatus.py, if the kind supports them. `brake`:
-    holds back objects that undo their own work; all reconcilers of a manager share it. `blank_status`: required fields
+    holds back objects that undo their own work; all reconcilers of a manager share it. `build_blank_status`:
+    required fields
     of a status while nothing is known, since the API server would refuse a status without them. `children`: children
     whose waits count as their parent's.
     """
@@ -247,7 +248,7 @@ class Reconciler:
             self._rollouts.forget(key)
 
     def _past_of(self, owner: ReconciledOwner) -> _Past:
-        return self._memories.of(owner.key, owner.uid, _Past)
+        return self._memories.find_memory(owner.key, owner.uid, _Past)
 
     async def _carry_out(self, read: Read[Any], snapshot: Any, plan: Plan) -> float | None:
         view = self._control.object_of(snapshot)
@@ -255,7 +256,7 @@ class Reconciler:
         generation = getattr(view, "generation", 0)
         hold = self._brake.hold(owner.resource, owner.key, uid=owner.uid, generation=generation)
         if hold is not None and not owner.is_deleting:
-            plan = held_back(plan, hold)
+            plan = hold_back(plan, hold)
         past = self._past_of(owner)
         if not plan.stages:
             past.refused = None
@@ -266,8 +267,8 @@ class Reconciler:
             self._rollouts.note_children(owner.key, self._children(snapshot))
         plan = msgspec.structs.replace(plan, status=self._with_kstatus(owner, plan.status, waiting, snapshot))
         if past.in_terminating:
-            plan = without_creations(plan)
-        for note, count in merged([("", note) for note in plan.notes]):
+            plan = drop_creations(plan)
+        for note, count in merge_notes([("", note) for note in plan.notes]):
             self._tell(owner, note, count)
         started = asyncio.get_running_loop().time()
         makes = any(isinstance(step.action, Create) for step in plan.steps)
@@ -415,7 +416,7 @@ class Reconciler:
         self._note_causes(owner, plan, waiting)
         status = self._with_kstatus(owner, status, waiting, snapshot)
         stored = owner.whole_status if self._reports_ready else owner.stored_status
-        if status is not None and differs_in_words_alone(stored, status):
+        if status is not None and is_different_in_words_alone(stored, status):
             now = asyncio.get_running_loop().time()
             if now - past.worded_at < WORDS_S:
                 return
@@ -454,7 +455,7 @@ class Reconciler:
             return _Report()
         now = asyncio.get_running_loop().time()
         wanted = self._unkept.without(status, now=now)
-        patch = status_patch(
+        patch = build_status_patch(
             owner.resource,
             owner.key,
             uid=owner.uid,
@@ -516,7 +517,7 @@ class Reconciler:
             conditions = [*plain.get("conditions", ()), *owner.kstatus]
             wanted = {**plain, "conditions": conditions} if conditions else plain
         else:
-            wanted = with_kstatus(
+            wanted = add_kstatus(
                 plain,
                 owner.kstatus,
                 standing=standing,
@@ -540,7 +541,7 @@ class Reconciler:
         if self._rollouts is None or owner.is_deleting:
             return
         generation = getattr(self._control.object_of(snapshot), "generation", 0)
-        since = unready_since(owner.kstatus)
+        since = read_unready_since(owner.kstatus)
         self._rollouts.note(owner.key, generation, standing, since=since, now=snapshot.now)
 
     def _learn_unkept_fields(self, owner: ReconciledOwner, patch: Patch, *, now: float) -> float | None:
@@ -572,7 +573,7 @@ def _tell(owner: ReconciledOwner, plan: Plan, outcome: Outcome, *, duration_s: f
     reasons = Counter(step.because for step in plan.steps)
     shown = [f"{reason} (x{count})" if count > 1 else reason for reason, count in reasons.most_common(3)]
     if len(reasons) > len(shown):
-        shown.append(f"and {counted(len(reasons) - len(shown), 'more reason')}")
+        shown.append(f"and {format_count(len(reasons) - len(shown), 'more reason')}")
     _log.info(
         "%s %s: %d of %d writes: %s",
         owner.resource.kind,
@@ -605,7 +606,7 @@ class _Report(msgspec.Struct, frozen=True, kw_only=True):
     failure: Failure | None = None
 
 
-def without_creations(plan: Plan) -> Plan:
+def drop_creations(plan: Plan) -> Plan:
     """Return the plan without creations: the stages up to the first one that creates something, and later stages
     marked
     `regardless`.

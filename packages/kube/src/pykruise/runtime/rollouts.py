@@ -56,7 +56,7 @@ class RolloutMeter:
     @property
     def durations(self) -> Mapping[str, HistogramStats]:
         """Durations in seconds, by result."""
-        return {result: duration.snapshot() for result, duration in self._durations.items()}
+        return {result: duration.take_snapshot() for result, duration in self._durations.items()}
 
     @property
     def waiting(self) -> Mapping[Key, str]:

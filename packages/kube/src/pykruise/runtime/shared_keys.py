@@ -170,7 +170,7 @@ class SharedKeys:
             raise NotLeadingError(f"{name} {key}: this replica no longer holds its slot")
         return share.executor
 
-    def guarded(self, name: str, turn: Turn) -> Turn:
+    def guard_turn(self, name: str, turn: Turn) -> Turn:
         """Return a reconcile function that drops keys that are not open."""
 
         async def guarded(key: Key) -> float | None:

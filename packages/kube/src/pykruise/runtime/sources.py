@@ -42,7 +42,7 @@ T = TypeVar("T", bound=Projected)
 
 
 class Sources:
-    """All caches of one manager. `run()` maintains the caches that kinds have requested with `of()`.
+    """All caches of one manager. `run()` maintains the caches that kinds have requested with `find_cache()`.
 
     `namespace`: only objects of this one, and all cluster-scoped objects; empty: of all. `pace`: how bursts of pod
     events
@@ -77,9 +77,9 @@ class Sources:
         for resource in self._by_resource:
             self._note_observers(resource)
         for views in shared:
-            self.of(views)
+            self.find_cache(views)
 
-    def of(self, views: Views[T]) -> Cache[T]:
+    def find_cache(self, views: Views[T]) -> Cache[T]:
         """Return the cache of these views, which `run()` maintains. Raises ValueError for a resource that already has
         other views, unless these are `is_apart`."""
         known = self._caches.get(views)

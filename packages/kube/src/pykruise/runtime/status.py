@@ -1,6 +1,6 @@
 """Status writes of an object: only when the status differs, and not more often than useful.
 
-plan.status + stored status ──▶ status_patch() ──▶ one merge patch of the difference
+plan.status + stored status ──▶ build_status_patch() ──▶ one merge patch of the difference
 key ──▶ StatusPace.wait_s() ──▶ now, or in how many seconds
 
 A rollout changes its counters with every pod. Writing each change would cost as much as the pods themselves. So the
@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from pykruise.kube.excerpts import fitting_status
+from pykruise.kube.excerpts import fit_status
 from pykruise.kube.ids import Key
 from pykruise.kube.patches.merge import diff_merge
 from pykruise.kube.patches.types import PatchType
@@ -30,9 +30,9 @@ __all__ = [
     "WORDS_S",
     "StatusPace",
     "UnkeptFields",
+    "build_status_patch",
     "can_wait",
-    "differs_in_words_alone",
-    "status_patch",
+    "is_different_in_words_alone",
 ]
 
 BURST = 4
@@ -73,7 +73,7 @@ def can_wait(
     return bool(own) and essence(stored) == essence(wanted)
 
 
-def differs_in_words_alone(stored: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
+def is_different_in_words_alone(stored: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
     """Whether the statuses differ only in messages; all other fields are equal, also the reasons of conditions."""
     return stored != wanted and _without_words(stored) == _without_words(wanted)
 
@@ -93,7 +93,7 @@ def _alarm_of(condition: Mapping[str, Any]) -> tuple[Any, ...]:
     return condition.get("type"), condition.get("status"), condition.get("reason")
 
 
-def status_patch(
+def build_status_patch(
     resource: Resource,
     key: Key,
     *,
@@ -109,7 +109,7 @@ def status_patch(
     `resource_version`: for a status that other clients write too, the version that `wanted` was computed from.
     """
     difference = diff_merge(stored, wanted)
-    if difference and (fitting := fitting_status(wanted)) is not wanted:
+    if difference and (fitting := fit_status(wanted)) is not wanted:
         # A status that exceeds etcd's limit can never be stored, and each try would be an event.
         difference = diff_merge(stored, fitting)
     if not difference:

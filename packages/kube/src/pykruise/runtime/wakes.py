@@ -18,7 +18,7 @@ from pykruise.kube.resources import Resource
 from pykruise.runtime.read import Around
 from pykruise.runtime.views import BY_NAMESPACE, Views
 
-__all__ = ["Later", "Wake", "adoptable", "by_owner", "is_controller", "itself", "with_each_owner"]
+__all__ = ["Later", "Wake", "is_controller", "split_by_owner", "wake_adopters", "wake_itself", "wake_owner"]
 
 T = TypeVar("T", bound=Projected)
 
@@ -66,7 +66,7 @@ class Wake(msgspec.Struct, frozen=True, kw_only=True):
     """
 
 
-def itself(views: Views[T], *, when: Callable[[T], bool] | None = None) -> Wake:
+def wake_itself(views: Views[T], *, when: Callable[[T], bool] | None = None) -> Wake:
     """Every event of an object enqueues the object; with `when`, only if its new state satisfies `when`."""
     if when is None:
         return Wake(on=views, keys=lambda change, _: (change.key,))
@@ -77,7 +77,7 @@ def itself(views: Views[T], *, when: Callable[[T], bool] | None = None) -> Wake:
     )
 
 
-def by_owner(
+def wake_owner(
     views: Views[P],
     resource: Resource,
     *,
@@ -95,7 +95,7 @@ def by_owner(
     )
 
 
-def adoptable(views: Views[P], objects: Views[T], *, may_own: Callable[[T, P], bool]) -> Wake:
+def wake_adopters(views: Views[P], objects: Views[T], *, may_own: Callable[[T, P], bool]) -> Wake:
     """A pod that has become an orphan, or has other labels, enqueues the objects of its namespace that may adopt it.
 
     `objects` have the index BY_NAMESPACE.
@@ -109,7 +109,7 @@ def adoptable(views: Views[P], objects: Views[T], *, may_own: Callable[[T, P], b
             return ()
         return [
             Key(item.namespace, item.name)
-            for item in around.by_index(objects, BY_NAMESPACE, new.namespace)
+            for item in around.list_by_index(objects, BY_NAMESPACE, new.namespace)
             if may_own(item, new)
         ]
 
@@ -123,7 +123,7 @@ def is_controller(owner: WakeOwner, resource: Resource) -> bool:
     return owner.kind == resource.kind and owner.group == resource.group
 
 
-def with_each_owner(change: Change[P]) -> tuple[P, ...]:
+def split_by_owner(change: Change[P]) -> tuple[P, ...]:
     """Return the old and the new state of the object if its managing owner changed; otherwise the new state, or the
     last one of a deleted object.
     """
@@ -136,7 +136,7 @@ def with_each_owner(change: Change[P]) -> tuple[P, ...]:
 
 def _owners_in(change: Change[P], resource: Resource) -> list[Key]:
     """Return the keys of this kind's workloads that control the pod, or did before the change; each key once."""
-    return [key for p in with_each_owner(change) for key in _owner_in(p, resource)]
+    return [key for p in split_by_owner(change) for key in _owner_in(p, resource)]
 
 
 def _owner_in(pod: OwnedObject, resource: Resource) -> tuple[Key, ...]:

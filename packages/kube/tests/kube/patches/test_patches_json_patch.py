@@ -11,7 +11,7 @@ from pykruise.kube.patches import (
     apply_json_patch,
     diff_json,
     escape_pointer,
-    pointer,
+    format_pointer,
 )
 
 Doc = dict[str, Any]
@@ -221,7 +221,7 @@ def test_the_operations_between_two_documents_name_only_what_differs() -> None:
 
 
 def test_pointers_are_written_with_their_steps_escaped() -> None:
-    assert pointer("metadata", "labels", "a.io/b~c") == "/metadata/labels/a.io~1b~0c"
-    assert pointer("spec", "containers", 0, "image") == "/spec/containers/0/image"
-    assert pointer() == ""
+    assert format_pointer("metadata", "labels", "a.io/b~c") == "/metadata/labels/a.io~1b~0c"
+    assert format_pointer("spec", "containers", 0, "image") == "/spec/containers/0/image"
+    assert format_pointer() == ""
     assert escape_pointer("~/") == "~0~1"

@@ -3,7 +3,7 @@
 import pytest
 
 from pykruise.kube import resources
-from pykruise.kube.patches.schemas import definition_for, has_definition, merge_keys, schema_of
+from pykruise.kube.patches.schemas import find_definition, has_definition, merge_keys, schema_of
 from pykruise.kube.resources import Resource
 
 
@@ -25,7 +25,7 @@ from pykruise.kube.resources import Resource
 def test_built_in_resources_have_a_definition_and_custom_ones_none(
     resource: Resource, definition: str | None
 ) -> None:
-    assert definition_for(resource) == definition
+    assert find_definition(resource) == definition
 
 
 def test_built_in_resources_that_this_project_names_have_a_definition() -> None:
@@ -33,20 +33,20 @@ def test_built_in_resources_that_this_project_names_have_a_definition() -> None:
     built_in = [value for value in vars(resources).values() if isinstance(value, Resource)]
     assert len(built_in) > 15
     # then
-    assert [str(resource) for resource in built_in if definition_for(resource) is None] == []
+    assert [str(resource) for resource in built_in if find_definition(resource) is None] == []
 
 
 def test_a_field_is_found_through_the_definitions_above_it() -> None:
     # given
-    spec = schema_of("io.k8s.api.core.v1.Pod").field("spec").value_schema
+    spec = schema_of("io.k8s.api.core.v1.Pod").find_field_rule("spec").value_schema
     # when
-    containers, volumes = spec.field("containers"), spec.field("volumes")
+    containers, volumes = spec.find_field_rule("containers"), spec.find_field_rule("volumes")
     # then
     assert (containers.patch_merge_key, containers.merges_list) == ("name", True)
     assert volumes.merges_list
-    assert containers.value_schema.field("ports").patch_merge_key == "containerPort"
-    assert not spec.field("tolerations").merges_list
-    assert spec.field("no-such-field").patch_strategy == ""
+    assert containers.value_schema.find_field_rule("ports").patch_merge_key == "containerPort"
+    assert not spec.find_field_rule("tolerations").merges_list
+    assert spec.find_field_rule("no-such-field").patch_strategy == ""
 
 
 def test_every_merged_list_of_objects_has_a_merge_key() -> None:

@@ -1,6 +1,6 @@
 """Warnings that all kinds share: limits of 0, and names that are too long for the objects named after them.
 
-the review of a kind ──▶ with_advice() ──▶ the same review, whose allowed requests get warnings
+the review of a kind ──▶ add_advice() ──▶ the same review, whose allowed requests get warnings
                                            (pods/workload/amounts.py, pods/workload/derived_names.py)
 """
 
@@ -14,7 +14,7 @@ from pykruise.pods.workload.amounts import warnings_of_amounts
 from pykruise.pods.workload.derived_names import warnings_of_names
 
 
-def with_advice(reviewer: Reviewer, kind: Kind, settings: Any) -> Reviewer:
+def add_advice(reviewer: Reviewer, kind: Kind, settings: Any) -> Reviewer:
     """Return a reviewer that answers like `reviewer` and adds warnings to allowed writes. `settings`: the kind's."""
     if not (kind.amounts or kind.derived):
         return reviewer

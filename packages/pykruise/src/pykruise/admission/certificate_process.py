@@ -25,8 +25,8 @@ class CertificateWork(Protocol):
         """See certificate_work.examine."""
         ...
 
-    async def renewed(self, stored: Certificates | None, *, host: str, now: Instant) -> Certificates:
-        """See certificate_work.renewed."""
+    async def renew(self, stored: Certificates | None, *, host: str, now: Instant) -> Certificates:
+        """See certificate_work.renew_certificates."""
         ...
 
 
@@ -39,11 +39,11 @@ class InProcess:
 
         return certificate_work.examine(stored, host=host)
 
-    async def renewed(self, stored: Certificates | None, *, host: str, now: Instant) -> Certificates:
+    async def renew(self, stored: Certificates | None, *, host: str, now: Instant) -> Certificates:
         """See CertificateWork."""
         from pykruise.admission import certificate_work
 
-        return certificate_work.renewed(stored, host=host, now=now)
+        return certificate_work.renew_certificates(stored, host=host, now=now)
 
 
 class CertificateProcess:
@@ -62,7 +62,7 @@ class CertificateProcess:
             self._known[key] = known
         return known
 
-    async def renewed(self, stored: Certificates | None, *, host: str, now: Instant) -> Certificates:
+    async def renew(self, stored: Certificates | None, *, host: str, now: Instant) -> Certificates:
         """See CertificateWork."""
         return await _run_child(CertificateRequest(stored=stored, host=host, renew_at=now), Certificates)
 

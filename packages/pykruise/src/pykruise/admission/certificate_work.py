@@ -1,7 +1,7 @@
 """Work that needs the `cryptography` package: creating certificates and reading facts from them.
 
 stored certificates, host ──▶ examine() ──▶ CertificateFacts (certificates.py judges by them)
-stored certificates, host, now ──▶ renewed() ──▶ Certificates
+stored certificates, host, now ──▶ renew_certificates() ──▶ Certificates
 
 As a program, this module does one of these and exits. A manager needs it at its start and once in years, and does not
 keep 10 MB of library in memory for it (certificate_process.py).
@@ -34,11 +34,11 @@ from pykruise.admission.certificates import (
 from pykruise.kube.cache.remembering import remember
 from pykruise.kube.clock import Instant
 from pykruise.kube.values.x509 import (
-    alternative_names,
-    certificate_builder,
-    key_usage,
-    moment,
+    make_alternative_names,
+    make_certificate_builder,
+    make_key_usage,
     pem_of,
+    to_datetime,
 )
 
 VALID_S: Final = 10 * YEAR_S
@@ -54,7 +54,7 @@ KEY_BITS: Final = 2048
 PrivateKey = rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey
 
 
-def renewed(stored: Certificates | None, *, host: str, now: Instant) -> Certificates:
+def renew_certificates(stored: Certificates | None, *, host: str, now: Instant) -> Certificates:
     """Return certificates for `host`: a new pair, signed by the stored authority if it is valid long enough,
     otherwise by a new one.
 
@@ -70,7 +70,7 @@ def renewed(stored: Certificates | None, *, host: str, now: Instant) -> Certific
     serving = _new_key()
     bundle = [
         certificate,
-        *(certificate for certificate in former if certificate.not_valid_after_utc > moment(now)),
+        *(certificate for certificate in former if certificate.not_valid_after_utc > to_datetime(now)),
     ]
     return Certificates(
         authority_key=_key_pem(key),
@@ -116,7 +116,7 @@ def _period_of(what: str, certificate: x509.Certificate) -> Period:
     )
 
 
-def problem_with(stored: Certificates, *, host: str, now: Instant, lasting_s: float) -> str:
+def find_problem(stored: Certificates, *, host: str, now: Instant, lasting_s: float) -> str:
     """Return why the pair cannot serve `host` in `lasting_s` seconds from `now`; empty when it can."""
     return judge(examine(stored, host=host), now=now, lasting_s=lasting_s)
 
@@ -153,8 +153,8 @@ def _lasting_authority(
     except ValueError:
         return None
     fits = key.public_key() == certificate.public_key() and _is_authority(certificate)
-    began = certificate.not_valid_before_utc <= moment(now)
-    lasts = certificate.not_valid_after_utc >= moment(now + AUTHORITY_MUST_LAST_S)
+    began = certificate.not_valid_before_utc <= to_datetime(now)
+    lasts = certificate.not_valid_after_utc >= to_datetime(now + AUTHORITY_MUST_LAST_S)
     return (key, certificate) if fits and began and lasts else None
 
 
@@ -180,16 +180,16 @@ def _is_covered(certificate: x509.Certificate, host: str) -> bool:
         ).value
     except x509.ExtensionNotFound:
         return False
-    return all(name in subject_alternative_name for name in alternative_names([host]))
+    return all(name in subject_alternative_name for name in make_alternative_names([host]))
 
 
 def _new_authority(*, now: Instant) -> tuple[PrivateKey, x509.Certificate]:
     key = _new_key()
     public = key.public_key()
     certificate = (
-        certificate_builder(subject=AUTHORITY_NAME, key=public, start=now - SKEW_S, end=now + VALID_S)
+        make_certificate_builder(subject=AUTHORITY_NAME, key=public, start=now - SKEW_S, end=now + VALID_S)
         .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .add_extension(key_usage(signs_certificates=True, enciphers_keys=True), critical=True)
+        .add_extension(make_key_usage(signs_certificates=True, enciphers_keys=True), critical=True)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(public), critical=False)
         .sign(key, hashes.SHA256())
     )
@@ -205,7 +205,7 @@ def _serving_certificate(
     now: Instant,
 ) -> x509.Certificate:
     return (
-        certificate_builder(
+        make_certificate_builder(
             subject=host,
             issuer=authority.subject,
             key=key.public_key(),
@@ -214,9 +214,9 @@ def _serving_certificate(
             end=now + VALID_S,
         )
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(key_usage(signs_certificates=False, enciphers_keys=True), critical=True)
+        .add_extension(make_key_usage(signs_certificates=False, enciphers_keys=True), critical=True)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-        .add_extension(alternative_names(_alternative_names(host)), critical=False)
+        .add_extension(make_alternative_names(_alternative_names(host)), critical=False)
         .sign(authority_key, hashes.SHA256())
     )
 
@@ -258,7 +258,7 @@ def main() -> None:
     asked = msgspec.json.decode(sys.stdin.buffer.read(), type=CertificateRequest)
     answer: Certificates | CertificateFacts
     if asked.renew_at is not None:
-        answer = renewed(asked.stored, host=asked.host, now=asked.renew_at)
+        answer = renew_certificates(asked.stored, host=asked.host, now=asked.renew_at)
     else:
         assert asked.stored is not None
         answer = examine(asked.stored, host=asked.host)

@@ -1,9 +1,9 @@
 """Documents that lead API servers to the webhooks: webhook configurations and the conversion stanza of CRDs.
 
-ReviewRules ──▶ configurations() ──▶ both objects, for installing
-live object + Endpoint + bundle ──▶ desired_webhooks()   ──▶ the desired object
-live object                     ──▶ with_confirmation()  ──▶ the same, for a second write
-live CRD    + Endpoint + bundle ──▶ desired_conversion() ──▶ its desired stanza, or None: not ours
+ReviewRules ──▶ build_configurations() ──▶ both objects, for installing
+live object + Endpoint + bundle ──▶ build_desired_webhooks()   ──▶ the desired object
+live object                     ──▶ add_confirmation()  ──▶ the same, for a second write
+live CRD    + Endpoint + bundle ──▶ build_desired_conversion() ──▶ its desired stanza, or None: not ours
                                     (webhook_plan.py decides when they are written)
 
 Pure. Object names and the annotation `template` are OpenKruise's: the template contains the entries as installed, so
@@ -24,9 +24,9 @@ import orjson
 
 from pykruise.admission.pods.chain import CONDITION
 from pykruise.kube.admission import MatchCondition, ReviewRule
-from pykruise.kube.documents import Document, annotations_of, same
+from pykruise.kube.documents import Document, annotations_of, is_same
 from pykruise.kube.resources import Resource
-from pykruise.kube.schemas.crds import webhook_conversion
+from pykruise.kube.schemas.crds import build_webhook_conversion
 
 MUTATING_NAME: Final = "kruise-mutating-webhook-configuration"
 VALIDATING_NAME: Final = "kruise-validating-webhook-configuration"
@@ -51,7 +51,7 @@ TEMPLATE_OF: Final = "pykruise.io/template-of"
 """Annotation by the manager: hash of the table from which the template was taken. If it differs, a new one is taken."""
 
 CONFIRMED: Final = "pykruise.io/confirmed"
-"""Annotation by the manager: hash of the entries that it has written a second time; see `with_confirmation`."""
+"""Annotation by the manager: hash of the entries that it has written a second time; see `add_confirmation`."""
 
 CONDITIONS: Final = frozenset({CONDITION})
 """Names of the match conditions that this program writes and may replace."""
@@ -86,7 +86,7 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"https://{host}:{self.port}"
 
-    def client_config(self, path: str, bundle: bytes = b"") -> Document:
+    def build_client_config(self, path: str, bundle: bytes = b"") -> Document:
         """Return `clientConfig` of a webhook."""
         config: Document = {}
         if self.host:
@@ -98,7 +98,9 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
         return config
 
 
-def configurations(rules: Iterable[ReviewRule], endpoint: Endpoint, *, bundle: bytes = b"") -> list[Document]:
+def build_configurations(
+    rules: Iterable[ReviewRule], endpoint: Endpoint, *, bundle: bytes = b""
+) -> list[Document]:
     """Return both webhook configurations for installing. Without a bundle, the manager sets it later.
 
     The manager alone writes match conditions, since it knows the stored objects. An installer that also wrote them
@@ -109,7 +111,7 @@ def configurations(rules: Iterable[ReviewRule], endpoint: Endpoint, *, bundle: b
     for resource, name in CONFIGURATIONS:
         mutating = resource == MUTATING
         entries = [
-            rule.document(endpoint.client_config(rule.path, bundle))
+            rule.to_document(endpoint.build_client_config(rule.path, bundle))
             for rule in rules
             if rule.mutating is mutating
         ]
@@ -138,7 +140,7 @@ def _hash_of(entries: Sequence[Mapping[str, Any]]) -> str:
 # ── webhook configurations ───────────────────────────────────────────────────
 
 
-def desired_webhooks(
+def build_desired_webhooks(
     live: Mapping[str, Any], rules: Mapping[str, ReviewRule], *, endpoint: Endpoint, bundle: bytes
 ) -> Document:
     """Return the desired state of a live webhook configuration; `rules` by every served path.
@@ -165,7 +167,7 @@ def desired_webhooks(
     return {**live, "metadata": metadata, "webhooks": webhooks}
 
 
-def with_confirmation(live: Mapping[str, Any]) -> Document | None:
+def add_confirmation(live: Mapping[str, Any]) -> Document | None:
     """Return the configuration with an annotation that its entries were written a second time; None: it has the
     annotation.
 
@@ -180,7 +182,7 @@ def with_confirmation(live: Mapping[str, Any]) -> Document | None:
     return {**live, "metadata": metadata}
 
 
-def mismatches(live: Mapping[str, Any], rules: Mapping[str, ReviewRule], *, bundle: bytes) -> list[str]:
+def list_mismatches(live: Mapping[str, Any], rules: Mapping[str, ReviewRule], *, bundle: bytes) -> list[str]:
     """Return the names of served entries that do not trust `bundle`, for external certificates."""
     encoded = base64.b64encode(bundle).decode()
     return [
@@ -190,7 +192,7 @@ def mismatches(live: Mapping[str, Any], rules: Mapping[str, ReviewRule], *, bund
     ]
 
 
-def current_conditions(live: Mapping[str, Any]) -> dict[str, tuple[MatchCondition, ...]]:
+def read_current_conditions(live: Mapping[str, Any]) -> dict[str, tuple[MatchCondition, ...]]:
     """Return this program's match conditions that API servers use now, by the path of the entry; also entries without
     conditions.
     """
@@ -204,7 +206,7 @@ def current_conditions(live: Mapping[str, Any]) -> dict[str, tuple[MatchConditio
     }
 
 
-def without_conditions(live: Mapping[str, Any]) -> Document:
+def drop_conditions(live: Mapping[str, Any]) -> Document:
     """Return the configuration without this program's conditions: API servers send reviews for everything in its
     rules.
     """
@@ -288,7 +290,7 @@ def _path_of(entry: Mapping[str, Any]) -> str:
 def _build_entry(
     entry: Mapping[str, Any], rule: ReviewRule, path: str, *, endpoint: Endpoint, bundle: bytes
 ) -> Document:
-    config = endpoint.client_config(path, bundle)
+    config = endpoint.build_client_config(path, bundle)
     port = ((entry.get("clientConfig") or {}).get("service") or {}).get("port")
     if port and "service" in config:
         config["service"]["port"] = port
@@ -304,7 +306,7 @@ def _build_entry(
 # ── CRDs ─────────────────────────────────────────────────────────────────────
 
 
-def desired_conversion(
+def build_desired_conversion(
     conversion: Mapping[str, Any] | None, *, endpoint: Endpoint, bundle: bytes
 ) -> Document | None:
     """Return the desired `spec.conversion` of one of our CRDs; None when it is right already.
@@ -313,10 +315,10 @@ def desired_conversion(
     """
     if not conversion or conversion.get("strategy") != "Webhook":
         return None
-    wanted = webhook_conversion(
+    wanted = build_webhook_conversion(
         service=(endpoint.namespace, endpoint.service),
         url=endpoint.base_url,
         path=CONVERT_PATH,
         ca_bundle=bundle,
     )
-    return None if same(dict(conversion), wanted) else wanted
+    return None if is_same(dict(conversion), wanted) else wanted

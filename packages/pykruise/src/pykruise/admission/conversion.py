@@ -16,8 +16,8 @@ from typing import Any, Final
 import msgspec
 import orjson
 
-from pykruise.kinds import conversions
-from pykruise.kube.documents import Document, bounded, decode, encode
+from pykruise.kinds import list_conversions
+from pykruise.kube.documents import Document, check_bounds, decode, encode
 from pykruise.kube.schemas.conversion import ConversionError, Conversions, convert
 
 _log = logging.getLogger(__name__)
@@ -57,13 +57,13 @@ def answer(body: bytes, table: Conversions | None = None) -> bytes:
     try:
         return review(body, table)
     except (ValueError, RecursionError) as error:
-        return failure(f"the body cannot be converted: {error}")
+        return build_failure(f"the body cannot be converted: {error}")
     except Exception:
         _log.exception("a conversion failed")
-        return failure("the conversion failed; see the manager's log")
+        return build_failure("the conversion failed; see the manager's log")
 
 
-def failure(message: str) -> bytes:
+def build_failure(message: str) -> bytes:
     """Return the response for an unconverted request; its UID is empty."""
     return _encode_answer(f"{_GROUP}/{REVIEW_VERSIONS[0]}", "", _failed_result([message]))
 
@@ -83,9 +83,9 @@ def review(body: bytes, table: Conversions | None = None) -> bytes:
     for index, raw in enumerate(() if problems else request.objects or ()):
         name = f"object {index}"
         try:
-            doc = decode(bounded(raw))
+            doc = decode(check_bounds(raw))
             name = _name_of(doc) or name
-            document = _convert_object(doc, request.desired, conversions() if table is None else table)
+            document = _convert_object(doc, request.desired, list_conversions() if table is None else table)
             converted.append(orjson.Fragment(encode(document)))
         except ValueError as err:
             problems.append(f"{name[:LONGEST_TEXT]}: {str(err)[:LONGEST_TEXT]}")

@@ -25,7 +25,7 @@ Converter = Callable[[bytes], Awaitable[bytes]]
 """Converts a ConversionReview's body to the answer. Raises OSError when there is no answer."""
 
 
-def conversion_path(path: str, *, aside: Converter | None = None) -> Mapping[str, PostPath]:
+def build_conversion_path(path: str, *, aside: Converter | None = None) -> Mapping[str, PostPath]:
     """Return the path with which a server serves conversions. `aside`: runs long conversions; None: a thread does."""
     convert = aside or partial(Aside().run, partial(conversion.answer))
 
@@ -36,7 +36,7 @@ def conversion_path(path: str, *, aside: Converter | None = None) -> Mapping[str
             return await convert(body)
         except OSError as error:
             _log.error("a conversion failed: %s", error)
-            return conversion.failure(f"the conversion failed, and may be tried again: {error}")
+            return conversion.build_failure(f"the conversion failed, and may be tried again: {error}")
 
     long = LongBodies(LONG_CONVERSION, Quota(LONG_AT_ONCE, most_of_one=LONG_AT_ONCE // 4))
     return {path: PostPath(post, body=CONVERSION_BODY, long=long, is_open=True)}

@@ -45,11 +45,11 @@ class LiveCounts:
     def __init__(self, client: Callable[[], Client]) -> None:
         self._client = client
 
-    async def active_pods(self, namespace: str) -> int:
+    async def count_active_pods(self, namespace: str) -> int:
         result = await self._client().list(PODS, namespace, field_selector=UNFINISHED, timeout_s=TIMEOUT_S)
         return _count_active(result.items)
 
-    async def bound_claims(self, namespace: str) -> int:
+    async def count_bound_claims(self, namespace: str) -> int:
         result = await self._client().list(PERSISTENT_VOLUME_CLAIMS, namespace, timeout_s=TIMEOUT_S)
         try:
             claims = [_decode_claim(raw) for raw in result.items]
@@ -61,7 +61,7 @@ class LiveCounts:
             if claim.metadata.deletion_timestamp is None and claim.status and claim.status.phase == "Bound"
         )
 
-    async def custom_resources(self, resource: Resource) -> int:
+    async def count_custom_resources(self, resource: Resource) -> int:
         return _count_active((await self._client().list(resource, timeout_s=TIMEOUT_S)).items)
 
 

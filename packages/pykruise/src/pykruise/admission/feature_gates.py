@@ -9,13 +9,13 @@ must not prevent the removal of finalizers. (OpenKruise refuses every update.)
 
 from pykruise.kinds.gates import Gates
 from pykruise.kube.admission import AdmissionAnswer, AdmissionRequest, Reviewer
-from pykruise.kube.documents import same
+from pykruise.kube.documents import is_same
 from pykruise.kube.errors import ErrorStatus
-from pykruise.kube.pod_rules.field_errors import bad_request
+from pykruise.kube.pod_rules.field_errors import build_bad_request
 from pykruise.plans.kind import Kind
 
 
-def behind_gates(kind: Kind, gates: Gates, reviewer: Reviewer) -> Reviewer:
+def guard_by_gates(kind: Kind, gates: Gates, reviewer: Reviewer) -> Reviewer:
     """Return the reviewer of a kind; while its gates are off, one that refuses new objects and new specs. A 403 names
     the first gate that is off, or a 400 where one of several gates would suffice, as in OpenKruise.
     """
@@ -29,7 +29,7 @@ def behind_gates(kind: Kind, gates: Gates, reviewer: Reviewer) -> Reviewer:
         return reviewer
     names = ", ".join(kind.any_gate)
     message = f"feature {kind.resource.kind} is invalid, please open via feature-gate({names})"
-    return _refuse_requests(bad_request(message), reviewer)
+    return _refuse_requests(build_bad_request(message), reviewer)
 
 
 def _refuse_requests(refusal: ErrorStatus, reviewer: Reviewer) -> Reviewer:
@@ -46,4 +46,4 @@ def _asks_for_something(request: AdmissionRequest) -> bool:
     if request.operation != "UPDATE" or request.subresource:
         return False
     new, old = request.object, request.old_object
-    return new is None or old is None or not same(new.get("spec"), old.get("spec"))
+    return new is None or old is None or not is_same(new.get("spec"), old.get("spec"))

@@ -15,13 +15,13 @@ import msgspec
 from pykruise.kube.admission import AdmissionAnswer, AdmissionRequest, Reviewer, SpokeRules
 from pykruise.kube.documents import Document, get_path
 from pykruise.kube.errors import Cause, ErrorStatus
-from pykruise.kube.pod_rules.field_errors import bad_request, refusal
+from pykruise.kube.pod_rules.field_errors import build_bad_request, build_refusal
 from pykruise.kube.schemas.conversion import ConversionError, Conversions, convert
 
 _INVALID: Final = 422
 
 
-def in_hub_version(reviewer: Reviewer, table: Conversions, *, spoke: SpokeRules | None = None) -> Reviewer:
+def convert_to_hub(reviewer: Reviewer, table: Conversions, *, spoke: SpokeRules | None = None) -> Reviewer:
     """Return the reviewer for writes in every version that the table converts to its hub version.
 
     Changes are returned in the version of the write. `spoke` adds errors of the older version to the reviewer's field
@@ -50,7 +50,7 @@ def in_hub_version(reviewer: Reviewer, table: Conversions, *, spoke: SpokeRules 
                 return answer
             changed = convert(answer.object, resource.api_version, table)
         except ConversionError as err:
-            return AdmissionAnswer(refusal=bad_request(str(err)))
+            return AdmissionAnswer(refusal=build_bad_request(str(err)))
         return msgspec.structs.replace(answer, object=changed)
 
     return review
@@ -65,7 +65,7 @@ async def _with_rules_of(
     causes = [*_rename_fields(answer.refusal, spoke), *await spoke.errors(request)]
     if causes:
         name = get_path(request.object, "metadata", "name") or request.name
-        return AdmissionAnswer(refusal=refusal(request.resource, name, causes))
+        return AdmissionAnswer(refusal=build_refusal(request.resource, name, causes))
     return msgspec.structs.replace(answer, refusal=None)
 
 

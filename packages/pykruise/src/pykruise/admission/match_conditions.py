@@ -1,7 +1,8 @@
 """Match conditions of the pod webhooks: they limit the pods for which API servers send reviews.
 
-rules + stored objects  ──▶ conditions_due(), with_conditions() ──▶ webhook_plan.py, which decides when to write them
-review of a new object  ──▶ announced() ──▶ ConditionRemover ──▶ no conditions, API servers had time to see it,
+rules + stored objects  ──▶ list_due_conditions(), replace_conditions()
+    ──▶ webhook_plan.py, which decides when to write them
+review of a new object  ──▶ announce_selection() ──▶ ConditionRemover ──▶ no conditions, API servers had time to see it,
 admitted
 
 A pod must be reviewed for every stored object, however new that object is. So an object that changes which pods are
@@ -17,7 +18,7 @@ from typing import Final
 
 import msgspec
 
-from pykruise.admission.configurations import CONFIGURATIONS, current_conditions, without_conditions
+from pykruise.admission.configurations import CONFIGURATIONS, drop_conditions, read_current_conditions
 from pykruise.kube.admission import (
     AdmissionAnswer,
     AdmissionRequest,
@@ -27,7 +28,7 @@ from pykruise.kube.admission import (
 )
 from pykruise.kube.client.answers import metadata_of
 from pykruise.kube.client.client import Client
-from pykruise.kube.documents import Document, decode, same
+from pykruise.kube.documents import Document, decode, is_same
 from pykruise.kube.errors import ConflictError, ErrorStatus, KubeError, NotFoundError
 from pykruise.kube.patches import PatchType
 from pykruise.kube.resources import Resource
@@ -53,17 +54,17 @@ pods. If it raises KubeError, the object is refused.
 Conditions = tuple[MatchCondition, ...]
 
 
-def conditions_due(rules: Mapping[str, ReviewRule], interests: Interests) -> Mapping[str, Conditions]:
+def list_due_conditions(rules: Mapping[str, ReviewRule], interests: Interests) -> Mapping[str, Conditions]:
     """Return the conditions, by path, of rules that can be narrowed."""
     return {path: rule.narrowed(interests) for path, rule in rules.items() if rule.narrowed is not None}
 
 
-def widest_conditions(rules: Mapping[str, ReviewRule]) -> Mapping[str, Conditions]:
+def list_widest_conditions(rules: Mapping[str, ReviewRule]) -> Mapping[str, Conditions]:
     """Return the widest conditions, which do not depend on stored objects: API servers may have them at any time."""
-    return conditions_due(rules, {})
+    return list_due_conditions(rules, {})
 
 
-def with_conditions(
+def replace_conditions(
     rules: Mapping[str, ReviewRule], conditions: Mapping[str, Conditions]
 ) -> Mapping[str, ReviewRule]:
     """Return the rules; those that can be narrowed have these conditions."""
@@ -88,7 +89,7 @@ class ConditionRemover:
     def note(self, live: Document) -> None:
         """Note a configuration after it was read."""
         name, version = live["metadata"]["name"], live["metadata"]["resourceVersion"]
-        if any(current_conditions(live).values()):
+        if any(read_current_conditions(live).values()):
             self._without.pop(name, None)
         elif name not in self._without or self._without[name][0] != version:
             self._without[name] = (version, asyncio.get_running_loop().time())
@@ -112,8 +113,8 @@ class ConditionRemover:
             version = live["metadata"]["resourceVersion"]
             annotations = {OPENED_FOR: f"{request.name} {request.uid}"}
             body: Document = {"metadata": {"resourceVersion": version, "annotations": annotations}}
-            if any(current_conditions(live).values()):
-                body["webhooks"] = without_conditions(live)["webhooks"]
+            if any(read_current_conditions(live).values()):
+                body["webhooks"] = drop_conditions(live)["webhooks"]
             try:
                 raw = await self._client.patch(resource, "", name, body, patch_type=PatchType.MERGE)
             except ConflictError:
@@ -126,7 +127,7 @@ class ConditionRemover:
             return since
 
 
-def announced(reviewer: Reviewer, announce: Announce | None, selection: PodSelection) -> Reviewer:
+def announce_selection(reviewer: Reviewer, announce: Announce | None, selection: PodSelection) -> Reviewer:
     """Return the reviewer, which announces what it allows: a new object, or a change of selecting fields
     (`announces`).
 
@@ -156,4 +157,4 @@ def _is_other(request: AdmissionRequest, fields: tuple[str, ...]) -> bool:
     if request.operation != "UPDATE":
         return True
     new, old = ((entry or {}).get("spec") or {} for entry in (request.object, request.old_object))
-    return any(not same(new.get(field), old.get(field)) for field in fields)
+    return any(not is_same(new.get(field), old.get(field)) for field in fields)

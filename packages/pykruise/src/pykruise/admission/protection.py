@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-from pykruise.kinds import kinds
+from pykruise.kinds import list_kinds
 from pykruise.kube.admission import ALLOWED, AdmissionAnswer, AdmissionRequest, Reviewer
 from pykruise.kube.documents import get_path, labels_of
 from pykruise.kube.errors import ErrorStatus, KubeError
@@ -40,15 +40,15 @@ _CRDS: Final = ("apiextensions.k8s.io", "customresourcedefinitions")
 class ProtectionCounts(Protocol):
     """Counts that protection needs from the cluster. Each raises KubeError when the API server cannot answer."""
 
-    async def active_pods(self, namespace: str) -> int:
+    async def count_active_pods(self, namespace: str) -> int:
         """Count the pods that are neither finished nor terminating."""
         ...
 
-    async def bound_claims(self, namespace: str) -> int:
+    async def count_bound_claims(self, namespace: str) -> int:
         """Count the claims that are bound to a volume and not terminating."""
         ...
 
-    async def custom_resources(self, resource: Resource) -> int:
+    async def count_custom_resources(self, resource: Resource) -> int:
         """Count the objects of a custom resource, in all namespaces, that are not terminating."""
         ...
 
@@ -86,7 +86,7 @@ class Protection:
         self._crd_cascading = crd_cascading
         self._on_refused = on_refused
         self._workloads = _BUILT_IN | {
-            (kind.resource.group, kind.resource.plural) for kind in kinds() if kind.reviews.is_protected
+            (kind.resource.group, kind.resource.plural) for kind in list_kinds() if kind.reviews.is_protected
         }
         """Workloads that `Cascading` protects while their spec wants replicas. Pods that still exist do not count."""
 
@@ -126,12 +126,12 @@ class Protection:
         return await self._why_not_crd(old)
 
     async def _why_not_namespace(self, namespace: str) -> str | None:
-        pods = await self._count_safely("pods", lambda counts: counts.active_pods(namespace))
+        pods = await self._count_safely("pods", lambda counts: counts.count_active_pods(namespace))
         if isinstance(pods, str):
             return pods
         if pods:
             return f" and active pods {pods}>0"
-        claims = await self._count_safely("claims", lambda counts: counts.bound_claims(namespace))
+        claims = await self._count_safely("claims", lambda counts: counts.count_bound_claims(namespace))
         if isinstance(claims, str):
             return claims
         return f' and "Bound" status pvc {claims}>0' if claims else None
@@ -139,11 +139,11 @@ class Protection:
     async def _why_not_crd(self, crd: Mapping[str, Any]) -> str | None:
         if not self._crd_cascading:
             return f": feature-gate {CRD_CASCADING_GATE} is not enabled"
-        resource = crd_resource(crd)
+        resource = find_crd_resource(crd)
         if resource is None:
             return None  # no stored version: there can be no objects
         result = await self._count_safely(
-            "custom resources", lambda counts: counts.custom_resources(resource)
+            "custom resources", lambda counts: counts.count_custom_resources(resource)
         )
         if isinstance(result, str):
             return result
@@ -173,7 +173,7 @@ class Protection:
         )
 
 
-def guarded(protection: Protection, reviewer: Reviewer) -> Reviewer:
+def add_protection(protection: Protection, reviewer: Reviewer) -> Reviewer:
     """Return a kind's own validating review, where protection decides about deletions."""
 
     async def review(request: AdmissionRequest) -> AdmissionAnswer:
@@ -182,7 +182,7 @@ def guarded(protection: Protection, reviewer: Reviewer) -> Reviewer:
     return review
 
 
-def crd_resource(crd: Mapping[str, Any]) -> Resource | None:
+def find_crd_resource(crd: Mapping[str, Any]) -> Resource | None:
     """Return the resource that a CustomResourceDefinition defines, in its storage version; None if there is no such
     version.
     """

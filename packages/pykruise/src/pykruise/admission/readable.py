@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from pykruise.kube.admission import AdmissionAnswer, AdmissionRequest, Reviewer
-from pykruise.kube.pod_rules.field_errors import bad_request
+from pykruise.kube.pod_rules.field_errors import build_bad_request
 
 
 class _Metadata(msgspec.Struct, rename="camel"):
@@ -32,7 +32,7 @@ class _Object(msgspec.Struct):
     status: dict[str, Any] | None = None
 
 
-def readable(reviewer: Reviewer) -> Reviewer:
+def check_metadata(reviewer: Reviewer) -> Reviewer:
     """Return the reviewer of a kind, behind a check that the metadata have the right types."""
 
     async def review(request: AdmissionRequest) -> AdmissionAnswer:
@@ -43,7 +43,7 @@ def readable(reviewer: Reviewer) -> Reviewer:
                 except msgspec.ValidationError as error:
                     text, _, place = str(error).partition(" - at `$.")
                     problem = f"not a {request.resource.kind}: {place.rstrip('`')}: {text}"
-                    return AdmissionAnswer(refusal=bad_request(problem))
+                    return AdmissionAnswer(refusal=build_bad_request(problem))
         return await reviewer(request)
 
     return review

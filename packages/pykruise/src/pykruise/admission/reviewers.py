@@ -1,6 +1,6 @@
 """Reviewers: one table of all webhooks, with OpenKruise's names and paths.
 
-settings, ReviewContext ──▶ reviewers() ──▶ the sandbox (reviews in process)
+settings, ReviewContext ──▶ build_reviewers() ──▶ the sandbox (reviews in process)
                                         ──▶ server.py (answers by path)
                                         ──▶ configurations.py (registers them in API servers)
 
@@ -15,24 +15,24 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from pykruise.admission.advice import with_advice
-from pykruise.admission.feature_gates import behind_gates
-from pykruise.admission.hub_version import in_hub_version
-from pykruise.admission.match_conditions import Announce, announced
+from pykruise.admission.advice import add_advice
+from pykruise.admission.feature_gates import guard_by_gates
+from pykruise.admission.hub_version import convert_to_hub
+from pykruise.admission.match_conditions import Announce, announce_selection
 from pykruise.admission.pods.chain import (
     PodChain,
     PodKind,
+    build_judging_review,
+    build_mutating_review,
+    build_pod_chain,
     condition_of,
-    judging,
-    mutating,
-    pod_chain,
-    pod_kinds,
+    list_pod_kinds,
 )
 from pykruise.admission.protection import SELECTOR as PROTECTED
-from pykruise.admission.protection import Protection, guarded
-from pykruise.admission.readable import readable
+from pykruise.admission.protection import Protection, add_protection
+from pykruise.admission.readable import check_metadata
 from pykruise.admission.settings import AdmissionSettings
-from pykruise.kinds import conversions, kinds
+from pykruise.kinds import list_conversions, list_kinds
 from pykruise.kinds.gates import Gates
 from pykruise.kube.admission import (
     NAMESPACE_NAME_LABEL,
@@ -42,12 +42,12 @@ from pykruise.kube.admission import (
     Reviewer,
     ReviewRule,
 )
-from pykruise.kube.control.offload import Aside, on_loop
+from pykruise.kube.control.offload import Aside, run_on_loop
 from pykruise.kube.webhooks.reviews import LONG_REVIEW
 from pykruise.plans.kind import Kind
 from pykruise.plans.pod_steps import StepContext, StepReport
-from pykruise.plans.review import Lookups, allow, beside_the_loop
-from pykruise.pods.settings import settings_from
+from pykruise.plans.review import Lookups, allow, run_beside_the_loop
+from pykruise.pods.settings import build_settings
 
 
 class ReviewContext(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,7 +71,7 @@ class ReviewContext(msgspec.Struct, frozen=True, kw_only=True):
     """Maximum number of reviews that wait for writes of one pod step at the same time; None: unlimited."""
 
 
-def reviewers(
+def build_reviewers(
     settings: AdmissionSettings | None = None,
     context: ReviewContext = ReviewContext(),  # noqa: B008 - frozen
     *,
@@ -86,17 +86,17 @@ def reviewers(
         None, is_on=settings.deletion_protection, crd_cascading=settings.crd_cascading
     )
     aside = context.aside or Aside()
-    served = [_Reviewed(kind, of_kind(kind), context.lookups, aside) for kind in kinds()]
+    served = [_Reviewed(kind, of_kind(kind), context.lookups, aside) for kind in list_kinds()]
     rules = [
         *_pods(settings, pods or steps_of_pods(settings, context)),
         *(
-            reviewed.mutating(settings.gates)
+            reviewed.build_mutating_rule(settings.gates)
             for reviewed in served
             if reviewed.kind.reviews.mutating is not None
         ),
         *_protection_rules(settings, protection),
         *(
-            reviewed.validating(settings.gates, protection, context.announce)
+            reviewed.build_validating_rule(settings.gates, protection, context.announce)
             for reviewed in served
             if reviewed.kind.reviews.validating is not None or reviewed.kind.reviews.is_protected
         ),
@@ -119,11 +119,11 @@ def steps_of_pods(settings: AdmissionSettings, context: ReviewContext) -> PodCha
             report=partial(context.report, part.steps.component),
         )
 
-    return pod_chain(settings.gates.__getitem__, step_context)
+    return build_pod_chain(settings.gates.__getitem__, step_context)
 
 
 def _by_gates(gates: Gates, kind: Kind) -> Any:
-    return settings_from(kind.settings, gates=gates.__getitem__)
+    return build_settings(kind.settings, gates=gates.__getitem__)
 
 
 # ── pods ─────────────────────────────────────────────────────────────────────
@@ -136,7 +136,7 @@ def _pods(settings: AdmissionSettings, steps: PodChain) -> list[ReviewRule]:
         ReviewRule(
             name="mpod.kb.io",
             path="/mutate-pod",
-            reviewer=mutating(steps.changing),
+            reviewer=build_mutating_review(steps.changing),
             mutating=True,
             rules=(_writes("", "pods", "CREATE"),),
             namespace_selector=_pod_namespaces(settings),
@@ -147,7 +147,7 @@ def _pods(settings: AdmissionSettings, steps: PodChain) -> list[ReviewRule]:
     if steps.judging:
         both: dict[str, Any] = {
             "path": "/validate-pod",
-            "reviewer": judging(steps.judging),
+            "reviewer": build_judging_review(steps.judging),
             "mutating": False,
             "namespace_selector": _pod_namespaces(settings),
             "narrowed": partial(condition_of, steps.judging),
@@ -162,7 +162,7 @@ def _pods(settings: AdmissionSettings, steps: PodChain) -> list[ReviewRule]:
 
 def _carrier_of(webhook: str) -> tuple[str, str] | None:
     """Group and kind that must be installed so that API servers get this pod webhook."""
-    carriers = (kind.resource for kind, steps in pod_kinds() if steps.carries == webhook)
+    carriers = (kind.resource for kind, steps in list_pod_kinds() if steps.carries == webhook)
     return next(((resource.group, resource.kind) for resource in carriers), None)
 
 
@@ -230,10 +230,10 @@ class _Around(NamedTuple):
     lookups: Lookups
     announce: Announce | None
 
-    def beside_the_loop(self) -> "_Around":
+    def leave_loop(self) -> "_Around":
         """Return collaborators for reviewers that run outside the event loop."""
-        announce = on_loop(self.announce) if self.announce is not None else None
-        return _Around(beside_the_loop(self.lookups), announce)
+        announce = run_on_loop(self.announce) if self.announce is not None else None
+        return _Around(run_beside_the_loop(self.lookups), announce)
 
 
 class _Reviewed:
@@ -249,7 +249,7 @@ class _Reviewed:
         conversion = kind.conversion
         self._versions = (conversion.spoke, conversion.hub) if conversion else (kind.resource.version,)
 
-    def mutating(self, gates: Gates) -> ReviewRule:
+    def build_mutating_rule(self, gates: Gates) -> ReviewRule:
         """Return the mutating review of creations and updates."""
         reviews = self.kind.reviews
         make = reviews.mutating
@@ -258,11 +258,13 @@ class _Reviewed:
         def reviewer(around: _Around) -> Reviewer:
             result = make(self._settings, around.lookups)
             # Exactly one webhook of a kind refuses objects while a gate is off.
-            return behind_gates(self.kind, gates, result) if reviews.validating is None else result
+            return guard_by_gates(self.kind, gates, result) if reviews.validating is None else result
 
         return self._build_rule(reviewer, "CREATE", "UPDATE", mutating=True)
 
-    def validating(self, gates: Gates, protection: Protection, announce: Announce | None) -> ReviewRule:
+    def build_validating_rule(
+        self, gates: Gates, protection: Protection, announce: Announce | None
+    ) -> ReviewRule:
         """Return the validating review of creations and updates, where the kind has rules, and of protected
         deletions.
         """
@@ -272,11 +274,11 @@ class _Reviewed:
 
         def reviewer(around: _Around) -> Reviewer:
             result: Reviewer = make(self._settings, around.lookups) if make is not None else allow
-            result = with_advice(result, self.kind, self._settings)
+            result = add_advice(result, self.kind, self._settings)
             if self._selection is not None:
-                result = announced(result, around.announce, self._selection)
-            result = behind_gates(self.kind, gates, result)
-            return guarded(protection, result) if reviews.is_protected else result
+                result = announce_selection(result, around.announce, self._selection)
+            result = guard_by_gates(self.kind, gates, result)
+            return add_protection(protection, result) if reviews.is_protected else result
 
         if reviews.is_protected:
             operations = (*operations, "DELETE")
@@ -297,7 +299,7 @@ class _Reviewed:
 
         def of_all_versions(around: _Around) -> Reviewer:
             rules = spoke(self._settings, around.lookups) if spoke is not None else None
-            return readable(in_hub_version(reviewer(around), conversions(), spoke=rules))
+            return check_metadata(convert_to_hub(reviewer(around), list_conversions(), spoke=rules))
 
         around = _Around(self._lookups, announce)
         return ReviewRule(
@@ -305,7 +307,7 @@ class _Reviewed:
             path=f"{stem}-{name}",
             aliases=(f"{stem}-v1alpha1-{name}",),
             reviewer=_run_long_aside(
-                of_all_versions(around), of_all_versions(around.beside_the_loop()), self._aside
+                of_all_versions(around), of_all_versions(around.leave_loop()), self._aside
             ),
             mutating=mutating,
             rules=(_writes(resource.group, resource.plural, *operations, versions=self._versions),),

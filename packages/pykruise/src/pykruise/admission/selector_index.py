@@ -7,7 +7,7 @@ API server         ──▶ SelectorIndex.read()    the current state
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from pykruise.admission.pods.chain import taking_part
+from pykruise.admission.pods.chain import list_participants
 from pykruise.admission.settings import AdmissionSettings
 from pykruise.kube.cache.cache import Change
 from pykruise.kube.client.client import Client
@@ -26,13 +26,13 @@ class SelectingKind(NamedTuple):
     selection: PodSelection
 
 
-def selecting_kinds(settings: AdmissionSettings) -> tuple[SelectingKind, ...]:
+def list_selecting_kinds(settings: AdmissionSettings) -> tuple[SelectingKind, ...]:
     """Return the kinds whose objects select pods for admission with these settings."""
     if not settings.pod_webhook:
         return ()
     return tuple(
         SelectingKind(kind.name, kind.resource, steps.selects)
-        for kind, steps in taking_part(settings.gates.__getitem__)
+        for kind, steps in list_participants(settings.gates.__getitem__)
         if steps.selects is not None
     )
 
@@ -47,11 +47,11 @@ class SelectorIndex:
         self._kinds = kinds
         self._objects = objects
 
-    def known(self) -> Interests | None:
+    def find_known(self) -> Interests | None:
         """Return the index from caches; None: a cache is not synced yet."""
         interests: dict[str, Sequence[Meant]] = {}
         for kind in self._kinds:
-            views = self._objects[kind.name].known()
+            views = self._objects[kind.name].find_known()
             if views is None:
                 return None
             interests[kind.resource.kind] = kind.selection.pods(views)

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Final
 import msgspec
 
 from pykruise.kinds.gates import Gates
-from pykruise.pods.settings import OnGate, settings_from
+from pykruise.pods.settings import OnGate, build_settings
 
 MANAGER_NAMESPACE: Final = "kruise-system"
 
@@ -30,7 +30,7 @@ class AdmissionSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Failure policy of the webhooks that get only objects with the protection label: Fail or Ignore."""
 
 
-def admission_settings(gates: Gates, **others: Any) -> AdmissionSettings:
+def make_admission_settings(gates: Gates, **others: Any) -> AdmissionSettings:
     """Return admission settings for these gates; `others` are further fields."""
-    made = settings_from(AdmissionSettings, gates=gates.__getitem__)
+    made = build_settings(AdmissionSettings, gates=gates.__getitem__)
     return msgspec.structs.replace(made, gates=gates, **others)

@@ -98,7 +98,7 @@ class SecretStore:
         except NotFoundError:
             return None
         return StoredCertificates(
-            certificates_in(doc, self._fields), doc["metadata"].get("resourceVersion") or ""
+            read_certificates(doc, self._fields), doc["metadata"].get("resourceVersion") or ""
         )
 
     async def write(self, certificates: Certificates, *, over: StoredCertificates | None) -> None:
@@ -224,7 +224,7 @@ def _write_private(path: Path, content: bytes) -> None:
         file.write(content)
 
 
-def certificates_in(doc: Mapping[str, Any], fields: Mapping[str, str] = _ANY_FIELDS) -> Certificates:
+def read_certificates(doc: Mapping[str, Any], fields: Mapping[str, str] = _ANY_FIELDS) -> Certificates:
     """Return the certificates of a Secret; values that are missing or not base64 are empty."""
     data = doc.get("data") or {}
     values = dict.fromkeys(fields.values(), b"")

@@ -7,7 +7,7 @@ time of the next plan
 webhook_sync.py observes, plans and writes. Between two passes it keeps only `Waits`: the time since which a fact
 holds. Three decisions need a fact that has held for a while, unchanged:
 
-- Entries are unchanged for CONFIRM_S: the configuration is written a second time (see `with_confirmation`).
+- Entries are unchanged for CONFIRM_S: the configuration is written a second time (see `add_confirmation`).
 - A new authority cannot be written to API servers for HOLD_S: the server uses its certificate nevertheless.
 - **Match conditions.** API servers send reviews of the pods that stored objects select, and of all pods while the
   selectors change ("all" means pods that could be selected; no updates, if no kind reviews them):
@@ -29,13 +29,17 @@ from pykruise.admission.configurations import (
     CONFIGURATIONS,
     Endpoint,
     WebhookConfigurationError,
-    current_conditions,
-    desired_conversion,
-    desired_webhooks,
-    mismatches,
-    with_confirmation,
+    add_confirmation,
+    build_desired_conversion,
+    build_desired_webhooks,
+    list_mismatches,
+    read_current_conditions,
 )
-from pykruise.admission.match_conditions import conditions_due, widest_conditions, with_conditions
+from pykruise.admission.match_conditions import (
+    list_due_conditions,
+    list_widest_conditions,
+    replace_conditions,
+)
 from pykruise.admission.pods.chain import CONDITION
 from pykruise.kinds import GROUPS
 from pykruise.kube.admission import ReviewRule
@@ -306,7 +310,7 @@ class _Draft:
         else:
             try:
                 rules, because = self._with_conditions(name, live)
-                wanted = desired_webhooks(
+                wanted = build_desired_webhooks(
                     live, rules, endpoint=self._target.endpoint, bundle=self._observed.bundle
                 )
             except WebhookConfigurationError as error:
@@ -317,7 +321,7 @@ class _Draft:
 
     def plan_conversion(self, crd: CrdView) -> None:
         """Plan the conversion stanza of one of our CRDs."""
-        wanted = desired_conversion(
+        wanted = build_desired_conversion(
             crd.conversion, endpoint=self._target.endpoint, bundle=self._observed.bundle
         )
         if wanted is None or crd.conversion is None:
@@ -337,37 +341,37 @@ class _Draft:
 
     def _external_problems(self, live: Document) -> list[str]:
         problems = []
-        if wrong := mismatches(live, self._target.rules, bundle=self._observed.bundle):
+        if wrong := list_mismatches(live, self._target.rules, bundle=self._observed.bundle):
             problems.append(f"{', '.join(wrong)}: does not match the external caBundle")
-        if any(current_conditions(live).values()):
+        if any(read_current_conditions(live).values()):
             # A previous manager left the condition. Nothing updates it now, so new objects would get no reviews.
             problems.append(f"no manager maintains its match condition {CONDITION} now: delete it")
         return problems
 
     def _with_conditions(self, name: str, live: Document) -> tuple[Mapping[str, ReviewRule], str]:
         """Return the rules with the conditions that the configuration should have now, and the reason for the write."""
-        current, usual = current_conditions(live), "its entries call this manager"
+        current, usual = read_current_conditions(live), "its entries call this manager"
         selectors = self._observed.selectors
         if selectors is None:
             # Keep the conditions: no object that selects pods can be created without a review.
-            return with_conditions(self._rules, current), usual
+            return replace_conditions(self._rules, current), usual
         narrowable = {path: self._rules[path] for path in current if path in self._rules}
-        due, widest = conditions_due(narrowable, selectors), widest_conditions(narrowable)
+        due, widest = list_due_conditions(narrowable, selectors), list_widest_conditions(narrowable)
         if due == {path: current[path] for path in due}:
-            return with_conditions(self._rules, due), usual
+            return replace_conditions(self._rules, due), usual
         fact = (live["metadata"]["resourceVersion"], due)
         if self.waiting.has_held(f"conditions of {name}", fact, for_s=self._target.quiet_s):
             listed = self._observed.listed_selectors
             self.needs_selectors = self.needs_selectors or listed is None
-            if listed is not None and conditions_due(narrowable, listed) == due:
-                return with_conditions(self._rules, due), "API servers send reviews of selected pods only"
+            if listed is not None and list_due_conditions(narrowable, listed) == due:
+                return replace_conditions(self._rules, due), "API servers send reviews of selected pods only"
         is_wider = any(current[path] not in ((), conditions) for path, conditions in widest.items())
         because = "API servers send reviews of every pod while selectors change" if is_wider else usual
-        return with_conditions(self._rules, widest), because
+        return replace_conditions(self._rules, widest), because
 
     def _plan_confirmation(self, resource: Resource, live: Document) -> None:
         """Plan the second write of a configuration that has been unchanged for a while, unless it is done."""
-        wanted, metadata = with_confirmation(live), live["metadata"]
+        wanted, metadata = add_confirmation(live), live["metadata"]
         if wanted is not None and self.waiting.has_held(
             f"entries of {metadata['name']}", metadata["resourceVersion"], for_s=CONFIRM_S
         ):

@@ -135,7 +135,7 @@ class WebhookSync:
                 break
             _log.info("webhook certificates are renewed: %s", plan.renew_because)
             host = self._target.endpoint.name
-            made = await self._work.renewed(certificates, host=host, now=self._clock())
+            made = await self._work.renew(certificates, host=host, now=self._clock())
             await self._store.write(made, over=stored)
         if certificates is None:
             raise StoreError("webhook certificates are deleted as soon as they are stored")

@@ -18,16 +18,16 @@ from rich.table import Table
 from rich.text import Text
 
 from pykruise.cli.errors import CommandError
-from pykruise.cli.examples import example
+from pykruise.cli.examples import read_example
 from pykruise.cli.manifests import load_documents, read_documents
-from pykruise.cli.playground import playground
+from pykruise.cli.playground import start_playground
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kube.client.client import Client
 from pykruise.kube.documents import decode
 from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import PODS
-from pykruise.kube.values.counts import counted
+from pykruise.kube.values.counts import format_count
 from pykruise.kube.values.owners import is_controlled_by
 from pykruise.sandbox.cluster import ClusterSettings
 
@@ -46,7 +46,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
         status: Object = self.cloneset.get("status", {})
         return status
 
-    def caught_up(self, *, replicas: int, updated: int) -> bool:
+    def has_caught_up(self, *, replicas: int, updated: int) -> bool:
         """Whether all pods exist, are ready and counted in the status, `updated` of them have the newest revision,
         and none terminates.
         """
@@ -87,7 +87,7 @@ async def run_demo(*, step_timeout_s: float, manifest: Path | None = None) -> No
     cloneset = _cloneset(manifest)
     console = Console()
     console.print("[bold]pykruise demo[/]: an API server, three nodes and the manager in this process\n")
-    async with playground(ClusterSettings(nodes=3)) as place:
+    async with start_playground(ClusterSettings(nodes=3)) as place:
         await _run_steps(place.client, lambda: place.writes, cloneset, console, step_timeout_s)
 
 
@@ -100,13 +100,15 @@ async def _run_steps(
     client: Client, writes: Callable[[], int], cloneset: Object, console: Console, step_timeout_s: float
 ) -> None:
     demo = _Demo(client, writes, cloneset, console=console, step_timeout_s=step_timeout_s)
-    results = [await demo.play(step) for step in demo.steps()]
-    await demo.summary(results)
+    results = [await demo.play(step) for step in demo.list_steps()]
+    await demo.print_summary(results)
 
 
 def _cloneset(manifest: Path | None) -> Object:
     documents = (
-        read_documents(manifest) if manifest else load_documents(example("cloneset.yaml"), source="example")
+        read_documents(manifest)
+        if manifest
+        else load_documents(read_example("cloneset.yaml"), source="example")
     )
     cloneset = next((document for document in documents if document["kind"] == "CloneSet"), None)
     if cloneset is None:
@@ -133,7 +135,7 @@ class _Demo:
         self._timeout_s = step_timeout_s
         self._created: set[str] = set()
 
-    def steps(self) -> Sequence[DemoStep]:
+    def list_steps(self) -> Sequence[DemoStep]:
         """Steps: create, scale up, scale down, update half, update the rest, update all in place."""
         start = int(self._cloneset["spec"].get("replicas", 1))
         more, fewer = start + 3, max(start - 1, 1)
@@ -149,36 +151,36 @@ class _Demo:
         }
         return (
             DemoStep(
-                title=f"create CloneSet {self._key.name} with {counted(start, 'pod')}",
+                title=f"create CloneSet {self._key.name} with {format_count(start, 'pod')}",
                 act=lambda: self._client.create(CLONE_SETS, self._key.namespace, self._cloneset),
-                done=lambda view: view.caught_up(replicas=start, updated=start),
+                done=lambda view: view.has_caught_up(replicas=start, updated=start),
             ),
             DemoStep(
                 title=f"scale up to {more}",
                 act=lambda: self._patch_cloneset({"spec": {"replicas": more}}),
-                done=lambda view: view.caught_up(replicas=more, updated=more),
+                done=lambda view: view.has_caught_up(replicas=more, updated=more),
             ),
             DemoStep(
                 title=f"scale down to {fewer}",
                 act=lambda: self._patch_cloneset({"spec": {"replicas": fewer}}),
-                done=lambda view: view.caught_up(replicas=fewer, updated=fewer),
+                done=lambda view: view.has_caught_up(replicas=fewer, updated=fewer),
             ),
             DemoStep(
                 title=f"update to {image}, all but {half} (partition)",
                 act=lambda: self._update(image, strategy),
-                done=lambda view: view.caught_up(replicas=fewer, updated=fewer - half),
+                done=lambda view: view.has_caught_up(replicas=fewer, updated=fewer - half),
             ),
             DemoStep(
                 title="update the rest",
                 act=lambda: self._patch_cloneset(
                     {"spec": {"updateStrategy": {"rollingUpdate": {"partition": 0}}}}
                 ),
-                done=lambda view: view.caught_up(replicas=fewer, updated=fewer),
+                done=lambda view: view.has_caught_up(replicas=fewer, updated=fewer),
             ),
             DemoStep(
                 title=f"update to {next_image} in place",
                 act=lambda: self._update(next_image, {"updateStrategy": {"rollingUpdate": in_place}}),
-                done=lambda view: view.caught_up(replicas=fewer, updated=fewer),
+                done=lambda view: view.has_caught_up(replicas=fewer, updated=fewer),
                 keeps_pods=True,
             ),
         )
@@ -205,7 +207,7 @@ class _Demo:
         remark = _describe_kept_pods(before, view) if before is not None else ""
         return Result(step.title, loop.time() - began, self._writes() - writes, remark)
 
-    async def summary(self, results: Sequence[Result]) -> None:
+    async def print_summary(self, results: Sequence[Result]) -> None:
         """Print the time of each step, and the number of writes that the manager needed."""
         table = Table(title="summary", title_justify="left", box=None, pad_edge=False)
         table.add_column("step")
@@ -219,7 +221,7 @@ class _Demo:
             if result.remark:
                 self._console.print(f"\n{result.title}: {result.remark}")
         self._console.print(
-            f"\n{counted(len(self._created), 'pod was', 'pods were')} created. "
+            f"\n{format_count(len(self._created), 'pod was', 'pods were')} created. "
             "To try it yourself: [bold]pykruise up[/], then kubectl."
         )
 
@@ -263,7 +265,10 @@ def _describe_kept_pods(before: View, after: View) -> str:
     if identities(before) != identities(after):
         raise CommandError("the update in place did not keep the pods' names, uids and IPs")
     count = restarts(after) - restarts(before)
-    return f"{counted(len(after.pods), 'pod')} kept their names, uids and IPs; {counted(count, 'container')} restarted"
+    return (
+        f"{format_count(len(after.pods), 'pod')} kept their names, uids and IPs; "
+        f"{format_count(count, 'container')} restarted"
+    )
 
 
 def _render_view(title: str, view: View, took: float) -> RenderableType:
@@ -305,7 +310,9 @@ def _reason_of(view: View) -> str:
         if condition["type"].startswith("Failed") and condition["status"] == "True":
             return f"{condition['type']}: {condition.get('message', '')}"
     states = [_state_of(pod) for pod in view.pods]
-    counts = f"{counted(states.count(0), 'pod')} ready, {states.count(1)} starting, {states.count(2)} leaving"
+    counts = (
+        f"{format_count(states.count(0), 'pod')} ready, {states.count(1)} starting, {states.count(2)} leaving"
+    )
     held = next((reason for pod in view.pods if (reason := _pod_wait(pod))), "")
     return f"{counts}; {held}" if held else counts
 

@@ -1,6 +1,6 @@
 """Command `pykruise doctor`: examines an installation without changes, and names the remedies.
 
-kubeconfig ──▶ examine() ──▶ Findings ──joined()──▶ lines, JSON or YAML; exit code 1 when one is a fault
+kubeconfig ──▶ examine() ──▶ Findings ──join_findings()──▶ lines, JSON or YAML; exit code 1 when one is a fault
 """
 
 from collections.abc import Callable, Sequence
@@ -10,11 +10,11 @@ from pathlib import Path
 import msgspec
 
 from pykruise.cli.errors import CommandError
-from pykruise.cli.insight.traced_requests import Reach, reached
-from pykruise.cli.outputs import check_output, rendered
+from pykruise.cli.insight.traced_requests import Reach, connect_traced
+from pykruise.cli.outputs import check_output, format_document
 from pykruise.kube.client.client import Client
 from pykruise.kube.client.retries import RetryPolicy
-from pykruise.kube.clock import system_clock
+from pykruise.kube.clock import read_system_clock
 from pykruise.kube.documents import decode
 from pykruise.kube.errors import ForbiddenError, TransportError, UnauthorizedError
 from pykruise.manager.doctor.examine import examine
@@ -30,18 +30,18 @@ async def run_doctor(
     quiet: bool,
     say: Callable[[str], None],
     output: str = "text",
-    reach: Reach = reached,
+    reach: Reach = connect_traced,
 ) -> None:
     """Print the findings. Raises CommandError when one is a fault, or when the API server does not answer."""
     check_output(output)
     async with reach(kubeconfig, context) as (given, _):
-        findings, note = await examined(given, namespace=namespace)
+        findings, note = await examine_cluster(given, namespace=namespace)
     if output != "text":
-        say(rendered([msgspec.to_builtins(finding) for finding in findings], output))
+        say(format_document([msgspec.to_builtins(finding) for finding in findings], output))
     else:
         for finding in findings:
             if not quiet or finding.level is not FindingLevel.OK:
-                say(finding.line())
+                say(finding.format_line())
         if note:
             say(note)
     faults = sum(finding.level is FindingLevel.FAULT for finding in findings)
@@ -49,13 +49,13 @@ async def run_doctor(
         raise CommandError(f"{faults} {'fault' if faults == 1 else 'faults'} found")
 
 
-async def examined(given: Client, *, namespace: str) -> tuple[list[Finding], str]:
+async def examine_cluster(given: Client, *, namespace: str) -> tuple[list[Finding], str]:
     """Examine an installation. Return the findings, and a note for a sandbox. Raises CommandError when no API server
     answers.
     """
     client = Client(given.transport, user_agent="pykruise-doctor", retry=RetryPolicy(reads=1, writes=0))
     await _check_reached(client)
-    findings = joined(await examine(Live(client, namespace=namespace, clock=system_clock)))
+    findings = join_findings(await examine(Live(client, namespace=namespace, clock=read_system_clock)))
     if not await _is_sandbox(client):
         return findings, ""
     return [finding for finding in findings if finding.check in _IN_A_SANDBOX], _SANDBOX
@@ -88,7 +88,7 @@ async def _is_sandbox(client: Client) -> bool:
     return str(version.get("gitVersion", "")).endswith("-pykruise")
 
 
-def joined(findings: Sequence[Finding]) -> list[Finding]:
+def join_findings(findings: Sequence[Finding]) -> list[Finding]:
     """Join findings that differ only in their first word, a kind, into one line."""
     groups: dict[tuple[str, FindingLevel, str, str], list[str]] = {}
     for finding in findings:

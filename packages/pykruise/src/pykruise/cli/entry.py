@@ -13,9 +13,9 @@ from pykruise.cli.garbage import collect_rarely
 def main() -> None:
     """Run the command line, and end the process with the command's exit code."""
     if sys.argv[1:2] == ["manager"]:
-        from pykruise.cli.manager import manager_command
+        from pykruise.cli.manager import run_manager_command
 
-        sys.exit(manager_command(sys.argv[2:]))
+        sys.exit(run_manager_command(sys.argv[2:]))
     collect_rarely()
     from pykruise.cli.main import main as run
 

@@ -13,7 +13,7 @@ class MissingError(CommandError):
     """The object that the user named does not exist."""
 
 
-def one_line(error: Exception) -> str:
+def format_one_line(error: Exception) -> str:
     """Message of an expected error in one line."""
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror

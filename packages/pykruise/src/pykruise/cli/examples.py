@@ -6,7 +6,7 @@ from typing import Final
 _PLACES: Final = (Path(__file__).parents[1], Path(__file__).parents[5])
 
 
-def example(name: str) -> str:
+def read_example(name: str) -> str:
     """Text of `examples/<name>`. Raises FileNotFoundError when it does not exist."""
     path = next((file for place in _PLACES if (file := place / "examples" / name).exists()), None)
     if path is None:

@@ -14,21 +14,21 @@ import msgspec
 from msgspec import Raw
 
 from pykruise.cli.errors import CommandError, CommandLineError
-from pykruise.cli.insight.bindings import with_bindings
-from pykruise.cli.insight.children import with_children
+from pykruise.cli.insight.bindings import add_bindings
+from pykruise.cli.insight.children import add_children
 from pykruise.cli.insight.cluster_reading import Sight, look
-from pykruise.cli.insight.explaining import Explanation, Wait, explain, ranked, text
-from pykruise.cli.insight.gates import fitted, given_settings, manager_settings
-from pykruise.cli.insight.injection_check import refused_origin
+from pykruise.cli.insight.explaining import Explanation, Wait, explain, format_explanation, rank_waits
+from pykruise.cli.insight.gates import fit_settings, parse_settings, read_manager_settings
+from pykruise.cli.insight.injection_check import find_refused_origin
 from pykruise.cli.insight.kind_insights import ATTACHED
-from pykruise.cli.insight.known_kinds import insight_of, kind_named, known_kinds, named
-from pykruise.cli.insight.missing import missing
+from pykruise.cli.insight.known_kinds import find_kind, insight_of, list_known_kinds, parse_target
+from pykruise.cli.insight.missing import make_missing_error
 from pykruise.cli.insight.namesakes import with_namesakes
-from pykruise.cli.insight.overview import overview
+from pykruise.cli.insight.overview import format_overview
 from pykruise.cli.insight.pods import NAMES as POD_NAMES
 from pykruise.cli.insight.pods import explain_pod, look_at_pod
-from pykruise.cli.insight.traced_requests import Reach, reached
-from pykruise.cli.outputs import check_output, rendered
+from pykruise.cli.insight.traced_requests import Reach, connect_traced
+from pykruise.cli.outputs import check_output, format_document
 from pykruise.kube.client.answers import metadata_of
 from pykruise.kube.client.client import Client
 from pykruise.kube.client.object_events import list_events_about
@@ -48,7 +48,7 @@ from pykruise.pods.corrections import Correction
 from pykruise.pods.reasons import CODES, NOT_WRITTEN, Code
 
 
-async def explained(
+async def read_and_explain(
     client: Client,
     key: Key,
     *,
@@ -62,25 +62,25 @@ async def explained(
             explanation = await attached.explain(client, key, now, settings)
             document = decode(await client.get(kind.resource, key.namespace, key.name))
             uid, is_writing = document["metadata"]["uid"], explanation.verdict == "moving"
-            explanation = await with_tries(client, explanation, uid=uid, is_writing=is_writing, now=now)
+            explanation = await add_tries(client, explanation, uid=uid, is_writing=is_writing, now=now)
             explanation = await with_namesakes(client, explanation, document)
             if insight_of(kind).children is None or explanation.verdict == "refused":
                 return explanation
         sight = await look(client, kind, key, now=now, settings=settings)
     except NotFoundError as error:
-        raise await missing(client, kind.resource, key, error) from error
+        raise await make_missing_error(client, kind.resource, key, error) from error
     if attached is None:
         explanation = await _with_refusals(client, sight, now)
-        explanation = await with_mounts(client, await with_origin(client, explanation, sight))
-        explanation = await with_bindings(client, explanation)
+        explanation = await add_mounts(client, await add_origin(client, explanation, sight))
+        explanation = await add_bindings(client, explanation)
         explanation = await with_namesakes(client, explanation, sight.document)
 
     async def explain_child(client: Client, kind: Kind, child: InsightChild) -> Explanation:
         inner = await look(client, kind, child.key, now=now, settings=settings)
         said = await _with_refusals(client, inner, now, correction=child.correction)
-        return await with_children(client, said, inner, explain_child)
+        return await add_children(client, said, inner, explain_child)
 
-    return await with_children(client, explanation, sight, explain_child)
+    return await add_children(client, explanation, sight, explain_child)
 
 
 async def _with_refusals(
@@ -88,10 +88,10 @@ async def _with_refusals(
 ) -> Explanation:
     plan = sight.plan()
     explanation = explain(sight, plan, correction=correction)
-    return await with_tries(client, explanation, uid=sight.uid, is_writing=bool(plan.stages), now=now)
+    return await add_tries(client, explanation, uid=sight.uid, is_writing=bool(plan.stages), now=now)
 
 
-async def with_mounts(client: Client, explanation: Explanation) -> Explanation:
+async def add_mounts(client: Client, explanation: Explanation) -> Explanation:
     """Return the explanation with the kubelets' messages about volumes that cannot be mounted, which only events
     contain.
 
@@ -127,13 +127,13 @@ def _with_mount(wait: Wait, said: Mapping[str, str]) -> Wait:
     )
 
 
-async def with_origin(client: Client, explanation: Explanation, sight: Sight) -> Explanation:
+async def add_origin(client: Client, explanation: Explanation, sight: Sight) -> Explanation:
     """Return the explanation with the origin of a refused field, when an object other than the template adds the
     field to new pods.
     """
     if not any(wait.code == Code.WRITE_FAILED for wait in explanation.waits):
         return explanation
-    origin = await refused_origin(client, sight)
+    origin = await find_refused_origin(client, sight)
     if origin is None:
         return explanation
     waits = tuple(
@@ -147,7 +147,7 @@ async def with_origin(client: Client, explanation: Explanation, sight: Sight) ->
     return msgspec.structs.replace(explanation, waits=waits)
 
 
-async def with_tries(
+async def add_tries(
     client: Client, explanation: Explanation, *, uid: str, is_writing: bool, now: Instant
 ) -> Explanation:
     """Return the explanation with the times of the last and the next attempt of refused writes, from their events.
@@ -221,7 +221,7 @@ def _add_refusal(explanation: Explanation, latest: RefusedWrite) -> Explanation:
     wait = Wait(code=code, words=latest.message, since=format_time(latest.first), remedy=CODES[code].helps)
     phase = Phase.DEGRADED if explanation.phase in OPEN else explanation.phase
     return msgspec.structs.replace(
-        explanation, waits=ranked([wait, *explanation.waits]), verdict="waiting", phase=phase
+        explanation, waits=rank_waits([wait, *explanation.waits]), verdict="waiting", phase=phase
     )
 
 
@@ -231,7 +231,7 @@ _LATE_S: Final = 30.0
 REFUSED_WRITES: Final = NOT_WRITTEN - {Code.NO_MANAGER}
 
 
-async def explained_pod(
+async def read_and_explain_pod(
     client: Client, key: Key, *, now: Instant, settings: ManagerSettings | None = None
 ) -> Explanation:
     """Read and explain a pod: the budgets that hold it. Raises CommandError when it does not exist, KubeError when it
@@ -240,7 +240,7 @@ async def explained_pod(
     try:
         return explain_pod(await look_at_pod(client, key, now=now, settings=settings))
     except NotFoundError as error:
-        raise await missing(client, PODS, key, error) from error
+        raise await make_missing_error(client, PODS, key, error) from error
 
 
 DONE, FAILED, WAITING, BROKEN = 0, 1, 2, 3
@@ -271,7 +271,7 @@ async def run_explain(
     everywhere: bool = False,
     selector: str = "",
     with_details: bool = False,
-    reach: Reach = reached,
+    reach: Reach = connect_traced,
 ) -> int:
     """Print the explanations. With `watch`, print them again whenever they change, until all are done or `timeout_s`
     has passed.
@@ -282,10 +282,12 @@ async def run_explain(
     """
     check_output(output)
     words = read_targets(targets)
-    given = given_settings(feature_gates) if feature_gates else None
+    given = parse_settings(feature_gates) if feature_gates else None
     ends = time.monotonic() + timeout_s if timeout_s else None
     async with reach(kubeconfig, context) as (client, default_namespace):
-        settings = await fitted(client, given) if given else await manager_settings(client, time.time)
+        settings = (
+            await fit_settings(client, given) if given else await read_manager_settings(client, time.time)
+        )
         where = "" if everywhere else namespace or default_namespace
         asked = await list_requests(client, words, where, selector)
         shown: list[Explanation] | None = None
@@ -343,15 +345,15 @@ def read_targets(targets: Sequence[str]) -> ExplainTargets:
 
 def _kinds_of(words: str) -> tuple[Kind | None, ...]:
     if words == "all":
-        return tuple(known_kinds())
-    return tuple(None if word.lower() in POD_NAMES else kind_named(word) for word in words.split(",") if word)
+        return tuple(list_known_kinds())
+    return tuple(None if word.lower() in POD_NAMES else find_kind(word) for word in words.split(",") if word)
 
 
 def _parse_target(target: str) -> tuple[Kind | None, str]:
     said, _, pod = target.partition("/")
     if said.lower() in POD_NAMES and pod and "/" not in pod:
         return None, pod
-    return named(target)
+    return parse_target(target)
 
 
 async def list_requests(
@@ -430,8 +432,8 @@ async def _explain_one(
 ) -> Explanation:
     key = Key(asked.namespace, asked.name)
     if asked.kind is None:
-        return await explained_pod(client, key, now=now, settings=settings)
-    return await explained(client, key, now=now, kind=asked.kind, settings=settings)
+        return await read_and_explain_pod(client, key, now=now, settings=settings)
+    return await read_and_explain(client, key, now=now, kind=asked.kind, settings=settings)
 
 
 def _render(
@@ -446,10 +448,12 @@ def _render(
     is_single = bool(words.single)
     if output == "text":
         if not explanations or (words.is_all and not with_details):
-            return overview(explanations, is_everywhere=is_everywhere)
-        return "\n\n".join(text(explanation, now=now).rstrip("\n") for explanation in explanations)
+            return format_overview(explanations, is_everywhere=is_everywhere)
+        return "\n\n".join(
+            format_explanation(explanation, now=now).rstrip("\n") for explanation in explanations
+        )
     documents = [
         {"cause": explanation.cause, **msgspec.to_builtins(explanation)} for explanation in explanations
     ]
     document = documents[0] if is_single and len(documents) == 1 else documents
-    return rendered(document, output)
+    return format_document(document, output)

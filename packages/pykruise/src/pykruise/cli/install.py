@@ -9,7 +9,7 @@ from typing import Final
 import click
 
 from pykruise.cli.errors import CommandError, CommandLineError
-from pykruise.kinds import HUB_STORED, in_stored_versions
+from pykruise.kinds import HUB_STORED, use_stored_versions
 from pykruise.kinds.gates import GateError, parse
 from pykruise.kube.client.client import Client
 from pykruise.kube.config.kubeconfig import load
@@ -18,9 +18,9 @@ from pykruise.kube.http.transport import HttpTransport
 from pykruise.kube.schemas.releases import NEWEST_MINOR
 from pykruise.kube.version import REGISTRY
 from pykruise.manager.daemon import POLICIES_SINCE, has_admission_policies
-from pykruise.manager.install import DAEMON_NAME, MANAGER_NAME, Installation, image_of, manifests
-from pykruise.manager.uninstall import Loss, what_would_be_lost
-from pykruise.manager.yaml_texts import yaml_stream
+from pykruise.manager.install import DAEMON_NAME, MANAGER_NAME, Installation, build_manifests, image_of
+from pykruise.manager.uninstall import Loss, find_losses
+from pykruise.manager.yaml_texts import format_yaml_stream
 
 UNPUBLISHED: Final = (
     "no image of this version is published, so nodes cannot pull the images of these manifests. Build the images with"
@@ -94,7 +94,7 @@ def install_text(
         layout=stored_version,
         minor=minor,
     )
-    return yaml_stream(manifests(wanted))
+    return format_yaml_stream(build_manifests(wanted))
 
 
 async def check_uninstall(*, kubeconfig: Path | None, context: str | None) -> None:
@@ -103,7 +103,7 @@ async def check_uninstall(*, kubeconfig: Path | None, context: str | None) -> No
     """
     transport = HttpTransport(await load(kubeconfig, context=context))
     try:
-        losses = await what_would_be_lost(Client(in_stored_versions(transport)))
+        losses = await find_losses(Client(use_stored_versions(transport)))
     except ApiError as error:
         raise CommandError(f"what would be lost is unknown: {error}") from error
     finally:

@@ -17,12 +17,12 @@ from typing import Final
 import msgspec
 from rich.console import Console
 
-from pykruise.agent.simulated import ALL_TASKS, AgentTasks, simulated_agents
+from pykruise.agent.simulated import ALL_TASKS, AgentTasks, make_simulated_agents
 from pykruise.cli.errors import CommandError
 from pykruise.cli.garbage import collect_as_usual
 from pykruise.kube.client.client import Client
 from pykruise.kube.client.recorder import EventRecorder
-from pykruise.kube.clock import system_clock
+from pykruise.kube.clock import read_system_clock
 from pykruise.kube.config.kubeconfig import load
 from pykruise.kube.documents import Document, decode, get_path
 from pykruise.kube.errors import ApiError, ConflictError, NotFoundError
@@ -34,7 +34,7 @@ from pykruise.sandbox.nodes.faults import Rule
 from pykruise.sandbox.nodes.faults_file import FaultsFileError, read_rules
 from pykruise.sandbox.nodes.kubelet import Kubelets
 from pykruise.sandbox.nodes.pod_state import KubeletSettings
-from pykruise.sandbox.nodes.specs import node_specs
+from pykruise.sandbox.nodes.specs import make_node_specs
 from pykruise.sandbox.paper_volumes import Volumes
 from pykruise.sandbox.running import run_beside
 
@@ -98,21 +98,21 @@ async def _serve(
     client: Client, options: KubeletsOptions, rules: tuple[Rule, ...], stop: asyncio.Event
 ) -> None:
     rng = random.Random()
-    recorder = EventRecorder(client, "kubelet", clock=system_clock, rng=rng)
+    recorder = EventRecorder(client, "kubelet", clock=read_system_clock, rng=rng)
     kubelets = Kubelets(
         client,
-        nodes=node_specs(options.nodes, pods=options.pods_per_node, prefix=options.prefix),
+        nodes=make_node_specs(options.nodes, pods=options.pods_per_node, prefix=options.prefix),
         settings=KubeletSettings(
             start_s=options.start_s,
             start_jitter=0.0,
             ready_s=options.ready_s,
             stop_s=options.stop_s,
         ),
-        clock=system_clock,
+        clock=read_system_clock,
         rng=rng,
         rules=rules,
         recorder=recorder,
-        agents=simulated_agents(ALL_TASKS if options.has_agents else AgentTasks(pulls_ahead=True)),
+        agents=make_simulated_agents(ALL_TASKS if options.has_agents else AgentTasks(pulls_ahead=True)),
     )
     telling = asyncio.create_task(recorder.run(), name="events")
     volumes = Volumes(client, rng=rng)
@@ -149,7 +149,7 @@ async def _greet(client: Client, kubelets: Kubelets, options: KubeletsOptions) -
     await asyncio.sleep(PATIENCE_S)
     own = {f"{options.prefix}{number + 1}" for number in range(options.nodes)}
     if taken := await take_off_not_ready(client, own):
-        console.print(remark_on(taken))
+        console.print(describe_taken(taken))
 
 
 async def take_off_not_ready(client: Client, names: Collection[str]) -> list[str]:
@@ -192,7 +192,7 @@ def _other_taints(node: Document) -> list[Document]:
     return [taint for taint in _taints_of(node) if taint["key"] != NOT_READY]
 
 
-def remark_on(taken: Sequence[str]) -> str:
+def describe_taken(taken: Sequence[str]) -> str:
     """Message about nodes that kept the taint although they were ready."""
     shown = ", ".join(taken[:5]) + (", …" if len(taken) > 5 else "")
     return (

@@ -18,9 +18,9 @@ import click
 from pykruise.cli.commands.asking import explain, mcp, plan, simulate
 from pykruise.cli.commands.clusters import demo, kubelets, manager, up
 from pykruise.cli.commands.installing import crds, doctor, install, manifests, uninstall
-from pykruise.cli.commands.running import failed
+from pykruise.cli.commands.running import report_failure
 from pykruise.cli.commands.switching import storage, switch_over
-from pykruise.cli.commands.words import SETTINGS, group, usage_text
+from pykruise.cli.commands.words import SETTINGS, format_usage, group
 from pykruise.kube.version import __version__
 
 
@@ -75,7 +75,7 @@ def _say_how_to_install(context: click.Context) -> None:
     if set(context.args) & {"-h", "--help"}:
         click.echo(context.get_help())
         return
-    raise failed(
+    raise report_failure(
         "the dashboard is a separate package; install pykruise-dashboard of the same version beside"
         " pykruise: pip install pykruise-dashboard, or from a checkout:"
         " pip install ./packages/sandbox ./packages/dashboard"
@@ -110,14 +110,14 @@ def run_app(argv: Sequence[str], *, program: str) -> int:
     """Run the command line and return the exit code. An invalid command line ends with 1 like all failures, because 2
     and 3 have meanings of their own.
     """
-    from pykruise.cli.kubectl.flags import KubectlFlagError, taken_out
+    from pykruise.cli.kubectl.flags import KubectlFlagError, take_out_flags
 
     call = None
     if argv and argv[0] in _ASKING:
         from pykruise.cli.kubectl.command import GLOBAL
 
         try:
-            call, argv = taken_out(argv, [flag for flag in GLOBAL if flag.name not in _OWN_FLAGS])
+            call, argv = take_out_flags(argv, [flag for flag in GLOBAL if flag.name not in _OWN_FLAGS])
         except KubectlFlagError as error:
             click.echo(f"error: {error}\nSee '{program} {argv[0]} --help' for usage.", err=True)
             return 1
@@ -127,7 +127,7 @@ def run_app(argv: Sequence[str], *, program: str) -> int:
         click.echo(error.format_message())
         return 0
     except click.ClickException as error:
-        click.echo(usage_text(error, program), err=True)
+        click.echo(format_usage(error, program), err=True)
         return 1
     except click.exceptions.Abort:
         return 130

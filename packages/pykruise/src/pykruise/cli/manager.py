@@ -11,18 +11,18 @@ from pathlib import Path
 
 import uvloop
 
-from pykruise.cli.errors import CommandError, one_line
-from pykruise.kinds import crds
+from pykruise.cli.errors import CommandError, format_one_line
+from pykruise.kinds import build_crds
 from pykruise.kinds.gates import GateError
 from pykruise.kube.config.kubeconfig import load
 from pykruise.kube.errors import ApiError, KubeError
 from pykruise.kube.program.flags import FlagError
 from pykruise.kube.program.logs import set_up
-from pykruise.manager.flags import Parsed, help_text, parse
+from pykruise.manager.flags import Parsed, format_flag_help, parse
 from pykruise.manager.process import run_process
 
 
-def manager_command(argv: Sequence[str]) -> int:
+def run_manager_command(argv: Sequence[str]) -> int:
     """Run `pykruise manager` with these flags on uvloop, and return the exit code.
 
     Expected errors become one line: on standard error, or in the log where that is JSON.
@@ -33,7 +33,7 @@ def manager_command(argv: Sequence[str]) -> int:
         print(f"error: {error}", file=sys.stderr)
         return 1
     if parsed.wants_help:
-        print(help_text())
+        print(format_flag_help())
         return 0
     set_up(parsed.settings.log)
     try:
@@ -41,9 +41,9 @@ def manager_command(argv: Sequence[str]) -> int:
             runner.run(run_manager(parsed))
     except (CommandError, KubeError, OSError) as error:
         if parsed.settings.log.format == "json":
-            logging.getLogger("pykruise").critical(one_line(error))
+            logging.getLogger("pykruise").critical(format_one_line(error))
         else:
-            print(f"error: {one_line(error)}", file=sys.stderr)
+            print(f"error: {format_one_line(error)}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         return 130
@@ -72,8 +72,8 @@ async def run_manager(parsed: Parsed) -> None:
         raise CommandError(f"the cluster refuses: {error}") from error
 
 
-def crd_manifests(*, layout: str) -> str:
-    """All CustomResourceDefinitions as one YAML stream. `layout`: see `stored_version` in kinds."""
-    from pykruise.manager.yaml_texts import yaml_stream
+def format_crd_manifests(*, layout: str) -> str:
+    """All CustomResourceDefinitions as one YAML stream. `layout`: see `find_stored_version` in kinds."""
+    from pykruise.manager.yaml_texts import format_yaml_stream
 
-    return yaml_stream(crds(layout=layout))
+    return format_yaml_stream(build_crds(layout=layout))

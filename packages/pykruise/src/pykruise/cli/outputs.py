@@ -1,6 +1,6 @@
 """Output for programs: JSON and YAML of the same document. Lines beside the output: warnings.
 
-document ──▶ rendered() ──▶ text
+document ──▶ format_document() ──▶ text
 warnings ──▶ warning_lines() ──▶ lines on standard error
 
 Pure.
@@ -19,7 +19,7 @@ def check_output(output: str) -> None:
         raise CommandLineError(f"-o {output}: must be text, json or yaml")
 
 
-def rendered(document: Any, output: str) -> str:
+def format_document(document: Any, output: str) -> str:
     """The document as `json` or `yaml`, without the last line end."""
     if output == "yaml":
         import yaml

@@ -15,28 +15,28 @@ import msgspec
 from pykruise.cli.errors import CommandError, CommandLineError
 from pykruise.cli.insight.effect_forecast import (
     Outlook,
+    format_names,
+    format_outlook,
+    format_section,
+    group_pods_by_fate,
     head_lines,
-    outlook_lines,
-    pods_by_fate,
-    section,
-    shown,
 )
 from pykruise.cli.insight.forecasting import Forecast, forecast
-from pykruise.cli.insight.gates import fitted, given_settings, manager_settings
+from pykruise.cli.insight.gates import fit_settings, parse_settings, read_manager_settings
 from pykruise.cli.insight.generic import forecast_any
 from pykruise.cli.insight.kind_insights import ATTACHED
-from pykruise.cli.insight.known_kinds import check_manifests, insight_of, named, of_document
-from pykruise.cli.insight.missing import missing
-from pykruise.cli.insight.traced_requests import Reach, reached
+from pykruise.cli.insight.known_kinds import check_manifests, find_kind_of_document, insight_of, parse_target
+from pykruise.cli.insight.missing import make_missing_error
+from pykruise.cli.insight.traced_requests import Reach, connect_traced
 from pykruise.cli.manifests import load_documents, read_documents
-from pykruise.cli.outputs import check_output, rendered, warning_lines
+from pykruise.cli.outputs import check_output, format_document, warning_lines
 from pykruise.kube.client.client import Client
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document, decode, deep_copy, get_path
 from pykruise.kube.errors import NotFoundError
 from pykruise.kube.ids import Key
-from pykruise.kube.values.counts import counted
-from pykruise.kube.values.near_misses import hint
+from pykruise.kube.values.counts import format_count
+from pykruise.kube.values.near_misses import format_hint
 from pykruise.manager.settings import ManagerSettings
 from pykruise.plans.insight import WorkloadInsight
 from pykruise.plans.kind import Kind
@@ -56,7 +56,7 @@ async def run_plan(
     output: str,
     say: Callable[[str], None],
     feature_gates: str = "",
-    reach: Reach = reached,
+    reach: Reach = connect_traced,
     note: Callable[[str], object] = lambda _: None,
 ) -> int:
     """Print the forecasts and return the exit code. Raises CommandError and KubeError. `note` gets lines beside the
@@ -69,20 +69,22 @@ async def run_plan(
         )
     if target is not None and not sets:
         raise CommandLineError(f"{target} is unchanged: name a change with --set, such as --set replicas=5")
-    documents, others = without_built_in(_read_documents(file))
-    given = given_settings(feature_gates) if feature_gates else None
+    documents, others = split_built_in(_read_documents(file))
+    given = parse_settings(feature_gates) if feature_gates else None
     async with reach(kubeconfig, context) as (client, default_namespace):
-        settings = await fitted(client, given) if given else await manager_settings(client, time.time)
+        settings = (
+            await fit_settings(client, given) if given else await read_manager_settings(client, time.time)
+        )
         there = namespace or default_namespace
         if target is not None:
-            documents = [await live_document(client, there, *named(target))]
+            documents = [await read_live_document(client, there, *parse_target(target))]
         result = [
             await _note_if_long(
                 _name_file_in_errors(
                     file,
-                    planned(
+                    plan_document(
                         client,
-                        changed_by(document, sets),
+                        apply_sets(document, sets),
                         namespace=namespace or document["metadata"].get("namespace") or default_namespace,
                         now=time.time(),
                         settings=settings,
@@ -96,10 +98,10 @@ async def run_plan(
     for line in warning_lines(text for item in result for text in item.warnings):
         note(line)
     if output != "text":
-        say(rendered([msgspec.to_builtins(item) for item in result], output))
+        say(format_document([msgspec.to_builtins(item) for item in result], output))
     else:
-        say("\n\n".join(["\n".join(described(item)) for item in result] + _ignored_lines(others)))
-    return exit_code(result)
+        say("\n\n".join(["\n".join(describe_forecast(item)) for item in result] + _ignored_lines(others)))
+    return compute_exit_code(result)
 
 
 T = TypeVar("T")
@@ -124,7 +126,7 @@ async def _note_if_long(work: Awaitable[T], what: str, note: Callable[[str], obj
         handle.cancel()
 
 
-async def planned(
+async def plan_document(
     client: Client,
     document: Document,
     *,
@@ -133,7 +135,7 @@ async def planned(
     settings: ManagerSettings | None = None,
 ) -> Forecast | Outlook:
     """Forecast of applying an object of any kind. Raises KubeError when an object cannot be read."""
-    kind = of_document(document)
+    kind = find_kind_of_document(document)
     await _check_version(client, kind, document)
     key = Key(namespace if kind.resource.namespaced else "", document["metadata"]["name"])
     if (attached := ATTACHED.get(kind.name)) is not None:
@@ -159,11 +161,11 @@ async def _check_version(client: Client, kind: Kind, document: Document) -> None
         others = f"; there is: {', '.join(served)}"
         raise CommandError(
             f"{document['kind']} {name}: the cluster does not serve {wanted}"
-            f"{hint(wanted, served, otherwise=others)}"
+            f"{format_hint(wanted, served, otherwise=others)}"
         )
 
 
-def exit_code(value: Sequence[Forecast | Outlook]) -> int:
+def compute_exit_code(value: Sequence[Forecast | Outlook]) -> int:
     """Exit code: 1: a change is refused; 2: something would change; 0: nothing would change."""
     if any(item.change == "refused" for item in value):
         return FAILED
@@ -174,11 +176,11 @@ def _read_documents(file: Path | None) -> list[Document]:
     if file is None:
         return []
     if str(file) == "-":
-        return checked_documents(load_documents(sys.stdin.read(), source="stdin"), source="stdin")
-    return checked_documents(read_documents(file), source=str(file))
+        return check_documents(load_documents(sys.stdin.read(), source="stdin"), source="stdin")
+    return check_documents(read_documents(file), source=str(file))
 
 
-def checked_documents(documents: list[Document], *, source: str) -> list[Document]:
+def check_documents(documents: list[Document], *, source: str) -> list[Document]:
     """Check that manifests have known kinds and names. Raises CommandError, which names `source`, for other manifests
     and for an empty list.
     """
@@ -188,14 +190,14 @@ def checked_documents(documents: list[Document], *, source: str) -> list[Documen
     return documents
 
 
-def without_built_in(documents: Sequence[Document]) -> tuple[list[Document], list[Document]]:
+def split_built_in(documents: Sequence[Document]) -> tuple[list[Document], list[Document]]:
     """Documents that can be planned, and the documents of Kubernetes' own kinds.
 
     Raises CommandError for every other kind: it may be a misspelt known kind.
     """
     known = [document for document in documents if not _is_built_in(document)]
     for entry in known or documents:
-        of_document(entry)
+        find_kind_of_document(entry)
     return known, [document for document in documents if _is_built_in(document)]
 
 
@@ -210,7 +212,7 @@ def _ignored_lines(others: Sequence[Document]) -> list[str]:
     return [f"Not planned: {names}"] if others else []
 
 
-async def live_document(client: Client, namespace: str, kind: Kind, name: str) -> Document:
+async def read_live_document(client: Client, namespace: str, kind: Kind, name: str) -> Document:
     """The stored object as a manifest with name, namespace and spec. Raises CommandError when it does not
     exist.
     """
@@ -219,7 +221,7 @@ async def live_document(client: Client, namespace: str, kind: Kind, name: str) -
     try:
         live = decode(await client.get(resource, namespace, name))
     except NotFoundError as error:
-        raise await missing(client, resource, Key(namespace, name), error) from error
+        raise await make_missing_error(client, resource, Key(namespace, name), error) from error
     metadata = {"name": name, **({"namespace": namespace} if namespace else {})}
     return {
         "apiVersion": live["apiVersion"],
@@ -229,10 +231,10 @@ async def live_document(client: Client, namespace: str, kind: Kind, name: str) -
     }
 
 
-def changed_by(document: Document, sets: Sequence[str]) -> Document:
+def apply_sets(document: Document, sets: Sequence[str]) -> Document:
     """The document with every `--set` applied. Raises CommandError for an invalid one."""
     changed: Document = deep_copy(document)
-    kind = of_document(document)
+    kind = find_kind_of_document(document)
     fields = {} if kind.shown is None else kind.shown.fields
     for text in sets:
         field, equals, value = text.partition("=")
@@ -240,20 +242,20 @@ def changed_by(document: Document, sets: Sequence[str]) -> Document:
             raise CommandLineError(
                 f"--set {text!r}: want field=value, such as replicas=5 or image=main=nginx:1.27"
             )
-        if field == "image" and (path := containers_path(kind, changed)):
+        if field == "image" and (path := find_containers_path(kind, changed)):
             _set_image(changed, path, value, text)
         elif field in fields:
-            _set_field(changed, fields[field].at(changed), _parse_value(field, value, text))
+            _set_field(changed, fields[field].find_path(changed), _parse_value(field, value, text))
         else:
-            known = (*(("image",) if containers_path(kind, changed) else ()), *fields)
+            known = (*(("image",) if find_containers_path(kind, changed) else ()), *fields)
             others = f"; there is: {', '.join(known) or 'nothing'}"
             raise CommandError(
-                f"--set {text!r}: {field!r} cannot be set here{hint(field, known, otherwise=others)}"
+                f"--set {text!r}: {field!r} cannot be set here{format_hint(field, known, otherwise=others)}"
             )
     return changed
 
 
-def containers_path(kind: Kind, document: Document) -> tuple[str, ...]:
+def find_containers_path(kind: Kind, document: Document) -> tuple[str, ...]:
     """Path of the containers in the document; empty: the kind has none."""
     if insight_of(kind).containers:
         return insight_of(kind).containers
@@ -296,26 +298,28 @@ def _set_image(document: Document, path: Sequence[str], value: str, said: str) -
 # Text
 
 
-def described(item: Forecast | Outlook) -> list[str]:
+def describe_forecast(item: Forecast | Outlook) -> list[str]:
     """Lines of a forecast for the output."""
     if isinstance(item, Outlook):
-        within = [f"  {line}" if line else "" for part in item.within for line in ("", *described(part))]
-        return [*outlook_lines(item), *within]
+        within = [
+            f"  {line}" if line else "" for part in item.within for line in ("", *describe_forecast(part))
+        ]
+        return [*format_outlook(item), *within]
     lines = head_lines(item)
     if item.change == "refused" or not item.has_changes:
         return lines
-    lines += section("How", [f"pods of {revision}: {way}" for revision, way in item.ways.items()])
-    lines += section("Order", [_batch_line(item, number) for number in range(len(item.batches))])
-    lines += section("Stays", [f"{shown(pods)}: {why}" for why, pods in item.stays.items()])
+    lines += format_section("How", [f"pods of {revision}: {way}" for revision, way in item.ways.items()])
+    lines += format_section("Order", [_batch_line(item, number) for number in range(len(item.batches))])
+    lines += format_section("Stays", [f"{format_names(pods)}: {why}" for why, pods in item.stays.items()])
     claims = (
         ("created", item.claims_created),
         ("deleted", item.claims_deleted),
         ("kept without a pod", item.claims_kept),
     )
-    lines += section("Claims", [f"{word}: {shown(names)}" for word, names in claims if names])
-    lines += section("Blocked by", item.holds)
-    lines += section("Note", item.notes)
-    pods = counted(item.pods_after, "pod")
+    lines += format_section("Claims", [f"{word}: {format_names(names)}" for word, names in claims if names])
+    lines += format_section("Blocked by", item.holds)
+    lines += format_section("Note", item.notes)
+    pods = format_count(item.pods_after, "pod")
     after = f"{item.pods_before} → {pods}, never fewer than {item.lowest_available} available"
     assumed = "if every pod becomes ready, there is room for it, and hooks are released"
     return [*lines, "", f"In the end: {after}, {assumed}."]
@@ -323,12 +327,12 @@ def described(item: Forecast | Outlook) -> list[str]:
 
 def _batch_line(item: Forecast, number: int) -> str:
     parts = [
-        f"{do} {_count(pods) if do == 'create' and not item.are_names_known else shown(pods)}"
-        for do, pods in pods_by_fate(item.batches[number].fates).items()
+        f"{do} {_count(pods) if do == 'create' and not item.are_names_known else format_names(pods)}"
+        for do, pods in group_pods_by_fate(item.batches[number].fates).items()
     ]
     wait = "" if number == 0 else "then, as pods become ready: "
     return f"{number + 1:3d}. {wait}{'; '.join(parts)}"
 
 
 def _count(pods: Sequence[str]) -> str:
-    return counted(len(pods), "pod")
+    return format_count(len(pods), "pod")

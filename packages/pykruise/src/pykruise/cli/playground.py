@@ -1,6 +1,6 @@
 """A cluster for one command: sandbox, CRDs, admission and manager in one process.
 
-ClusterSettings ──▶ playground() ──▶ Playground(cluster, manager, client) until the block ends
+ClusterSettings ──▶ start_playground() ──▶ Playground(cluster, manager, client) until the block ends
 """
 
 import asyncio
@@ -13,18 +13,18 @@ from typing import Never
 import msgspec
 
 from pykruise.admission.counts import LiveCounts
-from pykruise.admission.pods.chain import pod_kinds, taking_part
-from pykruise.admission.pods.readers import live_readers
+from pykruise.admission.pods.chain import list_participants, list_pod_kinds
+from pykruise.admission.pods.readers import make_live_readers
 from pykruise.admission.pods.reports import StepReports
 from pykruise.admission.protection import Protection
-from pykruise.admission.reviewers import ReviewContext, reviewers
-from pykruise.admission.settings import admission_settings
-from pykruise.agent.simulated import simulated_agents
-from pykruise.kinds import conversions, crds
+from pykruise.admission.reviewers import ReviewContext, build_reviewers
+from pykruise.admission.settings import make_admission_settings
+from pykruise.agent.simulated import make_simulated_agents
+from pykruise.kinds import build_crds, list_conversions
 from pykruise.kube.client.client import Client
 from pykruise.kube.client.metered import MeteredTransport
-from pykruise.kube.clock import Clock, system_clock
-from pykruise.kube.control.controller import unmeasured
+from pykruise.kube.clock import Clock, read_system_clock
+from pykruise.kube.control.controller import skip_measuring
 from pykruise.kube.documents import Document, decode
 from pykruise.kube.errors import AlreadyExistsError
 from pykruise.kube.patches.types import PatchType
@@ -37,10 +37,10 @@ from pykruise.kube.resources import (
 )
 from pykruise.manager.install import MANAGER, POD_LABELS, RUNS_IN
 from pykruise.manager.manager import Manager
-from pykruise.manager.roles import aggregated_roles
+from pykruise.manager.roles import build_aggregated_roles
 from pykruise.manager.settings import NAMESPACE, SECRETS_NAMESPACE, ManagerSettings
 from pykruise.plans.pod_steps import ReaderPlace, StepReport
-from pykruise.plans.review import live_lookups
+from pykruise.plans.review import make_live_lookups
 from pykruise.sandbox.apiserver import ConversionFunctions
 from pykruise.sandbox.apiserver.objects.storage import Storage
 from pykruise.sandbox.cluster import Cluster, ClusterSettings
@@ -50,14 +50,14 @@ from pykruise.sandbox.nodes.faults import Rule
 MANAGER_USER = "system:serviceaccount:kruise-system:kruise-manager"
 
 
-def with_agents(settings: ClusterSettings) -> ClusterSettings:
+def add_agents(settings: ClusterSettings) -> ClusterSettings:
     """Settings with nodes that simulate the node agent: they pull images ahead, recreate containers, run probes and
     report running containers.
     """
-    return msgspec.structs.replace(settings, agents=simulated_agents())
+    return msgspec.structs.replace(settings, agents=make_simulated_agents())
 
 
-def with_ready_nodes(settings: ManagerSettings) -> ManagerSettings:
+def add_ready_nodes(settings: ManagerSettings) -> ManagerSettings:
     """Manager settings that create NodeImages without a delay, so that new nodes can pull images immediately."""
     return msgspec.structs.replace(settings, flags={**settings.flags, "nodeimage-creation-delay": 0.0})
 
@@ -79,7 +79,7 @@ class Playground(msgspec.Struct, frozen=True):
         """Number of the manager's writes so far."""
         return self.metered.writes
 
-    async def cluster_failed_or(self, stop: asyncio.Event) -> None:
+    async def wait_for_failure(self, stop: asyncio.Event) -> None:
         """Wait until `stop` is set. Raises the error that ended a part of the cluster or the manager."""
         stopping = asyncio.create_task(stop.wait())
         failing = asyncio.create_task(self.cluster.wait_failed())
@@ -109,11 +109,11 @@ _Reports = asyncio.Queue[tuple[str, StepReport]]
 
 
 @asynccontextmanager
-async def playground(
+async def start_playground(
     settings: ClusterSettings,
     *,
     manager_settings: ManagerSettings = ManagerSettings(),  # noqa: B008 - frozen
-    clock: Clock = system_clock,
+    clock: Clock = read_system_clock,
     rng: random.Random | None = None,
     contents: PlaygroundContents = PlaygroundContents(),  # noqa: B008 - frozen
     on_loaded: Callable[[Loaded], None] | None = None,
@@ -121,20 +121,20 @@ async def playground(
 ) -> AsyncIterator[Playground]:
     """Start the cluster and the manager, wait until the manager's caches are synced, and stop everything at the end.
 
-    `manager_settings`: settings of the manager and its webhooks. `on_loaded` gets the result of loading the dump.
+    `read_manager_settings`: settings of the manager and its webhooks. `on_loaded` gets the result of loading the dump.
     `is_repeatable`: the same seed gives the same run, whatever else the process does.
     """
     rng = rng or random.Random()
     reports: _Reports = asyncio.Queue()
     cluster = _build_cluster(settings, manager_settings, contents, reports, clock=clock, rng=rng)
     # Everything is loaded before the nodes start: they continue from the stored status of their pods.
-    for crd in crds():
+    for crd in build_crds():
         await _put_crd(cluster.client, crd)
     for name in (NAMESPACE, SECRETS_NAMESPACE):
         with suppress(AlreadyExistsError):
             await cluster.client.create(NAMESPACES, "", {"metadata": {"name": name}})
     if settings.rbac:  # users who may view, edit or administer a namespace may do so with these kinds too
-        for role in aggregated_roles():
+        for role in build_aggregated_roles():
             with suppress(AlreadyExistsError):
                 await cluster.client.create(CLUSTER_ROLES, "", role)
     if contents.dump is not None:
@@ -144,18 +144,18 @@ async def playground(
     for raw in (await cluster.client.list(NODES)).items:
         cluster.kubelets.adopt_node(node_spec_of(decode(raw)))
     async with cluster:
-        metered = MeteredTransport(cluster.transport_for(MANAGER_USER))
+        metered = MeteredTransport(cluster.make_transport(MANAGER_USER))
         manager = Manager(
             Client(metered, clock=clock, rng=rng),
             settings=manager_settings,
             clock=clock,
             rng=rng,
-            cpu_time=unmeasured if is_repeatable else time.thread_time,
+            cpu_time=skip_measuring if is_repeatable else time.thread_time,
             freeze_heap=not is_repeatable,
         )
         running = asyncio.create_task(manager.run(), name="manager")
         recording = asyncio.create_task(
-            _record_events(reports, StepReports(cluster.client, pod_kinds(), clock=clock, rng=rng))
+            _record_events(reports, StepReports(cluster.client, list_pod_kinds(), clock=clock, rng=rng))
         )
         try:
             await _wait_synced(manager, running)
@@ -176,12 +176,12 @@ def _build_cluster(
     rng: random.Random,
 ) -> Cluster:
     """The cluster with a manager's admission reviews, not yet started."""
-    admission = admission_settings(manager_settings.gates)
+    admission = make_admission_settings(manager_settings.gates)
     place = ReaderPlace(client=lambda: cluster.client, namespace=NAMESPACE, clock=clock, rng=rng)
-    readers = live_readers(taking_part(manager_settings.gates.__getitem__), place)
+    readers = make_live_readers(list_participants(manager_settings.gates.__getitem__), place)
     context = ReviewContext(
-        kind_settings=manager_settings.of,
-        lookups=live_lookups(place.client, namespace=NAMESPACE, clock=clock, readers=readers),
+        kind_settings=manager_settings.read_kind_settings,
+        lookups=make_live_lookups(place.client, namespace=NAMESPACE, clock=clock, readers=readers),
         protection=Protection(
             LiveCounts(place.client),
             is_on=admission.deletion_protection,
@@ -196,8 +196,8 @@ def _build_cluster(
         clock=clock,
         rng=rng,
         storage=contents.storage,
-        reviewers=reviewers(admission, context),
-        conversions=ConversionFunctions(conversions()),
+        reviewers=build_reviewers(admission, context),
+        conversions=ConversionFunctions(list_conversions()),
         rules=contents.rules,
     )
     return cluster

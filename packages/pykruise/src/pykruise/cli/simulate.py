@@ -16,29 +16,36 @@ from typing import Any
 import msgspec
 
 from pykruise.cli.errors import CommandError, CommandLineError
-from pykruise.cli.insight.charts import svg_charts
-from pykruise.cli.insight.gates import fitted, given_settings, manager_settings
+from pykruise.cli.insight.charts import draw_svg_charts
+from pykruise.cli.insight.gates import fit_settings, parse_settings, read_manager_settings
 from pykruise.cli.insight.kind_insights import ATTACHED
-from pykruise.cli.insight.known_kinds import bare, check_manifests, clocks, hub_form, is_of, workloads
-from pykruise.cli.insight.known_kinds import named as of_name
-from pykruise.cli.insight.missing import missing
+from pykruise.cli.insight.known_kinds import (
+    check_manifests,
+    convert_to_hub,
+    is_of,
+    list_clocks,
+    list_workloads,
+    strip_document,
+)
+from pykruise.cli.insight.known_kinds import parse_target as of_name
+from pykruise.cli.insight.missing import make_missing_error
 from pykruise.cli.insight.simulating import (
     Drain,
     NodeChange,
     Outage,
     Play,
     PlayWorld,
-    nodes_in,
     nodes_of_subsets,
     play,
+    read_nodes,
 )
 from pykruise.cli.insight.simulating.schedules import ClockPlay, ClockPlayed, play_clock
-from pykruise.cli.insight.traced_requests import Reach, reached
+from pykruise.cli.insight.traced_requests import Reach, connect_traced
 from pykruise.cli.manifests import read_documents
-from pykruise.cli.outputs import check_output, rendered, warning_lines
-from pykruise.cli.simulate_clock import clock_report, live_play, manifest_play
-from pykruise.cli.simulate_report import comparison, outcome_of, report
-from pykruise.kinds import named
+from pykruise.cli.outputs import check_output, format_document, warning_lines
+from pykruise.cli.simulate_clock import build_live_play, build_manifest_play, format_clock_report
+from pykruise.cli.simulate_report import format_comparison, outcome_of, report
+from pykruise.kinds import find_kind
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kube.clock import Instant, parse_time
 from pykruise.kube.documents import Document, decode
@@ -99,7 +106,7 @@ async def run_simulate(
     output: str,
     say: Callable[[str], None],
     now: Instant | None = None,
-    reach: Reach = reached,
+    reach: Reach = connect_traced,
     note: Callable[[str], object] = lambda _: None,
 ) -> int:
     """Simulate and print. Return the exit code: 0 complete or as requested, 3 stuck or not over.
@@ -108,12 +115,12 @@ async def run_simulate(
     `kubectl apply` would print for the manifests.
     """
     check_output(output)
-    result = await simulated(
+    result = await play_simulation(
         file, target=target, changes=changes, conditions=conditions, svg=svg, now=now, reach=reach
     )
     for line in warning_lines(result.warnings):
         note(line)
-    say(result.text if output == "text" else rendered(result.documents, output))
+    say(result.text if output == "text" else format_document(result.documents, output))
     return result.code
 
 
@@ -129,7 +136,7 @@ class SimulationResult(msgspec.Struct, frozen=True, kw_only=True):
     """Warnings of the API server and of admission about all given objects."""
 
 
-async def simulated(
+async def play_simulation(
     file: Path | None,
     *,
     target: SimulatedTarget | None = None,
@@ -137,7 +144,7 @@ async def simulated(
     conditions: Conditions,
     svg: Path | None = None,
     now: Instant | None = None,
-    reach: Reach = reached,
+    reach: Reach = connect_traced,
 ) -> SimulationResult:
     """Simulate without printing. Raises the errors of `run_simulate`."""
     if len(changes) > 2:
@@ -179,9 +186,9 @@ async def _simulate_rollouts(
         if value.refused:
             raise CommandError(f"{name} is refused: {'; '.join(value.refused)}")
     if svg is not None:
-        picture = svg_charts(list(zip(names, played, strict=True)))
+        picture = draw_svg_charts(list(zip(names, played, strict=True)))
         await asyncio.to_thread(svg.write_text, picture, "utf-8")
-    lines = report(names[0], played[0]) if len(played) == 1 else comparison(names, played)
+    lines = report(names[0], played[0]) if len(played) == 1 else format_comparison(names, played)
     is_stuck = any(outcome_of(item) in ("stuck", "failed", "not over") for item in played)
     return SimulationResult(
         text="\n".join([*lines, *_node_lines(given)]),
@@ -206,9 +213,9 @@ class _Given(msgspec.Struct, frozen=True, kw_only=True):
 def _parse_given(name: str, documents: Sequence[Document], conditions: Conditions) -> _Given:
     """State before the change: a workload, objects of kinds that take part in pod admission, and nodes."""
     beside = _admission_objects(documents)
-    nodes, by_subset = nodes_in(documents), dict[str, list[str]]()
+    nodes, by_subset = read_nodes(documents), dict[str, list[str]]()
     if not nodes:
-        united = [doc for doc in documents if is_of(named(_UNITED), doc)]
+        united = [doc for doc in documents if is_of(find_kind(_UNITED), doc)]
         nodes, by_subset = nodes_of_subsets([*beside, *united], conditions.nodes)
     return _Given(
         workload=_find_workload(name, documents, is_needed=True),
@@ -229,12 +236,12 @@ def _read_change(path: Path) -> _Given:
 
 def _find_workload(name: str, documents: Sequence[Document], *, is_needed: bool) -> Document | None:
     """Find the only workload. None: there is none and `is_needed` is False. Raises CommandError."""
-    played = (*workloads(), named(_UNITED))
+    played = (*list_workloads(), find_kind(_UNITED))
     result = [doc for doc in documents if any(is_of(kind, doc) for kind in played)]
     if not result and not is_needed:
         return None
     if len(result) != 1:
-        known = (*played, *clocks())
+        known = (*played, *list_clocks())
         kinds = " or ".join(f"{kind.resource.kind} ({kind.resource.group})" for kind in known)
         raise CommandError(f"{name}: want one {kinds}, found {len(result)}")
     return result[0]
@@ -242,7 +249,7 @@ def _find_workload(name: str, documents: Sequence[Document], *, is_needed: bool)
 
 def _admission_objects(documents: Sequence[Document]) -> tuple[Document, ...]:
     """Objects of the kinds that take part in the admission of pods."""
-    kinds = [kind for kind in map(named, ATTACHED) if kind.pods is not None]
+    kinds = [kind for kind in map(find_kind, ATTACHED) if kind.pods is not None]
     return tuple(_as_manifest(doc) for doc in documents if any(is_of(kind, doc) for kind in kinds))
 
 
@@ -260,7 +267,7 @@ def _play_of(given: _Given, change: _Given, conditions: Conditions) -> Play:
         raise CommandError(
             f"the change names {changed['metadata']['name']!r}, the file names {first['metadata']['name']!r}"
         )
-    least, most = span(conditions.pods_ready_after, "--pods-ready-after")
+    least, most = parse_span(conditions.pods_ready_after, "--pods-ready-after")
     nodes = [spec.name for spec in given.nodes] or [f"node-{n}" for n in range(1, conditions.nodes + 1)]
     return Play(
         first=_as_manifest(first) if first is not None else None,
@@ -273,12 +280,12 @@ def _play_of(given: _Given, change: _Given, conditions: Conditions) -> Play:
         nodes=conditions.nodes,
         ready_after_s=(least, most),
         fail_share=share(conditions.fail_pod),
-        takes_s=span(conditions.takes, "--takes"),
+        takes_s=parse_span(conditions.takes, "--takes"),
         drains=tuple(drain_of(text, nodes) for text in conditions.drain),
         node_changes=tuple(_node_changes(conditions, nodes)),
         outages=tuple(outage_of(text, given.nodes_for) for text in conditions.outage),
         seed=conditions.seed,
-        settings=given_settings(conditions.feature_gates, kubernetes=conditions.kubernetes),
+        settings=parse_settings(conditions.feature_gates, kubernetes=conditions.kubernetes),
     )
 
 
@@ -299,13 +306,13 @@ def _read_file(path: Path) -> list[Document]:
 
 def _as_manifest(document: Document) -> Document:
     """The manifest as its author wrote it: without the fields that the cluster added."""
-    return hub_form(bare(document))
+    return convert_to_hub(strip_document(document))
 
 
 # Values of flags
 
 
-def seconds(text: str, flag: str) -> float:
+def parse_seconds(text: str, flag: str) -> float:
     """Parse `90s`, `1.5m`, `500ms`. Raises CommandError."""
     match = _DURATION.fullmatch(text.strip())
     if match is None:
@@ -313,11 +320,11 @@ def seconds(text: str, flag: str) -> float:
     return float(match[1]) * _SECONDS[match[2]]
 
 
-def span(text: str, flag: str) -> tuple[float, float]:
+def parse_span(text: str, flag: str) -> tuple[float, float]:
     """Parse `5s..30s`, or one time for all. Raises CommandError."""
     low, dots, high = text.partition("..")
-    least = seconds(low, flag)
-    most = seconds(high, flag) if dots else least
+    least = parse_seconds(low, flag)
+    most = parse_seconds(high, flag) if dots else least
     if most < least:
         raise CommandLineError(f"{flag} {text!r}: the second time must not be less than the first")
     return least, most
@@ -357,7 +364,7 @@ def _parse_node_time(flag: str, text: str, nodes: Sequence[str] | None) -> tuple
         raise CommandLineError(f"{flag} {text!r}: want node and time, such as node-1@60s")
     if nodes is not None and node not in nodes:
         raise CommandError(f"{flag} {text!r}: there is no {node!r}, only {', '.join(nodes)}")
-    return node, seconds(when, flag)
+    return node, parse_seconds(when, flag)
 
 
 # Schedules
@@ -377,8 +384,8 @@ def _parse_begin(conditions: Conditions, now: Instant) -> Instant:
 def _clock_options(conditions: Conditions) -> dict[str, Any]:
     """Options for schedules, as fields of a ClockPlay."""
     return {
-        "for_s": seconds(conditions.lasts, "--for"),
-        "takes_s": span(conditions.takes, "--takes"),
+        "for_s": parse_seconds(conditions.lasts, "--for"),
+        "takes_s": parse_span(conditions.takes, "--takes"),
         "fail_share": share(conditions.fail_pod),
         "seed": conditions.seed,
     }
@@ -394,15 +401,15 @@ async def _read_schedules(
     """Simulations of the documents that are schedules, or the reasons why admission refuses one; empty: no document
     is a schedule.
     """
-    kinds = clocks()
+    kinds = list_clocks()
     schedules = [(kind, doc) for doc in documents for kind in kinds if is_of(kind, doc)]
     plays: list[tuple[str, ClockPlay | ClockPlayed]] = []
     for kind, document in schedules:
-        given = await manifest_play(
+        given = await build_manifest_play(
             kind,
             document,
             start=begin,
-            settings=given_settings(conditions.feature_gates, kubernetes=conditions.kubernetes),
+            settings=parse_settings(conditions.feature_gates, kubernetes=conditions.kubernetes),
             **_clock_options(conditions),
         )
         own = f"{name} ({document['metadata']['name']})" if len(schedules) > 1 else name
@@ -415,18 +422,20 @@ async def _read_live(
 ) -> tuple[list[Document], ClockPlay | None]:
     """Read a live object: a manifest, or the simulation of a schedule."""
     kind, name = of_name(target.name)
-    given = given_settings(conditions.feature_gates) if conditions.feature_gates else None
+    given = parse_settings(conditions.feature_gates) if conditions.feature_gates else None
     async with reach(target.kubeconfig, target.context) as (client, default_namespace):
-        settings = await fitted(client, given) if given else await manager_settings(client, time.time)
+        settings = (
+            await fit_settings(client, given) if given else await read_manager_settings(client, time.time)
+        )
         namespace = (target.namespace or default_namespace) if kind.resource.namespaced else ""
         key = Key(namespace, name)
         try:
             if isinstance(kind.insight, ClockInsight):
                 more = _clock_options(conditions)
-                return [], await live_play(client, kind, key, start=begin, settings=settings, **more)
+                return [], await build_live_play(client, kind, key, start=begin, settings=settings, **more)
             document = decode(await client.get(kind.resource, key.namespace, key.name))
         except NotFoundError as error:
-            raise await missing(client, kind.resource, key, error) from error
+            raise await make_missing_error(client, kind.resource, key, error) from error
     return [document], None
 
 
@@ -437,7 +446,7 @@ def _simulate_schedules(schedules: _Schedules) -> SimulationResult:
         played = given if isinstance(given, ClockPlayed) else play_clock(given)
         if isinstance(given, ClockPlayed) or played.refused:
             raise CommandError(f"{name} is refused: {'; '.join(played.refused)}")
-        reports.append("\n".join(clock_report(name, given, played)))
+        reports.append("\n".join(format_clock_report(name, given, played)))
         documents.append({"change": name, **msgspec.to_builtins(played)})
     return SimulationResult(
         text="\n\n".join(reports),
@@ -458,8 +467,8 @@ def outage_of(text: str, nodes_for: Mapping[str, Sequence[str]]) -> Outage:
         known = ", ".join(nodes_for) or "subsets without required nodes"
         raise CommandError(f"--outage {text!r}: there is no subset {subset!r}, only {known}")
     first, dots, last = when.partition("..")
-    begins = seconds(first, "--outage")
-    ends = seconds(last, "--outage") if dots else None
+    begins = parse_seconds(first, "--outage")
+    ends = parse_seconds(last, "--outage") if dots else None
     if ends is not None and ends < begins:
         raise CommandLineError(f"--outage {text!r}: the second time must not be less than the first")
     return Outage(name=subset, nodes=tuple(nodes_for[subset]), at_s=begins, until_s=ends)

@@ -12,18 +12,18 @@ from itertools import groupby
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
-from pykruise.admission.advice import with_advice
+from pykruise.admission.advice import add_advice
 from pykruise.cli.insight.cluster_reading import look
 from pykruise.cli.insight.simulating.schedules import ClockPlay, ClockPlayed, TickFate
-from pykruise.kinds import conversions
+from pykruise.kinds import list_conversions
 from pykruise.kube.admission import AdmissionRequest
 from pykruise.kube.client.client import Client
 from pykruise.kube.clock import Instant, format_time, parse_time
 from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
 from pykruise.kube.schemas.conversion import ConversionError, convert
-from pykruise.kube.values.counts import counted
-from pykruise.kube.values.durations import short_duration
+from pykruise.kube.values.counts import format_count
+from pykruise.kube.values.durations import format_short_duration
 from pykruise.manager.settings import ManagerSettings
 from pykruise.plans.kind import Kind
 from pykruise.plans.review import Lookups
@@ -32,7 +32,7 @@ from pykruise.runtime.assemble import views_of
 _LINES: Final = 40
 
 
-async def manifest_play(
+async def build_manifest_play(
     kind: Kind, document: Document, *, start: Instant, settings: ManagerSettings, **more: Any
 ) -> ClockPlay | tuple[str, ...]:
     """Simulation of a manifest that is created at `start`, or the reasons why admission refuses it. `more`: fields of
@@ -41,14 +41,14 @@ async def manifest_play(
     namespace = document["metadata"].get("namespace") or "default"
     name = document["metadata"]["name"]
     try:
-        hub = convert(document, kind.resource.api_version, conversions())
+        hub = convert(document, kind.resource.api_version, list_conversions())
     except ConversionError as error:
         return (str(error),)
-    own = settings.of(kind)
+    own = settings.read_kind_settings(kind)
     reviews = kind.reviews
     reviewers = [make(own, Lookups()) for make in (reviews.mutating, reviews.validating) if make is not None]
     warnings: list[str] = []
-    for review in (*reviewers[:-1], with_advice(reviewers[-1], kind, own)):
+    for review in (*reviewers[:-1], add_advice(reviewers[-1], kind, own)):
         request = AdmissionRequest(
             uid="simulated",
             operation="CREATE",
@@ -80,7 +80,7 @@ async def manifest_play(
     )
 
 
-async def live_play(
+async def build_live_play(
     client: Client, kind: Kind, key: Key, *, start: Instant, settings: ManagerSettings, **more: Any
 ) -> ClockPlay:
     """Simulation of a live object with the objects that it created. Raises NotFoundError, and the error of a
@@ -89,14 +89,16 @@ async def live_play(
     sight = await look(client, kind, key, now=start, settings=settings)
     assert kind.control is not None
     made: list[Document] = []
-    for views in views_of(kind.control, settings.of(kind)):
+    for views in views_of(kind.control, settings.read_kind_settings(kind)):
         if views is not kind.control.objects:
             typed = {"apiVersion": views.resource.api_version, "kind": views.resource.kind}
-            made += [{**document, **typed} for document in sight.listed[views].owned_documents(sight.uid)]
+            made += [
+                {**document, **typed} for document in sight.listed[views].list_owned_documents(sight.uid)
+            ]
     return ClockPlay(kind=kind, document=sight.document, made=made, start=start, settings=settings, **more)
 
 
-def clock_report(name: str, given: ClockPlay, played: ClockPlayed) -> list[str]:
+def format_clock_report(name: str, given: ClockPlay, played: ClockPlayed) -> list[str]:
     """Lines for the result of each time, equal results grouped, and for the whole schedule."""
     zone: tzinfo = ZoneInfo(played.zone) if played.zone else UTC
     starts = [fate for fate in played.fates if fate.do == "start"]
@@ -105,14 +107,14 @@ def clock_report(name: str, given: ClockPlay, played: ClockPlayed) -> list[str]:
     shown = [_group_line(group, zone) for group in _group_fates(played.fates)]
     rest = len(shown) - _LINES
     if rest > 0:
-        shown[_LINES:] = [f"  … {counted(rest, 'more line')} (-o json has every time)"]
+        shown[_LINES:] = [f"  … {format_count(rest, 'more line')} (-o json has every time)"]
     ends = ", ".join(f"{count} {word}" for word, count in sorted(endings.items()) if word)
     why = ", ".join(f"{code} {count}" for code, count in sorted(skips.items()))
     late = sum(start.late_s > 0 for start in starts)
     return [
-        f"{name}: {short_days(given.for_s)} from {_time_text(played.begin, zone)}: "
-        f"{counted(len(played.fates), 'time')}, {counted(len(starts), 'starts', 'start')}, "
-        f"{counted(skips.total(), 'is', 'are')} skipped",
+        f"{name}: {format_short_days(given.for_s)} from {_time_text(played.begin, zone)}: "
+        f"{format_count(len(played.fates), 'time')}, {format_count(len(starts), 'starts', 'start')}, "
+        f"{format_count(skips.total(), 'is', 'are')} skipped",
         "",
         *shown,
         *([""] if shown else []),
@@ -124,12 +126,12 @@ def clock_report(name: str, given: ClockPlay, played: ClockPlayed) -> list[str]:
     ]
 
 
-def short_days(seconds: float) -> str:
+def format_short_days(seconds: float) -> str:
     """Duration as text: `30 days`, `1 day`, or a shorter time."""
     days, rest = divmod(seconds, 86_400)
     if rest or not days:
-        return short_duration(seconds)
-    return counted(round(days), "day")
+        return format_short_duration(seconds)
+    return format_count(round(days), "day")
 
 
 def _group_fates(fates: Sequence[TickFate]) -> Iterator[list[TickFate]]:
@@ -144,7 +146,10 @@ def _group_line(group: Sequence[TickFate], zone: tzinfo) -> str:
     if len(group) == 1:
         return f"  {_time_text(first.tick, zone)}  {_fate_text(first, zone)}"
     words = _fate_text(first, zone, many=True)
-    return f"  {_time_text(first.tick, zone)} … {_time_text(last.tick, zone)}  {counted(len(group), 'time')}: {words}"
+    return (
+        f"  {_time_text(first.tick, zone)} … {_time_text(last.tick, zone)}  "
+        f"{format_count(len(group), 'time')}: {words}"
+    )
 
 
 def _fate_text(fate: TickFate, zone: tzinfo, *, many: bool = False) -> str:
@@ -152,7 +157,7 @@ def _fate_text(fate: TickFate, zone: tzinfo, *, many: bool = False) -> str:
         return f"skipped: {fate.code}" if many else f"skipped: {fate.code}: {fate.why}"
     words = "start" if many else f"starts {fate.name}"
     if fate.late_s > 0:
-        words += " late" if many else f" {short_duration(fate.late_s)} late"
+        words += " late" if many else f" {format_short_duration(fate.late_s)} late"
     if fate.replaces:
         words += ", replacing what still runs" if many else f", replacing {', '.join(fate.replaces)}"
     ends = {

@@ -1,20 +1,20 @@
 """Output of `pykruise simulate`: timeline, chart, extremes, and two simulations side by side.
 
-Played ──▶ report(), comparison() ──▶ lines;  outcome_of() ──▶ one word for programs
+Played ──▶ report(), format_comparison() ──▶ lines;  outcome_of() ──▶ one word for programs
 
 Pure.
 """
 
 from collections.abc import Sequence
 
-from pykruise.cli.insight.charts import terminal_chart
-from pykruise.cli.insight.explaining import waits_lines
+from pykruise.cli.insight.charts import draw_terminal_chart
+from pykruise.cli.insight.explaining import format_waits
 from pykruise.cli.insight.simulating import (
     PlayAction,
     Played,
 )
-from pykruise.kube.values.counts import counted
-from pykruise.kube.values.durations import short_duration
+from pykruise.kube.values.counts import format_count
+from pykruise.kube.values.durations import format_short_duration
 
 
 def report(name: str, played: Played, *, lines: int = 40) -> list[str]:
@@ -28,20 +28,20 @@ def report(name: str, played: Played, *, lines: int = 40) -> list[str]:
         "",
         *shown,
         "",
-        *terminal_chart(played),
+        *draw_terminal_chart(played),
         "",
         *_fact_lines(played),
         *_wait_lines(played),
     ]
 
 
-def comparison(names: Sequence[str], played: Sequence[Played]) -> list[str]:
+def format_comparison(names: Sequence[str], played: Sequence[Played]) -> list[str]:
     """Two rollouts under the same conditions: charts one below the other, extremes side by side."""
     lines: list[str] = []
     for name, part in zip(names, played, strict=True):
-        lines += [f"{name}: {_outcome_text(part)}", *terminal_chart(part), ""]
+        lines += [f"{name}: {_outcome_text(part)}", *draw_terminal_chart(part), ""]
     rows: list[tuple[str, list[str]]] = [
-        ("duration", [short_duration(item.duration_s) for item in played]),
+        ("duration", [format_short_duration(item.duration_s) for item in played]),
         ("lowest available", [str(item.lowest_available) for item in played]),
         ("most pods", [str(max((s.total for s in item.samples), default=0)) for item in played]),
         ("container restarts", [str(item.restarts) for item in played]),
@@ -70,30 +70,30 @@ def _outcome_text(played: Played) -> str:
     """Outcome in one line. A rollout is complete although a partition keeps pods at the old revision."""
     if played.is_job and played.is_over:
         state = played.end.headline if played.end is not None else "finished and deleted"
-        return f"{state} after {short_duration(played.duration_s)}"
+        return f"{state} after {format_short_duration(played.duration_s)}"
     if not played.is_over or played.end is None:
-        return f"not finished after {short_duration(played.duration_s)}"
+        return f"not finished after {format_short_duration(played.duration_s)}"
     if played.end.verdict == "done":
-        return f"complete after {short_duration(played.duration_s)}"
+        return f"complete after {format_short_duration(played.duration_s)}"
     word = "paused" if played.end.verdict == "paused" else "stuck"
-    return f"{word} after {short_duration(played.duration_s)}: {played.end.headline}"
+    return f"{word} after {format_short_duration(played.duration_s)}: {played.end.headline}"
 
 
 def _wait_lines(played: Played) -> list[str]:
     """Final waits and their remedies, in the words of `explain`."""
-    return waits_lines(played.end, now=0) if played.end is not None else []
+    return format_waits(played.end, now=0) if played.end is not None else []
 
 
 def _fact_lines(played: Played) -> list[str]:
     if played.is_job:
         return [
-            f"duration            {short_duration(played.duration_s)}",
+            f"duration            {format_short_duration(played.duration_s)}",
             f"at the same time    {max((sample.total for sample in played.samples), default=0)} at most",
             f"pods                {_count_of(played, 'create')} created, {_count_of(played, 'delete')} deleted, "
             f"{_count_ended(played, 'Succeeded')} succeeded, {_count_ended(played, 'Failed')} failed",
         ]
     return [
-        f"duration            {short_duration(played.duration_s)}",
+        f"duration            {format_short_duration(played.duration_s)}",
         f"lowest available    {played.lowest_available}",
         f"container restarts  {played.restarts}",
         f"pods                {_count_of(played, 'create')} created, {_count_of(played, 'delete')} deleted, "
@@ -107,7 +107,7 @@ def _fact_lines(played: Played) -> list[str]:
 def _budget_lines(played: Played) -> list[str]:
     """Number of requests that budgets refused."""
     refused = ", ".join(
-        f"{name} refused {counted(count, 'request')}" for name, count in sorted(played.kept.items())
+        f"{name} refused {format_count(count, 'request')}" for name, count in sorted(played.kept.items())
     )
     return [f"budgets             {refused}"] if refused else []
 
@@ -137,7 +137,10 @@ def _timeline_lines(played: Played) -> list[str]:
         groups.setdefault((round(action.at_s), action.batch, action.do), []).append(action)
     for (_, _, do), actions in groups.items():
         lines.append((actions[0].at_s, f"{do}: {', '.join(map(_action_name, actions))}"))
-    return [f"  {short_duration(at_s):>8s} {what}" for at_s, what in sorted(lines, key=lambda line: line[0])]
+    return [
+        f"  {format_short_duration(at_s):>8s} {what}"
+        for at_s, what in sorted(lines, key=lambda line: line[0])
+    ]
 
 
 def _action_name(action: PlayAction) -> str:

@@ -12,12 +12,12 @@ from typing import Final
 import msgspec
 
 from pykruise.cli.errors import CommandError, CommandLineError
-from pykruise.cli.insight.gates import given_settings
+from pykruise.cli.insight.gates import parse_settings
 from pykruise.cli.insight.traced_requests import Reach
-from pykruise.cli.outputs import check_output, rendered
+from pykruise.cli.outputs import check_output, format_document
 from pykruise.kube.client.client import Client
 from pykruise.kube.client.stored_versions import StoredVersionTransport
-from pykruise.kube.values.counts import counted
+from pykruise.kube.values.counts import format_count
 from pykruise.manager.doctor.findings import FindingLevel
 from pykruise.manager.storage import KindStorage, MoveError, move_kind, read_storage
 from pykruise.manager.switch_over import KindReport, PlannedWrite, SwitchReport, check_switch
@@ -40,12 +40,12 @@ async def run_check(
 ) -> int:
     """Print the report and return the exit code. Raises CommandError, and KubeError when the cluster cannot be read."""
     check_output(output)
-    settings = given_settings(feature_gates) if feature_gates else None
+    settings = parse_settings(feature_gates) if feature_gates else None
     async with reach(kubeconfig, context) as (client, _):
         report = await check_switch(client, now=time.time(), namespace=namespace, settings=settings)
     if output != "text":
         document = {"pods": sorted(report.pods), "isSafe": report.is_safe, **msgspec.to_builtins(report)}
-        say(rendered(document, output))
+        say(format_document(document, output))
     else:
         say("\n".join(report_lines(report)))
     return SAFE if report.is_safe else UNSAFE
@@ -76,7 +76,7 @@ def report_lines(report: SwitchReport) -> Iterator[str]:
     if notable:
         yield ""
         yield "Around"
-        yield from (f"  {finding.line()}" for finding in notable)
+        yield from (f"  {finding.format_line()}" for finding in notable)
 
 
 def _table_lines(kinds: Sequence[KindReport]) -> Iterator[str]:
@@ -89,7 +89,7 @@ def _table_lines(kinds: Sequence[KindReport]) -> Iterator[str]:
 
 
 def _write_line(write: PlannedWrite) -> str:
-    touched = f" (touches {counted(len(write.pods), 'pod')})" if write.pods else ""
+    touched = f" (touches {format_count(len(write.pods), 'pod')})" if write.pods else ""
     return f"{write.kind} {write.owner}: {write.verb} {write.target}: {write.why}{touched}"
 
 
@@ -101,7 +101,7 @@ async def run_show(
     async with reach(kubeconfig, context) as (client, _):
         storages = await read_storage(client)
     if output != "text":
-        say(rendered([msgspec.to_builtins(item) for item in storages], output))
+        say(format_document([msgspec.to_builtins(item) for item in storages], output))
         return
     width = max((len(item.name) for item in storages), default=4)
     say(f"{'NAME':<{width}}  STORED    SERVED             OBJECTS MAY BE STORED IN")
@@ -132,7 +132,7 @@ async def run_move(
             problems += [f"{storage.name}: {failed}" for failed in moved.failed]
             if not moved.failed:
                 say(
-                    f"{storage.name}: stored in {moved.version}, {counted(moved.rewritten, 'object')} rewritten"
+                    f"{storage.name}: stored in {moved.version}, {format_count(moved.rewritten, 'object')} rewritten"
                 )
     if problems:
         raise CommandError("not everything was moved; start the command again\n" + "\n".join(problems))
@@ -141,7 +141,9 @@ async def run_move(
 def _untranslated(client: Client) -> Client:
     """The client without the transport that translates kinds to their stored versions."""
     transport = client.transport
-    return client.over(transport.inner) if isinstance(transport, StoredVersionTransport) else client
+    return (
+        client.replace_transport(transport.inner) if isinstance(transport, StoredVersionTransport) else client
+    )
 
 
 def _select_kinds(storage: Sequence[KindStorage], kinds: Sequence[str]) -> Sequence[KindStorage]:

@@ -16,27 +16,27 @@ from rich.console import Console
 
 from pykruise.cli.errors import CommandError
 from pykruise.cli.garbage import collect_as_usual
-from pykruise.cli.insight.gates import given_settings
+from pykruise.cli.insight.gates import parse_settings
 from pykruise.cli.playground import (
     PlaygroundContents,
-    playground,
+    add_agents,
+    add_ready_nodes,
     publish_manager,
-    with_agents,
-    with_ready_nodes,
+    start_playground,
 )
-from pykruise.kinds import kinds
-from pykruise.kinds.gates import all_gates
-from pykruise.kube.clock import system_clock
+from pykruise.kinds import list_kinds
+from pykruise.kinds.gates import list_all_gates
+from pykruise.kube.clock import read_system_clock
 from pykruise.kube.schemas.releases import NEWEST_MINOR, number_of
-from pykruise.kube.values.counts import counted
+from pykruise.kube.values.counts import format_count
 from pykruise.manager.settings import ManagerSettings
 from pykruise.sandbox.apiserver.catalog import FIRST_WITH_RESIZE
-from pykruise.sandbox.certificates import Certificate, issue, kubeconfig_document, write_kubeconfig
+from pykruise.sandbox.certificates import Certificate, build_kubeconfig, issue, write_kubeconfig
 from pykruise.sandbox.cluster import ClusterSettings
 from pykruise.sandbox.durable import DataDirError, DurableStorage
 from pykruise.sandbox.http_front import HttpFront
 from pykruise.sandbox.loading import DumpError, Loaded, read_dump
-from pykruise.sandbox.nodes.faults_file import FaultsFileError, following, read_rules
+from pykruise.sandbox.nodes.faults_file import FaultsFileError, follow_file, read_rules
 from pykruise.sandbox.nodes.pod_state import KubeletSettings
 from pykruise.sandbox.version import version_of
 
@@ -75,7 +75,7 @@ async def run_up(options: UpOptions) -> None:
     """
     version = version_of(options.kubernetes)
     has_resize = number_of(options.kubernetes) >= number_of(FIRST_WITH_RESIZE)
-    manager_settings = settings_of(options.feature_gates).fitted(version, uses_resize=has_resize)
+    manager_settings = settings_of(options.feature_gates).fit_version(version, uses_resize=has_resize)
     try:
         rules = read_rules(options.failures) if options.failures else ()
         dump = read_dump(options.load) if options.load else None
@@ -96,10 +96,10 @@ def settings_of(feature_gates: str) -> ManagerSettings:
     can pull images immediately.
     """
     asked = {part.partition("=")[0].strip() for part in feature_gates.split(",")}
-    gates = dict.fromkeys(gate for kind in kinds() if kind.versions for gate in kind.gates)
-    known = all_gates()
+    gates = dict.fromkeys(gate for kind in list_kinds() if kind.versions for gate in kind.gates)
+    known = list_all_gates()
     added = [f"{gate}=true" for gate in gates if gate not in asked and not known[gate].default]
-    return with_ready_nodes(given_settings(",".join([*added, *([feature_gates] if feature_gates else [])])))
+    return add_ready_nodes(parse_settings(",".join([*added, *([feature_gates] if feature_gates else [])])))
 
 
 _GONE = "stopped; its data is deleted"
@@ -107,7 +107,7 @@ _GONE = "stopped; its data is deleted"
 
 async def _serve(options: UpOptions, contents: PlaygroundContents, manager_settings: ManagerSettings) -> None:
     stop = _stop_on_signals()
-    certificate = issue(now=system_clock())
+    certificate = issue(now=read_system_clock())
     token = secrets.token_urlsafe(32)
     settings = ClusterSettings(
         kubernetes=options.kubernetes,
@@ -117,9 +117,9 @@ async def _serve(options: UpOptions, contents: PlaygroundContents, manager_setti
         service_accounts=options.service_accounts,
     )
     if options.has_agents:
-        settings = with_agents(settings)
+        settings = add_agents(settings)
     with _kubeconfig_path(options.kubeconfig) as path:
-        async with playground(
+        async with start_playground(
             settings,
             manager_settings=manager_settings,
             contents=contents,
@@ -133,8 +133,8 @@ async def _serve(options: UpOptions, contents: PlaygroundContents, manager_setti
                 count = len(place.cluster.server.storage.scan("nodes").items)
                 collect_as_usual()
                 _greet(path, url=front.url, nodes=count, data_dir=options.data_dir)
-                async with following(options.failures, place.cluster.kubelets.set_rules, tell=_print_rules):
-                    await place.cluster_failed_or(stop)
+                async with follow_file(options.failures, place.cluster.kubelets.set_rules, tell=_print_rules):
+                    await place.wait_for_failure(stop)
             finally:
                 await front.stop()
 
@@ -151,7 +151,7 @@ def _nodes(options: UpOptions, contents: PlaygroundContents) -> int:
 def _print_loaded(loaded: Loaded) -> None:
     """Print one line about the loaded objects, and one for each object that was left out."""
     console = Console(stderr=True, soft_wrap=True, highlight=False)
-    console.print(f"loaded {counted(loaded.created, 'object')}, left out {len(loaded.left_out)}")
+    console.print(f"loaded {format_count(loaded.created, 'object')}, left out {len(loaded.left_out)}")
     for what, why in loaded.left_out[:_SHOWN]:
         console.print(f"  {what}: {why}", markup=False)
     if len(loaded.left_out) > _SHOWN:
@@ -185,7 +185,7 @@ def _kubeconfig_path(wanted: Path | None) -> Iterator[Path]:
 
 def _write(path: Path, url: str, certificate: Certificate, token: str) -> None:
     try:
-        write_kubeconfig(path, kubeconfig_document(url, certificate.authority, token, CONTEXT))
+        write_kubeconfig(path, build_kubeconfig(url, certificate.authority, token, CONTEXT))
     except OSError as error:
         raise CommandError(f"{path}: the kubeconfig cannot be written: {error.strerror or error}") from error
 

@@ -24,9 +24,9 @@ from typing import Any, Final, TypeVar
 
 from pykruise.kube.cache.cache import Cache, Change
 from pykruise.kube.client.client import Client
-from pykruise.kube.clock import Clock, system_clock
+from pykruise.kube.clock import Clock, read_system_clock
 from pykruise.kube.config.kubeconfig import load
-from pykruise.kube.control.controller import Controller, unmeasured
+from pykruise.kube.control.controller import Controller, skip_measuring
 from pykruise.kube.control.queue import WorkQueue
 from pykruise.kube.documents import Document, decode
 from pykruise.kube.errors import NotFoundError
@@ -118,7 +118,7 @@ class Hooks:
         *,
         namespace: str = "",
         workers: int = 10,
-        clock: Clock = system_clock,
+        clock: Clock = read_system_clock,
         rng: random.Random | None = None,
     ) -> None:
         """Run until cancelled. `namespace`: watch only pods of this namespace. `workers`: maximum number of
@@ -151,7 +151,7 @@ class Hooks:
 
         cache.subscribe(enqueue)
         controller = Controller(
-            "hooks", handle, queue=queue, workers=workers, clock=clock, cpu_time=unmeasured
+            "hooks", handle, queue=queue, workers=workers, clock=clock, cpu_time=skip_measuring
         )
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(cache.run())

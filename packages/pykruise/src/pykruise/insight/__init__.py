@@ -15,15 +15,15 @@ from pathlib import Path
 from typing import Any
 
 from pykruise.cli.errors import CommandError, MissingError
-from pykruise.cli.explain import explained, explained_pod
+from pykruise.cli.explain import read_and_explain, read_and_explain_pod
 from pykruise.cli.insight.effect_forecast import Outlook
 from pykruise.cli.insight.explaining import Explanation
 from pykruise.cli.insight.forecasting import Forecast
-from pykruise.cli.insight.gates import manager_settings
-from pykruise.cli.insight.known_kinds import named
+from pykruise.cli.insight.gates import read_manager_settings
+from pykruise.cli.insight.known_kinds import parse_target
 from pykruise.cli.insight.pods import NAMES
-from pykruise.cli.insight.traced_requests import reached
-from pykruise.cli.plan import changed_by, live_document, planned
+from pykruise.cli.insight.traced_requests import connect_traced
+from pykruise.cli.plan import apply_sets, plan_document, read_live_document
 from pykruise.kube.client.client import Client
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document
@@ -51,14 +51,14 @@ async def explain(
     """
     async with _connect(client, kubeconfig, context) as (asking, default):
         at = time.time() if now is None else now
-        settings = await manager_settings(asking, lambda: at)
+        settings = await read_manager_settings(asking, lambda: at)
         said, _, name = target.partition("/")
         place = namespace or default
         if said.lower() in NAMES and name:
-            return await explained_pod(asking, Key(place, name), now=at, settings=settings)
-        kind, name = named(target)
+            return await read_and_explain_pod(asking, Key(place, name), now=at, settings=settings)
+        kind, name = parse_target(target)
         key = Key(place if kind.resource.namespaced else "", name)
-        return await explained(asking, key, now=at, kind=kind, settings=settings)
+        return await read_and_explain(asking, key, now=at, kind=kind, settings=settings)
 
 
 async def plan(
@@ -79,13 +79,15 @@ async def plan(
         at = time.time() if now is None else now
         document: Document
         if isinstance(target, str):
-            kind, name = named(target)
-            document = await live_document(asking, namespace or default, kind, name)
+            kind, name = parse_target(target)
+            document = await read_live_document(asking, namespace or default, kind, name)
         else:
             document = dict(target)
         place = namespace or document["metadata"].get("namespace") or default
-        settings = await manager_settings(asking, lambda: at)
-        return await planned(asking, changed_by(document, sets), namespace=place, now=at, settings=settings)
+        settings = await read_manager_settings(asking, lambda: at)
+        return await plan_document(
+            asking, apply_sets(document, sets), namespace=place, now=at, settings=settings
+        )
 
 
 @asynccontextmanager
@@ -95,5 +97,5 @@ async def _connect(
     if client is not None:
         yield client, "default"
         return
-    async with reached(Path(kubeconfig) if kubeconfig else None, context) as result:
+    async with connect_traced(Path(kubeconfig) if kubeconfig else None, context) as result:
         yield result

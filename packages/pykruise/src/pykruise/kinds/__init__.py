@@ -1,8 +1,8 @@
 """The kinds, one folder each. A folder with a `kind.py` is a kind, and no other module has to name it.
 
-shown_of(document), all_shown() ──▶ presentation of kinds (shown.py of a folder, which loads fast)
-kinds() ──▶ everything that loops over kinds      crds() ──▶ the CustomResourceDefinitions of a cluster
-named("CloneSet") ──▶ one kind                    conversions() ──▶ conversion of objects between versions
+shown_of(document), list_all_shown() ──▶ presentation of kinds (shown.py of a folder, which loads fast)
+list_kinds() ──▶ everything that loops over kinds      build_crds() ──▶ the CustomResourceDefinitions of a cluster
+named("CloneSet") ──▶ one kind                    list_conversions() ──▶ conversion of objects between versions
 
 A folder has the name of its kind in lower case. Its modules are loaded on first use, so code that needs one kind does
 not wait for twenty.
@@ -35,31 +35,31 @@ __all__ = [
     "GROUPS",
     "HUB_STORED",
     "RELEASED_STORED",
-    "all_shown",
     "blank_status_of",
-    "conversions",
-    "crds",
+    "build_crds",
     "crds_of",
     "find",
-    "in_stored_versions",
-    "kinds",
-    "marked_schemas",
-    "named",
-    "shown_as",
+    "find_kind",
+    "find_shown",
+    "find_stored_version",
+    "list_all_shown",
+    "list_conversions",
+    "list_kinds",
+    "list_marked_schemas",
     "shown_of",
-    "stored_version",
+    "use_stored_versions",
 ]
 
 GROUPS: Final = ("apps.kruise.io", "policy.kruise.io")
 """API groups of the kinds."""
 
 
-def kinds() -> "Sequence[Kind]":
+def list_kinds() -> "Sequence[Kind]":
     """All kinds, sorted by folder."""
     return tuple(_kind(folder) for folder in _list_folders())
 
 
-def named(name: str) -> "Kind":
+def find_kind(name: str) -> "Kind":
     """Return the kind with this name, such as `CloneSet`. Raises KeyError when there is none."""
     kind = find(name.lower())
     if kind is None:
@@ -75,10 +75,10 @@ def find(folder: str) -> "Kind | None":
 def shown_of(document: Mapping[str, Any]) -> Shown | None:
     """Return the presentation of a document's kind; None: the kind is unknown or has none."""
     group = str(document.get("apiVersion", "")).rpartition("/")[0]
-    return shown_as(group, str(document.get("kind", "")))
+    return find_shown(group, str(document.get("kind", "")))
 
 
-def shown_as(group: str, kind: str) -> Shown | None:
+def find_shown(group: str, kind: str) -> Shown | None:
     """Return the presentation of the kind with this group and name. No other kind is loaded."""
     if group not in GROUPS:
         return next((shown for shown in FOREIGN if (shown.group, shown.kind) == (group, kind)), None)
@@ -86,7 +86,7 @@ def shown_as(group: str, kind: str) -> Shown | None:
     return shown if shown is not None and (shown.group, shown.kind) == (group, kind) else None
 
 
-def all_shown() -> Sequence[Shown]:
+def list_all_shown() -> Sequence[Shown]:
     """Return the presentations of all kinds, own and foreign ones, in the order of their tables."""
     own = (_shown(folder) for folder in _list_folders())
     return sorted((*(shown for shown in own if shown is not None), *FOREIGN), key=lambda shown: shown.place)
@@ -120,7 +120,7 @@ HUB_STORED: Final = "v1beta1"
 RELEASED_STORED: Final = "v1alpha1"
 
 
-def stored_version(kind: "Kind", layout: str) -> str:
+def find_stored_version(kind: "Kind", layout: str) -> str:
     """Return the version in which the kind is stored. `layout`: "v1beta1", or "v1alpha1" for the versions that
     releases of OpenKruise store (all of them store Advanced StatefulSets in v1beta1).
     """
@@ -128,17 +128,17 @@ def stored_version(kind: "Kind", layout: str) -> str:
     return kind.released_in if has_older else kind.resource.version
 
 
-def crds(conversion: Mapping[str, Any] | None = None, *, layout: str = HUB_STORED) -> list[Document]:
-    """Return the CustomResourceDefinitions of all kinds, sorted by name. `layout`: see `stored_version`.
+def build_crds(conversion: Mapping[str, Any] | None = None, *, layout: str = HUB_STORED) -> list[Document]:
+    """Return the CustomResourceDefinitions of all kinds, sorted by name. `layout`: see `find_stored_version`.
 
-    `conversion` is the stanza of this name for kinds with two versions (schemas/crds.py: `webhook_conversion`).
+    `conversion` is the stanza of this name for kinds with two versions (schemas/crds.py: `build_webhook_conversion`).
     Without it
     the API server only changes the apiVersion, and loses fields that have different names.
     """
     made = [_crd(folder, described=True) for folder in _list_folders()]
     crds: list[Document] = [orjson.loads(data) for data in made if data is not None]
     for crd in crds:
-        wanted = stored_version(named(crd["spec"]["names"]["kind"]), layout)
+        wanted = find_stored_version(find_kind(crd["spec"]["names"]["kind"]), layout)
         for version in crd["spec"]["versions"]:
             version["storage"] = version["name"] == wanted
         if conversion is not None and len(crd["spec"]["versions"]) > 1:
@@ -156,8 +156,8 @@ def crds_of(resources: Iterable[Resource], *, described: bool = True) -> list[Do
 @cache
 def _crd(folder: str, *, described: bool) -> bytes | None:
     """Return the definition as JSON, from which every caller can cheaply decode its own document."""
-    with nullcontext() if described else descriptions.left_out():
-        crd = _kind(folder).crd(_spec_schema)
+    with nullcontext() if described else descriptions.leave_out_descriptions():
+        crd = _kind(folder).build_crd(_spec_schema)
     return None if crd is None else orjson.dumps(crd)
 
 
@@ -165,26 +165,26 @@ def _spec_schema(name: str) -> Document:
     """Return the schema of another kind's spec: kinds do not import each other, so embedded schemas are passed to
     them.
     """
-    from pykruise.kube.schemas.crds import structural_schema
+    from pykruise.kube.schemas.crds import build_structural_schema
 
-    return structural_schema(named(name).spec_type)
+    return build_structural_schema(find_kind(name).spec_type)
 
 
-def marked_schemas() -> Iterator[tuple[Resource, Document]]:
+def list_marked_schemas() -> Iterator[tuple[Resource, Document]]:
     """Each kind in each of its versions, with the schema of its objects and marks where Kubernetes' types are."""
-    with descriptions.left_out():
-        for kind in kinds():
+    with descriptions.leave_out_descriptions():
+        for kind in list_kinds():
             versions = kind.versions(_spec_schema) if callable(kind.versions) else kind.versions
             for version in versions:
-                yield structs.replace(kind.resource, version=version.name), version.marked_schema()
+                yield structs.replace(kind.resource, version=version.name), version.build_marked_schema()
 
 
 def blank_status_of(kind: "Kind") -> Document:
     """Return the fields that a status of this kind must have while nothing is known."""
-    return kind.blank_status(_spec_schema)
+    return kind.build_blank_status(_spec_schema)
 
 
-def conversions() -> "Conversions":
+def list_conversions() -> "Conversions":
     """Return the conversions of every kind with two versions, by group and kind."""
     return _TABLE
 
@@ -194,13 +194,15 @@ class _Table(Mapping[tuple[str, str], "Conversion"]):
 
     def __getitem__(self, key: tuple[str, str]) -> "Conversion":
         group, name = key
-        conversion = named(name).conversion
+        conversion = find_kind(name).conversion
         if conversion is None or conversion.resource.group != group:
             raise KeyError(key)
         return conversion
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
-        return ((kind.resource.group, kind.resource.kind) for kind in kinds() if kind.conversion is not None)
+        return (
+            (kind.resource.group, kind.resource.kind) for kind in list_kinds() if kind.conversion is not None
+        )
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
@@ -209,7 +211,7 @@ class _Table(Mapping[tuple[str, str], "Conversion"]):
 _TABLE: Final = _Table()
 
 
-def in_stored_versions(transport: "Transport") -> "StoredVersionTransport":
+def use_stored_versions(transport: "Transport") -> "StoredVersionTransport":
     """Return a transport for programs that know only the hub versions, on a cluster that may store older ones."""
     from pykruise.kube.client.stored_versions import StoredVersionTransport
 

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
-from pykruise.kinds import kinds
-from pykruise.kube.values.near_misses import hint
+from pykruise.kinds import list_kinds
+from pykruise.kube.values.near_misses import format_hint
 from pykruise.pods.settings import Gate, Maturity
 
 GATES: Mapping[str, Gate] = {
@@ -133,9 +133,9 @@ _RULES = (
 """Rules, applied once in this order."""
 
 
-def all_gates() -> Mapping[str, Gate]:
+def list_all_gates() -> Mapping[str, Gate]:
     """Return every gate by its exact spelling: OpenKruise's gates, and those of the kinds."""
-    return {**GATES, **{name: gate for kind in kinds() for name, gate in kind.own_gates.items()}}
+    return {**GATES, **{name: gate for kind in list_kinds() for name, gate in kind.own_gates.items()}}
 
 
 class GateError(ValueError):
@@ -153,8 +153,8 @@ class Gates(msgspec.Struct, frozen=True):
     notes: tuple[str, ...] = ()
     """Notes for a person: gates whose value differs from the requested one, and unusual spellings."""
     kept_off: frozenset[str] = frozenset()
-    """Gates that would be on where the API server supports the feature (`Gate.by_server`), but were requested to be
-    off.
+    """Gates that would be on where the API server supports the feature (`Gate.record_controller_change`), but were
+    requested to be off.
     """
 
     @classmethod
@@ -166,16 +166,16 @@ class Gates(msgspec.Struct, frozen=True):
         """Whether a gate is on. Raises KeyError for an unknown name."""
         if (wanted := self.differing.get(name)) is not None:
             return wanted
-        gate = GATES.get(name) or all_gates()[name]
+        gate = GATES.get(name) or list_all_gates()[name]
         return gate.default
 
     def is_left_to_server(self, name: str) -> bool:
         """Whether the API server decides, because the gate allows this and was not set."""
-        return all_gates()[name].by_server and name not in self.differing and name not in self.kept_off
+        return list_all_gates()[name].by_server and name not in self.differing and name not in self.kept_off
 
     def __iter__(self) -> Iterator[tuple[str, bool]]:
         """All gates with their state, in the order of the table."""
-        return ((name, self[name]) for name in all_gates())
+        return ((name, self[name]) for name in list_all_gates())
 
     def __str__(self) -> str:
         """Text `A=true,B=false` of the gates that differ from the defaults. `parse` reads it."""
@@ -193,7 +193,7 @@ def parse(texts: Iterable[str] = (), *, environ: Mapping[str, str] | None = None
     asked: dict[str, bool] = {}
     notes: list[str] = []
     texts = [text for text in texts if text]
-    known = all_gates() if texts else GATES  # without texts, the kinds need not be loaded
+    known = list_all_gates() if texts else GATES  # without texts, the kinds need not be loaded
     for name, value in _parse_items(texts, known):
         if name in ALIASES:
             notes.append(f"gate {name} is spelled {ALIASES[name]}")
@@ -231,7 +231,7 @@ def _parse_items(texts: Iterable[str], gates: Mapping[str, Gate]) -> Iterator[tu
             if name not in gates and name not in ALIASES and name not in _META:
                 known = (*_META, *sorted(gates))
                 others = f"; known are: {', '.join(known)}"
-                meant = hint(name, known, otherwise=others)
+                meant = format_hint(name, known, otherwise=others)
                 raise GateError(f"gate {name or item.strip()!r} is not known{meant}")
             if value not in _TRUE | _FALSE:
                 raise GateError(f"gate {name}: {value!r} is not a boolean; write {name}=true or {name}=false")

@@ -1,6 +1,6 @@
 """Settings of Argo CD for the kinds: health, actions, and fields whose changes it can ignore.
 
-Kind.shown ──▶ config_map() ──▶ the keys of argocd-cm: health, actions, ignored updates
+Kind.shown ──▶ build_config_map() ──▶ the keys of argocd-cm: health, actions, ignored updates
 
 Pure. Argo CD's own scripts for these kinds mostly show an ordinary rollout as Degraded or Suspended, which fails or
 delays a sync, and most kinds have no script. Health here is the phase that all other displays show (lua_health.py).
@@ -10,9 +10,9 @@ from typing import Final
 
 import yaml
 
-from pykruise.kinds import kinds
+from pykruise.kinds import list_kinds
 from pykruise.kube.documents import Document
-from pykruise.manager.lua_health import AT, health_script, path_table
+from pykruise.manager.lua_health import AT, build_health_script, format_path_table
 from pykruise.plans.shown import Field, Shown
 
 # ── actions ──────────────────────────────────────────────────────────────────
@@ -63,7 +63,7 @@ return obj
 
 
 def _restart_script(shown: Shown) -> str:
-    return AT + _RESTART.replace("TEMPLATES", ", ".join(path_table(path) for path in shown.templates))
+    return AT + _RESTART.replace("TEMPLATES", ", ".join(format_path_table(path) for path in shown.templates))
 
 
 def _pause_script(field: Field, *, paused: bool) -> str:
@@ -83,7 +83,7 @@ def _discovery_script(shown: Shown) -> str:
     if (paused := shown.fields.get("paused")) is not None:
         lines += [
             AT.rstrip(),
-            f"local is_paused = at({path_table(paused.hub)}) == true",
+            f"local is_paused = at({format_path_table(paused.hub)}) == true",
             'actions["pause"] = {disabled = is_paused}',
             'actions["resume"] = {disabled = not is_paused}',
         ]
@@ -113,22 +113,22 @@ def actions_of(shown: Shown) -> Document | None:
 # ── the ConfigMap ────────────────────────────────────────────────────────────
 
 
-def config_map(*, namespace: str = "argocd", name: str = "argocd-cm") -> Document:
+def build_config_map(*, namespace: str = "argocd", name: str = "argocd-cm") -> Document:
     """Return our part of Argo CD's settings. Server-side apply does not change the other keys."""
     data: dict[str, str] = {}
-    for shown in (kind.shown for kind in kinds()):
+    for shown in (kind.shown for kind in list_kinds()):
         if shown is None or shown.progress is None:
             continue
         about = f"{shown.group}_{shown.kind}"
-        data[f"resource.customizations.health.{about}"] = health_script(shown)
+        data[f"resource.customizations.health.{about}"] = build_health_script(shown)
         actions = actions_of(shown)
         if actions is not None:
-            data[f"resource.customizations.actions.{about}"] = document_text(actions)
+            data[f"resource.customizations.actions.{about}"] = format_document(actions)
         # A status changes with every pod of a rollout, and Git has no status. Changes of the health still count.
-        data[f"resource.customizations.ignoreResourceUpdates.{about}"] = document_text(
+        data[f"resource.customizations.ignoreResourceUpdates.{about}"] = format_document(
             {"jsonPointers": ["/status"]}
         )
-        data[f"resource.customizations.ignoreDifferences.{about}"] = document_text(
+        data[f"resource.customizations.ignoreDifferences.{about}"] = format_document(
             {"jsonPointers": ["/status"]}
         )
     return {
@@ -154,11 +154,11 @@ def _as_block(dumper: yaml.SafeDumper, text: str) -> yaml.Node:
 _Dumper.add_representer(str, _as_block)
 
 
-def document_text(document: Document) -> str:
+def format_document(document: Document) -> str:
     """Return a document as YAML, with scripts as blocks."""
     return yaml.dump(document, Dumper=_Dumper, sort_keys=False, width=120)
 
 
-def config_map_text(*, namespace: str = "argocd", name: str = "argocd-cm") -> str:
+def format_config_map(*, namespace: str = "argocd", name: str = "argocd-cm") -> str:
     """Return the ConfigMap as YAML."""
-    return document_text(config_map(namespace=namespace, name=name))
+    return format_document(build_config_map(namespace=namespace, name=name))

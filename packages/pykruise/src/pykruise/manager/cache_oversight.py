@@ -1,6 +1,6 @@
 """Oversight of the caches: logs once, in plain words, why a cache does not work.
 
-Cache.stats() ──every few seconds──▶ Oversight ──▶ one log line per change      problems() ──▶ readiness
+Cache.stats() ──every few seconds──▶ Oversight ──▶ one log line per change      list_problems() ──▶ readiness
 
 Caches retry automatically after every error. A missing CRD or a missing permission is no reason to exit. Such a
 problem is not logged at each try, but when it begins, when the timeout for it has passed, and when it ends.
@@ -51,13 +51,13 @@ class Oversight:
             self._check_caches(asyncio.get_running_loop().time())
             await asyncio.sleep(EVERY_S)
 
-    def problems(self) -> Sequence[str]:
+    def list_problems(self) -> Sequence[str]:
         """Problems that prevent the manager's work. A kind that is not installed is not such a problem."""
         problems: list[str] = []
         now = asyncio.get_running_loop().time()
         is_connected = any(cache.is_connected for cache in self._caches.values())
         for resource, cache in self._caches.items():
-            stats = cache.stats()
+            stats = cache.read_stats()
             state = _state_of(stats)
             seen = self._seen.get(resource)
             if state == "filling" or (not stats.synced and state == "down"):
@@ -73,7 +73,7 @@ class Oversight:
             seen = self._seen.get(resource)
             if seen is not None and seen.state == "fine" and cache.synced and cache.is_connected:
                 continue  # nothing has changed, and full stats would cost more than all other work here
-            stats = cache.stats()
+            stats = cache.read_stats()
             state = _state_of(stats)
             if seen is None or seen.state != state:
                 self._log_change(resource, stats, state, before=seen.state if seen else None)

@@ -1,6 +1,6 @@
 """Protocol of a manager's parts besides the controllers: webhooks, servers, and others.
 
-Manager ──run()──▶ Component ──problems()──▶ readiness, doctor, logs
+Manager ──run()──▶ Component ──list_problems()──▶ readiness, doctor, logs
         ──stop()─▶
 
 Components run in every replica, whether it leads or not. The controllers wait until no component has a problem, since
@@ -31,6 +31,6 @@ class ManagerComponent(Protocol):
         """Begin a graceful end. Returns when running work is complete; `run()` then returns too."""
         ...
 
-    def problems(self) -> Sequence[str]:
+    def list_problems(self) -> Sequence[str]:
         """Return why it is not ready now, one sentence each with the remedy; empty: it is ready."""
         ...

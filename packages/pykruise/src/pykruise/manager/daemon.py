@@ -1,6 +1,6 @@
 """Manifests of the agents on nodes: a DaemonSet, its ServiceAccount, and the account's permissions.
 
-Installation ──▶ daemon_manifests() ──▶ install, chart (templates/daemon.yaml is compared with it)
+Installation ──▶ build_daemon_manifests() ──▶ install, chart (templates/daemon.yaml is compared with it)
 
 Pure. Object names, the label, the port and the host path are those of OpenKruise's daemon, which this one replaces in
 place.
@@ -38,7 +38,7 @@ MOUNTED: Final = "/hostvarrun"
 _NODE_NAME: Final = "authentication.kubernetes.io/node-name"
 
 
-def daemon_manifests(
+def build_daemon_manifests(
     *,
     namespace: str,
     image: str,
@@ -54,13 +54,13 @@ def daemon_manifests(
     if not gates["KruiseDaemon"]:
         return []
     return [
-        *daemon_account(gates, namespace=namespace),
+        *build_daemon_account(gates, namespace=namespace),
         *(own_node_policy(namespace=namespace) if has_admission_policies(minor) else []),
         _daemon_set(namespace, image, feature_gates, verbosity, socket_location),
     ]
 
 
-def daemon_account(gates: Gates, *, namespace: str) -> list[Document]:
+def build_daemon_account(gates: Gates, *, namespace: str) -> list[Document]:
     """Return the agents' ServiceAccount and its permissions, which agents need wherever managers run."""
     if not gates["KruiseDaemon"]:
         return []
@@ -69,10 +69,10 @@ def daemon_account(gates: Gates, *, namespace: str) -> list[Document]:
         "kind": "ServiceAccount",
         "metadata": {"name": DAEMON, "namespace": namespace},
     }
-    return [account, *daemon_roles(gates, namespace=namespace)]
+    return [account, *build_daemon_roles(gates, namespace=namespace)]
 
 
-def daemon_roles(gates: Gates, *, namespace: str) -> list[Document]:
+def build_daemon_roles(gates: Gates, *, namespace: str) -> list[Document]:
     """Return the agents' cluster-wide permissions, and the Role with which they read the copied pull secrets."""
     wide = rights_of_agent(probes=gates["PodProbeMarkerGate"], watches_pods=gates["DaemonWatchingPod"])
     role = partial(role_of, DAEMON, namespace)

@@ -1,6 +1,6 @@
 """The manager's command line: OpenKruise's flags with their names, defaults and meaning, as a table.
 
-argv, environment ──▶ parse() ──▶ Settings      help_text() ──▶ output of --help
+argv, environment ──▶ parse() ──▶ Settings      format_flag_help() ──▶ output of --help
 
 Pure. Flags have the syntax of Go programs: `--name=value`, `--name value`, one dash or two; a boolean without a value
 is true. An unknown flag is refused. A flag without effect here is accepted with a note.
@@ -12,14 +12,16 @@ from typing import Any, Final
 import msgspec
 
 from pykruise.kinds import gates as feature_gates
-from pykruise.kinds import kinds
+from pykruise.kinds import list_kinds
 from pykruise.kube.election.key_slots import KEYINGS, SLOTS
 from pykruise.kube.program.flags import (
     HELP,
     LOG_FLAGS,
     Flag,
     FlagError,
-    help_lines,
+    format_help_lines,
+    list_unused_notes,
+    make_text_flag,
     read_address,
     read_duration,
     read_names,
@@ -29,8 +31,6 @@ from pykruise.kube.program.flags import (
     read_value,
     read_whole,
     switch,
-    text_flag,
-    unused_notes,
 )
 from pykruise.kube.program.logs import LogSettings
 from pykruise.manager.settings import (
@@ -57,85 +57,87 @@ class Parsed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _OWN: Sequence[Flag] = (
-    text_flag("kubeconfig", "", "Path of the kubeconfig; empty: $KUBECONFIG, in-cluster, ~/.kube/config."),
-    text_flag("context", "", "Context of the kubeconfig."),
-    text_flag("feature-gates", "", "A=true,B=false; see docs/operations.md.", is_list=True),
-    text_flag("namespace", "", "Work on objects of this namespace only."),
-    text_flag("metrics-addr", ":8080", "Address of /metrics; 0: none.", read=read_address),
+    make_text_flag(
+        "kubeconfig", "", "Path of the kubeconfig; empty: $KUBECONFIG, in-cluster, ~/.kube/config."
+    ),
+    make_text_flag("context", "", "Context of the kubeconfig."),
+    make_text_flag("feature-gates", "", "A=true,B=false; see docs/operations.md.", is_list=True),
+    make_text_flag("namespace", "", "Work on objects of this namespace only."),
+    make_text_flag("metrics-addr", ":8080", "Address of /metrics; 0: none.", read=read_address),
     switch(
         "state-metrics", "false", "Serve /state-metrics there: the state of each object (docs/monitoring.md)."
     ),
-    text_flag(
+    make_text_flag(
         "state-metrics-namespaces",
         "",
         "Namespaces of --state-metrics, comma-separated (empty: all).",
         read=read_names,
     ),
-    text_flag("health-probe-addr", ":8000", "Address of /healthz and /readyz.", read=read_address),
-    text_flag("pprof-addr", ":8090", "Address of thread dumps and memory figures.", read=read_address),
+    make_text_flag("health-probe-addr", ":8000", "Address of /healthz and /readyz.", read=read_address),
+    make_text_flag("pprof-addr", ":8090", "Address of thread dumps and memory figures.", read=read_address),
     switch("enable-pprof", "true", "Serve --pprof-addr."),
     switch("enable-leader-election", "true", "Only the holder of the Lease runs controllers."),
-    text_flag(
+    make_text_flag(
         "leader-election-namespace",
         "kruise-system",
         "Namespace of the Lease; empty: the manager's namespace.",
     ),
-    text_flag("leader-election-id", "kruise-manager", "Name of the Lease."),
-    text_flag("leader-election-resource-lock", "leases", "Only leases.", read=read_one_of("leases")),
-    text_flag(
+    make_text_flag("leader-election-id", "kruise-manager", "Name of the Lease."),
+    make_text_flag("leader-election-resource-lock", "leases", "Only leases.", read=read_one_of("leases")),
+    make_text_flag(
         "leader-election-lease-duration",
         "15s",
         "Time after the last renewal until another replica may take the Lease.",
         read=read_positive,
     ),
-    text_flag(
+    make_text_flag(
         "leader-election-renew-deadline",
         "10s",
         "Time without a renewal after which the leader stops.",
         read=read_positive,
     ),
-    text_flag(
+    make_text_flag(
         "leader-election-retry-period",
         "2s",
         "Time between attempts to take or renew the Lease.",
         read=read_positive,
     ),
-    text_flag("shards", "1", "Number of managers that share the work.", read=read_whole(1, SLOTS)),
-    text_flag("shard-by", "object", "Unit of sharing: object or namespace.", read=read_one_of(*KEYINGS)),
-    text_flag(
+    make_text_flag("shards", "1", "Number of managers that share the work.", read=read_whole(1, SLOTS)),
+    make_text_flag("shard-by", "object", "Unit of sharing: object or namespace.", read=read_one_of(*KEYINGS)),
+    make_text_flag(
         "sync-period", "", "Interval at which all objects are reconciled again (empty: 10h, 0: never)."
     ),
-    text_flag(
+    make_text_flag(
         "controller-cache-sync-timeout",
         "2m",
         "Time after which an unfilled cache is an error.",
         read=read_duration,
     ),
-    text_flag(
+    make_text_flag(
         "webhook-initialize-timeout",
         "60s",
         "Time after which missing certificates are an error.",
         read=read_duration,
     ),
-    text_flag(
+    make_text_flag(
         "rate-limiter-base-delay", "5ms", "Delay of a key after its first failure.", read=read_positive
     ),
-    text_flag("rate-limiter-max-delay", "1000s", "Longest delay of a key.", read=read_positive),
-    text_flag(
+    make_text_flag("rate-limiter-max-delay", "1000s", "Longest delay of a key.", read=read_positive),
+    make_text_flag(
         "rate-limiter-qps", "10", "Retries per second of all keys of a controller.", read=read_whole(1)
     ),
-    text_flag(
+    make_text_flag(
         "rate-limiter-bucket-size",
         "100",
         "Retries of all keys of a controller before --rate-limiter-qps applies.",
         read=read_whole(1),
     ),
     switch("allow-privileged", "true", "Templates may have privileged containers."),
-    text_flag("protection-log-path", "/log", "Folder of protection.log."),
-    text_flag("logging-format", "text", "text or json.", read=read_one_of("text", "json")),
-    text_flag("v", "0", "Verbosity; from 5 on, debug lines.", read=read_whole(0)),
+    make_text_flag("protection-log-path", "/log", "Folder of protection.log."),
+    make_text_flag("logging-format", "text", "text or json.", read=read_one_of("text", "json")),
+    make_text_flag("v", "0", "Verbosity; from 5 on, debug lines.", read=read_whole(0)),
     switch("verbose", "false", "Same as --v=5."),
-    text_flag(
+    make_text_flag(
         "watchdog-timeout",
         "30s",
         "Time after which a process with a blocked event loop ends; 0: never.",
@@ -146,8 +148,8 @@ _OWN: Sequence[Flag] = (
         "true",
         "Write Ready, Reconciling and Stalled to the status of workloads (docs/gitops.md).",
     ),
-    text_flag("shutdown-timeout", "8s", "Time limit of pending writes at shutdown.", read=read_duration),
-    text_flag(
+    make_text_flag("shutdown-timeout", "8s", "Time limit of pending writes at shutdown.", read=read_duration),
+    make_text_flag(
         "shutdown-delay", "3s", "Least time for which webhooks are served at shutdown.", read=read_duration
     ),
     switch(
@@ -155,31 +157,31 @@ _OWN: Sequence[Flag] = (
         "true",
         "Serve webhooks; without them only the schemas of the CRDs set defaults and validate.",
     ),
-    text_flag(
+    make_text_flag(
         "webhook-addr",
         "",
         "Address of the webhooks (empty: all addresses, port WEBHOOK_PORT).",
         read=read_address,
     ),
-    text_flag(
+    make_text_flag(
         "webhook-client-ca-file",
         "",
         "Answer reviews only to clients with a certificate of these authorities (PEM).",
     ),
     # Accepted, since manifests pass them.
-    text_flag(
+    make_text_flag(
         "rest-config-qps",
         "30",
         "No effect.",
         unused="the client adapts its request rate to the API server's responses",
     ),
-    text_flag(
+    make_text_flag(
         "rest-config-burst",
         "50",
         "No effect.",
         unused="the client adapts its request rate to the API server's responses",
     ),
-    text_flag(
+    make_text_flag(
         "expectation-timeout", "5m", "No effect.", unused="there are no expectations that could time out"
     ),
     switch("disable-no-deepcopy", "false", "No effect.", unused="cached values cannot be changed"),
@@ -188,18 +190,20 @@ _OWN: Sequence[Flag] = (
 """Flags of the manager itself; kinds add their own."""
 
 
-def all_flags() -> Sequence[Flag]:
+def list_all_flags() -> Sequence[Flag]:
     """Return all known flags."""
-    own = {kind.control.name for kind in kinds() if kind.control is not None}
+    own = {kind.control.name for kind in list_kinds() if kind.control is not None}
     workers = [
-        text_flag(f"{name}-workers", "3", f"Concurrent reconciles of {name}.", read=read_whole(1))
+        make_text_flag(f"{name}-workers", "3", f"Concurrent reconciles of {name}.", read=read_whole(1))
         for name in sorted(own)
     ]
     return (*_OWN, *workers, *_flags_of_kinds())
 
 
 def _flags_of_kinds() -> list[Flag]:
-    sources = {source: default for kind in kinds() for source, default in flags_of(kind.settings).items()}
+    sources = {
+        source: default for kind in list_kinds() for source, default in flags_of(kind.settings).items()
+    }
     return [_flag_of(source, default) for source, default in sources.items()]
 
 
@@ -210,10 +214,10 @@ def _flag_of(source: FromFlag, default: Any) -> Flag:
 
 _READERS: Mapping[type, Callable[[str, Any, str], Flag]] = {
     bool: lambda name, default, help: switch(name, str(default).lower(), help),
-    tuple: lambda name, default, help: text_flag(name, ",".join(default), help, read=read_names),
-    int: lambda name, default, help: text_flag(name, str(default), help, read=read_whole(0)),
-    float: lambda name, default, help: text_flag(name, f"{default:g}s", help, read=read_duration),
-    str: text_flag,
+    tuple: lambda name, default, help: make_text_flag(name, ",".join(default), help, read=read_names),
+    int: lambda name, default, help: make_text_flag(name, str(default), help, read=read_whole(0)),
+    float: lambda name, default, help: make_text_flag(name, f"{default:g}s", help, read=read_duration),
+    str: make_text_flag,
 }
 """Creates the flag for a field, by the type of the field's default."""
 
@@ -224,10 +228,10 @@ EXAMPLES: Final = (
 )
 
 
-def help_text() -> str:
+def format_flag_help() -> str:
     """Return all flags with their defaults, grouped for readers."""
     intro = "Run the controllers and webhooks against a cluster until SIGTERM or Ctrl-C."
-    return "\n".join([intro, "", *help_lines(all_flags()), "", "Examples:", *EXAMPLES])
+    return "\n".join([intro, "", *format_help_lines(list_all_flags()), "", "Examples:", *EXAMPLES])
 
 
 # ── parsing ──────────────────────────────────────────────────────────────────
@@ -238,12 +242,12 @@ def parse(argv: Sequence[str], *, environ: Mapping[str, str]) -> Parsed:
 
     Raises FlagError for invalid flags, `feature_gates.GateError` for invalid gates.
     """
-    known = {flag.name: flag for flag in all_flags()}
+    known = {flag.name: flag for flag in list_all_flags()}
     given = read_texts(argv, known)
     if any(name in given for name in HELP):
         return Parsed(settings=ManagerSettings(), wants_help=True)
     values = {name: read_value(flag, given.get(name)) for name, flag in known.items()}
-    notes = unused_notes(given, known)
+    notes = list_unused_notes(given, known)
     resync_s = _parse_resync(values["sync-period"], notes)
     gates = feature_gates.parse(given.get("feature-gates", ()), environ=environ)
     settings = ManagerSettings(

@@ -1,6 +1,6 @@
 """Manifests of all objects that a manager needs in a cluster.
 
-Installation ──▶ manifests() ──▶ YAML for `kubectl apply --server-side -f -`
+Installation ──▶ build_manifests() ──▶ YAML for `kubectl apply --server-side -f -`
 
 Pure. Object names are OpenKruise's, so that one installation replaces the other in place. Fields that a manager sets
 itself (certificates, CA bundles) are left out: applying again does not remove them.
@@ -11,17 +11,17 @@ from typing import Any, Final
 
 import msgspec
 
-from pykruise.admission.configurations import Endpoint, configurations
-from pykruise.admission.reviewers import reviewers
+from pykruise.admission.configurations import Endpoint, build_configurations
+from pykruise.admission.reviewers import build_reviewers
 from pykruise.admission.settings import AdmissionSettings
-from pykruise.kinds import HUB_STORED, crds
+from pykruise.kinds import HUB_STORED, build_crds
 from pykruise.kinds.gates import Gates
 from pykruise.kube.documents import Document
-from pykruise.kube.schemas.crds import webhook_conversion
+from pykruise.kube.schemas.crds import build_webhook_conversion
 from pykruise.kube.schemas.releases import NEWEST_MINOR
 from pykruise.kube.version import REGISTRY, __version__
-from pykruise.manager.daemon import daemon_account, daemon_manifests
-from pykruise.manager.roles import ACCOUNT, aggregated_roles, roles
+from pykruise.manager.daemon import build_daemon_account, build_daemon_manifests
+from pykruise.manager.roles import ACCOUNT, build_aggregated_roles, build_roles
 from pykruise.manager.settings import SECRETS_NAMESPACE
 
 
@@ -60,7 +60,7 @@ class Installation(msgspec.Struct, frozen=True, kw_only=True):
     has_crds: bool = True
     """Whether CRDs are included. False: the cluster's CRDs are not changed."""
     layout: str = HUB_STORED
-    """The version in which the CRDs store objects (`stored_version` in kinds)."""
+    """The version in which the CRDs store objects (`find_stored_version` in kinds)."""
     replicas: int = 2
     image: str = IMAGE
     daemon_image: str = DAEMON_IMAGE
@@ -93,7 +93,7 @@ class Installation(msgspec.Struct, frozen=True, kw_only=True):
     """A ConfigMap in `namespace` with `ca.crt`: the authority of the certificates that API servers send to webhooks."""
 
 
-def manifests(wanted: Installation) -> list[Document]:
+def build_manifests(wanted: Installation) -> list[Document]:
     """Return all objects in a suitable order for applying."""
     endpoint = Endpoint(
         namespace=wanted.namespace, service=SERVICE, host=wanted.webhook_host, port=wanted.webhook_port
@@ -107,30 +107,30 @@ def manifests(wanted: Installation) -> list[Document]:
     )
     # API servers refuse a URL together with a Service. So the applied stanza must use the form that managers
     # maintain; otherwise it could not be applied again.
-    conversion = webhook_conversion(service=(wanted.namespace, SERVICE), url=endpoint.base_url)
+    conversion = build_webhook_conversion(service=(wanted.namespace, SERVICE), url=endpoint.base_url)
     return [
-        *([_namespace(wanted), secrets_namespace()] if wanted.create_namespace else []),
-        *(crds(conversion, layout=wanted.layout) if wanted.has_crds else []),
+        *([_namespace(wanted), build_secrets_namespace()] if wanted.create_namespace else []),
+        *(build_crds(conversion, layout=wanted.layout) if wanted.has_crds else []),
         {
             "apiVersion": "v1",
             "kind": "ServiceAccount",
             "metadata": {"name": ACCOUNT, "namespace": wanted.namespace},
         },
-        *roles(wanted.gates, namespace=wanted.namespace),
-        *aggregated_roles(),
+        *build_roles(wanted.gates, namespace=wanted.namespace),
+        *build_aggregated_roles(),
         *_running(wanted),
-        *configurations(reviewers(admission), endpoint),
+        *build_configurations(build_reviewers(admission), endpoint),
     ]
 
 
 def _running(wanted: Installation) -> list[Document]:
     """Return managers and agents. For managers outside the cluster: only the agents' account with its permissions."""
     if wanted.webhook_host:
-        return daemon_account(wanted.gates, namespace=wanted.namespace)
-    return [*workload(wanted), *_daemon_parts(wanted)]
+        return build_daemon_account(wanted.gates, namespace=wanted.namespace)
+    return [*build_workload(wanted), *_daemon_parts(wanted)]
 
 
-def workload(wanted: Installation) -> list[Document]:
+def build_workload(wanted: Installation) -> list[Document]:
     """Return the running parts and their network access: Service, Deployment, PodDisruptionBudget, NetworkPolicy."""
     return [
         _service_manifest(wanted),
@@ -141,7 +141,7 @@ def workload(wanted: Installation) -> list[Document]:
 
 
 def _daemon_parts(wanted: Installation) -> list[Document]:
-    return daemon_manifests(
+    return build_daemon_manifests(
         namespace=wanted.namespace,
         image=wanted.daemon_image,
         gates=wanted.gates,
@@ -160,7 +160,7 @@ def _namespace(wanted: Installation) -> Document:
     }
 
 
-def secrets_namespace() -> Document:
+def build_secrets_namespace() -> Document:
     """Return the namespace for copied pull secrets, the only one in which agents of nodes may read them."""
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SECRETS_NAMESPACE}}
 

@@ -1,6 +1,6 @@
 """Interpreters of the kinds for Karmada: replicas, health, and one status from the statuses of all clusters.
 
-Kind.shown ──▶ interpreters() ──▶ ResourceInterpreterCustomizations, one per kind and version
+Kind.shown ──▶ build_interpreters() ──▶ ResourceInterpreterCustomizations, one per kind and version
 
 Pure. Karmada has built-in interpreters for some kinds, in the versions that released versions of OpenKruise store.
 These interpreters cover every served version, and kinds that Karmada does not know. The scripts are Lua 5.1
@@ -11,13 +11,13 @@ because it is as requested.
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from pykruise.kinds import kinds, marked_schemas
+from pykruise.kinds import list_kinds, list_marked_schemas
 from pykruise.kube.documents import Document
-from pykruise.manager.lua_health import health_script
+from pykruise.manager.lua_health import build_health_script
 from pykruise.plans.kind import Kind
 from pykruise.plans.progress import Count
 
-__all__ = ["interpreters"]
+__all__ = ["build_interpreters"]
 
 _HEALTH: Final = """\
 function InterpretHealth(observedObj)
@@ -85,14 +85,14 @@ _TEXTS: Final = ("labelSelector", "currentRevision", "updateRevision")
 _NOT_SUMMED: Final = "observedGeneration"
 
 
-def interpreters() -> list[Document]:
+def build_interpreters() -> list[Document]:
     """Return an interpreter for each kind of workload and job with counts, in each of its versions."""
     versions: dict[str, list[str]] = {}
-    for resource, _ in marked_schemas():
+    for resource, _ in list_marked_schemas():
         versions.setdefault(resource.kind, []).append(resource.version)
     return [
         _interpreter(kind, version)
-        for kind in kinds()
+        for kind in list_kinds()
         for version in versions.get(kind.resource.kind, ())
         if _counts(kind)
     ]
@@ -113,7 +113,7 @@ def _interpreter(kind: Kind, version: str) -> Document:
 
 def _scripts(kind: Kind) -> Iterator[tuple[str, str]]:
     assert kind.shown is not None
-    yield "healthInterpretation", _HEALTH.replace("{HEALTH}", health_script(kind.shown).rstrip())
+    yield "healthInterpretation", _HEALTH.replace("{HEALTH}", build_health_script(kind.shown).rstrip())
     if kind.shown.verbs.scales and kind.shown.templates == ("spec.template",):
         yield "replicaResource", _REPLICAS
         yield "replicaRevision", _REVISION

@@ -31,25 +31,25 @@ class KnownCauses:
         self._objects: dict[Resource, Mapping[Key, Any]] = {}
         """Objects of the children's kinds, filled on demand."""
 
-    def of(self, kind: Kind, key: Key) -> Iterator[str]:
+    def list_codes(self, kind: Kind, key: Key) -> Iterator[str]:
         """Yield the codes of an object and of its pods and nodes. The object's own wait comes first."""
         meter = self._meter_of(kind)
         if key in meter.waiting:
             yield meter.waiting[key]
         yield from meter.causes.get(key, ())
 
-    def of_children(self, kind: Kind, key: Key) -> Iterator[str]:
+    def list_codes_of_children(self, kind: Kind, key: Key) -> Iterator[str]:
         """Yield the codes of the active children of an object, and of their children."""
         for resource, child in self._meter_of(kind).children.get(key, ()):
             if (child_kind := self._kinds.get(resource)) is not None:
                 yield self._shown_reason(child_kind, child)
-                yield from self.of(child_kind, child)
-                yield from self.of_children(child_kind, child)
+                yield from self.list_codes(child_kind, child)
+                yield from self.list_codes_of_children(child_kind, child)
 
     def _shown_reason(self, kind: Kind, key: Key) -> str:
         """Return the reason in the object's own status."""
         if kind.resource not in self._objects:
-            objects = self._manager.objects(kind)
+            objects = self._manager.list_objects(kind)
             self._objects[kind.resource] = {Key(view.namespace, view.name): view for view in objects}
         view = self._objects[kind.resource].get(key)
         if view is None or kind.shown is None:
@@ -70,7 +70,7 @@ def document_of(view: Any) -> Document:
         "name": view.name,
         "generation": getattr(view, "generation", None),
         "annotations": getattr(view, "annotations", {}),
-        "creationTimestamp": format_time(created_at(view)),
+        "creationTimestamp": format_time(read_creation_time(view)),
     }
     if getattr(view, "is_deleting", False):
         metadata["deletionTimestamp"] = "now"
@@ -81,7 +81,7 @@ def document_of(view: Any) -> Document:
     }
 
 
-def created_at(view: Any) -> float:
+def read_creation_time(view: Any) -> float:
     """Return the creation time of the view's object as Unix time; 0 if it is unknown."""
     time = getattr(view, "creation_time", "")
     return parse_time(time) if time else float(getattr(view, "created_at", None) or 0.0)

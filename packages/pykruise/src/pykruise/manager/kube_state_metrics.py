@@ -1,6 +1,6 @@
 """kube-state-metrics' knowledge of the kinds: the series of /state-metrics from a program that many clusters have.
 
-Kind.shown ──▶ custom_resource_state() ──▶ the file of its flag --custom-resource-state-config-file
+Kind.shown ──▶ build_custom_resource_state() ──▶ the file of its flag --custom-resource-state-config-file
 
 Pure. Names and labels are those of the manager's own series (state_metrics.py), so boards and alerts work with either.
 What has to be computed of several fields is left out: such a file only names places of numbers.
@@ -9,13 +9,13 @@ What has to be computed of several fields is left out: such a file only names pl
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from pykruise.kinds import kinds
+from pykruise.kinds import list_kinds
 from pykruise.kube.documents import Document
 from pykruise.plans.kind import Kind
 from pykruise.plans.progress import Count
 from pykruise.plans.shown import Metrics
 
-__all__ = ["custom_resource_state"]
+__all__ = ["build_custom_resource_state"]
 
 _QUIET: Final = 5
 """Verbosity at which it logs that a field is not there: most objects have no status at first."""
@@ -23,9 +23,9 @@ _QUIET: Final = 5
 _NO_METRICS: Final = Metrics(has_conditions=False)
 
 
-def custom_resource_state() -> Document:
+def build_custom_resource_state() -> Document:
     """The file, with every kind that has a definition."""
-    resources = [_resource(kind) for kind in kinds() if kind.versions]
+    resources = [_resource(kind) for kind in list_kinds() if kind.versions]
     return {"kind": "CustomResourceStateMetrics", "spec": {"resources": resources}}
 
 

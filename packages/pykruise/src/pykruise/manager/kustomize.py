@@ -1,6 +1,7 @@
 """OpenAPI file for kustomize: the lists that a strategic merge patch merges, and the kinds that have a namespace.
 
-marked_schemas(), Kubernetes' facts ──▶ openapi_document() ──▶ the file of the field `openapi` of a kustomization
+list_marked_schemas(), Kubernetes' facts ──▶ build_openapi_document()
+    ──▶ the file of the field `openapi` of a kustomization
 
 Pure. The file replaces kustomize's built-in schemas, so it contains Kubernetes' own kinds too. Of each type it contains
 only the fields that decide how something is merged.
@@ -10,22 +11,22 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any, Final
 
-from pykruise.kinds import marked_schemas
+from pykruise.kinds import list_marked_schemas
 from pykruise.kube.documents import Document
 from pykruise.kube.patches.schemas import FieldRule, merge_keys
 from pykruise.kube.resources import Resource
-from pykruise.kube.schemas.builtin_types import definition_of, definitions_below, fields_of
+from pykruise.kube.schemas.builtin_types import collect_definitions_below, definition_of, fields_of
 from pykruise.kube.schemas.merged_lists import MARK
 from pykruise.kube.version import __version__
 
-__all__ = ["openapi_document"]
+__all__ = ["build_openapi_document"]
 
 _BARE_GROUPS: Final = ("apps", "autoscaling", "batch", "policy")
 _LONGER_GROUPS: Final[Mapping[str, str]] = {"core": "", "rbac": "rbac.authorization.k8s.io"}
 _OF_AN_OBJECT: Final = {"apiVersion", "kind", "metadata"}
 
 
-def openapi_document() -> Document:
+def build_openapi_document() -> Document:
     """Return the file as an OpenAPI document of version 2."""
     return {
         "swagger": "2.0",
@@ -36,7 +37,7 @@ def openapi_document() -> Document:
 
 
 def _ours() -> Iterator[tuple[str, Document]]:
-    for resource, schema in marked_schemas():
+    for resource, schema in list_marked_schemas():
         name = f"{'.'.join(reversed(resource.group.split('.')))}.{resource.version}.{resource.kind}"
         yield name, {**(_merging(schema) or {"type": "object"}), **_kinds(resource)}
 
@@ -108,7 +109,7 @@ def _is_merged(definition: str) -> bool:
     """Whether a field of this type, or of one below it, has a directive."""
     return any(
         rule.patch_strategy
-        for below in definitions_below(definition)
+        for below in collect_definitions_below(definition)
         for rule in merge_keys().get(below, {}).values()
     )
 
@@ -141,7 +142,7 @@ def _kind_of(group: str, version: str, kind: str) -> Document:
 
 
 def _paths() -> Iterator[tuple[str, Document]]:
-    for resource, _ in marked_schemas():
+    for resource, _ in list_marked_schemas():
         kind = {"group": resource.group, "version": resource.version, "kind": resource.kind}
         yield _path(resource), {"get": {"x-kubernetes-group-version-kind": kind}}
 

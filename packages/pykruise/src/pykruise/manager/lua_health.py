@@ -1,6 +1,6 @@
 """Progress of an object (plans/progress.py) as a script for Argo CD: the same declaration, translated to Lua.
 
-Shown.progress ──▶ health_script() ──▶ Lua that returns {status, message}
+Shown.progress ──▶ build_health_script() ──▶ Lua that returns {status, message}
 
 Pure. Scripts are Lua 5.1 (gopher-lua) without the libraries `string` and `math`, which Argo CD does not provide. An
 error in a script is an error of the whole Application, so each value's type is checked before its use. A status by
@@ -160,7 +160,7 @@ return is("Progressing", details)
 """
 
 
-def health_script(shown: Shown) -> str:
+def build_health_script(shown: Shown) -> str:
     """Return the script of a kind that declares its progress."""
     observed = _OBSERVED if shown.is_observed else ""
     if isinstance(shown.progress, Rollout):
@@ -238,7 +238,7 @@ def _text_script(details: str, counts: ProgressCounts) -> str:
     for part in parts:
         name, _, rest = part.partition("}")
         number = getattr(counts, name, None) if "." not in name else None
-        made.append(f"text({path_table(name)})" if number is None else _number_script(number))
+        made.append(f"text({format_path_table(name)})" if number is None else _number_script(number))
         made.append(f'"{rest}"')
     return " .. ".join(text for text in made if text != '""') or '""'
 
@@ -271,13 +271,18 @@ def _condition_script(condition: Condition) -> str:
 def _number_script(number: Number) -> str:
     match number:
         case Count(path, default):
-            return f"number({path_table(path)}, {default if isinstance(default, int) else _number_script(default)})"
+            return (
+                f"number({format_path_table(path)}, "
+                f"{default if isinstance(default, int) else _number_script(default)})"
+            )
         case Items(path, field, value):
             return (
-                f'items({path_table(path)}, "{field}", "{value}")' if field else f"items({path_table(path)})"
+                f'items({format_path_table(path)}, "{field}", "{value}")'
+                if field
+                else f"items({format_path_table(path)})"
             )
         case Sum(path):
-            return f"sum({path_table(path)})"
+            return f"sum({format_path_table(path)})"
         case Difference(more, less):
             return f"({_number_script(more)} - {_number_script(less)})"
         case _:
@@ -285,9 +290,9 @@ def _number_script(number: Number) -> str:
 
 
 def _at_script(path: str) -> str:
-    return f"at({path_table(path)})"
+    return f"at({format_path_table(path)})"
 
 
-def path_table(path: str) -> str:
+def format_path_table(path: str) -> str:
     """Return a dotted path as a table of names, since scripts cannot split strings."""
     return "{" + ", ".join(f'"{name}"' for name in path.split(".")) + "}"

@@ -2,7 +2,8 @@
 replica.
 
 Kind + Settings ──▶ Work ──▶ Operator
-Components (webhooks, …), oversight of the caches, and of CRDs whose stored version changes ──▶ problems() ──▶ health
+Components (webhooks, …), oversight of the caches, and of CRDs whose stored version changes ──▶ list_problems()
+    ──▶ health
 
 Controllers start, and this replica becomes a candidate for leadership, when no component has a problem any more.
 `stop()` lets running plans finish their writes, and components serve until other replicas have taken over.
@@ -19,13 +20,13 @@ from typing import Any
 import msgspec
 
 from pykruise.kinds import blank_status_of
-from pykruise.kinds import kinds as all_kinds
+from pykruise.kinds import list_kinds as all_kinds
 from pykruise.kube.cache.cache import CacheStats
 from pykruise.kube.cache.definition_watch import Renewal, definitions_of
 from pykruise.kube.cache.event_batching import Pace
 from pykruise.kube.client.client import Client
 from pykruise.kube.client.limiter import LimiterStats
-from pykruise.kube.clock import Clock, system_clock
+from pykruise.kube.clock import Clock, read_system_clock
 from pykruise.kube.control.controller import Controller, ControllerStats
 from pykruise.kube.control.queue import QueueStats
 from pykruise.kube.election.leases import LeaderElector
@@ -34,7 +35,7 @@ from pykruise.kube.ids import Key
 from pykruise.manager.cache_oversight import Oversight
 from pykruise.manager.components import ManagerComponent
 from pykruise.manager.settings import ManagerSettings
-from pykruise.plans.insight import children_at_work
+from pykruise.plans.insight import find_children_at_work
 from pykruise.plans.kind import Kind
 from pykruise.plans.views import SHARED
 from pykruise.runtime.operator import Operator, Work
@@ -84,7 +85,7 @@ class Manager:
         kinds: Sequence[Kind] | None = None,
         elector: LeaderElector | None = None,
         membership: Membership | None = None,
-        clock: Clock = system_clock,
+        clock: Clock = read_system_clock,
         rng: random.Random | None = None,
         cpu_time: Callable[[], float] = time.thread_time,
         freeze_heap: bool = False,
@@ -109,9 +110,9 @@ class Manager:
                 Work(
                     resource=kind.resource,
                     control=kind.control,
-                    settings=settings.of(kind),
+                    settings=settings.read_kind_settings(kind),
                     blank_status=blank_status_of(kind),
-                    children=children_at_work(kind.insight),
+                    children=find_children_at_work(kind.insight),
                 )
                 for kind in self._kinds
                 if kind.control is not None
@@ -144,7 +145,7 @@ class Manager:
         )
         self._definitions = definitions_of(self._operator.client, clock=clock, rng=rng)
         self._definitions.subscribe(
-            Renewal(lambda: self._sources.caches, before=before_renewal).on_definition
+            Renewal(lambda: self._sources.caches, before=before_renewal).handle_definition
         )
         self._stop = asyncio.Event()
 
@@ -173,14 +174,16 @@ class Manager:
         """Parts that run beside the controllers."""
         return self._components
 
-    def stats(self) -> ManagerStats:
+    def read_stats(self) -> ManagerStats:
         """Return the state of all parts."""
         return ManagerStats(
             synced=self._sources.synced,
-            caches={str(resource): cache.stats() for resource, cache in self._sources.by_resource.items()},
-            controllers={controller.name: controller.stats() for controller in self.controllers},
-            queues={controller.name: controller.queue.stats() for controller in self.controllers},
-            limiter=self._operator.client.limiter.stats(),
+            caches={
+                str(resource): cache.read_stats() for resource, cache in self._sources.by_resource.items()
+            },
+            controllers={controller.name: controller.read_stats() for controller in self.controllers},
+            queues={controller.name: controller.queue.read_stats() for controller in self.controllers},
+            limiter=self._operator.client.limiter.read_stats(),
         )
 
     @property
@@ -188,12 +191,12 @@ class Manager:
         """Rollouts by controller name, for kinds that have rollouts."""
         return self._operator.rollouts
 
-    def objects(self, kind: Kind) -> Sequence[Any]:
+    def list_objects(self, kind: Kind) -> Sequence[Any]:
         """Return the cached objects of a kind that runs in this manager."""
         assert kind.control is not None
-        return self._sources.of(kind.control.objects).values()
+        return self._sources.find_cache(kind.control.objects).values()
 
-    def positions(self) -> dict[str, int]:
+    def read_positions(self) -> dict[str, int]:
         """Return for each resource the resourceVersion that all its caches have reached."""
         positions: dict[str, int] = {}
         for cache in self._sources.caches:
@@ -201,7 +204,7 @@ class Manager:
             positions[name] = min(positions.get(name, cache.position), cache.position)
         return positions
 
-    def problems(self) -> Sequence[str]:
+    def list_problems(self) -> Sequence[str]:
         """Return why the manager cannot work now, one sentence each; empty: it can."""
         return (
             *self.shutdown_problems(),
@@ -209,7 +212,7 @@ class Manager:
             *(
                 f"{component.name}: {problem}"
                 for component in self._components
-                for problem in component.problems()
+                for problem in component.list_problems()
             ),
         )
 
@@ -219,7 +222,7 @@ class Manager:
 
     def cache_problems(self) -> Sequence[str]:
         """Problems of its caches."""
-        return self._oversight.problems()
+        return self._oversight.list_problems()
 
     async def wait_synced(self) -> None:
         """Wait until every cache has received its first list."""
@@ -261,7 +264,7 @@ class Manager:
 
     async def _components_ready(self) -> None:
         while True:
-            if not any(component.problems() for component in self._components):
+            if not any(component.list_problems() for component in self._components):
                 return
             await asyncio.sleep(_COMPONENT_POLL_S)
 

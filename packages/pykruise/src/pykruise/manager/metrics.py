@@ -16,18 +16,18 @@ from pykruise.kube.client.metered import MeteredTransport
 from pykruise.kube.election.key_slots import SLOTS
 from pykruise.kube.program.metrics import (
     cache_metrics,
-    controller_metrics,
-    counter,
-    gauge,
-    histogram,
-    queue_metrics,
-    request_metrics,
+    collect_controller_metrics,
+    collect_queue_metrics,
+    collect_request_metrics,
+    make_counter,
+    make_gauge,
+    make_histogram,
 )
 from pykruise.kube.version import __version__
 from pykruise.manager.manager import Manager
 
 
-def registry(manager: Manager, metered: MeteredTransport, *, host: str = "") -> CollectorRegistry:
+def make_registry(manager: Manager, metered: MeteredTransport, *, host: str = "") -> CollectorRegistry:
     """Return the metrics of one manager and its process. `host`: of the API server, for labels.
 
     Other parts (webhooks) add their own metrics to the registry.
@@ -54,37 +54,37 @@ class StatsCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Yield all metrics. Must be called in the event loop's thread."""
-        stats = self._manager.stats()
+        stats = self._manager.read_stats()
         labels = {
             control.name: control.component for kind in self._manager.kinds if (control := kind.control)
         }
         yield from self._election_metrics()
         yield from self._slot_metrics()
-        yield from controller_metrics(stats.controllers, labels)
-        yield from queue_metrics(stats.queues, labels)
+        yield from collect_controller_metrics(stats.controllers, labels)
+        yield from collect_queue_metrics(stats.queues, labels)
         yield from cache_metrics(stats.caches)
-        yield from request_metrics(self._metered, self._host)
-        yield gauge(
+        yield from collect_request_metrics(self._metered, self._host)
+        yield make_gauge(
             "pykruise_api_held_back_seconds",
             "Time until requests are sent again, after a response (429, 503) asked to retry later.",
             ["scope"],
             [([scope], left_s) for scope, left_s in stats.limiter.held_s.items()],
         )
-        yield counter(
+        yield make_counter(
             "pykruise_api_holds",
             "Responses that asked to retry later.",
             [],
             [([], stats.limiter.holds)],
         )
         yield self._rollouts()
-        yield gauge(
+        yield make_gauge(
             "pykruise_build_info", "1, with the version as a label.", ["version"], [([__version__], 1)]
         )
         problems = {
             "caches-synced": len(self._manager.cache_problems()),
-            **{component.name: len(component.problems()) for component in self._manager.components},
+            **{component.name: len(component.list_problems()) for component in self._manager.components},
         }
-        yield gauge(
+        yield make_gauge(
             "pykruise_readiness_problems",
             "Number of problems that keep this replica from being ready, by check.",
             ["check"],
@@ -93,20 +93,22 @@ class StatsCollector(Collector):
 
     def _election_metrics(self) -> Iterator[Metric]:
         leads = int(self._manager.is_leading)
-        yield gauge("kruise_manager_is_leader", "1 while this replica leads.", [], [([], leads)])
+        yield make_gauge("kruise_manager_is_leader", "1 while this replica leads.", [], [([], leads)])
         elector = self._manager.elector
         if elector is None:
             return
         name = [self._manager.settings.election.name]
-        stats = elector.stats()
-        yield gauge("leader_election_master_status", "1 while this replica leads.", ["name"], [(name, leads)])
-        yield counter(
+        stats = elector.read_stats()
+        yield make_gauge(
+            "leader_election_master_status", "1 while this replica leads.", ["name"], [(name, leads)]
+        )
+        yield make_counter(
             "leader_election_slowpath",
             "Renewals that read the lease first.",
             ["name"],
             [(name, stats.slow_renewals)],
         )
-        yield counter(
+        yield make_counter(
             "pykruise_lease_errors",
             "Failed attempts to take or renew the lease.",
             ["name"],
@@ -118,8 +120,8 @@ class StatsCollector(Collector):
         holder is visible.
         """
         membership = self._manager.membership
-        held = membership.stats().held if membership is not None else frozenset()
-        yield gauge(
+        held = membership.read_stats().held if membership is not None else frozenset()
+        yield make_gauge(
             "pykruise_slot_held",
             "1 while this replica works on the objects of the slot.",
             ["slot"],
@@ -130,7 +132,7 @@ class StatsCollector(Collector):
         kinds = {
             control.name: kind.resource.kind for kind in self._manager.kinds if (control := kind.control)
         }
-        return histogram(
+        return make_histogram(
             "pykruise_rollout_duration_seconds",
             "Time from a change of the spec until the rollout is complete, held by a pause or a partition, stalled,"
             " or superseded by the next change.",

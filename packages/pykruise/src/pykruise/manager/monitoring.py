@@ -1,7 +1,8 @@
 """Monitoring of pykruise with Prometheus and Grafana: alerts, a dashboard, scrape targets.
 
-ALERTS ──▶ prometheus_rule() ──▶ PrometheusRule        PANELS ──▶ board() ──▶ a Grafana dashboard, in a ConfigMap
-pod_monitor() ──▶ PodMonitor
+ALERTS ──▶ build_prometheus_rule() ──▶ PrometheusRule        PANELS ──▶ build_board()
+    ──▶ a Grafana dashboard, in a ConfigMap
+build_pod_monitor() ──▶ PodMonitor
 
 Pure. Expressions use only metrics of metrics.py, state_metrics.py and webhook_metrics.py; a test finds each of them
 in real scrapes. The leader reports the series of objects. `max by` merges the series of two replicas while the leader
@@ -14,7 +15,7 @@ from typing import Final
 
 import msgspec
 
-from pykruise.kinds import all_shown
+from pykruise.kinds import list_all_shown
 from pykruise.kube.documents import Document
 from pykruise.plans.progress import Number
 from pykruise.plans.shown import Shown
@@ -54,7 +55,7 @@ class Alert(msgspec.Struct, frozen=True, kw_only=True):
 
 def _of_workloads() -> Iterator[Alert]:
     """Yield the alerts of each kind with rollouts."""
-    counted = [item for item in all_shown() if item.board == "rollouts" and item.metrics is not None]
+    counted = [item for item in list_all_shown() if item.board == "rollouts" and item.metrics is not None]
     for shown in counted:
         label, named, by, counts = _describe_series(shown)
         if "status_observed_generation" in counts:
@@ -97,7 +98,7 @@ def _describe_series(shown: Shown) -> tuple[str, str, str, Mapping[str, Number]]
 
 
 _PHASE: Final = "max by (kind, namespace, name) (pykruise_phase"
-_JOBS: Final = "|".join(sorted(item.kind for item in all_shown() if item.board == "jobs"))
+_JOBS: Final = "|".join(sorted(item.kind for item in list_all_shown() if item.board == "jobs"))
 _CRON: Final = "max by (namespace, advancedcronjob) (kruise_advancedcronjob_next_schedule_time)"
 _WAITING: Final = "max by (kind, namespace, name, cause) (pykruise_rollout_waiting"
 _NAMED: Final = "{{ $labels.kind }} {{ $labels.namespace }}/{{ $labels.name }}"
@@ -201,7 +202,7 @@ def _format_duration(seconds: int) -> str:
     return f"{seconds // 60}m" if seconds % 60 == 0 else f"{seconds}s"
 
 
-def prometheus_rule(*, namespace: str, runbooks: str = "") -> Document:
+def build_prometheus_rule(*, namespace: str, runbooks: str = "") -> Document:
     """Return all alerts for the Prometheus operator. `runbooks`: address of docs/monitoring.md in a browser."""
     rules = [
         {
@@ -221,7 +222,7 @@ def prometheus_rule(*, namespace: str, runbooks: str = "") -> Document:
     }
 
 
-def pod_monitor(*, namespace: str, has_state: bool) -> Document:
+def build_pod_monitor(*, namespace: str, has_state: bool) -> Document:
     """Return the scrape targets for the Prometheus operator. `has_state`: the manager runs with --state-metrics."""
     paths = ["/metrics", *(["/state-metrics"] if has_state else [])]
     return {
@@ -530,7 +531,7 @@ _HEIGHT_OF: Final = {"stat": 4}
 _DATASOURCE: Final = {"type": "prometheus", "uid": "${datasource}"}
 
 
-def board() -> Document:
+def build_board() -> Document:
     """Return the dashboard as Grafana imports it."""
     panels: list[Document] = []
     y = 0
@@ -636,7 +637,7 @@ _OPTIONS: Final[Mapping[str, Document]] = {
 }
 
 
-def board_config_map(*, namespace: str) -> Document:
+def build_board_config_map(*, namespace: str) -> Document:
     """Return a ConfigMap with the dashboard, which Grafana's sidecar finds."""
     return {
         "apiVersion": "v1",
@@ -646,5 +647,5 @@ def board_config_map(*, namespace: str) -> Document:
             "namespace": namespace,
             "labels": {"grafana_dashboard": "1"},
         },
-        "data": {"kruise.json": json.dumps(board(), indent=1, sort_keys=True) + "\n"},
+        "data": {"kruise.json": json.dumps(build_board(), indent=1, sort_keys=True) + "\n"},
     }

@@ -23,27 +23,27 @@ import orjson
 from msgspec.structs import replace
 from prometheus_client.registry import CollectorRegistry
 
-from pykruise.kinds import in_stored_versions
+from pykruise.kinds import use_stored_versions
 from pykruise.kube.cache.event_batching import AT_LEISURE
 from pykruise.kube.client.client import Client
 from pykruise.kube.client.metered import MeteredTransport
-from pykruise.kube.clock import system_clock
+from pykruise.kube.clock import read_system_clock
 from pykruise.kube.config.connection import Connection
 from pykruise.kube.election.leases import LeaderElector
 from pykruise.kube.election.membership import Membership
 from pykruise.kube.errors import ApiError
 from pykruise.kube.http.transport import HttpTransport
-from pykruise.kube.program.metrics import metrics_responder
+from pykruise.kube.program.metrics import make_metrics_responder
 from pykruise.kube.program.process import DIAGNOSIS, return_memory, run_beside_servers, stop_on_signals
 from pykruise.kube.program.serving import PlainServer
 from pykruise.kube.schemas.releases import is_newer_than_known
-from pykruise.kube.schemas.served_fields import further_fields
-from pykruise.manager.health import health_paths
+from pykruise.kube.schemas.served_fields import list_further_fields
+from pykruise.manager.health import make_health_paths
 from pykruise.manager.manager import Manager
-from pykruise.manager.metrics import registry
+from pykruise.manager.metrics import make_registry
 from pykruise.manager.settings import ElectionSettings, ManagerSettings, ServingSettings
-from pykruise.manager.state_metrics import state_registry
-from pykruise.manager.traces import spans_from
+from pykruise.manager.state_metrics import make_state_registry
+from pykruise.manager.traces import make_span_recorder
 from pykruise.manager.watchdog import Watchdog
 from pykruise.pods.in_place import has_resize
 
@@ -67,7 +67,7 @@ async def run_process(connection: Connection, settings: ManagerSettings) -> None
     """Run a manager until SIGTERM or SIGINT. Raises OSError for an address in use, ApiError when the cluster refuses
     the credentials, MissingTracesError before any request.
     """
-    span = spans_from(os.environ)
+    span = make_span_recorder(os.environ)
     sys.setswitchinterval(SWITCH_S)
     return_memory()
     async with AsyncExitStack() as stack:
@@ -75,7 +75,7 @@ async def run_process(connection: Connection, settings: ManagerSettings) -> None
         stack.push_async_callback(transport.close)
         metered = MeteredTransport(transport)
         rng = random.Random()
-        stored = in_stored_versions(metered)
+        stored = use_stored_versions(metered)
         client = Client(stored, user_agent=USER_AGENT, rng=rng)
         settings = await _adapt_settings(client, settings)
         for note in settings.notes:
@@ -87,7 +87,7 @@ async def run_process(connection: Connection, settings: ManagerSettings) -> None
                 connection, pool=2, timeout_s=settings.election.renew_s, user_agent=USER_AGENT
             )
             stack.push_async_callback(apart.close)
-            name = identity()
+            name = make_identity()
             _log.info("this manager is %s", name)
             own = Client(apart, user_agent=USER_AGENT, rng=rng)
             election = settings.election
@@ -109,7 +109,7 @@ async def run_process(connection: Connection, settings: ManagerSettings) -> None
             span=span,
             before_renewal=stored.versions.forget,
         )
-        metrics = registry(manager, metered, host=urlsplit(connection.server).netloc)
+        metrics = make_registry(manager, metered, host=urlsplit(connection.server).netloc)
         if webhooks is not None:
             webhooks.register(metrics)
         servers = _build_servers(manager, metrics, settings.serving)
@@ -128,7 +128,7 @@ async def _adapt_settings(client: Client, settings: ManagerSettings) -> ManagerS
     _log.info("the cluster is Kubernetes %s", git_version)
     # Discovery instead of the version: vendors change version texts, and clusters are upgraded in steps.
     is_served = has_resize(orjson.loads(await client.get_path("/api/v1")))
-    fitted = settings.fitted(version, uses_resize=is_served)
+    fitted = settings.fit_version(version, uses_resize=is_served)
     if not is_newer_than_known(version):
         return fitted
     try:
@@ -136,10 +136,10 @@ async def _adapt_settings(client: Client, settings: ManagerSettings) -> ManagerS
     except ApiError as error:
         _log.warning("the schemas of Kubernetes %s cannot be read: %s", git_version, error)
         return fitted
-    return replace(fitted, further_fields=further_fields(openapi, fitted.kubernetes))
+    return replace(fitted, further_fields=list_further_fields(openapi, fitted.kubernetes))
 
 
-def identity() -> str:
+def make_identity() -> str:
     """Return the identity of this process in an election: `<hostname>_<uuid>`, as in OpenKruise."""
     return f"{socket.gethostname()}_{uuid.uuid4()}"
 
@@ -161,7 +161,7 @@ def _build_candidate(
         lease_s=election.lease_s,
         renew_s=election.renew_s,
         retry_s=election.retry_s,
-        clock=system_clock,
+        clock=read_system_clock,
         rng=rng,
         now=_boot_time,
         **further,
@@ -195,12 +195,12 @@ def _build_servers(
 ) -> list[PlainServer]:
     made: list[PlainServer] = []
     if serving.health is not None:
-        made.append(PlainServer("probes", serving.health, health_paths(manager)))
+        made.append(PlainServer("probes", serving.health, make_health_paths(manager)))
     if serving.metrics is not None:
-        paths = {"/metrics": metrics_responder(metrics)}
+        paths = {"/metrics": make_metrics_responder(metrics)}
         if serving.state:
-            paths["/state-metrics"] = metrics_responder(
-                state_registry(manager, namespaces=serving.state_namespaces)
+            paths["/state-metrics"] = make_metrics_responder(
+                make_state_registry(manager, namespaces=serving.state_namespaces)
             )
         made.append(PlainServer("metrics", serving.metrics, paths))
     if serving.diagnosis is not None:

@@ -1,6 +1,6 @@
 """The reviews of a manager: their reads and reports, and the dispatcher that answers them.
 
-caches of the kinds that take part in pod admission ──▶ reviewers() ──▶ ReviewDispatcher ──▶ the webhook server
+caches of the kinds that take part in pod admission ──▶ build_reviewers() ──▶ ReviewDispatcher ──▶ the webhook server
                                                     ──▶ SelectorIndex ──▶ match conditions
 """
 
@@ -10,13 +10,13 @@ from typing import Any, Final
 
 from pykruise.admission.counts import LiveCounts
 from pykruise.admission.match_conditions import ConditionRemover
-from pykruise.admission.pods.chain import taking_part
-from pykruise.admission.pods.readers import cached_readers
+from pykruise.admission.pods.chain import list_participants
+from pykruise.admission.pods.readers import make_cached_readers
 from pykruise.admission.pods.reports import StepReports
 from pykruise.admission.protection import Protection
-from pykruise.admission.reviewers import ReviewContext, reviewers, steps_of_pods
-from pykruise.admission.selector_index import SelectorIndex, selecting_kinds
-from pykruise.admission.settings import AdmissionSettings, admission_settings
+from pykruise.admission.reviewers import ReviewContext, build_reviewers, steps_of_pods
+from pykruise.admission.selector_index import SelectorIndex, list_selecting_kinds
+from pykruise.admission.settings import AdmissionSettings, make_admission_settings
 from pykruise.kube.admission import ReviewRule
 from pykruise.kube.cache.cache import Cache
 from pykruise.kube.client.client import Client
@@ -28,7 +28,7 @@ from pykruise.kube.webhooks.reviews import ReviewDispatcher
 from pykruise.manager.settings import ManagerSettings
 from pykruise.manager.webhook_metrics import WebhookMetrics
 from pykruise.plans.pod_steps import ReaderPlace
-from pykruise.plans.review import live_lookups
+from pykruise.plans.review import make_live_lookups
 
 MOST_WAITING: Final = 128
 """Maximum number of pod reviews that wait for writes of one step: half of the server's concurrent requests."""
@@ -52,34 +52,34 @@ class ReviewService:
     ) -> None:
         self._client, self._settings, self._metrics = client, settings, metrics
         self._clock, self._rng = clock, rng
-        admission = admission_settings(settings.gates, namespace=settings.own_namespace)
-        parts = taking_part(settings.gates.__getitem__)
-        self.readers = cached_readers(parts, self._reader_place())
+        admission = make_admission_settings(settings.gates, namespace=settings.own_namespace)
+        parts = list_participants(settings.gates.__getitem__)
+        self.readers = make_cached_readers(parts, self._reader_place())
         self._reports = StepReports(client, parts, clock=clock, rng=rng, on_prevented=metrics.prevent)
         self.selectors = SelectorIndex(
             client,
-            selecting_kinds(admission),
+            list_selecting_kinds(admission),
             {name: reader.objects for name, reader in self.readers.items()},
         )
         self.remover = ConditionRemover(client)
         context = self._review_context(admission, narrows=narrows)
         self.pod_chain = steps_of_pods(admission, context)
         self.dispatcher = ReviewDispatcher(
-            over(reviewers(admission, context, pods=self.pod_chain)),
+            over(build_reviewers(admission, context, pods=self.pod_chain)),
             observe=metrics.observe,
             aside=context.aside,
             served=ServedFields(settings.kubernetes or NEWEST_MINOR, settings.further_fields),
         )
 
-    def problems(self) -> list[str]:
+    def list_problems(self) -> list[str]:
         """Reasons why reviews would have to wait."""
-        return [problem for reader in self.readers.values() for problem in reader.problems()]
+        return [problem for reader in self.readers.values() for problem in reader.list_problems()]
 
-    def caches(self) -> list[Cache[Any]]:
+    def list_caches(self) -> list[Cache[Any]]:
         """Return the caches of the kinds' own objects."""
         return [reader.objects.cache for reader in self.readers.values()]
 
-    def parts(self) -> Mapping[str, Coroutine[Any, Any, None]]:
+    def list_parts(self) -> Mapping[str, Coroutine[Any, Any, None]]:
         """Return the work that runs beside the server, by name."""
         return {
             "webhook-events": self._reports.run(),
@@ -97,8 +97,8 @@ class ReviewService:
 
     def _review_context(self, admission: AdmissionSettings, *, narrows: bool) -> ReviewContext:
         return ReviewContext(
-            kind_settings=self._settings.of,
-            lookups=live_lookups(
+            kind_settings=self._settings.read_kind_settings,
+            lookups=make_live_lookups(
                 lambda: self._client,
                 namespace=self._settings.own_namespace,
                 readers=self.readers,

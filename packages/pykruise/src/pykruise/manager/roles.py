@@ -1,6 +1,6 @@
 """The roles of a manager, built only from the rights that its parts declare.
 
-kinds(), ELECTION, webhook_rights() ──▶ needed() ──▶ roles() ──▶ install, chart, doctor, tests
+kinds(), ELECTION, list_webhook_rights() ──▶ list_needed_rights() ──▶ build_roles() ──▶ install, chart, doctor, tests
 
 A kind with a disabled gate adds no rights. Names of roles and bindings are OpenKruise's.
 """
@@ -9,11 +9,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 
 from pykruise.admission.configurations import MUTATING, MUTATING_NAME, VALIDATING, VALIDATING_NAME
-from pykruise.admission.pods.chain import taking_part
-from pykruise.kinds import conversions, crds, kinds
+from pykruise.admission.pods.chain import list_participants
+from pykruise.kinds import build_crds, list_conversions, list_kinds
 from pykruise.kinds.gates import Gates
 from pykruise.kube.documents import Document
-from pykruise.kube.rbac import READ, WRITE, Right, merged, on
+from pykruise.kube.rbac import READ, WRITE, Right, make_right, merge_rights
 from pykruise.kube.resources import (
     CONTROLLER_REVISIONS,
     CUSTOM_RESOURCE_DEFINITIONS,
@@ -38,39 +38,39 @@ CERTIFICATE_SECRET = WebhookSettings().secret
 """The Secret in the roles. A manager with another SECRET_NAME needs a right for that Secret."""
 
 SHARED_RIGHTS: Sequence[Right] = (
-    on(PODS, *READ, "create", "delete", "patch", why="pods of workloads"),
-    on(PODS, "patch", subresource="status", why="readiness of pods in and out of an update"),
-    on(PODS, "patch", subresource="resize", why="cpu and memory in place"),
+    make_right(PODS, *READ, "create", "delete", "patch", why="pods of workloads"),
+    make_right(PODS, "patch", subresource="status", why="readiness of pods in and out of an update"),
+    make_right(PODS, "patch", subresource="resize", why="cpu and memory in place"),
     # The same as for workloads: the admission plugin OwnerReferencesPermissionEnforcement requires it.
-    on(PODS, "update", subresource="finalizers", why="to delete claims together with their pod"),
-    on(CONTROLLER_REVISIONS, *READ, "create", "delete", "patch", why="revisions of workloads"),
-    on(PERSISTENT_VOLUME_CLAIMS, *READ, "create", "delete", "patch", why="claims of workloads"),
-    on(NODES, *READ, why="to read the nodes of pods"),
-    on(EVENTS, "create", "patch", why="events about workloads"),
+    make_right(PODS, "update", subresource="finalizers", why="to delete claims together with their pod"),
+    make_right(CONTROLLER_REVISIONS, *READ, "create", "delete", "patch", why="revisions of workloads"),
+    make_right(PERSISTENT_VOLUME_CLAIMS, *READ, "create", "delete", "patch", why="claims of workloads"),
+    make_right(NODES, *READ, why="to read the nodes of pods"),
+    make_right(EVENTS, "create", "patch", why="events about workloads"),
 )
 
 ELECTION: Sequence[Right] = (
-    on(LEASES, "create", "get", "update", in_namespace=True, why="leader election, and slots"),
-    on(LEASES, "list", "watch", in_namespace=True, why="slots: which managers run"),
-    on(EVENTS, "create", "patch", in_namespace=True, why="leader election"),
+    make_right(LEASES, "create", "get", "update", in_namespace=True, why="leader election, and slots"),
+    make_right(LEASES, "list", "watch", in_namespace=True, why="slots: which managers run"),
+    make_right(EVENTS, "create", "patch", in_namespace=True, why="leader election"),
 )
 
 
 _OF_WEBHOOKS = ("secrets", "configmaps")
 
 
-def webhook_rights(gates: Gates) -> Sequence[Right]:
+def list_webhook_rights(gates: Gates) -> Sequence[Right]:
     """Return the rights that webhooks, their certificates and conversion need."""
     crd_names = tuple(sorted(_converted_crds()))
     configurations = ((MUTATING, MUTATING_NAME), (VALIDATING, VALIDATING_NAME))
     rights = [
-        on(CUSTOM_RESOURCE_DEFINITIONS, *READ, why="conversion webhooks: to watch CRDs"),
+        make_right(CUSTOM_RESOURCE_DEFINITIONS, *READ, why="conversion webhooks: to watch CRDs"),
         # A list or watch of one object is allowed by that object's name.
         *(
-            on(resource, *READ, names=(name,), why="webhook configurations")
+            make_right(resource, *READ, names=(name,), why="webhook configurations")
             for resource, name in configurations
         ),
-        on(
+        make_right(
             SECRETS,
             *READ,
             names=(CERTIFICATE_SECRET,),
@@ -81,7 +81,7 @@ def webhook_rights(gates: Gates) -> Sequence[Right]:
     ]
     if not gates["EnableExternalCerts"]:
         rights += [
-            on(
+            make_right(
                 SECRETS,
                 "patch",
                 "update",
@@ -91,8 +91,8 @@ def webhook_rights(gates: Gates) -> Sequence[Right]:
             ),
             # RBAC cannot name an object that does not exist yet. The manager also creates the Secret again after a
             # deletion.
-            on(SECRETS, "create", in_namespace=True, why="the certificate of the webhooks"),
-            on(
+            make_right(SECRETS, "create", in_namespace=True, why="the certificate of the webhooks"),
+            make_right(
                 CUSTOM_RESOURCE_DEFINITIONS,
                 "patch",
                 "update",
@@ -100,7 +100,7 @@ def webhook_rights(gates: Gates) -> Sequence[Right]:
                 why="conversion webhooks: to write their addresses",
             ),
             *(
-                on(
+                make_right(
                     resource,
                     "patch",
                     "update",
@@ -119,22 +119,22 @@ def webhook_rights(gates: Gates) -> Sequence[Right]:
 
 def _review_rights(gates: Gates) -> Iterator[Right]:
     """Yield the rights of the kinds' reviews and of their steps of pod admission."""
-    for kind in kinds():
+    for kind in list_kinds():
         if kind.is_enabled(gates.__getitem__):
             yield from kind.reviews.rights
-    for _, steps in taking_part(gates.__getitem__):
+    for _, steps in list_participants(gates.__getitem__):
         yield from steps.rights
 
 
-def needed(gates: Gates) -> list[Right]:
+def list_needed_rights(gates: Gates) -> list[Right]:
     """Return all rights that a manager with these gates needs."""
-    own = [right for kind in kinds() if kind.is_enabled(gates.__getitem__) for right in kind.rights]
-    return [*SHARED_RIGHTS, *own, *webhook_rights(gates), *ELECTION]
+    own = [right for kind in list_kinds() if kind.is_enabled(gates.__getitem__) for right in kind.rights]
+    return [*SHARED_RIGHTS, *own, *list_webhook_rights(gates), *ELECTION]
 
 
-def roles(gates: Gates, *, namespace: str) -> list[Document]:
+def build_roles(gates: Gates, *, namespace: str) -> list[Document]:
     """Return ClusterRoles, Roles and their bindings for the manager's ServiceAccount in `namespace`."""
-    rights = needed(gates)
+    rights = list_needed_rights(gates)
     wide = [right for right in rights if not right.in_namespace]
     own = [right for right in rights if right.in_namespace]
     role = partial(role_of, ACCOUNT, namespace)
@@ -155,20 +155,20 @@ def roles(gates: Gates, *, namespace: str) -> list[Document]:
 
 
 MAY_BE_LENT: Sequence[Right] = (
-    on(PODS, "create", "delete", "patch", why="edit"),
-    on(PODS, "create", subresource="exec", why="edit"),
-    on(PERSISTENT_VOLUME_CLAIMS, "create", "delete", "patch", why="edit"),
-    on(DEPLOYMENTS, *WRITE, why="edit"),
-    on(STATEFUL_SETS, *WRITE, why="edit"),
-    on(JOBS, "create", "delete", why="edit"),
-    on(POD_DISRUPTION_BUDGETS, "create", why="edit"),
+    make_right(PODS, "create", "delete", "patch", why="edit"),
+    make_right(PODS, "create", subresource="exec", why="edit"),
+    make_right(PERSISTENT_VOLUME_CLAIMS, "create", "delete", "patch", why="edit"),
+    make_right(DEPLOYMENTS, *WRITE, why="edit"),
+    make_right(STATEFUL_SETS, *WRITE, why="edit"),
+    make_right(JOBS, "create", "delete", why="edit"),
+    make_right(POD_DISRUPTION_BUDGETS, "create", why="edit"),
 )
 """The rights of Kubernetes' own role edit among those that our kinds lend; a test compares them. No namespaced role
 of Kubernetes has any other right that a kind lends.
 """
 
 
-def aggregated_roles() -> list[Document]:
+def build_aggregated_roles() -> list[Document]:
     """Return rules that OpenKruise's kinds add to Kubernetes' own roles view, edit and admin. A kind whose objects do
     more than their authors may has a separate role, which an administrator must bind.
     """
@@ -206,8 +206,8 @@ def is_for_editors(kind: Kind) -> bool:
 
 
 def _with_crds() -> Iterator[tuple[Kind, Document]]:
-    by_name = {crd["metadata"]["name"]: crd for crd in crds()}
-    for kind in kinds():
+    by_name = {crd["metadata"]["name"]: crd for crd in build_crds()}
+    for kind in list_kinds():
         crd = by_name.get(f"{kind.resource.plural}.{kind.resource.group}")
         if crd is not None and kind.versions:
             yield kind, crd
@@ -219,7 +219,7 @@ def _cluster_role(name: str, rights: Iterable[Right], targets: Sequence[str]) ->
         "apiVersion": f"{RBAC}/v1",
         "kind": "ClusterRole",
         "metadata": {"name": name, **({"labels": labels} if labels else {})},
-        "rules": merged(rights),
+        "rules": merge_rights(rights),
     }
 
 
@@ -239,10 +239,10 @@ def _on_crd(crd: Document, verbs: tuple[str, ...], subresources: Iterable[str]) 
 
 def _converted_crds() -> set[str]:
     """Return the names of the CRDs with two versions."""
-    both = set(conversions())
+    both = set(list_conversions())
     return {
         crd["metadata"]["name"]
-        for crd in crds()
+        for crd in build_crds()
         if (crd["spec"]["group"], crd["spec"]["names"]["kind"]) in both
     }
 
@@ -254,7 +254,7 @@ def role_of(
     namespace
     `within`. Empty without rights.
     """
-    rules = merged(rights)
+    rules = merge_rights(rights)
     if not rules:
         return []
     kind, place = ("Role", {"namespace": within}) if within else ("ClusterRole", {})

@@ -14,7 +14,7 @@ from pykruise.kube.program.logs import LogSettings
 from pykruise.kube.program.serving import Address
 from pykruise.kube.schemas.releases import minor_of, number_of
 from pykruise.plans.kind import Kind
-from pykruise.pods.settings import settings_from
+from pykruise.pods.settings import build_settings
 from pykruise.runtime.assemble import Tuning
 
 SECRETS_NAMESPACE = "kruise-daemon-config"
@@ -77,7 +77,7 @@ _FIRST_WITH_POD_RESIZE: Final = "1.36"
 
 
 class ManagerSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """All settings of one manager. `of(kind)` returns those of a kind."""
+    """All settings of one manager. `read_kind_settings(kind)` returns those of a kind."""
 
     gates: Gates = Gates()
     flags: Mapping[str, Any] = {}
@@ -140,13 +140,13 @@ class ManagerSettings(msgspec.Struct, frozen=True, kw_only=True):
         """
         return self.resizes_containers if self.gates.is_left_to_server(gate) else self.gates[gate]
 
-    def fitted(self, version: Mapping[str, Any], *, uses_resize: bool) -> "ManagerSettings":
+    def fit_version(self, version: Mapping[str, Any], *, uses_resize: bool) -> "ManagerSettings":
         """Return the settings for an API server of this version (its /version)."""
         return msgspec.structs.replace(self, kubernetes=minor_of(version), uses_resize=uses_resize)
 
-    def of(self, kind: Kind) -> Any:
+    def read_kind_settings(self, kind: Kind) -> Any:
         """Return the settings of a kind, of its own Settings type."""
-        return settings_from(
+        return build_settings(
             kind.settings,
             gates=self.is_on,
             flags=self.flags,

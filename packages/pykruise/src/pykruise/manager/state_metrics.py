@@ -16,9 +16,9 @@ from prometheus_client.registry import Collector, CollectorRegistry
 
 from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
-from pykruise.manager.known_causes import KnownCauses, created_at, document_of
+from pykruise.manager.known_causes import KnownCauses, document_of, read_creation_time
 from pykruise.manager.manager import Manager
-from pykruise.plans.progress import Count, read_at, with_waits, with_waits_of_children
+from pykruise.plans.progress import Count, add_waits, read_at, with_waits_of_children
 from pykruise.plans.shown import Field, Metrics, Shown
 from pykruise.pods.reasons import AT_REST
 
@@ -62,13 +62,13 @@ class StateCollector(Collector):
                 continue
             if kind.shown is None or kind.shown.progress is None:
                 continue
-            views = [view for view in self._manager.objects(kind) if self._is_shown(view.namespace)]
+            views = [view for view in self._manager.list_objects(kind) if self._is_shown(view.namespace)]
             documents = [document_of(view) for view in views]
             result = list(zip(views, documents, strict=True))
             for view, document in result:
                 key = Key(view.namespace, view.name)
-                phase = with_waits(kind.shown.progress_of(document).phase, causes.of(kind, key))
-                phase = with_waits_of_children(phase, causes.of_children(kind, key))
+                phase = add_waits(kind.shown.progress_of(document).phase, causes.list_codes(kind, key))
+                phase = with_waits_of_children(phase, causes.list_codes_of_children(kind, key))
                 phases.add_metric([kind.resource.kind, view.namespace, view.name, phase], 1)
             if kind.shown.metrics is not None:
                 yield from _series_of(kind.control.name, kind.shown, kind.shown.metrics, result)
@@ -99,7 +99,7 @@ class StateCollector(Collector):
         return gauge
 
 
-def state_registry(manager: Manager, *, namespaces: Collection[str] = ()) -> CollectorRegistry:
+def make_state_registry(manager: Manager, *, namespaces: Collection[str] = ()) -> CollectorRegistry:
     """Return the registry of the metrics under `/state-metrics`."""
     made = CollectorRegistry(auto_describe=False)
     made.register(StateCollector(manager, namespaces=namespaces))
@@ -139,7 +139,7 @@ def _series_of(label: str, shown: Shown, metrics: Metrics, objects: Found) -> It
 
 def _fill_amounts(metric: GaugeMetricFamily, field: Field, amounts: Found) -> Metric:
     for view, document in amounts:
-        digits, unit = _parse_amount(field.value(document))
+        digits, unit = _parse_amount(field.read_value(document))
         if digits is not None:
             metric.add_metric([view.namespace, view.name, unit], digits)
     return metric
@@ -167,7 +167,7 @@ def _common_metrics(label: str, views: Sequence[Any]) -> Iterator[Metric]:
     )
     for view in views:
         place = [view.namespace, view.name]
-        created.add_metric(place, created_at(view))
+        created.add_metric(place, read_creation_time(view))
         generation.add_metric(place, getattr(view, "generation", 0))
         own = {f"label_{_LABEL.sub('_', key)}": value for key, value in getattr(view, "labels", {}).items()}
         shown.add_sample(f"{prefix}_labels", {**own, "namespace": place[0], label: place[1]}, 1)

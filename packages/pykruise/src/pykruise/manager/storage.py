@@ -13,15 +13,15 @@ from typing import Final
 
 import msgspec
 
-from pykruise.kinds import crds, named, stored_version
+from pykruise.kinds import build_crds, find_kind, find_stored_version
 from pykruise.kube.client.client import Client
-from pykruise.kube.client.stored_versions import storage_version_hash
+from pykruise.kube.client.stored_versions import compute_storage_version_hash
 from pykruise.kube.documents import Document, decode, get_path
 from pykruise.kube.errors import ConflictError, KubeError, NotFoundError
 from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, Resource
-from pykruise.kube.values.counts import counted
+from pykruise.kube.values.counts import format_count
 
 SETTLE_S: Final = 60.0
 """Seconds that API servers may take to store in the new version after the CRD was changed."""
@@ -66,7 +66,7 @@ class MovedKind(msgspec.Struct, frozen=True, kw_only=True):
 async def read_storage(client: Client) -> Sequence[KindStorage]:
     """Return every installed kind with two versions, by name. Raises KubeError."""
     storages = []
-    for name in sorted(crd["metadata"]["name"] for crd in crds() if len(crd["spec"]["versions"]) > 1):
+    for name in sorted(crd["metadata"]["name"] for crd in build_crds() if len(crd["spec"]["versions"]) > 1):
         try:
             storages.append(_storage_of(decode(await client.get(CUSTOM_RESOURCE_DEFINITIONS, "", name))))
         except NotFoundError:
@@ -97,13 +97,13 @@ async def move_kind(
     note: Callable[[str], object] = lambda _: None,
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> MovedKind:
-    """Store the kind in the version that `layout` defines (`stored_version` in kinds). `client` must not convert
+    """Store the kind in the version that `layout` defines (`find_stored_version` in kinds). `client` must not convert
     versions.
 
     `note` is called with one line about each step. Raises MoveError and KubeError.
     """
-    kind = named(storage.resource.kind)
-    target = stored_version(kind, layout)
+    kind = find_kind(storage.resource.kind)
+    target = find_stored_version(kind, layout)
     if target not in storage.served:
         raise MoveError(
             f"{storage.name} does not serve {target}; apply the definitions first: "
@@ -137,7 +137,7 @@ async def _wait_until_stored(
 ) -> None:
     """Wait until discovery shows that the API server stores in the new version. Raises MoveError after SETTLE_S."""
     resource = storage.resource
-    wanted = storage_version_hash(resource.group, target, resource.kind)
+    wanted = compute_storage_version_hash(resource.group, target, resource.kind)
     for _ in range(round(SETTLE_S / POLL_S)):
         listed = decode(await client.get_path(f"/apis/{resource.group}/{target}"))
         rows = {row.get("name"): row.get("storageVersionHash") for row in listed.get("resources") or ()}
@@ -163,7 +163,7 @@ async def _rewrite_all(
         failed += [problem for problem in problems if problem]
         done += len(batch)
         if done % (AT_ONCE * 8) == 0 or done == len(objects):
-            note(f"{storage.name}: {done} of {counted(len(objects), 'object')} rewritten")
+            note(f"{storage.name}: {done} of {format_count(len(objects), 'object')} rewritten")
     return len(objects) - len(failed), failed
 
 

@@ -15,10 +15,10 @@ from typing import Any, Final
 import msgspec
 
 from pykruise.admission.configurations import CONFIGURATIONS
-from pykruise.admission.reviewers import reviewers
+from pykruise.admission.reviewers import build_reviewers
 from pykruise.admission.settings import AdmissionSettings
 from pykruise.kinds import GROUPS
-from pykruise.kinds import kinds as all_kinds
+from pykruise.kinds import list_kinds as all_kinds
 from pykruise.kinds.gates import GateError
 from pykruise.kube.client.client import Client
 from pykruise.kube.clock import Instant
@@ -28,7 +28,7 @@ from pykruise.kube.ids import Key
 from pykruise.kube.patches.merge import diff_merge
 from pykruise.kube.program.flags import FlagError
 from pykruise.kube.resources import PODS
-from pykruise.manager.doctor.findings import Finding, FindingLevel, fault, fine, warning
+from pykruise.manager.doctor.findings import Finding, FindingLevel, make_fault, make_fine, make_warning
 from pykruise.manager.doctor.live import Live
 from pykruise.manager.install import MANAGER
 from pykruise.manager.settings import ManagerSettings
@@ -107,14 +107,14 @@ async def check_switch(
 ) -> SwitchReport:
     """Compute the report. `settings`: of the manager that would take over; None: those of the running manager.
 
-    `client` reads kinds in their stored versions (`in_stored_versions`). Raises KubeError when CRDs or objects of the
+    `client` reads kinds in their stored versions (`use_stored_versions`). Raises KubeError when CRDs or objects of the
     kinds cannot be listed.
     """
     live = Live(client, namespace=namespace, clock=lambda: now)
     findings = await _check_manager(live)
     if settings is None:
         try:
-            settings = await live.settings()
+            settings = await live.read_settings()
         except (FlagError, GateError):
             settings = ManagerSettings()
     storage = await read_storage(client)
@@ -134,7 +134,7 @@ async def _plan_everything(
         views
         for kind in planned
         if kind.control is not None
-        for views in views_of(kind.control, settings.of(kind))
+        for views in views_of(kind.control, settings.read_kind_settings(kind))
     ]
     everywhere = {views: Only() for views in needed}
     listed = await list_once(client, needed, namespace="", only=everywhere)
@@ -142,7 +142,11 @@ async def _plan_everything(
     reports = []
     for kind in planned:
         version = stored.get(kind.resource.kind, kind.resource.version)
-        reports.append(await _plan_kind(client, kind, version, settings.of(kind), listed, now=now, seed=seed))
+        reports.append(
+            await _plan_kind(
+                client, kind, version, settings.read_kind_settings(kind), listed, now=now, seed=seed
+            )
+        )
     return tuple(reports)
 
 
@@ -241,7 +245,7 @@ def _affected_pods(action: Action, pods: Listed[Any] | None) -> Iterator[str]:
     if action.resource == PODS:
         yield str(action.key)
     elif isinstance(action, Patch) and pods is not None and _has_template(action.body):
-        yield from (str(Key(pod.namespace, pod.name)) for pod in pods.owned(action.uid))
+        yield from (str(Key(pod.namespace, pod.name)) for pod in pods.list_owned(action.uid))
 
 
 def _has_template(body: Any) -> bool:
@@ -252,25 +256,27 @@ def _has_template(body: Any) -> bool:
 
 
 async def _check_manager(live: Live) -> list[Finding]:
-    deployment = await live.deployment()
+    deployment = await live.read_deployment()
     if deployment is None:
         what = (
             f"there is no Deployment {live.namespace}/{MANAGER}: the defaults of flags and gates are assumed"
         )
-        return [warning("manager", what, "name its namespace with --namespace")]
+        return [make_warning("manager", what, "name its namespace with --namespace")]
     container = _manager_container(deployment)
     image = container.get("image") or "an unknown image"
     gates = next((word for word in container.get("args") or () if "feature-gates" in str(word)), "")
-    findings = [fine("manager", f"{image}{', ' + str(gates).lstrip('-') if gates else ''}")]
+    findings = [make_fine("manager", f"{image}{', ' + str(gates).lstrip('-') if gates else ''}")]
     try:
-        await live.settings()
+        await live.read_settings()
     except GateError as error:
         findings.append(
-            fault("gates", str(error), "leave the gate out of --feature-gates of pykruise install")
+            make_fault("gates", str(error), "leave the gate out of --feature-gates of pykruise install")
         )
     except FlagError as error:
         findings.append(
-            fault("flags", str(error), "leave the flag out: docs/migration.md lists the flags without effect")
+            make_fault(
+                "flags", str(error), "leave the flag out: docs/migration.md lists the flags without effect"
+            )
         )
     return findings
 
@@ -290,7 +296,9 @@ def _about_storage(storage: Sequence[KindStorage]) -> Iterator[Finding]:
     )
     if missing:
         fix = "pykruise crds | kubectl apply --server-side -f -"
-        yield warning("crds", f"{', '.join(missing)}: not installed, so no controller runs for them", fix)
+        yield make_warning(
+            "crds", f"{', '.join(missing)}: not installed, so no controller runs for them", fix
+        )
     for item in storage:
         kind = next(kind for kind in all_kinds() if kind.resource.kind == item.resource.kind)
         known = kind.conversion.versions if kind.conversion is not None else (kind.resource.version,)
@@ -298,11 +306,11 @@ def _about_storage(storage: Sequence[KindStorage]) -> Iterator[Finding]:
         if unknown:
             shown = ", ".join(sorted(set(unknown)))
             what = f"{item.name} may have objects in versions that pykruise cannot read: {shown}"
-            yield fault(
+            yield make_fault(
                 "crds", what, "store them in a version that pykruise knows, with the manager that runs"
             )
         elif item.stored not in item.served:
-            yield fault(
+            yield make_fault(
                 "crds", f"{item.name} stores {item.stored} and does not serve it", "serve that version"
             )
 
@@ -317,7 +325,7 @@ async def _check_webhooks(live: Live, settings: ManagerSettings) -> list[Finding
         pod_webhook=settings.gates["PodWebhook"],
         deletion_protection=True,
     )
-    served = {rule.path for rule in reviewers(admission)}
+    served = {rule.path for rule in build_reviewers(admission)}
     own_names = {name for _, name in CONFIGURATIONS}
     findings = []
     for resource in {resource for resource, _ in CONFIGURATIONS}:
@@ -327,11 +335,13 @@ async def _check_webhooks(live: Live, settings: ManagerSettings) -> list[Finding
                 path = get_path(webhook, "clientConfig", "service", "path", default="")
                 if name in own_names and path and path not in served:
                     what = f"{name}: {webhook.get('name')} ({path}) is not served by pykruise, and is removed"
-                    findings.append(warning("webhooks", what, "docs/webhooks.md lists what is reviewed"))
+                    findings.append(make_warning("webhooks", what, "docs/webhooks.md lists what is reviewed"))
                 elif name not in own_names and _is_about_kinds(webhook):
                     what = f"{name}: {webhook.get('name')} is another program's and reviews the kinds too"
                     findings.append(
-                        warning("webhooks", what, "check whether it compares the user names of OpenKruise")
+                        make_warning(
+                            "webhooks", what, "check whether it compares the user names of OpenKruise"
+                        )
                     )
     return findings
 

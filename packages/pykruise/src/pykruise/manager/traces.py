@@ -1,6 +1,6 @@
 """Traces of reconciles for OpenTelemetry, when the environment names an endpoint.
 
-OTEL_EXPORTER_OTLP_ENDPOINT ──▶ spans_from() ──▶ Span (runtime/tracing.py) ──▶ the collector
+OTEL_EXPORTER_OTLP_ENDPOINT ──▶ make_span_recorder() ──▶ Span (runtime/tracing.py) ──▶ the collector
 
 Without an endpoint, nothing of OpenTelemetry is imported. With one, `pykruise[traces]` must be installed.
 OpenTelemetry itself reads the other settings of the environment (OTEL_SERVICE_NAME, OTEL_TRACES_SAMPLER, headers).
@@ -23,7 +23,7 @@ class MissingTracesError(ConfigurationError):
     """The environment names an endpoint, but the packages that send to it are not installed."""
 
 
-def spans_from(environ: Mapping[str, str]) -> Span:
+def make_span_recorder(environ: Mapping[str, str]) -> Span:
     """Return a recorder of spans for reconciles. Raises MissingTracesError."""
     named = next((name for name in ENDPOINTS if environ.get(name)), "")
     if not named or environ.get("OTEL_SDK_DISABLED", "").lower() == "true":

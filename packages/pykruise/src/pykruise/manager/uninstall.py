@@ -1,6 +1,6 @@
 """Losses of a cluster without OpenKruise's kinds: all their objects, and all pods that are deleted with them.
 
-CRDs of this program ──list──▶ what_would_be_lost() ──▶ Loss per kind
+CRDs of this program ──list──▶ find_losses() ──▶ Loss per kind
 
 A deleted CRD deletes its objects, and garbage collection deletes the objects that these own. Read-only.
 """
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from pykruise.kinds import crds
+from pykruise.kinds import build_crds
 from pykruise.kube.client.client import Client
 from pykruise.kube.errors import NotFoundError
 from pykruise.kube.resources import Resource
@@ -38,10 +38,10 @@ class _Object(msgspec.Struct):
 _decode = msgspec.json.Decoder(_Object).decode
 
 
-async def what_would_be_lost(client: Client) -> Sequence[Loss]:
+async def find_losses(client: Client) -> Sequence[Loss]:
     """Return the kinds that have objects. Raises ApiError when they cannot be listed, since losses are then unknown."""
     losses = []
-    for crd in crds():
+    for crd in build_crds():
         spec = crd["spec"]
         if spec["names"]["plural"] in IGNORED:
             continue

@@ -14,7 +14,7 @@ import orjson
 import prometheus_client
 from prometheus_client.registry import CollectorRegistry
 
-from pykruise.admission.pods.chain import pod_kinds
+from pykruise.admission.pods.chain import list_pod_kinds
 from pykruise.admission.protection import RefusedDeletion
 from pykruise.plans.pod_steps import PreventedDisruption
 
@@ -55,7 +55,7 @@ class WebhookMetrics:
         }
         self._preventions = {
             kind.resource.kind: steps.prevention
-            for kind, steps in pod_kinds()
+            for kind, steps in list_pod_kinds()
             if steps.prevention is not None
         }
         self._prevented = {

@@ -23,7 +23,7 @@ from prometheus_client.registry import CollectorRegistry
 from pykruise.admission.certificate_process import CertificateWork
 from pykruise.admission.certificates import Certificates, read_renew_before
 from pykruise.admission.configurations import CONFIGURATIONS, CONVERT_PATH, Endpoint
-from pykruise.admission.conversion_path import conversion_path
+from pykruise.admission.conversion_path import build_conversion_path
 from pykruise.admission.conversion_process import ConversionProcess
 from pykruise.admission.stores import (
     CertificateFolder,
@@ -35,15 +35,15 @@ from pykruise.admission.stores import (
 )
 from pykruise.admission.webhook_plan import QUIET_S, CrdView, WebhookTarget, project_crd
 from pykruise.admission.webhook_sync import SETTLE_S, WebhookSync, WebhookSyncError
-from pykruise.kinds import conversions
+from pykruise.kinds import list_conversions
 from pykruise.kube.admission import ReviewRule
 from pykruise.kube.cache.cache import Cache, Change
 from pykruise.kube.cache.definition_watch import Renewal
 from pykruise.kube.cache.metadata_view import MetadataView, project_metadata
 from pykruise.kube.client.client import Client
-from pykruise.kube.clock import Clock, system_clock
+from pykruise.kube.clock import Clock, read_system_clock
 from pykruise.kube.errors import ConflictError, KubeError
-from pykruise.kube.http.heads import request_head
+from pykruise.kube.http.heads import format_request_head
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, SECRETS
 from pykruise.kube.webhooks.server import PostPath, WebhookLimits, WebhookServer, review_paths
 from pykruise.manager.review_service import ReviewService
@@ -109,7 +109,7 @@ class Webhooks:
         bind: str = "0.0.0.0",
         port: int | None = None,
         limits: WebhookLimits | None = None,
-        clock: Clock = system_clock,
+        clock: Clock = read_system_clock,
         rng: random.Random | None = None,
         settle_s: float = SETTLE_S,
         quiet_s: float = QUIET_S,
@@ -147,7 +147,7 @@ class Webhooks:
             self._choose_store,
             target=self._target(quiet_s),
             remover=self.reviews.remover,
-            selectors=self.reviews.selectors.known,
+            selectors=self.reviews.selectors.find_known,
             list_selectors=self.reviews.selectors.read,
             serve=self._serve,
             renew_before_s=read_renew_before(webhook.renew_before),
@@ -168,13 +168,13 @@ class Webhooks:
         """Return all paths that the server answers."""
         return {
             **review_paths(self.reviews.dispatcher),
-            **conversion_path(CONVERT_PATH, aside=self._converting.convert),
+            **build_conversion_path(CONVERT_PATH, aside=self._converting.convert),
         }
 
     def _target(self, quiet_s: float) -> WebhookTarget:
         return WebhookTarget(
             rules=self.reviews.dispatcher.by_path,
-            converted=frozenset(conversions()),
+            converted=frozenset(list_conversions()),
             endpoint=self._endpoint,
             is_managed=self._choose_store.is_managed,
             quiet_s=quiet_s,
@@ -185,7 +185,7 @@ class Webhooks:
         for cache in self._watches:
             cache.subscribe(lambda _: self._wake.set())
         self._crds.subscribe(self._on_crd)
-        self._crds.subscribe(Renewal(self.reviews.caches).on_definition)
+        self._crds.subscribe(Renewal(self.reviews.list_caches).handle_definition)
         self.reviews.selectors.subscribe(self._wake.set)
 
     def _watched_caches(self) -> list[Cache[MetadataView]]:
@@ -214,12 +214,12 @@ class Webhooks:
 
     # ── as a component ───────────────────────────────────────────────────────
 
-    def problems(self) -> Sequence[str]:
+    def list_problems(self) -> Sequence[str]:
         """Reasons why API servers should not send reviews here now."""
         if not self._is_initialized:
             return [self._problem]
         problems = [self._check_problem] if self._check_problem else []
-        problems += self.reviews.problems()
+        problems += self.reviews.list_problems()
         if self.server.is_overloaded:
             problems.append("more reviews arrive than this replica can answer; add replicas")
         return problems
@@ -242,7 +242,7 @@ class Webhooks:
                     f"cache-{self._crds.resource}": self._crds.run(),
                     "webhook-sync": self._run_passes(),
                     "webhook-check": self._check_server(),
-                    **self.reviews.parts(),
+                    **self.reviews.list_parts(),
                 }
                 background = [tasks.create_task(part, name=name) for name, part in parts.items()]
                 await self._stop.wait()
@@ -351,7 +351,9 @@ class Webhooks:
                 reader, writer = await asyncio.open_connection("127.0.0.1", self.server.port, ssl=context)
                 try:
                     writer.write(
-                        request_head("GET", "/healthz", [("Host", "localhost"), ("Connection", "close")])
+                        format_request_head(
+                            "GET", "/healthz", [("Host", "localhost"), ("Connection", "close")]
+                        )
                     )
                     status = await reader.readline()
                 finally:

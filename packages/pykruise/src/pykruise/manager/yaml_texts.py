@@ -1,7 +1,7 @@
 """Manifests as YAML, written by libyaml if PyYAML includes it: Python code takes a third of a second for the CRDs
 alone.
 
-documents ──▶ yaml_stream() ──▶ text for `kubectl apply -f -`, a chart, a file
+documents ──▶ format_yaml_stream() ──▶ text for `kubectl apply -f -`, a chart, a file
 """
 
 from collections.abc import Iterable
@@ -19,12 +19,12 @@ class _Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[mi
         return True
 
 
-def yaml_text(value: Any) -> str:
+def format_yaml(value: Any) -> str:
     """Return one value as YAML, with a mapping's keys in their order."""
     text: str = yaml.dump(value, Dumper=_Dumper, sort_keys=False, width=120)
     return text
 
 
-def yaml_stream(documents: Iterable[Document]) -> str:
+def format_yaml_stream(documents: Iterable[Document]) -> str:
     """Return all documents, each after a line `---`."""
-    return "".join(f"---\n{yaml_text(document)}" for document in documents)
+    return "".join(f"---\n{format_yaml(document)}" for document in documents)

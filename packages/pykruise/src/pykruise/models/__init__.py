@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from pykruise.kube.documents import Document
-from pykruise.kube.schemas.typed_documents import without_nulls
+from pykruise.kube.schemas.typed_documents import drop_nulls
 from pykruise.kube.schemas.types import ApiObject, LabelSelector, ObjectMeta
 from pykruise.models import v1alpha1, v1beta1
 
@@ -37,7 +37,7 @@ def parse(value: Mapping[str, Any]) -> ApiObject:
 
     Raises KeyError for an unknown kind, msgspec.ValidationError for a field of the wrong type.
     """
-    return msgspec.convert(without_nulls(value), model_of(value["apiVersion"], value["kind"]))
+    return msgspec.convert(drop_nulls(value), model_of(value["apiVersion"], value["kind"]))
 
 
 def model_of(api_version: str, kind: str) -> type[ApiObject]:

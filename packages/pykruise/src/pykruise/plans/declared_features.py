@@ -1,6 +1,6 @@
 """Nodes of a workload's pods that declare features, and not the feature that resizes a pod as a whole.
 
-pods + their nodes ──▶ undeclaring_nodes() ──▶ snapshots ──▶ Differences (plans/in_place.py)
+pods + their nodes ──▶ find_undeclaring_nodes() ──▶ snapshots ──▶ Differences (plans/in_place.py)
 """
 
 from collections.abc import Iterable, Mapping
@@ -14,7 +14,7 @@ from pykruise.pods.view.pod_view import PodView
 from pykruise.runtime.read import Mirrors
 
 
-def undeclaring_nodes(
+def find_undeclaring_nodes(
     template: Mapping[str, Any] | None, pods: Iterable[PodView], read: Mirrors, *, settings: InPlaceSettings
 ) -> frozenset[str]:
     """Return the names of nodes that declare features without this one. Nodes are read only where whole pods may be

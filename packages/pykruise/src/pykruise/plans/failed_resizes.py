@@ -1,10 +1,10 @@
 """Resizes that fail permanently, and the pods that are recreated instead; the same for every kind.
 
-the kubelet reports Infeasible ──▶ recreation_instead() ──▶ the pod is specified for deletion
-                               ──▶ given_up_at() ──▶ when the pod counts as one of an older revision (DaemonSet)
-the API server refuses         ──▶ overdue_refusals() ──▶ the first pod to resize, and why it is recreated
-  ... after the grace period   ──▶ recreation_instead() ──▶ the pod is specified for deletion
-a failed write                 ──▶ without_other_cause() ──▶ conditions with the time of the first refusal
+the kubelet reports Infeasible ──▶ plan_recreation_instead() ──▶ the pod is specified for deletion
+                               ──▶ find_given_up() ──▶ when the pod counts as one of an older revision (DaemonSet)
+the API server refuses         ──▶ find_overdue_refusals() ──▶ the first pod to resize, and why it is recreated
+  ... after the grace period   ──▶ plan_recreation_instead() ──▶ the pod is specified for deletion
+a failed write                 ──▶ drop_other_causes() ──▶ conditions with the time of the first refusal
 
 Pure. A kind calls these functions if its policy lets pods be recreated. The kind also deletes the pods.
 """
@@ -13,13 +13,13 @@ from collections.abc import Iterable, Sequence
 from typing import Protocol, TypeVar
 
 from pykruise.kube.clock import Instant, parse_time
-from pykruise.plans.in_place import InPlaceProgress, go_on, is_resize_infeasible
+from pykruise.plans.in_place import InPlaceProgress, find_progress, is_resize_infeasible
 from pykruise.plans.phases import SpecifyPod
 from pykruise.pods.api import PodUpdatePolicy
 from pykruise.pods.in_place import InPlaceSettings, UpdateSpec
 from pykruise.pods.reasons import Code
 from pykruise.pods.view.pod_view import PodView
-from pykruise.pods.workload.waiting import condition_of, without
+from pykruise.pods.workload.waiting import condition_of, drop_conditions
 from pykruise.runtime.plan import Note
 from pykruise.runtime.reasons import Reason
 
@@ -50,7 +50,7 @@ C = TypeVar("C", bound=WrittenCondition)
 # Resizes of pods whose update has begun
 
 
-def recreation_instead(
+def plan_recreation_instead(
     pod: PodView,
     progress: InPlaceProgress,
     *,
@@ -60,7 +60,7 @@ def recreation_instead(
     now: Instant,
 ) -> SpecifyPod | None:
     """Decide to specify a pod for deletion after it has waited for its resources for long enough: its node can never
-    provide them, or the API server has refused the resize since `refused_since`.
+    provide them, or the API server has refused the resize since `read_refused_since`.
 
     The policy must let the pod be recreated. The kind deletes the pod under all its rules. None: the pod has not
     waited long enough, or must not be recreated.
@@ -69,16 +69,16 @@ def recreation_instead(
         return None
     is_resize = progress.decision is not None and progress.decision.is_resize
     if progress.has_given_up(now):
-        because = because_infeasible(settings)
+        because = explain_infeasible(settings)
     elif is_resize and _is_overdue(refused_since, settings=settings, now=now):
         because = _because_refused(settings)
     else:
         return None
-    note = recreation_note(pod, because)
+    note = make_recreation_note(pod, because)
     return SpecifyPod(pod=pod, because=because, done=note, unchanged=True)
 
 
-def because_infeasible(settings: InPlaceSettings) -> str:
+def explain_infeasible(settings: InPlaceSettings) -> str:
     """Return the reason to recreate a pod that has waited for resources for long enough."""
     return (
         "its node can never provide the new resources, and has not for "
@@ -86,26 +86,26 @@ def because_infeasible(settings: InPlaceSettings) -> str:
     )
 
 
-def recreation_note(pod: PodView, because: str) -> Note:
+def make_recreation_note(pod: PodView, because: str) -> Note:
     """Return the event about a pod that is recreated because of `because`."""
     message = f"pod {pod.name} is recreated: {because}"
     return Note(reason=Code.RESIZE_INFEASIBLE, message=message, warning=True)
 
 
-def given_up_at(pods: Iterable[PodView], *, settings: InPlaceSettings, now: Instant) -> dict[str, Instant]:
+def find_given_up(pods: Iterable[PodView], *, settings: InPlaceSettings, now: Instant) -> dict[str, Instant]:
     """Return when each pod is given up whose node can never provide its new resources, by uid.
 
     It serves kinds without a lifecycle state for updating pods.
     """
     infeasible = (pod for pod in pods if pod.is_active and is_resize_infeasible(pod))
-    times = ((pod.uid, go_on(pod, now=now, settings=settings).gives_up_at) for pod in infeasible)
+    times = ((pod.uid, find_progress(pod, now=now, settings=settings).gives_up_at) for pod in infeasible)
     return {uid: at for uid, at in times if at is not None}
 
 
 # Resizes that the API server refuses
 
 
-def overdue_refusals(
+def find_overdue_refusals(
     changes: Iterable[tuple[PodView, UpdateSpec]],
     *,
     refused_since: Instant | None,
@@ -131,7 +131,7 @@ def _because_refused(settings: InPlaceSettings) -> str:
     return f"the API server has refused for {settings.resize_patience_s:g} s to resize a pod"
 
 
-def refused_since(conditions: Iterable[WrittenCondition] | None, kind: str) -> Instant | None:
+def read_refused_since(conditions: Iterable[WrittenCondition] | None, kind: str) -> Instant | None:
     """Return the time since which the condition of this type reports that the API server refuses a resize; None: it
     does not report that.
     """
@@ -141,7 +141,7 @@ def refused_since(conditions: Iterable[WrittenCondition] | None, kind: str) -> I
     return parse_time(failed.last_transition_time) if failed.last_transition_time else None
 
 
-def without_other_cause(conditions: Sequence[C], kind: str, reason: Reason) -> Sequence[C]:
+def drop_other_causes(conditions: Sequence[C], kind: str, reason: Reason) -> Sequence[C]:
     """Return the conditions before `reason` is written into the condition of this type.
 
     A condition keeps its time while it stays True. This function removes a condition that was True for another cause,
@@ -150,4 +150,4 @@ def without_other_cause(conditions: Sequence[C], kind: str, reason: Reason) -> S
     old = condition_of(conditions, kind)
     if reason.code != Code.RESIZE_REFUSED or old is None or old.reason == reason.code:
         return conditions
-    return without(conditions, kind)
+    return drop_conditions(conditions, kind)

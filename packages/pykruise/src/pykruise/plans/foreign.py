@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from pykruise.kube.documents import get_path
-from pykruise.kube.values.go_text import quoted
+from pykruise.kube.values.go_text import quote_text
 from pykruise.plans.progress import (
     Count,
     Differs,
@@ -24,7 +24,7 @@ from pykruise.plans.progress import (
     When,
 )
 from pykruise.plans.shown import TEMPLATE, Cell, Field, Shown, Verbs
-from pykruise.plans.shown_lines import pods_line
+from pykruise.plans.shown_lines import make_pods_line
 
 ROLLOUTS: Final = "rollouts.kruise.io"
 """API group of OpenKruise's rollouts, a separate project."""
@@ -35,7 +35,7 @@ _BLOCK: Final = "spec.updateStrategy.rollingUpdate"
 
 
 def _deployment_line(document: Document, progress: Progress) -> str:
-    what = f"deployment {quoted(document['metadata']['name'])}"
+    what = f"deployment {quote_text(document['metadata']['name'])}"
     waiting = f"Waiting for {what} rollout to finish: "
     if progress.is_done:
         return f"{what} successfully rolled out"
@@ -70,7 +70,7 @@ def _step_of(document: Document) -> Mapping[str, Any]:
 
 
 def _rollout_line(document: Document, progress: Progress) -> str:
-    name, status = quoted(document["metadata"]["name"]), document.get("status") or {}
+    name, status = quote_text(document["metadata"]["name"]), document.get("status") or {}
     phase = status.get("phase") or "Initial"
     if progress.is_done:
         return f"rollout {name} is {phase.lower()}"
@@ -165,7 +165,7 @@ _DAEMON_SET: Final = Shown(
             available=Count("status.numberAvailable"),
         ),
     ),
-    line=pods_line("daemon set", pods="new", is_per_node=True),
+    line=make_pods_line("daemon set", pods="new", is_per_node=True),
     fields={
         "maxUnavailable": Field(f"{_BLOCK}.maxUnavailable"),
         "maxSurge": Field(f"{_BLOCK}.maxSurge"),

@@ -1,8 +1,10 @@
 """Updates in place: whether a pod can be updated so, its next step, and its progress.
 
 pods + revisions        ──▶ Differences ──▶ UpdateSpec, or the reason to recreate the pod
-pod + UpdateSpec + hook ──▶ waits_for(), take_turn() ──▶ the reason to wait, or the decision: ask the hook, or begin
-updating pod            ──▶ go_on() ──▶ InPlaceProgress: a decision, the reason to wait, or that the update is complete
+pod + UpdateSpec + hook ──▶ find_hook_wait(), take_turn()
+    ──▶ the reason to wait, or the decision: ask the hook, or begin
+updating pod            ──▶ find_progress()
+    ──▶ InPlaceProgress: a decision, the reason to wait, or that the update is complete
 
 Pure; serves every kind. The engine (pods/in_place) knows the changes, the writes and when they are complete. The kind
 decides which pods are updated, how many, in which order, and with which labels.
@@ -25,17 +27,17 @@ from pykruise.pods.in_place import (
     Template,
     UpdateSpec,
     Waiting,
-    difference,
-    next_step,
+    find_difference,
+    find_next_step,
     start,
 )
-from pykruise.pods.in_place.declared_features import on_node
+from pykruise.pods.in_place.declared_features import fit_to_node
 from pykruise.pods.lifecycle.readiness import PRE_UPDATE_HOOK, hold_back
 from pykruise.pods.lifecycle.states import (
     LifecycleHook,
     LifecycleState,
+    build_state_metadata,
     is_hooked,
-    state_metadata,
     update_wait,
 )
 from pykruise.pods.reasons import Code
@@ -54,7 +56,7 @@ _FEWEST: Final = (
 _PODS_PER_PLACE: Final = 64
 
 
-def begun_at_once(pods: int) -> int:
+def count_begun_updates(pods: int) -> int:
     """Return the number of pods whose update one plan begins when it considers `pods` of them.
 
     An updated pod waits for the end of the running plan, so it returns sooner when a plan begins fewer updates. But
@@ -79,7 +81,7 @@ class TurnTarget(msgspec.Struct, frozen=True, kw_only=True):
     settings: InPlaceSettings
 
 
-def waits_for(pod: PodView, hook: LifecycleHook | None) -> Reason | None:
+def find_hook_wait(pod: PodView, hook: LifecycleHook | None) -> Reason | None:
     """Return the reason why the pod must wait before any write to it; None: it need not. `hook` is inPlaceUpdate."""
     if pod.state == LifecycleState.PREPARING_UPDATE and is_hooked(hook, pod):
         return update_wait(hook, pod)
@@ -89,7 +91,7 @@ def waits_for(pod: PodView, hook: LifecycleHook | None) -> Reason | None:
 
 
 def take_turn(pod: PodView, spec: UpdateSpec, target: TurnTarget) -> ChangePod | UpdatePod:
-    """Decide the next step of a pod that `waits_for` nothing.
+    """Decide the next step of a pod that `find_hook_wait` nothing.
 
     The pod enters PreparingUpdate if the hook must approve, otherwise the update begins. A pod that is still Updated
     gets the hook again, so that it must be released once more.
@@ -98,10 +100,10 @@ def take_turn(pod: PodView, spec: UpdateSpec, target: TurnTarget) -> ChangePod |
     has_been_asked = pod.state in (LifecycleState.PREPARING_UPDATE, LifecycleState.UPDATING)
     is_held_again = pod.state == LifecycleState.UPDATED
     if hook is None or not (is_held_again or (is_hooked(hook, pod) and not has_been_asked)):
-        metadata = state_metadata(LifecycleState.UPDATING, now=now)
+        metadata = build_state_metadata(LifecycleState.UPDATING, now=now)
         writes = start(pod, spec, labels=target.labels, metadata=metadata, now=now, settings=target.settings)
         return UpdatePod(pod=pod, writes=writes, revision=target.revision)
-    metadata = state_metadata(LifecycleState.PREPARING_UPDATE, now=now)
+    metadata = build_state_metadata(LifecycleState.PREPARING_UPDATE, now=now)
     if is_held_again:
         metadata["labels"] |= hook.labels_handler or {}
         if hook.finalizers_handler:
@@ -143,9 +145,9 @@ class InPlaceProgress(msgspec.Struct, frozen=True, kw_only=True):
         return self.gives_up_at is not None and now >= self.gives_up_at
 
 
-def go_on(pod: PodView, *, now: Instant, settings: InPlaceSettings) -> InPlaceProgress:
+def find_progress(pod: PodView, *, now: Instant, settings: InPlaceSettings) -> InPlaceProgress:
     """Return the next step of a pod that is, or may be, in an update."""
-    result = next_step(pod, now=now, settings=settings)
+    result = find_next_step(pod, now=now, settings=settings)
     match result:
         case Continue(writes=writes):
             return InPlaceProgress(decision=UpdatePod(pod=pod, writes=writes))
@@ -170,7 +172,7 @@ def _gives_up_at(pod: PodView, waiting: Waiting, settings: InPlaceSettings) -> I
 
 def is_resize_infeasible(pod: PodView) -> bool:
     """Whether the kubelet reports that its node can never give the pod its new resources."""
-    pending = pod.condition("PodResizePending")
+    pending = pod.find_condition("PodResizePending")
     return pending is not None and (pending.status, pending.reason) == ("True", "Infeasible")
 
 
@@ -211,30 +213,32 @@ class Differences:
         self._options = options
         self._known: dict[str, UpdateSpec | NotInPlace] = {}
 
-    def between(self, old: RevisionView | None) -> UpdateSpec | NotInPlace:
+    def compare_revision(self, old: RevisionView | None) -> UpdateSpec | NotInPlace:
         """Return the change for pods of a revision; None: it is not stored any more."""
         if self._refusal:
             return NotInPlace(self._refusal)
-        return self._recall.difference(old, self._target, **self._options)
+        return self._recall.find_difference(old, self._target, **self._options)
 
     def of_revision(self, revision: str) -> UpdateSpec | NotInPlace:
         """Return the change of pods with this revision on nodes that resize pods, or the reason to recreate them."""
         result = self._known.get(revision)
         if result is None:
-            result = self._known[revision] = self.between(self._revisions.get(revision))
+            result = self._known[revision] = self.compare_revision(self._revisions.get(revision))
         return result
 
-    def of(self, pod: PodView) -> UpdateSpec | NotInPlace:
+    def find_difference(self, pod: PodView) -> UpdateSpec | NotInPlace:
         """Return the change of the pod, or the reason to recreate it."""
         result = self.of_revision(pod.revision)
-        return on_node(result, pod.node_name, undeclaring=self._undeclaring) if self._undeclaring else result
+        return (
+            fit_to_node(result, pod.node_name, undeclaring=self._undeclaring) if self._undeclaring else result
+        )
 
     def split(self, pods: Sequence[PodView]) -> tuple[list[tuple[PodView, UpdateSpec]], dict[str, str]]:
         """Split the pods: those that can be updated in place with their changes, and the names of the others with the
         reason.
         """
         if self._undeclaring:  # then pods of one revision differ by their nodes
-            ways = [(pod, self.of(pod)) for pod in pods]
+            ways = [(pod, self.find_difference(pod)) for pod in pods]
         else:
             by_revision = {
                 revision: self.of_revision(revision) for revision in {pod.revision for pod in pods}
@@ -245,15 +249,17 @@ class Differences:
             return changes, {}
         return changes, {pod.name: way.reason for pod, way in ways if isinstance(way, NotInPlace)}
 
-    def refusals(
+    def find_refusals(
         self, pods: Sequence[PodView], *, only: bool, updatable: Collection[str]
     ) -> dict[str, Reason]:
         """Return the names of pods that must not be updated at all, with the reason. `only`: the policy allows nothing
         but updates in place. `updatable`: the known states of pods.
         """
         reasons = self.split(pods)[1] if only else {}
-        refused = {name: only_in_place(why) for name, why in reasons.items()}
-        return refused | {pod.name: unknown_state(pod) for pod in pods if pod.state not in updatable}
+        refused = {name: make_only_in_place_reason(why) for name, why in reasons.items()}
+        return refused | {
+            pod.name: make_unknown_state_reason(pod) for pod in pods if pod.state not in updatable
+        }
 
 
 _MOST_DIFFERENCES: Final = 64
@@ -287,7 +293,7 @@ class Recall:
         """All results so far. Pods that this plan did not query are kept until `forget_others()`."""
         return SeenInPlace(pods={**self._known, **self._now}, differences=dict(self._differences))
 
-    def difference(
+    def find_difference(
         self, old: Template | None, target: Template, **options: Unpack[DifferenceOptions]
     ) -> UpdateSpec | NotInPlace:
         """Return the result of the function `difference`, remembered for revisions that are the same objects from
@@ -300,19 +306,19 @@ class Recall:
             return answer
         if len(self._differences) >= _MOST_DIFFERENCES:
             self._differences.clear()
-        result = difference(old, target, **options)
+        result = find_difference(old, target, **options)
         self._differences[key] = (old, target, result)
         return result
 
-    def go_on(self, pod: PodView, *, now: Instant, settings: InPlaceSettings) -> InPlaceProgress:
-        """Return the result of the function `go_on`, remembered for a pod that has not changed."""
+    def find_progress(self, pod: PodView, *, now: Instant, settings: InPlaceSettings) -> InPlaceProgress:
+        """Return the result of the function `find_progress`, remembered for a pod that has not changed."""
         known = self._known.get(pod.uid)
         if known is not None and known[0] is pod and known[1] == settings:
             look_at = known[2].look_at
             if look_at is None or now < look_at:
                 self._now[pod.uid] = known
                 return known[2]
-        progress = go_on(pod, now=now, settings=settings)
+        progress = find_progress(pod, now=now, settings=settings)
         if progress.waits is not None:
             self._now[pod.uid] = (pod, settings, progress)
         return progress
@@ -329,12 +335,12 @@ def _waiting_reason(waiting: Waiting) -> Reason:
     return Reason(Code.UPDATING_IN_PLACE, message)
 
 
-def only_in_place(why: str) -> Reason:
+def make_only_in_place_reason(why: str) -> Reason:
     """Return the reason for a pod that is not updated, since its policy only allows in-place updates."""
     return Reason(Code.NOT_IN_PLACE, f"cannot be updated in place, and InPlaceOnly forbids more: {why}")
 
 
-def unknown_state(pod: PodView) -> Reason:
+def make_unknown_state_reason(pod: PodView) -> Reason:
     """Return the reason for a pod that is not updated, since a newer manager may have set its state."""
     message = f"its lifecycle state {pod.state!r} is not known to this version"
     remedy = "correct the pod's label lifecycle.apps.kruise.io/state"

@@ -39,7 +39,7 @@ _WAYS: Final[Mapping[str, Literal["if possible", "only"]]] = {
 }
 
 
-def strategy_by_policy(
+def make_strategy_reader(
     read_spec: Callable[[Mapping[str, Any]], tuple[Any, str]],
     *,
     min_ready_s: Callable[[Any], int],
@@ -119,7 +119,7 @@ class Insight(msgspec.Struct, frozen=True, kw_only=True):
     """Whether its status has observedGeneration."""
 
 
-def children_at_work(insight: Insight | None) -> ChildrenOf | None:
+def find_children_at_work(insight: Insight | None) -> ChildrenOf | None:
     """Children whose waits are their parent's too, from a snapshot of it; None: a kind that creates none. That one has
     failed is a wait of the parent itself."""
     children = None if insight is None else insight.children

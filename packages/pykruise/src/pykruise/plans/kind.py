@@ -12,10 +12,17 @@ from typing import Any, Final, get_args, get_type_hints
 import msgspec
 
 from pykruise.kube.documents import Document
-from pykruise.kube.rbac import READ, Right, on
+from pykruise.kube.rbac import READ, Right, make_right
 from pykruise.kube.resources import PODS, Resource
 from pykruise.kube.schemas.conversion import Conversion
-from pykruise.kube.schemas.crds import Column, ScalePaths, Version, blank_of, definition, structural_schema
+from pykruise.kube.schemas.crds import (
+    Column,
+    ScalePaths,
+    Version,
+    blank_of,
+    build_definition,
+    build_structural_schema,
+)
 from pykruise.plans.insight import Insight
 from pykruise.plans.pod_steps import PodSteps
 from pykruise.plans.review import Reviews
@@ -87,14 +94,16 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
             not self.any_gate or any(gates(name) for name in self.any_gate)
         )
 
-    def crd(self, schema_of: SpecSchema) -> Document | None:
+    def build_crd(self, schema_of: SpecSchema) -> Document | None:
         """Return the CustomResourceDefinition; None: it has none of its own."""
         versions = self.versions(schema_of) if callable(self.versions) else self.versions
         return (
-            definition(self.resource, versions=versions, short_names=self.short_names) if versions else None
+            build_definition(self.resource, versions=versions, short_names=self.short_names)
+            if versions
+            else None
         )
 
-    def blank_status(self, schema_of: SpecSchema) -> Document:
+    def build_blank_status(self, schema_of: SpecSchema) -> Document:
         """Return a status that satisfies the stored version's schema while nothing is known: zeros, empty strings."""
         versions = self.versions(schema_of) if callable(self.versions) else self.versions
         roots = [version.root for version in versions if version.storage]
@@ -102,7 +111,7 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
         options = [
             arg for arg in get_args(status) or (status,) if isinstance(arg, type) and arg is not type(None)
         ]
-        return blank_of(structural_schema(options[0])) if options else {}
+        return blank_of(build_structural_schema(options[0])) if options else {}
 
     @property
     def spec_type(self) -> Any:
@@ -122,7 +131,7 @@ POD_TEMPLATE: Final = (
 """Columns of `-o wide` about the created pods."""
 
 
-def two_versions(
+def make_two_versions(
     hub: Any, spoke: Any = None, *, columns: tuple[Column, ...] = (), scale: ScalePaths | None = None
 ) -> tuple[Version, ...]:
     """Return v1alpha1 and v1beta1; the latter is stored. `hub`, `spoke`: types of the whole object; without `spoke`
@@ -132,18 +141,18 @@ def two_versions(
     return old, Version(name="v1beta1", root=hub, storage=True, columns=columns, scale=scale)
 
 
-POD_OWNER_LENDS: Final = (on(PODS, "create", "delete", "patch"),)
+POD_OWNER_LENDS: Final = (make_right(PODS, "create", "delete", "patch"),)
 """Rights lent by a kind that creates the pods which its objects define."""
 
 
-def workload_rights(resource: Resource) -> tuple[Right, ...]:
+def list_workload_rights(resource: Resource) -> tuple[Right, ...]:
     """Return the rights of a workload's controller for its own objects: to read them, write their status, and own
     other objects.
     """
     return (
-        on(resource, *READ, why=f"{resource.kind}: to watch them"),
-        on(resource, "patch", subresource="status", why=f"{resource.kind}: to report their status"),
+        make_right(resource, *READ, why=f"{resource.kind}: to watch them"),
+        make_right(resource, "patch", subresource="status", why=f"{resource.kind}: to report their status"),
         # Owner references with blockOwnerDeletion: the admission plugin OwnerReferencesPermissionEnforcement requires
         # it.
-        on(resource, "update", subresource="finalizers", why=f"{resource.kind}: to own pods"),
+        make_right(resource, "update", subresource="finalizers", why=f"{resource.kind}: to own pods"),
     )

@@ -11,13 +11,13 @@ from typing import Final
 
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document
-from pykruise.plans.failed_resizes import recreation_instead
+from pykruise.plans.failed_resizes import plan_recreation_instead
 from pykruise.plans.in_place import InPlaceProgress, Recall, summary_of
 from pykruise.plans.phases import MOST_AT_ONCE, ChangePod, DecidedStage, Decision, PlanPhase, UpdatePod
 from pykruise.plans.purposes import Purpose
 from pykruise.pods.in_place import InPlaceSettings
-from pykruise.pods.lifecycle.readiness import PRE_UPDATE_HOOK, let_go, missing_conditions
-from pykruise.pods.lifecycle.states import LifecycleState, state_metadata
+from pykruise.pods.lifecycle.readiness import PRE_UPDATE_HOOK, list_missing_conditions, remove_hold
+from pykruise.pods.lifecycle.states import LifecycleState, build_state_metadata
 from pykruise.pods.reasons import Code
 from pykruise.pods.view.pod_view import PodView
 from pykruise.runtime.reasons import Reason
@@ -39,7 +39,7 @@ def refresh_phase(
     """Return the writes for each of these pods, which may need some.
 
     `decide`: decision for a pod whose in-place update has no writes itself, or the reason why the pod waits. `policy`:
-    the policy that may let pods be recreated. `refused_since`: time since which the API server refuses a resize.
+    the policy that may let pods be recreated. `read_refused_since`: time since which the API server refuses a resize.
     `recall`: results of the last plan for the same owner.
     """
     recall = recall or Recall()
@@ -53,13 +53,15 @@ def refresh_phase(
         if len(decisions) + len(late) == MOST_AT_ONCE:
             is_partial = True
             break
-        progress = recall.go_on(pod, now=now, settings=settings) if pod.may_be_updating else _NOT_UPDATING
+        progress = (
+            recall.find_progress(pod, now=now, settings=settings) if pod.may_be_updating else _NOT_UPDATING
+        )
         if progress.look_at is not None:
             times.append(progress.look_at)
         if progress.is_broken and progress.waits is not None:
             broken[pod.name] = progress.waits
         decision = (
-            recreation_instead(
+            plan_recreation_instead(
                 pod, progress, policy=policy, refused_since=refused_since, settings=settings, now=now
             )
             or progress.decision
@@ -103,12 +105,12 @@ def bring_into_service(
     the state; empty: it may change. `labels`: further labels, with their reason if nothing else is due.
     """
     is_over = state in (LifecycleState.NORMAL, LifecycleState.UPDATED) and pod.state in _DURING_UPDATE
-    own_hook = let_go(pod, PRE_UPDATE_HOOK, now=now) if is_over else ()
+    own_hook = remove_hold(pod, PRE_UPDATE_HOOK, now=now) if is_over else ()
     due = [*progress.conditions, *own_hook, *released]
     own = {condition["type"] for condition in due}
-    missing = missing_conditions(pod, now=now) if pod.node_name else []
+    missing = list_missing_conditions(pod, now=now) if pod.node_name else []
     conditions = [*due, *(entry for entry in missing if entry["type"] not in own)]
-    metadata: Document = state_metadata(state, now=now) if state else {}
+    metadata: Document = build_state_metadata(state, now=now) if state else {}
     if labels:
         metadata["labels"] = {**metadata.get("labels", {}), **labels}
     if not metadata and not conditions:
@@ -125,5 +127,5 @@ def bring_into_service(
         # just have begun. A missing condition cannot be confused with another one, and new pods change too often for
         # this check.
         unchanged=progress.is_complete
-        or any(pod.condition(condition["type"]) is not None for condition in conditions),
+        or any(pod.find_condition(condition["type"]) is not None for condition in conditions),
     )

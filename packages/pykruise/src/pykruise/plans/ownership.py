@@ -1,8 +1,8 @@
 """Ownership of pods and revisions: adopts orphans, and releases objects that no longer match the selector.
 
-pods, revisions ──▶ adoption_stages() ──▶ a check that the owner still exists, then the adoptions
+pods, revisions ──▶ plan_adoption() ──▶ a check that the owner still exists, then the adoptions
 pods            ──▶ release_pods()    ──▶ decisions to remove the owner reference
-revisions       ──▶ revision_stages() ──▶ writes before pods can have the revision;  delete_revision()
+revisions       ──▶ plan_revisions() ──▶ writes before pods can have the revision;  delete_revision()
 
 Pure; serves every kind. The kind decides before which pods match, and only with the selector that manages the pods
 (pods/workload/selector_guard.py).
@@ -17,9 +17,9 @@ from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import CONTROLLER_REVISIONS, Resource
-from pykruise.kube.values.owners import adoption_patch, release_patch
+from pykruise.kube.values.owners import build_adoption_patch, release_patch
 from pykruise.plans.phases import ChangePod, DecidedStage, PlanPhase
-from pykruise.plans.pod_writes import pod_chain, pod_patch
+from pykruise.plans.pod_writes import make_pod_chain, pod_patch
 from pykruise.plans.purposes import Purpose
 from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.revisions import RevisionView, UpdateChoice
@@ -46,7 +46,7 @@ class Adopter(msgspec.Struct, frozen=True, kw_only=True):
     """`spec.selector`, which adopted revisions record."""
 
 
-def selector_in(workload: Any) -> Mapping[str, Any]:
+def read_selector(workload: Any) -> Mapping[str, Any]:
     """Return `spec.selector` of a workload's view as a document."""
     selector: Mapping[str, Any] = msgspec.to_builtins(workload.spec.selector)
     return selector
@@ -59,12 +59,12 @@ def adopter_of(workload: WorkloadView, resource: Resource) -> Adopter:
         key=workload.key,
         uid=workload.uid,
         resource_version=workload.resource_version,
-        selector=selector_in(workload),
-        reference=workload.reference_as(resource),
+        selector=read_selector(workload),
+        reference=workload.build_reference(resource),
     )
 
 
-def adoption_stages(
+def plan_adoption(
     adopter: Adopter, pods: Sequence[PodView], revisions: Sequence[RevisionView] = ()
 ) -> list[Stage]:
     """Return the stages that adopt these objects; none when there is nothing to adopt."""
@@ -74,7 +74,7 @@ def adoption_stages(
         *(_adopt_revision(adopter, revision) for revision in revisions),
         *(_adopt_pod(adopter, pod) for pod in pods),
     ]
-    return [still_there(adopter), Stage(purpose=Purpose.ADOPT, chains=tuple(chains))]
+    return [check_still_there(adopter), Stage(purpose=Purpose.ADOPT, chains=tuple(chains))]
 
 
 def adopt_used(choice: UpdateChoice, workload: WorkloadView, resource: Resource) -> list[Stage]:
@@ -84,12 +84,12 @@ def adopt_used(choice: UpdateChoice, workload: WorkloadView, resource: Resource)
     revision = choice.revision
     if choice.create is not None or revision.controller_uid or revision.is_deleting:
         return []
-    return adoption_stages(adopter_of(workload, resource), (), [revision])
+    return plan_adoption(adopter_of(workload, resource), (), [revision])
 
 
-def still_there(adopter: Adopter) -> Stage:
+def check_still_there(adopter: Adopter) -> Stage:
     """Return a stage that checks whether the adopter still exists unchanged (runtime/ownership.py)."""
-    return ownership.still_there(
+    return ownership.check_still_there(
         adopter.resource,
         adopter.key,
         uid=adopter.uid,
@@ -99,13 +99,13 @@ def still_there(adopter: Adopter) -> Stage:
 
 
 def _adopt_pod(adopter: Adopter, pod: PodView) -> Chain:
-    body = adoption_patch(adopter.reference, uid=pod.uid)
-    return pod_chain(pod, Step(action=pod_patch(pod, body, unchanged=True), because=_ADOPTED))
+    body = build_adoption_patch(adopter.reference, uid=pod.uid)
+    return make_pod_chain(pod, Step(action=pod_patch(pod, body, unchanged=True), because=_ADOPTED))
 
 
 def _adopt_revision(adopter: Adopter, revision: RevisionView) -> Chain:
     """Adopt a revision and record the adopter's selector: the stored record may be that of another owner."""
-    body = adoption_patch(adopter.reference, uid=revision.uid)
+    body = build_adoption_patch(adopter.reference, uid=revision.uid)
     body["metadata"]["annotations"] = record_of(adopter.selector)
     return _patch_revision(revision, body, PatchType.STRATEGIC, because=_ADOPTED)
 
@@ -138,7 +138,7 @@ def _released_note(pod: PodView, because: str) -> Note:
     return Note(reason="PodReleased", message=f"released pod {pod.name}: {because}")
 
 
-def revision_stages(
+def plan_revisions(
     choice: UpdateChoice, workload: WorkloadView, *, unrecorded: RevisionView | None = None
 ) -> list[Stage]:
     """Return the writes of a workload's revisions that must precede any pod of the update revision.
@@ -152,7 +152,7 @@ def revision_stages(
         return [Stage(purpose=Purpose.STORE_REVISION, chains=(stored,))]
     if unrecorded is None:
         return []
-    chain = _record_selector(unrecorded, selector_in(workload))
+    chain = _record_selector(unrecorded, read_selector(workload))
     return [Stage(purpose=Purpose.RECORD_SELECTOR, chains=(chain,))]
 
 

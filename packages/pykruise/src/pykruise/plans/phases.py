@@ -19,9 +19,9 @@ from pykruise.pods.lifecycle.readiness import PRE_DELETE_HOOK, hold_back
 from pykruise.pods.lifecycle.states import (
     LifecycleHook,
     LifecycleState,
+    build_state_metadata,
+    explain_pre_delete,
     is_hooked,
-    pre_delete_wait,
-    state_metadata,
 )
 from pykruise.pods.reasons import Code
 from pykruise.pods.view.pod_view import PodView
@@ -195,13 +195,13 @@ def decide_deletion(
     """
     if hook is None or not is_hooked(hook, pod):
         return DeletePod(pod=pod, because=because, unchanged=not pod.is_serving or hook is not None)
-    waits = pre_delete_wait(hook, pod) if pod.state == LifecycleState.PREPARING_DELETE else None
+    waits = explain_pre_delete(hook, pod) if pod.state == LifecycleState.PREPARING_DELETE else None
     conditions = hold_back(pod, PRE_DELETE_HOOK, now=now) if hook.mark_pod_not_ready else []
     if waits and not conditions:
         return waits
     return ChangePod(
         pod=pod,
-        metadata=state_metadata(LifecycleState.PREPARING_DELETE, now=now),
+        metadata=build_state_metadata(LifecycleState.PREPARING_DELETE, now=now),
         conditions=conditions,
         because=f"{because}; the preDelete hook holds it",
         # A condition with several writers is read, changed and written, so no other write may happen between.

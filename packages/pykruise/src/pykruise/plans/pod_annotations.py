@@ -29,7 +29,7 @@ class _Known:
 
 async def annotations_of(read: Read[Any], pods: Iterable[PodView]) -> Mapping[Key, Mapping[str, str]]:
     """Return all annotations of these pods; empty for a deleted pod. Raises KubeError."""
-    memory = read.memory(_Known)
+    memory = read.find_memory(_Known)
     result: dict[Key, tuple[_Version, Mapping[str, str]]] = {}
     for pod in pods:
         key, version = Key(pod.namespace, pod.name), (pod.uid, pod.resource_version)

@@ -51,7 +51,7 @@ class StepError(Exception):
 class PodStep(Protocol):
     """A step of `/mutate-pod`. It gets only new pods that are readable."""
 
-    def wanted(self, interests: Interests) -> str:
+    def build_match_condition(self, interests: Interests) -> str:
         """Return CEL that is true for every pod that the step may change. It may be true for further pods."""
         ...
 
@@ -66,7 +66,7 @@ class PodStep(Protocol):
 class JudgingStep(Protocol):
     """A step of `/validate-pod`: updates, resizes, deletions and evictions of pods."""
 
-    def wanted(self, interests: Interests) -> str:
+    def build_match_condition(self, interests: Interests) -> str:
         """Return CEL that is true for every request that the step may refuse or must record."""
         ...
 
@@ -156,7 +156,7 @@ class CachedReader(Protocol):
         """The kind's own objects."""
         ...
 
-    def problems(self) -> Sequence[str]:
+    def list_problems(self) -> Sequence[str]:
         """Reasons why reviews would have to wait."""
         ...
 
@@ -215,7 +215,7 @@ class PodOrigins(msgspec.Struct, frozen=True, kw_only=True):
 # ── the declaration ──────────────────────────────────────────────────────────
 
 
-def whole_namespaces(objects: Iterable[Any]) -> list[Meant]:
+def select_whole_namespaces(objects: Iterable[Any]) -> list[Meant]:
     """Return selections of all pods in each namespace that has an object."""
     namespaces = sorted({item.namespace for item in objects})
     return [Meant(selector=EVERYTHING, namespaces=(namespace,)) for namespace in namespaces]
@@ -225,7 +225,7 @@ class PodSelection(msgspec.Struct, frozen=True, kw_only=True):
     """Definition of how the stored objects of a kind select the pods that its steps want."""
 
     views: Views[Any]
-    pods: Callable[[Iterable[Any]], list[Meant]] = whole_namespaces
+    pods: Callable[[Iterable[Any]], list[Meant]] = select_whole_namespaces
     """Returns the selected pods for all views of the kind's objects."""
     decides: Callable[[Any], Any] = lambda _: True
     """Returns the part of a view that decides: when it changes, match conditions are updated. Default: only the

@@ -14,7 +14,7 @@ from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import PODS
-from pykruise.kube.values.counts import counted
+from pykruise.kube.values.counts import format_count
 from pykruise.plans.phases import (
     ChangePod,
     CreatePod,
@@ -95,7 +95,7 @@ def stage_of(
     return (stage,)
 
 
-def pod_key(pod: PodView) -> Key:
+def make_pod_key(pod: PodView) -> Key:
     """Return the key for writes to the pod."""
     return Key(pod.namespace, pod.name)
 
@@ -104,7 +104,7 @@ pod_patch = partial(patch_object, PODS, patch_type=PatchType.STRATEGIC)
 """Returns a patch of exactly this pod: `pod_patch(pod, body)`, with the options of `patch_object`."""
 
 
-def pod_chain(pod: PodView, *steps: Step) -> Chain:
+def make_pod_chain(pod: PodView, *steps: Step) -> Chain:
     """Return the writes to one pod as a chain."""
     return Chain(subject=pod.name, steps=steps)
 
@@ -152,7 +152,7 @@ def _change_step(decision: ChangePod) -> Step:
 def _spend_step(decision: SpendBudget) -> Step:
     pods = [pod.name for pod in decision.pods]
     action = spend_for_updates(decision.budget, pods, now=decision.now)
-    count = counted(len(pods), "of its pods is", "of its pods are")
+    count = format_count(len(pods), "of its pods is", "of its pods are")
     return Step(action=action, because=f"{count} updated")
 
 

@@ -1,6 +1,6 @@
 """Image pulls before an update: the writes that are due now.
 
-update revision + jobs + a kind's facts ──▶ pre_download_stages() ──▶ stages: jobs, and the label that completes them
+update revision + jobs + a kind's facts ──▶ plan_image_pulls() ──▶ stages: jobs, and the label that completes them
 
 Pure; serves every kind. The decision is made once per revision and stored as a label of the revision. Nothing here
 may delay an update, so the stages are optional: a failure is reported and the plan continues.
@@ -14,7 +14,7 @@ import msgspec
 from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import CONTROLLER_REVISIONS
-from pykruise.kube.values.counts import counted
+from pykruise.kube.values.counts import format_count
 from pykruise.plans.in_place import Differences
 from pykruise.plans.pod_writes import stage_of
 from pykruise.plans.purposes import Purpose
@@ -22,8 +22,8 @@ from pykruise.pods.images.pull_jobs import (
     IMAGE_PULL_JOBS,
     PullJobView,
     PullSettings,
-    changed_images,
-    changed_volume_images,
+    find_changed_images,
+    find_changed_volume_images,
     pull_jobs,
 )
 from pykruise.pods.in_place import NotInPlace
@@ -59,7 +59,7 @@ class PreDownload(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the event of a job that cannot be created is a warning; OpenKruise records a normal event."""
 
 
-def pre_download_stages(wanted: PreDownload, *, owned: Sequence[PullJobView]) -> tuple[Stage, ...]:
+def plan_image_pulls(wanted: PreDownload, *, owned: Sequence[PullJobView]) -> tuple[Stage, ...]:
     """Return the stages that are due. `owned`: ImagePullJobs that the workload controls."""
     if not wanted.is_rolling:
         return _optional_stage(_delete_chain(job) for job in owned if not job.is_deleting)
@@ -75,7 +75,7 @@ def pre_download_stages(wanted: PreDownload, *, owned: Sequence[PullJobView]) ->
                 [_label_chain(wanted.revision, keys.PRE_DOWNLOAD_IGNORED_LABEL, not_needed)]
             )
     else:
-        images = {**changed_images(wanted.revision.template, wanted.replaced()), **images}
+        images = {**find_changed_images(wanted.revision.template, wanted.replaced()), **images}
     present = {job.name for job in owned}
     created = [
         _create_chain(document, warns=wanted.warns)
@@ -90,10 +90,10 @@ def pre_download_stages(wanted: PreDownload, *, owned: Sequence[PullJobView]) ->
     )
 
 
-def over_too_soon(*, replicas: int, partition: int, max_unavailable: int) -> str:
+def explain_too_soon(*, replicas: int, partition: int, max_unavailable: int) -> str:
     """Return why images could not be pulled in time for an in-place update; empty: they could."""
     if replicas < FEWEST_REPLICAS:
-        return f"{counted(replicas, 'pod is', 'pods are')} updated before an image is pulled"
+        return f"{format_count(replicas, 'pod is', 'pods are')} updated before an image is pulled"
     return "all pods are updated at the same time" if partition == 0 and max_unavailable >= replicas else ""
 
 
@@ -105,14 +105,14 @@ def why_not_needed(
         return "pods are not updated in place"
     if over_too_soon:
         return over_too_soon
-    change = differences.between(current)
+    change = differences.compare_revision(current)
     return f"pods are recreated: {change.reason}" if isinstance(change, NotInPlace) else ""
 
 
 def _volume_images(wanted: PreDownload) -> dict[str, str]:
     if wanted.over_too_soon:
         return {}
-    return changed_volume_images(wanted.revision.template, wanted.replaced())
+    return find_changed_volume_images(wanted.revision.template, wanted.replaced())
 
 
 def _build_jobs(wanted: PreDownload, images: Mapping[str, str]) -> list[Document]:

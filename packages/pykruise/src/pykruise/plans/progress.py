@@ -299,7 +299,7 @@ class PhaseRules(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 # ── evaluation of a declaration for a document ───────────────────────────────
 
 
-def with_waits(phase: Phase, codes: Iterable[str]) -> Phase:
+def add_waits(phase: Phase, codes: Iterable[str]) -> Phase:
     """Return the phase of an object that also waits for these reasons, which its status may not contain."""
     return _phase_with(phase, codes, if_in=OPEN)
 
@@ -347,7 +347,7 @@ def progress_of(
     if declared.partitions is not None:
         kept = min(max(declared.partitions.of(document), 0), counts["wanted"])
     else:
-        kept = kept_by(partition, replicas=counts["wanted"])
+        kept = count_kept_by(partition, replicas=counts["wanted"])
     return _from_rollout(declared, document, counts, about, kept=kept, is_paused=is_paused)
 
 
@@ -428,7 +428,7 @@ def _phase_by_counts(*, is_updated: bool, is_whole: bool, serves: bool, is_pause
     return Phase.PROGRESSING, ""
 
 
-def kept_by(partition: Any, *, replicas: int) -> int:
+def count_kept_by(partition: Any, *, replicas: int) -> int:
     """Return the number of pods that a partition keeps. A percentage is rounded up, but only 100% keeps all pods. An
     invalid value keeps none.
     """

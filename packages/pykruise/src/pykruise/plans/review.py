@@ -12,9 +12,9 @@ import msgspec
 
 from pykruise.kube.admission import ALLOWED, AdmissionAnswer, AdmissionRequest, Reviewer, SpokeRules
 from pykruise.kube.client.client import Client
-from pykruise.kube.clock import Clock, system_clock
-from pykruise.kube.control.offload import LoopSide, on_loop
-from pykruise.kube.documents import Document, decode, get_path, same
+from pykruise.kube.clock import Clock, read_system_clock
+from pykruise.kube.control.offload import LoopSide, run_on_loop
+from pykruise.kube.documents import Document, decode, get_path, is_same
 from pykruise.kube.errors import AlreadyExistsError, NotFoundError
 from pykruise.kube.rbac import Right
 from pykruise.kube.resources import (
@@ -28,7 +28,7 @@ from pykruise.kube.resources import (
     Resource,
 )
 from pykruise.pods.workload.revisions import RevisionView, project_revision
-from pykruise.pods.workload.selector_guard import is_guarded, managed_selector
+from pykruise.pods.workload.selector_guard import find_managed_selector, is_guarded
 
 PodLookup = Callable[[str, str], Awaitable[Document | None]]
 """Returns the stored pod by namespace and name; None when it does not exist. Raises KubeError."""
@@ -62,31 +62,31 @@ class Lookups(msgspec.Struct, frozen=True, kw_only=True):
     access: AccessLookup | None = None
     readers: Mapping[str, Any] = {}
     """Readers by the name of a kind: each reads the kind's objects and related objects, for webhooks."""
-    clock: Clock = system_clock
+    clock: Clock = read_system_clock
 
 
-def beside_the_loop(lookups: Lookups) -> Lookups:
+def run_beside_the_loop(lookups: Lookups) -> Lookups:
     """Return lookups for reviewers outside the event loop (kube/control/offload.py); the lookups themselves run in
     the loop.
     """
     return Lookups(
-        pods=on_loop(lookups.pods) if lookups.pods else None,
-        nodes=on_loop(lookups.nodes) if lookups.nodes else None,
-        classes=on_loop(lookups.classes) if lookups.classes else None,
-        trial=on_loop(lookups.trial) if lookups.trial else None,
-        revisions=on_loop(lookups.revisions) if lookups.revisions else None,
-        access=on_loop(lookups.access) if lookups.access else None,
+        pods=run_on_loop(lookups.pods) if lookups.pods else None,
+        nodes=run_on_loop(lookups.nodes) if lookups.nodes else None,
+        classes=run_on_loop(lookups.classes) if lookups.classes else None,
+        trial=run_on_loop(lookups.trial) if lookups.trial else None,
+        revisions=run_on_loop(lookups.revisions) if lookups.revisions else None,
+        access=run_on_loop(lookups.access) if lookups.access else None,
         readers={name: LoopSide(reader) for name, reader in lookups.readers.items()},
         clock=lookups.clock,
     )
 
 
-def live_lookups(
+def make_live_lookups(
     client: Callable[[], Client],
     *,
     namespace: str,
     readers: Mapping[str, Any] | None = None,
-    clock: Clock = system_clock,
+    clock: Clock = read_system_clock,
 ) -> Lookups:
     """Return lookups that ask the API server each time. `client` is called for each lookup; `namespace`: the
     manager's own, for trial objects.
@@ -149,9 +149,9 @@ async def managed_selector_of(request: AdmissionRequest, revisions: RevisionLook
         return None
     if not is_guarded(get_path(old, "status", "conditions", default=[])):
         return None
-    if same(get_path(old, "spec", "selector"), get_path(new, "spec", "selector")):
+    if is_same(get_path(old, "spec", "selector"), get_path(new, "spec", "selector")):
         return None
-    return managed_selector(
+    return find_managed_selector(
         await revisions(request.namespace, str(get_path(old, "metadata", "uid", default="")))
     )
 

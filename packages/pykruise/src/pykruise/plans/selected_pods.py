@@ -1,6 +1,6 @@
 """Pods that a label selector matches, found by an index of labels.
 
-selector ──▶ its required label that the fewest pods have ──▶ pods with that label ──▶ selected_pods(): matching pods
+selector ──▶ its required label that the fewest pods have ──▶ pods with that label ──▶ select_pods(): matching pods
 
 Pure. So the cost of many selectors in one namespace depends on the pods that they select, not on all pods each.
 """
@@ -15,7 +15,7 @@ from pykruise.runtime.read import Mirrors
 from pykruise.runtime.views import BY_NAMESPACE
 
 
-def selected_pods(selector: Selector, namespace: str, read: Mirrors) -> Iterator[PodView]:
+def select_pods(selector: Selector, namespace: str, read: Mirrors) -> Iterator[PodView]:
     """Yield the matching pods of the namespace in any order, also finished and terminating ones."""
     return (pod for pod in _find_candidates(selector, namespace, read) if selector.matches(pod.labels))
 
@@ -30,6 +30,6 @@ def _find_candidates(selector: Selector, namespace: str, read: Mirrors) -> Itera
         if key not in UNINDEXED_LABELS
     ]
     if not choices:
-        return read.by_index(POD_VIEWS, BY_NAMESPACE, namespace)
+        return read.list_by_index(POD_VIEWS, BY_NAMESPACE, namespace)
     rarest = min(choices, key=lambda labels: sum(read.count(POD_VIEWS, BY_LABEL, label) for label in labels))
-    return chain.from_iterable(read.by_index(POD_VIEWS, BY_LABEL, item) for item in rarest)
+    return chain.from_iterable(read.list_by_index(POD_VIEWS, BY_LABEL, item) for item in rarest)

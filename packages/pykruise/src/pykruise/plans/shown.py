@@ -12,7 +12,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from pykruise.kube.documents import get_path
-from pykruise.kube.values.go_text import quoted
+from pykruise.kube.values.go_text import quote_text
 from pykruise.plans.progress import Number, PhaseRules, Progress, Rollout, progress_of, read_at
 
 Document = Mapping[str, Any]
@@ -25,14 +25,14 @@ class Field(msgspec.Struct, frozen=True):
     hub: str
     v1alpha1: str = ""
 
-    def at(self, document: Document) -> Path:
+    def find_path(self, document: Document) -> Path:
         """Return its path in a document of that version."""
         is_old = str(document.get("apiVersion", "")).endswith("/v1alpha1")
         return tuple((self.v1alpha1 if is_old and self.v1alpha1 else self.hub).split("."))
 
-    def value(self, document: Document) -> Any:
+    def read_value(self, document: Document) -> Any:
         """Return the value of the field; None: absent."""
-        return get_path(document, *self.at(document))
+        return get_path(document, *self.find_path(document))
 
 
 class Cell(msgspec.Struct, frozen=True):
@@ -42,7 +42,7 @@ class Cell(msgspec.Struct, frozen=True):
     value: str | Number | Callable[[Document], Any]
     default: Any = "0"
 
-    def of(self, document: Document) -> Any:
+    def read_cell(self, document: Document) -> Any:
         """Return the cell in the row of this object."""
         if isinstance(self.value, Number):
             return self.value.of(document)
@@ -155,13 +155,13 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
             self.progress,
             document,
             is_observed=self.is_observed,
-            partition=None if partition is None else partition.value(document),
-            is_paused=paused is not None and paused.value(document) is True,
+            partition=None if partition is None else partition.read_value(document),
+            is_paused=paused is not None and paused.read_value(document) is True,
         )
 
     def line_of(self, document: Document, progress: Progress) -> str:
         """Return the progress in one line."""
-        name = quoted(str(document["metadata"]["name"]))
+        name = quote_text(str(document["metadata"]["name"]))
         if not progress.is_observed:
             return f"Waiting for {self.title or self.kind} spec update to be observed..."
         if self.line is not None:

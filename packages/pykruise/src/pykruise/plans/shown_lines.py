@@ -1,6 +1,6 @@
 """Lines of `rollout status`, for kinds with similar rollouts.
 
-document, Progress ──▶ revisions_line(), pods_line() ──▶ one line, in the words of kubectl and OpenKruise
+document, Progress ──▶ make_revisions_line(), make_pods_line() ──▶ one line, in the words of kubectl and OpenKruise
 
 Pure.
 """
@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from pykruise.kube.documents import get_path
-from pykruise.kube.values.go_text import quoted
+from pykruise.kube.values.go_text import quote_text
 from pykruise.plans.progress import Progress
 
 Document = Mapping[str, Any]
@@ -19,7 +19,7 @@ def _status_field(document: Document, name: str) -> Any:
     return get_path(document, "status", name)
 
 
-def revisions_line(title: str, *, has_ready: bool = False) -> Callable[[Document, Progress], str]:
+def make_revisions_line(title: str, *, has_ready: bool = False) -> Callable[[Document, Progress], str]:
     """Return the function for the lines of a kind with revisions and a partition. `has_ready`: its status counts
     ready updated pods.
     """
@@ -28,7 +28,7 @@ def revisions_line(title: str, *, has_ready: bool = False) -> Callable[[Document
         target = progress.wanted - progress.kept
         if progress.is_done and progress.updated < target:
             return _manual_line(
-                f"{title} {quoted(str(document['metadata']['name']))}", progress.updated, target, "new"
+                f"{title} {quote_text(str(document['metadata']['name']))}", progress.updated, target, "new"
             )
         if progress.is_done and progress.kept:
             return f"partitioned roll out complete: {progress.updated} new pods have been updated..."
@@ -44,7 +44,7 @@ def revisions_line(title: str, *, has_ready: bool = False) -> Callable[[Document
     return line
 
 
-def pods_line(
+def make_pods_line(
     title: str, *, pods: str, done: Callable[[Progress], str] = lambda _: "", is_per_node: bool = False
 ) -> Callable[[Document, Progress], str]:
     """Return the function for the lines of a kind that counts updated pods, and ready ones; with `is_per_node`,
@@ -53,7 +53,7 @@ def pods_line(
     """
 
     def line(document: Document, progress: Progress) -> str:
-        what = f"{title} {quoted(str(document['metadata']['name']))}"
+        what = f"{title} {quote_text(str(document['metadata']['name']))}"
         target = progress.wanted - progress.kept
         if progress.is_done and progress.updated < target:
             return _manual_line(what, progress.updated, target, pods)
@@ -86,5 +86,5 @@ def _unready_line(document: Document, progress: Progress, title: str) -> str:
         return f"Waiting for {progress.wanted - progress.ready} pods to be ready..."
     if progress.available < progress.wanted:
         return f"Waiting for {progress.wanted - progress.available} pods to be available..."
-    name = quoted(str(document["metadata"]["name"]))
+    name = quote_text(str(document["metadata"]["name"]))
     return f"Waiting for {title} {name}: {progress.details}..."

@@ -1,7 +1,7 @@
 """Stored values that admission would have refused: the object is reported, and nothing is changed for it.
 
-Control + StoredSpec ──▶ judged() ──▶ Control whose snapshots contain the problems (`refused`)
-a plan ──▶ refused_plan() ──▶ Plan: an event and a condition with the fields
+Control + StoredSpec ──▶ add_judgement() ──▶ Control whose snapshots contain the problems (`refused`)
+a plan ──▶ make_refused_plan() ──▶ Plan: an event and a condition with the fields
 
 Such objects are stored while webhooks are off, by an older version, or by `kubectl scale`. An invalid value must not
 be used as another one: a partition of -1 that became 0 would update everything. A kind declares in `StoredSpec` the
@@ -76,7 +76,7 @@ class _Verdict:
         self._spec: Any = None
         self._flaws: tuple[Flaw, ...] = ()
 
-    def of(self, spec: Any, stored: StoredSpec) -> tuple[Flaw, ...]:
+    def find_flaws(self, spec: Any, stored: StoredSpec) -> tuple[Flaw, ...]:
         """Return the flaws. A cache keeps the typed spec while only the status changes, so each spec is validated
         once.
         """
@@ -85,7 +85,7 @@ class _Verdict:
         return self._flaws
 
 
-def judged(control: Control, stored: StoredSpec) -> Control:
+def add_judgement(control: Control, stored: StoredSpec) -> Control:
     """Return the control whose snapshots, which are `Judged`, contain the problems of the object. An unreadable spec
     is reported by the snapshot itself (`problem`).
     """
@@ -98,18 +98,18 @@ def judged(control: Control, stored: StoredSpec) -> Control:
         spec = getattr(seen, "spec", seen)
         if spec is None or seen.is_deleting:
             return snapshot
-        flaws = read.memory(_Verdict).of(spec, stored)
+        flaws = read.find_memory(_Verdict).find_flaws(spec, stored)
         return msgspec.structs.replace(snapshot, refused=flaws) if flaws else snapshot
 
     return msgspec.structs.replace(control, snapshot=snapshot)
 
 
-def as_document(spec: Any) -> Document:
+def to_document(spec: Any) -> Document:
     """Return a typed spec as the document that reviews validate."""
     return {"metadata": {"name": "stored"}, "spec": msgspec.to_builtins(spec)}
 
 
-def refused_plan(problems: Sequence[Flaw | str], *, pods: Iterable[str] = ()) -> Plan:
+def make_refused_plan(problems: Sequence[Flaw | str], *, pods: Iterable[str] = ()) -> Plan:
     """Return a plan that changes nothing and records an event with the invalid fields. `pods`: those left alone."""
     message = "; ".join(map(str, problems))
     return Plan(

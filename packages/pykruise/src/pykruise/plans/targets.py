@@ -12,17 +12,17 @@ from typing import Any, Final
 
 import msgspec
 
-from pykruise.kube.cache.remembering import remembers
+from pykruise.kube.cache.remembering import register_limit
 from pykruise.kube.client.client import Client
 from pykruise.kube.client.discovery import Discovery
 from pykruise.kube.clock import Clock
-from pykruise.kube.documents import Document, canonical, decode, get_path
+from pykruise.kube.documents import Document, decode, encode_canonical, get_path
 from pykruise.kube.errors import NotFoundError
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import CONFIG_MAPS, DEPLOYMENTS, JOBS, REPLICA_SETS, STATEFUL_SETS, Resource
 from pykruise.kube.values.group_kinds import GroupKind, group_of
 from pykruise.kube.values.owners import OwnerReference, controller_of
-from pykruise.kube.values.selectors import EVERYTHING, Selector, SelectorError, selector_from
+from pykruise.kube.values.selectors import EVERYTHING, Selector, SelectorError, parse_selector
 from pykruise.pods.view.keys import TEMPLATE_HASH_LABEL
 from pykruise.pods.workload.allowed_workloads import CONFIGURATION, WhiteList, WhiteListError, read_white_list
 from pykruise.runtime.read import Mirrors
@@ -147,7 +147,7 @@ def project_target(raw: bytes | msgspec.Raw) -> TargetView:
 
 def _selector_of(document: Mapping[str, Any] | None) -> Selector:
     try:
-        return selector_from(document) if document is not None else EVERYTHING
+        return parse_selector(document) if document is not None else EVERYTHING
     except SelectorError:
         return EVERYTHING
 
@@ -164,7 +164,7 @@ def _digest_of(template: Document) -> str:
         key: value for key, value in (metadata.get("labels") or {}).items() if key != TEMPLATE_HASH_LABEL
     }
     metadata = {key: value for key, value in metadata.items() if value}
-    return hashlib.sha256(canonical({**template, "metadata": metadata})).hexdigest()
+    return hashlib.sha256(encode_canonical({**template, "metadata": metadata})).hexdigest()
 
 
 def _target_views(resource: Resource) -> Views[TargetView]:
@@ -219,7 +219,7 @@ class WorkloadReader:
         self, kind: GroupKind, namespace: str, name: str, *, version: str, subresource: str = ""
     ) -> Document | None:
         resource = TARGET_RESOURCES.get(kind)
-        resource = resource or await self._discovery.resource(kind.group, kind.kind, version=version)
+        resource = resource or await self._discovery.find_resource(kind.group, kind.kind, version=version)
         if resource is None:
             return None
         try:
@@ -235,7 +235,7 @@ class OwnerMissingError(Exception):
 _OWNER_S: Final = 60.0
 """Seconds that the owner of an owner is remembered; it hardly ever changes."""
 
-_MOST_OWNERS: Final = remembers("owners of owners", entries=10_000, bytes_each=1_024)
+_MOST_OWNERS: Final = register_limit("owners of owners", entries=10_000, bytes_each=1_024)
 
 
 class OwnerReader(WorkloadReader):
@@ -246,7 +246,7 @@ class OwnerReader(WorkloadReader):
         self._clock = clock
         self._owners: dict[str, tuple[float, OwnerReference | None]] = {}
 
-    async def above(self, owner: OwnerReference, namespace: str) -> OwnerReference | None:
+    async def read_controller(self, owner: OwnerReference, namespace: str) -> OwnerReference | None:
         """Return the controller of an owner; None: it has none. Raises OwnerMissingError, KubeError."""
         known = self._owners.get(owner.uid)
         now = self._clock()

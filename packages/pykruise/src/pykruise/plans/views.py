@@ -20,15 +20,15 @@ from pykruise.kube.resources import (
     PODS,
     SECRETS,
 )
-from pykruise.pods.images.node_images import NODE_IMAGES, NodeImageView, owner_uids, project_node_image
+from pykruise.pods.images.node_images import NODE_IMAGES, NodeImageView, list_owner_uids, project_node_image
 from pykruise.pods.images.pull_jobs import IMAGE_PULL_JOBS, PullJobView, project_pull_job
 from pykruise.pods.probes.views import (
     NODE_POD_PROBES,
     POD_PROBE_MARKERS,
     MarkerView,
     NodeProbesView,
-    marker_keys,
-    marker_projector,
+    list_marker_keys,
+    make_marker_projector,
     project_node_probes,
 )
 from pykruise.pods.view import keys
@@ -36,7 +36,7 @@ from pykruise.pods.view.decoding import LABELS_OF_ONE_POD, PodProjector
 from pykruise.pods.view.nodes import NodeView, project_node
 from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.view.secrets import CopyView, project_copy
-from pykruise.pods.view.sidecars import injected_sets
+from pykruise.pods.view.sidecars import list_injected_sets
 from pykruise.pods.workload.budgets import POD_UNAVAILABLE_BUDGETS, BudgetView, project_budget
 from pykruise.pods.workload.claims import ClaimView, project_claim
 from pykruise.pods.workload.revisions import RevisionView, project_revision
@@ -68,9 +68,9 @@ __all__ = [
     "UNINDEXED_LABELS",
     "NamespaceView",
     "NodeView",
-    "owner_name",
     "project_namespace",
     "project_node",
+    "read_owner_name",
 ]
 
 BY_NAME_PREFIX = "name-prefix"
@@ -142,12 +142,12 @@ def project_namespace(raw: bytes | msgspec.Raw) -> NamespaceView:
     )
 
 
-def owner_name(revision: RevisionView) -> str:
+def read_owner_name(revision: RevisionView) -> str:
     """Return the name of the owner that a revision is named after (its first 223 characters)."""
     return revision.name.rpartition("-")[0]
 
 
-def labels_looked_up(pod: PodView) -> list[tuple[str, str, str]]:
+def list_label_lookups(pod: PodView) -> list[tuple[str, str, str]]:
     """Return the values of the index BY_LABEL for a pod."""
     namespace = pod.namespace
     return [(namespace, key, value) for key, value in pod.labels.items() if key not in UNINDEXED_LABELS]
@@ -160,8 +160,8 @@ POD_VIEWS: Final = Views[PodView](
         BY_CONTROLLER: lambda pod: (pod.controller.uid,) if pod.controller else (),
         ORPHANS: lambda pod: () if pod.controller else (pod.namespace,),
         BY_NAMESPACE: lambda pod: (pod.namespace,),
-        BY_LABEL: labels_looked_up,
-        BY_SIDECARSET: lambda pod: injected_sets(pod.annotations) if pod.annotations else (),
+        BY_LABEL: list_label_lookups,
+        BY_SIDECARSET: lambda pod: list_injected_sets(pod.annotations) if pod.annotations else (),
     },
 )
 
@@ -170,7 +170,7 @@ REVISION_VIEWS: Final = Views[RevisionView](
     projector=lambda: project_revision,
     indexes={
         BY_CONTROLLER: lambda revision: (revision.controller_uid,),
-        BY_NAME_PREFIX: lambda revision: ((revision.namespace, owner_name(revision)),),
+        BY_NAME_PREFIX: lambda revision: ((revision.namespace, read_owner_name(revision)),),
         ORPHANS: lambda revision: () if revision.controller_uid else (revision.namespace,),
     },
 )
@@ -199,17 +199,17 @@ PULL_JOB_VIEWS: Final = Views[PullJobView](
 )
 
 NODE_IMAGE_VIEWS: Final = Views[NodeImageView](
-    resource=NODE_IMAGES, projector=lambda: project_node_image, indexes={BY_PULL_JOB: owner_uids}
+    resource=NODE_IMAGES, projector=lambda: project_node_image, indexes={BY_PULL_JOB: list_owner_uids}
 )
 
 MARKER_VIEWS: Final = Views[MarkerView](
     resource=POD_PROBE_MARKERS,
-    projector=marker_projector,
+    projector=make_marker_projector,
     indexes={BY_NAMESPACE: lambda marker: (marker.namespace,)},
 )
 
 NODE_PROBES_VIEWS: Final = Views[NodeProbesView](
-    resource=NODE_POD_PROBES, projector=lambda: project_node_probes, indexes={BY_MARKER: marker_keys}
+    resource=NODE_POD_PROBES, projector=lambda: project_node_probes, indexes={BY_MARKER: list_marker_keys}
 )
 
 SECRET_VIEWS, CONFIG_MAP_VIEWS = (

@@ -5,21 +5,21 @@ from typing import Any
 
 from pykruise.kube.cache.store import Change
 from pykruise.kube.ids import Key
-from pykruise.plans.views import owner_name
+from pykruise.plans.views import read_owner_name
 from pykruise.pods.workload.revisions import RevisionView
 from pykruise.runtime.read import Around
 from pykruise.runtime.views import Views
 from pykruise.runtime.wakes import Wake
 
 
-def named_after(views: Views[RevisionView], objects: Views[Any]) -> Wake:
+def wake_namesake(views: Views[RevisionView], objects: Views[Any]) -> Wake:
     """A revision enqueues the object that it is named after, whatever its owner: its name may be one that the object
     needs.
     """
 
     def keys(change: Change[RevisionView], around: Around[Any]) -> Iterable[Key]:
         revision = change.latest
-        key = Key(revision.namespace, owner_name(revision))
+        key = Key(revision.namespace, read_owner_name(revision))
         return (key,) if around.get(objects, key) is not None else ()
 
     return Wake(on=views, keys=keys)

@@ -1,6 +1,6 @@
 """Warning events for problems that a person must correct: one when a condition first reports the problem.
 
-stored conditions + those of the plan ──▶ warning_notes() ──▶ a Warning for each new reason
+stored conditions + those of the plan ──▶ make_warning_notes() ──▶ a Warning for each new reason
 
 Pure; serves every kind. Some users watch conditions, others events. A wait that the spec requests (a pause, a
 partition, a hook) needs no warning, and failed writes have the events of their steps.
@@ -26,7 +26,7 @@ WARNINGS: Final = frozenset(
 AGAIN_AFTER_S: Final = 600.0
 
 
-def warning_notes(
+def make_warning_notes(
     stored: Sequence[PlainCondition] | None, wanted: Sequence[PlainCondition] | None
 ) -> tuple[Note, ...]:
     """Return the warnings for new reasons. `wanted`: the plan's conditions. A wait is reported with its first pod,

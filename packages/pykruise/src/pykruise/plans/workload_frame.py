@@ -3,7 +3,7 @@
 Snapshot ──▶ plan_workload(frame, snapshot) ──▶ Plan
              terminating ▶ unreadable ▶ selector guard ▶ refused ▶ the kind's phases
 
-truncate_history(), requeue_after(), changed_status(), choose_update_revision() ──▶ shared parts of the phases
+truncate_history(), requeue_after(), build_changed_status(), choose_update_revision() ──▶ shared parts of the phases
 
 Pure. A kind supplies its own parts: its status in each of these cases, and its phases.
 """
@@ -18,11 +18,11 @@ from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document, labels_of
 from pykruise.kube.resources import Resource
 from pykruise.kube.schemas.types import PlainCondition
-from pykruise.plans.ownership import delete_revision, selector_in
+from pykruise.plans.ownership import delete_revision, read_selector
 from pykruise.plans.phases import PlanPhase
 from pykruise.plans.purposes import Purpose
 from pykruise.plans.stored_values import Flaw
-from pykruise.pods.lifecycle.blockers import kept_from_ending
+from pykruise.pods.lifecycle.blockers import find_end_blocker
 from pykruise.pods.reasons import CODES, Code
 from pykruise.pods.view import keys
 from pykruise.pods.view.names import RevisionHash
@@ -30,8 +30,8 @@ from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.revisions import (
     RevisionView,
     UpdateChoice,
+    build_revision_body,
     choose_update,
-    revision_body,
     to_truncate,
 )
 from pykruise.pods.workload.selector_guard import (
@@ -43,7 +43,7 @@ from pykruise.pods.workload.selector_guard import (
     record_of,
 )
 from pykruise.pods.workload.views import WorkloadView
-from pykruise.pods.workload.waiting import WAITING, with_condition, without
+from pykruise.pods.workload.waiting import WAITING, drop_conditions, set_condition
 from pykruise.runtime.execute import Failure
 from pykruise.runtime.plan import Chain, Note, Plan
 from pykruise.runtime.reasons import Reason
@@ -65,7 +65,7 @@ S = TypeVar("S")
 class WorkloadStatus(Protocol):
     """A typed status."""
 
-    def document(self) -> Document: ...
+    def to_document(self) -> Document: ...
 
 
 class WorkloadSnapshot(Protocol):
@@ -112,13 +112,13 @@ def plan_workload(frame: Frame, snapshot: WorkloadSnapshot) -> Plan:
     if view.is_deleting:
         # Nothing is created, updated, deleted or released; the status still reports the remaining objects.
         return Plan(
-            status=changed_status(view, frame.terminating(snapshot)),
+            status=build_changed_status(view, frame.terminating(snapshot)),
             skipped=dict(_find_held(snapshot)),
         )
     if problems := frame.unreadable(snapshot):
         return _refuse(frame, snapshot, problems)
     guard = check_selector(
-        selector_in(view),
+        read_selector(view),
         owned=[revision for revision in snapshot.revisions if revision.controller_uid == view.uid],
         pods=(pod.labels for pod in snapshot.pods if not pod.is_deleting),
     )
@@ -133,7 +133,7 @@ def plan_workload(frame: Frame, snapshot: WorkloadSnapshot) -> Plan:
 def _find_held(snapshot: WorkloadSnapshot) -> Iterator[tuple[str, Reason]]:
     """Yield the pods of a deleted object that something keeps from ending, with the reason."""
     for pod in snapshot.pods:
-        if pod.is_deleting and (kept := kept_from_ending(pod, now=snapshot.now)) is not None:
+        if pod.is_deleting and (kept := find_end_blocker(pod, now=snapshot.now)) is not None:
             yield pod.name, kept
 
 
@@ -148,7 +148,7 @@ def _refuse(frame: Frame, snapshot: WorkloadSnapshot, problems: Sequence[Problem
     message = "; ".join(problem.message for problem in problems)
     reason = Reason(code, message)
     return Plan(
-        status=changed_status(frame.view_of(snapshot), frame.refused(snapshot, problems)),
+        status=build_changed_status(frame.view_of(snapshot), frame.refused(snapshot, problems)),
         waiting=Reason(code, message, CODES[code].helps),
         skipped={pod.name: reason for pod in snapshot.pods},
         notes=(Note(reason=code, message=message, warning=True, again_after_s=LOOK_AGAIN_S),),
@@ -157,10 +157,10 @@ def _refuse(frame: Frame, snapshot: WorkloadSnapshot, problems: Sequence[Problem
 
 def _plan_guarded(frame: Frame, snapshot: WorkloadSnapshot, mismatch: Mismatch) -> Plan:
     """Return the plan while the selector guard holds. It changes neither pods nor revisions."""
-    message = mismatch.message(frame.resource.kind)
+    message = mismatch.format_message(frame.resource.kind)
     note = Note(reason=SELECTOR_MISMATCH, message=message, warning=True, again_after_s=LOOK_AGAIN_S)
     return Plan(
-        status=changed_status(frame.view_of(snapshot), frame.guarded(snapshot, message)),
+        status=build_changed_status(frame.view_of(snapshot), frame.guarded(snapshot, message)),
         waiting=Reason(Code.SELECTOR_CHANGED, message, CODES[Code.SELECTOR_CHANGED].helps),
         skipped={pod.name: mismatch.reason for pod in snapshot.pods},
         notes=(note,),
@@ -168,18 +168,18 @@ def _plan_guarded(frame: Frame, snapshot: WorkloadSnapshot, mismatch: Mismatch) 
     )
 
 
-def with_mismatch(
+def set_mismatch(
     conditions: Sequence[PlainCondition] | None, message: str, *, now: Instant
 ) -> list[PlainCondition]:
     """Return the conditions while the selector guard holds: without Waiting, and with the reason."""
-    kept = without(conditions or (), WAITING)
-    return with_condition(kept, SELECTOR_MISMATCH, reason=SELECTOR_CHANGED, message=message, now=now)
+    kept = drop_conditions(conditions or (), WAITING)
+    return set_condition(kept, SELECTOR_MISMATCH, reason=SELECTOR_CHANGED, message=message, now=now)
 
 
 # Shared parts of the phases
 
 
-def changed_status(
+def build_changed_status(
     view: WorkloadView, status: WorkloadStatus | None, *, zeros: Collection[str] = ()
 ) -> Document | None:
     """Return the status as a document; None: the stored one is equal. `zeros`: counts that are also written as 0,
@@ -187,7 +187,7 @@ def changed_status(
     """
     if status is None:
         return None
-    document = {**dict.fromkeys(zeros, 0), **status.document()}
+    document = {**dict.fromkeys(zeros, 0), **status.to_document()}
     return None if document == view.stored_status else document
 
 
@@ -236,7 +236,7 @@ def choose_update_revision(
     besides the selector's record; `hash_label`: the label with its hash.
     """
     spec = view.spec
-    recorded = {**(annotations or {}), **record_of(selector_in(view))}
+    recorded = {**(annotations or {}), **record_of(read_selector(view))}
     return choose_update(
         view.candidate,
         revisions,
@@ -244,11 +244,11 @@ def choose_update_revision(
         collision_count=view.status.collision_count or 0,
         others=others,
         body=partial(
-            revision_body,
+            build_revision_body,
             namespace=view.namespace,
             labels=labels_of(spec.template),
             annotations={**view.annotations, **recorded},
-            owner=view.reference_as(resource),
+            owner=view.build_reference(resource),
             hash_label=hash_label,
         ),
         annotations=recorded,

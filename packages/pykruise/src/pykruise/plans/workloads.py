@@ -1,6 +1,6 @@
 """Common reads of all workloads' snapshots.
 
-view of a workload + Read ──▶ revisions_around(), pull_jobs_of() ──▶ its snapshot
+view of a workload + Read ──▶ list_revisions_around(), pull_jobs_of() ──▶ its snapshot
                                 └── a revision of a previous owner, which is checked with the API server once
 """
 
@@ -20,9 +20,9 @@ from pykruise.pods.workload.views import WorkloadView
 from pykruise.runtime.read import Mirrors, Read
 
 
-async def revisions_around(workload: WorkloadView, read: Read[Any]) -> list[RevisionView]:
+async def list_revisions_around(workload: WorkloadView, read: Read[Any]) -> list[RevisionView]:
     """Return the workload's revisions, orphans that it could adopt, and revisions with a name that it may need."""
-    return await without_ghosts(known_revisions_around(workload, read), workload, read)
+    return await drop_ghosts(list_known_revisions_around(workload, read), workload, read)
 
 
 class _Asked(msgspec.Struct):
@@ -32,7 +32,7 @@ class _Asked(msgspec.Struct):
     """Whether the revision exists, by its UID."""
 
 
-async def without_ghosts(
+async def drop_ghosts(
     revisions: Iterable[RevisionView], workload: WorkloadView, read: Read[Any]
 ) -> list[RevisionView]:
     """Return the revisions without those of a previous owner that would be used but do not exist any more, as the API
@@ -42,7 +42,7 @@ async def without_ghosts(
     If the watch delays its DELETED event, the cache still has the revision, and pods would get a revision that does
     not exist.
     """
-    asked = read.memory(_Asked).is_there
+    asked = read.find_memory(_Asked).is_there
     ghosts: list[RevisionView] = []
     for revision in revisions:
         if _may_be_ghost(revision, workload) and revision.uid not in asked:
@@ -67,15 +67,15 @@ async def _is_there(revision: RevisionView, read: Read[Any]) -> bool:
     return bool(live["metadata"]["uid"] == revision.uid)
 
 
-def known_revisions_around(workload: WorkloadView, read: Mirrors) -> list[RevisionView]:
+def list_known_revisions_around(workload: WorkloadView, read: Mirrors) -> list[RevisionView]:
     """Return the same revisions from the cache alone."""
     prefix = (workload.namespace, workload.name[:LONGEST_REVISION_OWNER])
     result = {
         revision.name: revision
         for group in (
-            read.owned(REVISION_VIEWS, workload.uid),
-            read.orphans(REVISION_VIEWS, workload.namespace),
-            read.by_index(REVISION_VIEWS, BY_NAME_PREFIX, prefix),
+            read.list_owned(REVISION_VIEWS, workload.uid),
+            read.list_orphans(REVISION_VIEWS, workload.namespace),
+            read.list_by_index(REVISION_VIEWS, BY_NAME_PREFIX, prefix),
         )
         for revision in group
     }
@@ -86,4 +86,4 @@ def pull_jobs_of(workload: WorkloadView, read: Mirrors) -> Sequence[PullJobView]
     """Return the ImagePullJobs that the workload controls; None: images are not pulled in advance with these
     settings, or cannot be.
     """
-    return tuple(read.owned(PULL_JOB_VIEWS, workload.uid)) if read.is_read(PULL_JOB_VIEWS) else None
+    return tuple(read.list_owned(PULL_JOB_VIEWS, workload.uid)) if read.is_read(PULL_JOB_VIEWS) else None

@@ -6,10 +6,10 @@ kinds/<kind>/types.py ──▶ these types; kube/schemas/types.py has Kubernete
 from enum import StrEnum
 from typing import Annotated, Any, Final
 
-from pykruise.kube.schemas.crds import merged_like, schema
+from pykruise.kube.schemas.crds import merge_like, schema
 from pykruise.kube.schemas.types import Int32, IntOrString, Selector, Typed
 
-PodTemplate = Annotated[dict[str, Any], merged_like("io.k8s.api.core.v1.PodTemplateSpec")]
+PodTemplate = Annotated[dict[str, Any], merge_like("io.k8s.api.core.v1.PodTemplateSpec")]
 """A `core/v1 PodTemplateSpec`, kept as it is; server-side apply merges its lists as those of a Deployment."""
 ClaimTemplates = Annotated[list[dict[str, Any]], schema(any_object=True)]
 """A list of `core/v1 PersistentVolumeClaim`, stored without changes."""

@@ -23,7 +23,7 @@ class Correction(msgspec.Struct, frozen=True, kw_only=True):
     again: str = ""
     """The object that must be created again because its template is immutable; empty: it can be changed."""
 
-    def of(self, what: str) -> str:
+    def describe_for(self, what: str) -> str:
         """Instruction such as `correct the image in spec.template`."""
         return self._choose_instruction(f"correct {what} in {self.where}", f"with {what} corrected")
 

@@ -508,7 +508,7 @@ pulled.
 """
 
 
-def longest_wait_s(code: Code, spec: Mapping[str, Any]) -> float:
+def compute_longest_wait_s(code: Code, spec: Mapping[str, Any]) -> float:
     """Seconds within which something changes when nothing is wrong; 0: the wait does not end automatically.
 
     `spec`: spec of the waiting object. If fields of the spec set the length of the wait, it ends within the sum of

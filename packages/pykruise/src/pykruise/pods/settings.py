@@ -65,7 +65,7 @@ Source = OnGate | FromFlag | FromManager
 _SOURCES: Final = (OnGate, FromFlag, FromManager)
 
 
-def settings_from(
+def build_settings(
     type_: type[S],
     *,
     gates: Callable[[str], bool],
@@ -85,7 +85,7 @@ def settings_from(
             case FromManager(name=value) if manager is not None and value in manager:
                 values[name] = manager[value]
             case type():
-                values[name] = settings_from(source, gates=gates, flags=flags, manager=manager)
+                values[name] = build_settings(source, gates=gates, flags=flags, manager=manager)
             case _:
                 pass
     return type_(**values)

@@ -7,8 +7,12 @@ from typing import Any
 
 import pytest
 
-from pykruise.kinds.advancedcronjob.admission import mutating, validate_cronjob, validating
-from pykruise.kinds.advancedcronjob.changes import scheduled_since, with_change
+from pykruise.kinds.advancedcronjob.admission import (
+    build_mutating_review,
+    build_validating_review,
+    validate_cronjob,
+)
+from pykruise.kinds.advancedcronjob.changes import read_scheduled_since, record_change
 from pykruise.kinds.advancedcronjob.types import ADVANCED_CRON_JOBS
 from pykruise.kube.admission import ALLOWED, AdmissionAnswer, AdmissionRequest, Reviewer
 from pykruise.kube.clock import parse_time
@@ -57,7 +61,7 @@ def mutated(
     document: dict[str, Any], old: dict[str, Any] | None = None, *, template_no_defaults: bool = False
 ) -> dict[str, Any]:
     settings = DefaultingSettings(template_no_defaults=template_no_defaults)
-    return reviewed(mutating(settings, lambda: NOW), document, old).object or document
+    return reviewed(build_mutating_review(settings, lambda: NOW), document, old).object or document
 
 
 def causes(document: dict[str, Any], old: dict[str, Any] | None = None) -> Sequence[Cause]:
@@ -146,7 +150,9 @@ def test_a_template_that_says_nothing_is_refused(template: Any, field: str) -> N
         ("broadcastJobTemplate", ".spec.template", "PodSpec.spec.containers"),
     ],
 )
-@pytest.mark.parametrize("review", [mutating(DefaultingSettings(), lambda: NOW), validate_cronjob])
+@pytest.mark.parametrize(
+    "review", [build_mutating_review(DefaultingSettings(), lambda: NOW), validate_cronjob]
+)
 def test_a_pod_template_with_a_value_of_a_wrong_type_is_a_bad_request_that_names_it(
     review: Reviewer, template: str, part: str, place: str
 ) -> None:
@@ -192,7 +198,9 @@ def test_a_job_template_that_is_none_is_a_bad_request() -> None:
         ),
     ],
 )
-@pytest.mark.parametrize("review", [mutating(DefaultingSettings(), lambda: NOW), validate_cronjob])
+@pytest.mark.parametrize(
+    "review", [build_mutating_review(DefaultingSettings(), lambda: NOW), validate_cronjob]
+)
 def test_a_child_with_a_value_of_a_wrong_type_is_a_bad_request_that_names_it(
     review: Reviewer, template: str, wrong: Document, place: str
 ) -> None:
@@ -516,18 +524,18 @@ def pulls() -> dict[str, Any]:
 
 def test_a_list_of_images_to_pull_is_for_those_who_may_make_one() -> None:
     access = Access(may=False)
-    refusal = reviewed(validating(access), pulls()).refusal
+    refusal = reviewed(build_validating_review(access), pulls()).refusal
     assert refusal is not None
     assert (refusal.code, access.asked) == (403, [("create", "imagelistpulljobs")])
     assert "spec.template.imageListPullJobTemplate" in refusal.message
-    assert reviewed(validating(Access(may=True)), pulls()).refusal is None
+    assert reviewed(build_validating_review(Access(may=True)), pulls()).refusal is None
 
 
 def test_nothing_is_asked_about_other_templates_and_about_one_that_stays() -> None:
     access = Access(may=False)
-    assert reviewed(validating(access), mutated(cron())).refusal is None
+    assert reviewed(build_validating_review(access), mutated(cron())).refusal is None
     paused = {**pulls(), "spec": {**pulls()["spec"], "paused": True}}
-    assert reviewed(validating(access), paused, pulls()).refusal is None
+    assert reviewed(build_validating_review(access), paused, pulls()).refusal is None
     assert access.asked == []
 
 
@@ -551,10 +559,10 @@ def test_a_change_of_what_is_due_is_noted_with_its_time_and_another_change_is_no
     stored = cron()
     changed = {**stored, "spec": {**stored["spec"], **change}}
     # then
-    first = with_change(changed, stored, now=NOW)
-    assert scheduled_since(annotations_of(first)) == NOW
+    first = record_change(changed, stored, now=NOW)
+    assert read_scheduled_since(annotations_of(first)) == NOW
     # and it stays when something else changes, and when a writer leaves it out
     other = {**changed, "spec": {**changed["spec"], "failedJobsHistoryLimit": 7}}
-    assert scheduled_since(annotations_of(with_change(other, first, now=NOW + 60))) == NOW
+    assert read_scheduled_since(annotations_of(record_change(other, first, now=NOW + 60))) == NOW
     # and a new object has none
-    assert with_change(changed, None, now=NOW) is changed
+    assert record_change(changed, None, now=NOW) is changed

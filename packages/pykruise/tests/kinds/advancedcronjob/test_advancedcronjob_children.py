@@ -10,8 +10,8 @@ from pykruise.kinds.advancedcronjob.children import (
     IMAGE_LIST_PULL_JOB,
     SCHEDULED_AT,
     Ending,
-    child_document,
-    ended_document,
+    build_child_document,
+    end_document,
     project_child,
     tick_of,
 )
@@ -78,7 +78,7 @@ def test_of_several_owners_the_controller_counts() -> None:
 
 def made(**template: Any) -> dict[str, Any]:
     owner = {"name": "nightly", "uid": "u"}
-    return child_document(BROADCAST_JOB, template, owner=owner, namespace="shop", tick=START)
+    return build_child_document(BROADCAST_JOB, template, owner=owner, namespace="shop", tick=START)
 
 
 def test_a_child_has_the_labels_and_annotations_of_its_template_and_its_time() -> None:
@@ -124,7 +124,7 @@ def test_a_child_says_what_time_it_was_made_for(
 @pytest.mark.parametrize("resource", [BROADCAST_JOB, IMAGE_LIST_PULL_JOB])
 @pytest.mark.parametrize("is_good", [True, False])
 def test_a_child_that_is_played_to_its_end_has_ended(resource: Any, is_good: bool) -> None:
-    child = child_document(resource, {}, owner={"name": "nightly"}, namespace="shop", tick=START)
-    result = project_child(orjson.dumps(ended_document(child, START + 1, START + 2, is_good)), resource.kind)
+    child = build_child_document(resource, {}, owner={"name": "nightly"}, namespace="shop", tick=START)
+    result = project_child(orjson.dumps(end_document(child, START + 1, START + 2, is_good)), resource.kind)
     assert result.ending == (Ending.SUCCESSFUL if is_good else Ending.FAILED)
     assert result.started_at == "2026-01-31T10:00:01Z"

@@ -6,7 +6,7 @@ import orjson
 import pytest
 
 from pykruise.kinds.advancedcronjob.children import CHILD_VIEWS, ChildView
-from pykruise.kinds.advancedcronjob.snapshot import CRON_JOB_VIEWS, AdvancedCronJobSettings, snapshot
+from pykruise.kinds.advancedcronjob.snapshot import CRON_JOB_VIEWS, AdvancedCronJobSettings, read_snapshot
 from pykruise.plans.purposes import Purpose
 from pykruise.pods.reasons import CODES, Code
 from pykruise.runtime.actions import Delete
@@ -212,7 +212,7 @@ def test_the_first_list_of_children_is_waited_for_case_51() -> None:
         live=None,
         memories=None,
     )
-    assert [child.name for child in taken(snapshot(view, read)).children] == world.made
+    assert [child.name for child in taken(read_snapshot(view, read)).children] == world.made
 
 
 def test_active_children_are_listed_by_name() -> None:

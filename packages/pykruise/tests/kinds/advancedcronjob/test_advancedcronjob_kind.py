@@ -86,7 +86,7 @@ def test_the_latest_time_of_a_child_is_remembered_when_the_child_is_gone(
 ) -> None:
     served = ServedTimes()
     for look in looks:
-        result = served.latest([child(at=at) for at in look])
+        result = served.find_latest([child(at=at) for at in look])
     assert result == latest
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pykruise.kinds.broadcastjob.admission import mutating, validate_broadcastjob
+from pykruise.kinds.broadcastjob.admission import build_mutating_review, validate_broadcastjob
 from pykruise.kinds.broadcastjob.defaults import ALL_AT_ONCE
 from pykruise.kinds.broadcastjob.types import BROADCAST_JOBS
 from pykruise.kube.admission import ALLOWED, AdmissionAnswer, AdmissionRequest, Reviewer
@@ -52,7 +52,7 @@ def mutated(
     old: dict[str, Any] | None = None,
     settings: DefaultingSettings = DefaultingSettings(),  # noqa: B008 - frozen
 ) -> dict[str, Any]:
-    answer = reviewed(mutating(settings), request(document, old))
+    answer = reviewed(build_mutating_review(settings), request(document, old))
     return answer.object or document
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from pykruise.kinds.broadcastjob.snapshot import pod_name
+from pykruise.kinds.broadcastjob.snapshot import format_pod_name
 from pykruise.pods.reasons import Code
 from pykruise.runtime.actions import Create, Delete
 from support.broadcast_world import NAME, BroadcastWorld, template
@@ -172,7 +172,7 @@ def test_a_template_that_lacks_almost_everything_is_for_the_api_server_to_refuse
 def test_a_pods_name_follows_from_job_and_node_and_from_names_that_are_taken() -> None:
     world = BroadcastWorld(1)
     job = world.snapshot().job
-    taken = [pod_name(job, "n1", number) for number in range(3)]
+    taken = [format_pod_name(job, "n1", number) for number in range(3)]
     assert len(set(taken)) == 3
 
     for name in taken:

@@ -49,7 +49,7 @@ def pods_of(owner: BroadcastJobView, *nodes: str) -> list[PodView]:
                         "namespace": owner.namespace,
                         "uid": name,
                         "resourceVersion": "1",
-                        "ownerReferences": [owner.reference_as(BROADCAST_JOBS)],
+                        "ownerReferences": [owner.build_reference(BROADCAST_JOBS)],
                     },
                     "spec": {"nodeName": name},
                 }

@@ -6,8 +6,13 @@ from typing import Any
 import pytest
 
 from pykruise.kinds import crds_of
-from pykruise.kinds.cloneset.admission import mutate_cloneset, mutating, validate_cloneset, validating
-from pykruise.kinds.cloneset.defaults import with_defaults
+from pykruise.kinds.cloneset.admission import (
+    build_mutating_review,
+    build_validating_review,
+    mutate_cloneset,
+    validate_cloneset,
+)
+from pykruise.kinds.cloneset.defaults import add_defaults
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kube.admission import ALLOWED, AdmissionAnswer, AdmissionRequest, Reviewer
 from pykruise.kube.errors import Cause
@@ -50,7 +55,7 @@ def ask(review: Reviewer, request: AdmissionRequest) -> AdmissionAnswer:
     raise AssertionError("the review waits")
 
 
-REVIEW = validating(recorded({"matchLabels": {"app": "web"}}))
+REVIEW = build_validating_review(recorded({"matchLabels": {"app": "web"}}))
 """Of an owner whose pods are managed by that selector."""
 
 
@@ -73,7 +78,7 @@ def test_an_object_without_strategy_gets_all_of_it() -> None:
     """cloneset case 1"""
     doc = document()
     del doc["spec"]["replicas"]
-    result = with_defaults(doc)["spec"]
+    result = add_defaults(doc)["spec"]
     assert (result["replicas"], result["revisionHistoryLimit"]) == (1, 10)
     assert result["updateStrategy"] == {
         "type": "RollingUpdate",
@@ -91,18 +96,18 @@ def test_an_object_without_strategy_gets_all_of_it() -> None:
 
 def test_given_values_stay() -> None:
     given = {"podUpdatePolicy": "InPlaceOnly", "partition": "10%", "maxUnavailable": 3, "maxSurge": 0}
-    result = with_defaults(document(replicas=0, revisionHistoryLimit=0, **rolling(**given)))["spec"]
+    result = add_defaults(document(replicas=0, revisionHistoryLimit=0, **rolling(**given)))["spec"]
     assert (result["replicas"], result["revisionHistoryLimit"]) == (0, 0)
     assert result["updateStrategy"]["rollingUpdate"] == {**given, "inPlaceUpdateStrategy": {}}
 
 
 def test_nothing_is_defaulted_under_on_delete() -> None:
     strategy = {"type": "OnDelete", "rollingUpdate": {"maxSurge": 1}}
-    assert with_defaults(document(updateStrategy=strategy))["spec"]["updateStrategy"] == strategy
+    assert add_defaults(document(updateStrategy=strategy))["spec"]["updateStrategy"] == strategy
 
 
 def test_a_scatter_term_without_a_value_gets_an_empty_one() -> None:
-    result = with_defaults(document(**rolling(scatterStrategy=[{"key": "a"}])))
+    result = add_defaults(document(**rolling(scatterStrategy=[{"key": "a"}])))
     terms = result["spec"]["updateStrategy"]["rollingUpdate"]["scatterStrategy"]
     assert terms == [{"key": "a", "value": ""}]
 
@@ -110,7 +115,7 @@ def test_a_scatter_term_without_a_value_gets_an_empty_one() -> None:
 def test_the_document_that_comes_in_is_not_changed() -> None:
     doc = document(**rolling(scatterStrategy=[{"key": "a"}]))
     before = copy.deepcopy(doc)
-    with_defaults(doc)
+    add_defaults(doc)
     assert doc == before
 
 
@@ -141,7 +146,7 @@ def test_templates_get_the_defaults_of_pods_but_images_are_always_pulled() -> No
         "lifecycle": {"preStop": {"httpGet": {"port": 81}}},
         "resources": {"requests": {"cpu": "100u", "memory": "1Gi"}},
     }
-    spec = with_defaults(document(template=given))["spec"]["template"]["spec"]
+    spec = add_defaults(document(template=given))["spec"]["template"]["spec"]
     assert spec["dnsPolicy"] == "ClusterFirst"
     assert spec["restartPolicy"] == "Always"
     assert spec["terminationGracePeriodSeconds"] == 30
@@ -191,7 +196,7 @@ def test_ephemeral_containers_get_no_pull_and_message_defaults() -> None:
     given = template(
         ephemeralContainers=[{"name": "debug", "image": "busybox", "ports": [{"containerPort": 1}]}]
     )
-    (result,) = with_defaults(document(template=given))["spec"]["template"]["spec"]["ephemeralContainers"]
+    (result,) = add_defaults(document(template=given))["spec"]["template"]["spec"]["ephemeralContainers"]
     assert result == {
         "name": "debug",
         "image": "busybox",
@@ -205,21 +210,21 @@ def test_claim_templates_get_defaults_only_where_they_change() -> None:
     old = document(volumeClaimTemplates=[{"metadata": {"name": "data"}}])
     # then
     same = document(volumeClaimTemplates=[{"metadata": {"name": "data"}}], replicas=7)
-    assert with_defaults(same, old=old)["spec"]["volumeClaimTemplates"] == [{"metadata": {"name": "data"}}]
+    assert add_defaults(same, old=old)["spec"]["volumeClaimTemplates"] == [{"metadata": {"name": "data"}}]
     new = document(volumeClaimTemplates=[{"metadata": {"name": "logs"}}])
-    (claim,) = with_defaults(new, old=old)["spec"]["volumeClaimTemplates"]
+    (claim,) = add_defaults(new, old=old)["spec"]["volumeClaimTemplates"]
     assert claim["status"] == {"phase": "Pending"}
 
 
 def test_templates_that_are_taken_away_stay_so() -> None:
     old = document(volumeClaimTemplates=[{"metadata": {"name": "data"}}])
-    assert "volumeClaimTemplates" not in with_defaults(document(), old=old)["spec"]
-    assert "template" not in with_defaults({**document(), "spec": None}, old=old)["spec"]
+    assert "volumeClaimTemplates" not in add_defaults(document(), old=old)["spec"]
+    assert "template" not in add_defaults({**document(), "spec": None}, old=old)["spec"]
 
 
 def test_claim_templates_get_a_phase_and_whole_amounts_but_no_volume_mode() -> None:
     claims = [{"metadata": {"name": "d"}, "spec": {"resources": {"requests": {"storage": "1500u"}}}}]
-    (result,) = with_defaults(document(volumeClaimTemplates=claims))["spec"]["volumeClaimTemplates"]
+    (result,) = add_defaults(document(volumeClaimTemplates=claims))["spec"]["volumeClaimTemplates"]
     assert result == {
         "metadata": {"name": "d"},
         "spec": {"resources": {"requests": {"storage": "2m"}}},
@@ -231,28 +236,28 @@ def test_an_unchanged_template_is_not_touched() -> None:
     """cloneset case 17"""
     old = document()
     new = document(replicas=7)
-    assert with_defaults(new, old=old)["spec"]["template"] == old["spec"]["template"]
+    assert add_defaults(new, old=old)["spec"]["template"] == old["spec"]["template"]
     new["spec"]["template"] = template("nginx:2")
-    assert "dnsPolicy" in with_defaults(new, old=old)["spec"]["template"]["spec"]
+    assert "dnsPolicy" in add_defaults(new, old=old)["spec"]["template"]["spec"]
 
 
 def test_the_gates_switch_template_defaults_off_and_host_ports_on() -> None:
     off = WorkloadDefaulting(template_no_defaults=True)
-    assert with_defaults(document(), settings=off)["spec"]["template"] == template()
+    assert add_defaults(document(), settings=off)["spec"]["template"] == template()
     given = template(hostNetwork=True)
     given["spec"]["containers"][0]["ports"] = [{"containerPort": 80}]
     on = WorkloadDefaulting(host_network_ports=True)
-    result = with_defaults(document(template=given), settings=on)["spec"]["template"]["spec"]
+    result = add_defaults(document(template=given), settings=on)["spec"]["template"]["spec"]
     assert result["containers"][0]["ports"] == [{"containerPort": 80, "protocol": "TCP", "hostPort": 80}]
-    result = with_defaults(document(template=given))["spec"]["template"]["spec"]
+    result = add_defaults(document(template=given))["spec"]["template"]["spec"]
     assert "hostPort" not in result["containers"][0]["ports"][0]
 
 
 def test_an_object_with_all_defaults_is_left_as_it_is() -> None:
-    doc = with_defaults(document())
+    doc = add_defaults(document())
     assert ask(mutate_cloneset, request(doc)) == ALLOWED
     assert ask(mutate_cloneset, request(document())).object == doc
-    off = mutating(WorkloadDefaulting(template_no_defaults=True))
+    off = build_mutating_review(WorkloadDefaulting(template_no_defaults=True))
     assert ask(off, request(document())).object != doc
 
 

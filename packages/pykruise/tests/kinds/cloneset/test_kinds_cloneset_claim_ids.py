@@ -60,14 +60,14 @@ def test_a_finished_pod_that_stays_gets_a_replacement_with_a_fresh_id() -> None:
 
 def test_a_claim_that_is_being_deleted_gives_its_id_to_no_pod() -> None:
     """cloneset case 51"""
-    drawn = SOURCE.fresh_ids(1, used=())[0]
+    drawn = SOURCE.draw_ids(1, used=())[0]
     (text,), _ = ids(1, view(drawn, deleting=True), view(drawn, "log"))
     assert text != drawn
 
 
 def test_fresh_ids_avoid_every_id_in_use() -> None:
     """cloneset 6.7"""
-    drawn = SOURCE.fresh_ids(3, used=())
+    drawn = SOURCE.draw_ids(3, used=())
     for taken in ("active", "terminating", "finished"):
         result, _ = ids(2, **{taken: " ".join(drawn)})
         assert not set(result) & set(drawn)
@@ -82,7 +82,7 @@ def test_without_pods_to_make_no_id_is_chosen(count: int) -> None:
 
 
 def test_chosen_ids_are_sorted_and_fresh_ones_avoid_those_of_claims_in_use() -> None:
-    drawn = SOURCE.fresh_ids(2, used=())
+    drawn = SOURCE.draw_ids(2, used=())
     given = [view("zzzzz"), *(view(name) for name in drawn)]
     result, waiting = ids(3, *given, active=drawn[0], finished=drawn[1])
     assert result == sorted(result)

@@ -9,7 +9,7 @@ from pykruise.kube.documents import Document
 from pykruise.kube.resources import CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAIMS, PODS
 from pykruise.plans.phases import MOST_AT_ONCE
 from pykruise.pods.view import keys
-from pykruise.pods.workload.claims import templates_hash
+from pykruise.pods.workload.claims import hash_templates
 from pykruise.pods.workload.selector_guard import record_of
 from pykruise.runtime.actions import Create, Delete, Patch
 from pykruise.runtime.plan import Plan
@@ -489,7 +489,7 @@ def test_a_new_revision_records_the_hash_of_the_templates() -> None:
     # when
     write = revision_write(plan_of(builder))
     # then
-    assert write.body["metadata"]["annotations"][keys.CLAIM_TEMPLATES_HASH_ANNOTATION] == templates_hash(
+    assert write.body["metadata"]["annotations"][keys.CLAIM_TEMPLATES_HASH_ANNOTATION] == hash_templates(
         [claim_template("data")]
     )
 
@@ -532,7 +532,7 @@ def test_an_older_revision_that_is_wanted_again_gets_the_hash_of_now() -> None:
         "revision": 3,
         "metadata": {
             "annotations": {
-                keys.CLAIM_TEMPLATES_HASH_ANNOTATION: templates_hash([claim_template("data")]),
+                keys.CLAIM_TEMPLATES_HASH_ANNOTATION: hash_templates([claim_template("data")]),
                 **record_of(builder.spec["selector"]),
             }
         },
@@ -603,7 +603,7 @@ def test_claims_are_cleaned_up_in_the_order_of_their_names(reuse: bool) -> None:
 
 @pytest.mark.parametrize(
     "annotations",
-    [{}, {keys.CLAIM_TEMPLATES_HASH_ANNOTATION: templates_hash([claim_template("data")])}],
+    [{}, {keys.CLAIM_TEMPLATES_HASH_ANNOTATION: hash_templates([claim_template("data")])}],
     ids=["an older manager stored it", "they are the same"],
 )
 def test_pods_whose_claim_templates_are_not_known_to_have_changed_say_nothing(

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from pykruise.kinds import conversions
+from pykruise.kinds import list_conversions
 from pykruise.kinds.cloneset.conversion import EXCLUDE_PREPARING_DELETE
 from pykruise.kube.documents import Document
 from pykruise.kube.schemas.conversion import convert
@@ -29,11 +29,11 @@ def cloneset(version: str, metadata: Document | None = None, **spec: Any) -> Doc
 
 
 def to_new(doc: Document) -> Document:
-    return convert(doc, NEW, conversions())
+    return convert(doc, NEW, list_conversions())
 
 
 def to_old(doc: Document) -> Document:
-    return convert(doc, OLD, conversions())
+    return convert(doc, OLD, list_conversions())
 
 
 @pytest.mark.parametrize("scale", [{}, {"scaleStrategy": None}, {"scaleStrategy": {}}])
@@ -344,6 +344,6 @@ def test_templates_status_and_unknown_fields_go_through_as_they_are() -> None:
 def test_malformed_objects_are_converted_as_far_as_possible(spec: Document, version: str) -> None:
     other = NEW if version == OLD else OLD
     doc = cloneset(version, {"labels": ["x"], "annotations": "y"}, **spec)
-    result = convert(doc, other, conversions())
+    result = convert(doc, other, list_conversions())
     assert result["apiVersion"] == other
     assert result["spec"]["selector"] == {}

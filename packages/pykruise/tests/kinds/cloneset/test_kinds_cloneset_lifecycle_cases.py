@@ -7,7 +7,7 @@ import pytest
 
 from pykruise.kinds.cloneset.plan import plan_cloneset
 from pykruise.kube.documents import Document
-from pykruise.kube.patches.schemas import definition_for
+from pykruise.kube.patches.schemas import find_definition
 from pykruise.kube.patches.strategic import apply_strategic_merge
 from pykruise.kube.resources import PODS
 from pykruise.pods.view import keys
@@ -188,7 +188,7 @@ def test_a_finalizer_that_is_put_back_is_there_once(present: list[str]) -> None:
     builder.pods["a"]["metadata"]["finalizers"] = [name for name in present if name != HOOK]
     patch = pod_patches(planned(builder))["a"]
     pod = {"metadata": {"name": "a", "finalizers": present}}
-    merged = apply_strategic_merge(pod, patch.body, definition=definition_for(PODS))
+    merged = apply_strategic_merge(pod, patch.body, definition=find_definition(PODS))
     assert sorted(merged["metadata"]["finalizers"]) == sorted({HOOK, *present})
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from pykruise.kinds.cloneset.kind import KIND
 from pykruise.kinds.cloneset.plan import plan_cloneset
-from pykruise.kinds.cloneset.selector_overlap import overlapping_pods
+from pykruise.kinds.cloneset.selector_overlap import find_overlapping_pods
 from pykruise.kinds.cloneset.snapshot import CLONE_SET_VIEWS, CloneSetSettings, CloneSetView
 from pykruise.kube.documents import encode
 from pykruise.plans.views import POD_VIEWS
@@ -48,7 +48,7 @@ def test_only_active_pods_that_another_owner_manages_count() -> None:
         pod(owner=""),
         pod(deletionTimestamp="2026-01-31T12:00:00Z"),
     ]
-    pods = overlapping_pods([*others, pod()], cloneset(2).view())
+    pods = find_overlapping_pods([*others, pod()], cloneset(2).view())
     assert [pod.controller.name for pod in pods if pod.controller] == ["rival"]
 
 
@@ -67,7 +67,7 @@ def test_pods_of_an_earlier_cloneset_of_this_name_do_not_overlap(
 ) -> None:
     """It was deleted, and garbage collection has not come to them yet."""
     item = pod(ownerReferences=[{**reference, "uid": "before", "controller": True}])
-    pods = overlapping_pods([item], cloneset(2).view())
+    pods = find_overlapping_pods([item], cloneset(2).view())
     assert len(pods) == count
 
 

@@ -8,7 +8,7 @@ import msgspec
 import orjson
 import pytest
 
-from pykruise.kinds.cloneset.plan import plan_cloneset, status_after
+from pykruise.kinds.cloneset.plan import compute_status_after, plan_cloneset
 from pykruise.kinds.cloneset.snapshot import CLONE_SET_VIEWS
 from pykruise.kinds.cloneset.status import FAILED_SCALE, FAILED_UPDATE
 from pykruise.kube.clock import format_time
@@ -357,7 +357,7 @@ def test_a_failed_write_is_reported_with_the_counters_of_its_plan_and_with_what_
     builder.pods["a"]["status"]["containerStatuses"][0]["state"] = {"waiting": {"reason": "ErrImagePull"}}
     snapshot = builder.snapshot()
     # when the missing one cannot be created
-    result = status_after(snapshot, plan_cloneset(snapshot), failure("create pods"))
+    result = compute_status_after(snapshot, plan_cloneset(snapshot), failure("create pods"))
     # then
     assert result is not None
     assert result["replicas"] == 1

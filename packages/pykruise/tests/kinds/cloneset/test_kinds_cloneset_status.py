@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from pykruise.kinds.cloneset.plan import plan_cloneset, status_after
+from pykruise.kinds.cloneset.plan import compute_status_after, plan_cloneset
 from pykruise.kinds.cloneset.status import FAILED_SCALE, FAILED_UPDATE, PROGRESSING
 from pykruise.kinds.cloneset.types import NO_DEADLINE
 from pykruise.kube.clock import format_time
@@ -306,7 +306,7 @@ def test_progress_renews_the_deadline(change: Callable[[CloneSetBuilder], Any]) 
 def test_a_failed_creation_is_a_condition_with_the_error() -> None:
     """cloneset case 21"""
     snapshot = cloneset(3, pods=0).snapshot()
-    result = status_after(snapshot, plan_cloneset(snapshot), failure("create pods", QUOTA))
+    result = compute_status_after(snapshot, plan_cloneset(snapshot), failure("create pods", QUOTA))
     assert result is not None
     failed, waiting = result["conditions"]
     assert (failed["type"], failed["status"], failed["reason"]) == (FAILED_SCALE, "True", "Quota")
@@ -328,14 +328,14 @@ def test_a_failed_creation_is_a_condition_with_the_error() -> None:
 )
 def test_each_stage_fails_as_one_of_the_two_phases(stage: str, kind: str) -> None:
     snapshot = cloneset(3).snapshot()
-    result = status_after(snapshot, plan_cloneset(snapshot), failure(stage))
+    result = compute_status_after(snapshot, plan_cloneset(snapshot), failure(stage))
     assert result is not None
     assert [condition["type"] for condition in result["conditions"]] == [kind, "Waiting"]
 
 
 def test_tidying_up_that_fails_is_no_failure_of_the_cloneset() -> None:
     snapshot = cloneset(3).snapshot()
-    assert status_after(snapshot, plan_cloneset(snapshot), failure("tidy up")) is None
+    assert compute_status_after(snapshot, plan_cloneset(snapshot), failure("tidy up")) is None
 
 
 def failing(builder: CloneSetBuilder, kind: str, message: str = "create pods: quota") -> CloneSetBuilder:
@@ -357,7 +357,9 @@ def test_a_failure_stays_while_the_phase_still_has_to_succeed() -> None:
 
 def test_a_failure_with_another_text_keeps_the_time_since_when_it_fails() -> None:
     snapshot = failing(cloneset(3, pods=2), FAILED_SCALE).snapshot()
-    result = status_after(snapshot, plan_cloneset(snapshot), failure("create pods", f"{QUOTA}: another"))
+    result = compute_status_after(
+        snapshot, plan_cloneset(snapshot), failure("create pods", f"{QUOTA}: another")
+    )
     assert result is not None
     failed, _ = result["conditions"]
     assert (failed["message"], failed["lastTransitionTime"]) == (

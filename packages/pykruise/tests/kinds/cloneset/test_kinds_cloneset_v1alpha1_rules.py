@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from pykruise.kinds.cloneset.types import CLONE_SETS
-from pykruise.kinds.cloneset.v1alpha1_rules import PodLookup, field_of, spoke_rules
+from pykruise.kinds.cloneset.v1alpha1_rules import PodLookup, field_of, make_spoke_rules
 from pykruise.kube.documents import Document
 from pykruise.kube.errors import Cause, KubeError
 from support.reviews import request
@@ -54,7 +54,7 @@ def pod(name: str, *, owner: str | None = "uid-of-web", **metadata: Any) -> Docu
 async def causes(
     doc: Mapping[str, Any], *, old: Mapping[str, Any] | None = None, pods: PodLookup | None = None
 ) -> list[Cause]:
-    return [*await spoke_rules(pods).errors(request(OLD, doc, old=old))]
+    return [*await make_spoke_rules(pods).errors(request(OLD, doc, old=old))]
 
 
 async def problems_of(doc: Document, **fields: Any) -> list[tuple[str, str]]:
@@ -227,7 +227,7 @@ async def test_in_place_only_lets_cpu_and_memory_change_where_the_gate_does(
     """cloneset 9.2.18: the original refuses them under any gate"""
     old = with_resources(flat("InPlaceOnly"), cpu="100m", memory="1Gi")
     write = request(OLD, with_resources(old, **after), old=old)
-    off, on = spoke_rules(), spoke_rules(resources_in_place=True)
+    off, on = make_spoke_rules(), make_spoke_rules(resources_in_place=True)
     assert [cause.field for cause in await off.errors(write)] == ["spec"]
     result = [cause.message for cause in await on.errors(write)]
     start = "Forbidden: only images, cpu and memory may change in spec.template.spec under InPlaceOnly"
@@ -246,7 +246,7 @@ async def test_the_type_that_is_written_counts_and_not_the_one_before() -> None:
 
 async def test_deletions_subresources_and_what_completes_a_deletion_pass() -> None:
     bad = flat("Unknown")
-    rules = spoke_rules()
+    rules = make_spoke_rules()
     assert await rules.errors(request(OLD, old=bad)) == ()
     assert await rules.errors(request(OLD, bad, old=bad, subresource="status")) == ()
     leaving = copy.deepcopy(bad)

@@ -9,7 +9,7 @@ import pytest
 
 from pykruise.kinds.cloneset.kind import KIND
 from pykruise.kinds.cloneset.snapshot import CLONE_SET_VIEWS, CloneSetSettings
-from pykruise.kinds.cloneset.wakes import matters
+from pykruise.kinds.cloneset.wakes import is_relevant
 from pykruise.plans.views import BUDGET_VIEWS, CLAIM_VIEWS, POD_VIEWS, PULL_JOB_VIEWS
 from pykruise.pods.lifecycle.states import Lifecycle, LifecycleHook
 from pykruise.pods.view import keys
@@ -42,7 +42,7 @@ def wakes(change: Callable[[Pod], Any], lifecycle: Lifecycle | None = HOOKS, **s
     after = copy.deepcopy(before)
     change(after)
     after["metadata"]["resourceVersion"] = "51"
-    return matters(view(before), view(after), lifecycle)
+    return is_relevant(view(before), view(after), lifecycle)
 
 
 def condition(pod: Pod, kind: str, status: str) -> None:
@@ -117,8 +117,8 @@ def test_while_a_pod_is_updated_in_place_its_containers_count() -> None:
 
 def test_a_pod_that_comes_or_goes_wakes() -> None:
     pod = view(cloneset(1).pods["a"])
-    assert matters(None, pod, None)
-    assert matters(pod, None, None)
+    assert is_relevant(None, pod, None)
+    assert is_relevant(pod, None, None)
 
 
 def test_a_pod_of_the_same_name_is_another_pod() -> None:
@@ -137,7 +137,7 @@ def test_an_update_in_place_that_begins_or_ends_wakes(is_over: bool) -> None:
     ]
     gate["reason"] = "StartInPlaceUpdate"
     before, after = (under_way, over) if is_over else (over, under_way)
-    assert matters(view(before), view(after), None)
+    assert is_relevant(view(before), view(after), None)
 
 
 def test_a_hook_without_finalizers_waits_for_none() -> None:

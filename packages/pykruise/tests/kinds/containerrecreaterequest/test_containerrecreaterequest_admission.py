@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from pykruise.kinds.containerrecreaterequest.admission import mutating
+from pykruise.kinds.containerrecreaterequest.admission import build_mutating_review
 from pykruise.kinds.containerrecreaterequest.types import CONTAINER_RECREATE_REQUESTS
 from pykruise.kube.admission import AdmissionAnswer, AdmissionRequest
 from pykruise.kube.documents import Document
@@ -76,7 +76,7 @@ NODE: Document = {"metadata": {"name": "n1"}}
 async def review(
     doc: Document, the_pod: Document | None = None, *, node: Document | None = NODE
 ) -> AdmissionAnswer:
-    return await mutating(cluster(the_pod, node))(asked(doc))
+    return await build_mutating_review(cluster(the_pod, node))(asked(doc))
 
 
 async def problems(doc: Document, the_pod: Document | None = None, **around: Any) -> list[tuple[str, str]]:
@@ -220,7 +220,7 @@ async def test_a_sidecar_among_the_init_containers_is_recreated_like_any_other()
 
 
 async def test_without_a_cluster_only_the_request_itself_is_judged() -> None:
-    reviewer = mutating(Lookups())
+    reviewer = build_mutating_review(Lookups())
     answer = await reviewer(asked(document()))
     assert answer.object is not None
     assert answer.object["metadata"]["labels"] == ACTIVE
@@ -236,7 +236,7 @@ async def test_without_a_cluster_only_the_request_itself_is_judged() -> None:
 async def test_where_one_of_pods_and_nodes_cannot_be_asked_for_neither_is(missing: str) -> None:
     known = cluster(None, None)
     some = Lookups(pods=known.pods) if missing == "nodes" else Lookups(nodes=known.nodes)
-    answer = await mutating(some)(asked(document()))
+    answer = await build_mutating_review(some)(asked(document()))
     assert answer.refusal is None
 
 
@@ -279,7 +279,7 @@ async def test_a_request_that_cannot_be_meant_is_refused(
 async def test_a_refusal_names_the_request_as_it_is_to_be_called() -> None:
     given = document(podName="")
     del given["metadata"]["name"]
-    refusal = (await mutating(Lookups())(asked(given, name="again-x"))).refusal
+    refusal = (await build_mutating_review(Lookups())(asked(given, name="again-x"))).refusal
     assert refusal is not None
     assert refusal.details is not None
     assert refusal.details.name == "again-x"
@@ -300,7 +300,7 @@ async def test_a_field_of_another_type_is_named() -> None:
 
 
 async def test_a_review_without_an_object_is_refused() -> None:
-    refusal = (await mutating(Lookups())(asked(None))).refusal
+    refusal = (await build_mutating_review(Lookups())(asked(None))).refusal
     assert refusal is not None
     assert refusal.code == 400
 
@@ -422,7 +422,7 @@ async def test_a_stored_request_stays_for_what_it_was_made_for(
     old: Document, new: Document, message: str
 ) -> None:
     """containers case 7"""
-    refusal = (await mutating(Lookups())(asked(new, old))).refusal
+    refusal = (await build_mutating_review(Lookups())(asked(new, old))).refusal
     assert refusal is not None
     assert (refusal.status, refusal.code, refusal.reason) == ("Failure", 403, "Forbidden")
     assert refusal.message == message
@@ -441,15 +441,18 @@ async def test_a_stored_request_stays_for_what_it_was_made_for(
 )
 async def test_everything_else_of_a_stored_request_may_change(old: Document, new: Document) -> None:
     """containers case 7; and nothing is filled in"""
-    assert await mutating(cluster(None, None))(asked(new, old)) == AdmissionAnswer()
+    assert await build_mutating_review(cluster(None, None))(asked(new, old)) == AdmissionAnswer()
 
 
 async def test_an_update_that_does_not_say_of_what_is_refused() -> None:
-    refusal = (await mutating(Lookups())(asked(as_stored(), operation="UPDATE"))).refusal
+    refusal = (await build_mutating_review(Lookups())(asked(as_stored(), operation="UPDATE"))).refusal
     assert refusal is not None
     assert refusal.code == 403
 
 
 async def test_writes_of_the_status_are_not_looked_at() -> None:
     other = as_stored(podName="other")
-    assert await mutating(Lookups())(asked(other, as_stored(), subresource="status")) == AdmissionAnswer()
+    assert (
+        await build_mutating_review(Lookups())(asked(other, as_stored(), subresource="status"))
+        == AdmissionAnswer()
+    )

@@ -7,7 +7,7 @@ import pytest
 
 from pykruise.kinds.containerrecreaterequest.kind import KIND
 from pykruise.kinds.containerrecreaterequest.plan import FINALIZER, RequestEnding, plan_request
-from pykruise.kinds.containerrecreaterequest.view import REQUEST_VIEWS, snapshot
+from pykruise.kinds.containerrecreaterequest.view import REQUEST_VIEWS, read_snapshot
 from pykruise.kube.clock import format_time, parse_time
 from pykruise.kube.errors import ErrorStatus, NotFoundError
 from pykruise.plans.purposes import Purpose
@@ -93,7 +93,7 @@ def plan(
     read = read_of(
         KIND, views[0], objects, settings=None, now=now, memories=memories, live=live or Server(the_pod)
     )
-    return plan_request(taken(snapshot(views[0], read)))
+    return plan_request(taken(read_snapshot(views[0], read)))
 
 
 def patches(plan: Plan) -> list[Any]:
@@ -224,7 +224,7 @@ def test_a_request_knows_the_others_for_its_pod() -> None:
     views = [REQUEST_VIEWS.project(orjson.dumps(request(name))) for name in ("again", "other")]
     objects: dict[Any, Any] = {POD_VIEWS: [], REQUEST_VIEWS: views}
     read = read_of(KIND, views[0], objects, settings=None, now=NOW, live=Server())
-    assert [request.name for request in taken(snapshot(views[0], read)).others] == ["other"]
+    assert [request.name for request in taken(read_snapshot(views[0], read)).others] == ["other"]
 
 
 def test_a_deadline_ends_the_request_case_23() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from pykruise.kinds.daemonset.admission import mutate_daemonset, validate_daemonset, validating
+from pykruise.kinds.daemonset.admission import build_validating_review, mutate_daemonset, validate_daemonset
 from pykruise.kinds.daemonset.types import DAEMON_SETS
 from pykruise.kube.admission import ALLOWED, AdmissionAnswer, AdmissionRequest, Reviewer
 from pykruise.kube.errors import Cause
@@ -64,7 +64,7 @@ def review(
     raise AssertionError("the review waits")
 
 
-REVIEW = validating(recorded({"matchLabels": {"app": "web"}}))
+REVIEW = build_validating_review(recorded({"matchLabels": {"app": "web"}}))
 """Of an owner whose pods are managed by that selector."""
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from pykruise.kinds import conversions
+from pykruise.kinds import list_conversions
 from pykruise.kinds.daemonset.conversion import PROGRESSIVE
 from pykruise.kube.schemas.conversion import ConversionError, convert
 
@@ -19,7 +19,7 @@ def document(version: str, *, annotations: dict[str, str] | None = None, **spec:
 
 
 def to(version: str, doc: dict[str, Any]) -> dict[str, Any]:
-    return convert(doc, version, conversions())
+    return convert(doc, version, list_conversions())
 
 
 def strategy(**rolling: Any) -> dict[str, Any]:

@@ -4,7 +4,7 @@ import pytest
 
 from pykruise.kinds.daemonset.kind import KIND
 from pykruise.kinds.daemonset.plan import plan_daemonset
-from pykruise.kinds.daemonset.snapshot import DaemonSetSettings, snapshot
+from pykruise.kinds.daemonset.snapshot import DaemonSetSettings, read_snapshot
 from pykruise.plans.views import NODE_VIEWS, POD_VIEWS, REVISION_VIEWS
 from pykruise.runtime.plan import Plan
 from pykruise.runtime.read import Memories
@@ -32,7 +32,7 @@ class Reconciled:
         read = read_of(
             KIND, view, objects, settings=DaemonSetSettings(), now=builder.now, memories=self._memories
         )
-        result = taken(snapshot(view, read))
+        result = taken(read_snapshot(view, read))
         plan = plan_daemonset(result)
         remember = control_of(KIND).remember
         assert remember is not None

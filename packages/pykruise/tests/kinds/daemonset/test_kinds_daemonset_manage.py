@@ -336,9 +336,9 @@ def test_gaps_between_replacements_double_up_to_a_quarter_of_an_hour() -> None:
     backoffs = Backoffs(1)
     now, gaps = NOW, []
     for _ in range(13):
-        assert backoffs.until(now=now) == {}
+        assert backoffs.find_ends(now=now) == {}
         backoffs.note(["n1"], now=now)
-        (until,) = backoffs.until(now=now).values()
+        (until,) = backoffs.find_ends(now=now).values()
         gaps.append(until - now)
         now = until
     # then
@@ -346,13 +346,13 @@ def test_gaps_between_replacements_double_up_to_a_quarter_of_an_hour() -> None:
     assert gaps[-1] == LONGEST_S
     # and after a long quiet time it begins anew, and not before
     now += FORGOTTEN_AFTER_S - LONGEST_S
-    assert backoffs.until(now=now) == {}
+    assert backoffs.find_ends(now=now) == {}
     backoffs.note(["n1"], now=now)
-    assert backoffs.until(now=now) == {"n1": now + LONGEST_S}
+    assert backoffs.find_ends(now=now) == {"n1": now + LONGEST_S}
     now += FORGOTTEN_AFTER_S + 1
-    assert backoffs.until(now=now) == {}
+    assert backoffs.find_ends(now=now) == {}
     backoffs.note(["n1"], now=now)
-    assert backoffs.until(now=now) == {"n1": now + 1}
+    assert backoffs.find_ends(now=now) == {"n1": now + 1}
 
 
 def test_a_failed_pod_that_a_hook_holds_gets_one_event() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import orjson
 import pytest
 
-from pykruise.kinds.daemonset.placement import Place, daemon_tolerations, placement_of
+from pykruise.kinds.daemonset.placement import Place, list_daemon_tolerations, placement_of
 from pykruise.plans.views import NodeView, project_node
 from support.daemonset_builder import created_on, daemonset, template
 
@@ -79,14 +79,14 @@ def test_tolerations_of_daemons_are_added_once() -> None:
         "effect": "NoSchedule",
     }
     # when
-    tolerations = daemon_tolerations({"tolerations": [own, like, odd]})
+    tolerations = list_daemon_tolerations({"tolerations": [own, like, odd]})
     # then
     assert tolerations[:3] == [own, like, odd]
     assert sum(entry["key"] == "node.kubernetes.io/not-ready" for entry in tolerations) == 1
     assert sum(entry["key"] == "node.kubernetes.io/unreachable" for entry in tolerations) == 2
     assert sum(entry["key"] == "node.kubernetes.io/pid-pressure" for entry in tolerations) == 2
     assert len(tolerations) == 3 + 5
-    assert len(daemon_tolerations({"hostNetwork": True})) == 7
+    assert len(list_daemon_tolerations({"hostNetwork": True})) == 7
 
 
 @pytest.mark.parametrize(

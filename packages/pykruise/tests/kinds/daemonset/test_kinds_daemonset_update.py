@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from pykruise.plans.in_place import begun_at_once
+from pykruise.plans.in_place import count_begun_updates
 from pykruise.pods.reasons import Code
 from pykruise.pods.view import keys
 from pykruise.runtime.actions import Patch
@@ -334,14 +334,14 @@ def test_the_burst_bounds_pods_that_cannot_be_updated_in_place_too() -> None:
 def test_the_larger_the_set_the_more_updates_in_place_begin_at_once() -> None:
     builder = updatable(704, maxUnavailable="100%").all_old()
     builder.not_ready(*list(builder.pods)[:64])
-    assert len(in_place(builder.plan())) == begun_at_once(704) > begun_at_once(0)
+    assert len(in_place(builder.plan())) == count_begun_updates(704) > count_begun_updates(0)
 
 
 def test_a_few_at_a_time_come_back_before_the_next_leave() -> None:
     plan = updatable(40, maxUnavailable="100%").all_old().plan()
-    assert len(in_place(plan)) == begun_at_once(40)
+    assert len(in_place(plan)) == count_begun_updates(40)
     assert plan.requeue_after_s == 0.0
-    assert len(left(plan)) == 40 - begun_at_once(40)
+    assert len(left(plan)) == 40 - count_begun_updates(40)
 
 
 def test_a_pod_whose_containers_run_what_was_asked_for_comes_back() -> None:
@@ -379,7 +379,7 @@ def test_new_pods_come_into_service_also_when_updates_are_stopped(stopped: str) 
         lambda item: item.taint("n1", "x:NoExecute"),
         lambda item: item.old("n1").with_rolling(rollingUpdateType="Standard"),
         lambda item: item.deleted("n1"),
-        lambda item: item.phase("Succeeded", "n1"),
+        lambda item: item.build_phase("Succeeded", "n1"),
     ],
     ids=["it is to leave its node", "it is recreated", "it terminates", "it has finished"],
 )

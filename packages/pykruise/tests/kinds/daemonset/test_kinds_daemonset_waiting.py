@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from pykruise.kinds.daemonset.plan import plan_daemonset, status_after
+from pykruise.kinds.daemonset.plan import compute_status_after, plan_daemonset
 from pykruise.kinds.daemonset.waiting import NAMED_AFTER_S
 from pykruise.kube.clock import format_time
 from pykruise.pods.mounts import ENDED_IN_S
@@ -406,7 +406,7 @@ def test_a_write_that_fails_is_in_the_status_until_there_is_nothing_to_write_any
     builder = daemonset().without_pod("n2")
     snapshot = builder.snapshot()
     refused = failure("create pods", f"pods {POD} is forbidden: exceeded quota")
-    failed = status_after(snapshot, plan_daemonset(snapshot), refused)
+    failed = compute_status_after(snapshot, plan_daemonset(snapshot), refused)
     assert failed is not None
     builder.document["status"] = failed
     assert says(builder) == (
@@ -418,7 +418,7 @@ def test_a_write_that_fails_is_in_the_status_until_there_is_nothing_to_write_any
     assert builder.plan().status is None
     # and nothing changes when it fails once more
     snapshot = builder.snapshot()
-    assert status_after(snapshot, plan_daemonset(snapshot), refused) == failed
+    assert compute_status_after(snapshot, plan_daemonset(snapshot), refused) == failed
     # and when the pod is there, it is gone
     builder.on("n2")
     assert shown(builder) is None
@@ -427,7 +427,7 @@ def test_a_write_that_fails_is_in_the_status_until_there_is_nothing_to_write_any
 def test_the_status_after_a_write_that_failed_has_the_counters_of_now_and_conditions_of_others() -> None:
     theirs = {"type": "Example", "status": "True"}
     snapshot = daemonset(3).without_pod("n2").with_status(conditions=[theirs]).snapshot()
-    failed = status_after(snapshot, plan_daemonset(snapshot), failure("create pods"))
+    failed = compute_status_after(snapshot, plan_daemonset(snapshot), failure("create pods"))
     assert failed is not None
     assert failed["currentNumberScheduled"] == 2
     assert [(condition["type"], condition.get("reason")) for condition in failed["conditions"]] == [
@@ -478,7 +478,7 @@ def test_a_new_reason_is_one_event() -> None:
 
 def test_tidying_up_that_fails_is_not_in_the_status() -> None:
     snapshot = daemonset().snapshot()
-    assert status_after(snapshot, plan_daemonset(snapshot), failure("tidy up")) is None
+    assert compute_status_after(snapshot, plan_daemonset(snapshot), failure("tidy up")) is None
 
 
 # ── beside the guard ─────────────────────────────────────────────────────────

@@ -165,7 +165,7 @@ def test_a_thousand_heartbeats_examine_no_set(monkeypatch: pytest.MonkeyPatch) -
         asked += 1
         return (EVERYWHERE,)
 
-    monkeypatch.setattr(woken.around.of(DAEMON_SET_VIEWS), "values", counted)
+    monkeypatch.setattr(woken.around.find_mirror(DAEMON_SET_VIEWS), "values", counted)
     rng = random.Random(1)
     for number in range(1000):
         labels = {"rack": str(rng.randrange(3))}

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from pykruise.kinds.imagepulljob.order import in_update_order, strategy_of
+from pykruise.kinds.imagepulljob.order import sort_in_update_order, strategy_of
 from pykruise.kube.documents import encode
 from pykruise.pods.view.decoding import project_pod
 from pykruise.pods.view.pod_view import ControllerView, PodView
@@ -32,13 +32,13 @@ def names(pods: Any) -> list[str]:
 
 def test_pods_of_a_statefulset_go_from_the_highest_number_down() -> None:
     """images, lifted limit b"""
-    pods = in_update_order([pod("a-1"), pod("a-10"), pod("a-2")], {"spec": {}}, kind="StatefulSet")
+    pods = sort_in_update_order([pod("a-1"), pod("a-10"), pod("a-2")], {"spec": {}}, kind="StatefulSet")
     assert names(pods) == ["a-10", "a-2", "a-1"]
 
 
 def test_pods_of_a_cloneset_go_as_it_updates_them() -> None:
     """images, lifted limit b: those whose loss is least felt first"""
-    pods = in_update_order([pod("a-2"), pod("a-1", phase="Pending")], {"spec": {}}, kind="CloneSet")
+    pods = sort_in_update_order([pod("a-2"), pod("a-1", phase="Pending")], {"spec": {}}, kind="CloneSet")
     assert names(pods) == ["a-1", "a-2"]
 
 
@@ -46,7 +46,7 @@ def test_pods_are_scattered_as_their_workload_scatters_them() -> None:
     strategy = {"scatterStrategy": [{"key": "t", "value": "x"}]}
     workload = {"spec": {"updateStrategy": {"rollingUpdate": strategy}}}
     pods = [pod("a", t="x"), pod("b", t="x"), pod("c"), pod("d")]
-    assert names(in_update_order(pods, workload, kind="CloneSet")) == ["a", "c", "d", "b"]
+    assert names(sort_in_update_order(pods, workload, kind="CloneSet")) == ["a", "c", "d", "b"]
 
 
 def test_priorities_of_the_workload_come_first() -> None:
@@ -54,14 +54,16 @@ def test_priorities_of_the_workload_come_first() -> None:
         "priorityStrategy": {"weightPriority": [{"weight": 1, "matchSelector": {"matchLabels": {"t": "x"}}}]}
     }
     workload = {"spec": {"updateStrategy": {"rollingUpdate": strategy}}}
-    pods = in_update_order([pod("a"), pod("b", t="x")], workload, kind="CloneSet")
+    pods = sort_in_update_order([pod("a"), pod("b", t="x")], workload, kind="CloneSet")
     assert names(pods) == ["b", "a"]
 
 
 def test_ordered_keys_count_too() -> None:
     unordered = {"priorityStrategy": {"orderPriority": [{"orderedKey": "k"}]}}
     workload = {"spec": {"updateStrategy": {"rollingUpdate": {"unorderedUpdate": unordered}}}}
-    pods = in_update_order([pod("a-0", k="v1"), pod("a-1"), pod("a-2", k="v2")], workload, kind="StatefulSet")
+    pods = sort_in_update_order(
+        [pod("a-0", k="v1"), pod("a-1"), pod("a-2", k="v2")], workload, kind="StatefulSet"
+    )
     assert names(pods) == ["a-1", "a-2", "a-0"]
 
 

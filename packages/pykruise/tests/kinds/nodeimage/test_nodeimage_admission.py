@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from pykruise.kinds.nodeimage.admission import validate_nodeimage
-from pykruise.kinds.nodeimage.defaults import with_defaults
+from pykruise.kinds.nodeimage.defaults import add_defaults
 from pykruise.kube.admission import AdmissionRequest
 from pykruise.pods.images.node_images import NODE_IMAGES
 from support.image_objects import NOW, at
@@ -30,7 +30,7 @@ async def problems(doc: dict[str, Any]) -> list[str]:
 
 def test_an_entry_gets_its_time_and_its_policy_and_tags_are_sorted() -> None:
     """images cases 7 and 9"""
-    result = with_defaults(document(nginx={"tags": [{"tag": "b"}, {"tag": "a"}]}), now=NOW)
+    result = add_defaults(document(nginx={"tags": [{"tag": "b"}, {"tag": "a"}]}), now=NOW)
     policy = {"timeoutSeconds": 600, "backoffLimit": 3}
     assert result["spec"]["images"]["nginx"]["tags"] == [
         {"tag": "a", "createdAt": at(0), "pullPolicy": policy},
@@ -41,7 +41,7 @@ def test_an_entry_gets_its_time_and_its_policy_and_tags_are_sorted() -> None:
 def test_what_is_said_is_kept_and_tags_of_the_status_are_sorted_too() -> None:
     doc = document(nginx={"tags": [TAG]})
     doc["status"] = {"imageStatuses": {"nginx": {"tags": [{"tag": "b"}, {"tag": "a"}]}}}
-    tags = with_defaults(doc, now=NOW + 5)
+    tags = add_defaults(doc, now=NOW + 5)
     (tag,) = tags["spec"]["images"]["nginx"]["tags"]
     assert tag["createdAt"] == at(0)
     assert [tag["tag"] for tag in tags["status"]["imageStatuses"]["nginx"]["tags"]] == ["a", "b"]
@@ -49,7 +49,7 @@ def test_what_is_said_is_kept_and_tags_of_the_status_are_sorted_too() -> None:
 
 def test_limits_that_an_entry_says_are_kept_and_a_null_counts_as_left_out() -> None:
     given = {"timeoutSeconds": 5, "backoffLimit": None, "ttlSecondsAfterFinished": 1}
-    result = with_defaults(document(nginx={"tags": [{**TAG, "pullPolicy": given}]}), now=NOW)
+    result = add_defaults(document(nginx={"tags": [{**TAG, "pullPolicy": given}]}), now=NOW)
     (tag,) = result["spec"]["images"]["nginx"]["tags"]
     assert tag["pullPolicy"] == {"timeoutSeconds": 5, "backoffLimit": 3, "ttlSecondsAfterFinished": 1}
 
@@ -70,7 +70,7 @@ WHOLE = {**TAG, "pullPolicy": {"timeoutSeconds": 1, "backoffLimit": 1}}
 )
 def test_what_is_no_entry_is_left_for_the_schema_to_refuse(images: object) -> None:
     doc = {"metadata": {"name": "n1"}, "spec": {"images": images}, "status": {"imageStatuses": images}}
-    assert with_defaults(doc, now=NOW) == doc
+    assert add_defaults(doc, now=NOW) == doc
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 
 from pykruise.kinds.nodeimage.kind import KIND
 from pykruise.kinds.nodeimage.plan import plan_node_image
-from pykruise.kinds.nodeimage.snapshot import NodeImageSettings, absent
+from pykruise.kinds.nodeimage.snapshot import NodeImageSettings, make_absent_view
 from pykruise.kube.documents import encode
 from pykruise.kube.errors import ErrorStatus, InternalError, KubeError, NotFoundError
 from pykruise.kube.ids import Key
@@ -88,7 +88,7 @@ def status_of(plan: Plan) -> dict[str, Any]:
 
 def test_a_node_that_has_been_ready_for_the_delay_gets_one_with_its_labels() -> None:
     """images case 1"""
-    (step,) = planned(absent(Key("", "n1")), on=node(ready_s=40, labels={"a": "b"})).steps
+    (step,) = planned(make_absent_view(Key("", "n1")), on=node(ready_s=40, labels={"a": "b"})).steps
     assert isinstance(step.action, Create)
     assert step.action.body["spec"] == {}
     assert step.action.body["metadata"] == {"name": "n1", "labels": {"a": "b"}}
@@ -96,16 +96,16 @@ def test_a_node_that_has_been_ready_for_the_delay_gets_one_with_its_labels() -> 
 
 def test_a_node_that_is_ready_for_less_is_looked_at_when_the_delay_is_over() -> None:
     """images case 2"""
-    plan = planned(absent(Key("", "n1")), on=node(ready_s=10))
+    plan = planned(make_absent_view(Key("", "n1")), on=node(ready_s=10))
     assert not plan.stages
     assert plan.requeue_after_s == pytest.approx(20)
 
 
 def test_at_the_end_of_the_delay_it_is_made_and_not_sooner() -> None:
-    (step,) = planned(absent(Key("", "n1")), on=node(ready_s=30)).steps
+    (step,) = planned(make_absent_view(Key("", "n1")), on=node(ready_s=30)).steps
     assert isinstance(step.action, Create)
     assert step.action.body["metadata"] == {"name": "n1"}
-    assert planned(absent(Key("", "n1")), on=node(ready_s=29.5)) == Plan(requeue_after_s=0.5)
+    assert planned(make_absent_view(Key("", "n1")), on=node(ready_s=29.5)) == Plan(requeue_after_s=0.5)
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_at_the_end_of_the_delay_it_is_made_and_not_sooner() -> None:
 )
 def test_other_nodes_get_none(other: NodeView | None) -> None:
     """images cases 3 and 4"""
-    assert planned(absent(Key("", "n1")), on=other) == Plan()
+    assert planned(make_absent_view(Key("", "n1")), on=other) == Plan()
 
 
 def test_it_goes_with_its_node_unless_it_is_a_fake() -> None:

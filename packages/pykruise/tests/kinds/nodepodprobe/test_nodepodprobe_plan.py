@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from pykruise.kinds.nodepodprobe.kind import KIND
-from pykruise.kinds.nodepodprobe.snapshot import NodePodProbeSettings, absent
+from pykruise.kinds.nodepodprobe.snapshot import NodePodProbeSettings, make_absent_view
 from pykruise.kube.documents import encode
 from pykruise.kube.errors import ErrorStatus, NotFoundError
 from pykruise.kube.ids import Key
@@ -96,7 +96,7 @@ def actions(plan: Plan) -> list[Any]:
 
 
 def test_a_ready_node_gets_one() -> None:
-    (action,) = actions(planned(absent(Key("", "n1")), on=node()))
+    (action,) = actions(planned(make_absent_view(Key("", "n1")), on=node()))
     assert isinstance(action, Create)
     assert (action.body["metadata"], action.body["spec"]) == ({"name": "n1"}, {})
 
@@ -109,7 +109,7 @@ def test_a_ready_node_gets_one() -> None:
 def test_other_nodes_get_none_and_are_not_asked_about(on: NodeView | None) -> None:
     memories, server = Memories(), Server()
     for _ in range(2):
-        assert not planned(absent(Key("", "n1")), on=on, server=server, memories=memories).stages
+        assert not planned(make_absent_view(Key("", "n1")), on=on, server=server, memories=memories).stages
     assert server.asked == 0
 
 
@@ -168,13 +168,13 @@ def test_it_stays_when_the_node_is_there_after_all(on: NodeView | None) -> None:
 def test_one_that_was_deleted_is_made_again_only_for_a_node_that_is_surely_there() -> None:
     memories, gone, there = Memories(), Server(), Server(nodes={"n1"})
     for server, asked, is_made in ((gone, 0, True), (gone, 1, False), (there, 1, True)):
-        plan = planned(absent(Key("", "n1")), on=node(), server=server, memories=memories)
+        plan = planned(make_absent_view(Key("", "n1")), on=node(), server=server, memories=memories)
         assert (server.asked, bool(plan.stages)) == (asked, is_made)
     # another node is made one at once
-    assert planned(absent(Key("", "n2")), on=node("n2"), server=gone, memories=memories).stages
+    assert planned(make_absent_view(Key("", "n2")), on=node("n2"), server=gone, memories=memories).stages
     assert gone.asked == 1
     # and so is the first, a minute later
-    late = planned(absent(Key("", "n1")), on=node(), server=gone, memories=memories, now=NOW + 60)
+    late = planned(make_absent_view(Key("", "n1")), on=node(), server=gone, memories=memories, now=NOW + 60)
     assert late.stages
 
 

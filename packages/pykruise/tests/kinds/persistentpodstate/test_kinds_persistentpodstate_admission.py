@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from pykruise.kinds.persistentpodstate.admission import validating
+from pykruise.kinds.persistentpodstate.admission import build_validating_review
 from pykruise.kinds.persistentpodstate.types import PERSISTENT_POD_STATES
 from pykruise.kinds.persistentpodstate.view import ADVANCED, BUILT_IN, StateView, project_state
 from pykruise.kube.admission import AdmissionAnswer
@@ -33,7 +33,7 @@ class Reader:
         self._others = [project_state(encode(entry)) for entry in others]
         self._listed, self._is_broken = listed, is_broken
 
-    async def states(self, namespace: str) -> list[StateView]:
+    async def list_states(self, namespace: str) -> list[StateView]:
         return self._others
 
     async def is_supported(self, kind: GroupKind | None) -> bool:
@@ -43,7 +43,7 @@ class Reader:
 
 
 def review(doc: Document, *, old: Document | None = None, reader: Reader | None = None) -> AdmissionAnswer:
-    return at_once(validating(reader or Reader()), request(PERSISTENT_POD_STATES, doc, old=old))
+    return at_once(build_validating_review(reader or Reader()), request(PERSISTENT_POD_STATES, doc, old=old))
 
 
 def errors(doc: Document, **options: Any) -> list[str]:
@@ -200,16 +200,18 @@ def test_what_cannot_be_read_is_refused_with_where(spec: Any, problem: str) -> N
 
 
 def test_a_review_without_an_object_is_refused() -> None:
-    refused = at_once(validating(Reader()), request(PERSISTENT_POD_STATES, operation="CREATE")).refusal
+    refused = at_once(
+        build_validating_review(Reader()), request(PERSISTENT_POD_STATES, operation="CREATE")
+    ).refusal
     assert refused is not None
     assert refused.code == 400
 
 
 def test_without_anything_to_ask_the_object_is_judged_by_itself() -> None:
     deployment = state(targetRef={**TARGET, "kind": "Deployment"})
-    assert at_once(validating(None), request(PERSISTENT_POD_STATES, deployment)).refusal is None
+    assert at_once(build_validating_review(None), request(PERSISTENT_POD_STATES, deployment)).refusal is None
     nothing = at_once(
-        validating(None), request(PERSISTENT_POD_STATES, state(requiredPersistentTopology=None))
+        build_validating_review(None), request(PERSISTENT_POD_STATES, state(requiredPersistentTopology=None))
     )
     assert nothing.refusal is not None
 
@@ -222,5 +224,7 @@ def test_a_white_list_that_cannot_be_read_is_an_internal_error() -> None:
 
 
 def test_a_deletion_is_not_judged() -> None:
-    answer = at_once(validating(Reader(is_broken=True)), request(PERSISTENT_POD_STATES, old=state()))
+    answer = at_once(
+        build_validating_review(Reader(is_broken=True)), request(PERSISTENT_POD_STATES, old=state())
+    )
     assert answer.refusal is None

@@ -146,7 +146,7 @@ class Reader:
         self.found, self.is_broken, self.error = states, is_broken, error
         self.asked: list[str] = []
 
-    async def states(self, namespace: str) -> tuple[StateView, ...]:
+    async def list_states(self, namespace: str) -> tuple[StateView, ...]:
         self.asked.append(namespace)
         if self.error is not None:
             raise self.error
@@ -212,9 +212,13 @@ def test_an_owner_of_which_no_kind_can_be_read_has_none() -> None:
 
 def test_only_pods_that_something_names_are_shown_where_there_are_states() -> None:
     step = StateInjection(step_context(PERSISTENT_POD_STATE, Reader(state())))
-    assert step.wanted({}) == step.wanted({KIND: [Meant(selector=EVERYTHING)]}) != ALWAYS
-    assert "has(object.metadata.name)" in step.wanted({})
-    assert step.wanted({KIND: []}) == NEVER
+    assert (
+        step.build_match_condition({})
+        == step.build_match_condition({KIND: [Meant(selector=EVERYTHING)]})
+        != ALWAYS
+    )
+    assert "has(object.metadata.name)" in step.build_match_condition({})
+    assert step.build_match_condition({KIND: []}) == NEVER
 
 
 def test_a_white_list_that_cannot_be_read_refuses_pods_that_may_be_on_it() -> None:

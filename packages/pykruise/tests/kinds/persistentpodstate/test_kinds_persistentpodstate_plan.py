@@ -7,7 +7,7 @@ import pytest
 
 from pykruise.kinds.persistentpodstate.kind import KIND
 from pykruise.kinds.persistentpodstate.plan import NODE_AGAIN_S, plan_state
-from pykruise.kinds.persistentpodstate.snapshot import StateSettings, StateSnapshot, snapshot
+from pykruise.kinds.persistentpodstate.snapshot import StateSettings, StateSnapshot, read_snapshot
 from pykruise.kinds.persistentpodstate.types import PERSISTENT_POD_STATES
 from pykruise.kinds.persistentpodstate.view import (
     ADVANCED,
@@ -16,8 +16,8 @@ from pykruise.kinds.persistentpodstate.view import (
     WORKLOAD_VIEWS,
     RecordedWorkload,
     StateView,
-    absent,
-    chosen,
+    choose_state,
+    make_absent_view,
     project_state,
     project_workload,
 )
@@ -167,7 +167,7 @@ def planned(
     asks_for_annotations = view.annotation_keys
     bare = msgspec.structs.replace(view.spec, persistent_pod_annotations=None) if view.spec else None
     read = read_of(KIND, view, objects, settings=settings, now=NOW)
-    result = taken(snapshot(msgspec.structs.replace(view, spec=bare), read))
+    result = taken(read_snapshot(msgspec.structs.replace(view, spec=bare), read))
     if result is None:
         return Plan()
     if asks_for_annotations:  # what an API server would say of the pods
@@ -372,10 +372,10 @@ def test_a_reference_in_another_version_is_the_same_and_one_of_another_group_is_
 def test_of_two_for_one_workload_the_older_one_counts() -> None:
     """LIFT-2; persistentpodstate case 38: none that is being deleted"""
     old, new = state(name="z", created="2025-01-01T00:00:00Z"), state(name="a")
-    assert chosen([new, old]) is old
-    assert chosen([state(name="b"), new]) is new
-    assert chosen([msgspec.structs.replace(old, is_deleting=True), new]) is new
-    assert chosen([]) is None
+    assert choose_state([new, old]) is old
+    assert choose_state([state(name="b"), new]) is new
+    assert choose_state([msgspec.structs.replace(old, is_deleting=True), new]) is new
+    assert choose_state([]) is None
 
 
 # ── generation ───────────────────────────────────────────────────────────────
@@ -386,7 +386,7 @@ def asking(**annotations: str) -> Document:
 
 
 def none() -> StateView:
-    return absent(Key(NAMESPACE, "web"))
+    return make_absent_view(Key(NAMESPACE, "web"))
 
 
 def test_a_workload_that_asks_for_one_gets_it() -> None:

@@ -11,7 +11,7 @@ import pytest
 from pykruise.kinds import crds_of
 from pykruise.kinds.persistentpodstate.readers import CachedStates, KindReader, LiveStates
 from pykruise.kinds.persistentpodstate.types import PERSISTENT_POD_STATES
-from pykruise.kube.clock import loop_clock
+from pykruise.kube.clock import make_loop_clock
 from pykruise.kube.documents import Document
 from pykruise.kube.resources import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, Resource
 from pykruise.kube.values.group_kinds import GroupKind
@@ -34,7 +34,7 @@ async def cluster() -> AsyncIterator[Place]:
 
 
 def common() -> dict[str, Any]:
-    return {"namespace": OWN, "clock": loop_clock(start=0.0)}
+    return {"namespace": OWN, "clock": make_loop_clock(start=0.0)}
 
 
 def state(name: str) -> Document:
@@ -78,7 +78,7 @@ async def test_a_workload_of_the_white_list_is_read_in_its_version() -> None:
         service = Resource("", "v1", "services", "Service")
         await place.create(service, {"metadata": {"name": "web"}, "spec": {"ports": [{"port": 80}]}})
         # then
-        workload = await reader.workload("v1", "Service", "default", "web")
+        workload = await reader.read_workload("v1", "Service", "default", "web")
         assert workload is not None
         assert (workload.name, workload.kind, workload.replicas) == ("web", "Service", 0)
         for api_version, kind, name in (
@@ -87,7 +87,7 @@ async def test_a_workload_of_the_white_list_is_read_in_its_version() -> None:
             ("game.kruise.io/v1", "GameSet", "web"),
             ("a/b/c", "Service", "web"),
         ):
-            assert await reader.workload(api_version, kind, "default", name) is None
+            assert await reader.read_workload(api_version, kind, "default", name) is None
 
 
 async def test_a_version_is_what_follows_the_group() -> None:
@@ -96,7 +96,7 @@ async def test_a_version_is_what_follows_the_group() -> None:
         await install(place)
         await place.create(PERSISTENT_POD_STATES, state("web"))
         for api_version in (PERSISTENT_POD_STATES.api_version, "apps.kruise.io/v1alpha1"):
-            workload = await reader.workload(api_version, PERSISTENT_POD_STATES.kind, "default", "web")
+            workload = await reader.read_workload(api_version, PERSISTENT_POD_STATES.kind, "default", "web")
             assert workload is not None
             assert workload.api_version == api_version
 
@@ -107,11 +107,11 @@ async def test_both_readers_see_the_same_and_the_one_with_a_cache_costs_no_reque
     async with cluster() as place:
         live = LiveStates(lambda: place.client, **common())
         cached = CachedStates(place.client, **common(), rng=random.Random(1))
-        assert await live.states("default") == (), "the kind is not installed"
+        assert await live.list_states("default") == (), "the kind is not installed"
         running = asyncio.create_task(cached.run())
         try:
             await asyncio.sleep(5)
-            assert await cached.states("default") == ()
+            assert await cached.list_states("default") == ()
             # when it is installed, and used
             await install(place)
             await place.create(PERSISTENT_POD_STATES, state("web"))
@@ -119,10 +119,10 @@ async def test_both_readers_see_the_same_and_the_one_with_a_cache_costs_no_reque
             await asyncio.sleep(60)
             # then
             for reader in (live, cached):
-                assert [state.name for state in await reader.states("default")] == ["web"]
+                assert [state.name for state in await reader.list_states("default")] == ["web"]
                 assert await reader.is_supported(SERVICE)
             monkeypatch.setattr(place.client, "list", None)
-            assert [state.name for state in await cached.states("default")] == ["web"]
+            assert [state.name for state in await cached.list_states("default")] == ["web"]
         finally:
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)

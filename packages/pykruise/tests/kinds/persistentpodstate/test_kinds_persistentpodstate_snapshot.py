@@ -12,14 +12,14 @@ from pykruise.kinds.persistentpodstate.snapshot import (
     StateGatherError,
     StateSettings,
     StateSnapshot,
-    snapshot,
+    read_snapshot,
 )
 from pykruise.kinds.persistentpodstate.view import (
     ADVANCED,
     STATE_VIEWS,
     WORKLOAD_VIEWS,
-    absent,
-    further_views,
+    make_absent_view,
+    make_further_views,
     project_state,
 )
 from pykruise.kube.clock import parse_time
@@ -151,7 +151,11 @@ class Cluster:
         self.stored |= {("Pod", pod["metadata"]["name"]): pod for pod in pods}
 
     async def snapshot(self, *, settings: StateSettings = SETTINGS) -> StateSnapshot | None:
-        view = absent(Key("shop", "web")) if self.document is None else project_state(encode(self.document))
+        view = (
+            make_absent_view(Key("shop", "web"))
+            if self.document is None
+            else project_state(encode(self.document))
+        )
         read: Read[StateSettings] = Read(
             self.mirrors,
             key=view.key,
@@ -163,7 +167,7 @@ class Cluster:
             memories=self.memories,
             further=self.further,
         )
-        return await snapshot(view, read)
+        return await read_snapshot(view, read)
 
     async def seen(self, *, settings: StateSettings = SETTINGS) -> StateSnapshot:
         result = await self.snapshot(settings=settings)
@@ -306,7 +310,7 @@ async def test_a_kind_that_is_watched_by_now_costs_no_request() -> None:
     """LIFT-5; persistentpodstate case 50"""
     # given
     cluster = of_game_set(pod(0, of=game_set()))
-    views = cluster.further[GAME_SET] = further_views(GAME_SETS)
+    views = cluster.further[GAME_SET] = make_further_views(GAME_SETS)
     cluster.show(views, game_set(replicas=2, annotations=ASKS))
     # when
     result = await cluster.seen()
@@ -325,7 +329,7 @@ async def test_a_kind_that_is_watched_by_now_costs_no_request() -> None:
 async def test_a_kind_that_cannot_be_watched_is_read_every_ten_seconds(mirror: str) -> None:
     # given
     cluster = of_game_set(pod(0, of=game_set()))
-    views = cluster.further[GAME_SET] = further_views(GAME_SETS)
+    views = cluster.further[GAME_SET] = make_further_views(GAME_SETS)
     if mirror == "not read yet":
         cluster.show(views, game_set(replicas=9), synced=False)
     cluster.stored["GameSet", "web"] = game_set(replicas=2)
@@ -377,7 +381,7 @@ async def test_annotations_are_read_of_ready_pods_on_a_node_once_for_each_versio
 async def test_annotations_of_pods_that_are_gone_are_forgotten() -> None:
     # given
     cluster = Cluster(state(**RECORDS_IP), pod(0), pod(1), workloads=[workload()])
-    known = cluster.memories.of(Key("shop", "web"), "s1", KnownAnnotations)
+    known = cluster.memories.find_memory(Key("shop", "web"), "s1", KnownAnnotations)
     await cluster.seen()
     assert sorted(known.annotations) == ["p-0", "p-1"]
     # when

@@ -11,7 +11,7 @@ from pykruise.kinds.persistentpodstate.view import (
     WORKLOAD_VIEWS,
     RecordedWorkload,
     StateView,
-    further_views,
+    make_further_views,
     project_state,
     workload_of,
 )
@@ -85,5 +85,5 @@ def test_ordinals_and_ranges_are_reserved_beside_what_is_none() -> None:
 
 
 def test_workloads_are_mirrored_apart_from_what_others_keep_of_them() -> None:
-    listed = further_views(Resource("game.kruise.io", "v1", "gamesets", "GameSet"))
+    listed = make_further_views(Resource("game.kruise.io", "v1", "gamesets", "GameSet"))
     assert [views.is_apart for views in (*WORKLOAD_VIEWS.values(), listed)] == [True] * 3

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from pykruise.admission.selector_index import selecting_kinds
-from pykruise.admission.settings import admission_settings
+from pykruise.admission.selector_index import list_selecting_kinds
+from pykruise.admission.settings import make_admission_settings
 from pykruise.kinds.gates import parse
 from pykruise.kinds.podprobemarker.injection import MARKERS_ANNOTATION, PROBES_ANNOTATION, inject
 from pykruise.kinds.podprobemarker.kind import KIND
@@ -108,7 +108,7 @@ class Markers:
         self._found = markers
         self._is_down = is_down
 
-    async def in_namespace(self, namespace: str) -> Sequence[MarkerView]:
+    async def list_in_namespace(self, namespace: str) -> Sequence[MarkerView]:
         if self._is_down:
             raise InternalError(ErrorStatus(code=500, reason="InternalError"))
         return [marker for marker in self._found if marker.namespace == namespace]
@@ -151,6 +151,6 @@ def test_a_pod_is_not_made_without_what_is_to_be_checked() -> None:
 def test_pods_are_asked_about_with_the_gate_only(is_on: bool) -> None:
     """containers case 58"""
     gates = parse([f"EnablePodProbeMarkerOnServerless={str(is_on).lower()}"])
-    settings = admission_settings(gates)
+    settings = make_admission_settings(gates)
     assert any(step.name == "podprobemarker" for step in chain_of(gates).changing) is is_on
-    assert ("podprobemarker" in {kind.name for kind in selecting_kinds(settings)}) is is_on
+    assert ("podprobemarker" in {kind.name for kind in list_selecting_kinds(settings)}) is is_on

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from pykruise.admission.reviewers import reviewers
-from pykruise.admission.settings import admission_settings
+from pykruise.admission.reviewers import build_reviewers
+from pykruise.admission.settings import make_admission_settings
 from pykruise.kinds.gates import Gates
-from pykruise.kinds.podunavailablebudget.admission import validating
+from pykruise.kinds.podunavailablebudget.admission import build_validating_review
 from pykruise.kinds.podunavailablebudget.conversion import (
     CONVERSION,
     PROTECT_OPERATIONS,
@@ -21,7 +21,7 @@ from pykruise.kinds.podunavailablebudget.validation import may_overlap
 from pykruise.kube.documents import Document, deep_copy
 from pykruise.kube.errors import Cause, KubeError
 from pykruise.kube.resources import Resource
-from pykruise.kube.values.selectors import selector_from
+from pykruise.kube.values.selectors import parse_selector
 from support.budgets import CLONE_SET, DEPLOYMENT, BudgetServer, budget
 from support.reviews import at_once, request
 
@@ -35,7 +35,7 @@ def causes(
 ) -> Sequence[Cause]:
     """What is wrong; empty: it is allowed."""
     reader = BudgetServer(*others).replica()
-    refused = at_once(validating(reader), request(POD_UNAVAILABLE_BUDGETS, doc, old=old)).refusal
+    refused = at_once(build_validating_review(reader), request(POD_UNAVAILABLE_BUDGETS, doc, old=old)).refusal
     if refused is None:
         return []
     assert refused.code == 422
@@ -192,7 +192,7 @@ def test_errors_name_the_value_and_the_other_budget() -> None:
 def test_the_overlap_table_is_symmetric_and_as_specified(left: str, right: str) -> None:
     def of(operator: str) -> Any:
         values = {"values": ["a"]} if operator in ("In", "NotIn") else {}
-        return selector_from({"matchExpressions": [{"key": "app", "operator": operator, **values}]})
+        return parse_selector({"matchExpressions": [{"key": "app", "operator": operator, **values}]})
 
     apart = {("In", "NotIn"), ("In", "DoesNotExist"), ("Exists", "DoesNotExist")}
     expected = (left, right) not in apart and (right, left) not in apart
@@ -236,18 +236,18 @@ def test_what_is_stored_holds_up_changes_of_itself_alone(
 
 def test_others_that_cannot_be_read_are_an_error_beside_those_of_its_own() -> None:
     class Away:
-        async def in_namespace(self, _: str) -> Any:
+        async def list_in_namespace(self, _: str) -> Any:
             raise KubeError("the API server is away")
 
     reader: Any = Away()
-    refused = at_once(validating(reader), request(POD_UNAVAILABLE_BUDGETS, budget())).refusal
+    refused = at_once(build_validating_review(reader), request(POD_UNAVAILABLE_BUDGETS, budget())).refusal
     assert refused is not None
     assert "the other PodUnavailableBudgets cannot be read: the API server is away" in refused.message
     assert "no maxUnavailable or minAvailable defined" in refused.message
 
 
 def test_without_a_reader_it_is_judged_alone() -> None:
-    assert at_once(validating(None), request(POD_UNAVAILABLE_BUDGETS, TARGETED)).refusal is None
+    assert at_once(build_validating_review(None), request(POD_UNAVAILABLE_BUDGETS, TARGETED)).refusal is None
 
 
 V1ALPHA1 = Resource("policy.kruise.io", "v1alpha1", "podunavailablebudgets", "PodUnavailableBudget")
@@ -286,7 +286,7 @@ def of_v1alpha1(**annotations: str) -> Document:
 def test_annotations_of_v1alpha1_must_be_known_and_each_error_is_said_once_cases_14_15(
     old: Any, new: Any, wrong: list[str]
 ) -> None:
-    rule = next(reviewer for reviewer in reviewers() if reviewer.name == "vpodunavailablebudget.kb.io")
+    rule = next(reviewer for reviewer in build_reviewers() if reviewer.name == "vpodunavailablebudget.kb.io")
     stored, written = of_v1alpha1(**old) if old is not None else None, of_v1alpha1(**new)
     written["metadata"]["labels"] = {"team": "shop"}
     refused = at_once(rule.reviewer, request(V1ALPHA1, written, old=stored)).refusal
@@ -390,7 +390,7 @@ def test_the_total_of_the_annotation_is_a_number_and_that_of_the_field() -> None
 
 def test_with_both_gates_off_none_can_be_made_case_64() -> None:
     gates = Gates.of(PodUnavailableBudgetDeleteGate=False, PodUnavailableBudgetUpdateGate=False)
-    rules = reviewers(admission_settings(gates))
+    rules = build_reviewers(make_admission_settings(gates))
     rule = next(rule for rule in rules if rule.name == "vpodunavailablebudget.kb.io")
     refused = at_once(rule.reviewer, request(POD_UNAVAILABLE_BUDGETS, budget(maxUnavailable=1))).refusal
     assert refused is not None

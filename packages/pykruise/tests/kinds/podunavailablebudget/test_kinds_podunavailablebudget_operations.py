@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from pykruise.kinds.podunavailablebudget.matching import budget_of, in_order
+from pykruise.kinds.podunavailablebudget.matching import budget_of, sort_budgets
 from pykruise.kinds.podunavailablebudget.operations import operation_of_update
 from pykruise.kube.documents import Document
 from pykruise.kube.values.group_kinds import GroupKind
@@ -157,7 +157,7 @@ def test_the_oldest_budget_that_does_not_go_comes_first_and_after_it_the_first_b
     ]
     timeless = budget("timeless")
     timeless["metadata"]["creationTimestamp"] = None
-    budgets = in_order(view(document) for document in (*documents, timeless))
+    budgets = sort_budgets(view(document) for document in (*documents, timeless))
     assert [budget.name for budget in budgets] == ["timeless", "z", "a", "b"]
 
 

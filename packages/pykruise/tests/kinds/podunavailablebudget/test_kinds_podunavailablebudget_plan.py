@@ -12,7 +12,7 @@ from pykruise.kinds.podunavailablebudget.snapshot import BudgetSnapshot
 from pykruise.kube.documents import Document
 from pykruise.plans.phases import MOST_AT_ONCE
 from pykruise.pods.view import keys
-from pykruise.pods.workload.budgets import related_annotations
+from pykruise.pods.workload.budgets import build_related_annotations
 from pykruise.runtime.actions import Patch
 from pykruise.runtime.plan import Plan
 from pykruise.runtime.read import Memories
@@ -274,7 +274,7 @@ def test_pods_that_were_there_before_are_tied_cases_56_57() -> None:
     )
     assert all(note.warning for note in plan.notes)
     # those without a budget, and of one that no longer exists (pitfall 7)
-    assert marks(plan) == {"new": related_annotations("pub"), "gone": related_annotations("pub")}
+    assert marks(plan) == {"new": build_related_annotations("pub"), "gone": build_related_annotations("pub")}
     # and a pod of two budgets gets an event (pitfall 12)
     assert events(plan) == ["PodsOfAnotherBudget"]
     assert [*plan.skipped] == ["other"]

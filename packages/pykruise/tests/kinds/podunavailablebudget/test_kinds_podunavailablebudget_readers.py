@@ -62,15 +62,15 @@ async def reader(cluster: Cluster, *, is_cached: bool) -> AsyncIterator[LiveBudg
 async def test_both_readers_know_budgets_and_pods(*, is_cached: bool) -> None:
     async with cluster() as item, reader(item, is_cached=is_cached) as result:
         # budgets
-        assert [each.name for each in await result.in_namespace(NAMESPACE)] == ["pub"]
-        assert await result.in_namespace("elsewhere") in ((), [])
-        known, stored = await result.newest(KEY), await result.fresh(KEY)
+        assert [each.name for each in await result.list_in_namespace(NAMESPACE)] == ["pub"]
+        assert await result.list_in_namespace("elsewhere") in ((), [])
+        known, stored = await result.find_newest(KEY), await result.read_fresh(KEY)
         assert known is not None
         assert known == stored
         # a pod
-        assert await result.pod(NAMESPACE, "p1") is None
+        assert await result.read_pod(NAMESPACE, "p1") is None
         await item.client.create(PODS, NAMESPACE, new(pod("p1", owner=None)))
-        shown = await result.pod(NAMESPACE, "p1")
+        shown = await result.read_pod(NAMESPACE, "p1")
         assert shown is not None
         assert shown["metadata"]["name"] == "p1"
 
@@ -82,8 +82,8 @@ async def test_both_readers_know_the_deployment_of_a_replicaset(*, is_cached: bo
         replica_set = await store(
             item, REPLICA_SETS, workload(("apps/v1", "ReplicaSet", "web-1"), 0), of=deployment
         )
-        assert await result.above(replica_set, NAMESPACE) == deployment
-        assert await result.above(deployment, NAMESPACE) is None
+        assert await result.read_controller(replica_set, NAMESPACE) == deployment
+        assert await result.read_controller(deployment, NAMESPACE) is None
 
 
 async def store(
@@ -92,7 +92,7 @@ async def store(
     """A workload, as what belongs to it names it."""
     doc["spec"]["template"]["spec"] = {"containers": [{"name": "main", "image": "web:1"}]}
     if of is not None:
-        doc["metadata"]["ownerReferences"] = [of.document()]
+        doc["metadata"]["ownerReferences"] = [of.to_document()]
     stored = decode(await cluster.client.create(resource, NAMESPACE, new(doc)))["metadata"]
     return OwnerReference(
         api_version=resource.api_version,

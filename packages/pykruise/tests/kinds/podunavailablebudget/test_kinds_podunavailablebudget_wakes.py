@@ -7,7 +7,7 @@ import pytest
 
 from pykruise.kinds.podunavailablebudget.kind import KIND
 from pykruise.kinds.podunavailablebudget.snapshot import COUNTED_VIEWS, BudgetSettings
-from pykruise.kinds.podunavailablebudget.wakes import wakes
+from pykruise.kinds.podunavailablebudget.wakes import list_wakes
 from pykruise.kube.cache.cache import Change
 from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
@@ -70,7 +70,7 @@ def woken(
         seen(old) if old is not None else None,
         seen(new) if new is not None else None,
     )
-    return [key for wake in wakes(settings) if wake.on is views for key in wake.keys(change, around)]
+    return [key for wake in list_wakes(settings) if wake.on is views for key in wake.keys(change, around)]
 
 
 def test_a_new_pod_wakes_the_budget_that_it_names_or_that_selects_it() -> None:

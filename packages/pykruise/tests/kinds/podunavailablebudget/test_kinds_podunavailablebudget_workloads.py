@@ -14,7 +14,7 @@ from pykruise.kinds.podunavailablebudget.snapshot import (
     COUNTED_VIEWS,
     BudgetSettings,
     BudgetSnapshot,
-    snapshot,
+    read_snapshot,
 )
 from pykruise.kube.documents import Document
 from pykruise.kube.values.group_kinds import GroupKind
@@ -155,7 +155,7 @@ def test_a_workload_of_a_kind_that_is_not_served_is_not_there() -> None:
         live=None,
     )
     # then
-    result = taken(snapshot(shown, read))
+    result = taken(read_snapshot(shown, read))
     assert result is not None
     assert result.total == 0
 
@@ -344,7 +344,7 @@ def test_a_budget_that_goes_asks_for_nothing() -> None:
 def test_a_budget_that_is_gone_meanwhile_is_not_planned() -> None:
     shown = view(budget(maxUnavailable=1))
     read = read_of(KIND, shown, {BUDGET_VIEWS: []}, settings=BudgetSettings(), now=NOW)
-    assert taken(snapshot(shown, read)) is None
+    assert taken(read_snapshot(shown, read)) is None
 
 
 # ── other budgets, the total ─────────────────────────────────────────────────

@@ -6,13 +6,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from pykruise.kinds.resourcedistribution.admission import Trial, validating
+from pykruise.kinds.resourcedistribution.admission import Trial, build_validating_review
 from pykruise.kinds.resourcedistribution.types import RESOURCE_DISTRIBUTIONS
 from pykruise.kinds.resourcedistribution.validation import errors_of
 from pykruise.kinds.resourcedistribution.view import read_spec
 from pykruise.kube.admission import AdmissionAnswer
 from pykruise.kube.documents import Document
-from pykruise.kube.errors import UnreachableError, error_for
+from pykruise.kube.errors import UnreachableError, parse_error
 from support.reviews import at_once, request
 from support.scripted import refusal
 
@@ -38,7 +38,7 @@ def named(*names: str) -> dict[str, Any]:
 
 
 def errors(doc: Document, *, old: Document | None = None, trial: Trial | None = None) -> list[str]:
-    answer = at_once(validating(trial), request(RESOURCE_DISTRIBUTIONS, doc, old=old))
+    answer = at_once(build_validating_review(trial), request(RESOURCE_DISTRIBUTIONS, doc, old=old))
     return causes_of(answer)
 
 
@@ -164,7 +164,7 @@ def test_no_message_shows_what_a_secret_holds() -> None:
 @pytest.mark.parametrize("spec", [{"resource": [], "targets": {}}, {"resource": {}, "targets": 1}, 3])
 def test_what_cannot_be_read_is_a_bad_request(spec: Any) -> None:
     doc = {**distribution(), "spec": spec}
-    answer = at_once(validating(), request(RESOURCE_DISTRIBUTIONS, doc))
+    answer = at_once(build_validating_review(), request(RESOURCE_DISTRIBUTIONS, doc))
     assert answer.refusal is not None
     assert answer.refusal.code == 400
 
@@ -181,7 +181,7 @@ def test_a_document_without_metadata_has_no_name() -> None:
 def test_another_version_is_a_bad_request() -> None:
     """Conversion comes first: hub_version.py"""
     resource = msgspec.structs.replace(RESOURCE_DISTRIBUTIONS, version="v1alpha1")
-    answer = at_once(validating(), request(resource, distribution()))
+    answer = at_once(build_validating_review(), request(resource, distribution()))
     assert answer.refusal is not None
     assert answer.refusal.code == 400
 
@@ -204,7 +204,7 @@ class Asked:
 
 def refused(code: int, reason: str, message: str) -> Exception:
     response = refusal(code, reason, message)
-    return error_for(code, response.body)
+    return parse_error(code, response.body)
 
 
 @pytest.mark.parametrize(
@@ -251,6 +251,6 @@ async def test_a_distribution_on_its_way_out_is_let_go() -> None:
     doc["metadata"]["deletionTimestamp"] = "2026-01-31T12:00:00Z"
     trial = Asked(UnreachableError("no API server"))
     async with asyncio.timeout(1):
-        answer = await validating(trial)(request(RESOURCE_DISTRIBUTIONS, doc, old=doc))
+        answer = await build_validating_review(trial)(request(RESOURCE_DISTRIBUTIONS, doc, old=doc))
     assert answer.refusal is None
     assert trial.docs == []

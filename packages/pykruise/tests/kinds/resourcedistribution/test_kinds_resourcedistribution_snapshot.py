@@ -209,7 +209,7 @@ async def test_the_answer_to_ones_own_write_counts_more_than_what_was_read_befor
     # then
     assert await world.known() == ["a"]
     assert world.asked == ["Secret a/pull"]
-    assert world.read().memory(KnownCopies).read == {}, "it is not kept any longer"
+    assert world.read().find_memory(KnownCopies).read == {}, "it is not kept any longer"
 
 
 async def test_what_was_read_is_forgotten_with_the_copy() -> None:
@@ -217,7 +217,7 @@ async def test_what_was_read_is_forgotten_with_the_copy() -> None:
     await world.known()
     world.show_copies(secret("b"))
     await world.known()
-    assert list(world.read().memory(KnownCopies).read) == ["b"]
+    assert list(world.read().find_memory(KnownCopies).read) == ["b"]
 
 
 async def test_a_copy_that_is_gone_by_then_is_no_failure() -> None:
@@ -269,7 +269,7 @@ async def test_many_copies_are_read_by_one_list_of_their_name(only: str) -> None
     assert await world.known() == list(NINE)
     assert await world.known() == list(NINE)
     assert world.asked == [f"Secrets {only}/ metadata.name=pull, 50 in a page"]
-    assert "other" not in world.read().memory(KnownCopies).read
+    assert "other" not in world.read().find_memory(KnownCopies).read
 
 
 async def test_eight_copies_are_read_one_by_one() -> None:
@@ -282,7 +282,7 @@ async def test_a_list_that_begins_again_has_only_what_came_after() -> None:
     world = World(*NINE)
     world.expires_once = True
     assert await world.known() == list(NINE)
-    assert sorted(world.read().memory(KnownCopies).read) == list(NINE)
+    assert sorted(world.read().find_memory(KnownCopies).read) == list(NINE)
 
 
 async def test_a_list_that_is_refused_is_said_of_each_copy_that_was_to_be_read() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import orjson
 import pytest
 
-from pykruise.kinds.sidecarset.defaults import with_defaults
+from pykruise.kinds.sidecarset.defaults import add_defaults
 from pykruise.kube.documents import Document
 from support.sidecarsets import container, problems, sidecarset
 
@@ -20,7 +20,7 @@ def annotating(*entries: Document, **spec: Any) -> Document:
 
 def errors(doc: Document, **facts: Any) -> list[tuple[str, str]]:
     """Reason and field of every error, of a document with its defaults."""
-    causes = problems(with_defaults(doc), **facts)
+    causes = problems(add_defaults(doc), **facts)
     return [(cause.reason.removeprefix("FieldValue"), cause.field) for cause in causes]
 
 
@@ -67,7 +67,7 @@ def test_each_key_must_be_allowed_and_is_named_once() -> None:
     text = whitelist({"allowedAnnotationKeyExprs": ["^oom", "^log$"]})
     entries = ({"annotations": {"a": "1", "log": "1"}}, {"annotations": {"oom-score": "1", "b": "1"}})
     # when
-    causes = problems(with_defaults(annotating(*entries)), whitelist=text)
+    causes = problems(add_defaults(annotating(*entries)), whitelist=text)
     # then
     where = "ConfigMap kruise-configuration, key SidecarSet_PatchPodMetadata_WhiteList"
     assert [cause.message for cause in causes] == [

@@ -5,8 +5,8 @@ from typing import Any
 import orjson
 import pytest
 
-from pykruise.kinds.sidecarset.conditions import condition_patch
-from pykruise.kinds.sidecarset.managed_pod import managed_pod
+from pykruise.kinds.sidecarset.conditions import build_condition_patch
+from pykruise.kinds.sidecarset.managed_pod import build_managed_pod
 from pykruise.kube.documents import Document
 from support.sidecar_world import SidecarWorld
 from support.sidecarsets import NOW, container, sidecarset
@@ -36,8 +36,8 @@ def patched(
     world.edit("web-0", change)
     if not is_updated:
         world.change(container("log", "log:2"))
-    result = condition_patch(
-        managed_pod(world.pod_view("web-0"), world.view), "log", is_stuck=is_stuck, now=NOW
+    result = build_condition_patch(
+        build_managed_pod(world.pod_view("web-0"), world.view), "log", is_stuck=is_stuck, now=NOW
     )
     if result is None:
         return None

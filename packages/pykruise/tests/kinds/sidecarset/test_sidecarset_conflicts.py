@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from pykruise.kinds.sidecarset.conflicts import conflict_errors
-from pykruise.kinds.sidecarset.defaults import with_defaults
+from pykruise.kinds.sidecarset.conflicts import find_conflict_errors
+from pykruise.kinds.sidecarset.defaults import add_defaults
 from pykruise.kinds.sidecarset.view import SidecarSetView
 from pykruise.kube.documents import Document
 from pykruise.kube.errors import Cause
@@ -18,9 +18,9 @@ NONE = {"matchExpressions": [{"key": "a", "operator": "Nope"}]}
 
 def found(doc: Document, *others: Document, old: Document | None = None) -> list[Cause]:
     """What is wrong with a document with its defaults, beside others."""
-    stored = with_defaults(old) if old is not None else None
+    stored = add_defaults(old) if old is not None else None
     views = (view(entry) for entry in others)
-    return problems(with_defaults(doc), *views, old=stored, allows_any_annotation=True)
+    return problems(add_defaults(doc), *views, old=stored, allows_any_annotation=True)
 
 
 def errors(doc: Document, *others: Document, old: Document | None = None) -> list[tuple[str, str]]:
@@ -147,7 +147,7 @@ def test_one_that_selects_namespaces_meets_one_that_selects_all() -> None:
 def test_one_that_injects_nothing_is_in_nobodys_way(other: Document) -> None:
     """However it got there: it has to be stored without admission."""
     theirs = view(other, is_admitted=False)
-    assert problems(with_defaults(sidecarset("s", container("a"))), theirs) == []
+    assert problems(add_defaults(sidecarset("s", container("a"))), theirs) == []
 
 
 def test_what_others_were_stored_with_needs_no_annotations_and_no_policy() -> None:
@@ -156,7 +156,7 @@ def test_what_others_were_stored_with_needs_no_annotations_and_no_policy() -> No
     theirs = view(sidecarset("one", container("b"), patchPodMetadata=entries), is_admitted=False)
     # then a policy that is not said retains what is there
     mine = sidecarset("s", container("a"), patchPodMetadata=[{**OOM, "patchPolicy": "Overwrite"}])
-    assert problems(with_defaults(mine), theirs, allows_any_annotation=True) == []
+    assert problems(add_defaults(mine), theirs, allows_any_annotation=True) == []
 
 
 # ── canaries ─────────────────────────────────────────────────────────────────
@@ -210,7 +210,7 @@ def explained(sidecar_set: SidecarSetView, doc: Document, *others: SidecarSetVie
     given = doc["spec"]
     return [
         cause.field
-        for cause in conflict_errors(
+        for cause in find_conflict_errors(
             given, sidecar_set.spec, others, name=sidecar_set.name, base=sidecar_set.base
         )
     ]

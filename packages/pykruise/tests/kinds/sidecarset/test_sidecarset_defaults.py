@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from pykruise.kinds.sidecarset.defaults import with_defaults
+from pykruise.kinds.sidecarset.defaults import add_defaults
 from pykruise.kinds.sidecarset.hashes import hashes_of
 from pykruise.kube.documents import Document
 from support.sidecarsets import container, sidecarset
@@ -12,7 +12,7 @@ from support.sidecarsets import container, sidecarset
 
 def defaulted(*containers: Document, **spec: Any) -> Document:
     """The spec with its defaults."""
-    result: Document = with_defaults(sidecarset("s", *containers, **spec))["spec"]
+    result: Document = add_defaults(sidecarset("s", *containers, **spec))["spec"]
     return result
 
 
@@ -74,9 +74,9 @@ def test_the_hashes_are_those_of_what_is_stored_whatever_a_client_says() -> None
     hashes = "kruise.io/sidecarset-hash", "kruise.io/sidecarset-hash-without-image"
     sent = {"annotations": {hashes[0]: "mine", "kept": "yes"}}
     for metadata in (sent, {"annotations": None}):
-        result = with_defaults(sidecarset("s", container("a"), metadata=metadata))
+        result = add_defaults(sidecarset("s", container("a"), metadata=metadata))
         reckoned = hashes_of(result["spec"])
         annotations = result["metadata"]["annotations"]
         assert [annotations[key] for key in hashes] == [reckoned.full, reckoned.without_image]
     without_metadata = {"spec": {"containers": [container("a")]}}
-    assert set(with_defaults(without_metadata)["metadata"]["annotations"]) == set(hashes)
+    assert set(add_defaults(without_metadata)["metadata"]["annotations"]) == set(hashes)

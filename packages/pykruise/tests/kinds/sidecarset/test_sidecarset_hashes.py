@@ -3,8 +3,8 @@
 from typing import Any
 
 from pykruise.kinds.sidecarset.conversion import CONVERSION
-from pykruise.kinds.sidecarset.defaults import with_defaults
-from pykruise.kinds.sidecarset.hashes import Hashes, hashed_text, hashes_of
+from pykruise.kinds.sidecarset.defaults import add_defaults
+from pykruise.kinds.sidecarset.hashes import Hashes, build_hashed_text, hashes_of
 from pykruise.kube.documents import annotations_of
 from pykruise.kube.schemas.conversion import convert
 from support.sidecarsets import container, sidecarset
@@ -22,7 +22,7 @@ NATIVE = Hashes(
 
 def test_the_golden_values_result() -> None:
     """sidecarset case 3"""
-    assert hashed_text([ONE], None) == (
+    assert build_hashed_text([ONE], None) == (
         '{"containers":[{"name":"container1","image":"test-image","resources":{},'
         '"upgradeStrategy":{},"shareVolumePolicy":{}}]}'
     )
@@ -54,7 +54,7 @@ def test_fields_are_in_their_declared_order_and_empty_ones_left_out() -> None:
         "upgradeStrategy": {"hotUpgradeEmptyImage": "", "upgradeType": "ColdUpgrade"},
         "somethingNewer": 1,
     }
-    assert hashed_text([sidecar], None) == (
+    assert build_hashed_text([sidecar], None) == (
         '{"containers":[{"name":"n","image":"i","env":[{"name":"B","value":"\\u003c\\u0026\\u003e"},'
         '{"name":"A"}],"resources":{"requests":{"cpu":"1","memory":"1Gi"}},'
         '"volumeMounts":[{"name":"a","mountPath":"/a"}],"livenessProbe":{"httpGet":{"port":80}},'
@@ -78,7 +78,7 @@ def test_what_a_go_client_always_writes_is_there_without_being_given() -> None:
         "restartPolicy": "",
         "tty": None,
     }
-    assert hashed_text([sidecar], None) == (
+    assert build_hashed_text([sidecar], None) == (
         '{"containers":[{"name":"","ports":[{"name":"p","containerPort":0}],"env":['
         '{"name":"A","valueFrom":{"resourceFieldRef":{"resource":"limits.cpu","divisor":"0"}}},'
         '{"name":"B","valueFrom":{"resourceFieldRef":{"resource":"limits.cpu","divisor":"0"}}},'
@@ -86,13 +86,13 @@ def test_what_a_go_client_always_writes_is_there_without_being_given() -> None:
         '"resources":{},"restartPolicy":"","livenessProbe":{"grpc":{"port":1,"service":null}},'
         '"securityContext":{},"upgradeStrategy":{},"shareVolumePolicy":{}}]}'
     )
-    assert hashed_text(None, None) == '{"containers":null}'
+    assert build_hashed_text(None, None) == '{"containers":null}'
 
 
 def test_what_has_another_shape_is_hashed_as_it_stands() -> None:
     """Fields of containers have no schema; admission says what is wrong, once they could be read."""
     sidecar: dict[str, Any] = {"name": {"a": 1}, "command": [{"b": 2}], "envFrom": ["x"], "lifecycle": "y"}
-    assert hashed_text([sidecar], None) == (
+    assert build_hashed_text([sidecar], None) == (
         '{"containers":[{"name":{"a":1},"command":[{"b":2}],"envFrom":["x"],"resources":{},"lifecycle":"y",'
         '"upgradeStrategy":{},"shareVolumePolicy":{}}]}'
     )
@@ -123,7 +123,7 @@ def test_defaults_are_written_and_hashes_overwritten() -> None:
     # given
     wrong = {"annotations": {"kruise.io/sidecarset-hash": "wrong", "mine": "stays"}}
     # when
-    result = with_defaults(sidecarset("log", container("log", "log"), metadata=wrong))
+    result = add_defaults(sidecarset("log", container("log", "log"), metadata=wrong))
     # then
     spec = result["spec"]
     assert spec["updateStrategy"] == {"type": "RollingUpdate", "maxUnavailable": 1, "partition": 0}
@@ -144,7 +144,7 @@ def test_defaults_are_written_and_hashes_overwritten() -> None:
         "kruise.io/sidecarset-hash": hashes.full,
         "kruise.io/sidecarset-hash-without-image": hashes.without_image,
     }
-    assert with_defaults(result) == result
+    assert add_defaults(result) == result
 
 
 def test_startup_probes_get_no_defaults_and_a_missing_field_reference_is_left() -> None:
@@ -153,7 +153,7 @@ def test_startup_probes_get_no_defaults_and_a_missing_field_reference_is_left() 
         {"sourceContainerNameFrom": {}},
         {"sourceContainerNameFrom": {"fieldRef": {"fieldPath": "x"}}},
     ]
-    result = with_defaults(
+    result = add_defaults(
         sidecarset("log", container("log", startupProbe=probe, livenessProbe=probe, transferEnv=transfer))
     )
     sidecar = result["spec"]["containers"][0]

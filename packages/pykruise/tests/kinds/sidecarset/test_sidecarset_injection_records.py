@@ -9,13 +9,13 @@ from pykruise.kinds.sidecarset.injection_records import (
     InjectionRecord,
     RecordError,
     UpgradeState,
-    joined_sets,
+    encode_records,
+    encode_states,
+    encode_working,
+    join_sets,
     read_records,
     read_state,
     read_working,
-    records_text,
-    state_text,
-    working_text,
 )
 
 STATE = "kruise.io/sidecarset-inplace-update-state"
@@ -47,14 +47,14 @@ FULL = {
 )
 def test_what_was_read_is_written_byte_for_byte(text: str) -> None:
     """section 3.3"""
-    assert records_text(read_records({"key": text}, "key")) == text
+    assert encode_records(read_records({"key": text}, "key")) == text
 
 
 def test_the_older_form_is_read_and_becomes_the_newer() -> None:
     """section 3.3"""
     result = read_records({"key": '{"x":"h","log":"i"}'}, "key")
     assert all(record.is_legacy for record in result.values())
-    assert records_text(result) == (
+    assert encode_records(result) == (
         '{"log":{"updateTimestamp":null,"hash":"i","sidecarSetName":"log","sidecarList":null},'
         '"x":{"updateTimestamp":null,"hash":"h","sidecarSetName":"x","sidecarList":null}}'
     )
@@ -111,7 +111,7 @@ def test_the_state_of_upgrades_is_written_in_order_and_read_back() -> None:
         "z": UpgradeState(),
         "log": UpgradeState(revision="h", updated_at="2026-01-31T12:00:00Z", image_ids={"b": "id", "a": ""}),
     }
-    text = state_text(states)
+    text = encode_states(states)
     assert text == (
         '{"log":{"revision":"h","updateTimestamp":"2026-01-31T12:00:00Z",'
         '"lastContainerStatuses":{"a":{},"b":{"imageID":"id"}}},'
@@ -143,12 +143,12 @@ def test_of_a_state_what_is_not_there_is_not_known(item: Any, expected: UpgradeS
 
 def test_working_containers_are_written_in_order_and_what_is_no_name_is_not_read() -> None:
     working = {"mesh": "mesh-1", "log": "log-2"}
-    assert working_text(working) == '{"log":"log-2","mesh":"mesh-1"}'
-    assert read_working({WORKING: working_text(working)}) == working
+    assert encode_working(working) == '{"log":"log-2","mesh":"mesh-1"}'
+    assert read_working({WORKING: encode_working(working)}) == working
     assert read_working({WORKING: '{"log":7,"mesh":"mesh-1"}'}) == {"mesh": "mesh-1"}
 
 
 def test_sets_are_listed_in_order_and_once() -> None:
     """section 3.1"""
     names = [f"set-{number}" for number in range(9)]
-    assert joined_sets([*reversed(names), "set-4"]) == ",".join(names)
+    assert join_sets([*reversed(names), "set-4"]) == ",".join(names)

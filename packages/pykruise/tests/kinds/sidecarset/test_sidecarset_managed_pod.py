@@ -5,7 +5,7 @@ from typing import Any
 import orjson
 import pytest
 
-from pykruise.kinds.sidecarset.managed_pod import ManagedPod, is_managed, managed_pod
+from pykruise.kinds.sidecarset.managed_pod import ManagedPod, build_managed_pod, is_managed
 from pykruise.kinds.sidecarset.view import project_sidecarset
 from pykruise.kube.documents import Document, encode
 from support.sidecar_world import SidecarWorld
@@ -24,7 +24,7 @@ def running(*sidecars: Document) -> SidecarWorld:
 
 
 def seen(world: SidecarWorld) -> ManagedPod:
-    return managed_pod(world.pod_view("web-0"), world.view)
+    return build_managed_pod(world.pod_view("web-0"), world.view)
 
 
 def status_of(world: SidecarWorld, name: str, /, **fields: Any) -> None:

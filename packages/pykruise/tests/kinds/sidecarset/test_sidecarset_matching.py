@@ -7,7 +7,7 @@ import pytest
 
 from pykruise.kinds.sidecarset.errors import InjectionError
 from pykruise.kinds.sidecarset.hashes import hashes_of
-from pykruise.kinds.sidecarset.matching import candidates, chosen_contents, matching_sets
+from pykruise.kinds.sidecarset.matching import choose_contents, select_candidates, select_matching_sets
 from pykruise.kinds.sidecarset.revisions import SET_LABEL, candidate_of
 from pykruise.kinds.sidecarset.view import SidecarSetView
 from pykruise.kube.documents import Document
@@ -47,7 +47,7 @@ def wanting(strategy: Any = None, **choice: Any) -> Document:
 
 def image(doc: Document, *, draw: float = 0.5) -> str:
     """The image that a pod gets."""
-    contents = chosen_contents(view(doc), labels=LABELS, revisions=STORED, draw=lambda: draw)
+    contents = choose_contents(view(doc), labels=LABELS, revisions=STORED, draw=lambda: draw)
     return contents.containers[0].image
 
 
@@ -74,7 +74,7 @@ def test_a_name_goes_before_a_version_of_which_the_newest_counts() -> None:
 
 def test_hashes_that_were_not_recorded_with_a_revision_are_reckoned() -> None:
     """section 6.7"""
-    contents = chosen_contents(
+    contents = choose_contents(
         view(wanting(revisionName="log-1")), labels=LABELS, revisions=STORED, draw=lambda: 0.5
     )
     assert contents.hashes == hashes_of({"containers": [container("log")]})
@@ -107,7 +107,7 @@ def test_without_a_strategy_partial_gives_the_present_spec(strategy: Any) -> Non
     """Of one that was stored without admission; sidecarset case 49"""
     doc = wanting(revisionName="log-1", policy="Partial")
     doc["spec"]["updateStrategy"] = strategy
-    contents = chosen_contents(
+    contents = choose_contents(
         view(doc, is_admitted=False), labels=LABELS, revisions=STORED, draw=lambda: 0.0
     )
     assert contents.containers[0].image == "log:2"
@@ -148,7 +148,7 @@ def test_a_revision_that_cannot_be_read_refuses_the_pod() -> None:
 
 def matching(*sets: SidecarSetView, namespace_labels: dict[str, str] | None = None) -> list[str]:
     """Those that inject into a pod of the namespace shop, in their order."""
-    sidecar_sets = matching_sets(
+    sidecar_sets = select_matching_sets(
         sets, labels=LABELS, namespace="shop", namespace_labels=namespace_labels or {}
     )
     return [sidecar_set.name for sidecar_set in sidecar_sets]
@@ -171,7 +171,7 @@ def test_one_that_cannot_be_read_or_is_paused_injects_nothing(spec: Any) -> None
         view(sidecarset("b", container("b"))),
     ]
     assert matching(*sets) == ["b"]
-    assert [candidate.name for candidate in candidates(sets, labels=LABELS)] == ["b"]
+    assert [candidate.name for candidate in select_candidates(sets, labels=LABELS)] == ["b"]
 
 
 def test_those_that_name_the_namespace_go_first_and_each_by_name() -> None:

@@ -2,14 +2,14 @@
 
 import pytest
 
-from pykruise.kinds.sidecarset.pod_annotations import MetadataPatchError, with_patches
+from pykruise.kinds.sidecarset.pod_annotations import MetadataPatchError, apply_patches
 from pykruise.kinds.sidecarset.types import PatchPodMetadata
 
 
 def patched(old: str | None, new: str, policy: str) -> str:
     """What becomes of an annotation."""
     entry = PatchPodMetadata(annotations={"key": new}, patch_policy=policy)
-    return with_patches({"key": old} if old is not None else {}, [entry])["key"]
+    return apply_patches({"key": old} if old is not None else {}, [entry])["key"]
 
 
 @pytest.mark.parametrize(
@@ -50,4 +50,4 @@ def test_entries_apply_one_after_another_and_one_may_be_empty() -> None:
         PatchPodMetadata(annotations=None, patch_policy="Overwrite"),
         PatchPodMetadata(annotations={"key": "2", "other": "3"}, patch_policy="Retain"),
     ]
-    assert with_patches({"key": "0", "own": "4"}, entries) == {"key": "1", "own": "4", "other": "3"}
+    assert apply_patches({"key": "0", "own": "4"}, entries) == {"key": "1", "own": "4", "other": "3"}

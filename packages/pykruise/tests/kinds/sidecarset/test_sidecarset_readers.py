@@ -81,15 +81,15 @@ async def running(reader: CachedSidecars, *, for_s: float = 5.0) -> AsyncIterato
 async def sets(reader: SidecarReader) -> Sequence[str]:
     """Names of the SidecarSets that it finds, before anybody grows impatient."""
     async with asyncio.timeout(A_WHILE_S):
-        return [sidecar_set.name for sidecar_set in await reader.sidecar_sets()]
+        return [sidecar_set.name for sidecar_set in await reader.list_sidecar_sets()]
 
 
 async def revisions(reader: SidecarReader, owner: str) -> Sequence[str]:
-    return [revision.name for revision in await reader.revisions(owner)]
+    return [revision.name for revision in await reader.list_revisions(owner)]
 
 
 async def tier(reader: SidecarReader, namespace: str) -> str | None:
-    labels = await reader.namespace_labels(namespace)
+    labels = await reader.read_namespace_labels(namespace)
     return labels["tier"] if labels is not None else None
 
 
@@ -107,19 +107,19 @@ async def test_both_readers_see_the_same() -> None:
         for each in (live(item), reader):
             assert await sets(each) == ["log"]
             assert await tier(each, "shop") == "shop"
-            assert await each.namespace_labels("nowhere") is None
+            assert await each.read_namespace_labels("nowhere") is None
             assert await revisions(each, "log") == ["log-1"]
             assert await revisions(each, "nobody") == []
-            assert await each.whitelist() == "text"
+            assert await each.read_whitelist() == "text"
 
 
 async def test_without_a_whitelist_there_is_none() -> None:
     async with cluster() as item:
         for each in (live(item), cached(item)):
-            assert await each.whitelist() is None
+            assert await each.read_whitelist() is None
         await store_whitelist(item, "shop", "of another namespace")
         for each in (live(item), cached(item)):
-            assert await each.whitelist() is None
+            assert await each.read_whitelist() is None
 
 
 async def test_revisions_may_be_elsewhere_than_the_manager() -> None:
@@ -131,7 +131,7 @@ async def test_revisions_may_be_elsewhere_than_the_manager() -> None:
         await store_whitelist(item, "kruise-system", "text")
         async with running(reader):
             assert await revisions(reader, "log") == ["log-2"]
-            assert await reader.whitelist() == "text"
+            assert await reader.read_whitelist() == "text"
         # and while the watch is broken
         assert await revisions(reader, "log") == ["log-2"]
         # else they are where the manager is
@@ -145,10 +145,10 @@ async def test_revisions_may_be_elsewhere_than_the_manager() -> None:
 
 async def test_a_kind_that_is_not_installed_has_no_objects_and_holds_up_nothing() -> None:
     async with cluster(has_kind=False) as item, running(cached(item)) as reader:
-        assert await live(item).sidecar_sets() == ()
+        assert await live(item).list_sidecar_sets() == ()
         assert await sets(reader) == []
         assert not reader.objects.is_installed
-        assert (reader.problems(), reader.objects.known()) == ((), ())
+        assert (reader.list_problems(), reader.objects.find_known()) == ((), ())
         # when it is installed
         await install(item)
         await item.client.create(SIDECAR_SETS, "", LOG)
@@ -156,7 +156,7 @@ async def test_a_kind_that_is_not_installed_has_no_objects_and_holds_up_nothing(
         # then
         assert reader.objects.is_installed
         assert await sets(reader) == ["log"]
-        assert reader.problems() == ()
+        assert reader.list_problems() == ()
         # and when it goes again, what is known of it goes too
         await item.client.delete(
             CUSTOM_RESOURCE_DEFINITIONS, "", f"{SIDECAR_SETS.plural}.{SIDECAR_SETS.group}"
@@ -177,14 +177,14 @@ async def test_until_all_is_read_it_says_so_and_questions_wait() -> None:
         await item.client.create(SIDECAR_SETS, "", LOG)
         await store_revision(item, "log-1", namespace="kruise-system")
         reader = cached(item)
-        assert reader.problems() == ("SidecarSets and namespaces are not cached yet",)
-        assert reader.objects.known() is None
+        assert reader.list_problems() == ("SidecarSets and namespaces are not cached yet",)
+        assert reader.objects.find_known() is None
         async with running(reader, for_s=0.0):
             assert await sets(reader) == ["log"]
             assert await tier(reader, "shop") == "shop"
             assert await revisions(reader, "log") == ["log-1"]
-            assert reader.problems() == ()
-            known = reader.objects.known()
+            assert reader.list_problems() == ()
+            known = reader.objects.find_known()
             assert known is not None
             assert [each.name for each in known] == ["log"]
 
@@ -197,7 +197,7 @@ async def test_namespaces_alone_do_not_make_it_ready_and_nor_do_sidecarsets() ->
             task = asyncio.create_task(filled.run())
             await asyncio.sleep(5.0)
             assert filled.synced
-            assert len(reader.problems()) == 1
+            assert len(reader.list_problems()) == 1
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
 
@@ -229,13 +229,13 @@ async def test_while_the_watch_runs_nothing_is_asked() -> None:
         await item.client.create(SIDECAR_SETS, "", LOG)
         await store_revision(item, "log-1", namespace="kruise-system")
         async with running(cached(item)) as reader:
-            first = await reader.sidecar_sets()
-            labels = await reader.namespace_labels("shop")
-            (revision,) = await reader.revisions("log")
+            first = await reader.list_sidecar_sets()
+            labels = await reader.read_namespace_labels("shop")
+            (revision,) = await reader.list_revisions("log")
             # then they are those of the caches, and not read anew
-            assert (await reader.sidecar_sets())[0] is first[0]
-            assert await reader.namespace_labels("shop") is labels
-            assert (await reader.revisions("log"))[0] is revision
+            assert (await reader.list_sidecar_sets())[0] is first[0]
+            assert await reader.read_namespace_labels("shop") is labels
+            assert (await reader.list_revisions("log"))[0] is revision
             # but a namespace that is a moment old may not have come yet
             await item.client.create(NAMESPACES, "", {"metadata": {"name": "new", "labels": {"tier": "new"}}})
             assert await tier(reader, "new") == "new"

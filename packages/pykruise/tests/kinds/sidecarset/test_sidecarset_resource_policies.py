@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from pykruise.kinds.sidecarset.resource_policies import SidecarAmountError, resources_for
+from pykruise.kinds.sidecarset.resource_policies import SidecarAmountError, compute_resources
 from pykruise.kinds.sidecarset.types import ResourceAmounts, ResourceExpressions, ResourcesPolicy
 from pykruise.kube.documents import Document
 
@@ -30,7 +30,7 @@ def requesting(**amounts: str | None) -> Document:
 
 def requested(pod: Document, policy: ResourcesPolicy) -> str:
     """How much cpu the sidecar requests."""
-    return str(resources_for(pod, policy, sidecars=())["requests"]["cpu"])
+    return str(compute_resources(pod, policy, sidecars=())["requests"]["cpu"])
 
 
 @pytest.mark.parametrize("mode", ["sum", "max"])

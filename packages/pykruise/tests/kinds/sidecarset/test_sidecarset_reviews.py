@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from pykruise.kinds.sidecarset.admission import mutate_sidecarset, validating
-from pykruise.kinds.sidecarset.defaults import with_defaults
+from pykruise.kinds.sidecarset.admission import build_validating_review, mutate_sidecarset
+from pykruise.kinds.sidecarset.defaults import add_defaults
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kube.documents import Document
 from pykruise.kube.errors import ErrorStatus, KubeError
@@ -31,18 +31,18 @@ class Reader:
         if question == self.broken:
             raise KubeError("the API server is away")
 
-    async def sidecar_sets(self) -> Sequence[Any]:
+    async def list_sidecar_sets(self) -> Sequence[Any]:
         self._ask("sets")
         return self.sets
 
-    async def namespace_labels(self, name: str) -> None:
+    async def read_namespace_labels(self, name: str) -> None:
         self._ask("namespace")
 
-    async def revisions(self, name: str) -> Sequence[RevisionView]:
+    async def list_revisions(self, name: str) -> Sequence[RevisionView]:
         self._ask("revisions")
         return ()
 
-    async def whitelist(self) -> str | None:
+    async def read_whitelist(self) -> str | None:
         self._ask("whitelist")
         return None
 
@@ -50,7 +50,7 @@ class Reader:
 def refusal(
     reader: Reader | None, doc: Document, *, allows_any_annotation: bool = False
 ) -> ErrorStatus | None:
-    reviewer = validating(reader, allows_any_annotation=allows_any_annotation)
+    reviewer = build_validating_review(reader, allows_any_annotation=allows_any_annotation)
     return at_once(reviewer, request(SIDECAR_SETS, doc)).refusal
 
 
@@ -77,7 +77,7 @@ def test_all_errors_come_back_at_once_with_422() -> None:
     ],
 )
 def test_what_cannot_be_read_is_answered_with_400_and_the_place(doc: Document, place: str) -> None:
-    for reviewer in (mutate_sidecarset, validating(Reader(), allows_any_annotation=True)):
+    for reviewer in (mutate_sidecarset, build_validating_review(Reader(), allows_any_annotation=True)):
         status = at_once(reviewer, request(SIDECAR_SETS, doc)).refusal
         assert status is not None
         assert status.code == 400
@@ -94,34 +94,34 @@ def test_what_cannot_be_read_is_answered_with_400_and_the_place(doc: Document, p
 )
 def test_only_what_a_sidecarset_needs_is_read(spec: Document, asked: list[str]) -> None:
     reader = Reader()
-    refusal(reader, with_defaults(sidecarset("s", container("a"), **spec)))
+    refusal(reader, add_defaults(sidecarset("s", container("a"), **spec)))
     assert reader.asked == asked
 
 
 def test_a_whitelist_that_cannot_be_read_refuses_those_that_need_it() -> None:
     """section 5.5"""
-    doc = with_defaults(sidecarset("s", container("a"), patchPodMetadata=PATCHING))
+    doc = add_defaults(sidecarset("s", container("a"), patchPodMetadata=PATCHING))
     status = refused(Reader(broken="whitelist"), doc, allows_any_annotation=True)
     assert "the whitelist cannot be read: the API server is away" in status.message
-    assert refusal(Reader(broken="whitelist"), with_defaults(sidecarset("s", container("a")))) is None
+    assert refusal(Reader(broken="whitelist"), add_defaults(sidecarset("s", container("a")))) is None
 
 
 @pytest.mark.parametrize("broken", ["sets", "revisions"])
 def test_what_it_has_to_be_compared_with_must_be_readable(broken: str) -> None:
-    doc = with_defaults(sidecarset("s", container("a"), injectionStrategy=ASKING))
+    doc = add_defaults(sidecarset("s", container("a"), injectionStrategy=ASKING))
     assert refused(Reader(broken=broken), doc).code == 500
 
 
 def test_without_a_reader_it_is_judged_alone() -> None:
     """As a file is, before it is applied."""
-    assert refusal(None, with_defaults(sidecarset("s", container("a")))) is None
-    assert refused(None, with_defaults(sidecarset("s", container("A")))).code == 422
-    patching = with_defaults(sidecarset("s", container("a"), patchPodMetadata=PATCHING))
+    assert refusal(None, add_defaults(sidecarset("s", container("a")))) is None
+    assert refused(None, add_defaults(sidecarset("s", container("A")))).code == 422
+    patching = add_defaults(sidecarset("s", container("a"), patchPodMetadata=PATCHING))
     assert refusal(None, patching, allows_any_annotation=True) is None
     assert refused(None, patching).code == 422
 
 
 def test_it_is_compared_with_the_others() -> None:
-    doc = with_defaults(sidecarset("s", container("a")))
+    doc = add_defaults(sidecarset("s", container("a")))
     assert refusal(Reader(doc, sidecarset("t", container("b"))), doc) is None
     assert "already exist in t" in refused(Reader(sidecarset("t", container("a"))), doc).message

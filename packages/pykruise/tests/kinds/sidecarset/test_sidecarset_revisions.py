@@ -9,7 +9,7 @@ from pykruise.kinds.sidecarset.revisions import (
     SET_LABEL,
     candidate_of,
     find_revision,
-    recorded_hashes,
+    read_recorded_hashes,
     to_remove,
 )
 from pykruise.kinds.sidecarset.types import RevisionChoice
@@ -97,11 +97,11 @@ def test_a_revision_of_another_sidecarset_does_not_count() -> None:
 def test_hashes_are_those_that_were_recorded_with_it_if_both_were() -> None:
     """section 6.7: else they are reckoned when it is injected"""
     full, imageless = {HASH: "full"}, {IMAGELESS: "imageless"}
-    assert recorded_hashes(revision("log-1", annotations={**full, **imageless})) == Hashes(
+    assert read_recorded_hashes(revision("log-1", annotations={**full, **imageless})) == Hashes(
         "full", "imageless"
     )
     for annotations in (full, imageless, {}):
-        assert recorded_hashes(revision("log-1", annotations=annotations)) is None
+        assert read_recorded_hashes(revision("log-1", annotations=annotations)) is None
 
 
 # ── those that are kept ──────────────────────────────────────────────────────

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from pykruise.kinds.sidecarset.sidecar_rules import sidecar_errors
+from pykruise.kinds.sidecarset.sidecar_rules import find_sidecar_errors
 from pykruise.kube.documents import Document
 from support.sidecarsets import container, hot
 
@@ -12,7 +12,7 @@ from support.sidecarsets import container, hot
 def errors(*containers: Document, stored: list[Document] | None = None, **spec: Any) -> list[tuple[str, str]]:
     """Reason and field of every error; `stored`: the containers that are replaced."""
     old = None if stored is None else {"containers": stored}
-    causes = sidecar_errors({"containers": list(containers), **spec}, stored=old)
+    causes = find_sidecar_errors({"containers": list(containers), **spec}, stored=old)
     return [(cause.reason.removeprefix("FieldValue"), cause.field) for cause in causes]
 
 

@@ -6,8 +6,8 @@ import msgspec
 import orjson
 import pytest
 
-from pykruise.kinds.sidecarset.managed_pod import ManagedPod, ManagedPodCache, is_managed, managed_pod
-from pykruise.kinds.sidecarset.upgrade_choice import choose, kept_back, most_unavailable
+from pykruise.kinds.sidecarset.managed_pod import ManagedPod, ManagedPodCache, build_managed_pod, is_managed
+from pykruise.kinds.sidecarset.upgrade_choice import choose, count_kept_back, count_most_unavailable
 from pykruise.kube.documents import Document
 from pykruise.pods.view.pod_view import PodView
 from support.sidecar_world import SidecarWorld, upgraded
@@ -91,11 +91,11 @@ def test_percentages_are_rounded_so_that_something_happens(strategy: Any, expect
 
 def test_only_all_percent_keeps_all() -> None:
     amounts = {None: 0, 3: 3, 5: 5, 9: 5, -5: 0, "1%": 1, "99%": 4, "100%": 5, "0%": 0}
-    assert {value: kept_back(value, of=5) for value in amounts} == amounts
-    assert kept_back("99%", of=2) == 1
-    assert kept_back("99%", of=1) == 1
-    assert most_unavailable(None, of=5) == 1
-    assert most_unavailable("1%", of=5) == 1
+    assert {value: count_kept_back(value, of=5) for value in amounts} == amounts
+    assert count_kept_back("99%", of=2) == 1
+    assert count_kept_back("99%", of=1) == 1
+    assert count_most_unavailable(None, of=5) == 1
+    assert count_most_unavailable("1%", of=5) == 1
 
 
 def test_pods_that_are_not_ready_go_at_once_and_then_count_and_the_first_that_does_not_fit_stops_the_walk() -> (
@@ -460,19 +460,19 @@ def test_what_is_kept_of_pods_from_plan_to_plan_is_what_a_fresh_read_says() -> N
         return [world.pod_view(name) for name in world.pods]
 
     def fresh(pods: list[PodView]) -> list[ManagedPod]:
-        return [managed_pod(pod, world.view) for pod in pods if is_managed(pod, world.view)]
+        return [build_managed_pod(pod, world.view) for pod in pods if is_managed(pod, world.view)]
 
     pods = views()
-    first = cache.of(pods, world.view)
-    again = cache.of(pods, world.view)
+    first = cache.list_managed(pods, world.view)
+    again = cache.list_managed(pods, world.view)
     assert all(pod is other for pod, other in zip(first, again, strict=True))
     # when the spec, a pod, and which pods there are change
     new_image(world)
-    assert cache.of(pods, world.view) == fresh(pods) != first
+    assert cache.list_managed(pods, world.view) == fresh(pods) != first
     world.runs("web-0", ready=False)
     pods = views()[:2]
-    assert cache.of(pods, world.view) == fresh(pods)
-    assert len(cache.of(pods, world.view)) == 2
+    assert cache.list_managed(pods, world.view) == fresh(pods)
+    assert len(cache.list_managed(pods, world.view)) == 2
 
 
 # ── order ────────────────────────────────────────────────────────────────────

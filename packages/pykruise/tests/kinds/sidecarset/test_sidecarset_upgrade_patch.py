@@ -5,7 +5,7 @@ from typing import Any
 import orjson
 import pytest
 
-from pykruise.kinds.sidecarset.managed_pod import managed_pod
+from pykruise.kinds.sidecarset.managed_pod import build_managed_pod
 from pykruise.kinds.sidecarset.upgrade import can_be_reset, upgrade_patch
 from pykruise.kube.documents import Document
 from support.sidecar_world import SidecarWorld
@@ -27,7 +27,7 @@ def started(*containers: Document) -> SidecarWorld:
 
 def patch(world: SidecarWorld) -> Document:
     """What an upgrade of web-0 would write, whether its turn has come or not."""
-    managed = managed_pod(world.pod_view("web-0"), world.view)
+    managed = build_managed_pod(world.pod_view("web-0"), world.view)
     return upgrade_patch(managed, world.view, revision="log-2", now=NOW)
 
 
@@ -253,7 +253,7 @@ def test_a_hot_upgrade_is_over_when_all_but_the_old_container_are_ready(
 
     world.edit("web-0", seen)
     # then
-    assert can_be_reset(managed_pod(world.pod_view("web-0"), world.view), world.view) is is_over
+    assert can_be_reset(build_managed_pod(world.pod_view("web-0"), world.view), world.view) is is_over
 
 
 @pytest.mark.parametrize(("name", "is_over"), [("mesh-1", True), ("mesh-2", False)])
@@ -276,4 +276,4 @@ def test_what_the_old_container_runs_does_not_matter(name: str, *, is_over: bool
                 status["image"] = "mesh:0"
 
     world.edit("web-0", shows_the_old_image)
-    assert can_be_reset(managed_pod(world.pod_view("web-0"), world.view), world.view) is is_over
+    assert can_be_reset(build_managed_pod(world.pod_view("web-0"), world.view), world.view) is is_over

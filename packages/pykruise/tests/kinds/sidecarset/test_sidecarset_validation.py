@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from pykruise.kinds.sidecarset.defaults import with_defaults
+from pykruise.kinds.sidecarset.defaults import add_defaults
 from pykruise.kinds.sidecarset.revisions import SET_LABEL, candidate_of
 from pykruise.kube.documents import Document
 from pykruise.pods.lifecycle.ordering import MOST_WEIGHTS
@@ -17,8 +17,8 @@ def errors(
     doc: Document, *others: Document, old: Document | None = None, **facts: Any
 ) -> list[tuple[str, str]]:
     """Reason and field of every error, of a document with its defaults."""
-    stored = with_defaults(old) if old is not None else None
-    causes = problems(with_defaults(doc), *(view(entry) for entry in others), old=stored, **facts)
+    stored = add_defaults(old) if old is not None else None
+    causes = problems(add_defaults(doc), *(view(entry) for entry in others), old=stored, **facts)
     return [(cause.reason.removeprefix("FieldValue"), cause.field) for cause in causes]
 
 
@@ -40,7 +40,7 @@ def test_names_are_short_and_without_dots(name: str, *, is_wrong: bool) -> None:
 def test_a_name_may_still_have_to_be_made_up() -> None:
     doc = sidecarset("", container("log"), metadata={"name": None, "generateName": "log-"})
     assert errors(doc) == []
-    (cause,) = problems({"spec": with_defaults(doc)["spec"]})
+    (cause,) = problems({"spec": add_defaults(doc)["spec"]})
     assert cause.field == "metadata.name"
 
 
@@ -105,7 +105,7 @@ def test_it_is_said_what_is_wrong_with_a_base(base: str, others: list[str], prob
     """section 5.1"""
     doc = canary("trial", container("log"), base=base)
     canaries = (view(canary(name, container("log"), base="log")) for name in others)
-    (cause,) = problems(with_defaults(doc), *canaries)
+    (cause,) = problems(add_defaults(doc), *canaries)
     assert cause.message.endswith(problem)
 
 
@@ -209,7 +209,7 @@ def test_the_revision_to_inject_must_be_stored_and_be_its_own() -> None:
 )
 def test_it_is_said_which_revision_is_missing(choice: Document, problem: str) -> None:
     doc = sidecarset("s", container("a"), injectionStrategy={"revision": choice})
-    (cause,) = problems(with_defaults(doc))
+    (cause,) = problems(add_defaults(doc))
     assert cause.message == f"Invalid value: {problem}"
 
 

@@ -7,7 +7,11 @@ import pytest
 
 from pykruise.kinds.sidecarterminator.groups import is_interesting
 from pykruise.kinds.sidecarterminator.kind import KIND, REQUEST_VIEWS
-from pykruise.kinds.sidecarterminator.plan import SidecarTerminatorSnapshot, plan_termination, request_name
+from pykruise.kinds.sidecarterminator.plan import (
+    SidecarTerminatorSnapshot,
+    format_request_name,
+    plan_termination,
+)
 from pykruise.kube.cache.metadata_view import project_metadata
 from pykruise.kube.clock import parse_time
 from pykruise.kube.documents import Document, encode
@@ -256,7 +260,7 @@ def test_a_look_at_a_pod_takes_in_its_node_and_its_request(*, has_request: bool)
     # given another pod's request too
     item, names = pod({"main": {}, "log": KILL}, {"main": 0}), ["sidecar-termination-u2"]
     if has_request:
-        names.append(request_name(item))
+        names.append(format_request_name(item))
     requests = [
         project_metadata(encode({"metadata": {"name": name, "namespace": "shop", "uid": name}}))
         for name in names

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from pykruise.admission.protection import Protection, guarded
-from pykruise.kinds import conversions
-from pykruise.kinds.statefulset.admission import mutating
+from pykruise.admission.protection import Protection, add_protection
+from pykruise.kinds import list_conversions
+from pykruise.kinds.statefulset.admission import build_mutating_review
 from pykruise.kinds.statefulset.defaults import StatefulSetDefaultingSettings
 from pykruise.kinds.statefulset.kind import KIND
 from pykruise.kube.admission import ALLOWED, Reviewer
@@ -25,7 +25,7 @@ GATE: dict[str, Any] = {"readinessGates": [{"conditionType": keys.IN_PLACE_READY
 
 
 def defaulted(doc: Document, *, old: Document | None = None, **settings: bool) -> Document:
-    answer = review(mutating(StatefulSetDefaultingSettings(**settings)), doc, old=old)
+    answer = review(build_mutating_review(StatefulSetDefaultingSettings(**settings)), doc, old=old)
     return answer.object or doc
 
 
@@ -112,7 +112,7 @@ def test_a_gate_leaves_templates_alone() -> None:
 
 def test_defaults_are_stable() -> None:
     once = defaulted(bare())
-    assert review(mutating(StatefulSetDefaultingSettings()), once) == ALLOWED
+    assert review(build_mutating_review(StatefulSetDefaultingSettings()), once) == ALLOWED
 
 
 # ── validation ───────────────────────────────────────────────────────────────
@@ -350,7 +350,7 @@ def test_what_cannot_be_read_is_a_bad_request() -> None:
     assert refused.code == 400
 
 
-@pytest.mark.parametrize("reviewer", [mutating(StatefulSetDefaultingSettings()), VALIDATE])
+@pytest.mark.parametrize("reviewer", [build_mutating_review(StatefulSetDefaultingSettings()), VALIDATE])
 @pytest.mark.parametrize(
     ("wrong", "place"),
     [
@@ -370,7 +370,9 @@ def test_a_claim_template_with_a_value_of_a_wrong_type_is_a_bad_request_that_nam
     # but a stored one keeps nobody from something else
     assert (
         review(
-            mutating(StatefulSetDefaultingSettings()), {**doc, "metadata": {"name": "web"}}, old=doc
+            build_mutating_review(StatefulSetDefaultingSettings()),
+            {**doc, "metadata": {"name": "web"}},
+            old=doc,
         ).refusal
         is None
     )
@@ -461,7 +463,7 @@ def test_deletion_protection(value: str, replicas: int, is_on: bool, allowed: bo
     """statefulset case 83"""
     old = document(replicas=replicas)
     old["metadata"]["labels"] = {"policy.kruise.io/delete-protection": value}
-    refused = review(guarded(Protection(is_on=is_on), VALIDATE), None, old=old).refusal
+    refused = review(add_protection(Protection(is_on=is_on), VALIDATE), None, old=old).refusal
     assert (refused is None) is allowed
     assert refused is None or refused.code == 403
 
@@ -471,7 +473,7 @@ def test_a_client_of_v1alpha1_loses_nothing() -> None:
     # given a stored object with newer fields, as a client of the older version reads it
     stored = document(reserveOrdinals=[1, "3-4"], ordinals={"start": 2}, scaleStrategy={"maxUnavailable": 1})
     stored["apiVersion"] = "apps.kruise.io/v1beta1"
-    known = conversions()
+    known = list_conversions()
     older = convert(copy.deepcopy(stored), "apps.kruise.io/v1alpha1", known)
     assert "reserveOrdinals" not in older["spec"]
     # when it changes something and writes it back
@@ -516,7 +518,7 @@ def test_a_field_that_kubernetes_does_not_know_is_kept_and_named_in_a_warning() 
     doc = document(template=unknown)
     # when
     answer = review(VALIDATE, doc)
-    changed = review(mutating(StatefulSetDefaultingSettings()), doc).object or doc
+    changed = review(build_mutating_review(StatefulSetDefaultingSettings()), doc).object or doc
     # then
     assert answer.refusal is None
     assert answer.warnings == (

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from pykruise.kinds.statefulset.admission import validating
+from pykruise.kinds.statefulset.admission import build_validating_review
 from pykruise.kube.documents import Document
 from pykruise.kube.errors import ErrorStatus, ServerUnavailableError
 from support.statefulset_builder import claim_template
@@ -33,7 +33,7 @@ def claim_fields(new: Document, old: Document, *classes: Document, fails: bool =
             raise ServerUnavailableError(ErrorStatus(code=503, message="not now"))
         return classes
 
-    return fields(new, old=old, reviewer=validating(resizes_claims=True, classes=look_up))
+    return fields(new, old=old, reviewer=build_validating_review(resizes_claims=True, classes=look_up))
 
 
 def test_claim_templates_keep_their_names_number_and_shape_while_claims_follow_them() -> None:
@@ -52,8 +52,8 @@ def test_claim_templates_keep_their_names_number_and_shape_while_claims_follow_t
 def test_claims_need_not_be_able_to_follow_while_the_gate_is_off_or_in_a_new_set() -> None:
     """statefulset case 74"""
     new, old = growing(claim_template("logs")), growing(claim_template())
-    assert fields(new, old=old, reviewer=validating(resizes_claims=False)) == []
-    assert fields(new, reviewer=validating(resizes_claims=True)) == []
+    assert fields(new, old=old, reviewer=build_validating_review(resizes_claims=False)) == []
+    assert fields(new, reviewer=build_validating_review(resizes_claims=True)) == []
 
 
 @pytest.mark.parametrize("strategy", [None, {"type": "OnDelete"}])
@@ -113,4 +113,4 @@ def test_a_class_that_is_not_there_or_cannot_be_looked_up_is_an_error() -> None:
     assert claim_fields(new, old, fails=True) == ["spec.volumeClaimTemplates"]
     # but nobody asks for one while claims keep their size, or where nobody can
     assert claim_fields(old, old, fails=True) == []
-    assert fields(new, old=old, reviewer=validating(resizes_claims=True, classes=None)) == []
+    assert fields(new, old=old, reviewer=build_validating_review(resizes_claims=True, classes=None)) == []

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from pykruise.kinds.statefulset.kind import KIND
-from pykruise.kinds.statefulset.plan import status_after
+from pykruise.kinds.statefulset.plan import compute_status_after
 from pykruise.kinds.statefulset.snapshot import STATEFUL_SET_VIEWS, StatefulSetSettings
 from pykruise.kube.resources import CONTROLLER_REVISIONS
 from pykruise.plans.views import POD_VIEWS
@@ -272,7 +272,7 @@ def test_a_refused_creation_is_in_the_status_until_one_succeeds() -> None:
     builder = statefulset(3, pods=False)
     snapshot = builder.snapshot()
     # when the creation fails
-    status = status_after(snapshot, builder.plan(), failure("create pods", "exceeded quota: q"))
+    status = compute_status_after(snapshot, builder.plan(), failure("create pods", "exceeded quota: q"))
     # then
     assert status is not None
     condition, waiting = status["conditions"]
@@ -283,7 +283,7 @@ def test_a_refused_creation_is_in_the_status_until_one_succeeds() -> None:
     builder.document["status"] = status
     assert builder.at(60).plan().status is None
     again = failure("create pods", "exceeded quota: q")
-    assert status_after(builder.snapshot(), builder.plan(), again) == status
+    assert compute_status_after(builder.snapshot(), builder.plan(), again) == status
     # and goes once it is there
     assert [condition["type"] for condition in status_of(builder.pod(0).not_ready(0))["conditions"]] == [
         "Waiting"
@@ -296,14 +296,14 @@ def test_another_write_that_fails_is_in_the_status_until_all_are_made() -> None:
     del builder.pods["web-0"]["metadata"]["labels"]["statefulset.kubernetes.io/pod-name"]
     assert builder.plan().waiting is None
     # when its write fails
-    status = status_after(builder.snapshot(), builder.plan(), failure("repair pods"))
+    status = compute_status_after(builder.snapshot(), builder.plan(), failure("repair pods"))
     # then
     assert status is not None
     assert [condition["type"] for condition in status["conditions"]] == ["FailedUpdatePod", "Waiting"]
     # and it stays while the write is still to be made, even when pods cannot be made any more
     builder.document["status"] = status
     assert builder.plan().status is None
-    status = status_after(builder.snapshot(), builder.plan(), failure("create pods"))
+    status = compute_status_after(builder.snapshot(), builder.plan(), failure("create pods"))
     assert status is not None
     assert [condition["type"] for condition in status["conditions"]] == [
         "FailedUpdatePod",
@@ -321,7 +321,7 @@ def test_beside_a_write_that_fails_what_a_person_has_to_do_is_still_said() -> No
     # given a pod that finds no node, and another one to be made
     builder = statefulset(2, parallel=True).without(1).pending(0)
     builder.set_condition(0, "PodScheduled", "False", message="no node")
-    status = status_after(builder.snapshot(), builder.plan(), failure("create pods"))
+    status = compute_status_after(builder.snapshot(), builder.plan(), failure("create pods"))
     assert status is not None
     assert [condition["type"] for condition in status["conditions"]] == ["Waiting", "FailedCreatePod"]
 
@@ -343,7 +343,7 @@ def test_that_pods_cannot_be_updated_keeps_its_time_and_no_other_condition() -> 
 
 def test_tidying_up_is_nothing_to_report() -> None:
     builder = statefulset(3)
-    assert status_after(builder.snapshot(), builder.plan(), failure("tidy up")) is None
+    assert compute_status_after(builder.snapshot(), builder.plan(), failure("tidy up")) is None
 
 
 def test_a_set_that_has_converged_waits_for_nothing() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pykruise.admission.protection import Protection
-from pykruise.kinds.uniteddeployment.admission import mutating, validate_united
+from pykruise.kinds.uniteddeployment.admission import build_mutating_review, validate_united
 from pykruise.kinds.uniteddeployment.types import UNITED_DEPLOYMENTS
 from pykruise.kinds.uniteddeployment.workloads import (
     ADVANCED_STATEFUL_SET,
@@ -46,7 +46,7 @@ def reviewed(reviewer: Reviewer, document: Document, old: Document | None) -> Ad
 
 
 def mutated(document: Document, old: Document | None = None, *, bare: bool = False) -> Document:
-    answer = reviewed(mutating(DefaultingSettings(template_no_defaults=bare)), document, old)
+    answer = reviewed(build_mutating_review(DefaultingSettings(template_no_defaults=bare)), document, old)
     return answer.object or document
 
 
@@ -119,7 +119,7 @@ def test_claim_templates_of_a_built_in_stateful_set_get_defaults() -> None:
 
 def test_an_object_with_all_defaults_stays_as_it_is() -> None:
     once = mutated(united(subset("a", minReplicas=1), subset("b")))
-    assert reviewed(mutating(DefaultingSettings()), once, None).object is None
+    assert reviewed(build_mutating_review(DefaultingSettings()), once, None).object is None
 
 
 # ── the template ─────────────────────────────────────────────────────────

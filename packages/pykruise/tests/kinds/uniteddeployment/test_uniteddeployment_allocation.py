@@ -5,7 +5,13 @@ from typing import Any
 
 import pytest
 
-from pykruise.kinds.uniteddeployment.allocation import AllocationError, Mode, SubsetShare, allocate, scaled
+from pykruise.kinds.uniteddeployment.allocation import (
+    AllocationError,
+    Mode,
+    SubsetShare,
+    allocate,
+    resolve_amount,
+)
 
 MARKED = "was unschedulable, and has no reserved pod left"
 
@@ -54,19 +60,19 @@ def bounded(least: list[Any], most: list[Any], **more: list[Any]) -> list[Subset
     ],
 )
 def test_a_number_is_itself_and_half_of_a_pod_is_rounded_up(value: Any, of: Any, meant: int) -> None:
-    assert scaled(value, of=of) == meant
+    assert resolve_amount(value, of=of) == meant
 
 
 @pytest.mark.parametrize("value", ["101%", "-1", "1.5%", "3", -1, "", "%", "-5%", True, "٣%"])
 def test_anything_else_is_no_size(value: Any) -> None:
     """uniteddeployment case 8"""
     with pytest.raises(ValueError, match=r".+"):
-        scaled(value, of=10)
+        resolve_amount(value, of=10)
 
 
 def test_a_percentage_needs_replicas_to_be_a_share_of() -> None:
     with pytest.raises(ValueError, match=r"spec\.replicas"):
-        scaled("50%", of=None)
+        resolve_amount("50%", of=None)
 
 
 # ── equal parts ──────────────────────────────────────────────────────────

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from pykruise.kinds import conversions
+from pykruise.kinds import list_conversions
 from pykruise.kinds.uniteddeployment.types import UNITED_DEPLOYMENTS
 from pykruise.kube.documents import Document
 from pykruise.kube.schemas.conversion import convert
@@ -17,11 +17,11 @@ def document(version: str, **parts: Any) -> Document:
 
 
 def to_new(**parts: Any) -> Document:
-    return convert(document(OLD, **parts), NEW, conversions())
+    return convert(document(OLD, **parts), NEW, list_conversions())
 
 
 def to_old(**parts: Any) -> Document:
-    return convert(document(NEW, **parts), OLD, conversions())
+    return convert(document(NEW, **parts), OLD, list_conversions())
 
 
 @pytest.mark.parametrize(

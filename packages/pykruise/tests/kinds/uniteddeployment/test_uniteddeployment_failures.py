@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from pykruise.kinds.uniteddeployment.plan import status_after
+from pykruise.kinds.uniteddeployment.plan import compute_status_after
 from pykruise.kinds.uniteddeployment.workloads import (
     CLONE_SET,
     RESERVED_LABEL,
@@ -46,7 +46,9 @@ def refused_or_none(
     stage = next(stage for stage in plan.stages if stage.purpose == purpose)
     chain = stage.chains[0]
     error = ForbiddenError(ErrorStatus(code=403, reason="Forbidden", message=why))
-    return status_after(world.snapshot(), plan, Failure(purpose, chain.subject, chain.steps[0], error))
+    return compute_status_after(
+        world.snapshot(), plan, Failure(purpose, chain.subject, chain.steps[0], error)
+    )
 
 
 def test_a_workload_that_cannot_be_made_is_seen_in_the_status() -> None:

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from pykruise.kinds import crds
-from pykruise.kinds.uniteddeployment.defaults import with_defaults
-from pykruise.kinds.uniteddeployment.revisions import as_own, candidate_of
+from pykruise.kinds import build_crds
+from pykruise.kinds.uniteddeployment.defaults import add_defaults
+from pykruise.kinds.uniteddeployment.revisions import candidate_of, convert_revision
 from pykruise.kube.documents import Document, deep_copy, encode
 from pykruise.pods.workload.revisions import RevisionView, project_revision
 
@@ -70,7 +70,9 @@ def stored(data: bytes, *, version: str) -> RevisionView:
         "resourceVersion": "1",
         "ownerReferences": [owner],
     }
-    return as_own(project_revision(encode({"metadata": metadata, "revision": 1, "data": json.loads(data)})))
+    return convert_revision(
+        project_revision(encode({"metadata": metadata, "revision": 1, "data": json.loads(data)}))
+    )
 
 
 @pytest.mark.parametrize("version", ["v1alpha1", "v1beta1"])
@@ -116,7 +118,7 @@ def with_default(template: Document, path: tuple[str, ...], default: Any) -> Doc
 
 
 def test_no_default_of_our_definitions_makes_another_revision() -> None:
-    crd = next(crd for crd in crds() if crd["spec"]["names"]["kind"] == "UnitedDeployment")
+    crd = next(crd for crd in build_crds() if crd["spec"]["names"]["kind"] == "UnitedDeployment")
     hub = next(version for version in crd["spec"]["versions"] if version["storage"])
     schema = hub["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["template"]
     defaults = [
@@ -135,5 +137,5 @@ def test_no_default_of_our_definitions_makes_another_revision() -> None:
 @pytest.mark.parametrize("name", TEMPLATES)
 def test_no_default_of_our_webhook_makes_another_revision(name: str) -> None:
     template = TEMPLATES[name]
-    spec = with_defaults({"spec": {"template": template}})["spec"]
+    spec = add_defaults({"spec": {"template": template}})["spec"]
     assert candidate_of(spec["template"]).meaning == candidate_of(template).meaning

@@ -10,9 +10,9 @@ from pykruise.kinds.uniteddeployment.allocation import Mode
 from pykruise.kinds.uniteddeployment.snapshot import (
     UNITED_VIEWS,
     UnitedView,
-    given_templates,
+    list_given_templates,
 )
-from pykruise.kinds.uniteddeployment.workload_documents import workload_name
+from pykruise.kinds.uniteddeployment.workload_documents import format_workload_name
 from pykruise.kinds.uniteddeployment.workloads import CLONE_SET, DEPLOYMENT, STATEFUL_SET, SUBSET_LABEL
 from pykruise.kube.clock import format_time
 from support.united_world import NOW, UID, UnitedWorld
@@ -56,7 +56,7 @@ def test_exactly_one_template_counts(template: Any, field: str) -> None:
 
 def test_a_template_without_a_spec_has_an_empty_one() -> None:
     template: Document = {CLONE_SET: {"metadata": {}, "spec": None}}
-    assert given_templates(seen(template=template).spec) == {CLONE_SET: {"metadata": {}, "spec": {}}}
+    assert list_given_templates(seen(template=template).spec) == {CLONE_SET: {"metadata": {}, "spec": {}}}
 
 
 @pytest.mark.parametrize("template", [{CLONE_SET: {}}, {CLONE_SET: "text"}, "text"])
@@ -166,15 +166,15 @@ def test_a_subset_without_a_workload_has_the_first_name_that_is_free() -> None:
     # given
     world = UnitedWorld("a", "b", "c", replicas=3).settle()
     taken = world.of("a")["metadata"]
-    assert taken["name"] == workload_name("web", "a", uid=UID)
+    assert taken["name"] == format_workload_name("web", "a", uid=UID)
     taken["ownerReferences"], taken["labels"] = [], {}
     del world.workloads[CLONE_SET, world.of("b")["metadata"]["name"]]
     # when
     snapshot = world.snapshot()
     # then
     assert snapshot.names == {
-        "a": workload_name("web", "a", uid=UID, attempt=1),
-        "b": workload_name("web", "b", uid=UID),
+        "a": format_workload_name("web", "a", uid=UID, attempt=1),
+        "b": format_workload_name("web", "b", uid=UID),
     }
 
 

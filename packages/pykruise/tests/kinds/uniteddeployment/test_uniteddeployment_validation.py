@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from pykruise.kinds.uniteddeployment.admission import mutating, validate_united
+from pykruise.kinds.uniteddeployment.admission import build_mutating_review, validate_united
 from pykruise.kinds.uniteddeployment.types import UNITED_DEPLOYMENTS
 from pykruise.kinds.uniteddeployment.workloads import (
     ADVANCED_STATEFUL_SET,
@@ -94,7 +94,7 @@ def test_what_cannot_be_read_is_a_bad_request() -> None:
 
 def mutated(document: Document, old: Document | None = None) -> Document:
     async def review() -> AdmissionAnswer:
-        return await mutating(DefaultingSettings())(
+        return await build_mutating_review(DefaultingSettings())(
             request(UNITED_DEPLOYMENTS, document, operation="UPDATE" if old else "CREATE", old=old)
         )
 

@@ -3,7 +3,7 @@
 from pykruise.kinds.uniteddeployment.kind import KIND
 from pykruise.kube.documents import Document
 from pykruise.kube.schemas.crds import Version
-from pykruise.kube.schemas.merged_lists import merging_object
+from pykruise.kube.schemas.merged_lists import build_merging_object
 from pykruise.pods.workload.v1alpha1_strategy import FLAT_FIELDS
 
 ROLLING: Document = {field: {"description": field} for field in (*FLAT_FIELDS, "podUpdatePolicy")}
@@ -36,7 +36,7 @@ def test_templates_have_the_schemas_of_their_workloads_and_the_older_takes_a_fla
         "spec.template.advancedStatefulSetTemplate.spec",
     )
     builtin = {
-        f"spec.template.{template}.spec": merging_object(f"io.k8s.api.apps.v1.{kind}Spec")
+        f"spec.template.{template}.spec": build_merging_object(f"io.k8s.api.apps.v1.{kind}Spec")
         for template, kind in (("deploymentTemplate", "Deployment"), ("statefulSetTemplate", "StatefulSet"))
     }
     assert new == {clone_set: CLONE_SET, stateful_set: STATEFUL_SET, **builtin}

@@ -16,7 +16,7 @@ from pykruise.kinds.uniteddeployment.workloads import (
     SubsetWorkload,
     project_workload,
 )
-from pykruise.kube.values.owners import owner_reference
+from pykruise.kube.values.owners import build_owner_reference
 from pykruise.plans.targets import project_target
 from pykruise.plans.views import POD_VIEWS
 from pykruise.pods.view.decoding import project_pod
@@ -29,7 +29,7 @@ Document = dict[str, Any]
 
 def controlled(by: str, *, kind: str = "UnitedDeployment", group: str = "apps.kruise.io/v1beta1") -> Document:
     """A reference to its controller; its uid is uid-<name>."""
-    return dict(owner_reference(api_version=group, kind=kind, name=by, uid=f"uid-{by}"))
+    return dict(build_owner_reference(api_version=group, kind=kind, name=by, uid=f"uid-{by}"))
 
 
 def controlled_by(template: str, name: str) -> Document:

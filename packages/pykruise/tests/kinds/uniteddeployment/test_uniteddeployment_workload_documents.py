@@ -10,10 +10,10 @@ from pykruise.kinds.uniteddeployment.workload_documents import (
     WantedWorkload,
     change_of,
     document_of,
+    format_workload_name,
     is_on_delete,
     pod_template_of,
     replicas_change_of,
-    workload_name,
 )
 from pykruise.kinds.uniteddeployment.workloads import (
     ADVANCED_STATEFUL_SET,
@@ -68,13 +68,13 @@ def made(wanted: WantedWorkload) -> Document:
 
 def test_a_name_is_not_longer_than_names_may_be() -> None:
     """uniteddeployment case 19"""
-    assert len(workload_name("w" * 253, "a", uid="u")) == 253
+    assert len(format_workload_name("w" * 253, "a", uid="u")) == 253
 
 
 def test_a_name_that_is_taken_has_another_one_after_it() -> None:
-    names = {workload_name("web", "a", uid="u", attempt=attempt) for attempt in range(100)}
+    names = {format_workload_name("web", "a", uid="u", attempt=attempt) for attempt in range(100)}
     assert len(names) > 95
-    assert workload_name("web", "a", uid="u") == workload_name("web", "a", uid="u", attempt=0)
+    assert format_workload_name("web", "a", uid="u") == format_workload_name("web", "a", uid="u", attempt=0)
 
 
 # ── as it is to be ───────────────────────────────────────────────────────

@@ -6,12 +6,12 @@ from typing import Any
 import orjson
 import pytest
 
-from pykruise.admission.reviewers import reviewers
+from pykruise.admission.reviewers import build_reviewers
 from pykruise.admission.settings import AdmissionSettings
 from pykruise.kinds.gates import Gates
-from pykruise.kinds.workloadspread.admission import validating
-from pykruise.kinds.workloadspread.injection import required_terms
-from pykruise.kinds.workloadspread.targets import PathError, value_at
+from pykruise.kinds.workloadspread.admission import build_validating_review
+from pykruise.kinds.workloadspread.injection import combine_required_terms
+from pykruise.kinds.workloadspread.targets import PathError, read_value_at
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
 from pykruise.kinds.workloadspread.view import SPREAD_VIEWS
 from pykruise.kube.admission import AdmissionAnswer
@@ -39,7 +39,7 @@ def answer(
     doc: Document, *, old: Document | None = None, server: SpreadServer | None = None
 ) -> AdmissionAnswer:
     reader = (server or SpreadServer()).replica()
-    return at_once(validating(reader), request(WORKLOAD_SPREADS, doc, old=old))
+    return at_once(build_validating_review(reader), request(WORKLOAD_SPREADS, doc, old=old))
 
 
 def fields(doc: Document, **given: Any) -> list[str]:
@@ -75,7 +75,9 @@ ANNOTATED = subset("a", patch={"metadata": {"annotations": {"zone": "a"}}})
 @pytest.mark.parametrize("old", [None, spread(subset("a", 5))], ids=["created", "changed"])
 def test_with_its_gate_off_none_can_be_made_or_changed_case_36(old: Document | None) -> None:
     settings = AdmissionSettings(gates=Gates.of(WorkloadSpread=False))
-    rule = next(reviewer for reviewer in reviewers(settings) if reviewer.name == "vworkloadspread.kb.io")
+    rule = next(
+        reviewer for reviewer in build_reviewers(settings) if reviewer.name == "vworkloadspread.kb.io"
+    )
     answer = at_once(rule.reviewer, request(WORKLOAD_SPREADS, spread(subset("a", 3)), old=old))
     assert answer.refusal is not None
     assert (answer.refusal.code, answer.refusal.message) == (
@@ -85,9 +87,9 @@ def test_with_its_gate_off_none_can_be_made_or_changed_case_36(old: Document | N
 
 
 def test_with_its_gate_off_pods_are_not_reviewed() -> None:
-    on = {rule.name for rule in reviewers()}
+    on = {rule.name for rule in build_reviewers()}
     others = Gates.of(WorkloadSpread=False, PodUnavailableBudgetDeleteGate=False)
-    off = {rule.name for rule in reviewers(AdmissionSettings(gates=others))}
+    off = {rule.name for rule in build_reviewers(AdmissionSettings(gates=others))}
     assert {"vworkloadspread.kb.io", "vpod.kb.io", "vpodeviction.kb.io"} <= on
     assert "vworkloadspread.kb.io" in off
     assert "vpod.kb.io" not in off
@@ -272,8 +274,8 @@ def test_a_malformed_white_list_says_where(text: str) -> None:
 
 def test_a_path_leads_through_members_and_indexes() -> None:
     doc = {"spec": {"groups": [{"replicas": 1}, {"replicas": 4}], "text": "4"}}
-    assert value_at(doc, "spec.groups.1.replicas") == 4
-    assert value_at(doc, "") == 0
+    assert read_value_at(doc, "spec.groups.1.replicas") == 4
+    assert read_value_at(doc, "") == 0
     for path in (
         "spec.groups.2.replicas",
         "spec.groups.-1.replicas",
@@ -282,7 +284,7 @@ def test_a_path_leads_through_members_and_indexes() -> None:
         "spec.text.x",
     ):
         with pytest.raises(PathError):
-            value_at(doc, path)
+            read_value_at(doc, path)
 
 
 def test_very_many_subsets_are_refused_unless_they_are_stored_already() -> None:
@@ -308,11 +310,11 @@ def test_a_node_selector_is_not_multiplied_without_end() -> None:
     wanted = {"matchExpressions": [{"key": "zone", "operator": "Exists"}] * 200}
     view = SPREAD_VIEWS.project(orjson.dumps(spread(subset("a", requiredNodeSelector=wanted))))
     # then
-    assert len(required_terms(terms[:250], view.subsets[0])) == 250
+    assert len(combine_required_terms(terms[:250], view.subsets[0])) == 250
     with pytest.raises(PlacementError, match="at most 50000 fit an object"):
-        required_terms(terms, view.subsets[0])
+        combine_required_terms(terms, view.subsets[0])
 
 
 def test_a_path_to_replicas_with_very_many_digits_leads_nowhere() -> None:
     with pytest.raises(PathError):
-        value_at({"spec": [1]}, f"spec.{'9' * 5_000}")
+        read_value_at({"spec": [1]}, f"spec.{'9' * 5_000}")

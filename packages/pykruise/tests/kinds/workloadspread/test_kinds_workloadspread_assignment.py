@@ -313,7 +313,7 @@ async def test_a_workloadspread_that_vanishes_while_its_write_is_refused_places_
     async def gone(_: Key) -> None:
         return None
 
-    replica.fresh = gone  # type: ignore[method-assign]
+    replica.read_fresh = gone  # type: ignore[method-assign]
     # then
     assert await replica.create(pod("p1")) is None
     assert server.refused == 1
@@ -597,7 +597,7 @@ async def test_a_pod_that_cannot_be_looked_at_refuses_its_successor() -> None:
     async def unreachable(namespace: str, name: str) -> Any:
         raise UnreachableError("no API server")
 
-    replica.pod = unreachable  # type: ignore[method-assign]
+    replica.read_pod = unreachable  # type: ignore[method-assign]
     with pytest.raises(StepError, match="pod shop/p1 cannot be read: no API server"):
         await replica.create(pod("p4"))
 
@@ -689,7 +689,7 @@ async def test_without_shares_the_workload_is_not_read() -> None:
 
     def replica_of(*subsets: dict[str, Any], **fields: Any) -> Any:
         replica = SpreadServer(spread(*subsets, **fields)).replica()
-        replica.replicas = unreachable
+        replica.read_replicas = unreachable
         return replica
 
     # then limits that are numbers are followed

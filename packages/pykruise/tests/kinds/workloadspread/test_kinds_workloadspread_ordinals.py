@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from pykruise.kinds.workloadspread.ordinals import numbering_of, ordinal_of, ordinals_beyond, rank_of
+from pykruise.kinds.workloadspread.ordinals import iterate_ordinals_beyond, numbering_of, ordinal_of, rank_of
 
 
 @pytest.mark.parametrize(
@@ -37,11 +37,11 @@ def test_numbers_that_are_left_out_are_not_among_those_that_come_next_lift_10(
     spec: Any, replicas: int, following: list[int]
 ) -> None:
     numbering = numbering_of({"spec": spec})
-    result = list(islice(ordinals_beyond(replicas, numbering), 3))
+    result = list(islice(iterate_ordinals_beyond(replicas, numbering), 3))
     assert result == following
     # and that many pods have smaller numbers
     assert [rank_of(item, numbering) for item in result] == [replicas, replicas + 1, replicas + 2]
 
 
 def test_a_stateful_set_that_is_not_there_numbers_from_0_on() -> None:
-    assert list(islice(ordinals_beyond(1, numbering_of(None)), 2)) == [1, 2]
+    assert list(islice(iterate_ordinals_beyond(1, numbering_of(None)), 2)) == [1, 2]

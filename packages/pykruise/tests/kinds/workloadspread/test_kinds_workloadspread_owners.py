@@ -144,7 +144,7 @@ async def test_where_all_workloads_are_of_built_in_kinds_the_white_list_is_not_r
     async def unreachable() -> WhiteList:
         raise UnreachableError("no API server")
 
-    replica.white_list = unreachable  # type: ignore[method-assign]
+    replica.read_white_list = unreachable  # type: ignore[method-assign]
     assert placed_in(await replica.create(pod("p1"))) == "a"
 
 

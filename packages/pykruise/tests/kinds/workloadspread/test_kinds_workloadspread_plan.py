@@ -7,10 +7,10 @@ import orjson
 import pytest
 
 from pykruise.kinds.workloadspread.plan import plan_spread
-from pykruise.kinds.workloadspread.snapshot import latest_version
-from pykruise.kinds.workloadspread.status import closed_at
+from pykruise.kinds.workloadspread.snapshot import find_latest_version
+from pykruise.kinds.workloadspread.status import find_closing_time
 from pykruise.kinds.workloadspread.types import SubsetStatus
-from pykruise.kinds.workloadspread.versions import UNVERSIONED, version_of, versioned_kinds
+from pykruise.kinds.workloadspread.versions import UNVERSIONED, parse_versioned_kinds, version_of
 from pykruise.kube.documents import Document
 from pykruise.kube.pod_rules.nodes import Taint
 from pykruise.kube.values.group_kinds import GroupKind
@@ -712,7 +712,7 @@ def test_a_subset_is_closed_since_its_condition_became_false(
     conditions: list[Document], since: float | None
 ) -> None:
     status = msgspec.convert(entry("a", 3, conditions=conditions), SubsetStatus)
-    assert closed_at(status) == since
+    assert find_closing_time(status) == since
 
 
 # ── targets ──────────────────────────────────────────────────────────────────
@@ -908,7 +908,7 @@ def test_one_that_names_no_workload_or_cannot_be_read_is_reported_and_left_alone
 
 
 def test_pods_are_distinguished_by_their_hash_if_their_kind_is() -> None:
-    kinds = versioned_kinds(["Deployment", " CloneSet"])
+    kinds = parse_versioned_kinds(["Deployment", " CloneSet"])
     assert kinds == {"deployment", "replicaset", "cloneset"}
     assert version_of({"pod-template-hash": "h"}, owner_kind="ReplicaSet", versioned=kinds) == "h"
     assert version_of({"controller-revision-hash": "web-x1"}, owner_kind="CloneSet", versioned=kinds) == "x1"
@@ -934,16 +934,16 @@ def test_the_latest_version_of_a_deployment_is_that_of_its_template() -> None:
     own["metadata"]["labels"] = {"pod-template-hash": "h2"}
     deployment = target_of(workload(DEPLOYMENT, template=template))
     sets = [target_of(workload(owner)), target_of(own)]
-    assert latest_version(kind, deployment, replica_sets=sets) == "h2"
-    assert latest_version(kind, deployment, replica_sets=sets[:1]) is None
-    assert latest_version(kind, None) == ""
+    assert find_latest_version(kind, deployment, replica_sets=sets) == "h2"
+    assert find_latest_version(kind, deployment, replica_sets=sets[:1]) is None
+    assert find_latest_version(kind, None) == ""
 
 
 def test_the_latest_version_of_a_cloneset_counts_once_its_status_is_of_now() -> None:
-    kinds = versioned_kinds(["cloneset"])
+    kinds = parse_versioned_kinds(["cloneset"])
     kind = GroupKind("apps.kruise.io", "CloneSet")
     target = target_of(workload(CLONE_SET), generation=2, observed_generation=2, update_revision="web-abc")
-    assert latest_version(kind, target) == UNVERSIONED
-    assert latest_version(kind, target, versioned=kinds) == "abc"
+    assert find_latest_version(kind, target) == UNVERSIONED
+    assert find_latest_version(kind, target, versioned=kinds) == "abc"
     stale = msgspec.structs.replace(target, observed_generation=1)
-    assert latest_version(kind, stale, versioned=kinds) is None
+    assert find_latest_version(kind, stale, versioned=kinds) is None

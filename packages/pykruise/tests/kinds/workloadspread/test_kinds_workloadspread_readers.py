@@ -15,12 +15,12 @@ from pykruise.kinds.workloadspread.readers import (
     CachedSpreads,
     LiveSpreads,
     TargetReader,
-    replicas_for,
+    read_replicas_for,
 )
 from pykruise.kinds.workloadspread.targets import PathError
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS, SubsetStatus
 from pykruise.kinds.workloadspread.view import SpreadView
-from pykruise.kube.clock import loop_clock
+from pykruise.kube.clock import make_loop_clock
 from pykruise.kube.documents import Document
 from pykruise.kube.errors import ConflictError, ErrorStatus, NotFoundError
 from pykruise.kube.ids import Key
@@ -80,15 +80,15 @@ def rolling(*, counted: int = 0, **target_filter: Any) -> SpreadView:
 
 async def test_a_workload_of_a_built_in_kind_says_how_many_pods_it_wants() -> None:
     server = Server(CloneSet={"spec": {"replicas": 3}}, white_list="{")
-    assert await server.reader().replicas(view(spread(subset("a")))) == 3
+    assert await server.reader().read_replicas(view(spread(subset("a")))) == 3
     assert server.asked == ["v1beta1 CloneSet shop/web"]
 
 
 @pytest.mark.parametrize("document", [spread(subset("a")), {**spread(subset("a")), "spec": {"targetRef": 3}}])
 async def test_a_workload_that_is_not_there_or_not_named_wants_none(document: Document) -> None:
     reader = Server(scale={"spec": {"replicas": 7}}).reader()
-    assert await reader.replicas(view(document)) == 0
-    assert await reader.target(view(document)) is None
+    assert await reader.read_replicas(view(document)) == 0
+    assert await reader.read_target(view(document)) is None
 
 
 async def test_one_that_names_no_workload_has_no_scale() -> None:
@@ -100,7 +100,7 @@ async def test_one_that_names_no_workload_has_no_scale() -> None:
 @pytest.mark.parametrize("white_list", ["", "{", listed()], ids=["none", "broken", "without a path"])
 async def test_of_other_kinds_the_scale_says_it(white_list: str) -> None:
     server = Server(Rollout={"spec": {"replicas": 3}}, scale={"spec": {"replicas": 7}}, white_list=white_list)
-    assert await server.reader().replicas(rolling(counted=4)) == 7
+    assert await server.reader().read_replicas(rolling(counted=4)) == 7
     assert server.asked[0] == "v1alpha1 Rollout shop/web"
     assert server.asked[-1] == "v1alpha1 Rollout shop/web scale"
 
@@ -108,8 +108,8 @@ async def test_of_other_kinds_the_scale_says_it(white_list: str) -> None:
 @pytest.mark.parametrize("scale", [None, {}, {"spec": {"replicas": "7"}}])
 async def test_where_nothing_says_it_there_are_as_many_as_are_counted(scale: Document | None) -> None:
     more = {} if scale is None else {"scale": scale}
-    assert await Server(Rollout={"spec": {}}, **more).reader().replicas(rolling(counted=4)) == 5
-    assert await Server(Rollout={"spec": {}}, **more).reader().replicas(rolling()) == 0
+    assert await Server(Rollout={"spec": {}}, **more).reader().read_replicas(rolling(counted=4)) == 5
+    assert await Server(Rollout={"spec": {}}, **more).reader().read_replicas(rolling()) == 0
 
 
 async def test_a_path_of_the_white_list_says_it_and_one_that_leads_nowhere_says_none() -> None:
@@ -118,25 +118,25 @@ async def test_a_path_of_the_white_list_says_it_and_one_that_leads_nowhere_says_
         scale={"spec": {"replicas": 7}},
         white_list=listed(replicasPath="spec.size"),
     )
-    assert await server.reader().replicas(rolling(counted=4)) == 6
+    assert await server.reader().read_replicas(rolling(counted=4)) == 6
     odd = Server(Rollout={"spec": {}}, white_list=listed(replicasPath="spec.size"))
-    assert await odd.reader().replicas(rolling(counted=4)) == 0
+    assert await odd.reader().read_replicas(rolling(counted=4)) == 0
 
 
 async def test_paths_of_the_filter_say_it_and_must_lead_somewhere() -> None:
     server = Server(Rollout={"spec": {"a": 1, "b": 2}}, white_list=listed(replicasPath="spec.a"))
-    assert await server.reader().replicas(rolling(replicasPathList=["spec.a", "spec.b"])) == 3
+    assert await server.reader().read_replicas(rolling(replicasPathList=["spec.a", "spec.b"])) == 3
     with pytest.raises(PathError):
-        await server.reader().replicas(rolling(replicasPathList=["spec.c"]))
+        await server.reader().read_replicas(rolling(replicasPathList=["spec.c"]))
 
 
 async def test_the_workload_is_read_for_shares_alone() -> None:
     server = Server(CloneSet={"spec": {"replicas": 8}})
     reader: Any = server.reader()
     numbers, shares = (view(spread(subset("a", most))) for most in (4, "50%"))
-    await replicas_for(numbers.subsets, numbers, reader)
+    await read_replicas_for(numbers.subsets, numbers, reader)
     assert server.asked == []
-    assert await replicas_for(shares.subsets, shares, reader) == 8
+    assert await read_replicas_for(shares.subsets, shares, reader) == 8
 
 
 # ── a cluster ────────────────────────────────────────────────────────────────
@@ -150,7 +150,7 @@ async def cluster() -> AsyncIterator[Place]:
 
 
 def common() -> dict[str, Any]:
-    return {"namespace": OWN, "clock": loop_clock(start=0.0)}
+    return {"namespace": OWN, "clock": make_loop_clock(start=0.0)}
 
 
 async def install(place: Place) -> None:
@@ -170,27 +170,27 @@ async def test_both_readers_see_the_same_and_the_one_with_a_cache_costs_no_reque
     async with cluster() as place:
         live = LiveSpreads(lambda: place.client, **common())
         cached = CachedSpreads(place.client, **common(), rng=random.Random(1))
-        assert await live.spreads("default") == (), "the kind is not installed"
+        assert await live.list_spreads("default") == (), "the kind is not installed"
         running = asyncio.create_task(cached.run())
         try:
             await asyncio.sleep(5)
-            assert await cached.spreads("default") == ()
+            assert await cached.list_spreads("default") == ()
             # when it is installed, and used
             await install(place)
             await asyncio.sleep(60)
             # then
             for reader in (live, cached):
-                assert [spread.name for spread in await reader.spreads("default")] == ["ws"]
-                assert await reader.spreads(OWN) in ((), [])
-                for result in (await reader.newest(WS), await reader.fresh(WS)):
+                assert [spread.name for spread in await reader.list_spreads("default")] == ["ws"]
+                assert await reader.list_spreads(OWN) in ((), [])
+                for result in (await reader.find_newest(WS), await reader.read_fresh(WS)):
                     assert result is not None
                     assert result.name == "ws"
-                assert await reader.newest(Key("default", "other")) is None
-                assert await reader.fresh(Key("default", "other")) is None
+                assert await reader.find_newest(Key("default", "other")) is None
+                assert await reader.read_fresh(Key("default", "other")) is None
             for request in ("list", "get"):
                 monkeypatch.setattr(place.client, request, None)
-            assert [spread.name for spread in await cached.spreads("default")] == ["ws"]
-            assert await cached.newest(WS) is not None
+            assert [spread.name for spread in await cached.list_spreads("default")] == ["ws"]
+            assert await cached.find_newest(WS) is not None
         finally:
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)
@@ -202,14 +202,14 @@ async def test_places_are_noted_if_nobody_wrote_meanwhile(is_cached: bool) -> No
         await install(place)
         live = LiveSpreads(lambda: place.client, **common())
         reader = CachedSpreads(place.client, **common(), rng=random.Random(1)) if is_cached else live
-        seen = await live.fresh(WS)
+        seen = await live.read_fresh(WS)
         assert seen is not None
         lists = {"v1": [SubsetStatus(name="a", missing_replicas=2, replicas=1)]}
         # when
         written = await reader.write(seen, lists)
         # then
-        assert [entry.missing_replicas for entry in written.entries("v1")] == [2]
-        assert (await live.fresh(WS)) == written
+        assert [entry.missing_replicas for entry in written.list_entries("v1")] == [2]
+        assert (await live.read_fresh(WS)) == written
         with pytest.raises(ConflictError):
             await reader.write(seen, lists)
 
@@ -220,12 +220,14 @@ async def test_owners_pods_and_the_white_list_are_asked_for_where_they_are() -> 
         owner = {"apiVersion": "v1", "kind": "Service", "name": "above", "uid": "u1", "controller": True}
         await place.create(PODS, pod("p", owners=[owner]))
         # then
-        result = await reader.pod("default", "p")
+        result = await reader.read_pod("default", "p")
         assert result is not None
         assert result["metadata"]["name"] == "p"
-        assert await reader.pod("default", "other") is None
+        assert await reader.read_pod("default", "other") is None
         uid = result["metadata"]["uid"]
-        above = await reader.above(OwnerReference(api_version="v1", kind="Pod", name="p", uid=uid), "default")
+        above = await reader.read_controller(
+            OwnerReference(api_version="v1", kind="Pod", name="p", uid=uid), "default"
+        )
         assert above is not None
         assert above.name == "above"
 
@@ -233,15 +235,15 @@ async def test_owners_pods_and_the_white_list_are_asked_for_where_they_are() -> 
 async def test_the_white_list_is_remembered_for_a_moment() -> None:
     async with cluster() as place:
         reader = LiveSpreads(lambda: place.client, **common())
-        assert (await reader.white_list()).workloads == ()
+        assert (await reader.read_white_list()).workloads == ()
         configuration = {"metadata": {"name": CONFIGURATION}, "data": {WHITE_LIST_KEY: listed()}}
         await place.create(CONFIG_MAPS, configuration, namespace=OWN)
-        assert (await reader.white_list()).workloads == ()
+        assert (await reader.read_white_list()).workloads == ()
         await asyncio.sleep(5)
-        assert [workload.target for workload in (await reader.white_list()).workloads] == [
+        assert [workload.target for workload in (await reader.read_white_list()).workloads] == [
             GroupKind("argoproj.io", "Rollout")
         ]
         await place.merge(CONFIG_MAPS, CONFIGURATION, {"data": {WHITE_LIST_KEY: "{"}}, namespace=OWN)
         await asyncio.sleep(5)
         with pytest.raises(WhiteListError):
-            await reader.white_list()
+            await reader.read_white_list()

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from pykruise.kinds.workloadspread.admission import validating
+from pykruise.kinds.workloadspread.admission import build_validating_review
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
 from pykruise.kinds.workloadspread.view import SpreadView
 from pykruise.kube.documents import Document
@@ -23,7 +23,7 @@ PATCH = {"metadata": {"annotations": {"a": "b"}}}
 def causes(doc: Document, *, old: Document | None = None, reader: Any = None) -> Sequence[Cause]:
     """All that is wrong; empty: it is allowed."""
     asked = reader or SpreadServer().replica()
-    refused = at_once(validating(asked), request(WORKLOAD_SPREADS, doc, old=old)).refusal
+    refused = at_once(build_validating_review(asked), request(WORKLOAD_SPREADS, doc, old=old)).refusal
     if refused is None:
         return []
     assert (refused.code, refused.details is not None) == (422, True)
@@ -107,7 +107,7 @@ def test_the_others_that_cannot_be_read_are_an_internal_error() -> None:
     async def unreachable(_: str) -> Sequence[SpreadView]:
         raise UnreachableError("no API server")
 
-    replica.spreads = unreachable  # type: ignore[method-assign]
+    replica.list_spreads = unreachable  # type: ignore[method-assign]
     assert words(limits(1), reader=replica).startswith("InternalError @ <nil>: ")
 
 
@@ -146,7 +146,9 @@ def test_one_without_metadata_has_no_name() -> None:
 def test_what_cannot_be_read_is_refused_with_where(spec: Document, where: str) -> None:
     doc = limits(1)
     doc["spec"] |= spec
-    refused = at_once(validating(SpreadServer().replica()), request(WORKLOAD_SPREADS, doc)).refusal
+    refused = at_once(
+        build_validating_review(SpreadServer().replica()), request(WORKLOAD_SPREADS, doc)
+    ).refusal
     assert refused is not None
     assert refused.code == 400
     assert refused.message.startswith(f"{where}: Expected")
@@ -157,7 +159,7 @@ def test_what_cannot_be_read_is_refused_with_where(spec: Document, where: str) -
 
 def test_without_anything_to_ask_the_object_is_judged_by_itself() -> None:
     for doc, wrong in ((limits(1), True), (limits(-1), False)):
-        admission_answer = at_once(validating(None), request(WORKLOAD_SPREADS, doc))
+        admission_answer = at_once(build_validating_review(None), request(WORKLOAD_SPREADS, doc))
         assert (admission_answer.refusal is None) == wrong
 
 
@@ -173,7 +175,7 @@ def test_a_workload_is_read_for_a_patch_alone_and_only_where_its_template_is_kno
         asked.append("white list")
         return ALLOWED_ROLLOUT
 
-    replica.read, replica.white_list = read, white_list  # type: ignore[method-assign]
+    replica.read, replica.read_white_list = read, white_list  # type: ignore[method-assign]
     # then
     for doc, requests in (
         (spread(subset("a")), []),

@@ -9,10 +9,10 @@ import pytest
 from pykruise.kinds.workloadspread.injection import Matched
 from pykruise.kinds.workloadspread.slots import (
     allocate_slot,
-    fresh_entries,
-    pending_creations,
+    find_pending_creations,
+    find_unconfirmed_deletions,
+    make_fresh_entries,
     release_slot,
-    unconfirmed_deletions,
 )
 from pykruise.kinds.workloadspread.types import SubsetStatus
 from pykruise.kube.clock import format_time
@@ -67,7 +67,12 @@ def test_a_pod_that_is_noted_gets_its_subset_again_and_nothing_is_stored_case_4(
 
 def test_fresh_entries_count_no_pods_and_leave_all_places() -> None:
     subsets = view(spread(subset("a", 3), subset("b", "50%"), subset("c"), subset("d", "some"))).subsets
-    assert fresh_entries(subsets, replicas=5) == [entry("a", 3), entry("b", 3), entry("c", -1), entry("d", 0)]
+    assert make_fresh_entries(subsets, replicas=5) == [
+        entry("a", 3),
+        entry("b", 3),
+        entry("c", -1),
+        entry("d", 0),
+    ]
 
 
 # ── released ─────────────────────────────────────────────────────────────────
@@ -110,7 +115,7 @@ def test_a_released_slot_changes_its_own_entry_only() -> None:
 def test_pods_are_asked_about_only_where_it_matters_whether_they_go(
     entries: list[SubsetStatus], wanted: int, going: Sequence[str], asked: list[Any]
 ) -> None:
-    assert list(unconfirmed_deletions(entries, wanted=wanted, going=going)) == asked
+    assert list(find_unconfirmed_deletions(entries, wanted=wanted, going=going)) == asked
 
 
 # ── pods to come ─────────────────────────────────────────────────────────────
@@ -121,9 +126,9 @@ def test_a_place_is_kept_until_its_pod_is_seen_under_its_name_or_its_key() -> No
     noted = entry("a", 0, creating_pods=dict.fromkeys(("p1", "p2", "u-1", "u-2"), NOTED))
     notes = {"p1": Matched(name="ws", subset="a"), "web-x": Matched(name="ws", subset="a", uid="u-1")}
     pods = [
-        project_pod(orjson.dumps(pod(name, annotations={MATCHED_SPREAD_ANNOTATION: note.text()})))
+        project_pod(orjson.dumps(pod(name, annotations={MATCHED_SPREAD_ANNOTATION: note.to_text()})))
         for name, note in notes.items()
     ]
     # then
-    assert list(pending_creations(noted, pods)) == [("p2", NOTED, NOW + 30), ("u-2", NOTED, NOW + 30)]
-    assert list(pending_creations(None, pods)) == []
+    assert list(find_pending_creations(noted, pods)) == [("p2", NOTED, NOW + 30), ("u-2", NOTED, NOW + 30)]
+    assert list(find_pending_creations(None, pods)) == []

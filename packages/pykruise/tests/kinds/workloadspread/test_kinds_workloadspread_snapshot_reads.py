@@ -15,7 +15,7 @@ from pykruise.kinds.workloadspread.snapshot_reads import (
     MOST_READ,
     SpreadGatherError,
     SpreadSettings,
-    snapshot,
+    read_snapshot,
 )
 from pykruise.kinds.workloadspread.view import SPREAD_VIEWS
 from pykruise.kube.documents import Document
@@ -82,7 +82,7 @@ class Cluster:
             live=self,  # type: ignore[arg-type]
             memories=self.memories,
         )
-        return await snapshot(shown, read)
+        return await read_snapshot(shown, read)
 
     async def seen(self) -> SpreadSnapshot:
         result = await self.snapshot()

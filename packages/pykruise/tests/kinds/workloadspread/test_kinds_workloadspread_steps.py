@@ -78,11 +78,11 @@ async def test_places_are_those_of_the_namespace_that_the_request_is_about() -> 
 def test_pods_are_shown_where_there_are_workloadspreads_and_noted_ones_when_they_go() -> None:
     injection, release = SpreadInjection(None), SpreadRelease(None)
     everything = {KIND: [Meant(selector=EVERYTHING)]}
-    assert injection.wanted({}) == injection.wanted(everything)
-    assert "o.controller == true" in injection.wanted({})
-    assert injection.wanted({KIND: []}) == NEVER
+    assert injection.build_match_condition({}) == injection.build_match_condition(everything)
+    assert "o.controller == true" in injection.build_match_condition({})
+    assert injection.build_match_condition({KIND: []}) == NEVER
     # where there are none any more, noted pods still go
-    gone = release.wanted({KIND: []})
+    gone = release.build_match_condition({KIND: []})
     assert '"apps.kruise.io/matched-workloadspread" in oldObject.metadata.annotations' in gone
-    assert release.wanted({}) == release.wanted(everything) != gone
-    assert gone in release.wanted({})
+    assert release.build_match_condition({}) == release.build_match_condition(everything) != gone
+    assert gone in release.build_match_condition({})

@@ -6,9 +6,9 @@ import msgspec
 import orjson
 import pytest
 
-from pykruise.kinds.workloadspread.snapshot import latest_version
-from pykruise.kinds.workloadspread.targets import PathError, replicas_of, value_at
-from pykruise.kinds.workloadspread.versions import version_of, versioned_kinds
+from pykruise.kinds.workloadspread.snapshot import find_latest_version
+from pykruise.kinds.workloadspread.targets import PathError, read_value_at, replicas_of
+from pykruise.kinds.workloadspread.versions import parse_versioned_kinds, version_of
 from pykruise.kinds.workloadspread.view import SPREAD_VIEWS
 from pykruise.kube.documents import Document
 from pykruise.kube.values.group_kinds import GroupKind
@@ -28,7 +28,7 @@ def test_one_that_cannot_be_read_takes_part_in_nothing() -> None:
         [],
         0,
     )
-    assert (result.is_plain, result.goes_by_ordinal, result.subset("a"), result.entries("v")) == (
+    assert (result.is_plain, result.goes_by_ordinal, result.find_subset("a"), result.list_entries("v")) == (
         *(False, False),
         *(None, []),
     )
@@ -127,11 +127,11 @@ def test_paths_are_added_up_and_go_before_that_of_the_white_list() -> None:
 )
 def test_a_path_that_ends_at_no_whole_number_leads_nowhere(path: str) -> None:
     with pytest.raises(PathError):
-        value_at({"spec": {"is": True, "number": 4, "text": "4", "groups": [3, 4]}}, path)
+        read_value_at({"spec": {"is": True, "number": 4, "text": "4", "groups": [3, 4]}}, path)
 
 
 def test_an_index_may_have_nine_digits() -> None:
-    assert value_at({"spec": [3, 4]}, "spec.000000001") == 4
+    assert read_value_at({"spec": [3, 4]}, "spec.000000001") == 4
 
 
 # ── versions ─────────────────────────────────────────────────────────────────
@@ -146,15 +146,18 @@ def test_an_index_may_have_nine_digits() -> None:
     ],
 )
 def test_kinds_with_versions_are_those_of_the_flag(names: list[str], kinds: set[str]) -> None:
-    assert versioned_kinds(names) == kinds
+    assert parse_versioned_kinds(names) == kinds
 
 
 def test_a_pod_without_a_controller_has_no_version() -> None:
     labels = {"pod-template-hash": "h1"}
     assert (
-        version_of(labels, owner_kind="", versioned=versioned_kinds(["", "deployment"])) == "versionIgnored"
+        version_of(labels, owner_kind="", versioned=parse_versioned_kinds(["", "deployment"]))
+        == "versionIgnored"
     )
-    assert version_of(labels, owner_kind="ReplicaSet", versioned=versioned_kinds(["deployment"])) == "h1"
+    assert (
+        version_of(labels, owner_kind="ReplicaSet", versioned=parse_versioned_kinds(["deployment"])) == "h1"
+    )
 
 
 def target(**fields: Any) -> TargetView:
@@ -162,7 +165,7 @@ def target(**fields: Any) -> TargetView:
     return msgspec.structs.replace(target, **fields)
 
 
-ALL = versioned_kinds(["deployment", "cloneset"])
+ALL = parse_versioned_kinds(["deployment", "cloneset"])
 
 
 @pytest.mark.parametrize(
@@ -182,7 +185,7 @@ ALL = versioned_kinds(["deployment", "cloneset"])
 def test_the_newest_version_is_that_of_the_template(
     kind: GroupKind, value: TargetView | None, version: str | None
 ) -> None:
-    assert latest_version(kind, value, versioned=ALL) == version
+    assert find_latest_version(kind, value, versioned=ALL) == version
 
 
 def test_the_newest_version_of_a_deployment_is_that_of_its_replica_set_that_stays() -> None:
@@ -190,5 +193,5 @@ def test_the_newest_version_of_a_deployment_is_that_of_its_replica_set_that_stay
     going = target(template_digest="new", template_hash="h2", is_deleting=True)
     new = target(template_digest="new", template_hash="h3")
     deployment = target(template_digest="new")
-    assert latest_version(DEPLOYMENT, deployment, replica_sets=[old, going, new], versioned=ALL) == "h3"
-    assert latest_version(DEPLOYMENT, deployment, replica_sets=[old, going], versioned=ALL) is None
+    assert find_latest_version(DEPLOYMENT, deployment, replica_sets=[old, going, new], versioned=ALL) == "h3"
+    assert find_latest_version(DEPLOYMENT, deployment, replica_sets=[old, going], versioned=ALL) is None

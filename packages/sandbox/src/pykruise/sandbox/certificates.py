@@ -1,7 +1,7 @@
 """Identity of the sandbox's API server, and its address for clients: certificates and a kubeconfig.
 
     issue(now) ──▶ Certificate (CA, serving certificate and key as PEM) ──▶ HttpFront
-    url + CA + token ──▶ kubeconfig_document() ──▶ write_kubeconfig() ──▶ a file that only its owner can read
+    url + CA + token ──▶ build_kubeconfig() ──▶ write_kubeconfig() ──▶ a file that only its owner can read
 
 Every start creates a new authority. Its private key is discarded after it has signed the one certificate.
 """
@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from pykruise.kube.clock import Instant
-from pykruise.kube.values.x509 import alternative_names, certificate_builder, key_usage, pem_of
+from pykruise.kube.values.x509 import make_alternative_names, make_certificate_builder, make_key_usage, pem_of
 
 LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")
 _VALID_S: Final = 365 * 86400.0
@@ -43,14 +43,14 @@ def issue(*, now: Instant, hosts: Sequence[str] = LOOPBACK) -> Certificate:
     start, end = now - _SKEW_S, now + _VALID_S
     ca_key, key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
     ca = (
-        certificate_builder(subject="pykruise-sandbox-ca", key=ca_key.public_key(), start=start, end=end)
+        make_certificate_builder(subject="pykruise-sandbox-ca", key=ca_key.public_key(), start=start, end=end)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(key_usage(signs_certificates=True), critical=True)
+        .add_extension(make_key_usage(signs_certificates=True), critical=True)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(ca_key.public_key()), critical=False)
         .sign(ca_key, hashes.SHA256())
     )
     leaf = (
-        certificate_builder(
+        make_certificate_builder(
             subject="pykruise-sandbox",
             issuer=ca.subject,
             key=key.public_key(),
@@ -59,9 +59,9 @@ def issue(*, now: Instant, hosts: Sequence[str] = LOOPBACK) -> Certificate:
             end=end,
         )
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(key_usage(signs_certificates=False), critical=True)
+        .add_extension(make_key_usage(signs_certificates=False), critical=True)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-        .add_extension(alternative_names(hosts), critical=False)
+        .add_extension(make_alternative_names(hosts), critical=False)
         .sign(ca_key, hashes.SHA256())
     )
     return Certificate(
@@ -79,7 +79,7 @@ def issue(*, now: Instant, hosts: Sequence[str] = LOOPBACK) -> Certificate:
 # --- kubeconfig ---
 
 
-def kubeconfig_document(url: str, ca_pem: bytes, token: str, context: str = "pykruise") -> dict[str, Any]:
+def build_kubeconfig(url: str, ca_pem: bytes, token: str, context: str = "pykruise") -> dict[str, Any]:
     """Build a kubeconfig with one cluster, one user and one context, all with this name."""
     authority = base64.b64encode(ca_pem).decode()
     return {

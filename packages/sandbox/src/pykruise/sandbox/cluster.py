@@ -23,7 +23,7 @@ from pykruise.kube.cache.cache import Cache
 from pykruise.kube.client.client import Client
 from pykruise.kube.client.limiter import Limiter
 from pykruise.kube.client.recorder import EventRecorder
-from pykruise.kube.clock import Clock, loop_clock, system_clock
+from pykruise.kube.clock import Clock, make_loop_clock, read_system_clock
 from pykruise.kube.resources import (
     NODES,
     PERSISTENT_VOLUME_CLAIMS,
@@ -47,7 +47,7 @@ from pykruise.sandbox.nodes.faults import Rule
 from pykruise.sandbox.nodes.images import ImageTable
 from pykruise.sandbox.nodes.kubelet import Kubelets
 from pykruise.sandbox.nodes.pod_state import KubeletSettings
-from pykruise.sandbox.nodes.specs import node_specs
+from pykruise.sandbox.nodes.specs import make_node_specs
 from pykruise.sandbox.running import SandboxComponent
 from pykruise.sandbox.scheduling.scheduler import Scheduler, SchedulerSurroundings
 
@@ -106,7 +106,7 @@ class ClusterSettings(msgspec.Struct, frozen=True, kw_only=True):
     collected: tuple[Resource, ...] | None = None
     """Resources that the garbage collector watches; None: all served ones."""
 
-    def kubelet_settings(self) -> KubeletSettings:
+    def build_kubelet_settings(self) -> KubeletSettings:
         """`kubelet` with the replacements applied."""
         changes: dict[str, Any] = {}
         if self.start_s is not None:
@@ -176,7 +176,7 @@ class Cluster:
         startables: Sequence[Callable[["Cluster"], SandboxComponent]] = (),
     ) -> None:
         self.settings = settings or ClusterSettings()
-        self.clock = clock or loop_clock(start=system_clock())
+        self.clock = clock or make_loop_clock(start=read_system_clock())
         self._rng = rng or random.Random()
         self._startables = startables
         self._running: list[_Running] = []
@@ -201,12 +201,12 @@ class Cluster:
             kubernetes=self.settings.kubernetes,
         )
         self.server.count_quotas()
-        self.transport = self.transport_for(ADMIN, managed_fields=True)
-        self.client = self.client_for(ADMIN, user_agent="pykruise", managed_fields=True)
+        self.transport = self.make_transport(ADMIN, managed_fields=True)
+        self.client = self.make_client(ADMIN, user_agent="pykruise", managed_fields=True)
 
         # Nothing can break the watches of the cluster's own components while this process runs.
         node_client, scheduler_client, manager_client = (
-            self.client_for(user, user_agent=agent, steady=True)
+            self.make_client(user, user_agent=agent, steady=True)
             for user, agent in (
                 ("system:nodes", "kubelet"),
                 ("system:kube-scheduler", "kube-scheduler"),
@@ -232,7 +232,7 @@ class Cluster:
         ]
         self.kubelets = Kubelets(
             node_client,
-            nodes=node_specs(
+            nodes=make_node_specs(
                 self.settings.nodes,
                 zones=self.settings.zones,
                 pods=self.settings.pods_per_node,
@@ -240,7 +240,7 @@ class Cluster:
                 memory=self.settings.node_memory,
                 version=f"v{self.settings.kubernetes}.0",
             ),
-            settings=self.settings.kubelet_settings(),
+            settings=self.settings.build_kubelet_settings(),
             clock=self.clock,
             rng=self._branch(),
             images=images,
@@ -290,11 +290,11 @@ class Cluster:
             )
         )
         if claims is not None and volumes is not None and classes is not None:
-            self.scheduler.mind(SchedulerSurroundings(claims, volumes, classes, budgets))
+            self.scheduler.respect(SchedulerSurroundings(claims, volumes, classes, budgets))
 
     # ── clients ──────────────────────────────────────────────────────────────
 
-    def transport_for(
+    def make_transport(
         self, user: str, *, managed_fields: bool = False, steady: bool = False
     ) -> LocalTransport:
         """Return a transport whose requests are sent by that user. It is closed with the cluster.
@@ -310,21 +310,21 @@ class Cluster:
         self._transports.append(transport)
         return transport
 
-    def client_for(
+    def make_client(
         self, user: str, *, user_agent: str = "", managed_fields: bool = False, steady: bool = False
     ) -> Client:
         """Return a client of that user. `user_agent` names the field manager of its writes."""
         # There is no network, so the limit only prevents that one component delays the others.
         limiter = Limiter(start=64, minimum=32, maximum=256)
         return Client(
-            self.transport_for(user, managed_fields=managed_fields, steady=steady),
+            self.make_transport(user, managed_fields=managed_fields, steady=steady),
             clock=self.clock,
             user_agent=f"{user_agent or user}/v{self.settings.kubernetes}.0",
             limiter=limiter,
             rng=self._branch(),
         )
 
-    def client_as(self, user: User) -> Client:
+    def make_granted_client(self, user: User) -> Client:
         """Return a client with the rights that the API server grants to the user."""
         transport = LocalTransport(self.server, user=user)
         self._transports.append(transport)

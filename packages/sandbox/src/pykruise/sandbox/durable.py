@@ -19,7 +19,7 @@ from typing import Final
 
 from pykruise.kube.ids import Key
 from pykruise.sandbox.apiserver.objects.storage import MemoryStorage, Page, StorageChange, Stored
-from pykruise.sandbox.apiserver.requests.statuses import internal_error
+from pykruise.sandbox.apiserver.requests.statuses import make_internal_error
 
 _log = logging.getLogger(__name__)
 
@@ -105,8 +105,8 @@ class DurableStorage:
     ) -> Page:
         return self._memory.scan(shelf, namespace=namespace, start=start, limit=limit, revision=revision)
 
-    def since(self, shelf: str, revision: int) -> list[StorageChange]:
-        return self._memory.since(shelf, revision)
+    def list_changes_since(self, shelf: str, revision: int) -> list[StorageChange]:
+        return self._memory.list_changes_since(shelf, revision)
 
     def compact(self, revision: int) -> None:
         self._memory.compact(revision)
@@ -127,7 +127,7 @@ class DurableStorage:
             if not self._is_full:
                 _log.error("%s; nothing can be written until there is room", text)
             self._is_full = True
-            raise internal_error(f"the write was not kept: {text}") from err
+            raise make_internal_error(f"the write was not kept: {text}") from err
         self._is_full = False
         self._memory.commit(change)
 
@@ -195,7 +195,7 @@ class DurableStorage:
         row = self._db.execute("SELECT value FROM state WHERE key = 'revision'").fetchone()
         if row is None:
             raise DataDirError(f"{self.path}: is damaged: it has no revision; left unchanged")
-        return MemoryStorage.restored(self._read_objects(), revision=int(row[0]))
+        return MemoryStorage.restore(self._read_objects(), revision=int(row[0]))
 
     def _read_objects(self) -> Iterator[tuple[str, Stored]]:
         rows = self._db.execute(

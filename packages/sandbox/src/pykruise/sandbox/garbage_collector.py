@@ -24,7 +24,7 @@ from pykruise.kube.cache.cache import Cache, Change
 from pykruise.kube.cache.writer import Writer
 from pykruise.kube.client.client import Client
 from pykruise.kube.clock import Clock
-from pykruise.kube.control.controller import Controller, unmeasured
+from pykruise.kube.control.controller import Controller, skip_measuring
 from pykruise.kube.control.queue import WorkQueue
 from pykruise.kube.documents import Document
 from pykruise.kube.errors import KubeError, NotFoundError, UnsupportedMediaTypeError
@@ -34,7 +34,7 @@ from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, Resource
 from pykruise.sandbox.inventory import Inventory, discover
 from pykruise.sandbox.owner_graph import FOREGROUND, ORPHAN, GraphObject, ObjectId, OwnerGraph, project_meta
 from pykruise.sandbox.pod_view import OwnerRef
-from pykruise.sandbox.running import happens_before, run_beside
+from pykruise.sandbox.running import run_beside, wait_for_condition
 
 _log = logging.getLogger(__name__)
 
@@ -122,7 +122,7 @@ class GarbageCollector:
             queue=self._queue,
             workers=workers,
             clock=clock,
-            cpu_time=unmeasured,
+            cpu_time=skip_measuring,
         )
 
     # ── running ──────────────────────────────────────────────────────────────
@@ -141,7 +141,7 @@ class GarbageCollector:
             self._watched.clear()
 
     async def _work(self) -> None:
-        if await happens_before(self._stopped, self._is_synced.wait()):
+        if await wait_for_condition(self._stopped, self._is_synced.wait()):
             await self._controller.run()
 
     async def stop(self) -> None:
@@ -159,7 +159,7 @@ class GarbageCollector:
         """The resources that are watched at present."""
         return tuple(self._watched)
 
-    def stats(self) -> CollectorStats:
+    def read_stats(self) -> CollectorStats:
         """The present counts."""
         return CollectorStats(
             resources=len(self._watched),

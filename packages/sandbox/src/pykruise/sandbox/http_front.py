@@ -31,9 +31,9 @@ from pykruise.sandbox.apiserver import ApiServer, LineStream
 from pykruise.sandbox.apiserver.access.users import ADMIN, ANONYMOUS_USER, User
 from pykruise.sandbox.apiserver.requests import openapi, protobuf
 from pykruise.sandbox.apiserver.requests.statuses import (
-    bad_request,
-    request_entity_too_large,
-    status_document,
+    build_status_document,
+    make_bad_request,
+    make_request_entity_too_large,
 )
 from pykruise.sandbox.certificates import Certificate
 
@@ -122,13 +122,13 @@ class HttpFront:
         if self._server.is_stream(request.method, request.path, request.query):
             return await self._open_watch(request, user)
         if request.path == "/openapi/v2" and "proto-openapi" in headers.get("accept", ""):
-            answer = openapi.openapi_v2_answer(self._server.catalog.minor)
+            answer = openapi.answer_openapi_v2(self._server.catalog.minor)
             return Response(200, {"content-type": openapi.V2_MEDIA_TYPE}, answer)
         if headers.get("content-type", "").startswith(protobuf.MEDIA_TYPE):
             try:
                 body = orjson.dumps(protobuf.to_document(body)) if body else b""
             except protobuf.ProtobufError as err:
-                return _response(bad_request(str(err)).status)
+                return _response(make_bad_request(str(err)).status)
             headers["content-type"] = "application/json"
         return await self._server.handle(
             request.method, request.path, query=request.query, headers=headers, body=body or None, user=user
@@ -173,7 +173,7 @@ class _Watch:
         return {}
 
     async def chunk(self) -> bytes:
-        lines = await self._opened.batch(most=_CHUNK_LINES)
+        lines = await self._opened.read_batch(most=_CHUNK_LINES)
         return b"\n".join(lines) + b"\n" if lines else b""
 
     async def aclose(self) -> None:
@@ -196,13 +196,15 @@ _REFUSALS: Final[Mapping[int, tuple[str, str]]] = {
 
 def _refusal(code: int) -> Response:
     if code == 413:
-        return _response(request_entity_too_large(MAX_BODY).status)
+        return _response(make_request_entity_too_large(MAX_BODY).status)
     reason, message = _REFUSALS[code]
     return _response(ErrorStatus(status="Failure", message=message, reason=reason, code=code))
 
 
 def _response(status: ErrorStatus) -> Response:
-    return Response(status.code, {"content-type": "application/json"}, orjson.dumps(status_document(status)))
+    return Response(
+        status.code, {"content-type": "application/json"}, orjson.dumps(build_status_document(status))
+    )
 
 
 def _check_loopback(host: str) -> None:

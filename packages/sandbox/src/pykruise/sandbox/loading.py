@@ -242,7 +242,7 @@ async def _create_object(
     """Create one object with its status; None when it exists. Raises KubeError."""
     namespace = (doc["metadata"].get("namespace") or "default") if resource.namespaced else ""
     old_uid = doc["metadata"].get("uid") or ""
-    body = prepared(doc, uids)
+    body = prepare_document(doc, uids)
     status = body.pop("status", None)
     try:
         stored = decode(await client.create(resource, namespace, body))
@@ -266,7 +266,7 @@ async def _create_object(
     return stored
 
 
-def prepared(doc: Document, uids: Mapping[str, str]) -> Document:
+def prepare_document(doc: Document, uids: Mapping[str, str]) -> Document:
     """Prepare the document for its creation here. `uids` maps old to new uids of created objects."""
     doc = deep_copy(doc)
     metadata = doc["metadata"]

@@ -17,10 +17,10 @@ from pykruise.kube.errors import (
     RequestTimeoutError,
     SilentStreamError,
     UnreachableError,
-    error_for,
+    parse_error,
 )
 from pykruise.sandbox.apiserver import ApiServer, LineStream
-from pykruise.sandbox.apiserver.access.users import User, trusted
+from pykruise.sandbox.apiserver.access.users import User, make_trusted_user
 
 _STEADY: Final = {"allowWatchBookmarks": "false", "timeoutSeconds": str(100 * 366 * 24 * 3600)}
 
@@ -46,7 +46,7 @@ class LocalTransport:
     ) -> None:
         self._server = server
         self._steady = steady
-        self._user = user or trusted(username)
+        self._user = user or make_trusted_user(username)
         self._managed_fields = managed_fields
         self._latency_s = latency_s
         self._streams: dict[LineStream, None] = {}  # in the order in which they were opened
@@ -94,7 +94,7 @@ class LocalTransport:
             managed_fields=self._managed_fields,
         )
         if isinstance(opened, Response):
-            raise error_for(opened.status, opened.body, opened.headers)
+            raise parse_error(opened.status, opened.body, opened.headers)
         self._streams[opened] = None
         try:
             yield self._read_lines(opened, idle_timeout_s)
@@ -106,10 +106,10 @@ class LocalTransport:
         while True:
             try:
                 if idle_timeout_s is None:
-                    lines = await opened.batch()
+                    lines = await opened.read_batch()
                 else:
                     async with asyncio.timeout(idle_timeout_s):
-                        lines = await opened.batch()
+                        lines = await opened.read_batch()
             except TimeoutError as err:
                 raise SilentStreamError(f"nothing arrived for {idle_timeout_s:g} s") from err
             if not lines:

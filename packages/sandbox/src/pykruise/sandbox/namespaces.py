@@ -17,7 +17,7 @@ from pykruise.kube.cache.cache import Cache, Change
 from pykruise.kube.cache.writer import Writer
 from pykruise.kube.client.client import Client
 from pykruise.kube.clock import Clock, format_time
-from pykruise.kube.control.controller import Controller, unmeasured
+from pykruise.kube.control.controller import Controller, skip_measuring
 from pykruise.kube.control.queue import WorkQueue
 from pykruise.kube.documents import decode
 from pykruise.kube.errors import ApiError, ConflictError, MethodNotAllowedError, NotFoundError
@@ -124,7 +124,7 @@ class Namespaces:
         self._passes: dict[str, int] = {}  # passes over the content of each namespace, by uid
         self._queue: WorkQueue[Key] = WorkQueue(cost_factor=0, rng=rng)
         self._controller = Controller(
-            "namespaces", self._sync, queue=self._queue, workers=workers, clock=clock, cpu_time=unmeasured
+            "namespaces", self._sync, queue=self._queue, workers=workers, clock=clock, cpu_time=skip_measuring
         )
 
     async def run(self) -> None:

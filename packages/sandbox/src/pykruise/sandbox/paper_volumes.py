@@ -11,7 +11,7 @@ import msgspec
 
 from pykruise.kube.cache.cache import Cache, Change
 from pykruise.kube.client.client import Client
-from pykruise.kube.clock import system_clock
+from pykruise.kube.clock import read_system_clock
 from pykruise.kube.control.controller import Controller
 from pykruise.kube.control.queue import WorkQueue
 from pykruise.kube.documents import decode
@@ -61,13 +61,13 @@ class Volumes:
             PERSISTENT_VOLUME_CLAIMS,
             project=project,
             namespace=namespace,
-            clock=system_clock,
+            clock=read_system_clock,
             rng=rng,
         )
         self._queue: WorkQueue[Key] = WorkQueue(rng=rng)
         self._claims.subscribe(self._on_claim)
         self._controller = Controller(
-            "volumes", self._create_volume, queue=self._queue, workers=8, clock=system_clock
+            "volumes", self._create_volume, queue=self._queue, workers=8, clock=read_system_clock
         )
 
     async def run(self) -> None:

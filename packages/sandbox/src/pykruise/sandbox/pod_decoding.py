@@ -24,8 +24,8 @@ from pykruise.sandbox.pod_view import (
     PodResources,
     PodStatus,
     SandboxPodView,
-    at_least,
-    plus,
+    add_amounts,
+    take_maximum,
 )
 
 _ABSENT: Final = msgspec.Raw()
@@ -293,7 +293,7 @@ def _main_containers(raw: bytes) -> Containers:
     items = tuple(map(_without_own_mounts, _decode_containers(raw) or ()))
     total: dict[str, int] = {}
     for container in items:
-        total = plus(total, container.requests())
+        total = add_amounts(total, container.sum_requests())
     return Containers(items=items, host_ports=_host_ports(items), total=total)
 
 
@@ -302,8 +302,8 @@ def _init_containers(raw: bytes) -> Containers:
     sidecars: dict[str, int] = {}
     peak: dict[str, int] = {}
     for container in items:
-        running = plus(sidecars, container.requests())
-        peak = at_least(peak, running)
+        running = add_amounts(sidecars, container.sum_requests())
+        peak = take_maximum(peak, running)
         if container.is_sidecar:
             sidecars = running
     return Containers(items=items, host_ports=_host_ports(items), total=sidecars, peak=peak)

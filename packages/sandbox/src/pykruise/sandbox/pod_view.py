@@ -135,16 +135,16 @@ class PodContainer(msgspec.Struct, frozen=True, gc=False, rename="camel"):
         """Requests and limits as in a container status."""
         return _parts(self.resources)
 
-    def restarts_for(self, resources: Iterable[str]) -> bool:
+    def is_restarted_by(self, resources: Iterable[str]) -> bool:
         """Whether it restarts when quantities of these resources change. Same rule as `resizePolicy`."""
         return any(
             policy.restart_policy == "RestartContainer" and policy.resource_name in resources
             for policy in self.resize_policy or ()
         )
 
-    def requests(self) -> dict[str, int]:
+    def sum_requests(self) -> dict[str, int]:
         """Requests of the container; see `amounts`."""
-        return amounts((self.resources and self.resources.requests) or {})
+        return parse_amounts((self.resources and self.resources.requests) or {})
 
 
 def _slept(hook: _Hook | None) -> float:
@@ -257,7 +257,7 @@ class PodStatus(msgspec.Struct, frozen=True, gc=False):
     nominated_node_name: str = ""
     """Node on which the scheduler evicts other pods for this pod."""
 
-    def condition(self, kind: str) -> PodCondition | None:
+    def find_condition(self, kind: str) -> PodCondition | None:
         """The condition of that type."""
         return next((condition for condition in self.conditions if condition.type == kind), None)
 
@@ -334,17 +334,17 @@ class SandboxPodView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         """Whether all its containers have finally ended, so that it uses no resources on its node."""
         return self.status.phase in ("Succeeded", "Failed")
 
-    def requests(self) -> Mapping[str, int]:
+    def sum_requests(self) -> Mapping[str, int]:
         """Requests of the pod to its node (cpu in thousandths). Same rule as Kubernetes' pod requests.
 
         The larger of the requests while it runs and the highest requests while it starts, plus its overhead.
         """
         wanted = self.containers.total
         if self.init_containers.items:
-            wanted = at_least(plus(wanted, self.init_containers.total), self.init_containers.peak)
+            wanted = take_maximum(add_amounts(wanted, self.init_containers.total), self.init_containers.peak)
         if self.resources is not None:
-            wanted = {**wanted, **amounts(self.resources.requests or {})}
-        return plus(wanted, amounts(self.overhead)) if self.overhead else wanted
+            wanted = {**wanted, **parse_amounts(self.resources.requests or {})}
+        return add_amounts(wanted, parse_amounts(self.overhead)) if self.overhead else wanted
 
     @property
     def allotment(self) -> dict[str, Any]:
@@ -376,14 +376,14 @@ class SandboxPodView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     @property
     def is_ready(self) -> bool:
         """Whether its condition Ready is True."""
-        ready = self.status.condition("Ready")
+        ready = self.status.find_condition("Ready")
         return ready is not None and ready.status == "True"
 
 
 # ── amounts ──────────────────────────────────────────────────────────────────
 
 
-def amounts(resources: Mapping[str, Any]) -> dict[str, int]:
+def parse_amounts(resources: Mapping[str, Any]) -> dict[str, int]:
     """Quantities by resource name as whole numbers: cpu in thousandths, all others rounded up.
 
     An invalid quantity counts as 0.
@@ -398,12 +398,12 @@ def amounts(resources: Mapping[str, Any]) -> dict[str, int]:
     return amounts
 
 
-def plus(left: Mapping[str, int], right: Mapping[str, int]) -> dict[str, int]:
+def add_amounts(left: Mapping[str, int], right: Mapping[str, int]) -> dict[str, int]:
     """Sum of each resource."""
     return {name: left.get(name, 0) + right.get(name, 0) for name in {**left, **right}}
 
 
-def at_least(left: Mapping[str, int], right: Mapping[str, int]) -> dict[str, int]:
+def take_maximum(left: Mapping[str, int], right: Mapping[str, int]) -> dict[str, int]:
     """Maximum of each resource."""
     return {name: max(left.get(name, 0), right.get(name, 0)) for name in {**left, **right}}
 

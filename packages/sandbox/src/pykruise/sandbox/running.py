@@ -33,7 +33,7 @@ async def run_beside(main: Awaitable[None], *background: Coroutine[Any, Any, Any
             task.cancel()
 
 
-async def happens_before(stopped: asyncio.Event, condition: Coroutine[Any, Any, Any]) -> bool:
+async def wait_for_condition(stopped: asyncio.Event, condition: Coroutine[Any, Any, Any]) -> bool:
     """Wait for `condition`, but not longer than for `stopped`. Return whether the condition came first."""
     waiting = asyncio.ensure_future(condition)
     stopping = asyncio.ensure_future(stopped.wait())

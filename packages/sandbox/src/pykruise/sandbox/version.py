@@ -19,7 +19,7 @@ _SWITCHED_ON: Final[Mapping[str, frozenset[str]]] = {"1.32": frozenset({"InPlace
 
 
 @cache
-def served_release(minor: str) -> Release:
+def find_served_release(minor: str) -> Release:
     """The release for a sandbox of this minor. Raises ValueError for an unknown minor."""
     release = release_of(minor)
     return Release(release.minor, release.off - _SWITCHED_ON.get(minor, frozenset()))

@@ -1,9 +1,9 @@
 """A claim that a test waits for: whether it is true yet, and an explanation if it never becomes true.
 
 claim() ──▶ ClaimAttempt: its value, or the error of a field that is not written yet
-the last attempt, the objects that it read, their events ──▶ failure_text()
+the last attempt, the objects that it read, their events ──▶ format_failure()
 
-Pure, except that `claim_text` reads the source of the test.
+Pure, except that `describe_claim` reads the source of the test.
 """
 
 import ast
@@ -15,9 +15,17 @@ import msgspec
 import yaml
 
 from pykruise.kube.documents import Document
-from pykruise.kube.values.counts import counted
+from pykruise.kube.values.counts import format_count
 
-__all__ = ["MOST_EVENTS", "ClaimAttempt", "Look", "attempt", "claim_text", "failure_text", "has_condition"]
+__all__ = [
+    "MOST_EVENTS",
+    "ClaimAttempt",
+    "Look",
+    "attempt",
+    "describe_claim",
+    "format_failure",
+    "has_condition",
+]
 
 MOST_EVENTS: Final = 10
 _MOST_LINES: Final = 40
@@ -73,7 +81,7 @@ def has_condition(document: Mapping[str, Any], wanted: str) -> bool:
     )
 
 
-def claim_text(claim: Callable[[], Any]) -> str:
+def describe_claim(claim: Callable[[], Any]) -> str:
     """Source text of the claim: the expression of a lambda, or the name of a function."""
     name = getattr(claim, "__name__", "")
     if name != "<lambda>":
@@ -108,7 +116,7 @@ def _contains_place(node: ast.expr, place: tuple[int, int]) -> bool:
     return (node.lineno, node.col_offset) <= place <= end
 
 
-def failure_text(
+def format_failure(
     claim: str, *, within_s: float, last: ClaimAttempt, looks: Sequence[Look], events: Sequence[Document]
 ) -> str:
     """Message of the AssertionError: the claim, the state of the objects that it read, and their last events."""
@@ -132,7 +140,7 @@ def _look_lines(look: Look) -> Iterator[str]:
     lines = yaml.safe_dump(status, sort_keys=False, width=110).splitlines()
     yield from (f"    {line}" for line in lines[:_MOST_LINES])
     if len(lines) > _MOST_LINES:
-        yield f"    … {counted(len(lines) - _MOST_LINES, 'more line')}"
+        yield f"    … {format_count(len(lines) - _MOST_LINES, 'more line')}"
     if look.explanation:
         yield "  explanation:"
         yield from (f"    {line}".rstrip() for line in look.explanation.splitlines())
@@ -141,6 +149,6 @@ def _look_lines(look: Look) -> Iterator[str]:
 def _event_line(event: Document) -> str:
     about = event.get("involvedObject") or {}
     count = event.get("count") or 1
-    times = f" ({counted(count, 'time')})" if count > 1 else ""
+    times = f" ({format_count(count, 'time')})" if count > 1 else ""
     what = f"{about.get('kind')} {about.get('name')}"
     return f"{event.get('type')} {event.get('reason')} {what}: {event.get('message')}{times}"

@@ -1,7 +1,7 @@
 """Common parts of both kinds of test cluster: manifests, scripted failures, and names of resources.
 
 manifests (paths, texts, documents) ──▶ documents_of() ──▶ put()
-"deployments", "Deployment", "things.example.com" ──▶ resource_named()
+"deployments", "Deployment", "things.example.com" ──▶ find_resource()
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,18 +15,18 @@ from pykruise.kube.documents import Document, decode
 from pykruise.kube.errors import AlreadyExistsError
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import Resource
-from pykruise.kube.values.near_misses import hint
+from pykruise.kube.values.near_misses import format_hint
 from pykruise.kube.yaml_documents import read_yaml_documents
 from pykruise.sandbox.inventory import Inventory, discover
-from pykruise.sandbox.nodes.faults import Rule, rules_from
+from pykruise.sandbox.nodes.faults import Rule, parse_rules
 
 __all__ = [
     "Manifest",
     "documents_of",
-    "documents_with_sources",
+    "find_resource",
+    "list_documents_with_sources",
     "put",
     "put_all",
-    "resource_named",
     "rules_of",
 ]
 
@@ -40,10 +40,10 @@ def documents_of(manifests: Iterable[Manifest]) -> list[Document]:
     """Return all documents in their order, with the items of lists as documents of their own. Raises ValueError,
     OSError.
     """
-    return [document for _, document in documents_with_sources(manifests)]
+    return [document for _, document in list_documents_with_sources(manifests)]
 
 
-def documents_with_sources(manifests: Iterable[Manifest]) -> list[tuple[str, Document]]:
+def list_documents_with_sources(manifests: Iterable[Manifest]) -> list[tuple[str, Document]]:
     """The same, each with the path of its file, or with an empty path."""
     documents: list[tuple[str, Document]] = []
     for manifest in manifests:
@@ -67,10 +67,10 @@ def rules_of(failures: Sequence[Rule | Mapping[str, Any]]) -> tuple[Rule, ...]:
     plain = [
         msgspec.to_builtins(failure) if isinstance(failure, Rule) else dict(failure) for failure in failures
     ]
-    return rules_from(plain)
+    return parse_rules(plain)
 
 
-async def resource_named(client: Client, name: str) -> Resource:
+async def find_resource(client: Client, name: str) -> Resource:
     """Find a resource by plural (`pods`) or kind (`Pod`), with or without its group. Raises LookupError."""
     wanted, _, group = name.lower().partition(".")
     known: list[str] = []
@@ -79,7 +79,7 @@ async def resource_named(client: Client, name: str) -> Resource:
         if wanted in names and group in ("", resource.group):
             return resource
         known.append(resource.plural)
-    raise LookupError(f"the cluster serves nothing that is called {name!r}{hint(wanted, known)}")
+    raise LookupError(f"the cluster serves nothing that is called {name!r}{format_hint(wanted, known)}")
 
 
 async def put_all(client: Client, documents: Iterable[tuple[str, Document]]) -> list[Document]:
@@ -124,5 +124,5 @@ def _describe_unserved(inventory: Inventory, doc: Document) -> str:
     versions = inventory.versions_of(kind)
     if versions:
         others = f"; it serves {kind} of {', '.join(versions)}"
-        return f"{kind} of {version}{hint(version, versions, otherwise=others)}"
-    return f"{kind} of {version}{hint(kind, [resource.kind for resource in inventory.resources])}"
+        return f"{kind} of {version}{format_hint(version, versions, otherwise=others)}"
+    return f"{kind} of {version}{format_hint(kind, [resource.kind for resource in inventory.resources])}"

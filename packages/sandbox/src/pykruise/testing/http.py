@@ -15,12 +15,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from pykruise.kube.clock import system_clock
-from pykruise.sandbox.certificates import Certificate, issue, kubeconfig_document, write_kubeconfig
+from pykruise.kube.clock import read_system_clock
+from pykruise.sandbox.certificates import Certificate, build_kubeconfig, issue, write_kubeconfig
 from pykruise.sandbox.cluster import Cluster, ClusterSettings
 from pykruise.sandbox.http_front import HttpFront
 from pykruise.sandbox.nodes.faults import Rule
-from pykruise.testing.contents import Manifest, documents_with_sources, put_all, rules_of
+from pykruise.testing.contents import Manifest, list_documents_with_sources, put_all, rules_of
 
 __all__ = ["HttpSandbox"]
 
@@ -56,7 +56,7 @@ class HttpSandbox:
             nodes=nodes, start_s=start_s, ready_s=ready_s, stop_s=stop_s, rbac=rbac
         )
         self._seed = seed
-        self._manifests = documents_with_sources(manifests)
+        self._manifests = list_documents_with_sources(manifests)
         self._rules = rules_of(failures)
         self._cluster: Cluster | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -123,7 +123,7 @@ class HttpSandbox:
     async def _serve(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._stop = asyncio.Event()
-        certificate = issue(now=system_clock())
+        certificate = issue(now=read_system_clock())
         async with self._running() as cluster:
             self._cluster = cluster
             await put_all(cluster.client, self._manifests)
@@ -147,7 +147,7 @@ class HttpSandbox:
         return HttpFront(cluster.server, token=self.token, port=0, certificate=certificate)
 
     def _write_files(self, authority: bytes) -> None:
-        document = kubeconfig_document(self.url, authority, self.token, "sandbox")
+        document = build_kubeconfig(self.url, authority, self.token, "sandbox")
         write_kubeconfig(Path(self.kubeconfig), document)
         Path(self.ca_file).write_bytes(authority)
 

@@ -14,16 +14,16 @@ from types import TracebackType
 from typing import Any, ClassVar, Final, Self, TypeVar
 
 from pykruise.kube.client.client import Client
-from pykruise.kube.clock import loop_clock, parse_time
+from pykruise.kube.clock import make_loop_clock, parse_time
 from pykruise.kube.documents import Document, decode
 from pykruise.kube.errors import NotFoundError
 from pykruise.kube.patches.types import PatchType
-from pykruise.sandbox.apiserver.access.users import AUTHENTICATED, User, account_user
+from pykruise.sandbox.apiserver.access.users import AUTHENTICATED, User, make_account_user
 from pykruise.sandbox.cluster import Cluster, ClusterSettings
 from pykruise.sandbox.nodes.faults import Rule
 from pykruise.sandbox.virtual_time import VirtualLoop
-from pykruise.testing.claims import ClaimAttempt, Look, attempt, claim_text, failure_text, has_condition
-from pykruise.testing.contents import Manifest, documents_with_sources, put_all, resource_named, rules_of
+from pykruise.testing.claims import ClaimAttempt, Look, attempt, describe_claim, format_failure, has_condition
+from pykruise.testing.contents import Manifest, find_resource, list_documents_with_sources, put_all, rules_of
 
 __all__ = ["Sandbox"]
 
@@ -59,7 +59,7 @@ class Sandbox:
             nodes=nodes, start_s=start_s, ready_s=ready_s, stop_s=stop_s, rbac=rbac
         )
         self._seed = seed
-        self._manifests = documents_with_sources(manifests)
+        self._manifests = list_documents_with_sources(manifests)
         self._rules = rules_of(failures)
         self._tasks: list[asyncio.Task[Any]] = []
         self._read: dict[tuple[str, str, str], None] = {}
@@ -81,9 +81,11 @@ class Sandbox:
         namespace, colon, name = user.partition(":")
         is_account = bool(colon) and namespace != "system"
         who = (
-            account_user(namespace, name) if is_account else User(name=user, groups=(*groups, AUTHENTICATED))
+            make_account_user(namespace, name)
+            if is_account
+            else User(name=user, groups=(*groups, AUTHENTICATED))
         )
-        return self.cluster.client_as(who)
+        return self.cluster.make_granted_client(who)
 
     def __enter__(self) -> Self:
         self.loop = VirtualLoop()
@@ -102,7 +104,7 @@ class Sandbox:
     async def _begin(self) -> None:
         self.cluster = Cluster(
             self._settings,
-            clock=loop_clock(start=START),
+            clock=make_loop_clock(start=START),
             rng=random.Random(self._seed),
             rules=self._rules,
         )
@@ -159,7 +161,7 @@ class Sandbox:
         last events.
         """
         __tracebackhide__ = True
-        self._until(claim, lambda: claim_text(claim), within_s=within_s, every_s=every_s)
+        self._until(claim, lambda: describe_claim(claim), within_s=within_s, every_s=every_s)
 
     def wait(
         self, target: str, condition: str = "Ready", *, namespace: str = "default", within_s: float = 60.0
@@ -214,7 +216,7 @@ class Sandbox:
         looks = [self._look(*item) for item in read]
         spaces = dict.fromkeys(namespace for _, namespace, _ in read)
         events = [event for namespace in spaces for event in self.events(namespace=namespace)]
-        return failure_text(claim, within_s=within_s, last=last, looks=looks, events=events)
+        return format_failure(claim, within_s=within_s, last=last, looks=looks, events=events)
 
     def _look(self, kind: str, namespace: str, name: str) -> Look:
         where = f"{namespace}/{name}" if namespace else name
@@ -237,7 +239,7 @@ class Sandbox:
         A field that its kind does not have is refused, as kubectl does. An error names the object and its file.
         """
         __tracebackhide__ = True
-        return self.run(put_all(self.client, documents_with_sources(manifests)))
+        return self.run(put_all(self.client, list_documents_with_sources(manifests)))
 
     def get(self, kind: str, name: str, *, namespace: str = "default") -> Document:
         """Return an object: `get("deployments", "web")`. Raises NotFoundError; LookupError for a kind that is not
@@ -277,7 +279,7 @@ class Sandbox:
         """Return objects of a kind, of all namespaces or of one. `label_selector`: such as `app=web,tier!=cache`."""
 
         async def listed() -> list[Document]:
-            resource = await resource_named(self.client, kind)
+            resource = await find_resource(self.client, kind)
             space = namespace if resource.namespaced else ""
             result = await self.client.list(resource, space, label_selector=label_selector)
             return [decode(raw) for raw in result.items]
@@ -287,7 +289,7 @@ class Sandbox:
     def events(self, target: str = "", *, namespace: str = "default") -> Sequence[Document]:
         """Return the events of a namespace, or of the object `target` (`events("clonesets/web")`), oldest first."""
         kind, _, name = target.partition("/")
-        wanted = self.run(resource_named(self.client, kind)).kind if kind else ""
+        wanted = self.run(find_resource(self.client, kind)).kind if kind else ""
         events = [
             entry
             for entry in self.list("events", namespace=namespace)
@@ -298,7 +300,7 @@ class Sandbox:
 
     def _one(self, kind: str, namespace: str, ask: Callable[[Any, str], Awaitable[bytes]]) -> Document:
         async def asked() -> Document:
-            resource = await resource_named(self.client, kind)
+            resource = await find_resource(self.client, kind)
             return decode(await ask(resource, namespace if resource.namespaced else ""))
 
         return self.run(asked())

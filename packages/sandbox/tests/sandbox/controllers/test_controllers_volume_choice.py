@@ -19,7 +19,7 @@ from pykruise.sandbox.controllers.volume_choice import (
     volumes_of,
 )
 from pykruise.sandbox.controllers.volumes import PROVISIONER
-from pykruise.sandbox.nodes.specs import NodeSpec, SandboxNodeView, node_document, project_node
+from pykruise.sandbox.nodes.specs import NodeSpec, SandboxNodeView, build_node_document, project_node
 from pykruise.sandbox.pod_decoding import SandboxPodProjector
 from pykruise.sandbox.pod_view import SandboxPodView
 from support.paper import START
@@ -75,7 +75,7 @@ def world(*docs: Object, classes: Any = (LATE,)) -> VolumeChoiceWorld:
 
 
 def node(name: str, **labels: str) -> SandboxNodeView:
-    doc = node_document(NodeSpec(name=name), now=START)
+    doc = build_node_document(NodeSpec(name=name), now=START)
     doc["metadata"] |= {"uid": name, "resourceVersion": "1"}
     doc["metadata"]["labels"] |= labels
     return project_node(encode(doc))
@@ -139,7 +139,7 @@ def test_a_claim_that_waits_gets_the_smallest_volume_that_can_be_used_on_the_nod
     ]
     volumes = found(*docs)
     # then
-    chosen = volumes.binding(node("n1"))
+    chosen = volumes.plan_binding(node("n1"))
     assert chosen is not None
     assert [(document.name, given and given.name) for document, given in chosen] == [("data", "fits")]
     assert volumes.check(node("n3")) == [NOTHING_TO_BIND]
@@ -154,7 +154,7 @@ def test_a_large_claim_does_not_lose_its_only_volume_to_a_small_one() -> None:
         volume("one", "1Gi"),
     ]
     # when
-    chosen = found(*docs, names=("a-large", "b-small")).binding(node("n1"))
+    chosen = found(*docs, names=("a-large", "b-small")).plan_binding(node("n1"))
     # then
     assert chosen is not None
     assert {document.name: given and given.name for document, given in chosen} == {
@@ -171,7 +171,7 @@ def test_a_volume_can_be_made_where_the_class_allows_it() -> None:
     made = {**LATE, "provisioner": "example.com/p", "allowedTopologies": [there]}
     volumes = found(claim("data", storageClassName="late"), classes=(made,))
     # then
-    chosen = volumes.binding(node("n1", zone="b"))
+    chosen = volumes.plan_binding(node("n1", zone="b"))
     assert chosen is not None
     assert [(document.name, given) for document, given in chosen] == [("data", None)]
     assert volumes.check(node("n2", zone="c")) == [NOTHING_TO_BIND]

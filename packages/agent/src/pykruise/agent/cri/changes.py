@@ -39,7 +39,7 @@ class RuntimeChanges:
         failures = 0
         while True:
             try:
-                async for event in self._client.events():
+                async for event in self._client.watch_events():
                     self._has_events, failures = True, 0
                     self._on_change(event.pod_uid)
             except UnsupportedCallError:

@@ -25,7 +25,7 @@ from pykruise.agent.cri.errors import (
     RuntimeGoneError,
     UnsupportedCallError,
 )
-from pykruise.agent.cri.protocol import message, stream_call, unary_call
+from pykruise.agent.cri.protocol import load_message_class, make_unary_call, stream_call
 from pykruise.agent.cri.shortened import Shortened
 from pykruise.agent.cri.values import (
     Auth,
@@ -64,7 +64,7 @@ class CriClient:
 
     # ── the runtime ──────────────────────────────────────────────────────────
 
-    async def version(self) -> RuntimeVersion:
+    async def read_version(self) -> RuntimeVersion:
         """Return name and versions of the runtime."""
         result = await self._call("RuntimeService", "Version", {"version": "v1"})
         return RuntimeVersion(
@@ -75,7 +75,7 @@ class CriClient:
         """Return when the runtime has an image service of CRI v1. Raises CriError."""
         await self._call("ImageService", "ImageFsInfo", {}, timeout_s=FIRST_IMAGES_S)
 
-    async def events(self) -> AsyncIterator[ContainerEvent]:
+    async def watch_events(self) -> AsyncIterator[ContainerEvent]:
         """Yield events of containers from now on (and possibly some recent ones).
 
         Raises UnsupportedCallError if the runtime has no events, RuntimeGoneError when it stops.
@@ -102,14 +102,14 @@ class CriClient:
 
     # ── containers ───────────────────────────────────────────────────────────
 
-    async def containers(self, *, labels: Mapping[str, str] | None = None) -> list[CriContainer]:
+    async def list_containers(self, *, labels: Mapping[str, str] | None = None) -> list[CriContainer]:
         """Return the containers with these labels, in any state, the newest first."""
         asked = {"filter": {"label_selector": dict(labels)}} if labels else {}
         answer = await self._call("RuntimeService", "ListContainers", asked)
         containers = [_to_container(container) for container in answer.containers]
         return sorted(containers, key=lambda container: -container.created_at)
 
-    async def container_status(self, container_id: str) -> CriContainerStatus:
+    async def read_container_status(self, container_id: str) -> CriContainerStatus:
         """Return the status of one container. Raises CriNotFoundError."""
         answer = await self._call("RuntimeService", "ContainerStatus", {"container_id": container_id})
         item = answer.status
@@ -126,7 +126,7 @@ class CriClient:
             annotations=dict(item.annotations),
         )
 
-    async def sandbox_status(self, sandbox_id: str) -> SandboxStatus:
+    async def read_sandbox_status(self, sandbox_id: str) -> SandboxStatus:
         """Return the status of one pod sandbox. Raises CriNotFoundError."""
         answer = await self._call("RuntimeService", "PodSandboxStatus", {"pod_sandbox_id": sandbox_id})
         item = answer.status
@@ -157,7 +157,7 @@ class CriClient:
 
     # ── images ───────────────────────────────────────────────────────────────
 
-    async def images(self) -> list[Image]:
+    async def list_images(self) -> list[Image]:
         """Return all images of the node."""
         answer = await self._call("ImageService", "ListImages", {}, timeout_s=FIRST_IMAGES_S)
         return [
@@ -195,9 +195,9 @@ class CriClient:
     async def _call(
         self, service: str, name: str, asked: Mapping[str, Any], *, timeout_s: float = CALL_S
     ) -> Any:
-        method = unary_call(self._channel, service, name)
+        method = make_unary_call(self._channel, service, name)
         try:
-            return await method(message(f"{name}Request")(**asked), timeout=timeout_s)
+            return await method(load_message_class(f"{name}Request")(**asked), timeout=timeout_s)
         except Exception as error:
             raise _error_of(error, name, socket=self.socket, timeout_s=timeout_s) from error
 
@@ -205,10 +205,10 @@ class CriClient:
         self, service: str, name: str, asked: Mapping[str, Any], *, timeout_s: float
     ) -> Any:
         """Call like `_call`, but shorten long fields of the answer."""
-        method = unary_call(self._channel, service, name)
+        method = make_unary_call(self._channel, service, name)
         try:
             async with method.open(timeout=timeout_s) as stream:
-                await stream.send_message(message(f"{name}Request")(**asked), end=True)
+                await stream.send_message(load_message_class(f"{name}Request")(**asked), end=True)
                 # grpclib has no public interface for this.
                 stream._stream = Shortened(stream._stream)  # type: ignore[assignment]
                 answer = await stream.recv_message()

@@ -11,7 +11,7 @@ from typing import Any, Final
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from grpclib.client import Channel, UnaryStreamMethod, UnaryUnaryMethod
 
-from pykruise.kube.package_data import package_data
+from pykruise.kube.package_data import read_package_data
 
 PACKAGE: Final = "runtime.v1"
 
@@ -20,20 +20,20 @@ PACKAGE: Final = "runtime.v1"
 def _load_pool() -> descriptor_pool.DescriptorPool:
     """Return a separate pool: another library of the process may use other parts of the same protocol."""
     pool = descriptor_pool.DescriptorPool()
-    for file in descriptor_pb2.FileDescriptorSet.FromString(package_data(__package__, "cri.binpb")).file:
+    for file in descriptor_pb2.FileDescriptorSet.FromString(read_package_data(__package__, "cri.binpb")).file:
         pool.Add(file)
     return pool
 
 
 @cache
-def message(name: str) -> Any:
+def load_message_class(name: str) -> Any:
     """Return the class of a message. Raises KeyError for a message that the descriptors do not contain."""
     return message_factory.GetMessageClass(_load_pool().FindMessageTypeByName(f"{PACKAGE}.{name}"))
 
 
-def unary_call(channel: Channel, service: str, name: str) -> UnaryUnaryMethod[Any, Any]:
+def make_unary_call(channel: Channel, service: str, name: str) -> UnaryUnaryMethod[Any, Any]:
     """Return a call with one answer."""
-    takes, gives = message(f"{name}Request"), message(f"{name}Response")
+    takes, gives = load_message_class(f"{name}Request"), load_message_class(f"{name}Response")
     return UnaryUnaryMethod(channel, f"/{PACKAGE}.{service}/{name}", takes, gives)
 
 
@@ -41,4 +41,6 @@ def stream_call(
     channel: Channel, service: str, name: str, *, takes: str, gives: str
 ) -> UnaryStreamMethod[Any, Any]:
     """Return a call with a stream of answers."""
-    return UnaryStreamMethod(channel, f"/{PACKAGE}.{service}/{name}", message(takes), message(gives))
+    return UnaryStreamMethod(
+        channel, f"/{PACKAGE}.{service}/{name}", load_message_class(takes), load_message_class(gives)
+    )

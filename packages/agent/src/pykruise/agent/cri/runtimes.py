@@ -1,6 +1,6 @@
 """The container runtimes of a node: sockets below the host's run directory that answer CRI v1 calls.
 
-folder, --socket-file ──▶ socket_paths() ──▶ find_runtimes(): version, image service ──▶ Runtimes
+folder, --socket-file ──▶ list_socket_paths() ──▶ find_runtimes(): version, image service ──▶ Runtimes
 
 All working runtimes are kept, since pods of a node whose runtime was changed may run in either; the first one pulls
 images.
@@ -51,7 +51,7 @@ class Runtimes:
     def first(self) -> Runtime:
         return self.all[0]
 
-    def of(self, container_id: str) -> Runtime | None:
+    def find_runtime(self, container_id: str) -> Runtime | None:
         """Return the runtime of `containerd://…`; None when this node has no runtime with that name."""
         return self._by_name.get(container_id.partition("://")[0])
 
@@ -61,7 +61,7 @@ class Runtimes:
             runtime.client.close()
 
 
-def socket_paths(folder: Path, socket_file: str = "") -> list[Path]:
+def list_socket_paths(folder: Path, socket_file: str = "") -> list[Path]:
     """Return the existing sockets: that with the given name, or all known ones. A socket with two names is returned
     once.
     """
@@ -74,7 +74,7 @@ async def find_runtimes(
     folder: Path, *, socket_file: str = "", connect: Callable[[str], CriClient] = CriClient
 ) -> Runtimes:
     """Return the runtimes below `folder` that answer. Raises ConfigurationError with all failures when none does."""
-    paths = await asyncio.to_thread(socket_paths, folder, socket_file)
+    paths = await asyncio.to_thread(list_socket_paths, folder, socket_file)
     runtimes: list[Runtime] = []
     problems: list[str] = []
     for path in paths:
@@ -82,8 +82,8 @@ async def find_runtimes(
         try:
             async with asyncio.timeout(PROBE_S):
                 await client.check_images()
-                await client.images()
-                version = await client.version()
+                await client.list_images()
+                version = await client.read_version()
         except (CriError, TimeoutError) as error:
             problems.append(f"{path}: {error}")
             _log.warning("no runtime of CRI v1 at %s: %s", path, error)

@@ -1,7 +1,7 @@
 """The agent's report about the running containers of a pod: the annotation `apps.kruise.io/runtime-containers-meta`.
 
 pod ──▶ NodePod ──▶ needs_report()      containers at the runtime, values of their variables ──▶ report() ──▶ the text
-                └── stale_containers(): containers whose environment differs from the pod's labels and annotations
+                └── list_stale_containers(): containers whose environment differs from the pod's labels and annotations
 
 Pure. Containers, statuses and earlier entries are matched by name. Same rule as OpenKruise's agent; managers use the
 annotation to decide whether an in-place update is complete.
@@ -12,11 +12,11 @@ from typing import Any, Final
 
 import msgspec
 
-from pykruise.agent.rules.environment import EnvSource, env_sources, environment_hash
+from pykruise.agent.rules.environment import EnvSource, compute_environment_hash, parse_env_sources
 from pykruise.kube.clock import Instant, parse_time
 from pykruise.kube.documents import Document
-from pykruise.kube.values.go_text import go_json
-from pykruise.kube.values.hashing import bytes_hash
+from pykruise.kube.values.go_text import encode_go_json
+from pykruise.kube.values.hashing import hash_bytes
 
 ANNOTATION: Final = "apps.kruise.io/runtime-containers-meta"
 SIDECARSET_HASH: Final = "kruise.io/sidecarset-hash"
@@ -151,7 +151,7 @@ def project_pod(raw: bytes | msgspec.Raw) -> NodePod:
 def _of_ours(pod: _Pod, labels: Mapping[str, str], annotations: Mapping[str, str]) -> dict[str, Any]:
     fields = {"labels": labels, "annotations": annotations}
     sources = {
-        container.name: env_sources(_field_paths(container)) for container in pod.spec.containers or ()
+        container.name: parse_env_sources(_field_paths(container)) for container in pod.spec.containers or ()
     }
     return {
         "is_updating": any(
@@ -164,7 +164,9 @@ def _of_ours(pod: _Pod, labels: Mapping[str, str], annotations: Mapping[str, str
             if status.container_id
         },
         "env_hashes": {
-            name: environment_hash(env_sources, lambda source: fields[source.field].get(source.key, ""))
+            name: compute_environment_hash(
+                env_sources, lambda source: fields[source.field].get(source.key, "")
+            )
             for name, env_sources in sources.items()
         },
         "sources": {name: env_sources for name, env_sources in sources.items() if env_sources},
@@ -248,7 +250,7 @@ def report(containers: Sequence[Reported]) -> str:
         }
         for container in containers
     ]
-    return go_json({"containers": entries})
+    return encode_go_json({"containers": entries})
 
 
 def report_patch(pod: NodePod, containers: Sequence[Reported]) -> Document:
@@ -256,14 +258,14 @@ def report_patch(pod: NodePod, containers: Sequence[Reported]) -> Document:
     return {"metadata": {"uid": pod.uid, "annotations": {ANNOTATION: report(containers)}}}
 
 
-def container_hash(name: str, image: str) -> int:
+def compute_container_hash(name: str, image: str) -> int:
     """Return the kubelet's hash of a container, which changes exactly when the container is recreated. Since
     Kubernetes 1.31.
     """
-    return bytes_hash(go_json({"image": image, "name": name}).encode())
+    return hash_bytes(encode_go_json({"image": image, "name": name}).encode())
 
 
-def stale_containers(pod: NodePod, containers: Sequence[Reported]) -> list[str]:
+def list_stale_containers(pod: NodePod, containers: Sequence[Reported]) -> list[str]:
     """Return the containers that must be restarted: during an in-place update, those whose environment differs from
     the one that the pod's labels and annotations give now.
     """

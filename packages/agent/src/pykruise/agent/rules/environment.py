@@ -1,6 +1,7 @@
 """Environment variables from a pod's labels and annotations, and the hash by which agents and managers compare them.
 
-env of a container ──▶ env_sources() ──▶ EnvSource …, values ──▶ environment_hash() ──▶ 86995377, in annotations
+env of a container ──▶ parse_env_sources() ──▶ EnvSource …, values ──▶ compute_environment_hash()
+    ──▶ 86995377, in annotations
 
 Pure. Hashes must equal those that another agent or manager recorded. Same rule as OpenKruise's agent.
 """
@@ -10,8 +11,8 @@ from typing import Final
 
 import msgspec
 
-from pykruise.kube.values.go_text import go_json
-from pykruise.kube.values.hashing import bytes_hash
+from pykruise.kube.values.go_text import encode_go_json
+from pykruise.kube.values.hashing import hash_bytes
 
 _EXCLUDED_VARIABLES: Final = frozenset({"SIDECARSET_VERSION", "SIDECARSET_VERSION_ALT"})
 """Variables from annotations that the SidecarSet's own mechanism sets."""
@@ -28,7 +29,7 @@ class EnvSource(msgspec.Struct, frozen=True, gc=False):
     key: str
 
 
-def env_source(variable: str, field_path: str) -> EnvSource | None:
+def parse_env_source(variable: str, field_path: str) -> EnvSource | None:
     """Return the label or annotation that a field path names, `metadata.labels['app']`; None for other paths.
 
     Whole maps do not count, and neither do the variables that SidecarSets set.
@@ -40,9 +41,9 @@ def env_source(variable: str, field_path: str) -> EnvSource | None:
     return EnvSource(variable, field, key) if bracket and field else None
 
 
-def env_sources(field_paths: Iterable[tuple[str, str]]) -> tuple[EnvSource, ...]:
+def parse_env_sources(field_paths: Iterable[tuple[str, str]]) -> tuple[EnvSource, ...]:
     """Return the sources of variables (name, field path), sorted by variable; equal names keep their order."""
-    result = (env_source(variable, path) for variable, path in field_paths)
+    result = (parse_env_source(variable, path) for variable, path in field_paths)
     return tuple(
         sorted(
             (env_source for env_source in result if env_source is not None),
@@ -51,10 +52,10 @@ def env_sources(field_paths: Iterable[tuple[str, str]]) -> tuple[EnvSource, ...]
     )
 
 
-def environment_hash(sources: Iterable[EnvSource], value_of: Callable[[EnvSource], str]) -> int:
+def compute_environment_hash(sources: Iterable[EnvSource], value_of: Callable[[EnvSource], str]) -> int:
     """Return the agent's hash of these variables with their values; 86995377 without variables."""
     entries: list[dict[str, str]] = []
     for source in sources:
         value = value_of(source)
         entries.append({"name": source.variable, "value": value} if value else {"name": source.variable})
-    return bytes_hash(go_json(entries or None).encode())
+    return hash_bytes(encode_go_json(entries or None).encode())

@@ -15,10 +15,10 @@ import msgspec
 
 from pykruise.kube.clock import Instant, format_time
 from pykruise.kube.documents import Document
-from pykruise.kube.excerpts import fitting_status
+from pykruise.kube.excerpts import fit_status
 from pykruise.kube.patches.merge import diff_merge
 from pykruise.kube.resources import Resource
-from pykruise.kube.values.counts import counted
+from pykruise.kube.values.counts import format_count
 from pykruise.kube.values.image_pulls import Pulled, PullFailure
 from pykruise.kube.values.image_references import ImageName
 
@@ -352,7 +352,11 @@ def _first_sync(view: AgentNodeImageView, tags: Sequence[Document]) -> Document 
     return {
         "syncAt": max(str(tag["completionTime"]) for tag in ended),
         "status": "Failed" if failed else "Succeeded",
-        **({"message": f"{failed} of {counted(len(ended), 'image')} could not be pulled"} if failed else {}),
+        **(
+            {"message": f"{failed} of {format_count(len(ended), 'image')} could not be pulled"}
+            if failed
+            else {}
+        ),
     }
 
 
@@ -385,7 +389,7 @@ def report_of(
     view: AgentNodeImageView, pulls: Mapping[ImageName, Pull], *, pace: PullStatusPace, now: Instant
 ) -> Report:
     """Return the difference between the stored status and the current one. A returned patch counts against the pace."""
-    patch = diff_merge(view.stored_status, fitting_status(status_of(view, pulls)))
+    patch = diff_merge(view.stored_status, fit_status(status_of(view, pulls)))
     if not patch or not (view.wanted or view.stored_status):
         return Report({}, math.inf)
     wait_s = _due_at(view, pulls, now) - now

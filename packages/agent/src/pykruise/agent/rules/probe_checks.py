@@ -91,7 +91,7 @@ def rules_of(probe: Mapping[str, Any]) -> Document:
     return {**(probe.get("probe") or {}), "containerName": probe["containerName"]}
 
 
-def due_at(probe: Mapping[str, Any], check: Check | None) -> Instant:
+def compute_due_time(probe: Mapping[str, Any], check: Check | None) -> Instant:
     """Return the time of the next check; 0: immediately."""
     if check is None or check.made_at is None:
         return 0.0
@@ -102,8 +102,8 @@ def advance_check(
     probe: Mapping[str, Any], before: Check | None, seen: SeenProbe | None, now: Instant
 ) -> Check:
     """Return the check after this instant. `probe`: see `rules_of`. The check does not change before it is due."""
-    check = with_handler(probe, before)
-    if due_at(probe, check) > now:
+    check = replace_handler(probe, before)
+    if compute_due_time(probe, check) > now:
         return check
     check = msgspec.structs.replace(check, made_at=now)
     if seen is None:
@@ -127,18 +127,18 @@ def advance_check(
 
 def needs_probe(probe: Mapping[str, Any], before: Check | None, seen: SeenProbe | None, now: Instant) -> bool:
     """Whether the probe must run now, in a container that runs and has passed its initial delay."""
-    if seen is None or not seen.is_running or due_at(probe, with_handler(probe, before)) > now:
+    if seen is None or not seen.is_running or compute_due_time(probe, replace_handler(probe, before)) > now:
         return False
     is_other = before is not None and before.container_id not in ("", seen.id)
     return not is_other and not _is_early(probe, seen, now)
 
 
-def timeout_s(probe: Mapping[str, Any]) -> float:
+def read_timeout_s(probe: Mapping[str, Any]) -> float:
     """Return the time limit of one probe."""
     return float(_read_seconds(probe, "timeoutSeconds"))
 
 
-def period_s(probe: Mapping[str, Any]) -> float:
+def read_period_s(probe: Mapping[str, Any]) -> float:
     """Return the seconds between two probes."""
     return float(_read_seconds(probe, "periodSeconds"))
 
@@ -151,7 +151,7 @@ def _read_seconds(probe: Mapping[str, Any], field: str) -> int:
     return max(int(probe.get(field) or 0), 1)
 
 
-def with_handler(probe: Mapping[str, Any], before: Check | None) -> Check:
+def replace_handler(probe: Mapping[str, Any], before: Check | None) -> Check:
     """Return the check with the present handler; results of an old handler no longer count."""
     handler = {name: probe[name] for name in _HANDLERS if probe.get(name) is not None}
     if before is None:
@@ -176,7 +176,7 @@ def _set_state(check: Check, state: str, message: str, now: Instant) -> Check:
 # ── the status ───────────────────────────────────────────────────────────────
 
 
-def checks_in(spec: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
+def iterate_checks(spec: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
     """Yield every pod with each of its probes."""
     for pod in spec.get("podProbes") or ():
         for probe in pod.get("probes") or ():
@@ -241,7 +241,7 @@ def events_of(
     spec: Mapping[str, Any], before: Mapping[CheckKey, Check], after: Mapping[CheckKey, Check]
 ) -> Iterator[ProbeEvent]:
     """Yield an event for each probe whose state has changed."""
-    for pod, probe in checks_in(spec):
+    for pod, probe in iterate_checks(spec):
         name = pod["uid"], probe["name"]
         old, new = before.get(name), after.get(name)
         if new is None or not new.state or (old is not None and old.state == new.state):

@@ -16,13 +16,13 @@ from typing import Any, Final
 
 from pykruise.agent.rules.image_pulls import WantedPull
 from pykruise.kube.documents import annotations_of, get_path
-from pykruise.kube.values.registry_credentials import Credential, credentials_in_secret
+from pykruise.kube.values.registry_credentials import Credential, read_secret_credentials
 
 SOURCE_KEY: Final = "imagepulljobs.kruise.io/source-key"
 """Annotation of a copied secret: `<namespace>/<name>` of the original."""
 
 
-def namespace_served(secret: Mapping[str, Any]) -> str:
+def read_served_namespace(secret: Mapping[str, Any]) -> str:
     """Return the namespace whose requests may use the secret."""
     source = annotations_of(secret).get(SOURCE_KEY)
     if isinstance(source, str) and "/" in source:
@@ -36,6 +36,6 @@ def may_use(wanted: WantedPull, namespace: str) -> bool:
     return not owners or any(owner.get("namespace", "") == namespace != "" for owner in owners)
 
 
-def usable_credentials(wanted: WantedPull, secret: Mapping[str, Any]) -> list[Credential]:
+def list_usable_credentials(wanted: WantedPull, secret: Mapping[str, Any]) -> list[Credential]:
     """Return the credentials in the secret for this tag; empty when the secret belongs to another namespace."""
-    return credentials_in_secret(secret) if may_use(wanted, namespace_served(secret)) else []
+    return read_secret_credentials(secret) if may_use(wanted, read_served_namespace(secret)) else []

@@ -94,7 +94,7 @@ def is_over(request: Mapping[str, Any]) -> bool:
     return bool(ended or get_path(request, "metadata", "deletionTimestamp"))
 
 
-def grace_left_s(request: Mapping[str, Any], now: Instant) -> float | None:
+def compute_grace_left_s(request: Mapping[str, Any], now: Instant) -> float | None:
     """Return the seconds until containers may be stopped; None: the pod must first be taken out of service."""
     grace = get_path(request, "spec", "strategy", "unreadyGracePeriodSeconds")
     if grace is None:
@@ -139,7 +139,7 @@ def advance(request: Mapping[str, Any], containers: Mapping[str, OnNode], now: I
     )
 
 
-def after_failed_stop(turn: RecreateTurn, message: str) -> RecreateTurn:
+def record_failed_stop(turn: RecreateTurn, message: str) -> RecreateTurn:
     """Return the turn after its container could not be stopped."""
     states = [
         {"name": state["name"], "phase": "Failed", "message": message}

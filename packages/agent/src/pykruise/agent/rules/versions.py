@@ -1,6 +1,6 @@
 """Conversion of NodeImages and ContainerRecreateRequests, the kinds of node agents, between v1alpha1 and v1beta1.
 
-An agent knows v1beta1; on a cluster that stores v1alpha1 its transport converts (`in_stored_versions`).
+An agent knows v1beta1; on a cluster that stores v1alpha1 its transport converts (`use_stored_versions`).
 
 Secrets of a NodeImage have a mode only in v1beta1. Two parts of the v1beta1 status of a ContainerRecreateRequest are
 annotations in v1alpha1: the snapshot of the container statuses, as JSON, and the time since when the pod is out of
@@ -18,8 +18,8 @@ from pykruise.agent.rules.recreations import REQUESTS
 from pykruise.kube.client.stored_versions import StoredVersionTransport
 from pykruise.kube.client.transport import Transport
 from pykruise.kube.clock import format_time, parse_time
-from pykruise.kube.documents import Document, same
-from pykruise.kube.schemas.conversion import Conversion, annotate, drop, each, section
+from pykruise.kube.documents import Document, is_same
+from pykruise.kube.schemas.conversion import Conversion, annotate, drop, find_section, iterate_objects
 
 SNAPSHOT: Final = "crr.apps.kruise.io/sync-container-statuses"
 """Annotation in v1alpha1: `status.containerStatusSnapshot` as JSON."""
@@ -33,10 +33,10 @@ _MESSAGE: Final = "the pod is not ready, its containers are stopped after the gr
 
 def _request_to_hub(doc: Document) -> Document:
     """Convert v1alpha1 to v1beta1. An object without status gets none, because it was only just created."""
-    status = section(doc, "status")
+    status = find_section(doc, "status")
     if status is None:
         return doc
-    annotations = section(doc, "metadata", "annotations") or {}
+    annotations = find_section(doc, "metadata", "annotations") or {}
     snapshot = _parse_snapshot(annotations.get(SNAPSHOT))
     if snapshot is not None:
         status["containerStatusSnapshot"] = snapshot
@@ -56,14 +56,14 @@ def _request_to_hub(doc: Document) -> Document:
 
 def _request_to_spoke(doc: Document) -> Document:
     """Convert v1beta1 to v1alpha1."""
-    status = section(doc, "status")
+    status = find_section(doc, "status")
     if status is None:
         return doc
-    annotations = section(doc, "metadata", "annotations") or {}
+    annotations = find_section(doc, "metadata", "annotations") or {}
     snapshot = status.get("containerStatusSnapshot")
-    if isinstance(snapshot, list) and not same(snapshot, _parse_snapshot(annotations.get(SNAPSHOT))):
+    if isinstance(snapshot, list) and not is_same(snapshot, _parse_snapshot(annotations.get(SNAPSHOT))):
         annotate(doc, SNAPSHOT, orjson.dumps(snapshot).decode())
-    conditions = each(status.get("conditions"))
+    conditions = iterate_objects(status.get("conditions"))
     grace = next((condition for condition in conditions if condition.get("type") == PRE_RECREATE_GRACE), None)
     if grace is not None:
         since = _to_utc(grace.get("lastTransitionTime")) if grace.get("status") == "True" else None
@@ -100,8 +100,8 @@ def _to_utc(text: object) -> str | None:
 
 def _node_image_to_spoke(doc: Document) -> Document:
     """Convert v1beta1 to v1alpha1."""
-    for image in each((section(doc, "spec") or {}).get("images")):
-        for secret in each(image.get("pullSecrets")):
+    for image in iterate_objects((find_section(doc, "spec") or {}).get("images")):
+        for secret in iterate_objects(image.get("pullSecrets")):
             drop(secret, "mode")
     return doc
 
@@ -112,7 +112,7 @@ CONTAINER_RECREATE_REQUEST_VERSIONS: Final = Conversion(
 )
 
 
-def in_stored_versions(transport: Transport) -> StoredVersionTransport:
+def use_stored_versions(transport: Transport) -> StoredVersionTransport:
     """Return the transport of an agent on a cluster that may store its kinds in v1alpha1."""
     table = {
         (conversion.resource.group, conversion.resource.kind): conversion

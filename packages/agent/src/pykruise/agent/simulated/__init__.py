@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from pykruise.agent.rules.versions import in_stored_versions
+from pykruise.agent.rules.versions import use_stored_versions
 from pykruise.agent.simulated.image_agents import ImageAgents
 from pykruise.agent.simulated.metadata_agents import MetadataAgents
 from pykruise.agent.simulated.part import AgentPart
@@ -19,7 +19,7 @@ from pykruise.kube.ids import Key
 from pykruise.sandbox.nodes.agents import MakeAgents, NodeAccess
 from pykruise.sandbox.running import run_beside
 
-__all__ = ["ALL_TASKS", "AgentTasks", "SimulatedAgents", "simulated_agents"]
+__all__ = ["ALL_TASKS", "AgentTasks", "SimulatedAgents", "make_simulated_agents"]
 
 PULLER: Final = "kruise-daemon-imagepuller"
 PROBER: Final = "kruise-daemon-podprobe"
@@ -51,7 +51,7 @@ class AgentTasks(msgspec.Struct, frozen=True, kw_only=True):
 ALL_TASKS: Final = AgentTasks(pulls_ahead=True, recreates=True, probes=True, reports_containers=True)
 
 
-def simulated_agents(tasks: AgentTasks = ALL_TASKS) -> MakeAgents | None:
+def make_simulated_agents(tasks: AgentTasks = ALL_TASKS) -> MakeAgents | None:
     """Return the value for `ClusterSettings.agents`; None when no task is enabled."""
     return None if tasks.is_idle else partial(SimulatedAgents, tasks)
 
@@ -60,7 +60,7 @@ class SimulatedAgents:
     """The agents of all nodes of a sandbox. Component: `run()` until `stop()`."""
 
     def __init__(self, tasks: AgentTasks, access: NodeAccess) -> None:
-        client = access.client.over(in_stored_versions(access.client.transport))
+        client = access.client.replace_transport(use_stored_versions(access.client.transport))
         access = msgspec.structs.replace(access, client=client)
         self.images = (
             ImageAgents(access, recorder=access.recorder(PULLER), most_at_once=tasks.pulls_at_once)

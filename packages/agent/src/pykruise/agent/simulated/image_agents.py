@@ -24,7 +24,7 @@ from pykruise.agent.rules.image_pulls import (
     project_node_image,
     report_of,
 )
-from pykruise.agent.rules.pull_secrets import usable_credentials
+from pykruise.agent.rules.pull_secrets import list_usable_credentials
 from pykruise.agent.simulated.part import AgentPart
 from pykruise.kube.cache.cache import Cache, Change
 from pykruise.kube.cache.writer import Writer
@@ -36,10 +36,10 @@ from pykruise.kube.ids import Key
 from pykruise.kube.resources import SECRETS
 from pykruise.kube.values.image_pulls import Pulled, PullFailure
 from pykruise.kube.values.image_references import ImageName
-from pykruise.kube.values.registry_credentials import Credential, matching_credentials
+from pykruise.kube.values.registry_credentials import Credential, list_matching_credentials
 from pykruise.sandbox.nodes.agents import NodeAccess
 from pykruise.sandbox.nodes.faults import pull_of
-from pykruise.sandbox.nodes.images import full_name
+from pykruise.sandbox.nodes.images import expand_name
 
 CONFLICT_S = 0.05
 
@@ -95,7 +95,7 @@ class ImageAgents(AgentPart):
         pulls, look_at = advance_pulls(before, view, attempt=attempt, most=self._most, now=now)
         for image, pull in pulls.items():
             if pull.phase == "Succeeded":
-                held.add(full_name(image.reference))
+                held.add(expand_name(image.reference))
                 held.add(pull.image_id)
         self._pulls[view.name] = (view.uid, pulls)
         wait_s = await self._report_status(view, pulls, now)
@@ -113,7 +113,7 @@ class ImageAgents(AgentPart):
         keyring: Sequence[Credential],
     ) -> Attempt:
         world, reference = self._world(), image.reference
-        name = full_name(reference)
+        name = expand_name(reference)
         is_there = name in held
         if is_there and wanted.image_pull_policy == "IfNotPresent":
             return Attempt(0.0, world.images.pull(reference))
@@ -122,7 +122,7 @@ class ImageAgents(AgentPart):
         if fails:
             failure = PullFailure("ErrImagePull", f'failed to pull image "{reference}" (scripted)')
             return Attempt(takes_s, failure)
-        matching = matching_credentials(keyring, image.repository)
+        matching = list_matching_credentials(keyring, image.repository)
         answer = world.images.pull_as(reference, [credential.text for credential in matching])
         return Attempt(0.0 if is_there and isinstance(answer, Pulled) else takes_s, answer)
 
@@ -137,7 +137,7 @@ class ImageAgents(AgentPart):
             image: [
                 credential
                 for secret in view.secrets[image.name]
-                for credential in usable_credentials(wanted, documents[secret])
+                for credential in list_usable_credentials(wanted, documents[secret])
             ]
             for image, wanted in view.wanted.items()
             if image.name in names

@@ -11,11 +11,11 @@ a container follows from the labels and annotations that its pod had when the co
 from pykruise.agent.rules.container_metadata import (
     NodePod,
     Reported,
-    container_hash,
+    compute_container_hash,
+    list_stale_containers,
     needs_report,
     project_pod,
     report_patch,
-    stale_containers,
 )
 from pykruise.agent.simulated.part import AgentPart
 from pykruise.kube.cache.cache import Cache, Change
@@ -77,7 +77,7 @@ class MetadataAgents(AgentPart):
         if reported and {item.name: item for item in reported} != (pod.reported or {}):
             body = report_patch(pod, reported)
             await self._writer.patch_status(PODS, key, body, uid=pod.uid, patch_type=PatchType.STRATEGIC)
-        for name in stale_containers(pod, reported):
+        for name in list_stale_containers(pod, reported):
             if runs[name].state is RunState.RUNNING:
                 await self._stop_container(key, name, STOP_GRACE_S)
         return None
@@ -91,6 +91,6 @@ class MetadataAgents(AgentPart):
             name=run.name,
             container_id=run.container_id,
             restart_count=run.number - 1,
-            plain_hash=container_hash(run.name, run.image),
+            plain_hash=compute_container_hash(run.name, run.image),
             env_hash=started.get(run.container_id, pod.env_hashes.get(run.name, 0)),
         )

@@ -11,7 +11,7 @@ from typing import Any
 
 from pykruise.kube.cache.cache import Cache
 from pykruise.kube.clock import Clock
-from pykruise.kube.control.controller import Controller, unmeasured
+from pykruise.kube.control.controller import Controller, skip_measuring
 from pykruise.kube.control.queue import WorkQueue
 from pykruise.kube.ids import Key
 from pykruise.sandbox.running import run_beside
@@ -27,7 +27,7 @@ class AgentPart(ABC):
         self._clock = clock
         self._queue: WorkQueue[Key] = WorkQueue(cost_factor=0, rng=rng)
         self._controller = Controller(
-            name, self._sync, queue=self._queue, workers=workers, clock=clock, cpu_time=unmeasured
+            name, self._sync, queue=self._queue, workers=workers, clock=clock, cpu_time=skip_measuring
         )
 
     async def run(self) -> None:

@@ -19,9 +19,9 @@ from pykruise.agent.rules.probe_checks import (
     NodeProbes,
     SeenProbe,
     advance_check,
-    checks_in,
-    due_at,
+    compute_due_time,
     events_of,
+    iterate_checks,
     project_node_probes,
     rules_of,
     status_of,
@@ -70,14 +70,14 @@ class ProbeAgents(AgentPart):
         before = self._checks.get(view.name, {})
         checks: dict[CheckKey, Check] = {}
         next_at: list[Instant] = []
-        for pod, probe in checks_in(view.spec):
+        for pod, probe in iterate_checks(view.spec):
             name = pod["uid"], probe["name"]
             key_of_pod = Key(pod["namespace"], pod["name"])
             outcome = self._runtime.probe(key_of_pod, pod["uid"], probe["containerName"], probe["name"])
             seen = None if outcome is None else _to_seen(outcome)
             rules = rules_of(probe)
             checks[name] = advance_check(rules, before.get(name), seen, now)
-            next_at.append(due_at(rules, checks[name]))
+            next_at.append(compute_due_time(rules, checks[name]))
         self._checks[view.name] = checks
         await self._report_status(view, checks, now)
         self._record_events(view, before, checks)

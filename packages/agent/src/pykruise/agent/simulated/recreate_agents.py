@@ -15,7 +15,7 @@ from pykruise.agent.rules.recreations import (
     RecreateRequest,
     RecreateTurn,
     advance,
-    grace_left_s,
+    compute_grace_left_s,
     is_over,
     order_of,
     project_request,
@@ -52,7 +52,7 @@ class RecreateAgents(AgentPart):
 
     def note_containers(self, key: Key, uid: str) -> None:
         """See `AgentPart`."""
-        if self._requests.by_index(_BY_POD, key):
+        if self._requests.list_by_index(_BY_POD, key):
             self._queue.add(key)
 
     def _containers_of(self, key: Key, uid: str) -> Mapping[str, OnNode] | None:
@@ -78,7 +78,7 @@ class RecreateAgents(AgentPart):
                 self._queue.add(request.pod)
 
     async def _sync(self, pod: Key) -> float | None:
-        open_ = [item for item in self._requests.by_index(_BY_POD, pod) if not is_over(item.document)]
+        open_ = [item for item in self._requests.list_by_index(_BY_POD, pod) if not is_over(item.document)]
         if not open_:
             return None
         first, *later = sorted(open_, key=lambda item: order_of(item.document))
@@ -91,7 +91,7 @@ class RecreateAgents(AgentPart):
         if get_path(first.document, "status", "phase") != "Recreating":
             await self._report_status(first, {"phase": "Recreating"})
             return None
-        left_s = grace_left_s(first.document, self._clock())
+        left_s = compute_grace_left_s(first.document, self._clock())
         if left_s is None or left_s > 0:
             return None if left_s is None else left_s
         return await self._carry_out(first, advance(first.document, containers, self._clock()))

@@ -23,7 +23,7 @@ import msgspec
 
 from pykruise.kube.errors import ConflictError, KubeError, NotFoundError
 from pykruise.kube.ids import Key
-from pykruise.kube.values.counts import counted
+from pykruise.kube.values.counts import format_count
 
 __all__ = [
     "ATTEMPTS",
@@ -119,13 +119,13 @@ class UpdateLedger(Protocol[V, R_contra, C]):
 
     kind: str
 
-    async def newest(self, key: Key) -> V | None:
+    async def find_newest(self, key: Key) -> V | None:
         """Return the newest object that is known without asking the API server, if the ledger has one. Raises
         KubeError.
         """
         ...
 
-    async def fresh(self, key: Key) -> V | None:
+    async def read_fresh(self, key: Key) -> V | None:
         """Return the stored object; None: it is deleted. Raises KubeError."""
         ...
 
@@ -182,7 +182,7 @@ class BatchedUpdates(Generic[V, R, C]):
         self._queues: dict[str, _Queue[V, R]] = {}
         self._asked = self._writes = self._conflicts = 0
 
-    def stats(self) -> BatchStats:
+    def read_stats(self) -> BatchStats:
         """Counters so far."""
         return BatchStats(asked=self._asked, writes=self._writes, conflicts=self._conflicts)
 
@@ -228,7 +228,7 @@ class BatchedUpdates(Generic[V, R, C]):
             queue.waiting[:0] = [element for element in batch if not self._is_exhausted(element)]
             batch = [element for element in batch if self._is_exhausted(element)]
             for item in batch:
-                times = counted(item.attempts, "time")
+                times = format_count(item.attempts, "time")
                 text = f"{self._ledger.kind} {view.key} was changed by others {times}; try again"
                 item.error = ContendedError(text)
         except Exception as error:
@@ -292,10 +292,10 @@ class BatchedUpdates(Generic[V, R, C]):
         """Return the object to decide on: the newest known one, or the stored one."""
         try:
             if queue.is_contended(asyncio.get_running_loop().time()) or queue.is_unknown:
-                base = await self._ledger.fresh(key)
+                base = await self._ledger.read_fresh(key)
                 queue.is_unknown = False
                 return base
-            base = await self._ledger.newest(key)
+            base = await self._ledger.find_newest(key)
         except KubeError as error:
             raise UnsettledError(f"{self._ledger.kind} {key} cannot be read: {error}") from error
         return _choose_newer(queue.last, base) if base is not None else None

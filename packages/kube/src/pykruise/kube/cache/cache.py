@@ -1,6 +1,6 @@
 """Cache of one resource: list and watch, projected values, indexes, and own writes immediately.
 
-API server ──list, watch──▶ reflector.py ──▶ ingest.py ──▶ store.py ──▶ get(), by_index(), values()  (snapshots)
+API server ──list, watch──▶ reflector.py ──▶ ingest.py ──▶ store.py ──▶ get(), list_by_index(), values()  (snapshots)
 Writer ──observe_written(), observe_deleted()──▶  │            └──▶ delivery.py ──Change──▶ subscribed handlers
 
 `project` decodes each object once per event, straight from bytes, into a small value T; the cache keeps nothing else
@@ -146,10 +146,10 @@ class Cache(Generic[T]):
     def get(self, key: Key) -> T | None:
         """Return the object with that key, or None."""
         if self._inbox.waiting:
-            self._inbox.empty()
+            self._inbox.process_events()
         return self._store.get(key)
 
-    def by_index(self, index: str, value: Hashable) -> Sequence[T]:
+    def list_by_index(self, index: str, value: Hashable) -> Sequence[T]:
         """Return the objects for which the index function returned `value`, as a snapshot that later events do not
         change.
 
@@ -157,25 +157,25 @@ class Cache(Generic[T]):
         cache does not have.
         """
         if self._inbox.waiting:
-            self._inbox.empty()
-        return self._store.by_index(index, value)
+            self._inbox.process_events()
+        return self._store.list_by_index(index, value)
 
     def count(self, index: str, value: Hashable) -> int:
-        """Return the number of objects that `by_index` returns; O(1). Raises KeyError for an index that this cache
+        """Return the number of objects that `list_by_index` returns; O(1). Raises KeyError for an index that this cache
         does not have.
         """
         if self._inbox.waiting:
-            self._inbox.empty()
+            self._inbox.process_events()
         return self._store.count(index, value)
 
     def values(self) -> Sequence[T]:
         """Return a snapshot of all objects."""
-        self._inbox.empty()
+        self._inbox.process_events()
         return self._store.values()
 
     def __len__(self) -> int:
         if self._inbox.waiting:
-            self._inbox.empty()
+            self._inbox.process_events()
         return len(self._store)
 
     @property
@@ -234,7 +234,7 @@ class Cache(Generic[T]):
 
     async def redeliver(self) -> None:
         """Call handlers once more with every object, as a change from the object to itself, in small portions."""
-        self._inbox.empty()
+        self._inbox.process_events()
         keys = self._store.keys()
         for start in range(0, len(keys), SLICE):
             for key in keys[start : start + SLICE]:
@@ -247,24 +247,24 @@ class Cache(Generic[T]):
     @property
     def answered(self) -> int:
         """The highest version in the answers to own writes; 0: there was none."""
-        self._inbox.empty()
+        self._inbox.process_events()
         return self._store.answered
 
     @property
     def changed(self) -> int:
         """The version of the latest known change; `position` advances beyond it when nothing changes."""
-        self._inbox.empty()
+        self._inbox.process_events()
         return self._store.changed
 
     @property
     def position(self) -> int:
         """The version up to which the cache has followed the cluster."""
-        self._inbox.empty()
+        self._inbox.process_events()
         return self._store.position
 
-    def stats(self) -> CacheStats:
+    def read_stats(self) -> CacheStats:
         """Return the current state."""
-        self._inbox.empty()
+        self._inbox.process_events()
         store, ingest, reflector = self._store, self._ingest, self._reflector
         return CacheStats(
             synced=self.synced,

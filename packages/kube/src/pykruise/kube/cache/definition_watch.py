@@ -48,7 +48,7 @@ class Renewal:
         self._before = before
         self._known: dict[str, tuple[str, int]] = {}
 
-    def on_definition(self, change: Change[Any]) -> None:
+    def handle_definition(self, change: Change[Any]) -> None:
         """Handle a change in a cache of CRDs, whose values are MetadataViews. The first sight of a CRD is not a
         change.
         """

@@ -1,7 +1,7 @@
 """Events that a cache has received but not read yet. A single event is read immediately; many events are read a
 moment later and together.
 
-watch events, answers to own writes ──put()──▶ waiting, in their order ──empty()──▶ the cache's own steps
+watch events, answers to own writes ──put()──▶ waiting, in their order ──process_events()──▶ the cache's own steps
                                                  ▲ when the moment has passed, or as soon as the cache is read
 
 Reading one pod in between other work costs three times as much as reading it directly after another pod, because
@@ -66,15 +66,15 @@ class Inbox:
         waiting.append((step, what))
         if self._timer is not None:
             if len(waiting) >= _MOST:
-                self.empty()
+                self.process_events()
         elif not self._is_emptying:
             loop = asyncio.get_running_loop()
             if self._has_turn(pace, loop.time()):
-                self.empty()
+                self.process_events()
             else:
-                self._timer = loop.call_later(pace.wait_s, self.empty)
+                self._timer = loop.call_later(pace.wait_s, self.process_events)
 
-    def empty(self) -> None:
+    def process_events(self) -> None:
         """Process all waiting events."""
         if self._timer is not None:
             self._timer.cancel()

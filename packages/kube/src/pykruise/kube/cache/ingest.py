@@ -137,7 +137,7 @@ class Ingest(Generic[T]):
         self.synced = asyncio.Event()
         """Set when the first list has been applied."""
         self.inbox = Inbox(pace)
-        self.flush = self.inbox.empty
+        self.flush = self.inbox.process_events
         self._resource = resource
         self._store = store
         self._delivery = delivery
@@ -241,7 +241,7 @@ class Ingest(Generic[T]):
         Almost half of the events of a busy manager are of this kind and need not be decoded again. The uid is
         compared too, in case some text of the object looks like its version.
         """
-        pending = self._store.next_pending()
+        pending = self._store.find_next_pending()
         if pending is None:
             return False
         version, held = pending

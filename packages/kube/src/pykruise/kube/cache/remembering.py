@@ -16,7 +16,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-__all__ = ["REMEMBERED", "Remembered", "remember", "remembers"]
+__all__ = ["REMEMBERED", "Remembered", "register_limit", "remember"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -43,7 +43,7 @@ _PER_CHARACTER: Final = 3
 """Bytes for each character of the arguments: they are in the key, and most of them are in the result as well."""
 
 
-def remembers(what: str, *, entries: int, bytes_each: int) -> int:
+def register_limit(what: str, *, entries: int, bytes_each: int) -> int:
     """Register a limit in the table; returns `entries`, for the code that applies it."""
     REMEMBERED[what] = Remembered(entries=entries, bytes_each=bytes_each)
     return entries
@@ -56,7 +56,7 @@ def remember(*, entries: int, longest: int) -> Callable[[F], F]:
 
     def over(function: F) -> F:
         what = f"{function.__module__}.{function.__qualname__}"
-        remembers(what, entries=entries, bytes_each=_ENTRY + _PER_CHARACTER * longest)
+        register_limit(what, entries=entries, bytes_each=_ENTRY + _PER_CHARACTER * longest)
         known = lru_cache(maxsize=entries)(function)
 
         def found(*args: Any, **options: Any) -> Any:

@@ -1,6 +1,6 @@
 """The objects of one resource and their indexes. Keeps the watch from undoing own writes. Pure.
 
-own writes ──put_written(), put_deleted()──▶ Store ──▶ get(), by_index(), values()  (snapshots)
+own writes ──put_written(), put_deleted()──▶ Store ──▶ get(), list_by_index(), values()  (snapshots)
 watch      ──apply_changed(), apply_deleted(), advance()──▶  │
 lists      ──begin_list(), put_listed(), replace()──▶        └──▶ on_change(Change), once store and indexes have it
 
@@ -203,14 +203,14 @@ class Store(Generic[T]):
         """Return the object with that key, or None."""
         return self._objects.get(key)
 
-    def by_index(self, index: str, value: Hashable) -> tuple[T, ...]:
+    def list_by_index(self, index: str, value: Hashable) -> tuple[T, ...]:
         """Return the objects for which the index function returned `value`, as a snapshot. Raises KeyError for an
         unknown index.
         """
         return self._indexes[index].get(value)
 
     def count(self, index: str, value: Hashable) -> int:
-        """Return the number of objects that `by_index` returns. Raises KeyError for an unknown index."""
+        """Return the number of objects that `list_by_index` returns. Raises KeyError for an unknown index."""
         return self._indexes[index].count(value)
 
     def values(self) -> tuple[T, ...]:
@@ -288,7 +288,7 @@ class Store(Generic[T]):
 
     # ── watch events ─────────────────────────────────────────────────────────
 
-    def next_pending(self) -> tuple[int, T] | None:
+    def find_next_pending(self) -> tuple[int, T] | None:
         """Return the own write that the watch should show next: its version, and the object if this or a later
         version is stored.
 
@@ -303,7 +303,7 @@ class Store(Generic[T]):
         return version, held
 
     def confirm_pending(self) -> None:
-        """Note that the watch has shown the write that `next_pending` returns."""
+        """Note that the watch has shown the write that `find_next_pending` returns."""
         version, key = self._pending_order[0]
         self.ignored += 1
         self._confirm_write(key, version)

@@ -21,7 +21,7 @@ from pykruise.kube.client.answers import check_object
 from pykruise.kube.client.limiter import Limiter
 from pykruise.kube.client.retries import RetryPolicy, is_read_repeatable, is_write_repeatable
 from pykruise.kube.client.transport import Request, Transport
-from pykruise.kube.clock import Clock, system_clock
+from pykruise.kube.clock import Clock, read_system_clock
 from pykruise.kube.errors import (
     AnswerTooLargeError,
     ApiError,
@@ -29,7 +29,7 @@ from pykruise.kube.errors import (
     GoneError,
     KubeError,
     MalformedAnswerError,
-    error_for,
+    parse_error,
 )
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import Resource, collection_of
@@ -132,7 +132,7 @@ class Client:
         self,
         transport: Transport,
         *,
-        clock: Clock = system_clock,
+        clock: Clock = read_system_clock,
         user_agent: str = f"pykruise/{__version__}",
         limiter: Limiter | None = None,
         rng: random.Random | None = None,
@@ -152,11 +152,11 @@ class Client:
             for kind in (JSON_CONTENT, *(patch_type.value for patch_type in PatchType))
         }
 
-    def over(self, transport: Transport) -> "Client":
+    def replace_transport(self, transport: Transport) -> "Client":
         """Return this client (limits, retries, names) with another transport, such as one that wraps its own."""
         return self._copy_with(transport, self.limiter)
 
-    def limited_by(self, limiter: Limiter) -> "Client":
+    def replace_limiter(self, limiter: Limiter) -> "Client":
         """Return this client with another limiter."""
         return self._copy_with(self.transport, limiter)
 
@@ -177,7 +177,7 @@ class Client:
     ) -> bytes:
         """Return the object (or its subresource) as it is stored now. Raises NotFoundError."""
         is_object = subresource in _OBJECTS
-        path = resource.path(namespace, name, subresource)
+        path = resource.format_path(namespace, name, subresource)
         return await self._read(path, {}, priority=priority, is_object=is_object)
 
     async def get_path(
@@ -247,7 +247,7 @@ class Client:
         have only metadata (kind PartialObjectMetadata); not even the API server reads the rest.
         """
         selectors = _to_query(label_selector, field_selector)
-        path = resource.path(namespace)
+        path = resource.format_path(namespace)
         asked = _ListRequest(path, selectors, resource_version, timeout_s, priority, metadata_only)
         try:
             return await self._read_pages(asked, limit, on_page)
@@ -339,7 +339,7 @@ class Client:
         seconds = self._rng.uniform(*_WATCH_TIMEOUT_S) if timeout_s is None else timeout_s
         query["timeoutSeconds"] = str(max(1, round(seconds)))
         headers = self._metadata_headers if metadata_only else self._read_headers
-        path = resource.path(namespace)
+        path = resource.format_path(namespace)
         return self._open_watch(Request("GET", path, query=query, headers=headers, timeout_s=idle_timeout_s))
 
     @asynccontextmanager
@@ -415,7 +415,7 @@ class Client:
         Returns the object when it is only marked as terminating, else the object or a Status. Raises NotFoundError;
         ConflictError when a precondition does not hold.
         """
-        path = resource.path(namespace, name)
+        path = resource.format_path(namespace, name)
         body = orjson.dumps(_to_delete_options(uid, options))
         return await self._send("DELETE", path, {}, body, JSON_CONTENT, options.get("priority", 0))
 
@@ -450,7 +450,7 @@ class Client:
         *,
         force: bool = False,
     ) -> bytes:
-        path = resource.path(namespace, name, options.get("subresource", ""))
+        path = resource.format_path(namespace, name, options.get("subresource", ""))
         query = {}
         if options.get("dry_run"):
             query["dryRun"] = "All"
@@ -496,13 +496,13 @@ class Client:
         failures = 0
         while True:
             try:
-                async with self.limiter.slot(priority=priority, scope=scope):
+                async with self.limiter.acquire_slot(priority=priority, scope=scope):
                     answer = await self.transport.request(request)
                     if answer.status < 300:
                         if is_object:
                             check_object(answer.body, what=f"{request.method} {request.path}")
                         return answer.body
-                    raise error_for(answer.status, answer.body, answer.headers)
+                    raise parse_error(answer.status, answer.body, answer.headers)
             except KubeError as err:
                 failures += 1
                 if failures > repetitions or not is_repeatable(err) or self._retry.is_too_long(err):
@@ -577,4 +577,4 @@ def _error_of(event: WatchEvent) -> ApiError:
         code = _decode_status(body).code
     except (msgspec.DecodeError, UnicodeDecodeError):
         code = 0
-    return error_for(code or 500, body)
+    return parse_error(code or 500, body)

@@ -49,7 +49,7 @@ class Discovery:
         self._client = client
         self._known: dict[tuple[str, str, str], Resource] = {}
 
-    async def resource(self, group: str, kind: str, *, version: str = "") -> Resource | None:
+    async def find_resource(self, group: str, kind: str, *, version: str = "") -> Resource | None:
         """Return the resource of a kind, or None when it is not served; without `version`, in the server's preferred
         version.
 

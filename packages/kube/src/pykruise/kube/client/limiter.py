@@ -102,7 +102,7 @@ class Limiter:
         self._started = 0
         self._cuts = 0
 
-    def slot(self, *, priority: int = 0, scope: str = "") -> "_Slot":
+    def acquire_slot(self, *, priority: int = 0, scope: str = "") -> "_Slot":
         """Wait for a slot, and hold it while one request is in flight. `scope`: the requests that a Retry-After
         affects.
 
@@ -111,7 +111,7 @@ class Limiter:
         """
         return _Slot(self, priority, scope)
 
-    def stats(self) -> LimiterStats:
+    def read_stats(self) -> LimiterStats:
         """Return the current use of the limiter."""
         try:
             now = asyncio.get_running_loop().time()

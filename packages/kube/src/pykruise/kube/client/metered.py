@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 
 from pykruise.kube.client.transport import Request, Response, Transport, WrappedTransport
-from pykruise.kube.errors import ForbiddenError, error_for
+from pykruise.kube.errors import ForbiddenError, parse_error
 from pykruise.kube.values.histogram import Histogram
 
 __all__ = ["MeteredTransport"]
@@ -63,7 +63,7 @@ class MeteredTransport(WrappedTransport):
                 durations = self.durations[method] = Histogram()
             durations.observe(loop.time() - started)
         if status == 403 and _RIGHTS.encode() in answer.body:
-            self._note_refusal(what, error_for(403, answer.body))
+            self._note_refusal(what, parse_error(403, answer.body))
         return answer
 
     def stream(self, request: Request, /) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:

@@ -5,7 +5,7 @@ count
 
 Events are best effort. They are written in the background, one at a time. An event that repeats within ten minutes
 raises the count of the stored event. Too many events of one object are dropped, and a full buffer loses its oldest
-event. The caller does not notice any of this; `stats()` counts it.
+event. The caller does not notice any of this; `read_stats()` counts it.
 """
 
 import asyncio
@@ -18,9 +18,9 @@ from typing import Any, NamedTuple, NoReturn, TypeVar
 
 import msgspec
 
-from pykruise.kube.cache.remembering import remembers
+from pykruise.kube.cache.remembering import register_limit
 from pykruise.kube.client.client import Client
-from pykruise.kube.clock import Clock, Instant, format_time, system_clock
+from pykruise.kube.clock import Clock, Instant, format_time, read_system_clock
 from pykruise.kube.errors import (
     AlreadyExistsError,
     ApiError,
@@ -45,9 +45,9 @@ _log = logging.getLogger(__name__)
 
 _MAX_MESSAGE_BYTES = 1024  # limit of the API server
 _MAX_NAME = 253
-_REMEMBERED = remembers("events, and objects that have them", entries=4_096, bytes_each=2_048)
+_REMEMBERED = register_limit("events, and objects that have them", entries=4_096, bytes_each=2_048)
 """Limit of all recorders of a program together: events whose count can be raised, and objects whose budget is known."""
-_PENDING = remembers("events that wait to be written", entries=2_000, bytes_each=4_096)
+_PENDING = register_limit("events that wait to be written", entries=2_000, bytes_each=4_096)
 _TRIES = 5
 _RETRY_CAP_S = 60.0
 
@@ -154,7 +154,7 @@ class EventRecorder:
         component: str,
         *,
         host: str = "",
-        clock: Clock = system_clock,
+        clock: Clock = read_system_clock,
         rng: random.Random | None = None,
         window_s: float = 600.0,
         capacity: int = 1000,
@@ -228,7 +228,7 @@ class EventRecorder:
         except TimeoutError:
             _log.warning("%d events were not written: the API server is slow", len(self._pending))
 
-    def stats(self) -> RecorderStats:
+    def read_stats(self) -> RecorderStats:
         """Counts since the start."""
         return RecorderStats(pending=len(self._pending), **self._counts)
 

@@ -30,7 +30,7 @@ import msgspec
 import orjson
 
 from pykruise.kube.client.transport import Request, Response, Transport, WrappedTransport
-from pykruise.kube.documents import Document, deep_copy, get_path, same
+from pykruise.kube.documents import Document, deep_copy, get_path, is_same
 from pykruise.kube.errors import ConnectionLostError, NotFoundError
 from pykruise.kube.patches import PatchError, apply_json_patch, apply_merge_patch, diff_merge
 from pykruise.kube.patches.types import PatchType
@@ -48,7 +48,7 @@ __all__ = [
     "STORED_VERSION",
     "StoredVersionTransport",
     "StoredVersions",
-    "storage_version_hash",
+    "compute_storage_version_hash",
     "stored_version_of",
 ]
 
@@ -69,7 +69,7 @@ _DECODED: Final = frozenset({"metadata", "status", "apiVersion", "kind"})
 """Parts of an object that a merge patch may change without being computed here."""
 
 
-def storage_version_hash(group: str, version: str, kind: str) -> str:
+def compute_storage_version_hash(group: str, version: str, kind: str) -> str:
     """Return the `storageVersionHash` of discovery. Same rule as k8s.io/apiserver `discovery.StorageVersionHash`."""
     digest = hashlib.sha256(f"{group}/{version}/{kind}".encode()).digest()
     return base64.b64encode(digest[:8]).decode()
@@ -135,12 +135,12 @@ class StoredVersions:
         self._known.pop(group, None)
         self._has_older.pop(group, None)
 
-    async def of(self, resource: Resource) -> str:
+    async def find_stored_version(self, resource: Resource) -> str:
         """Return the version in which objects of this resource are stored."""
-        result = await self.older(resource.group, resource.plural)
+        result = await self.find_older_version(resource.group, resource.plural)
         return resource.version if result is None else result[1]
 
-    async def older(self, group: str, plural: str) -> tuple[Conversion, str] | None:
+    async def find_older_version(self, group: str, plural: str) -> tuple[Conversion, str] | None:
         """Return the conversion of a resource's objects and the stored version. None: the resource is stored in its
         hub version, has only one version, or belongs to another program.
         """
@@ -199,7 +199,7 @@ def _choose_version(conversion: Conversion, hashes: Mapping[str, str]) -> str:
     resource = conversion.resource
     served = [version for version in conversion.versions if version in hashes]
     for version in served:
-        if hashes[version] == storage_version_hash(resource.group, version, resource.kind):
+        if hashes[version] == compute_storage_version_hash(resource.group, version, resource.kind):
             return version
     return served[0] if served else conversion.hub
 
@@ -276,7 +276,7 @@ class StoredVersionTransport(WrappedTransport):
         group, version, rest = parts[2], parts[3], parts[4:]
         if rest[0] == "namespaces" and len(rest) > 2:
             rest = rest[2:]
-        older = await self.versions.older(group, rest[0])
+        older = await self.versions.find_older_version(group, rest[0])
         if older is None or version != older[0].hub:
             return None
         conversion, stored = older
@@ -467,7 +467,7 @@ def _is_same_in_both(change: Any, conversion: Conversion) -> bool:
     if "status" not in change:
         return True
     document = {"metadata": {}, "status": change["status"]}
-    return same(conversion.to_spoke(deep_copy(document)), document)
+    return is_same(conversion.to_spoke(deep_copy(document)), document)
 
 
 def _in_version(document: Document, api_version: str) -> Document:

@@ -1,7 +1,7 @@
 """Address and credentials of one API server: the values that a transport works with.
 
 kube/config/kubeconfig.py (files) or a test or the sandbox ──▶ Connection ──▶ kube/http/transport.py
-                                                        └── Credentials: headers(), and refresh() after a 401
+                                                        └── Credentials: read_headers(), and refresh() after a 401
 
 Only `RenewedCredentials` is active: it reads tokens and certificates again when they are due, in a thread, one
 reading at a time.
@@ -16,10 +16,10 @@ from typing import Protocol
 
 import msgspec
 
-from pykruise.kube.clock import Clock, Instant, system_clock
+from pykruise.kube.clock import Clock, Instant, read_system_clock
 from pykruise.kube.errors import ConfigurationError
 
-__all__ = ["Connection", "Credentials", "Material", "RenewedCredentials", "StaticCredentials", "bearer"]
+__all__ = ["Connection", "Credentials", "Material", "RenewedCredentials", "StaticCredentials", "make_bearer"]
 
 _log = logging.getLogger(__name__)
 
@@ -34,7 +34,7 @@ class Credentials(Protocol):
         """The TLS context to use now, if the client certificate can change; None: the Connection's."""
         ...
 
-    async def headers(self) -> Mapping[str, str]:
+    async def read_headers(self) -> Mapping[str, str]:
         """Return the headers for one request, renewed when they are about to expire.
 
         Raises ConfigurationError when no credentials have ever been read (a plugin that fails).
@@ -42,8 +42,8 @@ class Credentials(Protocol):
         ...
 
     async def refresh(self, *, rejected: Mapping[str, str]) -> bool:
-        """Renew the credentials after the server answered 401 to `rejected` (a result of `headers()`). Return whether
-        they changed.
+        """Renew the credentials after the server answered 401 to `rejected` (a result of `read_headers()`). Return
+        whether they changed.
         """
         ...
 
@@ -59,7 +59,7 @@ class StaticCredentials:
         """None: the Connection's."""
         return None
 
-    async def headers(self) -> Mapping[str, str]:
+    async def read_headers(self) -> Mapping[str, str]:
         """Return the fixed headers."""
         return self._headers
 
@@ -68,7 +68,7 @@ class StaticCredentials:
         return False
 
 
-def bearer(token: str) -> StaticCredentials:
+def make_bearer(token: str) -> StaticCredentials:
     """Return credentials with a fixed token."""
     return StaticCredentials({"Authorization": f"Bearer {token}"})
 
@@ -94,7 +94,7 @@ class RenewedCredentials:
         self,
         read: Callable[[], Material],
         *,
-        clock: Clock = system_clock,
+        clock: Clock = read_system_clock,
         every_s: float | None = None,
         current: Material | None = None,
         timeout_s: float = 60.0,
@@ -115,7 +115,7 @@ class RenewedCredentials:
         """The context of a certificate that `read` returned."""
         return self._current.tls if self._current else None
 
-    async def headers(self) -> Mapping[str, str]:
+    async def read_headers(self) -> Mapping[str, str]:
         """Return the current headers. Reads first when there are none or they are due."""
         if self._current is None or self._is_due():
             async with self._lock:

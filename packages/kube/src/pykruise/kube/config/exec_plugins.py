@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import msgspec
 
-from pykruise.kube.config.kubeconfig_files import one_line
+from pykruise.kube.config.kubeconfig_files import format_one_line
 from pykruise.kube.errors import ConfigurationError
 
 __all__ = ["ExecPlugin"]
@@ -49,7 +49,7 @@ class ExecPlugin(msgspec.Struct, rename="camel"):
         try:
             plugin = msgspec.convert(entry, cls)
         except msgspec.ValidationError as error:
-            raise ConfigurationError(f"{where}: {one_line(error)}") from error
+            raise ConfigurationError(f"{where}: {format_one_line(error)}") from error
         if plugin.api_version not in _VERSIONS:
             known = ", ".join(_VERSIONS)
             raise ConfigurationError(
@@ -88,9 +88,9 @@ class ExecPlugin(msgspec.Struct, rename="camel"):
                 check=False,
             )
         except (OSError, ValueError) as error:
-            raise ConfigurationError(f"{where}: {self.command} failed: {one_line(error)}") from error
+            raise ConfigurationError(f"{where}: {self.command} failed: {format_one_line(error)}") from error
         if ended.returncode:
-            words = one_line((ended.stderr or b"").decode("utf-8", "replace"))
+            words = format_one_line((ended.stderr or b"").decode("utf-8", "replace"))
             raise ConfigurationError(
                 f"{where}: {self.command} failed: exit code {ended.returncode}"
                 + (f": {words}" if words else "")
@@ -105,7 +105,7 @@ class ExecPlugin(msgspec.Struct, rename="camel"):
         if not isinstance(document, dict) or document.get("kind") != "ExecCredential":
             raise ConfigurationError(f"{where}: {self.command} printed no ExecCredential")
         if document.get("apiVersion") != self.api_version:
-            answered = one_line(document.get("apiVersion"))
+            answered = format_one_line(document.get("apiVersion"))
             raise ConfigurationError(
                 f"{where}: {self.command} answers in apiVersion {answered}, and the kubeconfig names {self.api_version}"
             )

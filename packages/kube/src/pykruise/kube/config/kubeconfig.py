@@ -22,7 +22,7 @@ from urllib.parse import SplitResult, quote, urlsplit
 
 import msgspec
 
-from pykruise.kube.clock import Clock, parse_time, system_clock
+from pykruise.kube.clock import Clock, parse_time, read_system_clock
 from pykruise.kube.config.connection import (
     Connection,
     Credentials,
@@ -34,18 +34,18 @@ from pykruise.kube.config.exec_plugins import GROUP as EXEC_GROUP
 from pykruise.kube.config.exec_plugins import ExecPlugin
 from pykruise.kube.config.kubeconfig_files import (
     TlsParts,
-    checked_token,
+    check_token,
+    format_one_line,
     has_file,
+    make_tls_context,
     merge_kubeconfigs,
-    one_line,
     read_bytes,
     read_token,
-    tls_context,
 )
 from pykruise.kube.config.oidc_tokens import OidcTokens
-from pykruise.kube.config.proxy_environment import proxy_from
+from pykruise.kube.config.proxy_environment import find_proxy
 from pykruise.kube.errors import ConfigurationError
-from pykruise.kube.values.near_misses import hint
+from pykruise.kube.values.near_misses import format_hint
 
 __all__ = ["SERVICE_ACCOUNT", "Connection", "Overrides", "load", "load_in_cluster", "load_kubeconfig"]
 
@@ -83,7 +83,7 @@ async def load(
     overrides: Overrides = _NOTHING,
     environ: Mapping[str, str] = os.environ,
     service_account: Path = SERVICE_ACCOUNT,
-    clock: Clock = system_clock,
+    clock: Clock = read_system_clock,
 ) -> Connection:
     """Return the connection to the cluster of `path`, else $KUBECONFIG, else of this pod, else ~/.kube/config.
 
@@ -113,7 +113,7 @@ def load_kubeconfig(
     *,
     overrides: Overrides = _NOTHING,
     environ: Mapping[str, str] = os.environ,
-    clock: Clock = system_clock,
+    clock: Clock = read_system_clock,
 ) -> Connection:
     """Return the connection of a context (None: the current one) of a kubeconfig file (None: $KUBECONFIG, else
     ~/.kube/config).
@@ -122,14 +122,14 @@ def load_kubeconfig(
     missing files are skipped. When `overrides` name a server, no file is needed. Raises ConfigurationError.
     """
     paths = _kubeconfig_paths(path, environ, is_needed=not overrides.cluster.get("server"))
-    return _Kubeconfig(paths, context, environ, clock, overrides).connection()
+    return _Kubeconfig(paths, context, environ, clock, overrides).build_connection()
 
 
 def load_in_cluster(
     *,
     environ: Mapping[str, str] = os.environ,
     service_account: Path = SERVICE_ACCOUNT,
-    clock: Clock = system_clock,
+    clock: Clock = read_system_clock,
 ) -> Connection:
     """Return the connection to the API server of this pod, with its service account; the token is read again every
     minute.
@@ -149,9 +149,9 @@ def load_in_cluster(
     namespace = service_account / "namespace"
     return Connection(
         server=server,
-        ssl_context=tls_context(TlsParts(read_bytes(ca, where)), where, where),
+        ssl_context=make_tls_context(TlsParts(read_bytes(ca, where)), where, where),
         credentials=RenewedCredentials(read, clock=clock, every_s=_REREAD_S, current=read()),
-        proxy=proxy_from(environ, urlsplit(server)),
+        proxy=find_proxy(environ, urlsplit(server)),
         namespace=read_bytes(namespace, where).decode().strip() if namespace.exists() else "default",
         source=where,
     )
@@ -249,7 +249,7 @@ class _Kubeconfig:
         self._at_cluster = f"{self._files}: cluster {self._cluster_name!r}"
         self._at_user = f"{self._files}: user {self._user_name!r}"
 
-    def connection(self) -> Connection:
+    def build_connection(self) -> Connection:
         server = self._parse_server()
         proxy = str(self._cluster.get("proxy-url") or "")
         if proxy and urlsplit(proxy).scheme not in ("http", "https"):
@@ -263,7 +263,7 @@ class _Kubeconfig:
             credentials=credentials,
             server_name=str(self._cluster.get("tls-server-name") or ""),
             headers=tuple(_impersonation_headers(self._user)),
-            proxy=proxy or proxy_from(self._environ, server),
+            proxy=proxy or find_proxy(self._environ, server),
             namespace=self._namespace,
             source=self._source,
             context=self._context,
@@ -315,7 +315,7 @@ class _Kubeconfig:
 
     def _fixed_headers(self) -> dict[str, str]:
         if token := self._user.get("token"):
-            return _bearer_headers(checked_token(str(token), f"{self._at_user}, token"))
+            return _bearer_headers(check_token(str(token), f"{self._at_user}, token"))
         if "username" in self._user or "password" in self._user:
             pair = f"{self._user.get('username') or ''}:{self._user.get('password') or ''}"
             return {"Authorization": "Basic " + base64.b64encode(pair.encode()).decode()}
@@ -341,7 +341,7 @@ class _Kubeconfig:
         return TlsParts(ca, chain, key, is_insecure)
 
     def _build_tls(self, parts: "TlsParts") -> ssl.SSLContext:
-        return tls_context(parts, self._at_cluster, self._at_user)
+        return make_tls_context(parts, self._at_cluster, self._at_user)
 
     def _read_pem(self, entry: Mapping[str, Any], name: str, base: Path, where: str) -> bytes:
         """Return the PEM of a field that is a file or data; empty without either. Data takes precedence."""
@@ -393,7 +393,7 @@ class _Kubeconfig:
         command = plugin.command
         candidate = str(self._user_base / command) if os.sep in command else command
         if shutil.which(candidate, path=plugin.variables.get("PATH") or self._environ.get("PATH")) is None:
-            hint = one_line(plugin.install_hint or "install it, or correct the command")
+            hint = format_one_line(plugin.install_hint or "install it, or correct the command")
             raise ConfigurationError(f"{where}: {command} is not an executable in PATH; {hint}")
 
     def _exec_material(self, status: Mapping[str, Any], where: str) -> Material:
@@ -410,7 +410,7 @@ class _Kubeconfig:
             except ValueError as err:
                 raise ConfigurationError(f"{where}: expirationTimestamp {text!r} is not RFC 3339") from err
         parts = self._tls_parts((str(chain).encode(), str(key).encode())) if chain and key else None
-        headers = _bearer_headers(checked_token(str(token), where)) if token else {}
+        headers = _bearer_headers(check_token(str(token), where)) if token else {}
         return Material(headers=headers, tls=self._build_tls(parts) if parts else None, expires=expires)
 
     def _oidc_credentials(self, reader: "_CertificateReader") -> Credentials:
@@ -423,12 +423,12 @@ class _Kubeconfig:
                 f"{where}: {name!r} is not supported, kubectl dropped it too; use the provider's exec plugin"
             )
         authority = self._read_pem(settings, "idp-certificate-authority", self._user_base, where)
-        tls = tls_context(TlsParts(authority), where, where)
+        tls = make_tls_context(TlsParts(authority), where, where)
         tokens = OidcTokens(settings, tls=tls, clock=self._clock, where=where)
 
         def read() -> Material:
-            token, ends = tokens.current()
-            headers = _bearer_headers(checked_token(token, f"{where}, id-token"))
+            token, ends = tokens.read_current()
+            headers = _bearer_headers(check_token(token, f"{where}, id-token"))
             return Material(headers=headers, tls=reader.read(), expires=ends)
 
         return RenewedCredentials(read, clock=self._clock, every_s=_REREAD_S)
@@ -447,7 +447,7 @@ class _Kubeconfig:
                 return content, node.path.resolve().parent
         wanted = f" ({wanted_by})" if wanted_by else ""
         known = [str(node.value.get("name")) for node in self._entries[plural]]
-        meant = hint(name, known, otherwise=f"; there are: {', '.join(known) or 'none'}")
+        meant = format_hint(name, known, otherwise=f"; there are: {', '.join(known) or 'none'}")
         raise ConfigurationError(f"{self._files}: {singular} {name!r}{wanted} is not in the file{meant}")
 
     def _list_names(self, plural: str) -> str:

@@ -1,6 +1,6 @@
 """Files that a configuration names: kubeconfigs, certificates, tokens.
 
-paths ──▶ merge_kubeconfigs() ──▶ entries by list and name;   certificates and keys ──▶ tls_context()
+paths ──▶ merge_kubeconfigs() ──▶ entries by list and name;   certificates and keys ──▶ make_tls_context()
 
 Errors name the file and the entry that refers to it.
 """
@@ -17,13 +17,13 @@ from pykruise.kube.errors import ConfigurationError
 
 __all__ = [
     "TlsParts",
-    "checked_token",
+    "check_token",
+    "format_one_line",
     "has_file",
+    "make_tls_context",
     "merge_kubeconfigs",
-    "one_line",
     "read_bytes",
     "read_token",
-    "tls_context",
 ]
 
 
@@ -78,7 +78,9 @@ def read_kubeconfig(path: Path) -> dict[str, Any]:
         mark = getattr(err, "problem_mark", None)
         place = f" at line {mark.line + 1}, column {mark.column + 1}" if mark else ""
         problem = getattr(err, "problem", None) or "not YAML"
-        raise ConfigurationError(f"{where}: malformed YAML{place}: {one_line(problem)}; correct it") from err
+        raise ConfigurationError(
+            f"{where}: malformed YAML{place}: {format_one_line(problem)}; correct it"
+        ) from err
     except ValueError as err:
         raise ConfigurationError(f"{where}: {_NO_KUBECONFIG}") from err
     if not isinstance(document, dict):
@@ -107,10 +109,10 @@ def read_bytes(path: Path, where: str, *, separator: str = ": ") -> bytes:
 
 def read_token(path: Path, where: str) -> str:
     """Return the token in a file. Raises ConfigurationError."""
-    return checked_token(read_bytes(path, where).decode("utf-8", "replace"), f"{where}, {path}")
+    return check_token(read_bytes(path, where).decode("utf-8", "replace"), f"{where}, {path}")
 
 
-def checked_token(text: str, where: str) -> str:
+def check_token(text: str, where: str) -> str:
     """Return the token in a text. Raises ConfigurationError if the text is not a token."""
     token = text.strip()
     if not token or not token.isascii() or not token.isprintable():
@@ -120,13 +122,13 @@ def checked_token(text: str, where: str) -> str:
     return token
 
 
-def tls_context(parts: TlsParts, at_cluster: str, at_user: str) -> ssl.SSLContext:
+def make_tls_context(parts: TlsParts, at_cluster: str, at_user: str) -> ssl.SSLContext:
     """Return a TLS context for a client; without a CA it trusts the system's CAs. Raises ConfigurationError."""
     try:
         context = ssl.create_default_context(cadata=parts.ca.decode("ascii") if parts.ca else None)
     except (ssl.SSLError, ValueError) as err:
         raise ConfigurationError(
-            f"{at_cluster}: certificate-authority is not a PEM certificate ({one_line(err)})"
+            f"{at_cluster}: certificate-authority is not a PEM certificate ({format_one_line(err)})"
         ) from err
     context.set_alpn_protocols(["http/1.1"])
     # Python 3.13 and later set this flag by default; cluster CAs made by common tools lack the extensions it
@@ -143,7 +145,7 @@ def tls_context(parts: TlsParts, at_cluster: str, at_user: str) -> ssl.SSLContex
         except (ssl.SSLError, ValueError) as err:
             raise ConfigurationError(
                 f"{at_user}: client-certificate and client-key are not a PEM certificate and its unencrypted"
-                f" key ({one_line(err)})"
+                f" key ({format_one_line(err)})"
             ) from err
     return context
 
@@ -170,6 +172,6 @@ def _file_of(content: bytes) -> Iterator[str]:
         yield str(file)
 
 
-def one_line(value: object) -> str:
+def format_one_line(value: object) -> str:
     """Return a value, or an error, as one line."""
     return " ".join(str(value).split()) or type(value).__name__

@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from pykruise.kube.clock import Clock, Instant
-from pykruise.kube.config.kubeconfig_files import one_line
+from pykruise.kube.config.kubeconfig_files import format_one_line
 from pykruise.kube.errors import ConfigurationError
 
 __all__ = ["OidcTokens"]
@@ -41,7 +41,7 @@ class OidcTokens:
         self._id_token = str(settings.get("id-token") or "")
         self._refresh_token = str(settings.get("refresh-token") or "")
 
-    def current(self) -> tuple[str, Instant]:
+    def read_current(self) -> tuple[str, Instant]:
         """Return the id token and its expiry; a new token if it expires soon. Blocks. Raises ConfigurationError."""
         ends = self._end_of(self._id_token) if self._id_token else 0.0
         if ends - self._clock() < _EARLY_S:
@@ -89,13 +89,13 @@ class OidcTokens:
             with urllib.request.urlopen(request, timeout=_TIMEOUT_S, context=self._tls) as answer:
                 document = json.loads(answer.read(_MOST_BYTES))
         except urllib.error.HTTPError as error:
-            words = one_line(error.read(_MOST_BYTES).decode("utf-8", "replace"))
+            words = format_one_line(error.read(_MOST_BYTES).decode("utf-8", "replace"))
             raise ConfigurationError(
                 f"{self._where}: the token was not renewed: {url} answers {error.code}: {words}"
             ) from error
         except (OSError, ValueError) as error:
             raise ConfigurationError(
-                f"{self._where}: the token was not renewed: {url}: {one_line(error)}"
+                f"{self._where}: the token was not renewed: {url}: {format_one_line(error)}"
             ) from error
         if not isinstance(document, dict):
             raise ConfigurationError(

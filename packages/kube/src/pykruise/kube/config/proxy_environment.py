@@ -1,6 +1,6 @@
 """The proxy for a server, from HTTPS_PROXY, HTTP_PROXY and NO_PROXY as Go programs read them.
 
-server, environment ──▶ proxy_from() ──▶ the proxy's URL, or empty
+server, environment ──▶ find_proxy() ──▶ the proxy's URL, or empty
 
 Pure.
 """
@@ -9,10 +9,10 @@ import ipaddress
 from collections.abc import Mapping
 from urllib.parse import SplitResult
 
-__all__ = ["proxy_from"]
+__all__ = ["find_proxy"]
 
 
-def proxy_from(environ: Mapping[str, str], server: SplitResult) -> str:
+def find_proxy(environ: Mapping[str, str], server: SplitResult) -> str:
     """Return the URL of the proxy for a server; empty: no proxy."""
     host = server.hostname or ""
     try:

@@ -24,7 +24,7 @@ from pykruise.kube.control.queue import QueueClosedError, WorkQueue
 from pykruise.kube.errors import ApiError, ConflictError, KubeError
 from pykruise.kube.values.histogram import Histogram, HistogramStats
 
-__all__ = ["Controller", "ControllerStats", "unmeasured"]
+__all__ = ["Controller", "ControllerStats", "skip_measuring"]
 
 K = TypeVar("K", bound=Hashable)
 
@@ -148,7 +148,7 @@ class Controller(Generic[K]):
             await asyncio.wait(late)
         return not late
 
-    def stats(self) -> ControllerStats:
+    def read_stats(self) -> ControllerStats:
         """Return the current state."""
         return ControllerStats(
             running=self._is_running,
@@ -162,7 +162,7 @@ class Controller(Generic[K]):
             duration_max_s=self._duration_max_s,
             cost_sum_s=self._cost_sum_s,
             results=dict(self._results),
-            durations=self._durations.snapshot(),
+            durations=self._durations.take_snapshot(),
             last_failure=self._last_failure,
             last_failure_at=self._last_failure_at,
         )
@@ -213,7 +213,7 @@ class Controller(Generic[K]):
             self._duration_sum_s += duration_s
             self._duration_max_s = max(self._duration_max_s, duration_s)
             self._cost_sum_s += timed.cost_s
-            self.queue.done(key, cost_s=timed.cost_s)
+            self.queue.mark_done(key, cost_s=timed.cost_s)
 
     def _note_failure(self, key: K, error: BaseException) -> None:
         if isinstance(error, ConflictError):
@@ -238,12 +238,12 @@ class Controller(Generic[K]):
             key,
             _describe(error),
             wait_s,
-            self.queue.failures(key),
+            self.queue.count_failures(key),
             exc_info=None if is_expected else error,
         )
 
 
-def unmeasured() -> float:
+def skip_measuring() -> float:
     """CPU time for runs that must be identical: nothing costs anything, so no key has to rest."""
     return 0.0
 

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Generator
 from functools import partial
 from typing import Any, Generic, NamedTuple, ParamSpec, TypeVar, TypeVarTuple, Unpack
 
-__all__ = ["Aside", "LoopSide", "OnLoop", "on_loop"]
+__all__ = ["Aside", "LoopSide", "OnLoop", "run_on_loop"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -73,7 +73,7 @@ class OnLoop(Generic[T]):
         return (yield self)
 
 
-def on_loop(function: Callable[P, Awaitable[T]]) -> Callable[P, OnLoop[T]]:
+def run_on_loop(function: Callable[P, Awaitable[T]]) -> Callable[P, OnLoop[T]]:
     """Return the function in a form that coroutines outside the loop may call."""
     return lambda *args, **named: OnLoop(partial(function, *args, **named))
 
@@ -85,7 +85,7 @@ class LoopSide:
         self._whole = whole
 
     def __getattr__(self, name: str) -> Any:
-        return on_loop(getattr(self._whole, name))
+        return run_on_loop(getattr(self._whole, name))
 
 
 class _Done(NamedTuple):

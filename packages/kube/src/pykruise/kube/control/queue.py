@@ -1,6 +1,6 @@
 """A queue that decides which key is worked on next: each key waits at most once and has at most one worker.
 
-cache handlers ──add()──▶ waiting (first come, first served) ──get()──▶ in flight ──done()──▶ (again, if added
+cache handlers ──add()──▶ waiting (first come, first served) ──get()──▶ in flight ──mark_done()──▶ (again, if added
                              ▲                                                                  meanwhile)
 add_after(), add_rate_limited() ──▶ delayed ──its time comes──┘
 
@@ -8,9 +8,9 @@ A key carries no message: its worker looks at the current state. So adding a key
 and a key that is added while in flight is handed out once more after that.
 
 Keys that are expensive to plan are planned less often: after work that cost d seconds a key rests for
-`cost_factor * d`, so that one key never takes more than its share however often it is added (`done(key, cost_s=d)`;
-costs below `cost_threshold_s` do not count). Adds during the rest take effect at its end; adds with `force=True` end
-it.
+`cost_factor * d`, so that one key never takes more than its share however often it is added (`mark_done(key,
+cost_s=d)`; costs below `cost_threshold_s` do not count). Adds during the rest take effect at its end; adds with
+`force=True` end it.
 
 A key that fails waits twice as long as the time before. The wait depends on how long the trouble has lasted, not on
 how often it was seen: a key that an event wakes before its wait has ended, and that fails again, keeps its remaining
@@ -177,7 +177,7 @@ class WorkQueue(Generic[K]):
         """Note that the key succeeded: its next failure starts with the shortest wait."""
         self._troubles.pop(key, None)
 
-    def failures(self, key: K) -> int:
+    def count_failures(self, key: K) -> int:
         """Return the number of failures of the key since `forget`."""
         trouble = self._troubles.get(key)
         return trouble.failures if trouble else 0
@@ -208,7 +208,7 @@ class WorkQueue(Generic[K]):
                     self._wake_getter()  # the waiting key is for another getter
                 raise
 
-    def done(self, key: K, *, cost_s: float = 0.0) -> None:
+    def mark_done(self, key: K, *, cost_s: float = 0.0) -> None:
         """End the work on `key`, whatever its result; `cost_s` is its cost (see the module's text).
 
         Raises KeyError when no worker has the key.
@@ -233,7 +233,7 @@ class WorkQueue(Generic[K]):
         while self._getters:
             self._wake_getter()
 
-    def stats(self) -> QueueStats:
+    def read_stats(self) -> QueueStats:
         """Return the current state. Call it where the event loop runs."""
         since = self._waiting_since[self._waiting[0]] if self._waiting else None
         return QueueStats(
@@ -245,8 +245,8 @@ class WorkQueue(Generic[K]):
             oldest_s=0.0 if since is None else _now() - since,
             unfinished_s=sum(_now() - taken_at for taken_at in self._taken_at.values()),
             longest_s=max((_now() - taken_at for taken_at in self._taken_at.values()), default=0.0),
-            waits=self._waits.snapshot(),
-            works=self._works.snapshot(),
+            waits=self._waits.take_snapshot(),
+            works=self._works.take_snapshot(),
         )
 
     # ── waiting and delayed ──────────────────────────────────────────────────

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from pykruise.kube.values.counts import counted
+from pykruise.kube.values.counts import format_count
 
 __all__ = ["FullError", "Quota"]
 
@@ -36,7 +36,7 @@ class Quota:
         if self._taken[key] >= self._most_of_one:
             raise FullError(f"{self._most_of_one} of {key} under way")
         if self._taken.total() >= self._most:
-            raise FullError(f"{counted(self._most, 'is', 'are')} under way")
+            raise FullError(f"{format_count(self._most, 'is', 'are')} under way")
         self._taken[key] += 1
         try:
             yield

@@ -9,11 +9,11 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
-__all__ = ["in_own_task"]
+__all__ = ["run_in_own_task"]
 
 T = TypeVar("T")
 
 
-async def in_own_task(work: Coroutine[Any, Any, T]) -> T:
+async def run_in_own_task(work: Coroutine[Any, Any, T]) -> T:
     """Run the work in a task of its own; returns its result or raises its error. Cancelled together with its caller."""
     return await asyncio.create_task(work)

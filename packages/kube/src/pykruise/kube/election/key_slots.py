@@ -25,9 +25,9 @@ __all__ = [
     "LeaderRecord",
     "Seat",
     "assign",
-    "fnv1a",
+    "assign_rendezvous",
+    "hash_fnv1a",
     "read_record",
-    "rendezvous",
     "slot_of",
 ]
 
@@ -50,7 +50,7 @@ _PRIME: Final = 0x100000001B3
 _MASK: Final = 0xFFFFFFFFFFFFFFFF
 
 
-def fnv1a(text: str) -> int:
+def hash_fnv1a(text: str) -> int:
     """Return the 64-bit FNV-1a hash of the UTF-8 text, by which API servers shard lists (KEP-5866)."""
     value = _OFFSET
     for byte in text.encode():
@@ -64,8 +64,8 @@ def slot_of(kind: str, key: Key, *, keying: Keying = "object") -> int:
     separately.
     """
     if keying == "namespace" and key.namespace:
-        return _spread(fnv1a(key.namespace)) % SLOTS
-    return _spread(fnv1a(f"{kind}/{key.namespace}/{key.name}")) % SLOTS
+        return _spread(hash_fnv1a(key.namespace)) % SLOTS
+    return _spread(hash_fnv1a(f"{kind}/{key.namespace}/{key.name}")) % SLOTS
 
 
 def _spread(value: int) -> int:
@@ -74,7 +74,7 @@ def _spread(value: int) -> int:
     return value ^ (value >> 33)
 
 
-def rendezvous(seats: Sequence[Seat]) -> tuple[Seat, ...]:
+def assign_rendezvous(seats: Sequence[Seat]) -> tuple[Seat, ...]:
     """Return, by slot, the seat that should hold it if no slot were held. Raises ValueError without seats.
 
     Each pair of slot and seat has a weight; the heaviest pairs are assigned first, and no seat gets more than its
@@ -83,7 +83,7 @@ def rendezvous(seats: Sequence[Seat]) -> tuple[Seat, ...]:
     if not seats:
         raise ValueError("no member to hold a slot")
     most = -(-SLOTS // len(seats))
-    pairs = ((_spread(fnv1a(f"{slot}@{seat}")), slot, seat) for slot in range(SLOTS) for seat in seats)
+    pairs = ((_spread(hash_fnv1a(f"{slot}@{seat}")), slot, seat) for slot in range(SLOTS) for seat in seats)
     result: dict[int, Seat] = {}
     room = dict.fromkeys(seats, most)
     for _, slot, seat in sorted(pairs, reverse=True):
@@ -109,7 +109,7 @@ def assign(
     """
     if not seats:
         return {}
-    wanted = rendezvous(seats)
+    wanted = assign_rendezvous(seats)
     stays = {slot: seat for slot, seat in before.items() if seat in seats}
     assign = {slot: stays.get(slot, wanted[slot]) for slot in range(SLOTS)}
     moving = sum(held.get(slot) != seat for slot, seat in assign.items())
@@ -132,11 +132,11 @@ class LeaderRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     slots: dict[int, Seat] = {}
     """Slot to the seat that should hold it; empty: no assignment for now."""
 
-    def of(self, seat: Seat | None) -> frozenset[int]:
+    def list_slots(self, seat: Seat | None) -> frozenset[int]:
         """Return the slots that a member should hold."""
         return frozenset(slot for slot, holder in self.slots.items() if holder == seat)
 
-    def text(self) -> str:
+    def to_text(self) -> str:
         """Return the text of the annotation."""
         return msgspec.json.encode(self).decode()
 

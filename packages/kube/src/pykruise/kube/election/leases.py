@@ -182,7 +182,7 @@ class LeaderElector:
                 f"lease: want lease_s > renew_s > retry_s > 0, not {lease_s}, {renew_s}, {retry_s}"
             )
         self.identity = identity
-        self._client = client.limited_by(Limiter(longest_hold_s=retry_s / 2))
+        self._client = client.replace_limiter(Limiter(longest_hold_s=retry_s / 2))
         self._namespace = namespace
         self._name = name
         self._lease_s = lease_s
@@ -260,7 +260,7 @@ class LeaderElector:
         """Renew or read the Lease now: an annotation has changed, or the Lease may be free."""
         self._hurry.set()
 
-    def know(self, lease: Document, *, since: float) -> None:
+    def adopt_lease(self, lease: Document, *, since: float) -> None:
         """Adopt a state of the Lease that was seen elsewhere since `since` (`now`), so that its expiry counts from
         then.
         """
@@ -297,7 +297,7 @@ class LeaderElector:
         """The Lease as last seen."""
         return self._lease
 
-    def stats(self) -> ElectorStats:
+    def read_stats(self) -> ElectorStats:
         """Return the current state."""
         spec = _spec_of(self._lease)
         return ElectorStats(

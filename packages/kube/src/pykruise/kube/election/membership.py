@@ -30,14 +30,14 @@ import msgspec
 from pykruise.kube.cache.cache import Cache, Change
 from pykruise.kube.client.client import Client
 from pykruise.kube.clock import Clock
-from pykruise.kube.control.retried_task import in_own_task
+from pykruise.kube.control.retried_task import run_in_own_task
 from pykruise.kube.documents import Document, annotations_of, decode
 from pykruise.kube.election.key_slots import SLOTS, Keying, LeaderRecord, Seat, assign, read_record
 from pykruise.kube.election.leases import Fence, LeaderElector, LeaseLostError
 from pykruise.kube.errors import KubeError
 from pykruise.kube.resources import LEASES
 
-__all__ = ["RECORD", "HeldSlot", "Membership", "MembershipStats", "member_lease", "slot_lease"]
+__all__ = ["RECORD", "HeldSlot", "Membership", "MembershipStats", "format_member_lease", "format_slot_lease"]
 
 _log = logging.getLogger(__name__)
 
@@ -55,12 +55,12 @@ SETTLED_S: Final = 10.0
 """Seconds that a member must live before held slots move to it."""
 
 
-def slot_lease(name: str, slot: int) -> str:
+def format_slot_lease(name: str, slot: int) -> str:
     """Return the name of a slot's Lease; `name` is that of the leader's Lease."""
     return f"{name}-slot-{slot}"
 
 
-def member_lease(name: str, seat: Seat) -> str:
+def format_member_lease(name: str, seat: Seat) -> str:
     """Return the name of a seat's Lease."""
     return f"{name}-member-{seat}"
 
@@ -86,7 +86,7 @@ class LeaseView(msgspec.Struct, frozen=True, kw_only=True):
         return float(self.spec.get("leaseDurationSeconds") or 0)
 
     @property
-    def document(self) -> Document:
+    def to_document(self) -> Document:
         """The Lease in the form that an elector reads."""
         metadata = {
             "namespace": self.namespace,
@@ -231,7 +231,7 @@ class Membership:
         self._is_leaving = False
         self._read: tuple[str | None, str, LeaderRecord | None] = (None, "", None)
 
-    def stats(self) -> MembershipStats:
+    def read_stats(self) -> MembershipStats:
         """Return the current state."""
         record = self.record()
         return MembershipStats(
@@ -293,7 +293,7 @@ class Membership:
         if new is not None and (old is None or old.spec != new.spec):
             self._since[new.name] = self._now()
         if new is not None and new.name == self._name:
-            self.leader.see(new.document)
+            self.leader.see(new.to_document)
         is_renewed = old is not None and new is not None and old.holder == new.holder
         if is_renewed and (change.key.name != self._name or _said_in(old) == _said_in(new)):
             return
@@ -301,7 +301,7 @@ class Membership:
         if change.key.name == self._name and not self.leader.is_leading:
             self.leader.hurry()
         for slot in self._held.values():
-            if change.key.name == slot_lease(self._name, slot.number) and not slot.elector.is_leading:
+            if change.key.name == format_slot_lease(self._name, slot.number) and not slot.elector.is_leading:
                 slot.elector.hurry()
 
     def _find_lease(self, name: str) -> LeaseView | None:
@@ -312,7 +312,7 @@ class Membership:
         by_name = {lease.name: lease for lease in self._leases.values()}
         result = {}
         for seat in range(SLOTS):
-            lease = by_name.get(member_lease(self._name, seat))
+            lease = by_name.get(format_member_lease(self._name, seat))
             if lease is not None and self._is_held(lease):
                 result[seat] = lease
         return result
@@ -330,7 +330,9 @@ class Membership:
         if self.leader.is_leading and not self._is_leaving:
             self._assign_slots(living)
         record = self.record() if self.term.holds() else None
-        wanted = record.of(self._seat) if record is not None and self._seat is not None else frozenset()
+        wanted = (
+            record.list_slots(self._seat) if record is not None and self._seat is not None else frozenset()
+        )
         for number, slot in self._held.items():
             if number not in wanted or record is None or slot.epoch != record.epoch:
                 slot.leaving.set()
@@ -347,7 +349,7 @@ class Membership:
         }
 
     def _add_slot(self, number: int, epoch: str) -> HeldSlot:
-        name = slot_lease(self._name, number)
+        name = format_slot_lease(self._name, number)
         elector = self._make_elector(name, retry_s=max(self._retry_s, self._renew_s / 3))
         elector.epoch = epoch
         slot = self._held[number] = HeldSlot(number, elector, _Both(elector.term, self.term), epoch)
@@ -377,12 +379,12 @@ class Membership:
             if free is None:  # this member stands by
                 await asyncio.sleep(LOOK_S)
                 continue
-            await in_own_task(self._have_seat(free))
+            await run_in_own_task(self._have_seat(free))
 
     async def _have_seat(self, free: Seat) -> None:
         """Hold a seat until it is lost; returns immediately when another member was faster."""
         elector = self._seat_elector = self._make_elector(
-            member_lease(self._name, free), retry_s=max(self._retry_s, self._renew_s / 3)
+            format_member_lease(self._name, free), retry_s=max(self._retry_s, self._renew_s / 3)
         )
         try:
             async with asyncio.TaskGroup() as tasks:
@@ -442,7 +444,7 @@ class Membership:
                 self._epoch, self._assigned = f"{self._rng.getrandbits(64):016x}", {}
             self._changed.set()
         said = LeaderRecord(leader=self.identity, epoch=self._epoch, keying=self.keying, slots=self._assigned)
-        return {RECORD: said.text()}
+        return {RECORD: said.to_text()}
 
     def _last_words(self, lease: Document) -> str:
         """Return the record for the successor, which stays valid under it; without a successor no member holds any
@@ -452,7 +454,7 @@ class Membership:
         if before is None:
             return ""
         slots = before.slots if self._named else {}
-        return msgspec.structs.replace(before, leader=self._named or self.identity, slots=slots).text()
+        return msgspec.structs.replace(before, leader=self._named or self.identity, slots=slots).to_text()
 
     def _assign_slots(self, living: Mapping[Seat, LeaseView]) -> None:
         """Compute the assignment of slots, and write it when it changes."""
@@ -463,7 +465,7 @@ class Membership:
         by_identity = {living[seat].holder: seat for seat in seats}
         held = {}
         for number in range(SLOTS):
-            lease = self._find_lease(slot_lease(self._name, number))
+            lease = self._find_lease(format_slot_lease(self._name, number))
             if lease is not None and self._is_held(lease) and lease.holder in by_identity:
                 held[number] = by_identity[lease.holder]
         settled_before = self._now() - SETTLED_S
@@ -513,7 +515,9 @@ class Membership:
             return instead_of
         stored = {item.name: item for item in map(_project_lease, listed.items)}
         alive = {lease.holder for lease in self._find_living().values()}
-        seats = [stored[name] for seat in range(SLOTS) if (name := member_lease(self._name, seat)) in stored]
+        seats = [
+            stored[name] for seat in range(SLOTS) if (name := format_member_lease(self._name, seat)) in stored
+        ]
         others = [seat for seat in seats if seat.holder in alive and seat.holder != self.identity]
         if any(lease.holder == instead_of for lease in others):
             return instead_of
@@ -535,7 +539,7 @@ class Membership:
         )
         if name != self._name and (seen := self._find_lease(name)) is not None:
             since = self._since.setdefault(name, self._now())
-            elector.know({"metadata": {}, "spec": seen.spec}, since=since)
+            elector.adopt_lease({"metadata": {}, "spec": seen.spec}, since=since)
         return elector
 
 

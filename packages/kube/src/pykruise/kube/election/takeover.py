@@ -34,7 +34,7 @@ class HandOver:
         self._listed: dict[Cache[Any], int] = {}
         self._has_begun = asyncio.Event()
 
-    def versions(self) -> Mapping[str, int] | None:
+    def read_versions(self) -> Mapping[str, int] | None:
         """Return, by resource, the version that a successor must have seen. A resource that no leader has written is
         absent.
 
@@ -53,7 +53,7 @@ class HandOver:
 
     def _has_listed_all(self) -> bool:
         return self._has_begun.is_set() and all(
-            seen.is_set() or (not cache.synced and cache.stats().last_code == NOT_SERVED)
+            seen.is_set() or (not cache.synced and cache.read_stats().last_code == NOT_SERVED)
             for cache, seen in self._seen.items()
         )
 

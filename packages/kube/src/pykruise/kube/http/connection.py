@@ -23,9 +23,9 @@ import msgspec
 from pykruise.kube.client.transport import Request
 from pykruise.kube.errors import UnreachableError
 from pykruise.kube.excerpts import excerpt
-from pykruise.kube.http.heads import LINE_END, field_lines, length_line, request_line
+from pykruise.kube.http.heads import LINE_END, format_field_lines, format_length_line, format_request_line
 from pykruise.kube.http.proxy import ProxyAddress, open_tunnel
-from pykruise.kube.values.counts import counted
+from pykruise.kube.values.counts import format_count
 
 __all__ = [
     "BROKEN",
@@ -130,7 +130,7 @@ class TooLargeError(Exception):
     """Something is larger than its limit; the text names it and the limit."""
 
     def __init__(self, part: str, most: int) -> None:
-        super().__init__(f"{part} has more than {counted(most, 'byte')}")
+        super().__init__(f"{part} has more than {format_count(most, 'byte')}")
 
 
 class HttpConnection(asyncio.BufferedProtocol):
@@ -308,12 +308,12 @@ class RequestWriter:
         if block is None:
             if len(self._blocks) >= _MOST_BLOCKS:  # tokens change from time to time
                 self._blocks.clear()
-            block = self._blocks[headers] = field_lines([*self._own, *headers])
+            block = self._blocks[headers] = format_field_lines([*self._own, *headers])
         if body or method not in _WITHOUT_BODY:
-            length = length_line(len(body or b""))
+            length = format_length_line(len(body or b""))
         else:
             length = b""
-        return b"".join((request_line(method, target), block, length, LINE_END, body or b""))
+        return b"".join((format_request_line(method, target), block, length, LINE_END, body or b""))
 
 
 def cut_of(transports: Iterable[asyncio.WriteTransport | None]) -> Callable[[], None]:

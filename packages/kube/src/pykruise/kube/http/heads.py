@@ -1,10 +1,11 @@
 """Heads of HTTP messages as bytes. No other module of the repository writes them.
 
-method, target, fields ──▶ request_head() ──▶ bytes        status, fields ──▶ status_line(), field_lines() ──▶ bytes
+method, target, fields ──▶ format_request_head()                        ──▶ bytes
+status, fields         ──▶ format_status_line(), format_field_lines()   ──▶ bytes
 
 Any part of a head may come from a user: the path and headers of a probe, or a warning that repeats a field of an
 object. A character that ends a line or a word would turn it into other requests, so it is refused here with an error
-that names it. Callers that must answer nevertheless use `without_controls` first. A test looks for line ends in all
+that names it. Callers that must answer nevertheless use `replace_controls` first. A test looks for line ends in all
 other modules. Pure.
 """
 
@@ -22,17 +23,17 @@ __all__ = [
     "LINE_END",
     "HttpHeadError",
     "chunk_of",
-    "field_lines",
+    "encode_percent",
     "flaw_of_host",
     "flaw_of_name",
     "flaw_of_target",
     "flaw_of_value",
-    "length_line",
-    "percent_encoded",
-    "request_head",
-    "request_line",
-    "status_line",
-    "without_controls",
+    "format_field_lines",
+    "format_length_line",
+    "format_request_head",
+    "format_request_line",
+    "format_status_line",
+    "replace_controls",
 ]
 
 LINE_END: Final = b"\r\n"
@@ -76,22 +77,22 @@ def flaw_of_host(text: str) -> str:
     return "" if _is_host(text) else "it must be a name or an address"
 
 
-def percent_encoded(text: str) -> str:
+def encode_percent(text: str) -> str:
     """Return a path with its query, with forbidden characters percent-encoded, as Go's clients do."""
     return quote(text.partition("#")[0], safe=_PLAIN)
 
 
-def without_controls(text: str) -> str:
+def replace_controls(text: str) -> str:
     """Return a header's value with spaces for control characters, as Go's servers write it."""
     return _CONTROLS.sub(" ", text)
 
 
-def request_head(method: str, target: str, fields: Fields) -> bytes:
+def format_request_head(method: str, target: str, fields: Fields) -> bytes:
     """Return the head of a request, including its end. Raises HttpHeadError."""
-    return b"".join((request_line(method, target), field_lines(fields), LINE_END))
+    return b"".join((format_request_line(method, target), format_field_lines(fields), LINE_END))
 
 
-def request_line(method: str, target: str) -> bytes:
+def format_request_line(method: str, target: str) -> bytes:
     """Return the first line of a request. Raises HttpHeadError."""
     if flaw_of_name(method):
         raise HttpHeadError(f"{method!r} is not a method")
@@ -100,7 +101,7 @@ def request_line(method: str, target: str) -> bytes:
     return f"{method} {target} HTTP/1.1\r\n".encode()
 
 
-def status_line(status: int) -> bytes:
+def format_status_line(status: int) -> bytes:
     """Return the first line of an answer."""
     try:
         phrase = HTTPStatus(status).phrase
@@ -109,7 +110,7 @@ def status_line(status: int) -> bytes:
     return f"HTTP/1.1 {status} {phrase}\r\n".encode()
 
 
-def field_lines(fields: Fields) -> bytes:
+def format_field_lines(fields: Fields) -> bytes:
     """Return header lines. Raises HttpHeadError, which names the header but not its value, because that may be a
     secret.
     """
@@ -123,7 +124,7 @@ def field_lines(fields: Fields) -> bytes:
     return "".join(lines).encode("utf-8", "replace")
 
 
-def length_line(size: int) -> bytes:
+def format_length_line(size: int) -> bytes:
     """Return the Content-Length header."""
     return b"Content-Length: %d\r\n" % size
 

@@ -18,7 +18,7 @@ import msgspec
 
 from pykruise.kube.errors import ConfigurationError
 from pykruise.kube.excerpts import excerpt
-from pykruise.kube.http.heads import HEAD_END, LINE_END, request_head
+from pykruise.kube.http.heads import HEAD_END, LINE_END, format_request_head
 
 __all__ = ["ProxyAddress", "open_tunnel", "read_proxy"]
 
@@ -86,7 +86,7 @@ async def open_tunnel(
         fields = [("Host", target)]
         if proxy.authorization:
             fields.append(("Proxy-Authorization", proxy.authorization))
-        transport.write(request_head("CONNECT", target, fields))
+        transport.write(format_request_head("CONNECT", target, fields))
         status = await greeting.status
         version, _, code = status.partition(b" ")
         if not version.startswith(b"HTTP/") or code[:3] != b"200":

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 from pykruise.kube.client.transport import Request, Response
 from pykruise.kube.config.connection import Connection
-from pykruise.kube.errors import AnswerTooLargeError, ConnectionLostError, RequestTimeoutError, error_for
+from pykruise.kube.errors import AnswerTooLargeError, ConnectionLostError, RequestTimeoutError, parse_error
 from pykruise.kube.http.client import HttpClient
 from pykruise.kube.http.connection import (
     BROKEN,
@@ -67,26 +67,26 @@ class HttpTransport:
     async def request(self, request: Request, /) -> Response:
         """See `Transport.request`. After a 401 the credentials are refreshed and the request is sent once more."""
         credentials = self.connection.credentials
-        auth = await credentials.headers()
+        auth = await credentials.read_headers()
         answer = await self._send_request(request, auth)
         if answer.status != 401 or not await credentials.refresh(rejected=auth):
             return answer
-        return await self._send_request(request, await credentials.headers())
+        return await self._send_request(request, await credentials.read_headers())
 
     @asynccontextmanager
     async def stream(self, request: Request, /) -> AsyncIterator[AsyncIterator[bytes]]:
         """See `Transport.stream`. Lines have at most MOST_LINE bytes."""
         credentials = self.connection.credentials
-        auth = await credentials.headers()
+        auth = await credentials.read_headers()
         answer = await self._open_stream(request, auth)
         try:
             if answer.code == 401 and await credentials.refresh(rejected=auth):
                 answer.abort()
-                answer = await self._open_stream(request, await credentials.headers())
+                answer = await self._open_stream(request, await credentials.read_headers())
             what = what_of(self._origin, request)
             if answer.code != 200:
                 body = await self._read_refusal(what, answer)
-                raise error_for(answer.code, body, answer.headers)
+                raise parse_error(answer.code, body, answer.headers)
             async with aclosing(lines_of(answer, what=what, idle_timeout_s=request.timeout_s)) as lines:
                 yield lines
         finally:

@@ -13,11 +13,18 @@ from typing import Final
 from urllib.parse import parse_qsl, quote, urlsplit
 
 from pykruise.kube.client.transport import Response
-from pykruise.kube.http.heads import CLOSE, LINE_END, field_lines, length_line, status_line, without_controls
+from pykruise.kube.http.heads import (
+    CLOSE,
+    LINE_END,
+    format_field_lines,
+    format_length_line,
+    format_status_line,
+    replace_controls,
+)
 
 __all__ = ["HeadWriter", "WireRequest", "split_target"]
 
-_CHUNKED: Final = field_lines([("Transfer-Encoding", "chunked")])
+_CHUNKED: Final = format_field_lines([("Transfer-Encoding", "chunked")])
 _MOST_REMEMBERED: Final = 256
 _ASCII: Final = "".join(map(chr, range(0x21, 0x7F)))
 _NO_QUERY: Final[Mapping[str, str]] = {}
@@ -114,7 +121,7 @@ class HeadWriter:
             if len(self._begun) >= _MOST_REMEMBERED:  # warnings differ
                 self._begun.clear()
             self._begun[asked] = begun
-        length = b"" if answer.status == 204 else length_line(len(answer.body))
+        length = b"" if answer.status == 204 else format_length_line(len(answer.body))
         return b"".join((begun, self._date_line(), length, b"" if stays else CLOSE, LINE_END))
 
     def head_of_stream(
@@ -131,11 +138,11 @@ class HeadWriter:
     def _date_line(self) -> bytes:
         now = int(time.time())
         if now != self._second:
-            self._second, self._date = now, field_lines([("Date", formatdate(now, usegmt=True))])
+            self._second, self._date = now, format_field_lines([("Date", formatdate(now, usegmt=True))])
         return self._date
 
 
 def _begin_head(status: int, headers: tuple[tuple[str, str], ...]) -> bytes:
     # Warnings repeat text of clients; an empty header is left out.
-    fields = [(name.title(), without_controls(value)) for name, value in headers if value]
-    return status_line(status) + field_lines(fields)
+    fields = [(name.title(), replace_controls(value)) for name, value in headers if value]
+    return format_status_line(status) + format_field_lines(fields)

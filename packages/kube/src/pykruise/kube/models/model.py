@@ -48,7 +48,7 @@ class Model(msgspec.Struct, frozen=True, kw_only=True, rename=camel_of):
 
     rest: Mapping[str, Any] = msgspec.field(default_factory=dict, name=REST)
     """Fields of the document that the class does not have, by their names there: those of a newer definition, and null
-    where the class does not expect it. `document()` writes them again."""
+    where the class does not expect it. `to_document()` writes them again."""
 
 
 class ModelMetadata(Model, frozen=True, kw_only=True):
@@ -77,7 +77,7 @@ def _fields_of(model: type[Model]) -> Mapping[str, msgspec.structs.FieldInfo]:
 
 
 def parse(model: type[M], value: Mapping[str, Any]) -> M:
-    """Return a document as a model; `document()` of the result equals it.
+    """Return a document as a model; `to_document()` of the result equals it.
 
     Raises msgspec.ValidationError for a required field that is missing, and for a value of the wrong type, with the
     path of the field.

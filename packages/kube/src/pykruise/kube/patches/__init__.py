@@ -5,9 +5,9 @@ the fields of built-in kinds merge; errors.py has the errors.
 """
 
 from pykruise.kube.patches.errors import JsonPatchTestFailed, PatchError
-from pykruise.kube.patches.json_patch import apply_json_patch, diff_json, escape_pointer, pointer
+from pykruise.kube.patches.json_patch import apply_json_patch, diff_json, escape_pointer, format_pointer
 from pykruise.kube.patches.merge import apply_merge_patch, diff_merge
-from pykruise.kube.patches.schemas import definition_for
+from pykruise.kube.patches.schemas import find_definition
 from pykruise.kube.patches.strategic import apply_strategic_merge, diff_strategic
 from pykruise.kube.patches.types import PatchType
 
@@ -18,10 +18,10 @@ __all__ = [
     "apply_json_patch",
     "apply_merge_patch",
     "apply_strategic_merge",
-    "definition_for",
     "diff_json",
     "diff_merge",
     "diff_strategic",
     "escape_pointer",
-    "pointer",
+    "find_definition",
+    "format_pointer",
 ]

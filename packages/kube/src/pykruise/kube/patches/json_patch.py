@@ -13,11 +13,11 @@ from typing import Any
 import jsonpatch
 import jsonpointer
 
-from pykruise.kube.documents import Document, deep_copy, same
+from pykruise.kube.documents import Document, deep_copy, is_same
 from pykruise.kube.patches.errors import JsonPatchTestFailed, PatchError
-from pykruise.kube.values.go_text import quoted
+from pykruise.kube.values.go_text import quote_text
 
-__all__ = ["Operation", "apply_json_patch", "diff_json", "escape_pointer", "pointer"]
+__all__ = ["Operation", "apply_json_patch", "diff_json", "escape_pointer", "format_pointer"]
 
 Operation = dict[str, Any]
 """An operation: `op`, `path`, and `value` or `from`."""
@@ -63,7 +63,7 @@ def _yield_differences(old: Any, new: Any, path: str) -> Iterator[Operation]:
         yield from _object_differences(old, new, path)
     elif isinstance(old, list) and isinstance(new, list):
         yield from _list_differences(old, new, path)
-    elif not same(old, new):
+    elif not is_same(old, new):
         yield {"op": "replace", "path": path, "value": new}
 
 
@@ -97,14 +97,14 @@ def _count_common(left: list[Any], right: list[Any]) -> int:
     """Return the number of equal items at the beginning."""
     count = 0
     for value, other in zip(left, right, strict=False):
-        if not same(value, other):
+        if not is_same(value, other):
             break
         count += 1
     return count
 
 
-def pointer(*path: str | int) -> str:
-    """Return the JSON pointer to a place: `pointer("metadata", "labels", "a/b")` is `/metadata/labels/a~1b`."""
+def format_pointer(*path: str | int) -> str:
+    """Return the JSON pointer to a place: `format_pointer("metadata", "labels", "a/b")` is `/metadata/labels/a~1b`."""
     return "".join(f"/{escape_pointer(str(step))}" for step in path)
 
 
@@ -128,7 +128,7 @@ class _Test(jsonpatch.TestOperation):
     """Compares as JSON does, whatever the version of the library; an absent key equals null."""
 
     def apply(self, obj: Any) -> Any:
-        if not same(self._find_value(obj), self.operation.get("value")):
+        if not is_same(self._find_value(obj), self.operation.get("value")):
             raise JsonPatchTestFailed(f"testing value {self.location} failed: test failed")
         return obj
 
@@ -230,7 +230,7 @@ def _problem(doc: Any, path: str, *, adding: bool = False) -> str:
         return f"Unable to remove nonexistent key: {step}: missing value"
     if step.lstrip("+-").isdecimal():
         return f"Unable to access invalid index: {int(step)}: invalid index referenced"
-    reason = f"strconv.Atoi: parsing {quoted(step)}: invalid syntax"
+    reason = f"strconv.Atoi: parsing {quote_text(step)}: invalid syntax"
     return f"value was not a proper array index: '{step}': {reason}" if adding else reason
 
 

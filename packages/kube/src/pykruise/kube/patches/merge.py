@@ -9,7 +9,7 @@ Pure; inputs are not changed and share nothing mutable with the result.
 from collections.abc import Mapping
 from typing import Any
 
-from pykruise.kube.documents import Document, deep_copy, same
+from pykruise.kube.documents import Document, deep_copy, is_same
 from pykruise.kube.patches.errors import PatchError
 
 __all__ = ["apply_merge_patch", "diff_merge"]
@@ -35,7 +35,7 @@ def diff_merge(old: Mapping[str, Any], new: Mapping[str, Any]) -> Document:
     patch: Document = {key: None for key in old if key not in new}
     for key, value in new.items():
         before = old.get(key)
-        if same(before, value):
+        if is_same(before, value):
             continue
         if isinstance(before, Mapping) and isinstance(value, Mapping):
             if changes := diff_merge(before, value):

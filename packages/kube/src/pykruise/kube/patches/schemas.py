@@ -10,14 +10,14 @@ from functools import cache
 
 import msgspec
 
-from pykruise.kube.package_data import package_data
+from pykruise.kube.package_data import read_package_data
 from pykruise.kube.resources import Resource
 
 __all__ = [
     "UNKNOWN_FIELD",
     "FieldRule",
     "Schema",
-    "definition_for",
+    "find_definition",
     "has_definition",
     "merge_keys",
     "schema_of",
@@ -69,7 +69,7 @@ class Schema(msgspec.Struct, frozen=True):
     definition: str = ""
     is_map: bool = False
 
-    def field(self, name: str) -> FieldRule:
+    def find_field_rule(self, name: str) -> FieldRule:
         """Return the rule for a field; an unknown field has no directives."""
         if self.is_map:
             return FieldRule(ref=self.definition)
@@ -88,7 +88,7 @@ def has_definition(definition: str) -> bool:
     return definition in _definitions()
 
 
-def definition_for(resource: Resource) -> str | None:
+def find_definition(resource: Resource) -> str | None:
     """Return the definition of a built-in resource's objects, or None: custom resources have no strategic merge."""
     name = _definition_name(resource)
     return name if name in _definitions() else None
@@ -110,5 +110,5 @@ def _definition_name(resource: Resource) -> str:
 
 @cache
 def _definitions() -> Mapping[str, Mapping[str, FieldRule]]:
-    raw = package_data("pykruise.kube", "merge_keys.json")
+    raw = read_package_data("pykruise.kube", "merge_keys.json")
     return msgspec.json.decode(raw, type=dict[str, dict[str, FieldRule]])

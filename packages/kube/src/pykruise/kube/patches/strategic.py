@@ -24,10 +24,10 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from pykruise.kube.documents import Document, deep_copy, same
+from pykruise.kube.documents import Document, deep_copy, is_same
 from pykruise.kube.patches.errors import PatchError
 from pykruise.kube.patches.schemas import FieldRule, Schema, has_definition
-from pykruise.kube.values.go_text import LONGEST_EXCERPT, excerpt, go_type, quoted, shown
+from pykruise.kube.values.go_text import LONGEST_EXCERPT, excerpt, format_shown, name_go_type, quote_text
 
 __all__ = ["apply_strategic_merge", "diff_strategic"]
 
@@ -45,7 +45,7 @@ _BAD_RETAIN_KEYS = "invalid patch format of retainKeys"
 def apply_strategic_merge(
     doc: Mapping[str, Any], patch: Mapping[str, Any], *, definition: str, uses_up: bool = False
 ) -> Document:
-    """Return the document after the patch; `definition` is a key of merge_keys.json (see `definition_for`).
+    """Return the document after the patch; `definition` is a key of merge_keys.json (see `find_definition`).
 
     `uses_up`: only the caller uses the document, so it need not be copied. Nulls and directives of the patch never
     reach the result; those of the document itself stay. Raises PatchError on a malformed directive, a list item
@@ -85,7 +85,7 @@ def _merge_map(original: Document, patch: Document, schema: Schema) -> Document:
         elif change is None:
             original.pop(name, None)
         else:
-            _merge_field(original, name, change, schema.field(name))
+            _merge_field(original, name, change, schema.find_field_rule(name))
     return original
 
 
@@ -189,7 +189,7 @@ def _merge_ordered_lists(original: Document, patch: Document, schema: Schema) ->
         name = _field_of(directive, _ORDER, _BAD_ORDER)
         before = None if original.get(name) is None else _as_list(original[name])
         change = _as_list(patch.pop(name)) if name in patch else None
-        rule = schema.field(name)
+        rule = schema.find_field_rule(name)
         key = rule.patch_merge_key
         _check_order(change or [], order, key)
         if change is None and before is None:
@@ -315,13 +315,15 @@ def _key_value(item: Any, key: str) -> Any:
 
 def _to_map(item: Any) -> Document:
     if not isinstance(item, dict):
-        raise PatchError(f"expected a map[string]interface {{}}, but received a {go_type(item)}", code=500)
+        raise PatchError(
+            f"expected a map[string]interface {{}}, but received a {name_go_type(item)}", code=500
+        )
     return item
 
 
 def _excerpt(value: Any) -> str:
     """Return a value of a user, shortened for a message."""
-    return excerpt(shown(value), 8 * LONGEST_EXCERPT)
+    return excerpt(format_shown(value), 8 * LONGEST_EXCERPT)
 
 
 def _remove_duplicates(items: Iterable[Any]) -> list[Any]:
@@ -343,7 +345,7 @@ def _is_list_of_maps(*lists: list[Any]) -> bool:
 
 def _as_list(value: Any) -> list[Any]:
     if not isinstance(value, list):
-        raise PatchError(f"expected a []interface {{}}, but received a {go_type(value)}", code=500)
+        raise PatchError(f"expected a []interface {{}}, but received a {name_go_type(value)}", code=500)
     return value
 
 
@@ -396,9 +398,9 @@ def _diff_map(old: Mapping[str, Any], new: Mapping[str, Any], schema: Schema) ->
     patch: Document = {name: None for name in old if name not in new}
     for name, after in new.items():
         before = old.get(name)
-        if same(before, after):
+        if is_same(before, after):
             continue
-        rule = schema.field(name)
+        rule = schema.find_field_rule(name)
         if after is None:
             patch[name] = None
         elif isinstance(before, dict) and isinstance(after, dict) and not rule.replaces_map:
@@ -415,7 +417,7 @@ def _diff_list(name: str, old: list[Any], new: list[Any], schema: Schema) -> Doc
     """Return the entries of a patch that change a merged list into `new`: changes, deletions, and the order if
     necessary.
     """
-    rule = schema.field(name)
+    rule = schema.find_field_rule(name)
     key = rule.patch_merge_key
     before, after = _by_identity(old, key), _by_identity(new, key)
     if key and (before is None or after is None):
@@ -462,7 +464,7 @@ def _by_identity(items: list[Any], key: str) -> dict[Any, Any] | None:
 def _produces_order(wanted: list[Any], patch: Document, name: str, old: list[Any], schema: Schema) -> bool:
     """Whether the patch already produces the wanted order of the list."""
     result = _merge_map({name: deep_copy(old)}, deep_copy(patch), schema)[name]
-    key = schema.field(name).patch_merge_key
+    key = schema.find_field_rule(name).patch_merge_key
     return list(_find_positions(result, key)) == list(_find_positions(wanted, key))
 
 
@@ -471,7 +473,9 @@ def _to_storable(value: Any) -> Any:
     if isinstance(value, dict):
         for name in value:
             if _is_directive(name):
-                raise PatchError(f"a strategic merge patch cannot store the field {quoted(excerpt(name))}")
+                raise PatchError(
+                    f"a strategic merge patch cannot store the field {quote_text(excerpt(name))}"
+                )
         return {name: _to_storable(item) for name, item in value.items()}
     if isinstance(value, list):
         return [_to_storable(item) for item in value]

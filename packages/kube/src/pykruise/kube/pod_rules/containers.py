@@ -11,13 +11,13 @@ from typing import Any, Final
 
 from pykruise.kube.http.heads import flaw_of_host, flaw_of_name, flaw_of_value
 from pykruise.kube.pod_rules.field_errors import (
-    duplicate,
-    forbidden,
-    invalid,
-    invalid_shown,
-    not_found,
-    not_supported,
-    required,
+    make_duplicate_error,
+    make_forbidden_error,
+    make_invalid_error,
+    make_invalid_shown_error,
+    make_not_found_error,
+    make_not_supported_error,
+    make_required_error,
 )
 from pykruise.kube.pod_rules.field_rules import (
     Causes,
@@ -44,7 +44,7 @@ __all__ = [
     "check_lifecycle",
     "check_probe",
     "check_whitespace",
-    "claim_names",
+    "collect_claim_names",
 ]
 
 Doc = Mapping[str, Any]
@@ -54,14 +54,14 @@ _MAX_INT32: Final = 2**31 - 1
 def check_container(
     container: Doc, volumes: Mapping[str, Doc], path: str, spec: Doc, *, claims: Set[str]
 ) -> Causes:
-    """Check a container of any sort, except its lifecycle and probes. `claims`: claim_names() of its pod."""
+    """Check a container of any sort, except its lifecycle and probes. `claims`: collect_claim_names() of its pod."""
     name = container.get("name") or ""
     if name:
         yield from check_label(name, f"{path}.name")
     else:
-        yield required(f"{path}.name")
+        yield make_required_error(f"{path}.name")
     if not container.get("image"):
-        yield required(f"{path}.image")
+        yield make_required_error(f"{path}.image")
     yield from check_one_of(
         container.get("terminationMessagePolicy"),
         f"{path}.terminationMessagePolicy",
@@ -87,7 +87,7 @@ def check_whitespace(spec: Doc, path: str) -> Causes:
             image = container.get("image") or ""
             if image != image.strip():
                 detail = "must not have leading or trailing whitespace"
-                yield invalid(f"{path}.{field}[{index}].image", image, detail)
+                yield make_invalid_error(f"{path}.{field}[{index}].image", image, detail)
 
 
 def _check_ports(ports: Sequence[Doc], path: str) -> Causes:
@@ -98,10 +98,10 @@ def _check_ports(ports: Sequence[Doc], path: str) -> Causes:
             wrong = list(check_port_name(name, f"{here}.name"))
             yield from wrong
             if name in names and not wrong:
-                yield duplicate(f"{here}.name", name)
+                yield make_duplicate_error(f"{here}.name", name)
             names.add(name)
         if not port.get("containerPort"):
-            yield required(f"{here}.containerPort")
+            yield make_required_error(f"{here}.containerPort")
         else:
             yield from check_port_number(port["containerPort"], f"{here}.containerPort")
         if port.get("hostPort"):
@@ -141,7 +141,7 @@ def _check_env(variables: Sequence[Doc], path: str, volumes: Mapping[str, Doc]) 
     for index, variable in enumerate(variables):
         here, name = f"{path}[{index}]", variable.get("name") or ""
         if not name:
-            yield required(f"{here}.name")
+            yield make_required_error(f"{here}.name")
         else:
             yield from _check_variable_name(name, f"{here}.name")
         if variable.get("valueFrom") is not None:
@@ -153,7 +153,7 @@ def _check_variable_name(name: str, path: str) -> Causes:
         detail = (
             "a valid environment variable name must consist only of printable ASCII characters other than '='"
         )
-        yield invalid(path, name, detail)
+        yield make_invalid_error(path, name, detail)
 
 
 def _check_value_from(variable: Doc, path: str, volumes: Mapping[str, Doc]) -> Causes:
@@ -164,9 +164,9 @@ def _check_value_from(variable: Doc, path: str, volumes: Mapping[str, Doc]) -> C
         resource = source["resourceFieldRef"].get("resource") or ""
         place = f"{path}.resourceFieldRef.resource"
         if not resource:
-            yield required(place)
+            yield make_required_error(place)
         elif resource not in _RESOURCE_FIELDS and ".hugepages-" not in resource:
-            yield not_supported(place, resource, _RESOURCE_FIELDS)
+            yield make_not_supported_error(place, resource, _RESOURCE_FIELDS)
     for field in ("configMapKeyRef", "secretKeyRef"):
         if source.get(field) is not None:
             yield from _check_key_ref(source[field], f"{path}.{field}")
@@ -175,55 +175,55 @@ def _check_value_from(variable: Doc, path: str, volumes: Mapping[str, Doc]) -> C
     given = [field for field in source if source[field] is not None]
     if not given:
         options = "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef` or `secretKeyRef`"
-        yield invalid(path, "", options)
+        yield make_invalid_error(path, "", options)
     elif variable.get("value"):
-        yield invalid(path, "", "may not be specified when `value` is not empty")
+        yield make_invalid_error(path, "", "may not be specified when `value` is not empty")
     elif len(given) > 1:
-        yield invalid(path, "", "may not have more than one field specified at a time")
+        yield make_invalid_error(path, "", "may not have more than one field specified at a time")
 
 
 def _check_field_ref(reference: Doc, path: str) -> Causes:
     field_path = reference.get("fieldPath") or ""
     if not reference.get("apiVersion"):
-        yield required(f"{path}.apiVersion")
+        yield make_required_error(f"{path}.apiVersion")
         return
     if not field_path:
-        yield required(f"{path}.fieldPath")
+        yield make_required_error(f"{path}.fieldPath")
         return
     subscripted = re.fullmatch(r"(metadata\.(?:labels|annotations))\['(.*)'\]", field_path)
     if subscripted:
         key = subscripted[2] if subscripted[1].endswith("labels") else subscripted[2].lower()
         for message in is_qualified_name(key):
-            yield invalid(path, subscripted[2], message)
+            yield make_invalid_error(path, subscripted[2], message)
     elif field_path in _OTHER_POD_FIELDS:
-        yield not_supported(f"{path}.fieldPath", field_path, _FIELD_PATHS)
+        yield make_not_supported_error(f"{path}.fieldPath", field_path, _FIELD_PATHS)
     elif field_path not in _FIELD_PATHS:
         detail = f"error converting fieldPath: field label not supported: {field_path}"
-        yield invalid(f"{path}.fieldPath", field_path, detail)
+        yield make_invalid_error(f"{path}.fieldPath", field_path, detail)
 
 
 def _check_key_ref(reference: Doc, path: str) -> Causes:
     if not reference.get("key"):
-        yield required(f"{path}.key")
+        yield make_required_error(f"{path}.key")
     else:
         yield from check_config_key(reference["key"], f"{path}.key")
 
 
 def _check_file_ref(reference: Doc, path: str, volumes: Mapping[str, Doc]) -> Causes:
     if not reference.get("key"):
-        yield required(f"{path}.key")
+        yield make_required_error(f"{path}.key")
     else:
         yield from _check_variable_name(reference["key"], f"{path}.key")
     if not reference.get("volumeName"):
-        yield required(f"{path}.volumeName")
+        yield make_required_error(f"{path}.volumeName")
     else:
         yield from check_label(reference["volumeName"], f"{path}.volumeName")
         if reference["volumeName"] not in volumes:
-            yield not_found(f"{path}.volumeName", reference["volumeName"])
+            yield make_not_found_error(f"{path}.volumeName", reference["volumeName"])
     if not reference.get("path"):
-        yield required(f"{path}.path")
+        yield make_required_error(f"{path}.path")
     elif ".." in reference["path"].split("/"):
-        yield invalid(f"{path}.path", reference["path"], "must not contain '..'")
+        yield make_invalid_error(f"{path}.path", reference["path"], "must not contain '..'")
 
 
 def _check_env_from(sources: Sequence[Doc], path: str) -> Causes:
@@ -234,11 +234,11 @@ def _check_env_from(sources: Sequence[Doc], path: str) -> Causes:
         given = [field for field in ("configMapRef", "secretRef") if source.get(field) is not None]
         for field in given:
             if not source[field].get("name"):
-                yield required(f"{here}.{field}.name")
+                yield make_required_error(f"{here}.{field}.name")
         if not given:
-            yield invalid(path, "", "must specify one of: `configMapRef` or `secretRef`")
+            yield make_invalid_error(path, "", "must specify one of: `configMapRef` or `secretRef`")
         elif len(given) > 1:
-            yield invalid(path, "", "may not have more than one field specified at a time")
+            yield make_invalid_error(path, "", "may not have more than one field specified at a time")
 
 
 _STANDARD: Final = frozenset({"cpu", "memory", "ephemeral-storage"})
@@ -265,7 +265,7 @@ _KNOWN_RESOURCES: Final = _STANDARD | frozenset(
 )
 
 
-def claim_names(spec: Doc) -> frozenset[str]:
+def collect_claim_names(spec: Doc) -> frozenset[str]:
     """Return the names of a pod's device claims, collected once for all its containers."""
     return frozenset(str(claim.get("name")) for claim in spec.get("resourceClaims") or ())
 
@@ -274,9 +274,9 @@ def check_claims(resources: Doc, path: str, names: Set[str]) -> Causes:
     """Check that device claims refer to claims of the pod, which have these names."""
     for index, claim in enumerate(resources.get("claims") or ()):
         if not claim.get("name"):
-            yield required(f"{path}.claims[{index}].name")
+            yield make_required_error(f"{path}.claims[{index}].name")
         elif claim["name"] not in names:
-            yield not_found(f"{path}.claims[{index}]", claim["name"])
+            yield make_not_found_error(f"{path}.claims[{index}]", claim["name"])
 
 
 def check_resources(resources: Doc, path: str) -> Causes:
@@ -291,21 +291,21 @@ def check_resources(resources: Doc, path: str) -> Causes:
         yield from _check_against_limit(resource, amount, limits.get(resource), path)
     pages = any(name.startswith("hugepages-") for name in (*limits, *requests))
     if pages and not {"cpu", "memory"} & {*limits, *requests}:
-        yield forbidden(path, "HugePages require cpu or memory")
+        yield make_forbidden_error(path, "HugePages require cpu or memory")
 
 
 def _check_against_limit(resource: str, amount: str, limit: str | None, path: str) -> Causes:
     overcommits = _is_native(resource) and not resource.startswith("hugepages-")
     if limit is None:
         if not overcommits:
-            yield required(f"{path}.limits", "Limit must be set for non overcommitable resources")
+            yield make_required_error(f"{path}.limits", "Limit must be set for non overcommitable resources")
         return
     asked, most = parse_quantity(amount), parse_quantity(limit)
     if asked != most and not overcommits:
-        yield invalid(f"{path}.requests", amount, f"must be equal to {resource} limit of {limit}")
+        yield make_invalid_error(f"{path}.requests", amount, f"must be equal to {resource} limit of {limit}")
     elif asked > most:
         detail = f"must be less than or equal to {resource} limit of {limit}"
-        yield invalid(f"{path}.requests", amount, detail)
+        yield make_invalid_error(f"{path}.requests", amount, detail)
 
 
 def _is_native(resource: str) -> bool:
@@ -315,22 +315,24 @@ def _is_native(resource: str) -> bool:
 def _check_resource_name(resource: str, path: str) -> Causes:
     wrong = is_qualified_name(resource)
     for message in wrong:
-        yield invalid_shown(path, resource, message)
+        yield make_invalid_shown_error(path, resource, message)
     if "/" not in resource:
         pages = resource.startswith("hugepages-")
         if not wrong and not pages and resource not in _KNOWN_RESOURCES:
-            yield invalid_shown(path, resource, "must be a standard resource type or fully qualified")
+            yield make_invalid_shown_error(
+                path, resource, "must be a standard resource type or fully qualified"
+            )
         if not pages and resource not in _STANDARD:
-            yield invalid_shown(path, resource, "must be a standard resource for containers")
+            yield make_invalid_shown_error(path, resource, "must be a standard resource for containers")
     elif not _is_native(resource) and resource.startswith("requests."):
-        yield invalid_shown(path, resource, "doesn't follow extended resource name standard")
+        yield make_invalid_shown_error(path, resource, "doesn't follow extended resource name standard")
 
 
 def check_amount(resource: str, amount: str, path: str) -> Causes:
     """Check an amount of a resource: not negative, and whole for a countable resource."""
     yield from check_quantity_not_negative(amount, path)
     if not _is_native(resource) and parse_quantity(amount).denominator != 1:
-        yield invalid(path, amount, "must be an integer")
+        yield make_invalid_error(path, amount, "must be an integer")
 
 
 def _check_resize_policy(container: Doc, path: str, spec: Doc) -> Causes:
@@ -338,15 +340,15 @@ def _check_resize_policy(container: Doc, path: str, spec: Doc) -> Causes:
     for index, policy in enumerate(container.get("resizePolicy") or ()):
         resource, restart = policy.get("resourceName") or "", policy.get("restartPolicy") or ""
         if resource in seen:
-            yield duplicate(f"{path}[{index}]", resource)
+            yield make_duplicate_error(f"{path}[{index}]", resource)
         seen.add(resource)
         if not resource:
-            yield required(path)
+            yield make_required_error(path)
         elif resource not in ("cpu", "memory"):
-            yield not_supported(path, resource, ("cpu", "memory"), text=resource)
+            yield make_not_supported_error(path, resource, ("cpu", "memory"), text=resource)
         yield from check_one_of(restart, path, ("NotRequired", "RestartContainer"))
         if spec.get("restartPolicy") == "Never" and restart != "NotRequired":
-            yield invalid(path, restart, "must be 'NotRequired' when `restartPolicy` is 'Never'")
+            yield make_invalid_error(path, restart, "must be 'NotRequired' when `restartPolicy` is 'Never'")
 
 
 _HANDLERS: Final = ("exec", "httpGet", "tcpSocket", "grpc", "sleep")
@@ -367,11 +369,11 @@ def check_lifecycle(container: Doc, path: str, *, os: Doc | None = None) -> Caus
 
 def _check_stop_signal(signal: str, path: str, os: Doc | None) -> Causes:
     if os is None:
-        yield forbidden(path, "may not be set for containers with empty `spec.os.name`")
+        yield make_forbidden_error(path, "may not be set for containers with empty `spec.os.name`")
     elif os.get("name") == "windows" and signal not in _WINDOWS_SIGNALS:
-        yield not_supported(path, signal, _WINDOWS_SIGNALS)
+        yield make_not_supported_error(path, signal, _WINDOWS_SIGNALS)
     elif os.get("name") == "linux" and not _LINUX_SIGNAL.fullmatch(signal):
-        yield not_supported(path, signal, ())
+        yield make_not_supported_error(path, signal, ())
 
 
 _WINDOWS_SIGNALS: Final = ("SIGKILL", "SIGTERM")
@@ -391,21 +393,21 @@ def check_probe(probe: Doc, path: str, kind: str) -> Causes:
         yield from check_not_negative(probe.get(field), f"{path}.{field}")
     grace = probe.get("terminationGracePeriodSeconds")
     if grace is not None and grace <= 0:
-        yield invalid(f"{path}.terminationGracePeriodSeconds", grace, "must be greater than 0")
+        yield make_invalid_error(f"{path}.terminationGracePeriodSeconds", grace, "must be greater than 0")
     if kind == "readinessProbe":
         if grace is not None:
             place = f"{path}.terminationGracePeriodSeconds"
-            yield invalid(place, grace, "must not be set for readinessProbes")
+            yield make_invalid_error(place, grace, "must not be set for readinessProbes")
     elif probe.get("successThreshold") != 1:
-        yield invalid(f"{path}.successThreshold", probe.get("successThreshold"), "must be 1")
+        yield make_invalid_error(f"{path}.successThreshold", probe.get("successThreshold"), "must be 1")
 
 
 def _check_handler(handler: Doc, path: str) -> Causes:
     given = [kind for kind in _HANDLERS if handler.get(kind) is not None]
     if not given:
-        yield required(path, "must specify a handler type")
+        yield make_required_error(path, "must specify a handler type")
     for kind in given[1:]:
-        yield forbidden(f"{path}.{kind}", "may not specify more than 1 handler type")
+        yield make_forbidden_error(f"{path}.{kind}", "may not specify more than 1 handler type")
     for kind in given[:1]:
         yield from _check_action(kind, handler[kind], f"{path}.{kind}")
 
@@ -414,14 +416,14 @@ def _check_action(kind: str, action: Doc, path: str) -> Causes:
     match kind:
         case "exec":
             if not action.get("command"):
-                yield required(f"{path}.command")
+                yield make_required_error(f"{path}.command")
         case "httpGet":
             if not action.get("path"):
-                yield required(f"{path}.path")
+                yield make_required_error(f"{path}.path")
             yield from check_port(action.get("port", 0), f"{path}.port")
             scheme = action.get("scheme")
             if scheme not in ("HTTP", "HTTPS"):
-                yield not_supported(f"{path}.scheme", scheme or "", ("HTTP", "HTTPS"))
+                yield make_not_supported_error(f"{path}.scheme", scheme or "", ("HTTP", "HTTPS"))
             yield from check_http_head(action, path)
         case "tcpSocket" | "grpc":
             yield from check_port(action.get("port", 0), f"{path}.port")
@@ -430,16 +432,16 @@ def _check_action(kind: str, action: Doc, path: str) -> Causes:
 def check_http_head(action: Doc, path: str) -> Causes:
     """Refuse parts of a request that would end its line. API servers accept them; kubelets refuse or encode them."""
     if (host := str(action.get("host") or "")) and (flaw := flaw_of_host(host)):
-        yield invalid(f"{path}.host", host, flaw)
+        yield make_invalid_error(f"{path}.host", host, flaw)
     if flaw := flaw_of_value(str(action.get("path") or "")):
-        yield invalid(f"{path}.path", action.get("path"), flaw)
+        yield make_invalid_error(f"{path}.path", action.get("path"), flaw)
     for index, header in enumerate(action.get("httpHeaders") or ()):
         place = f"{path}.httpHeaders[{index}]"
         name = str(header.get("name") or "")
         if flaw := flaw_of_name(name):
-            yield invalid(f"{place}.name", name, flaw)
+            yield make_invalid_error(f"{place}.name", name, flaw)
         if flaw := flaw_of_value(str(header.get("value") or "")):
-            yield invalid(f"{place}.value", header.get("value"), flaw)
+            yield make_invalid_error(f"{place}.value", header.get("value"), flaw)
 
 
 TOO_LOW_ID: Final = f"must be between 0 and {_MAX_INT32}, inclusive"
@@ -450,7 +452,7 @@ def check_ids(context: Doc, path: str) -> Causes:
     for field in ("fsGroup", "runAsUser", "runAsGroup"):
         value = context.get(field)
         if value is not None and not 0 <= value <= _MAX_INT32:
-            yield invalid(f"{path}.{field}", value, TOO_LOW_ID)
+            yield make_invalid_error(f"{path}.{field}", value, TOO_LOW_ID)
 
 
 def check_security(context: Doc, path: str) -> Causes:
@@ -459,7 +461,7 @@ def check_security(context: Doc, path: str) -> Causes:
     if context.get("allowPrivilegeEscalation") is False:
         if context.get("privileged"):
             detail = "cannot set `allowPrivilegeEscalation` to false and `privileged` to true"
-            yield invalid(path, context, detail)
+            yield make_invalid_error(path, context, detail)
         if "CAP_SYS_ADMIN" in ((context.get("capabilities") or {}).get("add") or ()):
             detail = "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN"
-            yield invalid(path, context, detail)
+            yield make_invalid_error(path, context, detail)

@@ -1,6 +1,7 @@
 """Field errors with the messages of a Kubernetes API server: the `details.causes` of a 422.
 
-A rule finds a mistake ──▶ required(), invalid(), … ──▶ Cause ──▶ refusal() ──▶ the Status of a 422
+A rule finds a mistake ──▶ make_required_error(), make_invalid_error(), … ──▶ Cause ──▶ build_refusal()
+    ──▶ the Status of a 422
 
 Pure. Validation collects all errors, so that users need not fix an object one error at a time.
 
@@ -16,26 +17,26 @@ from typing import Any, Final
 
 from pykruise.kube.errors import Cause, ErrorStatus, StatusDetails
 from pykruise.kube.resources import Resource
-from pykruise.kube.values.go_text import LONGEST_EXCERPT, excerpt, quoted
+from pykruise.kube.values.go_text import LONGEST_EXCERPT, excerpt, quote_text
 
 __all__ = [
-    "bad_request",
-    "duplicate",
-    "forbidden",
-    "go_scalar",
-    "go_string_map",
-    "internal_error",
-    "invalid",
-    "invalid_shown",
-    "invalid_whole",
-    "not_found",
-    "not_supported",
-    "refusal",
-    "required",
-    "shown",
-    "too_long",
-    "too_many",
-    "without_stored",
+    "build_bad_request",
+    "build_refusal",
+    "drop_stored_errors",
+    "format_go_scalar",
+    "format_go_string_map",
+    "format_shown",
+    "make_duplicate_error",
+    "make_forbidden_error",
+    "make_internal_error",
+    "make_invalid_error",
+    "make_invalid_shown_error",
+    "make_invalid_whole_error",
+    "make_not_found_error",
+    "make_not_supported_error",
+    "make_required_error",
+    "make_too_long_error",
+    "make_too_many_error",
 ]
 
 ROOT = "<nil>"
@@ -48,86 +49,88 @@ LONGEST_PART: Final = 2_048
 """Most characters of a field's path, or of a message."""
 
 
-def required(field: str, detail: str = "") -> Cause:
+def make_required_error(field: str, detail: str = "") -> Cause:
     """Return the error for a missing or empty required value."""
     return Cause(reason="FieldValueRequired", message=_append_detail("Required value", detail), field=field)
 
 
-def invalid(field: str, value: object, detail: str) -> Cause:
+def make_invalid_error(field: str, value: object, detail: str) -> Cause:
     """Return the error for a value that breaks the rule `detail`."""
-    return Cause(reason="FieldValueInvalid", message=f"Invalid value: {shown(value)}: {detail}", field=field)
+    return Cause(
+        reason="FieldValueInvalid", message=f"Invalid value: {format_shown(value)}: {detail}", field=field
+    )
 
 
-def invalid_shown(field: str, text: str, detail: str) -> Cause:
+def make_invalid_shown_error(field: str, text: str, detail: str) -> Cause:
     """Return the error of `invalid` for a value that the server shows as a Go struct: `text`."""
     return Cause(reason="FieldValueInvalid", message=f"Invalid value: {excerpt(text)}: {detail}", field=field)
 
 
-def invalid_whole(field: str, detail: str) -> Cause:
+def make_invalid_whole_error(field: str, detail: str) -> Cause:
     """Return the error of `invalid` for a value as a whole; no value is shown."""
     return Cause(reason="FieldValueInvalid", message=f"Invalid value: {detail}", field=field)
 
 
-def type_invalid(field: str, value: object, detail: str) -> Cause:
+def make_type_error(field: str, value: object, detail: str) -> Cause:
     """Return the error for a value of another type than in the schema."""
-    message = f"Invalid value: {shown(value)}: {detail}"
+    message = f"Invalid value: {format_shown(value)}: {detail}"
     return Cause(reason="FieldValueTypeInvalid", message=message, field=field)
 
 
-def not_supported(field: str, value: object, supported: Iterable[str], *, text: str = "") -> Cause:
+def make_not_supported_error(field: str, value: object, supported: Iterable[str], *, text: str = "") -> Cause:
     """Return the error for a value outside a closed set; `supported` is in the order of the message, `text` shows the
     value.
     """
-    values = ", ".join(quoted(each) for each in supported)
+    values = ", ".join(quote_text(each) for each in supported)
     detail = f"supported values: {values}" if values else ""
-    message = _append_detail(f"Unsupported value: {text or shown(value)}", detail)
+    message = _append_detail(f"Unsupported value: {text or format_shown(value)}", detail)
     return Cause(reason="FieldValueNotSupported", message=message, field=field)
 
 
-def duplicate(field: str, value: object) -> Cause:
+def make_duplicate_error(field: str, value: object) -> Cause:
     """Return the error for a repeated value that must be unique."""
-    return Cause(reason="FieldValueDuplicate", message=f"Duplicate value: {shown(value)}", field=field)
+    return Cause(reason="FieldValueDuplicate", message=f"Duplicate value: {format_shown(value)}", field=field)
 
 
-def forbidden(field: str, detail: str) -> Cause:
+def make_forbidden_error(field: str, detail: str) -> Cause:
     """Return the error for a value or change that is not allowed here."""
     return Cause(reason="FieldValueForbidden", message=_append_detail("Forbidden", detail), field=field)
 
 
-def not_found(field: str, value: object) -> Cause:
+def make_not_found_error(field: str, value: object) -> Cause:
     """Return the error for a reference to an object that does not exist."""
-    return Cause(reason="FieldValueNotFound", message=f"Not found: {shown(value)}", field=field)
+    return Cause(reason="FieldValueNotFound", message=f"Not found: {format_shown(value)}", field=field)
 
 
-def internal_error(field: str, detail: str) -> Cause:
+def make_internal_error(field: str, detail: str) -> Cause:
     """Return the error for a value that could not be validated."""
     return Cause(reason="InternalError", message=f"Internal error: {detail}", field=field)
 
 
-def too_long(field: str, most: int) -> Cause:
+def make_too_long_error(field: str, most: int) -> Cause:
     """Return the error for a string of more than `most` bytes; the value itself is not repeated."""
     message = f"Too long: may not be more than {most} bytes"
     return Cause(reason="FieldValueTooLong", message=message, field=field)
 
 
-def too_many(field: str, actual: int, most: int) -> Cause:
+def make_too_many_error(field: str, actual: int, most: int) -> Cause:
     """Return the error for a list or map with more entries than allowed."""
     message = f"Too many: {actual}: must have at most {most} items"
     return Cause(reason="FieldValueTooMany", message=message, field=field)
 
 
-def shown(value: object) -> str:
+def format_shown(value: object) -> str:
     """Return a value as the server prints it in a message: strings quoted, the rest as Go formats it, shortened."""
     if value is None:
         return '"null"'
     if isinstance(value, str):
-        return quoted(excerpt(value))
+        return quote_text(excerpt(value))
     if isinstance(value, (bool, int, float)):
-        return go_scalar(value)
+        return format_go_scalar(value)
     return _join_start(_go_syntax(value))
 
 
-def go_scalar(value: Any) -> str:
+def format_go_scalar(value: Any) -> str:
     """Return a string, number or boolean as Go's `%v` prints it."""
     if value is None:
         return "<nil>"
@@ -138,7 +141,7 @@ def go_scalar(value: Any) -> str:
     return excerpt(str(value))
 
 
-def refusal(resource: Resource, name: str, causes: Sequence[Cause]) -> ErrorStatus:
+def build_refusal(resource: Resource, name: str, causes: Sequence[Cause]) -> ErrorStatus:
     """Return the answer 422 with the first MOST_CAUSES field errors, in the API server's words."""
     name = excerpt(name)
     shortened = [_shorten(cause) for cause in causes[:MOST_CAUSES]]
@@ -149,14 +152,14 @@ def refusal(resource: Resource, name: str, causes: Sequence[Cause]) -> ErrorStat
     kind = f"{resource.kind}.{resource.group}" if resource.group else resource.kind
     return ErrorStatus(
         status="Failure",
-        message=f"{kind} {quoted(name)} is invalid: {listed}",
+        message=f"{kind} {quote_text(name)} is invalid: {listed}",
         reason="Invalid",
         code=422,
         details=StatusDetails(name=name, group=resource.group, kind=resource.kind, causes=tuple(shortened)),
     )
 
 
-def without_stored(errors: Sequence[Cause], stored: Callable[[], Iterable[Cause]]) -> list[Cause]:
+def drop_stored_errors(errors: Sequence[Cause], stored: Callable[[], Iterable[Cause]]) -> list[Cause]:
     """Return the new errors. An error that the stored object already has, however it arose, must not keep a user from
     changing something else. `stored` is called only when there are errors.
     """
@@ -177,19 +180,19 @@ def _shorten(cause: Cause) -> Cause:
     )
 
 
-def bad_request(message: str) -> ErrorStatus:
+def build_bad_request(message: str) -> ErrorStatus:
     """Return the answer 400: the object cannot be read at all."""
     return ErrorStatus(
         status="Failure", message=excerpt(message, 2 * LONGEST_PART), reason="BadRequest", code=400
     )
 
 
-def go_string_map(value: Mapping[str, str] | None) -> str:
+def format_go_string_map(value: Mapping[str, str] | None) -> str:
     """Return a `map[string]string` as the server prints it in a message, shortened."""
     if value is None:
         return "map[string]string(nil)"
     return _join_start(
-        _map_pieces("map[string]string{", ((key, iter((shown(value[key]),))) for key in sorted(value)))
+        _map_pieces("map[string]string{", ((key, iter((format_shown(value[key]),))) for key in sorted(value)))
     )
 
 
@@ -235,7 +238,7 @@ def _go_syntax(value: object) -> Iterator[str]:
 def _map_pieces(start: str, entries: Iterable[tuple[str, Iterable[str]]]) -> Iterator[str]:
     yield start
     for number, (key, pieces) in enumerate(entries):
-        yield f"{', ' if number else ''}{quoted(excerpt(key))}:"
+        yield f"{', ' if number else ''}{quote_text(excerpt(key))}:"
         yield from pieces
     yield "}"
 
@@ -244,8 +247,8 @@ def _go_item(value: object) -> Iterator[str]:
     if value is None:
         yield "interface {}(nil)"
     elif isinstance(value, str):
-        yield quoted(excerpt(value))
+        yield quote_text(excerpt(value))
     elif isinstance(value, (bool, int, float)):
-        yield go_scalar(value)
+        yield format_go_scalar(value)
     else:
         yield from _go_syntax(value)

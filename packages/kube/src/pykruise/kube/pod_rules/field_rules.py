@@ -9,18 +9,18 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from pykruise.kube.documents import get_path, same
+from pykruise.kube.documents import get_path, is_same
 from pykruise.kube.errors import Cause
 from pykruise.kube.pod_rules.field_errors import (
-    forbidden,
-    go_string_map,
-    invalid,
-    invalid_shown,
-    not_supported,
-    required,
-    shown,
-    too_long,
-    too_many,
+    format_go_string_map,
+    format_shown,
+    make_forbidden_error,
+    make_invalid_error,
+    make_invalid_shown_error,
+    make_not_supported_error,
+    make_required_error,
+    make_too_long_error,
+    make_too_many_error,
 )
 from pykruise.kube.pod_rules.names import (
     is_dns1035_label,
@@ -31,7 +31,7 @@ from pykruise.kube.pod_rules.names import (
 )
 from pykruise.kube.resources import flaw_of_segment
 from pykruise.kube.values.quantities import parse_quantity
-from pykruise.kube.values.selectors import SelectorError, selector_from
+from pykruise.kube.values.selectors import SelectorError, parse_selector
 
 __all__ = [
     "NOT_NEGATIVE",
@@ -54,9 +54,9 @@ __all__ = [
     "check_selector",
     "check_size",
     "check_subdomain",
-    "go_int_or_string",
-    "go_selector",
-    "int_or_percent_number",
+    "format_go_int_or_string",
+    "format_go_selector",
+    "read_int_or_percent",
     "selects",
 ]
 
@@ -69,7 +69,7 @@ IMMUTABLE: Final = "field is immutable"
 def check_rule(value: str, path: str, rule: Callable[[str], list[str]]) -> Causes:
     """Check a value by a name rule of kube/pod_rules/names.py."""
     for message in rule(value):
-        yield invalid(path, value, message)
+        yield make_invalid_error(path, value, message)
 
 
 def check_label(value: str, path: str) -> Causes:
@@ -95,7 +95,7 @@ def check_qualified_name(value: str, path: str) -> Causes:
 def check_segment(value: str, path: str) -> Causes:
     """Check the name of an object of any kind: it must be a valid part of a path."""
     if flaw := flaw_of_segment(value):
-        yield invalid(path, value, flaw)
+        yield make_invalid_error(path, value, flaw)
 
 
 def check_one_of(value: str | None, path: str, allowed: Iterable[str], *, needed: bool = True) -> Causes:
@@ -103,21 +103,21 @@ def check_one_of(value: str | None, path: str, allowed: Iterable[str], *, needed
     options = list(allowed)
     if not value:
         if needed:
-            yield required(path)
+            yield make_required_error(path)
     elif value not in options:
-        yield not_supported(path, value, options)
+        yield make_not_supported_error(path, value, options)
 
 
 def check_not_negative(value: int | None, path: str) -> Causes:
     """Check a count or duration: not negative."""
     if value is not None and value < 0:
-        yield invalid(path, value, NOT_NEGATIVE)
+        yield make_invalid_error(path, value, NOT_NEGATIVE)
 
 
 def check_quantity_not_negative(value: str, path: str) -> Causes:
     """Check an amount: not negative; `value` is in canonical form."""
     if parse_quantity(value) < 0:
-        yield invalid(path, value, NOT_NEGATIVE)
+        yield make_invalid_error(path, value, NOT_NEGATIVE)
 
 
 def check_labels(labels: Mapping[str, str] | None, path: str) -> Causes:
@@ -125,7 +125,7 @@ def check_labels(labels: Mapping[str, str] | None, path: str) -> Causes:
     for key, value in (labels or {}).items():
         yield from check_qualified_name(key, path)
         for message in is_valid_label_value(value):
-            yield invalid(path, value, message)
+            yield make_invalid_error(path, value, message)
 
 
 def check_annotations(annotations: Mapping[str, str] | None, path: str) -> Causes:
@@ -133,30 +133,32 @@ def check_annotations(annotations: Mapping[str, str] | None, path: str) -> Cause
     size = 0
     for key, value in (annotations or {}).items():
         for message in is_qualified_name(key.lower()):
-            yield invalid(path, key, message)
+            yield make_invalid_error(path, key, message)
         size += len(key.encode()) + len(value.encode())
     if size > 256 * 1024:
-        yield too_long(path, 256 * 1024)
+        yield make_too_long_error(path, 256 * 1024)
 
 
 def check_port_number(port: int, path: str) -> Causes:
     """Check a TCP or UDP port."""
     if not 1 <= port <= 65535:
-        yield invalid(path, port, "must be between 1 and 65535, inclusive")
+        yield make_invalid_error(path, port, "must be between 1 and 65535, inclusive")
 
 
 def check_port_name(name: str, path: str) -> Causes:
     """Check the name of a container port, as a Service or probe may use it."""
     if len(name) > 15:
-        yield invalid(path, name, "must be no more than 15 bytes")
+        yield make_invalid_error(path, name, "must be no more than 15 bytes")
     if not re.fullmatch("[-a-z0-9]+", name):
-        yield invalid(path, name, "must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)")
+        yield make_invalid_error(
+            path, name, "must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)"
+        )
     if not re.search("[a-z]", name):
-        yield invalid(path, name, "must contain at least one letter (a-z)")
+        yield make_invalid_error(path, name, "must contain at least one letter (a-z)")
     if "--" in name:
-        yield invalid(path, name, "must not contain consecutive hyphens")
+        yield make_invalid_error(path, name, "must not contain consecutive hyphens")
     if name.startswith("-") or name.endswith("-"):
-        yield invalid(path, name, "must not begin or end with a hyphen")
+        yield make_invalid_error(path, name, "must not begin or end with a hyphen")
 
 
 def check_port(port: Any, path: str) -> Causes:
@@ -169,7 +171,7 @@ def check_selector(selector: Mapping[str, Any] | None, path: str) -> Causes:
     for key, value in ((selector or {}).get("matchLabels") or {}).items():
         yield from check_qualified_name(key, f"{path}.matchLabels")
         for message in is_valid_label_value(value):
-            yield invalid(f"{path}.matchLabels", value, message)
+            yield make_invalid_error(f"{path}.matchLabels", value, message)
     for index, expression in enumerate((selector or {}).get("matchExpressions") or ()):
         yield from _check_expression(expression, f"{path}.matchExpressions[{index}]")
 
@@ -178,56 +180,58 @@ def _check_expression(expression: Mapping[str, Any], path: str) -> Causes:
     values, operator = expression.get("values") or [], expression.get("operator") or ""
     if operator in ("In", "NotIn"):
         if not values:
-            yield required(f"{path}.values", "must be specified when `operator` is 'In' or 'NotIn'")
+            yield make_required_error(
+                f"{path}.values", "must be specified when `operator` is 'In' or 'NotIn'"
+            )
     elif operator in ("Exists", "DoesNotExist"):
         if values:
             detail = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
-            yield forbidden(f"{path}.values", detail)
+            yield make_forbidden_error(f"{path}.values", detail)
     else:
-        yield invalid(f"{path}.operator", operator, "not a valid selector operator")
+        yield make_invalid_error(f"{path}.operator", operator, "not a valid selector operator")
     yield from check_qualified_name(expression.get("key") or "", f"{path}.key")
     for index, value in enumerate(values):
         for message in is_valid_label_value(value):
-            yield invalid(f"{path}.values[{index}]", value, message)
+            yield make_invalid_error(f"{path}.values[{index}]", value, message)
 
 
 def selects(selector: Mapping[str, Any] | None, labels: Mapping[str, str] | None) -> bool:
     """Whether a LabelSelector document matches the labels (an invalid one matches)."""
     try:
-        return selector_from(selector).matches(labels or {})
+        return parse_selector(selector).matches(labels or {})
     except SelectorError:
         return True
 
 
 def check_immutable(new: Any, old: Any, path: str) -> Causes:
     """Check that a field has not changed."""
-    if not same(new, old):
-        yield invalid(path, new, IMMUTABLE)
+    if not is_same(new, old):
+        yield make_invalid_error(path, new, IMMUTABLE)
 
 
 def check_config_key(key: str, path: str) -> Causes:
     """Check a key of a ConfigMap's or Secret's data: the name of a file."""
     if len(key) > 253:
-        yield invalid(path, key, "must be no more than 253 bytes")
+        yield make_invalid_error(path, key, "must be no more than 253 bytes")
     if not re.fullmatch(r"[-._a-zA-Z0-9]+", key):
         detail = (
             "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  "
             "or 'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')"
         )
-        yield invalid(path, key, detail)
+        yield make_invalid_error(path, key, detail)
     if key == ".":
-        yield invalid(path, key, "must not be '.'")
+        yield make_invalid_error(path, key, "must not be '.'")
     elif key == "..":
-        yield invalid(path, key, "must not be '..'")
+        yield make_invalid_error(path, key, "must not be '..'")
     elif key.startswith(".."):
-        yield invalid(path, key, "must not start with '..'")
+        yield make_invalid_error(path, key, "must not start with '..'")
 
 
 def check_size(new: Mapping[str, Any], stored: Mapping[str, Any] | None, *path: str, most: int) -> Causes:
     """Check that a list has at most `most` entries. A stored list that is too long may stay unchanged."""
     entries = get_path(new, *path)
-    if isinstance(entries, list) and len(entries) > most and not same(entries, get_path(stored, *path)):
-        yield too_many(".".join(path), len(entries), most)
+    if isinstance(entries, list) and len(entries) > most and not is_same(entries, get_path(stored, *path)):
+        yield make_too_many_error(".".join(path), len(entries), most)
 
 
 def check_int_or_percent(value: Any, path: str) -> Causes:
@@ -238,7 +242,7 @@ def check_int_or_percent(value: Any, path: str) -> Causes:
                 "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or "
                 "'93%', regex used for validation is '[0-9]+%')"
             )
-            yield invalid_shown(path, go_int_or_string(value), detail)
+            yield make_invalid_shown_error(path, format_go_int_or_string(value), detail)
     elif value is not None:
         yield from check_not_negative(value, path)
 
@@ -246,10 +250,10 @@ def check_int_or_percent(value: Any, path: str) -> Causes:
 def check_at_most_100_percent(value: Any, path: str) -> Causes:
     """Check that a percentage does not exceed 100."""
     if isinstance(value, str) and _PERCENT.fullmatch(value) and int(value[:-1]) > 100:
-        yield invalid_shown(path, go_int_or_string(value), "must not be greater than 100%")
+        yield make_invalid_shown_error(path, format_go_int_or_string(value), "must not be greater than 100%")
 
 
-def int_or_percent_number(value: Any) -> int:
+def read_int_or_percent(value: Any) -> int:
     """Return the number in an int-or-percent; 0 without a number."""
     if isinstance(value, str):
         return int(value[:-1]) if _PERCENT.fullmatch(value) else 0
@@ -259,14 +263,14 @@ def int_or_percent_number(value: Any) -> int:
 _PERCENT: Final = re.compile("[0-9]{1,18}%")
 
 
-def go_int_or_string(value: Any) -> str:
+def format_go_int_or_string(value: Any) -> str:
     """Return an `intstr.IntOrString` as the server prints it in a message."""
     if isinstance(value, str):
-        return f"intstr.IntOrString{{Type:1, IntVal:0, StrVal:{shown(value)}}}"
+        return f"intstr.IntOrString{{Type:1, IntVal:0, StrVal:{format_shown(value)}}}"
     return f'intstr.IntOrString{{Type:0, IntVal:{value or 0}, StrVal:""}}'
 
 
-def go_selector(selector: Mapping[str, Any] | None) -> str:
+def format_go_selector(selector: Mapping[str, Any] | None) -> str:
     """Return a `v1.LabelSelector` as the server prints it in a message."""
     if selector is None:
         return '"null"'
@@ -276,14 +280,16 @@ def go_selector(selector: Mapping[str, Any] | None) -> str:
     else:
         inner = ", ".join(_go_requirement(expression) for expression in expressions)
         listed = f"[]v1.LabelSelectorRequirement{{{inner}}}"
-    labels = go_string_map(selector.get("matchLabels"))
+    labels = format_go_string_map(selector.get("matchLabels"))
     return f"v1.LabelSelector{{MatchLabels:{labels}, MatchExpressions:{listed}}}"
 
 
 def _go_requirement(expression: Mapping[str, Any]) -> str:
     values = expression.get("values")
     strings = (
-        "[]string(nil)" if values is None else f"[]string{{{', '.join(shown(value) for value in values)}}}"
+        "[]string(nil)"
+        if values is None
+        else f"[]string{{{', '.join(format_shown(value) for value in values)}}}"
     )
-    key, operator = shown(expression.get("key") or ""), shown(expression.get("operator") or "")
+    key, operator = format_shown(expression.get("key") or ""), format_shown(expression.get("operator") or "")
     return f"v1.LabelSelectorRequirement{{Key:{key}, Operator:{operator}, Values:{strings}}}"

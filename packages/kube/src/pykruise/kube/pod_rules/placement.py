@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from pykruise.kube.pod_rules.field_errors import (
-    duplicate,
-    forbidden,
-    invalid,
-    not_supported,
-    required,
+    make_duplicate_error,
+    make_forbidden_error,
+    make_invalid_error,
+    make_not_supported_error,
+    make_required_error,
 )
 from pykruise.kube.pod_rules.field_rules import (
     Causes,
@@ -40,7 +40,7 @@ def check_affinity(affinity: Doc, path: str) -> Causes:
         place = f"{path}.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms"
         terms = must.get("nodeSelectorTerms") or ()
         if not terms:
-            yield required(place, "must have at least one node selector term")
+            yield make_required_error(place, "must have at least one node selector term")
         for index, term in enumerate(terms):
             yield from _check_node_term(term, f"{place}[{index}]")
     for index, preferred in enumerate(node.get("preferredDuringSchedulingIgnoredDuringExecution") or ()):
@@ -63,7 +63,7 @@ def check_affinity(affinity: Doc, path: str) -> Causes:
 
 def _check_weight(preferred: Doc, path: str) -> Causes:
     if not 1 <= preferred.get("weight", 0) <= 100:
-        yield invalid(f"{path}.weight", preferred.get("weight", 0), "must be in the range 1-100")
+        yield make_invalid_error(f"{path}.weight", preferred.get("weight", 0), "must be in the range 1-100")
 
 
 def _check_node_term(term: Doc, path: str) -> Causes:
@@ -76,17 +76,19 @@ def _check_node_requirement(requirement: Doc, path: str) -> Causes:
     match operator:
         case "In" | "NotIn":
             if not values:
-                yield required(f"{path}.values", "must be specified when `operator` is 'In' or 'NotIn'")
+                yield make_required_error(
+                    f"{path}.values", "must be specified when `operator` is 'In' or 'NotIn'"
+                )
         case "Exists" | "DoesNotExist":
             if values:
                 detail = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
-                yield forbidden(f"{path}.values", detail)
+                yield make_forbidden_error(f"{path}.values", detail)
         case "Gt" | "Lt":
             if len(values) != 1:
                 detail = "must be specified single value when `operator` is 'Lt' or 'Gt'"
-                yield required(f"{path}.values", detail)
+                yield make_required_error(f"{path}.values", detail)
         case _:
-            yield invalid(f"{path}.operator", operator, "not a valid selector operator")
+            yield make_invalid_error(f"{path}.operator", operator, "not a valid selector operator")
     yield from check_qualified_name(requirement.get("key") or "", f"{path}.key")
 
 
@@ -95,7 +97,7 @@ def _check_pod_term(term: Doc, path: str) -> Causes:
     for index, namespace in enumerate(term.get("namespaces") or ()):
         yield from check_label(namespace, f"{path}.namespace[{index}]")
     if not term.get("topologyKey"):
-        yield required(f"{path}.topologyKey", "can not be empty")
+        yield make_required_error(f"{path}.topologyKey", "can not be empty")
     yield from check_qualified_name(term.get("topologyKey") or "", f"{path}.topologyKey")
 
 
@@ -105,21 +107,23 @@ def check_spread(spec: Doc, path: str) -> Causes:
     for index, constraint in enumerate(spec.get("topologySpreadConstraints") or ()):
         here = f"{path}[{index}]"
         if constraint.get("maxSkew", 0) <= 0:
-            yield invalid(f"{here}.maxSkew", constraint.get("maxSkew", 0), "must be greater than zero")
+            yield make_invalid_error(
+                f"{here}.maxSkew", constraint.get("maxSkew", 0), "must be greater than zero"
+            )
         key, action = constraint.get("topologyKey") or "", constraint.get("whenUnsatisfiable") or ""
         if not key:
-            yield required(f"{here}.topologyKey", "can not be empty")
+            yield make_required_error(f"{here}.topologyKey", "can not be empty")
         else:
             yield from check_qualified_name(key, f"{here}.topologyKey")
         if action not in ("DoNotSchedule", "ScheduleAnyway"):
             place = f"{here}.whenUnsatisfiable"
-            yield not_supported(place, action, ("DoNotSchedule", "ScheduleAnyway"))
+            yield make_not_supported_error(place, action, ("DoNotSchedule", "ScheduleAnyway"))
         if (key, action) in seen:
-            yield duplicate(f"{here}.{{topologyKey, whenUnsatisfiable}}", f"{{{key}, {action}}}")
+            yield make_duplicate_error(f"{here}.{{topologyKey, whenUnsatisfiable}}", f"{{{key}, {action}}}")
         seen.add((key, action))
         least = constraint.get("minDomains")
         if least is not None and least <= 0:
-            yield invalid(f"{here}.minDomains", least, "must be greater than zero")
+            yield make_invalid_error(f"{here}.minDomains", least, "must be greater than zero")
         yield from check_selector(constraint.get("labelSelector"), f"{here}.labelSelector")
 
 
@@ -136,22 +140,24 @@ def check_tolerations(tolerations: Sequence[Doc], path: str, release: Release = 
             detail = (
                 'operator must be Exists when `key` is empty, which means "match all values and all keys"'
             )
-            yield invalid(f"{here}.operator", operator, detail)
+            yield make_invalid_error(f"{here}.operator", operator, detail)
         if toleration.get("tolerationSeconds") is not None and effect != "NoExecute":
             detail = "effect must be 'NoExecute' when `tolerationSeconds` is set"
-            yield invalid(f"{here}.effect", effect, detail)
+            yield make_invalid_error(f"{here}.effect", effect, detail)
         if operator in ("", "Equal"):
             wrong = is_valid_label_value(value)
             if wrong:
-                yield invalid(f"{here}.operator", value, ";".join(wrong))
+                yield make_invalid_error(f"{here}.operator", value, ";".join(wrong))
         elif operator == "Exists":
             if value:
-                yield invalid(f"{here}.operator", value, "value must be empty when `operator` is 'Exists'")
+                yield make_invalid_error(
+                    f"{here}.operator", value, "value must be empty when `operator` is 'Exists'"
+                )
         elif compares and operator in ("Gt", "Lt"):
             if not _DECIMAL.fullmatch(value) or not -(2**63) <= int(value) < 2**63:
-                yield invalid(f"{here}.value", value, "must be a decimal integer of 64 bits")
+                yield make_invalid_error(f"{here}.value", value, "must be a decimal integer of 64 bits")
         else:
-            yield not_supported(f"{here}.operator", operator, ("Equal", "Exists"))
+            yield make_not_supported_error(f"{here}.operator", operator, ("Equal", "Exists"))
         yield from check_one_of(
             effect, f"{here}.effect", ("NoSchedule", "PreferNoSchedule", "NoExecute"), needed=False
         )

@@ -11,12 +11,12 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from pykruise.kube.documents import Document
-from pykruise.kube.pod_rules.containers import check_claims, check_resources, claim_names
-from pykruise.kube.pod_rules.field_errors import forbidden, invalid
+from pykruise.kube.pod_rules.containers import check_claims, check_resources, collect_claim_names
+from pykruise.kube.pod_rules.field_errors import make_forbidden_error, make_invalid_error
 from pykruise.kube.pod_rules.field_rules import Causes
 from pykruise.kube.values.quantities import Quantity, format_quantity
 
-__all__ = ["POD_RESOURCES", "check_pod_resources", "container_requests", "fill_pod_resources"]
+__all__ = ["POD_RESOURCES", "check_pod_resources", "fill_pod_resources", "sum_container_requests"]
 
 Doc = Mapping[str, Any]
 POD_RESOURCES: Final = ("cpu", "memory")
@@ -27,30 +27,34 @@ def check_pod_resources(spec: Doc, path: str) -> Causes:
     """Check `spec.resources`: the amounts, and that the containers fit into them."""
     resources: Doc = spec["resources"]
     if (spec.get("os") or {}).get("name") == "windows":
-        yield forbidden(f"{path}.resources", "may not be set for a windows pod")
+        yield make_forbidden_error(f"{path}.resources", "may not be set for a windows pod")
         return
     if resources.get("claims") is not None:
-        yield forbidden(f"{path}.resources.claims", "claims may not be set for Resources at pod-level")
-        yield from check_claims(resources, f"{path}.resources", claim_names(spec))
+        yield make_forbidden_error(
+            f"{path}.resources.claims", "claims may not be set for Resources at pod-level"
+        )
+        yield from check_claims(resources, f"{path}.resources", collect_claim_names(spec))
     wrong = list(check_resources(resources, f"{path}.resources"))
     yield from wrong
     if wrong:
         return
     requests = resources.get("requests") or {}
-    for name, asked in container_requests(spec).items():
+    for name, asked in sum_container_requests(spec).items():
         if name in requests and asked > Quantity.parse(requests[name]).nano:
             text = format_quantity(requests[name])
             detail = "must be greater than or equal to aggregate container requests"
-            yield invalid(f"{path}.resources.requests[{name}]", text, detail)
+            yield make_invalid_error(f"{path}.resources.requests[{name}]", text, detail)
     limits = resources.get("limits") or {}
     for index, container in enumerate(spec.get("containers") or ()):
         for name, limit in ((container.get("resources") or {}).get("limits") or {}).items():
             if name in limits and Quantity.parse(limit).nano > Quantity.parse(limits[name]).nano:
                 detail = f"must be less than or equal to pod limits of {limits[name]}"
-                yield invalid(f"{path}.resources.containers[{index}][{name}].limits", limit, detail)
+                yield make_invalid_error(
+                    f"{path}.resources.containers[{index}][{name}].limits", limit, detail
+                )
 
 
-def container_requests(spec: Doc) -> dict[str, int]:
+def sum_container_requests(spec: Doc) -> dict[str, int]:
     """Return the requests of all containers in nano units: the regular ones and sidecars, or more if the start needs
     more.
     """
@@ -76,7 +80,7 @@ def fill_pod_resources(spec: Document) -> None:
     if not resources or not resources.get("limits"):
         return
     requests = dict(resources.get("requests") or {})
-    for name, nano in container_requests(spec).items():
+    for name, nano in sum_container_requests(spec).items():
         if name in POD_RESOURCES and name not in requests:
             requests[name] = _format_like(nano, resources["limits"].get(name))
     for name, limit in resources["limits"].items():

@@ -17,14 +17,14 @@ from pykruise.kube.pod_rules.containers import (
     check_container,
     check_ids,
     check_lifecycle,
-    claim_names,
+    collect_claim_names,
 )
 from pykruise.kube.pod_rules.field_errors import (
-    duplicate,
-    forbidden,
-    invalid,
-    not_found,
-    required,
+    make_duplicate_error,
+    make_forbidden_error,
+    make_invalid_error,
+    make_not_found_error,
+    make_required_error,
 )
 from pykruise.kube.pod_rules.field_rules import (
     Causes,
@@ -55,7 +55,7 @@ def check_pod_template(template: Doc, path: str, release: Release = NEWEST) -> C
     yield from check_annotations(metadata.get("annotations"), f"{path}.annotations")
     yield from check_pod_spec(spec, f"{path}.spec", is_pod=False, release=release)
     if spec.get("ephemeralContainers"):
-        yield forbidden(
+        yield make_forbidden_error(
             f"{path}.spec.ephemeralContainers", "ephemeral containers not allowed in pod template"
         )
 
@@ -98,7 +98,7 @@ def check_pod_spec(
     deadline = spec.get("activeDeadlineSeconds")
     if deadline is not None and not 1 <= deadline <= _MAX_INT32:
         detail = f"must be between 1 and {_MAX_INT32}, inclusive"
-        yield invalid(f"{path}.activeDeadlineSeconds", deadline, detail)
+        yield make_invalid_error(f"{path}.activeDeadlineSeconds", deadline, detail)
     yield from check_tolerations(spec.get("tolerations") or (), f"{path}.tolerations", release)
     yield from _check_host_aliases(spec, f"{path}.hostAliases")
     if "preemptionPolicy" in spec:
@@ -133,16 +133,16 @@ _NAME_RULES: Final = {
 def _check_containers(spec: Doc, volumes: Mapping[str, Doc], path: str, release: Release) -> Causes:
     containers, place = spec.get("containers") or (), f"{path}.containers"
     if not containers:
-        yield required(place)
+        yield make_required_error(place)
         return
     names: set[str] = set()
-    claims = claim_names(spec)
+    claims = collect_claim_names(spec)
     for index, container in enumerate(containers):
         here = f"{place}[{index}]"
         yield from check_container(container, volumes, here, spec, claims=claims)
         name = container.get("name") or ""
         if name in names:
-            yield duplicate(f"{here}.name", name)
+            yield make_duplicate_error(f"{here}.name", name)
         names.add(name)
         yield from check_lifecycle(container, here, os=spec.get("os"))
         yield from check_restarts(container, here, release)
@@ -152,7 +152,7 @@ def _check_containers(spec: Doc, volumes: Mapping[str, Doc], path: str, release:
 def _check_init_containers(spec: Doc, volumes: Mapping[str, Doc], path: str, release: Release) -> Causes:
     names = {container.get("name") or "" for container in spec.get("containers") or ()}
     place = f"{path}.initContainers"
-    claims = claim_names(spec)
+    claims = collect_claim_names(spec)
     for index, container in enumerate(spec.get("initContainers") or ()):
         here = f"{place}[{index}]"
         yield from check_container(container, volumes, here, spec, claims=claims)
@@ -160,7 +160,7 @@ def _check_init_containers(spec: Doc, volumes: Mapping[str, Doc], path: str, rel
         yield from check_init_restarts(container, here, release)
         name = container.get("name") or ""
         if name in names:
-            yield duplicate(f"{here}.name", name)
+            yield make_duplicate_error(f"{here}.name", name)
         elif name:
             names.add(name)
         yield from _check_unique_host_ports([container], place)
@@ -170,7 +170,7 @@ def _check_init_containers(spec: Doc, volumes: Mapping[str, Doc], path: str, rel
         for field in ("lifecycle", "livenessProbe", "readinessProbe", "startupProbe"):
             if container.get(field) is not None:
                 detail = "may not be set for init containers without restartPolicy=Always"
-                yield forbidden(f"{here}.{field}", detail)
+                yield make_forbidden_error(f"{here}.{field}", detail)
 
 
 def _check_ephemeral_containers(spec: Doc, volumes: Mapping[str, Doc], path: str) -> Causes:
@@ -180,16 +180,16 @@ def _check_ephemeral_containers(spec: Doc, volumes: Mapping[str, Doc], path: str
         for container in spec.get(field) or ()
     }
     names = set(others)
-    claims = claim_names(spec)
+    claims = collect_claim_names(spec)
     for index, container in enumerate(spec.get("ephemeralContainers") or ()):
         here = f"{path}.ephemeralContainers[{index}]"
         yield from check_ephemeral_container(container, here, volumes=volumes, spec=spec, claims=claims)
         name, target = container.get("name") or "", container.get("targetContainerName")
         if name in names:
-            yield duplicate(f"{here}.name", name)
+            yield make_duplicate_error(f"{here}.name", name)
         names.add(name)
         if target and target not in others:
-            yield not_found(f"{here}.targetContainerName", target)
+            yield make_not_found_error(f"{here}.targetContainerName", target)
 
 
 def check_ephemeral_container(
@@ -199,7 +199,7 @@ def check_ephemeral_container(
     yield from check_container(container, volumes, path, spec, claims=claims)
     for field in _NOT_EPHEMERAL:
         if container.get(field):
-            yield forbidden(f"{path}.{field}", "cannot be set for an Ephemeral Container")
+            yield make_forbidden_error(f"{path}.{field}", "cannot be set for an Ephemeral Container")
 
 
 _NOT_EPHEMERAL: Final = (
@@ -222,7 +222,7 @@ def _check_unique_host_ports(containers: Iterable[Doc], path: str) -> Causes:
                 continue
             key = f"{port.get('protocol', '')}/{port.get('hostIP', '')}/{port['hostPort']}"
             if key in taken:
-                yield duplicate(f"{path}[{index}].ports[{position}].hostPort", key)
+                yield make_duplicate_error(f"{path}[{index}].ports[{position}].hostPort", key)
             taken.add(key)
 
 
@@ -234,7 +234,9 @@ def _check_host_ports_match(spec: Doc, path: str, *, is_pod: bool) -> Causes:
             host_port = port.get("hostPort", 0)
             if (is_pod or host_port) and host_port != port.get("containerPort"):
                 place = f"{path}.containers[{index}].ports[{position}].hostPort"
-                yield invalid(place, host_port, "must match `containerPort` when `hostNetwork` is true")
+                yield make_invalid_error(
+                    place, host_port, "must match `containerPort` when `hostNetwork` is true"
+                )
 
 
 # --- security, scheduling, names ---
@@ -245,10 +247,10 @@ def _check_pod_security(spec: Doc, path: str) -> Causes:
     yield from check_ids(context, place)
     for index, group in enumerate(context.get("supplementalGroups") or ()):
         if not 0 <= group <= _MAX_INT32:
-            yield invalid(f"{place}.supplementalGroups[{index}]", group, TOO_LOW_ID)
+            yield make_invalid_error(f"{place}.supplementalGroups[{index}]", group, TOO_LOW_ID)
     if spec.get("shareProcessNamespace") and spec.get("hostPID"):
         detail = "ShareProcessNamespace and HostPID cannot both be enabled"
-        yield invalid(f"{place}.shareProcessNamespace", True, detail)
+        yield make_invalid_error(f"{place}.shareProcessNamespace", True, detail)
 
 
 def _check_claims(claims: Iterable[Doc], path: str) -> Causes:
@@ -257,9 +259,9 @@ def _check_claims(claims: Iterable[Doc], path: str) -> Causes:
     for index, claim in enumerate(claims):
         here, name = f"{path}[{index}]", claim.get("name") or ""
         if not name:
-            yield required(f"{here}.name")
+            yield make_required_error(f"{here}.name")
         elif name in seen:
-            yield duplicate(f"{here}.name", name)
+            yield make_duplicate_error(f"{here}.name", name)
         else:
             seen.add(name)
             yield from check_label(name, f"{here}.name")
@@ -267,7 +269,7 @@ def _check_claims(claims: Iterable[Doc], path: str) -> Causes:
         if len(given) != 1:
             problem = "at most one of" if given else "must specify one of:"
             detail = f"{problem} `resourceClaimName`, `resourceClaimTemplateName`"
-            yield invalid(here, claim, detail)
+            yield make_invalid_error(here, claim, detail)
 
 
 def _check_host_users(spec: Doc, path: str, release: Release) -> Causes:
@@ -275,10 +277,10 @@ def _check_host_users(spec: Doc, path: str, release: Release) -> Causes:
     if spec.get("hostUsers") is not False:
         return
     if spec.get("hostNetwork") and not release.has("UserNamespacesHostNetworkSupport"):
-        yield forbidden(f"{path}.hostNetwork", "when `hostUsers` is false")
+        yield make_forbidden_error(f"{path}.hostNetwork", "when `hostUsers` is false")
     for field, shown in (("hostPID", "HostPID"), ("hostIPC", "HostIPC")):
         if spec.get(field):
-            yield forbidden(f"{path}.{shown}", "when `hostUsers` is false")
+            yield make_forbidden_error(f"{path}.{shown}", "when `hostUsers` is false")
 
 
 def _check_hostname_override(spec: Doc, path: str) -> Causes:
@@ -286,11 +288,11 @@ def _check_hostname_override(spec: Doc, path: str) -> Causes:
     if name is None:
         return
     if spec.get("setHostnameAsFQDN"):
-        yield forbidden(path, "may not be specified when setHostnameAsFQDN is true")
+        yield make_forbidden_error(path, "may not be specified when setHostnameAsFQDN is true")
     if spec.get("hostNetwork"):
-        yield forbidden(path, "may not be specified when hostNetwork is true")
+        yield make_forbidden_error(path, "may not be specified when hostNetwork is true")
     if len(name) > _LONGEST_HOSTNAME:
-        yield invalid(path, name, f"must be no more than {_LONGEST_HOSTNAME} characters")
+        yield make_invalid_error(path, name, f"must be no more than {_LONGEST_HOSTNAME} characters")
     yield from check_subdomain(name, path)
 
 
@@ -303,7 +305,7 @@ def _check_scheduling_gates(spec: Doc, path: str) -> Causes:
         name = gate.get("name") or ""
         yield from check_qualified_name(name, f"{path}[{index}]")
         if name in seen:
-            yield duplicate(f"{path}[{index}]", name)
+            yield make_duplicate_error(f"{path}[{index}]", name)
         seen.add(name)
 
 
@@ -311,27 +313,27 @@ def _check_dns(spec: Doc, path: str) -> Causes:
     config = spec.get("dnsConfig")
     if spec.get("dnsPolicy") == "None":
         if config is None:
-            yield required(path, "must provide `dnsConfig` when `dnsPolicy` is None")
+            yield make_required_error(path, "must provide `dnsConfig` when `dnsPolicy` is None")
             return
         if not config.get("nameservers"):
             detail = "must provide at least one DNS nameserver when `dnsPolicy` is None"
-            yield required(f"{path}.nameservers", detail)
+            yield make_required_error(f"{path}.nameservers", detail)
             return
     servers = (config or {}).get("nameservers") or ()
     if len(servers) > 3:
-        yield invalid(f"{path}.nameservers", servers, "must not have more than 3 nameservers")
+        yield make_invalid_error(f"{path}.nameservers", servers, "must not have more than 3 nameservers")
     for index, server in enumerate(servers):
         yield from _check_ip(server, f"{path}.nameservers[{index}]")
     for index, search in enumerate((config or {}).get("searches") or ()):
         for message in is_dns1123_subdomain(search.removesuffix(".")):
-            yield invalid(f"{path}.searches[{index}]", search.removesuffix("."), message)
+            yield make_invalid_error(f"{path}.searches[{index}]", search.removesuffix("."), message)
 
 
 def _check_ip(value: str, path: str) -> Causes:
     try:
         ipaddress.ip_address(value)
     except ValueError:
-        yield invalid(path, value, "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)")
+        yield make_invalid_error(path, value, "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)")
 
 
 def _check_host_aliases(spec: Doc, path: str) -> Causes:

@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from pykruise.kube.pod_rules.field_errors import (
-    duplicate,
-    forbidden,
-    invalid,
-    not_found,
-    required,
+    make_duplicate_error,
+    make_forbidden_error,
+    make_invalid_error,
+    make_not_found_error,
+    make_required_error,
 )
 from pykruise.kube.pod_rules.field_rules import (
     Causes,
@@ -32,9 +32,9 @@ def check_volumes(volumes: Sequence[Doc], path: str, usable: dict[str, Doc], pod
     for index, volume in enumerate(volumes):
         here, name = f"{path}[{index}]", volume.get("name") or ""
         causes = list(_check_volume_source(volume, here))
-        causes += [required(f"{here}.name")] if not name else check_label(name, f"{here}.name")
+        causes += [make_required_error(f"{here}.name")] if not name else check_label(name, f"{here}.name")
         if name in usable:
-            causes.append(duplicate(f"{here}.name", name))
+            causes.append(make_duplicate_error(f"{here}.name", name))
         if causes:
             yield from causes
         else:
@@ -44,22 +44,22 @@ def check_volumes(volumes: Sequence[Doc], path: str, usable: dict[str, Doc], pod
         claim = (volume.get("persistentVolumeClaim") or {}).get("claimName")
         if claim in made:
             detail = "must not reference a PVC that gets created for an ephemeral volume"
-            yield invalid(f"{path}[{index}].persistentVolumeClaim.claimName", claim, detail)
+            yield make_invalid_error(f"{path}[{index}].persistentVolumeClaim.claimName", claim, detail)
 
 
 def _check_volume_source(volume: Doc, path: str) -> Causes:
     sources = [field for field in volume if field != "name" and volume[field] is not None]
     if not sources:
-        yield required(path, "must specify a volume type")
+        yield make_required_error(path, "must specify a volume type")
         return
     first = min(sources, key=_SOURCE_ORDER.index) if set(sources) <= set(_SOURCE_ORDER) else sources[0]
     for source in sources:
         if source != first:
-            yield forbidden(f"{path}.{source}", "may not specify more than 1 volume type")
+            yield make_forbidden_error(f"{path}.{source}", "may not specify more than 1 volume type")
             continue
         for field in _REQUIRED_OF_SOURCE.get(source, ()):
             if not volume[source].get(field):
-                yield required(f"{path}.{source}.{field}")
+                yield make_required_error(f"{path}.{source}.{field}")
         yield from _check_source_details(source, volume[source], f"{path}.{source}")
 
 
@@ -67,9 +67,9 @@ def _check_source_details(source: str, value: Doc, path: str) -> Causes:
     mode = value.get("defaultMode")
     if mode is not None and not 0 <= mode <= 0o777:
         detail = "must be a number between 0 and 0777 (octal), both inclusive"
-        yield invalid(f"{path}.defaultMode", mode, detail)
+        yield make_invalid_error(f"{path}.defaultMode", mode, detail)
     if source == "emptyDir" and value.get("sizeLimit") and parse_quantity(value["sizeLimit"]) < 0:
-        yield forbidden(f"{path}.sizeLimit", "SizeLimit field must be a valid resource quantity")
+        yield make_forbidden_error(f"{path}.sizeLimit", "SizeLimit field must be a valid resource quantity")
     if source == "hostPath":
         yield from _check_no_backsteps(value.get("path") or "", f"{path}.path")
         if value.get("type"):
@@ -78,9 +78,9 @@ def _check_source_details(source: str, value: Doc, path: str) -> Causes:
         for index, item in enumerate(value.get("items") or ()):
             for field in ("key", "path"):
                 if not item.get(field):
-                    yield required(f"{path}.items[{index}].{field}")
+                    yield make_required_error(f"{path}.items[{index}].{field}")
     if source == "nfs" and not (value.get("path") or "").startswith("/"):
-        yield invalid(f"{path}.path", value.get("path") or "", "must be an absolute path")
+        yield make_invalid_error(f"{path}.path", value.get("path") or "", "must be an absolute path")
 
 
 _HOST_PATH_TYPES: Final = (
@@ -140,12 +140,12 @@ _REQUIRED_OF_SOURCE: Final[Mapping[str, Sequence[str]]] = {
 
 def _check_no_backsteps(value: str, path: str) -> Causes:
     if ".." in value.split("/"):
-        yield invalid(path, value, "must not contain '..'")
+        yield make_invalid_error(path, value, "must not contain '..'")
 
 
 def _check_descending(value: str, path: str) -> Causes:
     if value.startswith("/"):
-        yield invalid(path, value, "must be a relative path")
+        yield make_invalid_error(path, value, "must be a relative path")
     yield from _check_no_backsteps(value, path)
 
 
@@ -162,43 +162,47 @@ def check_mounts(container: Doc, volumes: Mapping[str, Doc], path: str) -> Cause
             mount.get("mountPath") or "",
         )
         if not name:
-            yield required(f"{here}.name")
+            yield make_required_error(f"{here}.name")
         if name not in volumes:
-            yield not_found(f"{here}.name", name)
+            yield make_not_found_error(f"{here}.name", name)
         if not where:
-            yield required(f"{here}.mountPath")
+            yield make_required_error(f"{here}.mountPath")
         if where in mount_paths:
-            yield invalid(f"{here}.mountPath", where, "must be unique")
+            yield make_invalid_error(f"{here}.mountPath", where, "must be unique")
         mount_paths.add(where)
         if where and where in device_paths:
-            yield invalid(f"{here}.mountPath", where, "must not already exist as a path in volumeDevices")
+            yield make_invalid_error(
+                f"{here}.mountPath", where, "must not already exist as a path in volumeDevices"
+            )
         if name in device_names:
-            yield invalid(f"{here}.name", name, "must not already exist in volumeDevices")
+            yield make_invalid_error(f"{here}.name", name, "must not already exist in volumeDevices")
         if mount.get("subPath"):
             yield from _check_descending(mount["subPath"], f"{path}.volumeMounts.subPath")
         if mount.get("subPathExpr"):
             if mount.get("subPath"):
                 detail = "subPathExpr and subPath are mutually exclusive"
-                yield invalid(f"{here}.subPathExpr", mount["subPathExpr"], detail)
+                yield make_invalid_error(f"{here}.subPathExpr", mount["subPathExpr"], detail)
             yield from _check_descending(mount["subPathExpr"], f"{path}.volumeMounts.subPathExpr")
     seen: set[str] = set()
     for index, device in enumerate(devices):
         here, name = f"{path}.volumeDevices[{index}]", device.get("name") or ""
         place = device.get("devicePath") or ""
         if not name:
-            yield required(f"{here}.name")
+            yield make_required_error(f"{here}.name")
         if name not in volumes:
-            yield not_found(f"{here}.name", name)
+            yield make_not_found_error(f"{here}.name", name)
         elif "persistentVolumeClaim" not in volumes[name] and "ephemeral" not in volumes[name]:
-            yield invalid(
+            yield make_invalid_error(
                 f"{here}.name",
                 name,
                 "can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode",
             )
         if not place:
-            yield required(f"{here}.devicePath")
+            yield make_required_error(f"{here}.devicePath")
         elif place in seen:
-            yield invalid(f"{here}.devicePath", place, "must be unique")
+            yield make_invalid_error(f"{here}.devicePath", place, "must be unique")
         elif place in mount_paths:
-            yield invalid(f"{here}.devicePath", place, "must not already exist as a path in volumeMounts")
+            yield make_invalid_error(
+                f"{here}.devicePath", place, "must not already exist as a path in volumeMounts"
+            )
         seen.add(place)

@@ -1,6 +1,6 @@
 """Command lines as Go programs parse them, from a table of flags.
 
-argv, table ──▶ read_texts() ──▶ the texts of each flag ──▶ read_value() ──▶ its value      help_lines()
+argv, table ──▶ read_texts() ──▶ the texts of each flag ──▶ read_value() ──▶ its value      format_help_lines()
 
 Pure. Flags are `--name=value` or `--name value`, with one dash or two; a boolean alone means true. An unknown flag is
 refused. A flag that has no effect here is accepted with a note, so that manifests can be used unchanged.
@@ -20,7 +20,9 @@ __all__ = [
     "LOG_FLAGS",
     "Flag",
     "FlagError",
-    "help_lines",
+    "format_help_lines",
+    "list_unused_notes",
+    "make_text_flag",
     "parse_boolean",
     "read_address",
     "read_boolean",
@@ -32,8 +34,6 @@ __all__ = [
     "read_value",
     "read_whole",
     "switch",
-    "text_flag",
-    "unused_notes",
 ]
 
 HELP: Final = ("help", "h")
@@ -140,7 +140,7 @@ def read_names(text: str) -> tuple[str, ...]:
 # ── the table ────────────────────────────────────────────────────────────────
 
 
-def text_flag(name: str, default: str, help: str, **more: Any) -> Flag:
+def make_text_flag(name: str, default: str, help: str, **more: Any) -> Flag:
     """Return a flag with a text value, or with a value that `read` parses."""
     return Flag(name=name, default=default, read=more.pop("read", str), help=help, **more)
 
@@ -153,15 +153,15 @@ def switch(name: str, default: str, help: str, **more: Any) -> Flag:
 _LOGS = "pykruise writes no log files; logs go to standard error"
 
 LOG_FLAGS: Final[Sequence[Flag]] = (
-    text_flag("vmodule", "", "No effect.", unused="the verbosity is the same for all modules"),
+    make_text_flag("vmodule", "", "No effect.", unused="the verbosity is the same for all modules"),
     switch("logtostderr", "true", "No effect.", unused=_LOGS),
     switch("alsologtostderr", "false", "No effect.", unused=_LOGS),
-    text_flag("stderrthreshold", "2", "No effect.", unused=_LOGS),
-    text_flag("log_file", "", "No effect.", unused=_LOGS),
-    text_flag("log_dir", "", "No effect.", unused=_LOGS),
-    text_flag("log_file_max_size", "1800", "No effect.", unused=_LOGS),
-    text_flag("log-flush-frequency", "5s", "No effect.", unused=_LOGS),
-    text_flag(
+    make_text_flag("stderrthreshold", "2", "No effect.", unused=_LOGS),
+    make_text_flag("log_file", "", "No effect.", unused=_LOGS),
+    make_text_flag("log_dir", "", "No effect.", unused=_LOGS),
+    make_text_flag("log_file_max_size", "1800", "No effect.", unused=_LOGS),
+    make_text_flag("log-flush-frequency", "5s", "No effect.", unused=_LOGS),
+    make_text_flag(
         "log_backtrace_at",
         ":0",
         "No effect.",
@@ -175,7 +175,7 @@ LOG_FLAGS: Final[Sequence[Flag]] = (
 """Flags of Kubernetes' log library, accepted for manifests that pass them."""
 
 
-def help_lines(flags: Sequence[Flag]) -> list[str]:
+def format_help_lines(flags: Sequence[Flag]) -> list[str]:
     """Return help lines for all flags with their defaults."""
     width = max(len(flag.name) for flag in flags) + 4
     defaults = (f" (default {flag.default})" if flag.default else "" for flag in flags)
@@ -191,7 +191,7 @@ def help_lines(flags: Sequence[Flag]) -> list[str]:
     ]
 
 
-def unused_notes(given: Iterable[str], known: Mapping[str, Flag]) -> list[str]:
+def list_unused_notes(given: Iterable[str], known: Mapping[str, Flag]) -> list[str]:
     """Return notes about given flags that have no effect here."""
     return [
         f"--{name} has no effect: {known[name].unused}"

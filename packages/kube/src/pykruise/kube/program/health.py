@@ -10,13 +10,13 @@ from collections.abc import Callable, Mapping, Sequence
 
 from pykruise.kube.program.serving import PathAnswer, Query, Responder
 
-__all__ = ["Check", "responder"]
+__all__ = ["Check", "make_responder"]
 
 Check = Callable[[], Sequence[str]]
 """Returns the problems, one sentence each; empty: the check passed."""
 
 
-def responder(endpoint: str, checks: Mapping[str, Check]) -> Responder:
+def make_responder(endpoint: str, checks: Mapping[str, Check]) -> Responder:
     """Return a responder for one endpoint: 200 when every check passes, else 500 with the failed checks."""
 
     def respond(rest: str, query: Query) -> PathAnswer:

@@ -19,7 +19,7 @@ import msgspec
 
 from pykruise.kube.excerpts import excerpt
 
-__all__ = ["MOST_LINE", "JsonFormatter", "LogSettings", "TextFormatter", "masked", "set_up"]
+__all__ = ["MOST_LINE", "JsonFormatter", "LogSettings", "TextFormatter", "mask_secrets", "set_up"]
 
 
 class LogSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,7 +61,7 @@ _WORDS = re.compile(r"[\w.-]+")
 _TOKEN_START = re.compile(r"\beyJ(?=[\w-]{8})")
 
 
-def masked(text: str) -> str:
+def mask_secrets(text: str) -> str:
     """Return `text` without anything that looks like a credential: keys, tokens, passwords, users of URLs.
 
     Each pattern either ends where its next try could begin, or is tried once per word: a line of 120 kB takes
@@ -110,7 +110,8 @@ class TextFormatter(logging.Formatter):
         )
         if trace := _format_trace(self, record):
             lines += "\n" + "\n".join(
-                _mask_and_shorten(line, most=MOST_LINE) for line in _trace_lines(masked(trace[:_MOST_MASKED]))
+                _mask_and_shorten(line, most=MOST_LINE)
+                for line in _trace_lines(mask_secrets(trace[:_MOST_MASKED]))
             )
         return lines
 
@@ -148,7 +149,7 @@ def _mask_and_shorten(text: str, *, most: int = MOST_LINE) -> str:
     """Return the text without secrets, shortened. Masking comes first: the end of a secret alone does not look like
     one.
     """
-    return excerpt(masked(text[:_MOST_MASKED]), most=most)
+    return excerpt(mask_secrets(text[:_MOST_MASKED]), most=most)
 
 
 def _trace_lines(trace: str) -> list[str]:

@@ -27,17 +27,17 @@ from pykruise.kube.values.histogram import HistogramStats
 
 __all__ = [
     "cache_metrics",
-    "controller_metrics",
-    "counter",
-    "gauge",
-    "histogram",
-    "metrics_responder",
-    "queue_metrics",
-    "request_metrics",
+    "collect_controller_metrics",
+    "collect_queue_metrics",
+    "collect_request_metrics",
+    "make_counter",
+    "make_gauge",
+    "make_histogram",
+    "make_metrics_responder",
 ]
 
 
-def metrics_responder(made: CollectorRegistry) -> Responder:
+def make_metrics_responder(made: CollectorRegistry) -> Responder:
     """Return a responder for `/metrics`."""
 
     def respond(_rest: str, _query: Query) -> PathAnswer:
@@ -47,9 +47,9 @@ def metrics_responder(made: CollectorRegistry) -> Responder:
     return respond
 
 
-def request_metrics(metered: MeteredTransport, host: str) -> Iterator[Metric]:
+def collect_request_metrics(metered: MeteredTransport, host: str) -> Iterator[Metric]:
     """Yield the metrics of requests to the API server, by answers and durations."""
-    yield counter(
+    yield make_counter(
         "rest_client_requests",
         "Requests to the API server by status code.",
         ["code", "method", "host"],
@@ -58,25 +58,25 @@ def request_metrics(metered: MeteredTransport, host: str) -> Iterator[Metric]:
             for (method, code), count in metered.answers.items()
         ],
     )
-    yield histogram(
+    yield make_histogram(
         "rest_client_request_duration_seconds",
         "Durations of requests to the API server.",
         ["verb", "host"],
-        [([method, host], duration.snapshot()) for method, duration in metered.durations.items()],
+        [([method, host], duration.take_snapshot()) for method, duration in metered.durations.items()],
     )
-    yield counter(
+    yield make_counter(
         "pykruise_api_requests",
         "Requests by method and resource, including watches.",
         ["method", "resource"],
         [(what.split(" ", 1), count) for what, count in metered.requests.items()],
     )
-    yield counter(
+    yield make_counter(
         "pykruise_missing_rights",
         "Requests that RBAC refused.",
         ["method", "resource"],
         [(what.split(" ", 1), count) for what, count in metered.missing_rights.items()],
     )
-    yield counter(
+    yield make_counter(
         "pykruise_api_conflicts",
         "Writes that the API server refused with a conflict.",
         ["method"],
@@ -84,12 +84,12 @@ def request_metrics(metered: MeteredTransport, host: str) -> Iterator[Metric]:
     )
 
 
-def controller_metrics(
+def collect_controller_metrics(
     controllers: Mapping[str, ControllerStats], labels: Mapping[str, str]
 ) -> Iterator[Metric]:
     """Return controller-runtime's series about reconciles. `labels`: other names for controllers."""
     metrics = [([labels.get(name, name)], controller) for name, controller in controllers.items()]
-    yield counter(
+    yield make_counter(
         "controller_runtime_reconcile",
         "Reconciles by result.",
         ["controller", "result"],
@@ -102,7 +102,7 @@ def controller_metrics(
     yield from _yield_metrics(["controller"], metrics, _OF_CONTROLLERS)
 
 
-def queue_metrics(queues: Mapping[str, QueueStats], labels: Mapping[str, str]) -> Iterator[Metric]:
+def collect_queue_metrics(queues: Mapping[str, QueueStats], labels: Mapping[str, str]) -> Iterator[Metric]:
     """Return the series of work queues, as client-go names them. `labels`: other names for queues."""
     metrics = [([labels.get(name, name)] * 2, queue) for name, queue in queues.items()]
     yield from _yield_metrics(["name", "controller"], metrics, _OF_QUEUES)
@@ -240,18 +240,18 @@ def _yield_metrics(
         values = [(name, value) for name, s in tables if (value := row.read(s)) is not None]
         if row.type == "histogram":
             histograms = [(name, value) for name, value in values if isinstance(value, HistogramStats)]
-            yield histogram(row.name, row.what, labels, histograms)
+            yield make_histogram(row.name, row.what, labels, histograms)
         else:
             numbers = [
                 (name, float(value)) for name, value in values if not isinstance(value, HistogramStats)
             ]
-            yield (gauge if row.type == "gauge" else counter)(row.name, row.what, labels, numbers)
+            yield (make_gauge if row.type == "gauge" else make_counter)(row.name, row.what, labels, numbers)
 
 
 Samples = Iterable[tuple[list[str], float]]
 
 
-def gauge(name: str, what: str, labels: list[str], samples: Samples) -> Metric:
+def make_gauge(name: str, what: str, labels: list[str], samples: Samples) -> Metric:
     """Return a gauge. `what`: its help text; `samples`: values of the labels, and the value."""
     family = GaugeMetricFamily(name, what, labels=labels)
     for values, value in samples:
@@ -259,7 +259,7 @@ def gauge(name: str, what: str, labels: list[str], samples: Samples) -> Metric:
     return family
 
 
-def counter(name: str, what: str, labels: list[str], samples: Samples) -> Metric:
+def make_counter(name: str, what: str, labels: list[str], samples: Samples) -> Metric:
     """Return a counter. `name` is without `_total`, which the format adds."""
     family = CounterMetricFamily(name, what, labels=labels)
     for values, value in samples:
@@ -267,7 +267,7 @@ def counter(name: str, what: str, labels: list[str], samples: Samples) -> Metric
     return family
 
 
-def histogram(
+def make_histogram(
     name: str, what: str, labels: list[str], value: Iterable[tuple[list[str], HistogramStats]]
 ) -> Metric:
     """Return a histogram of durations in seconds that are already counted."""

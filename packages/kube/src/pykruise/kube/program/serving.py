@@ -83,7 +83,7 @@ class PlainServer:
         """Name of the server."""
         return self._name
 
-    def problems(self) -> Sequence[str]:
+    def list_problems(self) -> Sequence[str]:
         """Return no problems: a server that cannot listen ends the program."""
         return ()
 

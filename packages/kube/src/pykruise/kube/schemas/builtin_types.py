@@ -24,7 +24,7 @@ from pykruise.kube.clock import format_micro_time, format_time, parse_time
 from pykruise.kube.documents import Document, deep_copy
 from pykruise.kube.schemas.fact_series import read_series
 from pykruise.kube.schemas.releases import NEWEST_MINOR
-from pykruise.kube.values.go_text import quoted
+from pykruise.kube.values.go_text import quote_text
 from pykruise.kube.values.quantities import format_quantity
 
 __all__ = [
@@ -32,12 +32,12 @@ __all__ = [
     "BuiltinField",
     "DecodeError",
     "Decoder",
-    "decoder_for",
+    "collect_definitions_below",
     "definition_of",
-    "definitions_below",
     "fields_of",
+    "find_decoder",
     "go_type_of",
-    "json_kind",
+    "name_json_kind",
 ]
 
 
@@ -63,7 +63,7 @@ class BuiltinField(NamedTuple):
 
 
 class Decoder:
-    """Decodes documents of one definition. Create it with `decoder_for`."""
+    """Decodes documents of one definition. Create it with `find_decoder`."""
 
     def __init__(self, definition: str, minor: str = NEWEST_MINOR) -> None:
         self._struct = _struct_decoder(definition, minor)
@@ -82,7 +82,7 @@ class Decoder:
 
 
 @cache
-def decoder_for(definition: str, minor: str = NEWEST_MINOR) -> Decoder | None:
+def find_decoder(definition: str, minor: str = NEWEST_MINOR) -> Decoder | None:
     """Return the decoder of a definition such as `io.k8s.api.core.v1.Pod`; None for an unknown definition."""
     return Decoder(definition, minor) if definition in _definitions(minor) else None
 
@@ -99,7 +99,7 @@ def definition_of(kind: str) -> str:
     return kind.lstrip("*[]{}")
 
 
-def definitions_below(definition: str) -> set[str]:
+def collect_definitions_below(definition: str) -> set[str]:
     """Return this definition and all that its fields refer to, directly or not."""
     seen: set[str] = set()
     waiting = [definition]
@@ -155,13 +155,13 @@ _KINDS: Final = {
 }
 
 
-def json_kind(value: Any) -> str:
+def name_json_kind(value: Any) -> str:
     """Return Go's name for the kind of a JSON value that it cannot decode."""
     return _KINDS.get(type(value), "value")
 
 
 def _new_mismatch(value: Any, go_type: str) -> _Mismatch:
-    return _Mismatch(json_kind(value), go_type)
+    return _Mismatch(name_json_kind(value), go_type)
 
 
 class _Zero(NamedTuple):
@@ -245,7 +245,8 @@ def _reformat_time(
     seconds = _SECONDS.match(value)
     rest, wanted = (value[seconds.end() :], ".000000") if seconds else (value, "2006")
     raise DecodeError(
-        f"parsing time {quoted(value)} as {quoted(layout)}: cannot parse {quoted(rest)} as {quoted(wanted)}"
+        f"parsing time {quote_text(value)} as {quote_text(layout)}: cannot parse {quote_text(rest)} as "
+        f"{quote_text(wanted)}"
     )
 
 

@@ -26,7 +26,7 @@ from typing import Any, Final
 import msgspec
 import orjson
 
-from pykruise.kube.documents import Document, deep_copy, same
+from pykruise.kube.documents import Document, deep_copy, is_same
 from pykruise.kube.resources import Resource
 
 __all__ = [
@@ -38,10 +38,10 @@ __all__ = [
     "annotate",
     "convert",
     "drop",
-    "each",
+    "find_section",
+    "iterate_objects",
+    "keep_unchanged",
     "rename",
-    "section",
-    "unchanged",
 ]
 
 MOST_TRIES: Final = 32
@@ -62,7 +62,7 @@ class ConversionError(ValueError):
     """A document cannot be converted; the message says why, with the path of the field."""
 
 
-def unchanged(doc: Document) -> Document:
+def keep_unchanged(doc: Document) -> Document:
     """Rule of a kind whose versions have the same fields, or of a version that has only additional fields."""
     return doc
 
@@ -74,8 +74,8 @@ class Conversion(msgspec.Struct, frozen=True):
     """Resource in the stored version, the hub."""
     spoke: str
     """The other version."""
-    to_hub: Rule = unchanged
-    to_spoke: Rule = unchanged
+    to_hub: Rule = keep_unchanged
+    to_spoke: Rule = keep_unchanged
     normalize: Rule | None = None
     """Returns an equivalent document in a normal form, in the same version. Fields that it drops are not kept."""
 
@@ -166,7 +166,7 @@ def _find_lost(source: Document, seen: Document) -> Document:
 
 def _find_missing(value: Any, seen: Any, levels: int = _COMPARED_LEVELS) -> Any:
     """Return the part of `value` that `seen` lacks, or `_ABSENT`. Null and empty text count as absent."""
-    if value is None or value == "" or (levels and same(value, seen)):
+    if value is None or value == "" or (levels and is_same(value, seen)):
         return _ABSENT
     below = max(levels - 1, 0)
     if isinstance(value, dict) and isinstance(seen, dict):
@@ -181,7 +181,7 @@ def _find_missing(value: Any, seen: Any, levels: int = _COMPARED_LEVELS) -> Any:
             if part is not _ABSENT:
                 items.append({**dict(_identity_of(item)), **part})
         return items or _ABSENT
-    return _ABSENT if not levels and same(value, seen) else value
+    return _ABSENT if not levels and is_same(value, seen) else value
 
 
 def _are_recognisable(*lists: list[Any]) -> bool:
@@ -226,7 +226,7 @@ def _restore(
 
 def _agrees(after: Any, *, seen: Any, source: Any, levels: int = _COMPARED_LEVELS) -> bool:
     """Whether every difference between `seen` and `after` has the value of `source` in `after`."""
-    if levels and same(after, seen):
+    if levels and is_same(after, seen):
         return True
     if isinstance(after, dict) and (isinstance(seen, dict) or isinstance(source, dict)):
         seen = seen if isinstance(seen, dict) else {}
@@ -236,7 +236,7 @@ def _agrees(after: Any, *, seen: Any, source: Any, levels: int = _COMPARED_LEVEL
             _agrees(after.get(field), seen=seen.get(field), source=source.get(field), levels=below)
             for field in after.keys() | seen.keys()
         )
-    return same(after, source) or (not levels and same(after, seen))
+    return is_same(after, source) or (not levels and is_same(after, seen))
 
 
 def _overlay(value: Any, kept: Any) -> Any:
@@ -280,7 +280,7 @@ def _rest_of(item: Document) -> Document:
 # ── for rules ────────────────────────────────────────────────────────────────
 
 
-def section(doc: Mapping[str, Any], *path: str) -> Document | None:
+def find_section(doc: Mapping[str, Any], *path: str) -> Document | None:
     """Return the object at this path, or None when there is none (or another value)."""
     value: Any = doc
     for step in path:
@@ -288,7 +288,7 @@ def section(doc: Mapping[str, Any], *path: str) -> Document | None:
     return value if isinstance(value, dict) else None
 
 
-def each(items: Any) -> Iterator[Document]:
+def iterate_objects(items: Any) -> Iterator[Document]:
     """Return the objects of a list, or those in a map; nothing for any other value."""
     values = items.values() if isinstance(items, dict) else items if isinstance(items, list) else ()
     return (item for item in values if isinstance(item, dict))
@@ -327,7 +327,7 @@ def annotate(doc: Document, key: str, value: str | None, *, part: str = "annotat
 
 
 def _read_annotation(doc: Mapping[str, Any], key: str) -> str:
-    entries = section(doc, "metadata", "annotations") or {}
+    entries = find_section(doc, "metadata", "annotations") or {}
     value = entries.get(key)
     return value if isinstance(value, str) else ""
 

@@ -1,8 +1,8 @@
 """Generates CustomResourceDefinitions from types: the structural schema of a msgspec Struct, and the object around
 it.
 
-msgspec types + schema() annotations ──▶ structural_schema() ──▶ openAPIV3Schema
-Version values ──▶ definition() ──▶ a CustomResourceDefinition document
+msgspec types + schema() annotations ──▶ build_structural_schema() ──▶ openAPIV3Schema
+Version values ──▶ build_definition() ──▶ a CustomResourceDefinition document
 
 Pure. A field without a default is required. Annotations made with `schema()`, `integer()`, `int_or_string()` or
 `shaped_like()` add facts that a type cannot express (int64, "any fields", a default of the schema). Descriptions are
@@ -20,22 +20,22 @@ from msgspec import Meta, inspect
 from pykruise.kube.documents import Document
 from pykruise.kube.resources import Resource
 from pykruise.kube.schemas import descriptions
-from pykruise.kube.schemas.merged_lists import merging_list, merging_object, without_marks
+from pykruise.kube.schemas.merged_lists import build_merging_list, build_merging_object, drop_marks
 
 __all__ = [
     "Column",
     "ScalePaths",
     "Version",
     "blank_of",
-    "definition",
+    "build_definition",
+    "build_structural_schema",
+    "build_webhook_conversion",
     "int_or_string",
     "integer",
-    "merged_like",
+    "merge_like",
+    "replace_schema_at",
     "schema",
     "shaped_like",
-    "structural_schema",
-    "webhook_conversion",
-    "with_schema_at",
 ]
 
 _REQUIRED = "x-required"
@@ -128,7 +128,7 @@ def shaped_like(type_: type, *, is_open: bool = False) -> Meta:
     return Meta(extra_json_schema={_LIKE: [type_.__module__, type_.__qualname__], _OPEN: is_open})
 
 
-def merged_like(definition: str, field: str = "") -> Meta:
+def merge_like(definition: str, field: str = "") -> Meta:
     """An open field that holds a type of Kubernetes: its lists are merged as those of that type.
 
     With `field`: it holds what that type has as this field, a merged list (kube/schemas/merged_lists.py).
@@ -136,14 +136,14 @@ def merged_like(definition: str, field: str = "") -> Meta:
     return Meta(extra_json_schema={_MERGED: [definition, field]})
 
 
-def structural_schema(type_: Any) -> Document:
+def build_structural_schema(type_: Any) -> Document:
     """Return the structural schema of a Struct type (or of the type of a field), with descriptions."""
     info = inspect.type_info(type_)
     result, _ = _schema_of(info)
     return _describe(result, "", info)
 
 
-def with_schema_at(schema: Document, path: str, part: Mapping[str, Any]) -> Document:
+def replace_schema_at(schema: Document, path: str, part: Mapping[str, Any]) -> Document:
     """Return a copy of an object's schema in which the field at `path` (`spec.template.spec`) has the schema `part`.
 
     The field's description stays. Raises KeyError when there is no such field.
@@ -152,7 +152,7 @@ def with_schema_at(schema: Document, path: str, part: Mapping[str, Any]) -> Docu
     properties = schema["properties"]
     old = properties[step]
     described = {"description": old["description"]} if "description" in old else {}
-    new = with_schema_at(old, rest, part) if rest else {**part, **described}
+    new = replace_schema_at(old, rest, part) if rest else {**part, **described}
     return {**schema, "properties": {**properties, step: new}}
 
 
@@ -164,7 +164,7 @@ def _schema_of(info: inspect.Type) -> tuple[Document, bool]:
         replaced = extra.pop(_REPLACE, None)
         if (like := extra.pop(_LIKE, None)) is not None:
             module, name = like
-            replaced = structural_schema(getattr(sys.modules[module], name))
+            replaced = build_structural_schema(getattr(sys.modules[module], name))
             if extra.pop(_OPEN):
                 replaced["x-kubernetes-preserve-unknown-fields"] = True
         if (merged := extra.pop(_MERGED, None)) is not None:
@@ -181,8 +181,8 @@ def _schema_of(info: inspect.Type) -> tuple[Document, bool]:
 
 def _merged(definition: str, field: str, *, items: inspect.Type) -> Document:
     if not field:
-        return merging_object(definition)
-    merged = merging_list(definition, field)
+        return build_merging_object(definition)
+    merged = build_merging_list(definition, field)
     own, _ = _schema_of(items)
     fields = own.get("items", {}).get("properties", {})
     merged["items"]["properties"] |= fields
@@ -217,7 +217,7 @@ def _basic_schema(info: inspect.Type) -> Document:
 def _object_schema(info: inspect.StructType) -> Document:
     properties: Document = {}
     required: list[str] = []
-    texts = descriptions.of_fields(info.cls)
+    texts = descriptions.read_field_descriptions(info.cls)
     for field in sorted(info.fields, key=lambda field: field.encode_name):
         result, always = _schema_of(field.type)
         properties[field.encode_name] = _describe(result, texts.get(field.name, ""), field.type)
@@ -258,7 +258,7 @@ def _class_text(info: inspect.Type) -> str:
         case inspect.UnionType(types=types):
             return next(filter(None, map(_class_text, types)), "")
         case inspect.StructType(cls=cls):
-            return descriptions.of_class(cls)
+            return descriptions.read_class_description(cls)
     return ""
 
 
@@ -271,7 +271,7 @@ class Column(msgspec.Struct, frozen=True):
     priority: int = 0
     description: str = ""
 
-    def document(self) -> Document:
+    def to_document(self) -> Document:
         """Return the column as a CRD contains it."""
         doc: Document = {"name": self.name, "type": self.type, "jsonPath": self.json_path}
         if self.priority:
@@ -288,7 +288,7 @@ class ScalePaths(msgspec.Struct, frozen=True):
     status_replicas: str = ".status.replicas"
     label_selector: str = ".status.labelSelector"
 
-    def document(self) -> Document:
+    def to_document(self) -> Document:
         """Return the scale subresource as a CRD contains it."""
         return {
             "specReplicasPath": self.spec_replicas,
@@ -311,26 +311,26 @@ class Version(msgspec.Struct, frozen=True, kw_only=True):
     columns: tuple[Column, ...] = ()
     scale: ScalePaths | None = None
 
-    def marked_schema(self) -> Document:
+    def build_marked_schema(self) -> Document:
         """The schema of the whole object, with marks where Kubernetes' types are (kube/schemas/merged_lists.py)."""
         return _root_schema(self.root, self.embeds)
 
-    def document(self) -> Document:
+    def to_document(self) -> Document:
         """Return the version as a CRD contains it."""
         subresources: Document = {"status": {}}
         if self.scale:
-            subresources["scale"] = self.scale.document()
+            subresources["scale"] = self.scale.to_document()
         return {
             "name": self.name,
             "served": self.served,
             "storage": self.storage,
-            "schema": {"openAPIV3Schema": without_marks(self.marked_schema())},
+            "schema": {"openAPIV3Schema": drop_marks(self.build_marked_schema())},
             "subresources": subresources,
-            "additionalPrinterColumns": [column.document() for column in self.columns],
+            "additionalPrinterColumns": [column.to_document() for column in self.columns],
         }
 
 
-def definition(
+def build_definition(
     resource: Resource,
     *,
     versions: Sequence[Version],
@@ -359,12 +359,12 @@ def definition(
             "names": names,
             "scope": "Namespaced" if resource.namespaced else "Cluster",
             "conversion": dict(conversion) if conversion else {"strategy": "None"},
-            "versions": [version.document() for version in versions],
+            "versions": [version.to_document() for version in versions],
         },
     }
 
 
-def webhook_conversion(
+def build_webhook_conversion(
     *,
     service: tuple[str, str] = ("", ""),
     url: str = "",
@@ -396,9 +396,9 @@ def webhook_conversion(
 
 def _root_schema(root: Any, embeds: Mapping[str, Document]) -> Document:
     """Return the schema of a whole object: only `spec` can be required, the API server handles the rest."""
-    result = structural_schema(root)
+    result = build_structural_schema(root)
     result["properties"]["metadata"] = {"type": "object"}
     result.pop("required", None)
     for path, part in embeds.items():
-        result = with_schema_at(result, path, part)
+        result = replace_schema_at(result, path, part)
     return result

@@ -1,8 +1,8 @@
 """Descriptions of types: docstrings of classes and of their attributes, as plain text.
 
-class ──▶ of_class(): the first paragraph under `class X:`
-class ──▶ of_fields(): attribute name ──▶ the string below the attribute, its own or that of a base class
-          left_out(): neither, for schemas that no person reads
+class ──▶ read_class_description(): the first paragraph under `class X:`
+class ──▶ read_field_descriptions(): attribute name ──▶ the string below the attribute, its own or that of a base class
+          leave_out_descriptions(): neither, for schemas that no person reads
 
 The strings below attributes exist only in the source, so they are read from there. A program without its sources has
 no descriptions, but everything else works. `kubectl explain` and the reference page of the kinds show these texts.
@@ -17,13 +17,13 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
 
-__all__ = ["are_left_out", "left_out", "of_class", "of_fields"]
+__all__ = ["are_left_out", "leave_out_descriptions", "read_class_description", "read_field_descriptions"]
 
 _LEFT_OUT: ContextVar[bool] = ContextVar("left_out", default=False)
 
 
 @contextmanager
-def left_out() -> Iterator[None]:
+def leave_out_descriptions() -> Iterator[None]:
     """Leave descriptions out while the block runs, and read no source: that takes longer than the rest of a schema."""
     token = _LEFT_OUT.set(True)
     try:
@@ -37,12 +37,12 @@ def are_left_out() -> bool:
     return _LEFT_OUT.get()
 
 
-def of_class(cls: type) -> str:
+def read_class_description(cls: type) -> str:
     """Return the class's own docstring with each paragraph on one line; empty without a docstring."""
     return "" if are_left_out() else _to_plain_text(cls.__dict__.get("__doc__") or "")
 
 
-def of_fields(cls: type) -> Mapping[str, str]:
+def read_field_descriptions(cls: type) -> Mapping[str, str]:
     """Return the strings below the attributes, by attribute name; those of a class override those of its bases."""
     return {} if are_left_out() else _of_fields(cls)
 

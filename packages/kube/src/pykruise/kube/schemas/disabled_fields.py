@@ -1,6 +1,6 @@
 """Fields of disabled features, which an API server knows and drops silently.
 
-    a document of a definition + Release ──▶ without_disabled() ──▶ the document, without such fields
+    a document of a definition + Release ──▶ drop_disabled_fields() ──▶ the document, without such fields
 
 Pure: the input is not changed. Same rule as Kubernetes' dropDisabledFields, for pods and pod templates.
 """
@@ -13,7 +13,7 @@ from pykruise.kube.documents import Document
 from pykruise.kube.schemas.builtin_types import fields_of
 from pykruise.kube.schemas.releases import Release
 
-__all__ = ["GATED_FIELDS", "without_disabled"]
+__all__ = ["GATED_FIELDS", "drop_disabled_fields"]
 
 _CORE: Final = "io.k8s.api.core.v1."
 _OWN: Final[Mapping[str, str]] = {
@@ -58,7 +58,7 @@ _LIFECYCLE: Final = "lifecycle"
 _CONTAINERS: Final = ("initContainers", "containers", "ephemeralContainers")
 
 
-def without_disabled(document: Mapping[str, Any], definition: str, release: Release) -> Document:
+def drop_disabled_fields(document: Mapping[str, Any], definition: str, release: Release) -> Document:
     """Return the document without the fields of features that are disabled in this release."""
     if not release.off or not _holds_gated(definition, release):
         return dict(document)

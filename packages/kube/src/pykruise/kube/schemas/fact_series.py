@@ -13,7 +13,7 @@ from typing import Any
 
 import orjson
 
-from pykruise.kube.package_data import package_data
+from pykruise.kube.package_data import read_package_data
 from pykruise.kube.schemas.releases import MINORS, NEWEST_MINOR
 
 __all__ = ["read_series"]
@@ -23,7 +23,9 @@ __all__ = ["read_series"]
 def read_series(name: str, minor: str) -> Mapping[str, Mapping[str, Any]]:
     """Return the fields of each definition in a minor, one of MINORS. The newest minor is read without the others."""
     if minor == NEWEST_MINOR:
-        newest: Mapping[str, Mapping[str, Any]] = orjson.loads(package_data("pykruise.kube", f"{name}.json"))
+        newest: Mapping[str, Mapping[str, Any]] = orjson.loads(
+            read_package_data("pykruise.kube", f"{name}.json")
+        )
         return newest
     definitions = dict(read_series(name, MINORS[MINORS.index(minor) + 1]))
     for definition, changes in _differences(name)[minor].items():
@@ -38,6 +40,6 @@ def read_series(name: str, minor: str) -> Mapping[str, Mapping[str, Any]]:
 @cache
 def _differences(name: str) -> Mapping[str, Mapping[str, Mapping[str, Any] | None]]:
     differences: Mapping[str, Mapping[str, Mapping[str, Any] | None]] = orjson.loads(
-        package_data("pykruise.kube", f"{name}_before.json")
+        read_package_data("pykruise.kube", f"{name}_before.json")
     )
     return differences

@@ -20,14 +20,22 @@ from typing import Any, Final
 from pykruise.kube.documents import Document
 from pykruise.kube.patches.schemas import FieldRule, merge_keys
 from pykruise.kube.schemas import descriptions
-from pykruise.kube.schemas.builtin_types import definition_of, definitions_below, fields_of
+from pykruise.kube.schemas.builtin_types import collect_definitions_below, definition_of, fields_of
 
-__all__ = ["LEFT_WHOLE", "MARK", "MERGED", "map_lists", "merging_list", "merging_object", "without_marks"]
+__all__ = [
+    "LEFT_WHOLE",
+    "MARK",
+    "MERGED",
+    "build_merging_list",
+    "build_merging_object",
+    "drop_marks",
+    "map_lists",
+]
 
 _CORE: Final = "io.k8s.api.core.v1"
 
 MARK: Final = "x-pykruise-type"
-"""Type that a schema of this module describes, and the field of a list. `without_marks` removes it from CRDs."""
+"""Type that a schema of this module describes, and the field of a list. `drop_marks` removes it from CRDs."""
 
 MERGED: Final[Mapping[str, Set[str]]] = {
     f"{_CORE}.PodSpec": {
@@ -66,12 +74,12 @@ LEFT_WHOLE: Final[Mapping[tuple[str, str], str]] = {
 """Lists that Kubernetes merges and templates do not merge, with the reason."""
 
 
-def merging_object(definition: str) -> Document:
+def build_merging_object(definition: str) -> Document:
     """Return the open schema of an object of this type with the merged lists below it, without a description."""
     return {**_object(definition, nullable=True), MARK: [definition, ""]}
 
 
-def merging_list(definition: str, field: str) -> Document:
+def build_merging_list(definition: str, field: str) -> Document:
     """Return the schema of the merged list in `field` of this type, without a description."""
     rule = merge_keys()[definition][field]
     items = _object(rule.ref, nullable=False)
@@ -88,20 +96,20 @@ def merging_list(definition: str, field: str) -> Document:
     }
 
 
-def without_marks(schema: Document) -> Document:
+def drop_marks(schema: Document) -> Document:
     """Return the schema as it appears in a CRD."""
     result = {name: value for name, value in schema.items() if name != MARK}
     for part in ("items", "additionalProperties"):
         if isinstance(result.get(part), dict):
-            result[part] = without_marks(result[part])
+            result[part] = drop_marks(result[part])
     if "properties" in result:
-        result["properties"] = {name: without_marks(child) for name, child in result["properties"].items()}
+        result["properties"] = {name: drop_marks(child) for name, child in result["properties"].items()}
     return result
 
 
 def map_lists(definition: str) -> Iterator[tuple[str, str]]:
     """Yield the lists that Kubernetes merges by key, in this type and below it, each as its type and field."""
-    for below in definitions_below(definition):
+    for below in collect_definitions_below(definition):
         for field, rule in merge_keys().get(below, {}).items():
             if rule.list_type == "map":
                 yield below, field
@@ -124,10 +132,10 @@ def _properties(definition: str, rules: Mapping[str, FieldRule]) -> Iterator[tup
             text = (
                 f"A list of {_short(rules[name].ref)}, merged by {' and '.join(rules[name].list_map_keys)}."
             )
-            yield name, {**merging_list(definition, name), **_text(text)}
+            yield name, {**build_merging_list(definition, name), **_text(text)}
         elif rules.get(name, FieldRule()).of == "" and _leads_to_merged(field.kind):
             text = f"{_short(definition_of(field.kind))}; other fields stay unchanged."
-            yield name, {**merging_object(definition_of(field.kind)), **_text(text)}
+            yield name, {**build_merging_object(definition_of(field.kind)), **_text(text)}
 
 
 @cache

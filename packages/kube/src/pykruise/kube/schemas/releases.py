@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 import orjson
 
-from pykruise.kube.package_data import package_data
+from pykruise.kube.package_data import read_package_data
 
 __all__ = [
     "MINORS",
@@ -104,7 +104,7 @@ def _number_in(version: Mapping[str, Any] | str) -> tuple[int, int] | None:
 
 @cache
 def _gates() -> Mapping[str, Mapping[str, str]]:
-    gates: Mapping[str, Mapping[str, str]] = orjson.loads(package_data("pykruise.kube", "gates.json"))
+    gates: Mapping[str, Mapping[str, str]] = orjson.loads(read_package_data("pykruise.kube", "gates.json"))
     return gates
 
 

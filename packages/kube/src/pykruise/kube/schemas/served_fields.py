@@ -1,7 +1,7 @@
 """Fields that the API server of a cluster knows: those of its minor, and for a newer one those of its OpenAPI
 document.
 
-    minor, OpenAPI v3 of the core group ──▶ further_fields() ──▶ ServedFields.unknown_in(document)
+    minor, OpenAPI v3 of the core group ──▶ list_further_fields() ──▶ ServedFields.unknown_in(document)
 
 Pure. That server drops a field that neither has, which deserves a warning. A field that only its OpenAPI document has
 is kept and passed on without a warning.
@@ -12,10 +12,10 @@ from typing import Any, Final
 
 import msgspec
 
-from pykruise.kube.schemas.builtin_types import decoder_for, fields_of
+from pykruise.kube.schemas.builtin_types import fields_of, find_decoder
 from pykruise.kube.schemas.releases import NEWEST_MINOR
 
-__all__ = ["ServedFields", "further_fields"]
+__all__ = ["ServedFields", "list_further_fields"]
 
 _TEMPLATE: Final = "io.k8s.api.core.v1.PodTemplateSpec"
 
@@ -28,9 +28,9 @@ class ServedFields(msgspec.Struct, frozen=True):
     further: frozenset[tuple[str, str]] = frozenset()
     """Definition and name of each further field that it knows."""
 
-    def unknown_in(self, document: Mapping[str, Any], definition: str) -> list[str]:
+    def list_unknown_fields(self, document: Mapping[str, Any], definition: str) -> list[str]:
         """Return the paths of the fields of a document that the server drops. Raises DecodeError."""
-        decoder = decoder_for(definition, self.minor)
+        decoder = find_decoder(definition, self.minor)
         assert decoder is not None, "there are facts about it in each minor"
         _, unknown = decoder.decode(document)
         if not self.further:
@@ -38,7 +38,7 @@ class ServedFields(msgspec.Struct, frozen=True):
         return [path for path in unknown if _place_of(path, definition, self.minor) not in self.further]
 
 
-def further_fields(openapi: Mapping[str, Any], minor: str) -> frozenset[tuple[str, str]]:
+def list_further_fields(openapi: Mapping[str, Any], minor: str) -> frozenset[tuple[str, str]]:
     """Return the fields of pod templates in an OpenAPI v3 document (/openapi/v3/api/v1) that a minor does not have."""
     schemas = (openapi.get("components") or {}).get("schemas") or {}
     return frozenset(

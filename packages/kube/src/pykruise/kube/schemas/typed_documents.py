@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-__all__ = ["read", "without_nulls"]
+__all__ = ["drop_nulls", "read"]
 
 T = TypeVar("T")
 
@@ -23,22 +23,22 @@ def read(
     Fields named in `raw` (templates) are taken unchanged, with their nulls.
     """
     try:
-        return msgspec.convert(without_nulls(value, raw=raw), kind), ""
+        return msgspec.convert(drop_nulls(value, raw=raw), kind), ""
     except msgspec.ValidationError as error:
         what, _, where = str(error).partition(" - at `$")
         return None, f"{path}{where.rstrip('`')}: {what}"
 
 
-def without_nulls(value: Any, *, raw: Collection[str] = ()) -> Any:
+def drop_nulls(value: Any, *, raw: Collection[str] = ()) -> Any:
     """Return the value without null fields, which count as absent everywhere in Kubernetes. Fields in `raw` are
     unchanged.
     """
     if isinstance(value, Mapping):
         return {
-            name: item if name in raw else without_nulls(item, raw=raw)
+            name: item if name in raw else drop_nulls(item, raw=raw)
             for name, item in value.items()
             if item is not None
         }
     if isinstance(value, list):
-        return [without_nulls(item, raw=raw) for item in value]
+        return [drop_nulls(item, raw=raw) for item in value]
     return value

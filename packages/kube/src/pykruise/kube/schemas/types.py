@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import msgspec
 
 from pykruise.kube.documents import Document
-from pykruise.kube.schemas.crds import int_or_string, integer, schema, structural_schema
+from pykruise.kube.schemas.crds import build_structural_schema, int_or_string, integer, schema
 
 __all__ = [
     "AnyObject",
@@ -69,7 +69,7 @@ class Typed(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defa
 class Status(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Base of statuses: the observed state."""
 
-    def document(self) -> Document:
+    def to_document(self) -> Document:
         """Return the status as it is written: required fields (`Count`) always, others only when they have a value."""
         always = _required(type(self))
         doc: Document = msgspec.to_builtins(self)
@@ -78,7 +78,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 @cache
 def _required(cls: type) -> frozenset[str]:
-    return frozenset(structural_schema(cls).get("required", ()))
+    return frozenset(build_structural_schema(cls).get("required", ()))
 
 
 class ObjectMeta(Typed, frozen=True, kw_only=True):

@@ -1,6 +1,6 @@
 """Nulls in lists and maps, as Go decodes them: each becomes the zero value of its type.
 
-value + its type ──▶ filled() ──▶ the value without such nulls     (`containers: [null]` has one empty container)
+value + its type ──▶ fill_zero_values() ──▶ the value without such nulls (`containers: [null]` has one empty container)
 
 Pure: the input is not changed. A null field of an object is an absent field, and stays.
 """
@@ -9,12 +9,12 @@ from typing import Any, Final
 
 from pykruise.kube.schemas.builtin_types import fields_of
 
-__all__ = ["filled"]
+__all__ = ["fill_zero_values"]
 
 _ZEROS: Final = {"bool": False, "int32": 0, "int64": 0, "intOrString": 0, "quantity": "0", "string": ""}
 
 
-def filled(value: Any, kind: str, *, amounts: bool = False) -> Any:
+def fill_zero_values(value: Any, kind: str, *, amounts: bool = False) -> Any:
     """Return the value with zero values for nulls; `kind` is that of `BuiltinField.kind`. A value of another type is
     returned unchanged. `amounts`: replace all quantities by 0.
     """
@@ -29,7 +29,7 @@ def filled(value: Any, kind: str, *, amounts: bool = False) -> Any:
         return {name: _fill_item(part, kind[2:], amounts) for name, part in value.items()}
     fields = fields_of(kind) or {}
     return {
-        name: filled(part, fields[name].kind, amounts=amounts)
+        name: fill_zero_values(part, fields[name].kind, amounts=amounts)
         if name in fields and part is not None
         else part
         for name, part in value.items()
@@ -38,5 +38,5 @@ def filled(value: Any, kind: str, *, amounts: bool = False) -> Any:
 
 def _fill_item(value: Any, kind: str, amounts: bool) -> Any:
     if value is not None:
-        return filled(value, kind, amounts=amounts)
+        return fill_zero_values(value, kind, amounts=amounts)
     return {} if fields_of(kind) is not None else _ZEROS.get(kind)

@@ -1,7 +1,7 @@
 """Label selectors in CEL, the language of match conditions, with which an API server decides whether to call a
 webhook.
 
-Selector, namespaces ──▶ Meant ──▶ meant_by() ──▶ text that holds for the selected objects
+Selector, namespaces ──▶ Meant ──▶ build_selection() ──▶ text that holds for the selected objects
 
 Pure. A condition that CEL cannot express holds for every object: a webhook may be called too often, never too rarely.
 """
@@ -15,7 +15,7 @@ import msgspec
 from pykruise.kube.pod_rules.names import is_dns1123_label, is_valid_label_key, is_valid_label_value
 from pykruise.kube.values.selectors import Requirement, Selector, SelectorOperator
 
-__all__ = ["ALWAYS", "NEVER", "Interests", "Meant", "any_of", "both", "meant_by"]
+__all__ = ["ALWAYS", "NEVER", "Interests", "Meant", "any_of", "build_selection", "join_terms"]
 
 ALWAYS: Final = "true"
 NEVER: Final = "false"
@@ -52,7 +52,7 @@ def any_of(terms: Iterable[str]) -> str:
     return " || ".join(f"({text})" for text in result) or NEVER
 
 
-def both(text: str, other: str) -> str:
+def join_terms(text: str, other: str) -> str:
     """Return text that holds when both terms hold."""
     if NEVER in (text, other):
         return NEVER
@@ -60,7 +60,7 @@ def both(text: str, other: str) -> str:
     return terms[0] if len(terms) == 1 else " && ".join(f"({term})" for term in terms) or ALWAYS
 
 
-def meant_by(interests: Interests, kind: str) -> str:
+def build_selection(interests: Interests, kind: str) -> str:
     """Return text that holds when an object of the kind selects `object` (in the namespace of `request`, if
     namespaced).
     """
@@ -81,7 +81,7 @@ def meant_by(interests: Interests, kind: str) -> str:
 def _in_namespaces(namespaces: set[str] | None, term: str) -> str:
     if namespaces is None or len(namespaces) > MOST_NAMESPACES or any(map(is_dns1123_label, namespaces)):
         return term
-    return both(f"request.namespace in {_list_of(namespaces)}", term)
+    return join_terms(f"request.namespace in {_list_of(namespaces)}", term)
 
 
 def _selector_term(selector: Selector) -> str:

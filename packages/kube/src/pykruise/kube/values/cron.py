@@ -1,7 +1,7 @@
 """Times of a cron schedule, as Kubernetes' CronJobs read it.
 
 text, zone ──▶ parse_schedule() ──▶ Schedule.next(after) ──▶ the next instant, or None when there is none
-                                ──▶ ticks_between()      ──▶ the latest instant of a span, and their number
+                                ──▶ find_ticks()      ──▶ the latest instant of a span, and their number
 
 Pure. Schedules have five fields (minute, hour, day of the month, month, day of the week) with `*`, `?`, names,
 ranges, steps and lists, or are one of the words `@hourly`, `@daily`, `@midnight`, `@weekly`, `@monthly`, `@yearly`,
@@ -18,8 +18,8 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 
-from pykruise.kube.clock import LAST, Instant, within_calendar
-from pykruise.kube.values.counts import counted
+from pykruise.kube.clock import LAST, Instant, clamp_to_calendar
+from pykruise.kube.values.counts import format_count
 
 __all__ = [
     "Every",
@@ -28,8 +28,8 @@ __all__ = [
     "ScheduleError",
     "Ticks",
     "UnknownZoneError",
+    "find_ticks",
     "parse_schedule",
-    "ticks_between",
 ]
 
 _WORDS: Final[Mapping[str, str]] = {
@@ -110,7 +110,7 @@ class Fields(msgspec.Struct, frozen=True, kw_only=True):
         return None
 
     def _to_local(self, moment: Instant) -> datetime:
-        return datetime.fromtimestamp(within_calendar(moment), self.zone)
+        return datetime.fromtimestamp(clamp_to_calendar(moment), self.zone)
 
     @staticmethod
     def _move_to(moment: Instant, wanted: datetime) -> Instant:
@@ -133,7 +133,7 @@ class Ticks(msgspec.Struct, frozen=True, kw_only=True):
     """Number of times, as far as they were counted."""
 
 
-def ticks_between(schedule: Schedule, after: Instant, until: Instant, *, most: int) -> Ticks:
+def find_ticks(schedule: Schedule, after: Instant, until: Instant, *, most: int) -> Ticks:
     """Return the latest time after `after` and not after `until`, and the number of such times, counted up to `most`.
 
     It does not visit all times: however long the span, the cost is about that of one day of the schedule.
@@ -261,5 +261,5 @@ def _parse_number(text: str, names: Mapping[str, int] | None) -> int:
             f'failed to parse int from {text}: strconv.Atoi: parsing "{text}": invalid syntax'
         )
     if len(text) > _LONGEST_NUMBER:
-        raise ScheduleError(f"a number of {counted(len(text), 'digit')} is out of range")
+        raise ScheduleError(f"a number of {format_count(len(text), 'digit')} is out of range")
     return int(text)

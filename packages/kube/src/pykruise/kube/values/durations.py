@@ -4,7 +4,7 @@ people. Pure.
 
 import re
 
-__all__ = ["format_duration", "parse_duration", "short_duration"]
+__all__ = ["format_duration", "format_short_duration", "parse_duration"]
 
 _UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 _PART = re.compile(r"(\d++\.?\d*+|\.\d++)(ns|us|µs|μs|ms|s|m|h)")
@@ -39,7 +39,7 @@ def format_duration(seconds: float) -> str:
     return f"{sign}{minutes}m{text}" if minutes else f"{sign}{text}"
 
 
-def short_duration(seconds: float) -> str:
+def format_short_duration(seconds: float) -> str:
     """Return `45s`, `3m20s` or `2h5m` for people; the precision is seconds, and minutes with hours."""
     whole = round(seconds)
     if whole < 60:

@@ -9,7 +9,15 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any, Final
 
-__all__ = ["LONGEST_EXCERPT", "excerpt", "go_json", "go_type", "html_escaped", "quoted", "shown"]
+__all__ = [
+    "LONGEST_EXCERPT",
+    "encode_go_json",
+    "escape_html",
+    "excerpt",
+    "format_shown",
+    "name_go_type",
+    "quote_text",
+]
 
 LONGEST_EXCERPT: Final = 256
 """Most characters of a value in a message: a name of two megabytes must not be returned six times."""
@@ -32,12 +40,12 @@ def excerpt(text: str, most: int = LONGEST_EXCERPT) -> str:
     return text if len(text) <= most else f"{text[:most]}…"
 
 
-def quoted(text: str) -> str:
+def quote_text(text: str) -> str:
     """Return a string in double quotes, with unprintable characters escaped (Go's `%q`)."""
     return '"' + "".join(_ESCAPES.get(char) or _escape(char) for char in text) + '"'
 
 
-def shown(value: Any) -> str:
+def format_shown(value: Any) -> str:
     """Return a JSON value as Go's `%v` shows it: `map[image:nginx ports:[map[containerPort:80]]]`, keys sorted."""
     match value:
         case None:
@@ -45,15 +53,15 @@ def shown(value: Any) -> str:
         case bool():
             return "true" if value else "false"
         case Mapping():
-            return "map[" + " ".join(f"{key}:{shown(value[key])}" for key in sorted(value)) + "]"
+            return "map[" + " ".join(f"{key}:{format_shown(value[key])}" for key in sorted(value)) + "]"
         case list() | tuple():
-            return "[" + " ".join(map(shown, value)) + "]"
+            return "[" + " ".join(map(format_shown, value)) + "]"
         case float():
             return _format_float(value)
     return str(value)
 
 
-def go_type(value: Any) -> str:
+def name_go_type(value: Any) -> str:
     """Return Go's name for the type of a decoded JSON value."""
     match value:
         case None:
@@ -91,12 +99,12 @@ def _escape(char: str) -> str:
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
-def go_json(value: Any, *, sort_keys: bool = False) -> str:
+def encode_go_json(value: Any, *, sort_keys: bool = False) -> str:
     """Return JSON text as Go's `encoding/json` writes it: compact, with five characters escaped inside strings."""
-    return html_escaped(json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=sort_keys))
+    return escape_html(json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=sort_keys))
 
 
-def html_escaped(text: str) -> str:
+def escape_html(text: str) -> str:
     """Return JSON text with the five characters escaped that Go escapes; only strings can contain them."""
     for char in "<>&\u2028\u2029":
         if char in text:

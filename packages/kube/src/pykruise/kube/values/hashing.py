@@ -1,13 +1,13 @@
 """Short hashes and random suffixes as Kubernetes writes them into names.
 
-bytes ──▶ fnv32() / fnv32a() ──▶ decimal text ──▶ safe_encode() ──▶ "6b9f5c7d4f"-like text for a name
+bytes ──▶ hash_fnv32() / hash_fnv32a() ──▶ decimal text ──▶ encode_safely() ──▶ "6b9f5c7d4f"-like text for a name
 
 Pure: the caller passes a `random.Random`.
 """
 
 import random
 
-__all__ = ["ALPHABET", "bytes_hash", "fnv32", "fnv32a", "hash_text", "rand_suffix", "safe_encode"]
+__all__ = ["ALPHABET", "draw_suffix", "encode_safely", "hash_bytes", "hash_fnv32", "hash_fnv32a", "hash_text"]
 
 ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 """27 characters without vowels and similar-looking characters, so that no words arise by chance."""
@@ -17,7 +17,7 @@ _PRIME = 16777619
 _MASK = 0xFFFFFFFF
 
 
-def fnv32(data: bytes) -> int:
+def hash_fnv32(data: bytes) -> int:
     """Return FNV-1, 32 bit: multiply, then xor. Used for the names of CloneSet revisions."""
     value = _OFFSET
     for byte in data:
@@ -25,7 +25,7 @@ def fnv32(data: bytes) -> int:
     return value
 
 
-def fnv32a(data: bytes) -> int:
+def hash_fnv32a(data: bytes) -> int:
     """Return FNV-1a, 32 bit: xor, then multiply. Used for hashes of pod and volume claim templates."""
     value = _OFFSET
     for byte in data:
@@ -33,13 +33,13 @@ def fnv32a(data: bytes) -> int:
     return value
 
 
-def bytes_hash(data: bytes) -> int:
+def hash_bytes(data: bytes) -> int:
     """Return FNV-1a, 32 bit, of the bytes as Go prints them: `([]uint8)[110 117 108 108]`."""
     shown = " ".join(map(str, data))
-    return fnv32a(f"([]uint8)[{shown}]".encode())
+    return hash_fnv32a(f"([]uint8)[{shown}]".encode())
 
 
-def safe_encode(data: bytes | str) -> str:
+def encode_safely(data: bytes | str) -> str:
     """Replace each byte (of a str: each character) by the one of `ALPHABET` at its number modulo 27.
 
     Same rule as Kubernetes' `rand.SafeEncodeString`.
@@ -50,9 +50,9 @@ def safe_encode(data: bytes | str) -> str:
 
 def hash_text(value: int) -> str:
     """Return a 32-bit hash as a name contains it: its decimal digits, safely encoded."""
-    return safe_encode(str(value))
+    return encode_safely(str(value))
 
 
-def rand_suffix(rng: random.Random, length: int = 5) -> str:
+def draw_suffix(rng: random.Random, length: int = 5) -> str:
     """Return `length` random characters of `ALPHABET`, as `generateName` appends them (five)."""
     return "".join(rng.choices(ALPHABET, k=length))

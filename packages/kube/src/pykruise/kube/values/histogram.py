@@ -1,6 +1,6 @@
 """Durations counted in buckets, for metrics but without a metrics library.
 
-observe(seconds) ──▶ Histogram ──▶ snapshot() ──▶ stats() of queues, controllers, transports
+observe(seconds) ──▶ Histogram ──▶ take_snapshot() ──▶ stats() of queues, controllers, transports
 """
 
 from bisect import bisect_left
@@ -41,6 +41,6 @@ class Histogram:
         self._counts[bisect_left(self._bounds, seconds)] += 1
         self._sum_s += seconds
 
-    def snapshot(self) -> HistogramStats:
+    def take_snapshot(self) -> HistogramStats:
         """Return the current counts."""
         return HistogramStats(bounds=self._bounds, counts=tuple(self._counts), sum_s=self._sum_s)

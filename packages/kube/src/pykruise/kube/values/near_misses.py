@@ -9,7 +9,7 @@ import difflib
 from collections.abc import Iterable
 from typing import Final
 
-__all__ = ["hint", "nearest"]
+__all__ = ["find_nearest", "format_hint"]
 
 _SIMILAR: Final = 0.8
 """Least similarity, from 0 to 1. `deployment` and `uniteddeployment` have 0.77, but are not misspellings of each
@@ -23,7 +23,7 @@ _MOST: Final = 2000
 _LONGEST: Final = 253
 
 
-def nearest(word: str, known: Iterable[str]) -> str:
+def find_nearest(word: str, known: Iterable[str]) -> str:
     """Return the known name that is most similar to the word, ignoring case; empty if none is similar."""
     by_lower: dict[str, str] = {}
     for name in known:
@@ -35,7 +35,7 @@ def nearest(word: str, known: Iterable[str]) -> str:
     return by_lower[close[0]] if close else ""
 
 
-def hint(word: str, known: Iterable[str], *, otherwise: str = "") -> str:
+def format_hint(word: str, known: Iterable[str], *, otherwise: str = "") -> str:
     """Return the end of an error message: `; did you mean clonesets?`, or `otherwise` if no known name is similar."""
-    name = nearest(word, known)
+    name = find_nearest(word, known)
     return f"; did you mean {name}?" if name else otherwise

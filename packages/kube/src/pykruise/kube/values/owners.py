@@ -1,7 +1,7 @@
 """Owner references: the controller of an object, and the patches that adopt or release the object.
 
 document ──▶ controller_of() ──▶ OwnerReference
-uid, owner ──▶ adoption_patch() / release_patch() ──▶ a strategic merge patch, sent elsewhere
+uid, owner ──▶ build_adoption_patch() / release_patch() ──▶ a strategic merge patch, sent elsewhere
 
 Pure. Both patches carry the dependent's uid: an API server refuses them with 409 when the name now belongs to another
 object.
@@ -17,12 +17,12 @@ from pykruise.kube.values.group_kinds import group_of
 
 __all__ = [
     "OwnerReference",
-    "adoption_patch",
+    "build_adoption_patch",
+    "build_owner_reference",
     "controller_of",
     "is_controlled_by",
     "is_owned_by",
-    "owner_reference",
-    "owner_references",
+    "read_owner_references",
     "release_patch",
 ]
 
@@ -42,13 +42,13 @@ class OwnerReference(msgspec.Struct, frozen=True, kw_only=True, rename="camel", 
         """The API group; "" for the core group."""
         return group_of(self.api_version) or ""
 
-    def document(self) -> Document:
+    def to_document(self) -> Document:
         """Return the reference as an object contains it."""
         plain: Document = msgspec.to_builtins(self)
         return plain
 
 
-def owner_references(doc: Mapping[str, Any]) -> list[OwnerReference]:
+def read_owner_references(doc: Mapping[str, Any]) -> list[OwnerReference]:
     """Return all owners of an object, in their order. Raises ValueError for an invalid entry."""
     refs = (doc.get("metadata") or {}).get("ownerReferences") or []
     try:
@@ -84,7 +84,7 @@ def is_owned_by(doc: Mapping[str, Any], uid: str) -> bool:
     return any(ref.get("uid") == uid for ref in refs)
 
 
-def owner_reference(
+def build_owner_reference(
     *,
     api_version: str,
     kind: str,
@@ -104,11 +104,11 @@ def owner_reference(
         uid=uid,
         controller=controller or None,
         block_owner_deletion=block_owner_deletion or None,
-    ).document()
+    ).to_document()
 
 
-def adoption_patch(owner: Mapping[str, Any], *, uid: str, finalizers: Sequence[str] = ()) -> Document:
-    """Return a strategic merge patch that adds `owner` (see `owner_reference`) to the object with this `uid`."""
+def build_adoption_patch(owner: Mapping[str, Any], *, uid: str, finalizers: Sequence[str] = ()) -> Document:
+    """Return a strategic merge patch that adds `owner` (see `build_owner_reference`) to the object with this `uid`."""
     metadata: Document = {"ownerReferences": [dict(owner)], "uid": uid}
     if finalizers:
         metadata["finalizers"] = list(finalizers)

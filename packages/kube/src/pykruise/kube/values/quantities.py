@@ -14,7 +14,7 @@ import msgspec
 
 from pykruise.kube.cache.remembering import remember
 
-__all__ = ["Family", "Quantity", "format_quantity", "parse_quantity", "round_up_to_milli", "same_quantity"]
+__all__ = ["Family", "Quantity", "format_quantity", "is_same_quantity", "parse_quantity", "round_up_to_milli"]
 
 
 class Family(Enum):
@@ -82,7 +82,7 @@ class Quantity(msgspec.Struct, frozen=True, eq=False):
         """Thousandths, rounded away from zero (Kubernetes' `MilliValue()`)."""
         return _away_from_zero(self.nano, 10**6)
 
-    def rounded_up_to_milli(self) -> "Quantity":
+    def round_up_to_milli(self) -> "Quantity":
         """Return the quantity with anything finer than 1m rounded away from zero, as defaulting does with resources."""
         if self.nano % 10**6 == 0:
             return self
@@ -126,10 +126,10 @@ def format_quantity(value: str | int | float | Quantity) -> str:
 
 def round_up_to_milli(value: str | int | float) -> str:
     """Return the canonical text with anything finer than 1m rounded up: `"100u"` is `1m`. Raises ValueError."""
-    return str(Quantity.parse(value).rounded_up_to_milli())
+    return str(Quantity.parse(value).round_up_to_milli())
 
 
-def same_quantity(left: str | int | float, right: str | int | float) -> bool:
+def is_same_quantity(left: str | int | float, right: str | int | float) -> bool:
     """Whether both texts have the same amount: `"1"` and `"1000m"` do. Raises ValueError."""
     return Quantity.parse(left).nano == Quantity.parse(right).nano
 

@@ -1,6 +1,6 @@
 """Sets of whole numbers written as ranges: `reserveOrdinals` of StatefulSets, however large the ranges.
 
-pairs ──▶ merged() ──▶ Ranges ──▶ number in ranges, ranges.count(between two numbers)
+pairs ──▶ merge_ranges() ──▶ Ranges ──▶ number in ranges, ranges.count(between two numbers)
 
 Pure. A range costs the same for one number as for a billion; a lookup costs the logarithm of the number of ranges.
 """
@@ -11,7 +11,7 @@ from itertools import accumulate
 
 import msgspec
 
-__all__ = ["Ranges", "merged"]
+__all__ = ["Ranges", "merge_ranges"]
 
 
 class Ranges(msgspec.Struct, frozen=True):
@@ -33,7 +33,7 @@ class Ranges(msgspec.Struct, frozen=True):
         place = bisect_right(self.firsts, number) - 1
         return place >= 0 and number <= self.lasts[place]
 
-    def gaps_from(self, start: int) -> Iterator[tuple[int, int | None]]:
+    def iterate_gaps(self, start: int) -> Iterator[tuple[int, int | None]]:
         """Yield the gaps between the ranges from `start` on: first and last number; the last gap has no end (None)."""
         for first, last in self.pairs:
             if last < start:
@@ -51,7 +51,7 @@ class Ranges(msgspec.Struct, frozen=True):
         return self.totals[place] - max(self.lasts[place] - (number - 1), 0)
 
 
-def merged(pairs: Iterable[tuple[int, int]]) -> Ranges:
+def merge_ranges(pairs: Iterable[tuple[int, int]]) -> Ranges:
     """Return the set of all numbers in the pairs (first and last, both included). A pair that ends before it begins
     is empty.
     """

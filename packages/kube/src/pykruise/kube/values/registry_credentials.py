@@ -1,6 +1,6 @@
 """Credentials for pulling an image from a registry, read from pull secrets and docker configurations.
 
-Secret, config.json ──▶ credentials_in() ──▶ Credential (where, user, password) ──▶ matching_credentials(image)
+Secret, config.json ──▶ read_credentials() ──▶ Credential (where, user, password) ──▶ matching_credentials(image)
 
 Pure. Same rule as Kubernetes' docker keyring: an entry names a registry, with or without a path; parts of its host
 may be `*`; the longest match comes first. Invalid entries are left out.
@@ -16,7 +16,7 @@ import msgspec
 
 from pykruise.kube.documents import decode, get_path
 
-__all__ = ["Credential", "credentials_in", "credentials_in_secret", "matching_credentials"]
+__all__ = ["Credential", "list_matching_credentials", "read_credentials", "read_secret_credentials"]
 
 _DOCKER_HUB: Final = ("docker.io", "index.docker.io")
 
@@ -37,7 +37,7 @@ class Credential(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.username}:{self.password}"
 
 
-def credentials_in_secret(secret: Mapping[str, Any]) -> list[Credential]:
+def read_secret_credentials(secret: Mapping[str, Any]) -> list[Credential]:
     """Return the credentials in a Secret of type dockerconfigjson or dockercfg."""
     data = secret.get("data") or {}
     text = data.get(".dockerconfigjson") or data.get(".dockercfg")
@@ -45,10 +45,10 @@ def credentials_in_secret(secret: Mapping[str, Any]) -> list[Credential]:
         config = decode(b64decode(text or ""))
     except (ValueError, binascii.Error):
         return []
-    return credentials_in(config)
+    return read_credentials(config)
 
 
-def credentials_in(config: Any) -> list[Credential]:
+def read_credentials(config: Any) -> list[Credential]:
     """Return the credentials in a docker configuration, with or without `auths` around its entries."""
     if not isinstance(config, Mapping):
         return []
@@ -88,7 +88,7 @@ def _normalize(where: str) -> str:
     return f"{host}/{path}" if slash and path else host
 
 
-def matching_credentials(credentials: Iterable[Credential], repository: str) -> list[Credential]:
+def list_matching_credentials(credentials: Iterable[Credential], repository: str) -> list[Credential]:
     """Return the credentials for an image, the longest match first. `repository`: the full name,
     `docker.io/library/nginx`.
     """

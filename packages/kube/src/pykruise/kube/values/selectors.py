@@ -1,7 +1,7 @@
 """Label selectors: the objects that a list, a watch or an owner selects.
 
 "a=b,c in (x,y),!d"      ──▶ parse_label_selector() ─┐
-LabelSelector document   ──▶ selector_from()        ─┴▶ Selector ──▶ .matches(labels), str()
+LabelSelector document   ──▶ parse_selector()        ─┴▶ Selector ──▶ .matches(labels), str()
 
 Pure; field selectors are in field_selectors.py. Grammar, validation and messages are those of the API server.
 """
@@ -16,7 +16,7 @@ import msgspec
 
 from pykruise.kube.cache.remembering import remember
 from pykruise.kube.pod_rules.names import is_valid_label_key, is_valid_label_value
-from pykruise.kube.values.go_text import excerpt, quoted
+from pykruise.kube.values.go_text import excerpt, quote_text
 
 __all__ = [
     "EVERYTHING",
@@ -26,9 +26,9 @@ __all__ = [
     "SelectorError",
     "SelectorOperator",
     "format_label_selector",
-    "overlap",
+    "has_overlap",
     "parse_label_selector",
-    "selector_from",
+    "parse_selector",
 ]
 
 
@@ -231,7 +231,7 @@ _DOCUMENT_OPERATORS: Mapping[Any, SelectorOperator] = {
 }
 
 
-def selector_from(doc: Mapping[str, Any] | None) -> Selector:
+def parse_selector(doc: Mapping[str, Any] | None) -> Selector:
     """Return the selector of a LabelSelector document (`matchLabels`, `matchExpressions`).
 
     None matches nothing, an empty document everything. Raises SelectorError on an unknown operator, an invalid key or
@@ -252,7 +252,7 @@ def selector_from(doc: Mapping[str, Any] | None) -> Selector:
     return Selector(tuple(requirements)) if requirements else EVERYTHING
 
 
-def overlap(selector: Selector, other: Selector) -> bool:
+def has_overlap(selector: Selector, other: Selector) -> bool:
     """Whether an object could match both selectors. Exact, except that < and > count as met."""
     if selector.selects_nothing or other.selects_nothing:
         return False
@@ -328,7 +328,7 @@ def format_label_selector(doc: Mapping[str, Any] | None) -> str:
     Same rule as Kubernetes' `metav1.FormatLabelSelector`.
     """
     try:
-        return str(selector_from(doc)) or "<none>"
+        return str(parse_selector(doc)) or "<none>"
     except SelectorError:
         return "<error>"
 
@@ -339,7 +339,7 @@ def _from_expression(expression: Any) -> Requirement:
     name = expression.get("operator", "")
     operator = _DOCUMENT_OPERATORS.get(name) if isinstance(name, str) else None
     if operator is None:
-        raise SelectorError(f"{quoted(excerpt(str(name)))} is not a valid label selector operator")
+        raise SelectorError(f"{quote_text(excerpt(str(name)))} is not a valid label selector operator")
     values = expression.get("values") or []
     if not isinstance(values, Sequence) or isinstance(values, str):
         raise SelectorError(f"values of a label selector are a list, got {excerpt(repr(values))}")
@@ -375,12 +375,12 @@ def _check(key: str, operator: SelectorOperator, values: tuple[str, ...]) -> Req
 
 def _key_errors(path: str, key: str) -> list[str]:
     problems = is_valid_label_key(key)
-    return [f"{path}: Invalid value: {quoted(excerpt(key))}: {'; '.join(problems)}"] if problems else []
+    return [f"{path}: Invalid value: {quote_text(excerpt(key))}: {'; '.join(problems)}"] if problems else []
 
 
 def _value_errors(path: str, value: str) -> list[str]:
     problems = is_valid_label_value(value)
-    return [f"{path}: Invalid value: {quoted(excerpt(value))}: {'; '.join(problems)}"] if problems else []
+    return [f"{path}: Invalid value: {quote_text(excerpt(value))}: {'; '.join(problems)}"] if problems else []
 
 
 def _count_errors(operator: SelectorOperator, values: Sequence[str]) -> list[str]:
@@ -393,14 +393,14 @@ def _count_errors(operator: SelectorOperator, values: Sequence[str]) -> list[str
             problem = "values set must be empty for exists and does not exist" if values else ""
         case SelectorOperator.GREATER_THAN | SelectorOperator.LESS_THAN:
             return [
-                f"values[{index}]: Invalid value: {quoted(excerpt(value))}: "
+                f"values[{index}]: Invalid value: {quote_text(excerpt(value))}: "
                 "for 'Gt', 'Lt' operators, the value must be an integer"
                 for index, value in enumerate(values)
                 if _parse_integer(value) is None
             ]
     if not problem:
         return []
-    text = f"[]string{{{', '.join(map(quoted, values))}}}" if values else "[]string(nil)"
+    text = f"[]string{{{', '.join(map(quote_text, values))}}}" if values else "[]string(nil)"
     return [f"values: Invalid value: {excerpt(text)}: {problem}"]
 
 

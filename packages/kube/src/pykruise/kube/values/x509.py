@@ -1,6 +1,6 @@
 """Parts of X.509 certificates that both Go's and OpenSSL's verifiers accept.
 
-names, keys, times ──▶ certificate_builder() + key_usage() + alternative_names() ──▶ signed by its issuer
+names, keys, times ──▶ make_certificate_builder() + make_key_usage() + make_alternative_names() ──▶ signed by its issuer
 
 Pure. Current verifiers read only subject alternative names, require a CA to be marked as one, and require matching
 key usages. A certificate names its issuer's key, so that a renewed CA can be distinguished from the previous one.
@@ -17,12 +17,19 @@ from cryptography.x509.oid import NameOID
 
 from pykruise.kube.clock import Instant
 
-__all__ = ["alternative_names", "certificate_builder", "common_name", "key_usage", "moment", "pem_of"]
+__all__ = [
+    "make_alternative_names",
+    "make_certificate_builder",
+    "make_common_name",
+    "make_key_usage",
+    "pem_of",
+    "to_datetime",
+]
 
 PublicKey = ec.EllipticCurvePublicKey | rsa.RSAPublicKey
 
 
-def certificate_builder(
+def make_certificate_builder(
     *,
     subject: str,
     issuer: x509.Name | None = None,
@@ -34,7 +41,7 @@ def certificate_builder(
     """Return a builder for a certificate of `key` that is valid from `start` to `end`, by `issuer` (None:
     self-signed).
     """
-    name = common_name(subject)
+    name = make_common_name(subject)
     authority = issuer_key or key
     return (
         x509.CertificateBuilder()
@@ -42,18 +49,18 @@ def certificate_builder(
         .issuer_name(issuer or name)
         .public_key(key)
         .serial_number(x509.random_serial_number())
-        .not_valid_before(moment(start))
-        .not_valid_after(moment(end))
+        .not_valid_before(to_datetime(start))
+        .not_valid_after(to_datetime(end))
         .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(authority), critical=False)
     )
 
 
-def common_name(text: str) -> x509.Name:
+def make_common_name(text: str) -> x509.Name:
     """Return a name that has only a common name, limited to 64 characters by X.509."""
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text[:64])])
 
 
-def key_usage(*, signs_certificates: bool, enciphers_keys: bool = False) -> x509.KeyUsage:
+def make_key_usage(*, signs_certificates: bool, enciphers_keys: bool = False) -> x509.KeyUsage:
     """Return the usage for handshakes and optionally for certificates (a CA) or RSA key exchange (an RSA server)."""
     return x509.KeyUsage(
         digital_signature=True,
@@ -68,12 +75,12 @@ def key_usage(*, signs_certificates: bool, enciphers_keys: bool = False) -> x509
     )
 
 
-def alternative_names(hosts: Iterable[str]) -> x509.SubjectAlternativeName:
+def make_alternative_names(hosts: Iterable[str]) -> x509.SubjectAlternativeName:
     """Return the names and addresses of a server; a text that parses as an IP address is one."""
     return x509.SubjectAlternativeName([_to_general_name(host) for host in hosts])
 
 
-def moment(instant: Instant) -> datetime:
+def to_datetime(instant: Instant) -> datetime:
     """Return an instant in the form of the `cryptography` package."""
     return datetime.fromtimestamp(instant, UTC)
 

@@ -20,10 +20,10 @@ import orjson
 
 from pykruise.kube.admission import AdmissionAnswer, AdmissionRequest, Reviewer, ReviewRule
 from pykruise.kube.control.offload import Aside
-from pykruise.kube.documents import Document, bounded, decode
+from pykruise.kube.documents import Document, check_bounds, decode
 from pykruise.kube.errors import ErrorStatus, InvalidNameError
 from pykruise.kube.patches import diff_json
-from pykruise.kube.pod_rules.field_errors import bad_request
+from pykruise.kube.pod_rules.field_errors import build_bad_request
 from pykruise.kube.resources import Resource
 from pykruise.kube.schemas.served_fields import ServedFields
 
@@ -41,7 +41,7 @@ __all__ = [
     "decode_review",
     "encode_answer",
     "encode_refusal",
-    "rules_by_path",
+    "index_rules_by_path",
 ]
 
 _log = logging.getLogger(__name__)
@@ -166,7 +166,7 @@ def _parse_document(raw: msgspec.Raw, field: str) -> Document | None:
     if len(memoryview(raw)) == len(b"null") and bytes(raw) == b"null":
         return None
     try:
-        return decode(bounded(raw))
+        return decode(check_bounds(raw))
     except ValueError as error:
         raise ValueError(f"{field}: {error}") from error
 
@@ -233,7 +233,7 @@ class ReviewDispatcher:
         served: ServedFields = ServedFields(),  # noqa: B008 - frozen
     ) -> None:
         self._served = served
-        self.by_path = rules_by_path(rules)
+        self.by_path = index_rules_by_path(rules)
         self._aside = aside or Aside()
         self._long = asyncio.Semaphore(LONG_AT_ONCE)
         self._observe = observe
@@ -260,7 +260,7 @@ class ReviewDispatcher:
                 code = _code_of(answer)
                 return await self._aside.run(_encode_safely, review, answer, rule)
         except ReviewError as error:
-            return encode_refusal(bad_request(str(error)), uid=error.uid, api_version=error.api_version)
+            return encode_refusal(build_bad_request(str(error)), uid=error.uid, api_version=error.api_version)
         finally:
             self._observe(path, code, clock() - begun)
 
@@ -273,7 +273,7 @@ def _code_of(answer: AdmissionAnswer) -> int:
     return answer.refusal.code if answer.refusal is not None else 200
 
 
-def rules_by_path(rules: Iterable[ReviewRule]) -> dict[str, ReviewRule]:
+def index_rules_by_path(rules: Iterable[ReviewRule]) -> dict[str, ReviewRule]:
     """Return the rules by path, with aliases. Webhooks that share a path have one reviewer."""
     result: dict[str, ReviewRule] = {}
     for rule in rules:
@@ -295,7 +295,7 @@ async def _answer_in_time(
             refusal=ErrorStatus(status="Failure", message=text, reason="Timeout", code=504)
         )
     except RecursionError:
-        return AdmissionAnswer(refusal=bad_request("the object is nested too deeply"))
+        return AdmissionAnswer(refusal=build_bad_request("the object is nested too deeply"))
     except InvalidNameError as error:
         status = ErrorStatus(
             status="Failure", message=f"a name in the object {error}", reason="Invalid", code=422
@@ -309,7 +309,7 @@ def _encode_safely(review: Review, answer: AdmissionAnswer, rule: ReviewRule) ->
     try:
         return encode_answer(review, answer, mutating=rule.mutating)
     except RecursionError:
-        refusal = bad_request("the object is nested too deeply")
+        refusal = build_bad_request("the object is nested too deeply")
     except Exception:
         refusal = _bug_status(rule.name, review.request)
     return encode_refusal(refusal, uid=review.request.uid, api_version=review.api_version)

@@ -28,7 +28,7 @@ from pykruise.kube.control.quota import FullError, Quota
 from pykruise.kube.http.app import HttpLimits as HttpLimits
 from pykruise.kube.http.server import HttpServer
 from pykruise.kube.http.wire import WireRequest
-from pykruise.kube.values.counts import counted
+from pykruise.kube.values.counts import format_count
 from pykruise.kube.webhooks.reviews import ReviewDispatcher
 
 __all__ = [
@@ -250,7 +250,7 @@ class WebhookServer:
         if code == 429:
             return self._turned_away()
         if code == 413:
-            return _plain_response(413, f"a body may have {counted(request.most_body, 'byte')}")
+            return _plain_response(413, f"a body may have {format_count(request.most_body, 'byte')}")
         return _plain_response(code, _REFUSALS[code])
 
     def _timeout_s(self, text: str) -> float:

@@ -1,6 +1,6 @@
 """Pod admission in order: the steps that change a new pod, and those that judge changes of a pod.
 
-KIND.pods of all kinds ──▶ pod_chain() ──▶ PodChain
+KIND.pods of all kinds ──▶ build_pod_chain() ──▶ PodChain
 /mutate-pod:   AdmissionRequest ──▶ step ──▶ step ──▶ … ──▶ the changed pod, or unchanged
 /validate-pod: AdmissionRequest ──▶ step ──▶ … ──▶ allowed, or the first refusal
 
@@ -14,16 +14,16 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from pykruise.kinds import kinds
+from pykruise.kinds import list_kinds
 from pykruise.kube.admission import ALLOWED, AdmissionAnswer, AdmissionRequest, MatchCondition, Reviewer
-from pykruise.kube.documents import Document, same
+from pykruise.kube.documents import Document, is_same
 from pykruise.kube.errors import ErrorStatus
-from pykruise.kube.pod_rules.field_errors import bad_request
-from pykruise.kube.schemas.zero_values import filled
+from pykruise.kube.pod_rules.field_errors import build_bad_request
+from pykruise.kube.schemas.zero_values import fill_zero_values
 from pykruise.kube.values.cel import ALWAYS, Interests, any_of
 from pykruise.plans.kind import Kind
 from pykruise.plans.pod_steps import JudgingStep, PodStep, PodSteps, StepContext, StepError
-from pykruise.pods.template.typed_parts import why_unreadable
+from pykruise.pods.template.typed_parts import explain_unreadable
 
 _log = logging.getLogger(__name__)
 
@@ -49,15 +49,15 @@ class PodKind(NamedTuple):
         return self.kind.is_enabled(gates) if needed is None else all(map(gates, needed))
 
 
-def pod_kinds() -> Sequence[PodKind]:
+def list_pod_kinds() -> Sequence[PodKind]:
     """All kinds that take part in pod admission, in order."""
-    parts = (PodKind(kind, kind.pods) for kind in kinds() if kind.pods is not None)
+    parts = (PodKind(kind, kind.pods) for kind in list_kinds() if kind.pods is not None)
     return sorted(parts, key=lambda part: part.steps.order)
 
 
-def taking_part(gates: Callable[[str], bool]) -> Sequence[PodKind]:
+def list_participants(gates: Callable[[str], bool]) -> Sequence[PodKind]:
     """Return the kinds that take part with these gates, in order."""
-    return [part for part in pod_kinds() if part.is_on(gates)]
+    return [part for part in list_pod_kinds() if part.is_on(gates)]
 
 
 class NamedStep(NamedTuple):
@@ -77,12 +77,12 @@ class PodChain(msgspec.Struct, frozen=True, kw_only=True):
     """The value that a kind's steps are built from (`PodSteps.shares`), by the kind's name."""
 
 
-def pod_chain(gates: Callable[[str], bool], context_of: Callable[[PodKind], StepContext]) -> PodChain:
+def build_pod_chain(gates: Callable[[str], bool], context_of: Callable[[PodKind], StepContext]) -> PodChain:
     """Build the chain for these gates; `context_of` returns the context of one kind's steps."""
     changing: list[NamedStep] = []
     judging: list[NamedStep] = []
     shared: dict[str, Any] = {}
-    for part in taking_part(gates):
+    for part in list_participants(gates):
         steps = part.steps
         common = shared[part.kind.name] = steps.shares(context_of(part))
         if steps.mutate is not None:
@@ -98,11 +98,11 @@ def condition_of(steps: Sequence[NamedStep], interests: Interests) -> tuple[Matc
 
     A step that changes labels, which other steps depend on, requests the pod itself, so later steps see it too.
     """
-    expression = any_of(step.wanted(interests) for _, step in steps)
+    expression = any_of(step.build_match_condition(interests) for _, step in steps)
     return () if expression == ALWAYS else (MatchCondition(CONDITION, expression),)
 
 
-def mutating(steps: Sequence[NamedStep]) -> Reviewer:
+def build_mutating_review(steps: Sequence[NamedStep]) -> Reviewer:
     """Return the review of `/mutate-pod`."""
     changing: Sequence[tuple[str, PodStep]] = steps
     changes = [(name, step.change) for name, step in changing]
@@ -111,7 +111,7 @@ def mutating(steps: Sequence[NamedStep]) -> Reviewer:
         if request.operation != "CREATE" or request.subresource or request.resource.plural != "pods":
             return ALLOWED
         if request.object is None:
-            return AdmissionAnswer(refusal=bad_request("the request has no object"))
+            return AdmissionAnswer(refusal=build_bad_request("the request has no object"))
         pod = request.object
         for name, change in changes:
             try:
@@ -119,12 +119,12 @@ def mutating(steps: Sequence[NamedStep]) -> Reviewer:
             except StepError as error:
                 return AdmissionAnswer(refusal=_error_status(name, error))
             pod = pod if changed is None else changed
-        return ALLOWED if same(pod, request.object) else AdmissionAnswer(object=pod)
+        return ALLOWED if is_same(pod, request.object) else AdmissionAnswer(object=pod)
 
     return _of_any_pod(review)
 
 
-def judging(steps: Sequence[NamedStep]) -> Reviewer:
+def build_judging_review(steps: Sequence[NamedStep]) -> Reviewer:
     """Return the review of `/validate-pod`."""
     judges: Sequence[tuple[str, JudgingStep]] = steps
     judgements = [step.judge for _, step in judges]
@@ -137,7 +137,7 @@ def judging(steps: Sequence[NamedStep]) -> Reviewer:
                 refusal = await judge(request)
             except StepError as error:
                 is_full = error.code == _TOO_MANY
-                return AdmissionAnswer(refusal=_too_many(error) if is_full else bad_request(str(error)))
+                return AdmissionAnswer(refusal=_too_many(error) if is_full else build_bad_request(str(error)))
             if refusal is not None:
                 return AdmissionAnswer(refusal=refusal)
         return ALLOWED
@@ -163,7 +163,7 @@ def _of_any_pod(review: Reviewer) -> Reviewer:
         try:
             given = read_pods(request)
         except ValueError as error:
-            return AdmissionAnswer(refusal=bad_request(str(error)))
+            return AdmissionAnswer(refusal=build_bad_request(str(error)))
         if given != request:
             return await review(given)
         if failure is not None:
@@ -183,9 +183,9 @@ def read_pods(request: AdmissionRequest) -> AdmissionRequest:
 
 
 def _read_pod(doc: Document | None) -> Document | None:
-    if problem := why_unreadable(doc, _POD):
+    if problem := explain_unreadable(doc, _POD):
         raise ValueError(f"not a Pod{problem}")
-    pod: Document | None = filled(doc, _POD)
+    pod: Document | None = fill_zero_values(doc, _POD)
     return pod
 
 

@@ -1,13 +1,13 @@
 """Limits the length of answers: an assistant reads every character, and a workload may have 10,000 pods.
 
-document ──▶ shortened() ──▶ the same, with the count of omitted items
+document ──▶ shorten_document() ──▶ the same, with the count of omitted items
 
 Pure.
 """
 
 from typing import Any, Final
 
-from pykruise.kube.values.counts import counted
+from pykruise.kube.values.counts import format_count
 
 MOST_ITEMS: Final = 50
 """Maximum number of items of a list."""
@@ -17,22 +17,22 @@ MOST_TEXT: Final = 20_000
 """Maximum number of characters of a report for people."""
 
 
-def shortened(value: Any) -> Any:
+def shorten_document(value: Any) -> Any:
     """Return the document with long lists and texts cut.
 
     A list of texts ends with `… and 950 more`. Beside another list, such as `batches`, the field `omitted_batches` has
     the number of items that are left out.
     """
     if isinstance(value, str):
-        return shortened_text(value)
+        return shorten_text(value)
     if isinstance(value, dict):
-        result = {name: shortened(part) for name, part in value.items()}
+        result = {name: shorten_document(part) for name, part in value.items()}
         return result | {
             f"omitted_{name}": count for name, part in value.items() if (count := _omitted(part))
         }
     if not isinstance(value, list):
         return value
-    kept = [shortened(item) for item in value[:MOST_ITEMS]]
+    kept = [shorten_document(item) for item in value[:MOST_ITEMS]]
     if len(value) > MOST_ITEMS and all(isinstance(item, str) for item in value):
         kept.append(f"… and {len(value) - MOST_ITEMS} more")
     return kept
@@ -45,8 +45,10 @@ def _omitted(value: Any) -> int:
     return max(len(value) - MOST_ITEMS, 0)
 
 
-def shortened_text(text: str, limit: int = MOST_CHARACTERS) -> str:
+def shorten_text(text: str, limit: int = MOST_CHARACTERS) -> str:
     """The text, cut after `limit` characters."""
     return (
-        text if len(text) <= limit else f"{text[:limit]}… and {counted(len(text) - limit, 'more character')}"
+        text
+        if len(text) <= limit
+        else f"{text[:limit]}… and {format_count(len(text) - limit, 'more character')}"
     )

@@ -26,7 +26,7 @@ AT_ONCE: Final = 4
 """Number of calls that run at the same time; others wait."""
 
 
-def assistant_server(session: ToolSession) -> Server[Any]:
+def make_assistant_server(session: ToolSession) -> Server[Any]:
     """Create the server with all tools, without a connection."""
     tools = {tool.name: tool for tool in TOOLS}
     slots = asyncio.Semaphore(AT_ONCE)
@@ -80,6 +80,6 @@ def _error_result(text: str) -> types.CallToolResult:
 
 async def serve_stdio(session: ToolSession) -> None:
     """Answer on standard input and output until the client closes them."""
-    server = assistant_server(session)
+    server = make_assistant_server(session)
     async with stdio_server() as (requests, answers):
         await server.run(requests, answers, server.create_initialization_options())

@@ -36,35 +36,40 @@ from pykruise.cli.assistant.answers import (
     ToolAnswer,
     ToolArguments,
 )
-from pykruise.cli.assistant.bounds import MOST_ITEMS, MOST_TEXT, shortened, shortened_text
+from pykruise.cli.assistant.bounds import MOST_ITEMS, MOST_TEXT, shorten_document, shorten_text
 from pykruise.cli.assistant.read_only import ReadOnlyTransport
-from pykruise.cli.doctor import examined
+from pykruise.cli.doctor import examine_cluster
 from pykruise.cli.errors import CommandError
 from pykruise.cli.explain import ExplainTargets, explain_each, list_requests, read_targets
-from pykruise.cli.insight.explaining import Explanation, text
-from pykruise.cli.insight.gates import manager_settings
-from pykruise.cli.insight.known_kinds import known_kinds, named
-from pykruise.cli.insight.overview import ordered_by_need, overview
-from pykruise.cli.insight.traced_requests import Reach, reached
+from pykruise.cli.insight.explaining import Explanation, format_explanation
+from pykruise.cli.insight.gates import read_manager_settings
+from pykruise.cli.insight.known_kinds import list_known_kinds, parse_target
+from pykruise.cli.insight.overview import format_overview, sort_by_need
+from pykruise.cli.insight.traced_requests import Reach, connect_traced
 from pykruise.cli.kubectl.flags import CommandCall
 from pykruise.cli.kubectl.resources import Info, find
-from pykruise.cli.kubectl.revisions import Revision, history_table, read_revisions, revision_differences
+from pykruise.cli.kubectl.revisions import (
+    Revision,
+    format_history_table,
+    list_revision_differences,
+    read_revisions,
+)
 from pykruise.cli.kubectl.session import ClusterConnection, Reached, Session, Surroundings
 from pykruise.cli.manifests import load_documents
 from pykruise.cli.plan import (
-    changed_by,
-    checked_documents,
-    described,
-    live_document,
-    planned,
-    without_built_in,
+    apply_sets,
+    check_documents,
+    describe_forecast,
+    plan_document,
+    read_live_document,
+    split_built_in,
 )
 from pykruise.kube.client.client import Client
 from pykruise.kube.client.object_events import last_time_of, list_events_about
 from pykruise.kube.client.recorder import CODE
-from pykruise.kube.clock import Clock, system_clock
+from pykruise.kube.clock import Clock, read_system_clock
 from pykruise.kube.documents import Document, annotations_of
-from pykruise.kube.schemas.descriptions import of_fields
+from pykruise.kube.schemas.descriptions import read_field_descriptions
 from pykruise.kube.schemas.releases import NEWEST_MINOR
 from pykruise.manager.doctor.findings import FindingLevel
 
@@ -76,14 +81,17 @@ class ToolSession(msgspec.Struct, frozen=True, kw_only=True):
     context: str | None = None
     namespace: str = ""
     """Namespace of calls that name none; empty: the context's namespace."""
-    reach: Reach = reached
-    clock: Clock = system_clock
+    reach: Reach = connect_traced
+    clock: Clock = read_system_clock
 
     @asynccontextmanager
     async def connect(self, namespace: str = "") -> AsyncIterator[tuple[Client, str]]:
         """Connect with a client that cannot write. Yields the client and the namespace of the call."""
         async with self.reach(self.kubeconfig, self.context) as (client, default):
-            yield client.over(ReadOnlyTransport(client.transport)), namespace or self.namespace or default
+            yield (
+                client.replace_transport(ReadOnlyTransport(client.transport)),
+                namespace or self.namespace or default,
+            )
 
 
 class AssistantTool(msgspec.Struct, frozen=True, kw_only=True):
@@ -113,7 +121,7 @@ def _schema_of(struct: type[msgspec.Struct]) -> Document:
     _, components = msgspec.json.schema_components([struct], ref_template="#/$defs/{name}")
     types = {cls.__name__: cls for cls in (struct, *_ROWS)}
     for name, schema in components.items():
-        for field, description in of_fields(types[name]).items():
+        for field, description in read_field_descriptions(types[name]).items():
             schema["properties"][field]["description"] = description
     root = components.pop(struct.__name__)
     return {**root, "$defs": components} if components else root
@@ -131,8 +139,8 @@ async def call_tool(session: ToolSession, tool: AssistantTool, arguments: Mappin
         raise CommandError(f"{tool.name}: {error}") from error
     answer = await tool.run(session, typed)
     document: Document = msgspec.to_builtins(answer)
-    report = shortened_text(document.pop("text"), MOST_TEXT)
-    return {"text": report, **shortened(document)}
+    report = shorten_text(document.pop("text"), MOST_TEXT)
+    return {"text": report, **shorten_document(document)}
 
 
 async def explain_object(session: ToolSession, arguments: ExplainArguments) -> ExplainAnswer:
@@ -144,7 +152,7 @@ async def explain_object(session: ToolSession, arguments: ExplainArguments) -> E
         )
     explanation = (await _explain(session, targets, arguments.namespace))[0]
     return ExplainAnswer(
-        text=text(explanation, now=session.clock()),
+        text=format_explanation(explanation, now=session.clock()),
         cause=explanation.cause,
         phase=explanation.phase,
         needs_person=explanation.phase.needs_a_person,
@@ -154,7 +162,7 @@ async def explain_object(session: ToolSession, arguments: ExplainArguments) -> E
 
 async def list_objects(session: ToolSession, arguments: OverviewArguments) -> OverviewAnswer:
     """Objects of every kind, those that need action first."""
-    targets = ExplainTargets(kinds=tuple(known_kinds()), is_all=True)
+    targets = ExplainTargets(kinds=tuple(list_known_kinds()), is_all=True)
     explanations = await _explain(
         session,
         targets,
@@ -162,13 +170,13 @@ async def list_objects(session: ToolSession, arguments: OverviewArguments) -> Ov
         selector=arguments.selector,
         everywhere=arguments.all_namespaces,
     )
-    rows = ordered_by_need(
+    rows = sort_by_need(
         explanation
         for explanation in explanations
         if explanation.phase.needs_a_person or not arguments.only_needing_action
     )
     return OverviewAnswer(
-        text=overview(rows[:MOST_ITEMS], is_everywhere=arguments.all_namespaces),
+        text=format_overview(rows[:MOST_ITEMS], is_everywhere=arguments.all_namespaces),
         objects=[_overview_row(explanation) for explanation in rows[:MOST_ITEMS]],
         omitted=max(len(rows) - MOST_ITEMS, 0),
     )
@@ -197,7 +205,7 @@ async def _explain(
     everywhere: bool = False,
 ) -> list[Explanation]:
     async with session.connect(namespace) as (client, there):
-        settings = await manager_settings(client, session.clock)
+        settings = await read_manager_settings(client, session.clock)
         requests = await list_requests(client, targets, "" if everywhere else there, selector)
         return await explain_each(client, requests, session.clock(), settings)
 
@@ -210,16 +218,16 @@ async def plan_change(session: ToolSession, arguments: PlanArguments) -> PlanAns
         raise CommandError(f"{arguments.target} is unchanged: name changes, such as replicas=5")
     async with session.connect(arguments.namespace) as (client, there):
         if arguments.target:
-            documents = [await live_document(client, there, *named(arguments.target))]
+            documents = [await read_live_document(client, there, *parse_target(arguments.target))]
         else:
             source = "manifest"
-            documents = checked_documents(load_documents(arguments.manifest, source=source), source=source)
-            documents, _ = without_built_in(documents)
-        settings = await manager_settings(client, session.clock)
+            documents = check_documents(load_documents(arguments.manifest, source=source), source=source)
+            documents, _ = split_built_in(documents)
+        settings = await read_manager_settings(client, session.clock)
         forecasts = [
-            await planned(
+            await plan_document(
                 client,
-                changed_by(document, arguments.changes),
+                apply_sets(document, arguments.changes),
                 namespace=document["metadata"].get("namespace") or there,
                 now=session.clock(),
                 settings=settings,
@@ -227,7 +235,7 @@ async def plan_change(session: ToolSession, arguments: PlanArguments) -> PlanAns
             for document in documents
         ]
     return PlanAnswer(
-        text="\n\n".join("\n".join(described(forecast)) for forecast in forecasts),
+        text="\n\n".join("\n".join(describe_forecast(forecast)) for forecast in forecasts),
         has_changes=any(forecast.has_changes for forecast in forecasts),
         is_refused=any(forecast.change == "refused" for forecast in forecasts),
         forecasts=[msgspec.to_builtins(forecast) for forecast in forecasts],
@@ -242,7 +250,7 @@ async def simulate_rollout(session: ToolSession, arguments: SimulateArguments) -
     """Course of a rollout, job or schedule in virtual time."""
     if not 1 <= arguments.nodes <= MOST_NODES:
         raise CommandError(f"nodes: {arguments.nodes} is not between 1 and {MOST_NODES}")
-    from pykruise.cli.simulate import COMPLETE, Conditions, simulated
+    from pykruise.cli.simulate import COMPLETE, Conditions, play_simulation
 
     conditions = Conditions(
         pods_ready_after=arguments.pods_ready_after,
@@ -259,7 +267,7 @@ async def simulate_rollout(session: ToolSession, arguments: SimulateArguments) -
             _write_manifest(Path(folder), f"change-{number}.yaml", change)
             for number, change in enumerate(arguments.changes, start=1)
         ]
-        result = await simulated(file, changes=changes, conditions=conditions, now=session.clock())
+        result = await play_simulation(file, changes=changes, conditions=conditions, now=session.clock())
     return SimulateAnswer(text=result.text, is_complete=result.code == COMPLETE, simulation=result.documents)
 
 
@@ -275,13 +283,13 @@ async def read_history(session: ToolSession, arguments: HistoryArguments) -> His
         revisions = await read_revisions(kubectl, info)
     before: list[Revision | None] = [None, *revisions]
     return HistoryAnswer(
-        text=history_table(revisions),
+        text=format_history_table(revisions),
         revisions=[
             HistoryRow(
                 number=revision.number,
                 name=revision.name,
                 change_cause=revision.cause,
-                differences=[] if old is None else revision_differences(old, revision),
+                differences=[] if old is None else list_revision_differences(old, revision),
             )
             for old, revision in zip(before, revisions, strict=False)
         ],
@@ -291,7 +299,7 @@ async def read_history(session: ToolSession, arguments: HistoryArguments) -> His
 async def read_events(session: ToolSession, arguments: EventsArguments) -> EventsAnswer:
     """Events of one object, oldest first."""
     async with _select(session, arguments.target, arguments.namespace) as (kubectl, info):
-        client = await kubectl.client()
+        client = await kubectl.make_client()
         uid = info.document["metadata"].get("uid", "")
         rows = [_event_row(event) for event in await list_events_about(client, uid, namespace=info.namespace)]
     kept = rows[-MOST_ITEMS:]
@@ -329,14 +337,14 @@ async def _select(session: ToolSession, target: str, namespace: str) -> AsyncIte
 
         around = Surroundings(connect=connect, clock=session.clock, err=lambda _: None)
         kubectl = Session(CommandCall(arguments=(target,), values={"namespace": there}), around)
-        yield kubectl, (await find(kubectl, (target,))).one()
+        yield kubectl, (await find(kubectl, (target,))).take_only()
 
 
 async def examine_installation(session: ToolSession, arguments: DoctorArguments) -> DoctorAnswer:
     """Results of the checks of an installation."""
     async with session.connect() as (client, _):
-        findings, note = await examined(client, namespace=arguments.manager_namespace)
-    lines = [finding.line() for finding in findings]
+        findings, note = await examine_cluster(client, namespace=arguments.manager_namespace)
+    lines = [finding.format_line() for finding in findings]
     return DoctorAnswer(
         text="\n".join([*lines, *([note] if note else [])]),
         faults=sum(finding.level is FindingLevel.FAULT for finding in findings),

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from pykruise.cli.commands import options, words
-from pykruise.cli.commands.running import failed, reach, run
+from pykruise.cli.commands.running import reach, report_failure, run
 
 
 @words.word(
@@ -272,7 +272,9 @@ def mcp(namespace: str | None, kubeconfig: Path | None, context: str | None) -> 
     from importlib.util import find_spec
 
     if find_spec("mcp") is None:
-        raise failed("mcp needs the SDK of the Model Context Protocol: pip install 'pykruise[mcp,sandbox]'")
+        raise report_failure(
+            "mcp needs the SDK of the Model Context Protocol: pip install 'pykruise[mcp,sandbox]'"
+        )
     from pykruise.cli.assistant.server import serve_stdio
     from pykruise.cli.assistant.tools import ToolSession
 

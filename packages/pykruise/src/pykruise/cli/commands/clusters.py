@@ -115,9 +115,9 @@ def demo(step_timeout: float, manifest: Path | None) -> None:
 @click.pass_context
 def manager(context: click.Context) -> None:
     """Run the controllers and webhooks against a cluster; `pykruise manager --help` lists the flags."""
-    from pykruise.cli.manager import manager_command
+    from pykruise.cli.manager import run_manager_command
 
-    context.exit(manager_command(context.args))
+    context.exit(run_manager_command(context.args))
 
 
 @words.word(

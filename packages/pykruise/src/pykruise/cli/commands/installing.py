@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from pykruise.cli.commands import options, words
-from pykruise.cli.commands.running import failed, misused, reach, run
+from pykruise.cli.commands.running import reach, report_failure, report_misuse, run
 from pykruise.cli.errors import CommandError, CommandLineError
 
 
@@ -138,9 +138,9 @@ def install(
             minor=kubernetes,
         )
     except CommandLineError as error:
-        raise misused(str(error)) from None
+        raise report_misuse(str(error)) from None
     except CommandError as error:
-        raise failed(str(error)) from None
+        raise report_failure(str(error)) from None
     click.echo(text, nl=False)
 
 
@@ -183,7 +183,7 @@ def uninstall(check: bool, kubeconfig: Path | None, context: str | None) -> None
     from pykruise.cli.install import check_uninstall
 
     if not check:
-        raise failed(
+        raise report_failure(
             "this command removes nothing; first check: pykruise uninstall --check,"
             " then: pykruise install | kubectl delete --ignore-not-found -f -"
         )
@@ -203,9 +203,9 @@ def crds(stored_version: str) -> None:
 
     They have no conversion webhook, for managers that serve none; `pykruise install` prints definitions with one.
     """
-    from pykruise.cli.manager import crd_manifests
+    from pykruise.cli.manager import format_crd_manifests
 
-    click.echo(crd_manifests(layout=stored_version), nl=False)
+    click.echo(format_crd_manifests(layout=stored_version), nl=False)
 
 
 @words.group(short_help="Print manifests for other tools that work with the kinds.")
@@ -224,9 +224,9 @@ def argocd(namespace: str, name: str) -> None:
 
     The ConfigMap has only the keys of these kinds: applied server-side, it leaves all other keys unchanged.
     """
-    from pykruise.manager.argocd import config_map_text
+    from pykruise.manager.argocd import format_config_map
 
-    click.echo(config_map_text(namespace=namespace, name=name), nl=False)
+    click.echo(format_config_map(namespace=namespace, name=name), nl=False)
 
 
 @manifests.command(
@@ -243,14 +243,14 @@ def argocd(namespace: str, name: str) -> None:
 )
 def prometheus(namespace: str, state: bool, runbooks: str) -> None:
     """Print a PodMonitor and a PrometheusRule."""
-    from pykruise.manager.argocd import document_text
-    from pykruise.manager.monitoring import pod_monitor, prometheus_rule
+    from pykruise.manager.argocd import format_document
+    from pykruise.manager.monitoring import build_pod_monitor, build_prometheus_rule
 
     documents = (
-        pod_monitor(namespace=namespace, has_state=state),
-        prometheus_rule(namespace=namespace, runbooks=runbooks),
+        build_pod_monitor(namespace=namespace, has_state=state),
+        build_prometheus_rule(namespace=namespace, runbooks=runbooks),
     )
-    click.echo("---\n".join(document_text(document) for document in documents), nl=False)
+    click.echo("---\n".join(format_document(document) for document in documents), nl=False)
 
 
 @manifests.command(
@@ -260,10 +260,10 @@ def prometheus(namespace: str, state: bool, runbooks: str) -> None:
 @options.manager_namespace
 def grafana(namespace: str) -> None:
     """Print a ConfigMap with the dashboard, which Grafana's sidecar finds by its label."""
-    from pykruise.manager.argocd import document_text
-    from pykruise.manager.monitoring import board_config_map
+    from pykruise.manager.argocd import format_document
+    from pykruise.manager.monitoring import build_board_config_map
 
-    click.echo(document_text(board_config_map(namespace=namespace)), nl=False)
+    click.echo(format_document(build_board_config_map(namespace=namespace)), nl=False)
 
 
 @manifests.command(
@@ -277,9 +277,9 @@ def kustomize_schema() -> None:
     """
     import json
 
-    from pykruise.manager.kustomize import openapi_document
+    from pykruise.manager.kustomize import build_openapi_document
 
-    click.echo(json.dumps(openapi_document(), indent=1))
+    click.echo(json.dumps(build_openapi_document(), indent=1))
 
 
 @manifests.command(
@@ -291,10 +291,10 @@ def kube_state_metrics() -> None:
 
     Its series have the names of those that the manager serves with --state-metrics.
     """
-    from pykruise.manager.argocd import document_text
-    from pykruise.manager.kube_state_metrics import custom_resource_state
+    from pykruise.manager.argocd import format_document
+    from pykruise.manager.kube_state_metrics import build_custom_resource_state
 
-    click.echo(document_text(custom_resource_state()), nl=False)
+    click.echo(format_document(build_custom_resource_state()), nl=False)
 
 
 @manifests.command(
@@ -303,7 +303,7 @@ def kube_state_metrics() -> None:
 )
 def karmada() -> None:
     """Print ResourceInterpreterCustomizations of every kind with counts, for Karmada's API server."""
-    from pykruise.manager.argocd import document_text
-    from pykruise.manager.karmada import interpreters
+    from pykruise.manager.argocd import format_document
+    from pykruise.manager.karmada import build_interpreters
 
-    click.echo("---\n".join(document_text(document) for document in interpreters()), nl=False)
+    click.echo("---\n".join(format_document(document) for document in build_interpreters()), nl=False)

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from pykruise.cli.commands.words import usage_text
-from pykruise.cli.errors import CommandError, CommandLineError, one_line
+from pykruise.cli.commands.words import format_usage
+from pykruise.cli.errors import CommandError, CommandLineError, format_one_line
 from pykruise.kube.errors import KubeError, UnauthorizedError, UnreachableError
 
 if TYPE_CHECKING:
@@ -44,9 +44,9 @@ def run(
     except BrokenPipeError:
         raise
     except CommandLineError as error:
-        raise misused(one_line(error)) from None
+        raise report_misuse(format_one_line(error)) from None
     except (CommandError, KubeError, OSError) as error:
-        raise failed(said_of(error)) from None
+        raise report_failure(said_of(error)) from None
     except KeyboardInterrupt:
         raise click.exceptions.Exit(130) from None
 
@@ -57,25 +57,25 @@ def said_of(error: Exception) -> str:
     """
     if isinstance(error, UnreachableError):
         cause = error.__cause__
-        where = f"{error.origin}: {cause}" if error.origin and cause is not None else one_line(error)
+        where = f"{error.origin}: {cause}" if error.origin and cause is not None else format_one_line(error)
         hints = "is the kubeconfig the right one, and the cluster running?"
         return f"the cluster cannot be reached: {where}; {hints}"
     if isinstance(error, UnauthorizedError):
         hints = (
             "the cluster does not accept the kubeconfig's credentials: log in again, or choose a --context"
         )
-        return f"{one_line(error)}; {hints}"
-    return one_line(error)
+        return f"{format_one_line(error)}; {hints}"
+    return format_one_line(error)
 
 
-def misused(text: str) -> click.exceptions.Exit:
+def report_misuse(text: str) -> click.exceptions.Exit:
     """Print a usage error with a reference to the help. Return the exception that ends the command with exit code 1."""
     context = click.get_current_context()
-    click.echo(usage_text(click.UsageError(text, ctx=context), context.command_path), err=True)
+    click.echo(format_usage(click.UsageError(text, ctx=context), context.command_path), err=True)
     return click.exceptions.Exit(1)
 
 
-def failed(text: str) -> click.exceptions.Exit:
+def report_failure(text: str) -> click.exceptions.Exit:
     """Print an error. Return the exception that ends the command with exit code 1."""
     click.echo(f"error: {text}", err=True)
     return click.exceptions.Exit(1)
@@ -83,13 +83,13 @@ def failed(text: str) -> click.exceptions.Exit:
 
 def reach() -> "Reach":
     """Function that connects to the cluster, with the overrides of kubectl's global flags."""
-    from pykruise.cli.insight.traced_requests import REQUEST_TIMEOUT_S, reached
+    from pykruise.cli.insight.traced_requests import REQUEST_TIMEOUT_S, connect_traced
     from pykruise.cli.kubectl.flags import CommandCall
     from pykruise.cli.kubectl.session import TRACED_FROM, overrides_of
 
     call = click.get_current_context().obj or CommandCall()
     return functools.partial(
-        reached,
+        connect_traced,
         overrides=overrides_of(call),
         timeout_s=call.seconds("request-timeout") or REQUEST_TIMEOUT_S,
         trace=functools.partial(click.echo, err=True) if call.number("v") >= TRACED_FROM else None,

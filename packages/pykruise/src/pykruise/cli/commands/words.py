@@ -73,7 +73,7 @@ def group(name: str | None = None, **options: Any) -> Callable[[Any], WordGroup]
     return click.group(name, cls=WordGroup, **options)
 
 
-def usage_text(error: click.ClickException, program: str) -> str:
+def format_usage(error: click.ClickException, program: str) -> str:
     """Text for an invalid command line: kubectl's two lines."""
     message = " ".join(error.format_message().split()).rstrip(".")
     message = message[:1].lower() + message[1:]

@@ -1,6 +1,7 @@
 """Admission's answer to a manifest, and the fields that admission would change.
 
-manifest ──dry run──▶ asked() ──▶ Verdict      spec now, spec wanted ──▶ changed_paths() ──▶ lines for people
+manifest ──dry run──▶ ask_admission() ──▶ Verdict      spec now, spec wanted ──▶ list_changed_paths()
+    ──▶ lines for people
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,10 +10,10 @@ from typing import Any, Final
 import msgspec
 
 from pykruise.cli.insight.effect_forecast import FieldChange
-from pykruise.cli.insight.known_kinds import hub_form
+from pykruise.cli.insight.known_kinds import convert_to_hub
 from pykruise.kube.client.client import Client
 from pykruise.kube.client.warnings import WarningTransport
-from pykruise.kube.documents import LAST_APPLIED, Document, decode, deep_copy, same
+from pykruise.kube.documents import LAST_APPLIED, Document, decode, deep_copy, is_same
 from pykruise.kube.errors import ApiError, NotFoundError
 from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
@@ -42,7 +43,7 @@ class AdmissionVerdict(msgspec.Struct, frozen=True, kw_only=True):
             return "refused"
         if self.live is None:
             return "created"
-        return "unchanged" if same(self.live.get("spec"), self.wanted.get("spec")) else "changed"
+        return "unchanged" if is_same(self.live.get("spec"), self.wanted.get("spec")) else "changed"
 
     @property
     def about(self) -> dict[str, Any]:
@@ -55,11 +56,11 @@ class AdmissionVerdict(msgspec.Struct, frozen=True, kw_only=True):
             "change": self.change,
             "errors": self.errors,
             "warnings": self.warnings,
-            "fields": tuple(changed_paths(old, new, "spec")) if old is not None and self.wanted else (),
+            "fields": tuple(list_changed_paths(old, new, "spec")) if old is not None and self.wanted else (),
         }
 
 
-async def asked(client: Client, resource: Resource, key: Key, document: Document) -> AdmissionVerdict:
+async def ask_admission(client: Client, resource: Resource, key: Key, document: Document) -> AdmissionVerdict:
     """Ask admission in a dry run, with the manifest's own version; the verdict holds the hub version. Raises the
     errors that are not about the object.
     """
@@ -67,14 +68,14 @@ async def asked(client: Client, resource: Resource, key: Key, document: Document
     live = await _get_stored(client, resource, key)
     there = live if own == resource or live is None else await _get_stored(client, own, key)
     warnings: dict[str, None] = {}
-    heard = client.over(WarningTransport(client.transport, warnings.setdefault))
+    heard = client.replace_transport(WarningTransport(client.transport, warnings.setdefault))
     try:
         wanted = await _dry_run(heard, own, key, there, document)
         return AdmissionVerdict(
             resource=resource,
             key=key,
             live=live,
-            wanted=live if wanted is there else hub_form(wanted),
+            wanted=live if wanted is there else convert_to_hub(wanted),
             warnings=tuple(warnings),
         )
     except ApiError as error:
@@ -159,7 +160,7 @@ def _merge_patch(live: Mapping[str, Any], wanted: Mapping[str, Any], last: Mappi
             before = last.get(name)
             if inner := _merge_patch(there, value, before if isinstance(before, Mapping) else {}):
                 patch[name] = inner
-        elif not same(there, value):
+        elif not is_same(there, value):
             patch[name] = deep_copy(value)
     for name in last:
         if name not in wanted and name in live and name not in ("name", "namespace"):
@@ -178,18 +179,18 @@ def errors_of(error: ApiError) -> tuple[str, ...]:
     return tuple(causes) or (str(error),)
 
 
-def changed_paths(old: Any, new: Any, path: str) -> Iterator[FieldChange]:
+def list_changed_paths(old: Any, new: Any, path: str) -> Iterator[FieldChange]:
     """Yield the paths at which two documents differ. Items of lists are compared by name when all of them have one."""
-    if same(old, new):
+    if is_same(old, new):
         return
     if isinstance(old, Mapping) and isinstance(new, Mapping):
         for key in sorted({*old, *new}):
-            yield from changed_paths(old.get(key), new.get(key), f"{path}.{key}")
+            yield from list_changed_paths(old.get(key), new.get(key), f"{path}.{key}")
         return
     if isinstance(old, list) and isinstance(new, list) and _are_named(old) and _are_named(new):
         before, after = ({item["name"]: item for item in items} for items in (old, new))
         for name in sorted({*before, *after}):
-            yield from changed_paths(before.get(name), after.get(name), f"{path}[{name}]")
+            yield from list_changed_paths(before.get(name), after.get(name), f"{path}[{name}]")
         return
     yield FieldChange(path=path, old=old, new=new)
 

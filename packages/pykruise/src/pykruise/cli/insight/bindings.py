@@ -1,6 +1,6 @@
 """Bindings of unschedulable pods: the object that binds a pod to a node, and the node's state.
 
-Explanation with unschedulable pods ──objects of kinds that bind pods (Insight.bindings)──▶ with_bindings()
+Explanation with unschedulable pods ──objects of kinds that bind pods (Insight.bindings)──▶ add_bindings()
 
 This module only reads, and only when a pod cannot be scheduled. Objects that the user may not read add nothing.
 """
@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 import msgspec
 
 from pykruise.cli.insight.explaining import Explanation, Wait
-from pykruise.cli.insight.known_kinds import known_kinds
+from pykruise.cli.insight.known_kinds import list_known_kinds
 from pykruise.kube.client.client import Client
 from pykruise.kube.documents import decode, get_path
 from pykruise.kube.errors import ForbiddenError, NotFoundError
@@ -19,7 +19,7 @@ from pykruise.plans.insight import Binding
 from pykruise.pods.reasons import Code
 
 
-async def with_bindings(client: Client, explanation: Explanation) -> Explanation:
+async def add_bindings(client: Client, explanation: Explanation) -> Explanation:
     """Return the explanation with the bindings of the pods that cannot be scheduled."""
     if not any(wait.code == Code.UNSCHEDULABLE and wait.pods for wait in explanation.waits):
         return explanation
@@ -35,7 +35,7 @@ async def with_bindings(client: Client, explanation: Explanation) -> Explanation
 async def _list_bindings(client: Client, namespace: str) -> list[tuple[str, Binding]]:
     """List the bindings of a namespace, each with the object that binds the pod."""
     bound: list[tuple[str, Binding]] = []
-    for kind in known_kinds():
+    for kind in list_known_kinds():
         if kind.insight is None or kind.insight.bindings is None:
             continue
         try:

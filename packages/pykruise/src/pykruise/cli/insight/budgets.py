@@ -1,6 +1,6 @@
 """Notes of a plan about budgets that a rollout violates because it does not evict its pods.
 
-Client ──read_budgets()──▶ budgets of the namespace ──gone_below()──▶ one line each
+Client ──read_budgets()──▶ budgets of the namespace ──list_budgets_below()──▶ one line each
 
 Managers delete pods and update them in place. Only evictions check PodDisruptionBudgets. PodUnavailableBudgets are
 checked by a webhook or, with its feature gate, by the CloneSet's manager (which the simulation includes, see
@@ -16,8 +16,8 @@ from pykruise.kube.client.client import Client
 from pykruise.kube.documents import Document, decode
 from pykruise.kube.errors import ForbiddenError, NotFoundError
 from pykruise.kube.resources import POD_DISRUPTION_BUDGETS, Resource
-from pykruise.kube.values.counts import counted
-from pykruise.kube.values.selectors import SelectorError, selector_from
+from pykruise.kube.values.counts import format_count
+from pykruise.kube.values.selectors import SelectorError, parse_selector
 from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.budgets import POD_UNAVAILABLE_BUDGETS, budget_name_of
 
@@ -45,12 +45,12 @@ async def read_disruption_budgets(client: Client, namespace: str) -> Sequence[Do
     return await _list_readable(client, POD_DISRUPTION_BUDGETS, namespace)
 
 
-def says_disruption_budget(budget: Document) -> str:
+def describe_disruption_budget(budget: Document) -> str:
     """Describe the state of a PodDisruptionBudget, which must also allow an eviction."""
     status: Mapping[str, int] = budget.get("status") or {}
     healthy, desired = status.get("currentHealthy", 0), status.get("desiredHealthy", 0)
     allowed = status.get("disruptionsAllowed", 0)
-    counts = f"{counted(healthy, 'of its pods is', 'of its pods are')} healthy, {desired} must be"
+    counts = f"{format_count(healthy, 'of its pods is', 'of its pods are')} healthy, {desired} must be"
     name = budget["metadata"]["name"]
     return f"PodDisruptionBudget {name} must allow evictions too, and allows {allowed} now: {counts}"
 
@@ -65,18 +65,19 @@ async def _list_readable(client: Client, resource: Resource, namespace: str) -> 
         return ()
 
 
-def gone_below(budgets: Budgets, pods: Sequence[PodView], *, lowest: int) -> Iterator[str]:
+def list_budgets_below(budgets: Budgets, pods: Sequence[PodView], *, lowest: int) -> Iterator[str]:
     """Yield a line for each budget that protects some of a workload's `pods` and needs more pods than are left when
     the workload has only `lowest` available ones.
     """
     for entry in budgets.disruption:
         result = _find_shortfall(
-            entry, selected_by(entry), pods, lowest=lowest, wanted="desiredHealthy", now="currentHealthy"
+            entry, make_selection(entry), pods, lowest=lowest, wanted="desiredHealthy", now="currentHealthy"
         )
         for name, wanted, left in result:
             yield (
                 f"PodDisruptionBudget {name} requires {wanted} available pods, and at times "
-                f"{counted(left, 'remains', 'remain')}: it does not block controllers, but drains wait during that time"
+                f"{format_count(left, 'remains', 'remain')}: it does not block controllers, but drains wait "
+                "during that time"
             )
     for entry in budgets.unavailable:
         name = str(entry["metadata"]["name"])
@@ -91,7 +92,7 @@ def gone_below(budgets: Budgets, pods: Sequence[PodView], *, lowest: int) -> Ite
         for name, wanted, left in result:
             yield (
                 f"PodUnavailableBudget {name} requires {wanted} available pods, and at times "
-                f"{counted(left, 'remains', 'remain')}: a webhook that checks it refuses disruptions below that"
+                f"{format_count(left, 'remains', 'remain')}: a webhook that checks it refuses disruptions below that"
             )
 
 
@@ -116,13 +117,13 @@ def _find_shortfall(
         yield str(budget["metadata"]["name"]), status[wanted], left
 
 
-def selected_by(budget: Document) -> Callable[[PodView], bool]:
+def make_selection(budget: Document) -> Callable[[PodView], bool]:
     """Return a predicate: whether a PodDisruptionBudget selects a pod of its namespace."""
     given = (budget.get("spec") or {}).get("selector")
     if given is None:
         return lambda _: False
     try:
-        selector = selector_from(given)
+        selector = parse_selector(given)
     except SelectorError:
         return lambda _: False
     return lambda pod: selector.matches(pod.labels)

@@ -14,7 +14,7 @@ import msgspec
 
 from pykruise.kube.clock import Instant, format_time, parse_time
 from pykruise.kube.documents import Document
-from pykruise.kube.values.counts import counted
+from pykruise.kube.values.counts import format_count
 from pykruise.pods.corrections import IN_TEMPLATE, Correction
 from pykruise.pods.lifecycle.blockers import blocker_of, is_overdue, unready_containers
 from pykruise.pods.lifecycle.states import Lifecycle
@@ -48,8 +48,8 @@ def cause_of(
     claims: Mapping[str, str] = _NO_CLAIMS,
     correction: Correction = IN_TEMPLATE,
 ) -> WaitCause | None:
-    """Return why a pod is not available or still terminates; None: it is available and not terminating. `lost_nodes`
-    do not answer; `claims` maps the name of each PVC without a volume to its problem.
+    """Return why a pod is not available or still terminates; None: it is available and not terminating.
+    `find_lost_nodes` do not answer; `claims` maps the name of each PVC without a volume to its problem.
     """
     meta, node = pod["metadata"], view.node_name
     if meta.get("deletionTimestamp"):
@@ -165,7 +165,7 @@ def _explain_failure(given: WaitCause, pod: Document, correction: Correction) ->
                 given,
                 code=Code.CONTAINER_FAILS,
                 words=f"container {name} terminates repeatedly: exit code {ended['exitCode']} ({why}), "
-                f"{counted(container.get('restartCount', 0), 'restart')}",
+                f"{format_count(container.get('restartCount', 0), 'restart')}",
                 since=parse_time(ended["finishedAt"]) if ended.get("finishedAt") else None,
                 remedy=f"read its log (kubectl logs -c {name} --previous), {correction.whole}",
                 container=str(name),

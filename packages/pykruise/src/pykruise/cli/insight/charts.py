@@ -1,6 +1,6 @@
 """Charts of a simulated rollout: rows of blocks for a terminal, and an SVG document for browsers and files.
 
-Played ──▶ terminal_chart(), svg_chart()
+Played ──▶ draw_terminal_chart(), draw_svg_chart()
 
 Pure. Time runs to the right. Each moment shows the number of new pods, old pods and available pods.
 """
@@ -10,13 +10,13 @@ from functools import partial
 from typing import Final
 
 from pykruise.cli.insight.simulating import Played, Sample
-from pykruise.kube.values.durations import short_duration
+from pykruise.kube.values.durations import format_short_duration
 
 _BLOCKS: Final = " ▁▂▃▄▅▆▇█"
 _WIDTH: Final = 60
 
 
-def terminal_chart(played: Played, *, width: int = _WIDTH) -> list[str]:
+def draw_terminal_chart(played: Played, *, width: int = _WIDTH) -> list[str]:
     """Return three rows of blocks with their scales, one more row for each subset that has pods, and a time axis."""
     if not played.samples:
         return []
@@ -49,7 +49,7 @@ def terminal_chart(played: Played, *, width: int = _WIDTH) -> list[str]:
             ]
         ),
         *(row(subset[:9], partial(_in_subset, subset), max) for subset in _find_subsets(played)),
-        f"{'':9s} └0s{short_duration(end_s):─>{width - 2}s}┘",
+        f"{'':9s} └0s{format_short_duration(end_s):─>{width - 2}s}┘",
     ]
 
 
@@ -77,12 +77,12 @@ _OUTSIDE: Final = ("drain", "node", "join", "leave", "outage", "gone")
 """Events outside the rollout that get a mark."""
 
 
-def svg_chart(title: str, played: Played) -> str:
+def draw_svg_chart(title: str, played: Played) -> str:
     """Return one rollout as a complete SVG document."""
-    return svg_charts([(title, played)])
+    return draw_svg_charts([(title, played)])
 
 
-def svg_charts(plays: Sequence[tuple[str, Played]]) -> str:
+def draw_svg_charts(plays: Sequence[tuple[str, Played]]) -> str:
     """Return rollouts side by side on the same scales, as a complete SVG document: areas for pods by revision, lines
     for available and wanted pods, marks for outside events.
     """
@@ -204,7 +204,7 @@ class _Picture:
 def _tick_label(seconds: float) -> str:
     """Format a time of the axis, with tenths of a second where whole seconds would be wrong."""
     if seconds >= 60 or seconds == int(seconds):
-        return short_duration(seconds)
+        return format_short_duration(seconds)
     return f"{seconds:.1f}s"
 
 

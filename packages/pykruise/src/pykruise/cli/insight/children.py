@@ -1,6 +1,6 @@
 """Explanations of an object's children, merged into its own: the children's waits come before the parent's limits.
 
-Sight + its kind's children ──▶ with_children() ──▶ the Explanation with the causes of the children
+Sight + its kind's children ──▶ add_children() ──▶ the Explanation with the causes of the children
 
 This module only reads. A kind lists the objects that it has created (`Insight.children`). A child of a known kind
 gets the explanation that a user would get for it; for a Job, its pods are examined. The waits of a child carry its
@@ -14,8 +14,8 @@ import msgspec
 
 from pykruise.cli.insight.causes import cause_of
 from pykruise.cli.insight.cluster_reading import Sight
-from pykruise.cli.insight.explaining import Explanation, Wait, ranked, wait_of
-from pykruise.cli.insight.known_kinds import known_kinds
+from pykruise.cli.insight.explaining import Explanation, Wait, rank_waits, wait_of
+from pykruise.cli.insight.known_kinds import list_known_kinds
 from pykruise.kube.client.client import Client
 from pykruise.kube.client.object_events import list_events_about
 from pykruise.kube.clock import Instant
@@ -26,7 +26,7 @@ from pykruise.plans.insight import InsightChild
 from pykruise.plans.kind import Kind
 from pykruise.plans.progress import Phase, with_waits_of_children
 from pykruise.pods.corrections import OF_A_JOB, Correction
-from pykruise.pods.lifecycle.blockers import failed_as
+from pykruise.pods.lifecycle.blockers import explain_failure
 from pykruise.pods.reasons import NEEDS_A_PERSON, NOT_WRITTEN, Code
 from pykruise.pods.view.decoding import project_pod
 
@@ -41,7 +41,7 @@ _CAUSES: Final = NEEDS_A_PERSON | NOT_WRITTEN | {Code.PAUSED}
 Explain = Callable[[Client, Kind, InsightChild], Awaitable[Explanation]]
 
 
-async def with_children(
+async def add_children(
     client: Client, explanation: Explanation, sight: Sight, explain: Explain
 ) -> Explanation:
     """Return the explanation with the waits of the children. `explain` explains one object of a known kind."""
@@ -60,7 +60,7 @@ async def with_children(
         return explanation
     said = {wait.code for wait in waits}
     phase = with_waits_of_children(explanation.phase, said)
-    merged = ranked([*waits, *(wait for wait in explanation.waits if wait.code not in said)])
+    merged = rank_waits([*waits, *(wait for wait in explanation.waits if wait.code not in said)])
     verdict = _VERDICTS.get(phase, "waiting")
     return msgspec.structs.replace(explanation, waits=merged, phase=phase, verdict=verdict)
 
@@ -92,7 +92,7 @@ def _named_after(child: InsightChild, wait: Wait) -> Wait:
 
 
 async def _read_waits(client: Client, child: InsightChild, explain: Explain, now: Instant) -> Sequence[Wait]:
-    kind = next((kind for kind in known_kinds() if kind.resource == child.resource), None)
+    kind = next((kind for kind in list_known_kinds() if kind.resource == child.resource), None)
     try:
         if kind is not None:
             return (await explain(client, kind, child)).waits
@@ -113,7 +113,7 @@ async def _waits_of_job(client: Client, child: InsightChild, now: Instant) -> Se
     )
     if not listed.items:
         return await _read_refusals(client, child, uid, now)
-    return ranked(
+    return rank_waits(
         wait for raw in listed.items for wait in _waits_of_pod(decode(raw), now, child.correction or OF_A_JOB)
     )
 
@@ -136,7 +136,7 @@ async def _read_refusals(client: Client, child: InsightChild, uid: str, now: Ins
 def _waits_of_pod(document: Document, now: Instant, correction: Correction) -> Iterator[Wait]:
     pod = project_pod(msgspec.json.encode(document))
     if pod.phase == "Failed":
-        failed = failed_as(pod)
+        failed = explain_failure(pod)
         yield Wait(code=failed.code, words=failed.message, pods=(pod.name,), remedy=failed.remedy)
     elif pod.is_active:
         cause = cause_of(document, pod, now=now, correction=correction)

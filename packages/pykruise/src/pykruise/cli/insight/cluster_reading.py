@@ -58,20 +58,20 @@ class Sight(msgspec.Struct, frozen=True, kw_only=True):
         return (
             {}
             if listed is None
-            else {doc["metadata"]["name"]: doc for doc in listed.owned_documents(self.uid)}
+            else {doc["metadata"]["name"]: doc for doc in listed.list_owned_documents(self.uid)}
         )
 
     @property
     def claims(self) -> Sequence[ClaimView]:
         """PVCs that the object controls."""
         listed = self.listed.get(CLAIM_VIEWS)
-        return () if listed is None else listed.owned(self.uid)
+        return () if listed is None else listed.list_owned(self.uid)
 
     @property
     def budgets(self) -> Sequence[Document]:
         """PodUnavailableBudgets of its namespace; empty when its manager does not check them."""
         listed = self.listed.get(BUDGET_VIEWS)
-        return () if listed is None else listed.documents()
+        return () if listed is None else listed.list_documents()
 
     def plan(self) -> Plan:
         """Return the plan that the manager would carry out now."""
@@ -108,7 +108,7 @@ async def look_at(
     """
     control = kind.control
     assert control is not None
-    own = (settings or ManagerSettings()).of(kind)
+    own = (settings or ManagerSettings()).read_kind_settings(kind)
     view = control.objects.projector()(encode(document))
     reads = [view for view in views_of(control, own) if view is not control.objects]
     everywhere = kind.insight.everywhere if kind.insight is not None else ()
@@ -137,7 +137,7 @@ async def look_at(
     sight = msgspec.structs.replace(sight, claim_problems=await _read_claim_problems(client, sight))
     if not sight.nodes:
         return sight
-    return msgspec.structs.replace(sight, lost_nodes=lost_nodes(sight.pods, nodes.documents()))
+    return msgspec.structs.replace(sight, lost_nodes=find_lost_nodes(sight.pods, nodes.list_documents()))
 
 
 async def _read_claim_problems(client: Client, sight: Sight) -> dict[str, str]:
@@ -189,7 +189,7 @@ async def nodes_of(client: Client) -> dict[str, NodeView]:
     return {(view := project_node(raw)).name: view for raw in listed.items}
 
 
-def lost_nodes(pods: Mapping[str, Document], nodes: Sequence[Document]) -> frozenset[str]:
+def find_lost_nodes(pods: Mapping[str, Document], nodes: Sequence[Document]) -> frozenset[str]:
     """Return the nodes of these pods that are not ready or do not exist."""
     used = {pod["spec"].get("nodeName") or "" for pod in pods.values()} - {""}
     ready = {node["metadata"]["name"] for node in nodes if _is_ready(node)}

@@ -1,6 +1,6 @@
 """Forecast of a kind that changes other kinds' pods: the value and its text.
 
-a kind's forecasting.py ──▶ Outlook ──▶ outlook_lines() for people, JSON for programs
+a kind's forecasting.py ──▶ Outlook ──▶ format_outlook() for people, JSON for programs
 
 Pure. Workloads have a `Forecast` instead, because their rollouts are simulated (forecasting.py).
 """
@@ -91,15 +91,19 @@ _WORDS = {
 }
 
 
-def outlook_lines(outlook: Outlook) -> list[str]:
+def format_outlook(outlook: Outlook) -> list[str]:
     """Return the lines of an outlook as text for people."""
     lines = head_lines(outlook)
     if outlook.change == "refused" or not outlook.has_changes:
         return lines
-    lines += section(outlook.batches_title, [_batch_line(batch, outlook.then) for batch in outlook.batches])
-    lines += section("Unchanged", [f"{shown(pods)}: {why}" for why, pods in outlook.stays.items()])
-    lines += section("New pods", outlook.new_pods)
-    lines += section("Note", outlook.notes)
+    lines += format_section(
+        outlook.batches_title, [_batch_line(batch, outlook.then) for batch in outlook.batches]
+    )
+    lines += format_section(
+        "Unchanged", [f"{format_names(pods)}: {why}" for why, pods in outlook.stays.items()]
+    )
+    lines += format_section("New pods", outlook.new_pods)
+    lines += format_section("Note", outlook.notes)
     return lines
 
 
@@ -116,21 +120,21 @@ def head_lines(foreseen: Foreseen) -> list[str]:
         return [f"{title}: nothing would change"]
     return [
         f"{title}: {_WORDS[foreseen.change]}",
-        *section("Fields", [str(field) for field in foreseen.fields]),
+        *format_section("Fields", [str(field) for field in foreseen.fields]),
     ]
 
 
-def section(title: str, lines: Sequence[str]) -> list[str]:
+def format_section(title: str, lines: Sequence[str]) -> list[str]:
     return ["", title, *(f"  {line}" for line in lines)] if lines else []
 
 
 def _batch_line(batch: OutlookBatch, then: str) -> str:
     wait = f"{then}: " if batch.number > 1 else ""
-    actions = "; ".join(f"{do}: {shown(pods)}" for do, pods in pods_by_fate(batch.fates).items())
+    actions = "; ".join(f"{do}: {format_names(pods)}" for do, pods in group_pods_by_fate(batch.fates).items())
     return f"{batch.number:3d}. {wait}{actions}"
 
 
-def pods_by_fate(fates: Iterable[PodFate]) -> dict[str, list[str]]:
+def group_pods_by_fate(fates: Iterable[PodFate]) -> dict[str, list[str]]:
     """Group names of pods by their change."""
     groups: dict[str, list[str]] = {}
     for fate in fates:
@@ -138,7 +142,7 @@ def pods_by_fate(fates: Iterable[PodFate]) -> dict[str, list[str]]:
     return groups
 
 
-def by_reason(pairs: Iterable[tuple[str, str]]) -> dict[str, tuple[str, ...]]:
+def group_by_reason(pairs: Iterable[tuple[str, str]]) -> dict[str, tuple[str, ...]]:
     """Group names by their reason."""
     groups: dict[str, list[str]] = {}
     for why, name in pairs:
@@ -146,7 +150,7 @@ def by_reason(pairs: Iterable[tuple[str, str]]) -> dict[str, tuple[str, ...]]:
     return {why: tuple(sorted(names)) for why, names in groups.items()}
 
 
-def shown(names: Sequence[str]) -> str:
+def format_names(names: Sequence[str]) -> str:
     """Return the first ten names and the number of the others."""
     first = ", ".join(names[:10])
     return f"{first}, and {len(names) - 10} more" if len(names) > 10 else first

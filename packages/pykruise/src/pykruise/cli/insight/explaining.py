@@ -1,6 +1,6 @@
 """The state of a rollout in words: finished work, waits, next steps, and remedies for a person.
 
-Sight + Plan ──▶ explain() ──▶ Explanation ──▶ text() for people, JSON for programs
+Sight + Plan ──▶ explain() ──▶ Explanation ──▶ format_explanation() for people, JSON for programs
 
 Pure, for every kind. Reasons come from two places: the plan names the reason for each pod and node that it skips, and
 the pods show why they are not available. The first wait is the cause. Waits that only follow from it (a budget that
@@ -14,15 +14,15 @@ import msgspec
 
 from pykruise.cli.insight.causes import WaitCause, cause_of
 from pykruise.cli.insight.cluster_reading import Sight
-from pykruise.cli.insight.known_kinds import correction_of, is_per_node, workload_insight
-from pykruise.cli.insight.way_back import revision_before
-from pykruise.cli.insight.way_back import way_back as way_back_to
+from pykruise.cli.insight.known_kinds import correction_of, find_workload_insight, is_per_node
+from pykruise.cli.insight.way_back import find_revision_before
+from pykruise.cli.insight.way_back import find_way_back as way_back_to
 from pykruise.kinds import shown_of
 from pykruise.kube.clock import Instant, format_time, parse_time
 from pykruise.kube.documents import Document
-from pykruise.kube.values.counts import counted
+from pykruise.kube.values.counts import format_count
 from pykruise.plans.insight import WorkloadInsight
-from pykruise.plans.progress import Phase, with_waits
+from pykruise.plans.progress import Phase, add_waits
 from pykruise.plans.purposes import Purpose
 from pykruise.pods.corrections import Correction
 from pykruise.pods.reasons import AT_REST, CODES, HELD, NOT_WRITTEN, RESUME, Code, rank_of, remedy_of
@@ -92,10 +92,10 @@ def explain(
     now = sight.snapshot.now
     meta = sight.document["metadata"]
     status: Mapping[str, Any] = plan.status if plan.status is not None else sight.document.get("status") or {}
-    all_waits = without_repeats(
-        ranked(_find_waits(sight, plan, status, now, correction or _correction_in(sight)))
+    all_waits = drop_repeats(
+        rank_waits(_find_waits(sight, plan, status, now, correction or _correction_in(sight)))
     )
-    waits = harmless(all_waits, sight, plan, status, way_back=way_back)
+    waits = drop_harmful_remedies(all_waits, sight, plan, status, way_back=way_back)
     # The status of a workload shows what it waits for, until it is deleted.
     is_shown = isinstance(sight.kind.insight, WorkloadInsight) and "deletionTimestamp" not in meta
     phase = phase_of(sight.document, () if is_shown else waits)
@@ -119,8 +119,8 @@ def _describe_state(sight: Sight, plan: Plan, status: Mapping[str, Any]) -> str:
     if insight is not None and insight.headline is not None:
         return insight.headline(status)
     if not isinstance(insight, WorkloadInsight):
-        return f"{counted(len(list(plan.steps)), 'write')} to make, {len(plan.skipped)} waiting"
-    counts = workload_insight(sight.kind).counts(sight.document, status, plan)
+        return f"{format_count(len(list(plan.steps)), 'write')} to make, {len(plan.skipped)} waiting"
+    counts = find_workload_insight(sight.kind).counts(sight.document, status, plan)
     goal = (
         f"{counts.to_be_updated} of {counts.wanted}"
         if counts.to_be_updated != counts.wanted and counts.updated < counts.wanted
@@ -168,7 +168,7 @@ def phase_of(document: Document, waits: Sequence[Wait]) -> Phase:
     shown = shown_of(document)
     if shown is None:
         return Phase.PROGRESSING
-    return with_waits(shown.progress_of(document).phase, (wait.code for wait in waits))
+    return add_waits(shown.progress_of(document).phase, (wait.code for wait in waits))
 
 
 def _finished_lines(sight: Sight, plan: Plan, status: Mapping[str, Any]) -> Iterator[str]:
@@ -257,13 +257,15 @@ def _waits_of_object(sight: Sight, plan: Plan, status: Mapping[str, Any]) -> Ite
     meta = sight.document["metadata"]
     if "deletionTimestamp" in meta:
         held = [name for name in meta.get("finalizers") or () if name != "foregroundDeletion"]
-        words = f"it is being deleted; {counted(len(sight.pods), 'pod is', 'pods are')} left"
+        words = f"it is being deleted; {format_count(len(sight.pods), 'pod is', 'pods are')} left"
         words += f"; finalizer {', '.join(held)} holds it" if held else ""
         yield Wait(code=Code.TERMINATING_OBJECT, words=words, since=meta["deletionTimestamp"])
         return
     is_refused = any(note.warning and note.reason in _REFUSING for note in plan.notes)
     if not is_refused and (sight.kind.insight is None or sight.kind.insight.has_observed_generation):
-        yield from not_taken_up(sight.document)  # the manager never observes the generation of a refused spec
+        yield from find_unobserved_changes(
+            sight.document
+        )  # the manager never observes the generation of a refused spec
     is_zero = plan.waiting is not None and plan.waiting.code == Code.LIMIT_IS_ZERO
     if plan.waiting is not None and _is_own_wait(plan.waiting, sight):
         yield Wait(code=plan.waiting.code, words=plan.waiting.message, remedy=remedy_of(plan.waiting))
@@ -290,7 +292,7 @@ def _is_own_wait(waiting: Reason, sight: Sight) -> bool:
     return not is_workload or waiting.code in (Code.LIMIT_IS_ZERO, Code.NO_NODES)
 
 
-def not_taken_up(document: Document) -> Iterator[Wait]:
+def find_unobserved_changes(document: Document) -> Iterator[Wait]:
     """Yield a wait when no manager has observed the latest generation."""
     generation = document["metadata"].get("generation", 0)
     observed = (document.get("status") or {}).get("observedGeneration", 0)
@@ -404,7 +406,7 @@ OF_THE_TEMPLATE: Final = frozenset(
 _IN_PLACE_ONLY: Final = frozenset({Code.NOT_IN_PLACE, Code.CANNOT_UPDATE})
 
 
-def harmless(
+def drop_harmful_remedies(
     waits: Sequence[Wait], sight: Sight, plan: Plan, status: Mapping[str, Any], *, way_back: str | None = None
 ) -> tuple[Wait, ...]:
     """Return the waits without remedies that would make things worse.
@@ -416,15 +418,15 @@ def harmless(
     if blocked:
         waits = [*blocked, *(wait for wait in waits if wait not in blocked and wait.code not in _LIMITS)]
     back = _rollback_command(sight, plan, status) if way_back is None else way_back
-    harmless = cleared_first(waits)
+    harmless = put_causes_first(waits)
     if not isinstance(sight.kind.insight, WorkloadInsight):
         return harmless
     replaces = sight.kind.insight.replaces_stuck(sight.document["spec"])
     namespace = sight.document["metadata"]["namespace"]
-    return tuple(with_way_back(wait, back, replaces_stuck=replaces, namespace=namespace) for wait in harmless)
+    return tuple(add_way_back(wait, back, replaces_stuck=replaces, namespace=namespace) for wait in harmless)
 
 
-def with_way_back(wait: Wait, back: str, *, replaces_stuck: bool, namespace: str) -> Wait:
+def add_way_back(wait: Wait, back: str, *, replaces_stuck: bool, namespace: str) -> Wait:
     """Return the wait with the command that restores the old template, when the template may have caused it.
     `replaces_stuck`: stuck pods are replaced automatically after the template changes; otherwise a person has to
     delete them.
@@ -438,7 +440,7 @@ def with_way_back(wait: Wait, back: str, *, replaces_stuck: bool, namespace: str
     return msgspec.structs.replace(wait, remedy="; or ".join(ways))
 
 
-def cleared_first(waits: Sequence[Wait]) -> tuple[Wait, ...]:
+def put_causes_first(waits: Sequence[Wait]) -> tuple[Wait, ...]:
     """Return the waits with a new remedy for limits that stuck pods use up: raising such a limit would lose more pods
     to the same cause.
     """
@@ -486,7 +488,7 @@ def _rollback_to(sight: Sight, plan: Plan, status: Mapping[str, Any]) -> int:
     history = _history_of(sight, plan, status)
     if history is None:
         return 0
-    revision = revision_before(history.revisions, serving=history.serving, current=history.current)
+    revision = find_revision_before(history.revisions, serving=history.serving, current=history.current)
     return 0 if revision is None else revision.number
 
 
@@ -502,7 +504,7 @@ def _history_of(sight: Sight, plan: Plan, status: Mapping[str, Any]) -> _History
     revisions: Sequence[RevisionView] = getattr(sight.snapshot, "revisions", ())
     if not isinstance(sight.kind.insight, WorkloadInsight) or not revisions:
         return None
-    counts = workload_insight(sight.kind).counts(sight.document, status, plan)
+    counts = find_workload_insight(sight.kind).counts(sight.document, status, plan)
     active = [pod for pod in sight.snapshot.pods if pod.is_active]
     ready = {pod.revision for pod in active if pod.is_ready}
     current = counts.revision.rpartition("-")[2]
@@ -513,7 +515,7 @@ def _history_of(sight: Sight, plan: Plan, status: Mapping[str, Any]) -> _History
 
 
 def _pods_are(count: int) -> str:
-    return counted(count, "pod is", "pods are")
+    return format_count(count, "pod is", "pods are")
 
 
 def wait_of(cause: WaitCause, pod: str) -> Wait:
@@ -522,12 +524,12 @@ def wait_of(cause: WaitCause, pod: str) -> Wait:
     return Wait(code=cause.code, words=cause.words, pods=(pod,), since=since, remedy=cause.remedy)
 
 
-def ranked(waits: Iterable[Wait]) -> tuple[Wait, ...]:
+def rank_waits(waits: Iterable[Wait]) -> tuple[Wait, ...]:
     """Merge waits with the same reason and put the cause first."""
     return tuple(sorted(_merge(waits), key=lambda wait: rank_of(wait.code)))
 
 
-def without_repeats(waits: Sequence[Wait]) -> tuple[Wait, ...]:
+def drop_repeats(waits: Sequence[Wait]) -> tuple[Wait, ...]:
     """Return the waits without those about the whole object that its pods or nodes explain in more detail."""
     said = {wait.code for wait in waits if wait.pods}
     return tuple(wait for wait in waits if wait.pods or wait.code not in said)
@@ -564,7 +566,7 @@ def next_of(plan: Plan, waits: Sequence[Wait]) -> Iterator[str]:
     if plan.waiting is not None and plan.waiting.code in _OVER:
         return
     if plan.requeue_after_s is not None:
-        yield f"the next reconcile is in {shown_age(plan.requeue_after_s)}"
+        yield f"the next reconcile is in {format_age(plan.requeue_after_s)}"
     elif any(wait.code not in _KEPT for wait in waits):
         yield "nothing happens until one of these changes"
 
@@ -579,7 +581,7 @@ def _join_names(names: Sequence[str]) -> str:
 # Text
 
 
-def text(explanation: Explanation, *, now: Instant) -> str:
+def format_explanation(explanation: Explanation, *, now: Instant) -> str:
     """Return the explanation as text for people."""
     item = explanation
     where = f"{item.namespace}/{item.name}" if item.namespace else item.name
@@ -588,13 +590,13 @@ def text(explanation: Explanation, *, now: Instant) -> str:
         lines += ["", f"Condition: {item.condition}"]
     if item.done:
         lines += ["", "Done", *(f"  {line}" for line in item.done)]
-    lines += waits_lines(item, now=now)
+    lines += format_waits(item, now=now)
     if item.next:
         lines += ["", "Next", *(f"  {line}" for line in item.next)]
     return "\n".join(lines) + "\n"
 
 
-def waits_lines(explanation: Explanation, *, now: Instant) -> list[str]:
+def format_waits(explanation: Explanation, *, now: Instant) -> list[str]:
     """Return the lines about waits, or about parts that are on hold as configured; empty when there are no waits."""
     if not explanation.waits:
         return []
@@ -607,12 +609,12 @@ def _wait_lines(wait: Wait, now: Instant) -> list[str]:
     if wait.pods:
         shown = ", ".join(wait.pods[:6]) + (f", and {len(wait.pods) - 6} more" if len(wait.pods) > 6 else "")
         who = f"{shown}: "
-    age = f" (for {shown_age(max(now - parse_time(wait.since), 0))})" if wait.since else ""
+    age = f" (for {format_age(max(now - parse_time(wait.since), 0))})" if wait.since else ""
     if wait.tried:
-        age += f"; last tried {shown_age(max(now - parse_time(wait.tried), 0))} ago"
+        age += f"; last tried {format_age(max(now - parse_time(wait.tried), 0))} ago"
     if wait.again:
         left = parse_time(wait.again) - now
-        age += f", next try {f'in about {shown_age(left)}' if left > 0 else 'now'}"
+        age += f", next try {f'in about {format_age(left)}' if left > 0 else 'now'}"
     lines = [f"  {wait.code}: {who}{wait.words}{age}"]
     if wait.remedy:
         lines.append(f"    → {wait.remedy}")
@@ -623,7 +625,7 @@ def _capitalize(words: str) -> str:
     return words[:1].upper() + words[1:]
 
 
-def shown_age(seconds: float) -> str:
+def format_age(seconds: float) -> str:
     """Format a duration: `45s`, `3m20s`, `2h5m`."""
     whole = round(seconds)
     if whole < 60:

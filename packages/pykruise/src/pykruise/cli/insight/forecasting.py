@@ -15,22 +15,27 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from pykruise.cli.errors import CommandError
-from pykruise.cli.insight.admission_check import asked
-from pykruise.cli.insight.budgets import gone_below, read_budgets
+from pykruise.cli.insight.admission_check import ask_admission
+from pykruise.cli.insight.budgets import list_budgets_below, read_budgets
 from pykruise.cli.insight.cluster_reading import Sight, look, nodes_of
-from pykruise.cli.insight.effect_forecast import Foreseen, OutlookBatch, PodFate, by_reason
-from pykruise.cli.insight.known_kinds import bare, is_per_node, of_document, workload_insight
+from pykruise.cli.insight.effect_forecast import Foreseen, OutlookBatch, PodFate, group_by_reason
+from pykruise.cli.insight.known_kinds import (
+    find_kind_of_document,
+    find_workload_insight,
+    is_per_node,
+    strip_document,
+)
 from pykruise.kube.client.client import Client
 from pykruise.kube.clock import Instant
-from pykruise.kube.documents import Document, decode, same
+from pykruise.kube.documents import Document, decode, is_same
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAIMS
-from pykruise.kube.values.counts import counted
+from pykruise.kube.values.counts import format_count
 from pykruise.manager.settings import ManagerSettings
 from pykruise.plans.kind import Kind
 from pykruise.plans.views import NodeView
-from pykruise.pods.in_place import NotInPlace, UpdateSpec, difference
-from pykruise.pods.in_place.declared_features import UNDECLARED, on_node
+from pykruise.pods.in_place import NotInPlace, UpdateSpec, find_difference
+from pykruise.pods.in_place.declared_features import UNDECLARED, fit_to_node
 from pykruise.pods.reasons import Code
 from pykruise.pods.view import keys
 from pykruise.pods.workload.revisions import RevisionView
@@ -92,16 +97,16 @@ async def forecast_and_play(
             f"{error}; pip install 'pykruise[sandbox]'"
         ) from error
     settings = settings or ManagerSettings()
-    workload = of_document(document)
+    workload = find_kind_of_document(document)
     key = Key(namespace, document["metadata"]["name"])
-    verdict = await asked(client, workload.resource, key, document)
+    verdict = await ask_admission(client, workload.resource, key, document)
     live, wanted = verdict.live, verdict.wanted
     if wanted is None:
         return Forecast(**verdict.about), None
     if live is None:
         nodes = await nodes_of(client) if is_per_node(workload) else {}
         given = Play(
-            change=bare(wanted),
+            change=strip_document(wanted),
             is_admitted=True,
             namespace=namespace,
             start=now,
@@ -118,9 +123,11 @@ async def forecast_and_play(
     if not forecast.batches:
         return forecast, played
     budgets = await read_budgets(
-        client, namespace, are_asked=workload_insight(workload).asks_budgets(settings.of(workload))
+        client,
+        namespace,
+        are_asked=find_workload_insight(workload).asks_budgets(settings.read_kind_settings(workload)),
     )
-    notes = gone_below(budgets, sight.snapshot.pods, lowest=forecast.lowest_available)
+    notes = list_budgets_below(budgets, sight.snapshot.pods, lowest=forecast.lowest_available)
     return msgspec.structs.replace(forecast, notes=tuple(notes)), played
 
 
@@ -130,7 +137,7 @@ async def forecast_and_play(
 async def _copy_cluster(
     client: Client, sight: Sight, wanted: Document, *, now: Instant, settings: ManagerSettings
 ) -> "Play":
-    from pykruise.cli.insight.simulating import Play, PlayWorld, room_for
+    from pykruise.cli.insight.simulating import Play, PlayWorld, make_roomy_nodes
 
     namespace = sight.document["metadata"].get("namespace", "")
     revisions, claims = await asyncio.gather(
@@ -142,9 +149,12 @@ async def _copy_cluster(
         used = sorted(sight.nodes)
     # When nodes may not be read, pods still show the names of nodes.
     unknown = [name for name in used if name not in sight.nodes]
-    specs = [*_to_specs(sight.nodes[name] for name in used if name in sight.nodes), *room_for(unknown)]
+    specs = [
+        *_to_specs(sight.nodes[name] for name in used if name in sight.nodes),
+        *make_roomy_nodes(unknown),
+    ]
     return Play(
-        change=bare(wanted),
+        change=strip_document(wanted),
         is_admitted=True,
         namespace=namespace,
         start=now,
@@ -153,7 +163,7 @@ async def _copy_cluster(
             revisions=[decode(raw) for raw in revisions.items],
             pods=list(sight.pods.values()),
             beside=sight.budgets,
-            claims=[doc for doc in own if workload_insight(sight.kind).has_claim(sight.document, doc)],
+            claims=[doc for doc in own if find_workload_insight(sight.kind).has_claim(sight.document, doc)],
             nodes=specs,
         ),
         settings=settings,
@@ -162,7 +172,7 @@ async def _copy_cluster(
 
 def _to_specs(nodes: Iterable[NodeView]) -> "list[NodeSpec]":
     """Return nodes with the same labels and taints, and with unlimited room."""
-    from pykruise.cli.insight.simulating import room_for
+    from pykruise.cli.insight.simulating import make_roomy_nodes
 
     views = list(nodes)
     return [
@@ -174,7 +184,7 @@ def _to_specs(nodes: Iterable[NodeView]) -> "list[NodeSpec]":
             if view.declared_features is None
             else tuple(sorted(view.declared_features)),
         )
-        for view, spec in zip(views, room_for([view.name for view in views]), strict=True)
+        for view, spec in zip(views, make_roomy_nodes([view.name for view in views]), strict=True)
     ]
 
 
@@ -201,8 +211,8 @@ def _describe(
         if sight
         else {},
         batches=batches,
-        are_names_known=workload_insight(workload).has_known_names,
-        stays=by_reason(_unchanged_pods(sight, wanted, touched, played)) if sight else {},
+        are_names_known=find_workload_insight(workload).has_known_names,
+        stays=group_by_reason(_unchanged_pods(sight, wanted, touched, played)) if sight else {},
         claims_created=tuple(action.name for action in played.actions if action.do == "create claim"),
         claims_deleted=deleted,
         claims_kept=_claims_kept(sight, played, deleted),
@@ -240,7 +250,9 @@ def _unchanged_pods(
 
 
 def _same_template(revision: RevisionView, wanted: Document) -> bool:
-    return same(_without_empty_fields(revision.template), _without_empty_fields(wanted["spec"]["template"]))
+    return is_same(
+        _without_empty_fields(revision.template), _without_empty_fields(wanted["spec"]["template"])
+    )
 
 
 def _without_empty_fields(template: Mapping[str, Any]) -> Any:
@@ -258,7 +270,7 @@ def _update_methods(
     workload: Kind, sight: Sight, wanted: Document, settings: ManagerSettings
 ) -> dict[str, str]:
     """Return for each revision of existing pods: how these pods get the wanted template."""
-    strategy, _ = workload_insight(workload).strategy(wanted["spec"])
+    strategy, _ = find_workload_insight(workload).strategy(wanted["spec"])
     if strategy is None:
         return {}
     used = sorted({str(pod.revision) for pod in sight.snapshot.pods if pod.is_active})
@@ -272,9 +284,11 @@ def _update_methods(
             continue
         # Only the template and the annotations of the target are read.
         target = msgspec.structs.replace(old, template=wanted["spec"]["template"]) if old else None
-        in_place = settings.of(workload).in_place
+        in_place = settings.read_kind_settings(workload).in_place
         how = (
-            difference(old, target, revision="wanted", settings=in_place, grace_seconds=0) if target else None
+            find_difference(old, target, revision="wanted", settings=in_place, grace_seconds=0)
+            if target
+            else None
         )
         if isinstance(how, NotInPlace):
             is_only = strategy.in_place == "only"
@@ -295,7 +309,7 @@ def _in_place_by_node(how: UpdateSpec, revision: str, sight: Sight) -> str:
     kept = {
         pod.node_name
         for pod in pods
-        if isinstance(on_node(how, pod.node_name, undeclaring=undeclaring), NotInPlace)
+        if isinstance(fit_to_node(how, pod.node_name, undeclaring=undeclaring), NotInPlace)
     }
     if not kept:
         return "in place"
@@ -317,7 +331,11 @@ def _correct_by_simulation(
         names = {pod.name for pod in sight.snapshot.pods if pod.is_active and str(pod.revision) == revision}
         if way == "in place" and names & deleted and not names & updated:
             claims = [(entry["spec"].get("volumeClaimTemplates") or []) for entry in (sight.document, wanted)]
-            why = "volumeClaimTemplates changed" if not same(*claims) else "it cannot be updated in place now"
+            why = (
+                "volumeClaimTemplates changed"
+                if not is_same(*claims)
+                else "it cannot be updated in place now"
+            )
             result[revision] = f"recreated: {why}"
     return result
 
@@ -343,13 +361,13 @@ def _find_obstacles(workload: Kind, sight: Sight | None, wanted: Document, playe
         names = [action.name for action in played.actions if action.do == do]
         if names:
             yield f"the {hook} hook must be released on {_join_names(names)}"
-    kept = by_reason(
+    kept = group_by_reason(
         (reason.message, pod)
         for pod, reason in played.skipped.items()
         if reason.code == Code.DISRUPTION_BUDGET
     )
     yield from (f"{refusal}: {_join_names(pods)}" for refusal, pods in sorted(kept.items()))
-    strategy, problem = workload_insight(workload).strategy(wanted["spec"])
+    strategy, problem = find_workload_insight(workload).strategy(wanted["spec"])
     if strategy is None:
         yield problem
         return
@@ -358,7 +376,7 @@ def _find_obstacles(workload: Kind, sight: Sight | None, wanted: Document, playe
     if sight is not None:
         down = [pod.name for pod in sight.snapshot.pods if pod.is_active and not pod.is_serving]
         if down:
-            not_served = counted(
+            not_served = format_count(
                 len(down), "pod does not serve now and counts", "pods do not serve now and count"
             )
             yield f"{not_served} against maxUnavailable: {_join_names(down)}"

@@ -1,8 +1,8 @@
 """The settings with which the command line makes plans: the same as those of the cluster's manager.
 
---feature-gates A=true,B=false ──▶ given_settings() ─┐
-                                                     ├─▶ fitted() to the API server's version ──▶ Settings
-the manager's Deployment ──▶ manager_settings() ─────┘
+--feature-gates A=true,B=false ──▶ parse_settings() ─┐
+                                                     ├─▶ fit_settings() to the API server's version ──▶ Settings
+the manager's Deployment ──▶ read_manager_settings() ─────┘
 """
 
 from pykruise.cli.errors import CommandLineError
@@ -17,7 +17,7 @@ from pykruise.manager.settings import ManagerSettings
 from pykruise.pods.in_place import has_resize
 
 
-def given_settings(feature_gates: str, *, kubernetes: str = "") -> ManagerSettings:
+def parse_settings(feature_gates: str, *, kubernetes: str = "") -> ManagerSettings:
     """Return settings with these feature gates and the default flags; an empty text gives all defaults. `kubernetes`:
     the minor version when there is no cluster.
 
@@ -30,7 +30,7 @@ def given_settings(feature_gates: str, *, kubernetes: str = "") -> ManagerSettin
     return ManagerSettings(gates=gates, kubernetes=kubernetes)
 
 
-async def fitted(client: Client, settings: ManagerSettings) -> ManagerSettings:
+async def fit_settings(client: Client, settings: ManagerSettings) -> ManagerSettings:
     """Adjust the settings to the API server as a manager of this cluster does. If the version may not be read, return
     them unchanged.
     """
@@ -39,17 +39,17 @@ async def fitted(client: Client, settings: ManagerSettings) -> ManagerSettings:
         discovery = decode(await client.get_path("/api/v1"))
     except ApiError:
         return settings
-    return settings.fitted(version, uses_resize=has_resize(discovery))
+    return settings.fit_version(version, uses_resize=has_resize(discovery))
 
 
-async def manager_settings(client: Client, clock: Clock) -> ManagerSettings:
+async def read_manager_settings(client: Client, clock: Clock) -> ManagerSettings:
     """Read flags and feature gates from the arguments of the manager's Deployment.
 
     Returns the defaults when there is no Deployment (the sandbox), when it may not be read, or when its arguments are
     not valid for pykruise (another program's).
     """
     try:
-        settings = await Live(client, clock=clock).settings()
+        settings = await Live(client, clock=clock).read_settings()
     except (ForbiddenError, FlagError, GateError):
         settings = ManagerSettings()
-    return await fitted(client, settings)
+    return await fit_settings(client, settings)

@@ -6,9 +6,9 @@ manifest ──dry run──▶ Sight as it would be ──the kind's plan──
 from collections.abc import Iterator
 from typing import assert_never
 
-from pykruise.cli.insight.admission_check import asked
+from pykruise.cli.insight.admission_check import ask_admission
 from pykruise.cli.insight.cluster_reading import look_at
-from pykruise.cli.insight.effect_forecast import Outlook, OutlookBatch, PodFate, by_reason
+from pykruise.cli.insight.effect_forecast import Outlook, OutlookBatch, PodFate, group_by_reason
 from pykruise.kube.client.client import Client
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document
@@ -23,7 +23,7 @@ async def forecast_any(
     client: Client, kind: Kind, document: Document, key: Key, now: Instant, settings: ManagerSettings | None
 ) -> Outlook:
     """Read the object and ask admission in a dry run. Writes nothing. Raises KubeError for reads that fail."""
-    verdict = await asked(client, kind.resource, key, document)
+    verdict = await ask_admission(client, kind.resource, key, document)
     if verdict.wanted is None:
         return Outlook(**verdict.about)
     sight = await look_at(client, kind, verdict.wanted, now=now, settings=settings)
@@ -33,7 +33,7 @@ async def forecast_any(
         batches=tuple(_find_batches(plan, key)),
         batches_title="Order",
         then="then",
-        stays=by_reason(
+        stays=group_by_reason(
             (why.message, name) for name, why in (*plan.skipped.items(), *plan.skipped_nodes.items())
         ),
         notes=tuple(_find_notes(plan)),

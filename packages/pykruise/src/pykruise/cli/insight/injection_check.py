@@ -9,7 +9,7 @@ manager and writes nothing. A user who may not create pods gets no origin.
 
 from collections.abc import Mapping, Sequence
 
-from pykruise.admission.pods.chain import pod_kinds
+from pykruise.admission.pods.chain import list_pod_kinds
 from pykruise.cli.insight.cluster_reading import Sight
 from pykruise.kube.client.client import Client
 from pykruise.kube.documents import Document, decode, deep_copy, get_path
@@ -19,7 +19,7 @@ from pykruise.plans.kind import Kind
 from pykruise.plans.pod_steps import PodOrigin, PodOrigins
 
 
-async def refused_origin(client: Client, sight: Sight) -> PodOrigin | None:
+async def find_refused_origin(client: Client, sight: Sight) -> PodOrigin | None:
     """Return the admission plugin or webhook that adds the refused part to new pods; None: there is none, or it is
     unknown.
     """
@@ -39,7 +39,7 @@ async def refused_origin(client: Client, sight: Sight) -> PodOrigin | None:
 
 def _find_origins() -> list[tuple[Kind, PodOrigins]]:
     """Return the kinds that change new pods, with their origins."""
-    return [(kind, steps.origins) for kind, steps in pod_kinds() if steps.origins is not None]
+    return [(kind, steps.origins) for kind, steps in list_pod_kinds() if steps.origins is not None]
 
 
 async def _list_stored(client: Client, kind: Kind, namespace: str) -> Sequence[Document]:

@@ -1,6 +1,6 @@
 """Kinds that explain, plan and simulate know: all that have a definition and a controller.
 
-what a person typed ──▶ named()      a manifest ──▶ of_document()      ──▶ Kind (plans/kind.py)
+what a person typed ──▶ parse_target()      a manifest ──▶ find_kind_of_document()      ──▶ Kind (plans/kind.py)
 
 A command loads only the kind that a name selects. It loads all kinds for a nickname (`asts/web`), or to list them.
 """
@@ -9,19 +9,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from pykruise.cli.errors import CommandError
-from pykruise.kinds import conversions, crds_of, find, kinds
+from pykruise.kinds import crds_of, find, list_conversions, list_kinds
 from pykruise.kube.documents import Document, get_path
 from pykruise.kube.resources import DAEMON_SETS, STATEFUL_SETS
 from pykruise.kube.schemas.conversion import ConversionError, convert
-from pykruise.kube.values.near_misses import hint
+from pykruise.kube.values.near_misses import format_hint
 from pykruise.plans.insight import ClockInsight, Insight, JobInsight, WorkloadInsight
 from pykruise.plans.kind import Kind
 from pykruise.pods.corrections import IN_TEMPLATE, OF_A_JOB, OF_THE_WORKLOAD, Correction
 
 
-def known_kinds() -> Sequence[Kind]:
+def list_known_kinds() -> Sequence[Kind]:
     """Kinds that can be explained and planned."""
-    return tuple(kind for kind in kinds() if _is_known(kind))
+    return tuple(kind for kind in list_kinds() if _is_known(kind))
 
 
 def _is_known(kind: Kind) -> bool:
@@ -34,17 +34,19 @@ def _likely_kinds(name: str) -> Iterator[Kind]:
         kind = find(folder)
         if kind is not None and _is_known(kind):
             yield kind
-    yield from known_kinds()
+    yield from list_known_kinds()
 
 
-def workloads() -> Sequence[Kind]:
+def list_workloads() -> Sequence[Kind]:
     """Kinds that own pods, whose rollouts and runs can be simulated."""
-    return tuple(kind for kind in known_kinds() if isinstance(kind.insight, WorkloadInsight | JobInsight))
+    return tuple(
+        kind for kind in list_known_kinds() if isinstance(kind.insight, WorkloadInsight | JobInsight)
+    )
 
 
-def clocks() -> Sequence[Kind]:
+def list_clocks() -> Sequence[Kind]:
     """Kinds that create objects on a schedule."""
-    return tuple(kind for kind in known_kinds() if isinstance(kind.insight, ClockInsight))
+    return tuple(kind for kind in list_known_kinds() if isinstance(kind.insight, ClockInsight))
 
 
 def insight_of(kind: Kind) -> Insight:
@@ -52,7 +54,7 @@ def insight_of(kind: Kind) -> Insight:
     return kind.insight or Insight(containers=())
 
 
-def workload_insight(kind: Kind) -> WorkloadInsight:
+def find_workload_insight(kind: Kind) -> WorkloadInsight:
     """Return the insight of a kind that owns pods."""
     assert isinstance(kind.insight, WorkloadInsight), f"{kind.resource.kind} owns no pods"
     return kind.insight
@@ -72,15 +74,15 @@ def is_per_node(kind: Kind) -> bool:
     return kind.shown is not None and kind.shown.is_per_node
 
 
-def named(target: str) -> tuple[Kind, str]:
+def parse_target(target: str) -> tuple[Kind, str]:
     """Return kind and name of `clonesets/web`. Raises CommandError for an unknown kind or another form."""
     said, slash, name = target.partition("/")
     if not slash or not name or "/" in name:
         raise CommandError(f"{target!r}: write kind and name, such as clonesets/web")
-    return kind_named(said), name
+    return find_kind(said), name
 
 
-def kind_named(word: str) -> Kind:
+def find_kind(word: str) -> Kind:
     """Return the kind that a word names: `clonesets`, `CloneSet`, `clone`, `clonesets.apps.kruise.io`. Raises
     CommandError.
     """
@@ -88,9 +90,9 @@ def kind_named(word: str) -> Kind:
     for kind in _likely_kinds(said.partition(".")[0]):
         if said in _names_of(kind):
             return kind
-    plurals = [item.resource.plural for item in known_kinds()]
+    plurals = [item.resource.plural for item in list_known_kinds()]
     others = f"; known kinds: {', '.join(plurals)}"
-    raise CommandError(f"{word!r} is not a known kind{hint(said, plurals, otherwise=others)}")
+    raise CommandError(f"{word!r} is not a known kind{format_hint(said, plurals, otherwise=others)}")
 
 
 def _names_of(kind: Kind) -> set[str]:
@@ -105,18 +107,18 @@ def _names_of(kind: Kind) -> set[str]:
     }
 
 
-def of_document(document: Mapping[str, Any]) -> Kind:
+def find_kind_of_document(document: Mapping[str, Any]) -> Kind:
     """Return the kind of a manifest. Raises CommandError for an unknown kind."""
     for kind in _likely_kinds(str(document.get("kind")).lower()):
         if is_of(kind, document):
             return kind
     name = (document.get("metadata") or {}).get("name")
     what = f"{document.get('apiVersion')} {document.get('kind')} {name}"
-    names = [item.resource.kind for item in known_kinds()]
+    names = [item.resource.kind for item in list_known_kinds()]
     others = "; known kinds: " + ", ".join(
-        f"{item.resource.kind} ({item.resource.group})" for item in known_kinds()
+        f"{item.resource.kind} ({item.resource.group})" for item in list_known_kinds()
     )
-    meant = hint(str(document.get("kind")), names, otherwise=others)
+    meant = format_hint(str(document.get("kind")), names, otherwise=others)
     raise CommandError(f"{what}: not a known kind{meant}")
 
 
@@ -130,21 +132,21 @@ def check_manifests(documents: Sequence[Mapping[str, Any]], *, source: str) -> N
         version = str(document.get("apiVersion"))
         if (version, document.get("kind")) in _OF_KUBERNETES:
             continue
-        kinds_of_name = [kind for kind in known_kinds() if kind.resource.kind == document.get("kind")]
-        served = [served for kind in kinds_of_name for served in api_versions(kind)]
+        kinds_of_name = [kind for kind in list_known_kinds() if kind.resource.kind == document.get("kind")]
+        served = [served for kind in kinds_of_name for served in list_api_versions(kind)]
         if served and version not in served:
             what = f"{document.get('kind')} {(document.get('metadata') or {}).get('name')}"
             others = f"; there is: {', '.join(served)}"
             raise CommandError(
                 f"{source}, document {number}: {what}: there is no apiVersion {version}"
-                f"{hint(version, served, otherwise=others)}"
+                f"{format_hint(version, served, otherwise=others)}"
             )
 
 
 _OF_KUBERNETES: Final = frozenset((item.api_version, item.kind) for item in (STATEFUL_SETS, DAEMON_SETS))
 
 
-def api_versions(kind: Kind) -> tuple[str, ...]:
+def list_api_versions(kind: Kind) -> tuple[str, ...]:
     """Return the apiVersions that the kind's definition serves; the version that plans use is the first."""
     planned = kind.resource.version
     names = [
@@ -156,20 +158,20 @@ def api_versions(kind: Kind) -> tuple[str, ...]:
     return tuple(f"{kind.resource.group}/{name}" for name in sorted(names, key=lambda name: name != planned))
 
 
-def hub_form(document: Mapping[str, Any]) -> Document:
+def convert_to_hub(document: Mapping[str, Any]) -> Document:
     """Return a manifest in the version that plans use. Raises CommandError when it cannot be converted."""
-    kind = of_document(document)
+    kind = find_kind_of_document(document)
     if document.get("apiVersion") == kind.resource.api_version:
         return dict(document)
     if kind.conversion is None:
         return {**document, "apiVersion": kind.resource.api_version}
     try:
-        return convert(document, kind.resource.api_version, conversions())
+        return convert(document, kind.resource.api_version, list_conversions())
     except ConversionError as error:
         raise CommandError(f"{document['kind']} {document['metadata'].get('name')}: {error}") from error
 
 
-def bare(document: Mapping[str, Any]) -> Document:
+def strip_document(document: Mapping[str, Any]) -> Document:
     """Return a manifest without the fields that a cluster adds: status, and metadata that users do not write."""
     kept = ("name", "namespace", "labels", "annotations")
     metadata = {name: value for name, value in document["metadata"].items() if name in kept}

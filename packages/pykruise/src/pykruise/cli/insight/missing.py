@@ -1,6 +1,6 @@
 """The error for an object that does not exist: it suggests the object with the nearest name.
 
-NotFoundError, key ──lists names of the kind──▶ missing() ──▶ MissingError
+NotFoundError, key ──lists names of the kind──▶ make_missing_error() ──▶ MissingError
 """
 
 from pykruise.cli.errors import MissingError
@@ -9,10 +9,12 @@ from pykruise.kube.client.client import Client
 from pykruise.kube.errors import KubeError, NotFoundError
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import NAMESPACES, Resource
-from pykruise.kube.values.near_misses import hint
+from pykruise.kube.values.near_misses import format_hint
 
 
-async def missing(client: Client, resource: Resource, key: Key, error: NotFoundError) -> MissingError:
+async def make_missing_error(
+    client: Client, resource: Resource, key: Key, error: NotFoundError
+) -> MissingError:
     """Return an error such as `there is no CloneSet default/wbe; did you mean web?`; it also reports a missing
     namespace.
 
@@ -21,9 +23,11 @@ async def missing(client: Client, resource: Resource, key: Key, error: NotFoundE
     what = f"there is no {resource.kind} {key}"
     if key.namespace and not await _is_there(client, key.namespace):
         spaces = await _list_names(client, NAMESPACES, "")
-        return MissingError(f"{what}: there is no namespace {key.namespace}{hint(key.namespace, spaces)}")
+        return MissingError(
+            f"{what}: there is no namespace {key.namespace}{format_hint(key.namespace, spaces)}"
+        )
     names = await _list_names(client, resource, key.namespace)
-    return MissingError(f"{what}{hint(key.name, names, otherwise=f': {error}')}")
+    return MissingError(f"{what}{format_hint(key.name, names, otherwise=f': {error}')}")
 
 
 async def _is_there(client: Client, namespace: str) -> bool:

@@ -1,6 +1,6 @@
 """Many objects at a glance: one row each, objects that need action first.
 
-Explanations ──▶ overview() ──▶ rows: object, phase, cause, in a few words; how many are well; where the details are
+Explanations ──▶ format_overview() ──▶ rows: object, phase, cause; how many are well; where the details are
 
 Pure.
 """
@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from pykruise.cli.insight.explaining import Explanation
-from pykruise.kube.values.counts import counted
+from pykruise.kube.values.counts import format_count
 from pykruise.plans.progress import Phase
 
 _ORDER: Final = (
@@ -20,13 +20,13 @@ _ORDER: Final = (
 MOST_WORDS: Final = 120
 
 
-def overview(explanations: Sequence[Explanation], *, is_everywhere: bool = False) -> str:
+def format_overview(explanations: Sequence[Explanation], *, is_everywhere: bool = False) -> str:
     """Return the overview as text for people. `is_everywhere`: objects are of all namespaces, so commands must name
     one.
     """
     if not explanations:
         return "There is nothing to explain."
-    ordered = ordered_by_need(explanations)
+    ordered = sort_by_need(explanations)
     names = [_name_of(explanation) for explanation in ordered]
     width = min(max(map(len, names)), 60)
     lines = [
@@ -38,7 +38,7 @@ def overview(explanations: Sequence[Explanation], *, is_everywhere: bool = False
     )
 
 
-def ordered_by_need(explanations: Iterable[Explanation]) -> list[Explanation]:
+def sort_by_need(explanations: Iterable[Explanation]) -> list[Explanation]:
     """Sort objects that need action first, then by kind, namespace and name."""
     return sorted(
         explanations,
@@ -61,7 +61,7 @@ def _name_of(explanation: Explanation) -> str:
 
 def _count_line(explanations: Sequence[Explanation]) -> str:
     count = sum(explanation.phase.needs_a_person for explanation in explanations)
-    objects = counted(len(explanations), "object")
+    objects = format_count(len(explanations), "object")
     if not count:
         return f"No action is needed for {objects}."
     return f"Of {objects} {count} {'needs' if count == 1 else 'need'} action."

@@ -11,9 +11,9 @@ from typing import Final
 
 import msgspec
 
-from pykruise.cli.insight.budgets import read_disruption_budgets, says_disruption_budget, selected_by
+from pykruise.cli.insight.budgets import describe_disruption_budget, make_selection, read_disruption_budgets
 from pykruise.cli.insight.causes import cause_of
-from pykruise.cli.insight.explaining import Explanation, Wait, ranked, wait_of
+from pykruise.cli.insight.explaining import Explanation, Wait, rank_waits, wait_of
 from pykruise.cli.insight.unavailability import BudgetSight, explain_budget, headline_of, look_at
 from pykruise.kinds.podunavailablebudget.kind import KIND
 from pykruise.kinds.podunavailablebudget.snapshot import BudgetSettings as BudgetSettings
@@ -36,11 +36,11 @@ from pykruise.pods.workload.budgets import (
     Operation,
     ask,
     budget_name_of,
-    counts_as_available,
+    is_admitted_again,
+    is_counted_as_available,
     is_exempt,
-    lets_go_again,
+    list_protected_operations,
     project_budget,
-    protected_operations,
 )
 
 NAMES: Final = frozenset({"po", "pod", "pods"})
@@ -80,13 +80,13 @@ async def look_at_pod(
     for budget in await _budgets_for(client, view, named):
         sights[budget.name] = await look_at(client, budget.key, now=now, settings=settings)
     disruption = await read_disruption_budgets(client, key.namespace)
-    own: BudgetSettings = (settings or ManagerSettings()).of(KIND)
+    own: BudgetSettings = (settings or ManagerSettings()).read_kind_settings(KIND)
     return PodSight(
         document=decode(raw),
         view=view,
         budget=sights.get(named),
         meant_by=sorted(name for name, sight in sights.items() if key.name in sight.pods),
-        disruption=[entry for entry in disruption if selected_by(entry)(view)],
+        disruption=[entry for entry in disruption if make_selection(entry)(view)],
         settings=own,
         now=now,
     )
@@ -118,10 +118,10 @@ def explain_pod(sight: PodSight) -> Explanation:
     meta, pod = sight.document["metadata"], sight.view
     of_budget = explain_budget(sight.budget) if sight.budget is not None else None
     answers = dict(_find_answers(sight))
-    waits = ranked([*_own_waits(sight), *(of_budget.waits if of_budget is not None else ())])
+    waits = rank_waits([*_own_waits(sight), *(of_budget.waits if of_budget is not None else ())])
     follows = (
         *_answer_lines(answers),
-        *(says_disruption_budget(entry) for entry in sight.disruption),
+        *(describe_disruption_budget(entry) for entry in sight.disruption),
         *(of_budget.next if of_budget is not None else ()),
     )
     return Explanation(
@@ -230,13 +230,13 @@ def _why_free(sight: PodSight, budget: BudgetView, operation: Operation) -> str:
     settings, pod = sight.settings, sight.view
     if is_exempt(pod.annotations):
         return "its annotation exempts it"
-    if not counts_as_available(pod, now=sight.now, settings=settings.in_place):
+    if not is_counted_as_available(pod, now=sight.now, settings=settings.in_place):
         return "it does not serve"
     if budget.ignored is not None and budget.ignored.matches(pod.labels):
         return "spec.ignoredPodSelector excludes it"
     if budget.desired_available == 0:
         return "none of its pods is required to serve"
-    if operation not in protected_operations(budget, is_resize_apart=settings.is_resize_apart):
+    if operation not in list_protected_operations(budget, is_resize_apart=settings.is_resize_apart):
         return "spec.protectOperations does not contain that"
-    assert lets_go_again(budget, pod, now=sight.now)
+    assert is_admitted_again(budget, pod, now=sight.now)
     return "its disruption is allowed already"

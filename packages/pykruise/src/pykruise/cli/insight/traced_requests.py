@@ -6,7 +6,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Final
 
-from pykruise.kinds import in_stored_versions
+from pykruise.kinds import use_stored_versions
 from pykruise.kube.client.client import Client
 from pykruise.kube.client.retries import RetryPolicy
 from pykruise.kube.client.transport import Request, Response, Transport, WrappedTransport
@@ -41,7 +41,7 @@ class Traced(WrappedTransport):
 
 
 @asynccontextmanager
-async def reached(
+async def connect_traced(
     kubeconfig: Path | None,
     context: str | None,
     *,
@@ -61,7 +61,7 @@ async def reached(
         transport = Traced(transport, trace)
     try:
         yield (
-            Client(in_stored_versions(transport), retry=RetryPolicy(reads=1, total_s=5.0)),
+            Client(use_stored_versions(transport), retry=RetryPolicy(reads=1, total_s=5.0)),
             connection.namespace,
         )
     finally:

@@ -12,19 +12,19 @@ from typing import Final
 
 import msgspec
 
-from pykruise.cli.insight.admission_check import asked
-from pykruise.cli.insight.budgets import read_disruption_budgets, says_disruption_budget, selected_by
+from pykruise.cli.insight.admission_check import ask_admission
+from pykruise.cli.insight.budgets import describe_disruption_budget, make_selection, read_disruption_budgets
 from pykruise.cli.insight.causes import cause_of
 from pykruise.cli.insight.cluster_reading import look_at as look_at_document
-from pykruise.cli.insight.effect_forecast import Outlook, OutlookBatch, PodFate, by_reason
+from pykruise.cli.insight.effect_forecast import Outlook, OutlookBatch, PodFate, group_by_reason
 from pykruise.cli.insight.explaining import (
     Explanation,
     Wait,
+    find_unobserved_changes,
+    format_age,
     next_of,
-    not_taken_up,
     phase_of,
-    ranked,
-    shown_age,
+    rank_waits,
     verdict_of,
     wait_of,
 )
@@ -40,7 +40,7 @@ from pykruise.kube.documents import Document, decode
 from pykruise.kube.errors import ForbiddenError
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import EVENTS
-from pykruise.kube.values.counts import counted
+from pykruise.kube.values.counts import format_count
 from pykruise.manager.settings import ManagerSettings
 from pykruise.plans.views import POD_VIEWS
 from pykruise.pods.corrections import OF_THE_WORKLOAD
@@ -49,7 +49,7 @@ from pykruise.pods.workload.budgets import (
     DISRUPTED_S,
     POD_UNAVAILABLE_BUDGETS,
     UPDATED_S,
-    counts_as_available,
+    is_counted_as_available,
 )
 from pykruise.runtime.plan import Plan
 
@@ -87,7 +87,7 @@ async def _sight_of(
     names = {metadata_of(raw).name for raw in listed.items}
     snapshot = msgspec.structs.replace(sight.snapshot, others=frozenset(names - {meta["name"]}))
     wanted = {pod.name for pod in snapshot.pods}
-    documents = sight.listed[POD_VIEWS].documents()
+    documents = sight.listed[POD_VIEWS].list_documents()
     disruption = await read_disruption_budgets(client, meta["namespace"])
     return BudgetSight(
         document=document,
@@ -98,7 +98,7 @@ async def _sight_of(
             if document["metadata"]["name"] in wanted
         },
         kept=await _count_refusals(client, meta["namespace"], wanted, now=now),
-        disruption=[entry for entry in disruption if any(map(selected_by(entry), snapshot.pods))],
+        disruption=[entry for entry in disruption if any(map(make_selection(entry), snapshot.pods))],
     )
 
 
@@ -131,7 +131,7 @@ def explain_budget(sight: BudgetSight) -> Explanation:
         computed: ComputedBudget | None = compute(sight.snapshot)
     except BudgetAmountError:
         computed = None
-    waits = ranked(_find_waits(sight, plan, computed))
+    waits = rank_waits(_find_waits(sight, plan, computed))
     meta = sight.document["metadata"]
     return Explanation(
         kind=str(sight.document["kind"]),
@@ -144,7 +144,7 @@ def explain_budget(sight: BudgetSight) -> Explanation:
         waits=waits,
         next=(
             *_free_again_lines(sight.snapshot, computed),
-            *map(says_disruption_budget, sight.disruption),
+            *map(describe_disruption_budget, sight.disruption),
             *next_of(plan, waits),
         ),
     )
@@ -167,7 +167,7 @@ def _describe_budget(computed: ComputedBudget | None) -> str:
         status["desiredAvailable"],
         status["currentAvailable"],
     )
-    serving = f"{current} of {counted(total, 'pod serves', 'pods serve')}"
+    serving = f"{current} of {format_count(total, 'pod serves', 'pods serve')}"
     if desired == 0:
         return f"{serving}, and none must: everything is allowed"
     return f"{serving}, {desired} must: {_may_go(status['unavailableAllowed'])}"
@@ -183,8 +183,8 @@ def _record_lines(snapshot: BudgetSnapshot, computed: ComputedBudget | None) -> 
         records: Mapping[str, str] = (computed.status.get(field) or {}) if computed is not None else {}
         for name, since in sorted(records.items()):
             age = snapshot.now - parse_time(since)
-            left = shown_age(max(lasting_s - age, 0))
-            yield f"{name} {what} {shown_age(max(age, 0))} ago; if it stays unchanged, it counts again in {left}"
+            left = format_age(max(lasting_s - age, 0))
+            yield f"{name} {what} {format_age(max(age, 0))} ago; if it stays unchanged, it counts again in {left}"
 
 
 _LISTS: Final = (
@@ -198,7 +198,7 @@ def _find_waits(sight: BudgetSight, plan: Plan, computed: ComputedBudget | None)
     if "deletionTimestamp" in meta:
         yield Wait(code=Code.TERMINATING_OBJECT, words="it is being deleted", since=meta["deletionTimestamp"])
         return
-    yield from not_taken_up(sight.document)
+    yield from find_unobserved_changes(sight.document)
     for note in plan.notes:
         if note.reason in ("InvalidSpec", "CalculateExpectedPodCountFailed"):
             yield Wait(
@@ -226,7 +226,7 @@ def _unavailable_pods(sight: BudgetSight) -> Iterator[Wait]:
     """Yield unavailable pods, which use up the budget, with the cause."""
     snapshot = sight.snapshot
     for pod in snapshot.pods:
-        if counts_as_available(pod, now=snapshot.now, settings=snapshot.in_place):
+        if is_counted_as_available(pod, now=snapshot.now, settings=snapshot.in_place):
             continue
         cause = cause_of(sight.pods[pod.name], pod, now=snapshot.now, correction=OF_THE_WORKLOAD)
         if cause is not None:
@@ -255,9 +255,9 @@ def _free_again_lines(snapshot: BudgetSnapshot, computed: ComputedBudget | None)
     lacking = computed.status["desiredAvailable"] - computed.status["currentAvailable"] + 1
     if computed.status["desiredAvailable"] >= len(snapshot.pods):
         desired = computed.status["desiredAvailable"]
-        yield f"none may be disrupted as long as {desired} of {counted(len(snapshot.pods), 'pod')} must serve"
+        yield f"none may be disrupted as long as {desired} of {format_count(len(snapshot.pods), 'pod')} must serve"
     else:
-        pods = counted(lacking, "more pod serves", "more pods serve")
+        pods = format_count(lacking, "more pod serves", "more pods serve")
         yield f"the next pod may be disrupted when {pods}"
 
 
@@ -268,7 +268,7 @@ async def forecast_budget(
     client: Client, document: Document, key: Key, now: Instant, settings: ManagerSettings | None = None
 ) -> Outlook:
     """Read the objects and ask admission in a dry run. Writes nothing. Raises KubeError for reads that fail."""
-    verdict = await asked(client, POD_UNAVAILABLE_BUDGETS, key, document)
+    verdict = await ask_admission(client, POD_UNAVAILABLE_BUDGETS, key, document)
     if verdict.wanted is None:
         return Outlook(**verdict.about)
     sight = await _sight_of(client, verdict.wanted, now=now, settings=settings)
@@ -282,7 +282,7 @@ async def forecast_budget(
     return Outlook(
         **verdict.about,
         batches=(OutlookBatch(number=1, fates=fates),) if fates else (),
-        stays=by_reason((reason.message, name) for name, reason in plan.skipped.items()),
+        stays=group_by_reason((reason.message, name) for name, reason in plan.skipped.items()),
         notes=tuple(_find_notes(sight.snapshot, plan)),
     )
 

@@ -1,6 +1,6 @@
 """The revision that a rollback restores: the newest one with serving pods.
 
-revisions, those that serve, the current one ──▶ way_back() ──▶ the remedy, with its command and --to-revision
+revisions, those that serve, the current one ──▶ find_way_back() ──▶ the remedy, with its command and --to-revision
 
 `rollout undo` without a revision restores the previous one. After two bad images, the previous one is the first bad
 image. Pure.
@@ -17,7 +17,7 @@ _UNSEEN = (
 )
 
 
-def way_back(
+def find_way_back(
     resource: Resource,
     name: str,
     namespace: str = "",
@@ -33,7 +33,7 @@ def way_back(
     newest revision serves, no rollback is suggested. When no revision serves, the newest of the older revisions is
     restored. `is_paused`: updates are paused, so the rollback reaches no pod before they are resumed.
     """
-    newest = revision_before(revisions, serving=serving, current=current)
+    newest = find_revision_before(revisions, serving=serving, current=current)
     if newest is None:
         return ""
     where = f" -n {namespace}" if namespace else ""
@@ -43,10 +43,10 @@ def way_back(
     return f"roll back: {command}{'' if serving else _UNSEEN}"
 
 
-def revision_before(
+def find_revision_before(
     revisions: Sequence[RevisionView], *, serving: Collection[str], current: str
 ) -> RevisionView | None:
-    """Return the revision that `way_back()` suggests; None: there is none."""
+    """Return the revision that `find_way_back()` suggests; None: there is none."""
     stored = sorted(revisions, key=lambda revision: revision.number)
     newest = next((revision for revision in reversed(stored) if revision.name in serving), None)
     if newest is None:

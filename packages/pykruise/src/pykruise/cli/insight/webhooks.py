@@ -1,6 +1,7 @@
 """Whether API servers send new pods to webhooks, and recent events about an object.
 
-Client ──▶ reviews_pods(), events_about() ──▶ unreviewed(), fresh_warnings(): what an explanation says of them
+Client ──▶ has_pod_reviews(), read_events_about()
+    ──▶ make_unreviewed_wait(), list_fresh_warnings(): what an explanation says of them
 
 This module only reads. A read that is refused is no error: the explanation leaves the part out.
 """
@@ -26,7 +27,7 @@ _FRESH_S: Final = 600.0
 """Maximum age of an event, in seconds, to be shown."""
 
 
-async def reviews_pods(client: Client) -> bool | None:
+async def has_pod_reviews(client: Client) -> bool | None:
     """Return whether API servers send new pods to webhooks; None: the configuration may not be read, or there is none
     because `pykruise up` serves the cluster.
 
@@ -46,7 +47,7 @@ async def _is_sandbox(client: Client) -> bool:
     return str(version.get("gitVersion") or "").endswith(f"-{SANDBOX_BUILD}")
 
 
-def unreviewed() -> Wait:
+def make_unreviewed_wait() -> Wait:
     """Return the wait for a missing webhook: API servers do not send new pods to it."""
     return Wait(
         code=Code.NO_WEBHOOK,
@@ -55,7 +56,7 @@ def unreviewed() -> Wait:
     )
 
 
-async def events_about(client: Client, namespace: str, uid: str) -> list[Document]:
+async def read_events_about(client: Client, namespace: str, uid: str) -> list[Document]:
     """Return events about the object with this UID, oldest first; empty when the user may not read them."""
     try:
         return await list_events_about(client, uid, namespace=namespace)
@@ -63,7 +64,7 @@ async def events_about(client: Client, namespace: str, uid: str) -> list[Documen
         return []
 
 
-def fresh_warnings(
+def list_fresh_warnings(
     events: Iterable[Document], reasons: Collection[str], *, now: Instant
 ) -> Iterator[tuple[str, str]]:
     """Yield reason and message of the latest warning for each of these reasons, when it is recent."""

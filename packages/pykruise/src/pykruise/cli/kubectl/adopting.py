@@ -1,7 +1,7 @@
 """Commands `migrate StatefulSet --from StatefulSet` and `migrate DaemonSet --from DaemonSet`: the pods stay and get
 another owner.
 
-    source ──▶ counterpart() ──▶ Counterpart: the target, and fields that it cannot have      (pure)
+    source ──▶ convert_counterpart() ──▶ Counterpart: the target, and fields that it cannot have      (pure)
     dry run ▶ DELETE source, orphaning ▶ POST target, OnDelete ▶ it adopts the pods ▶ PATCH its strategy
 
 Both directions work: from Kubernetes' kinds to OpenKruise's, and back. No pod is replaced: the target's strategy is
@@ -29,7 +29,7 @@ from pykruise.kube.documents import LAST_APPLIED, Document, deep_copy, get_path
 from pykruise.kube.errors import KubeError, NotFoundError
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import Resource
-from pykruise.kube.values.counts import counted
+from pykruise.kube.values.counts import format_count
 from pykruise.kube.values.owners import is_controlled_by
 
 POLL_S: Final = 0.5
@@ -100,7 +100,7 @@ class Counterpart(msgspec.Struct, frozen=True):
     """Paths of fields that the other kind does not have."""
 
 
-def counterpart(source: Document, *, api_version: str, name: str) -> Counterpart:
+def convert_counterpart(source: Document, *, api_version: str, name: str) -> Counterpart:
     """Convert a workload to the kind of the other group: Kubernetes' to OpenKruise's, and the reverse."""
     kind, spec, meta = source["kind"], source["spec"], source["metadata"]
     to_ours = api_version.startswith(f"{KRUISE}/")
@@ -221,7 +221,7 @@ async def adopt(session: Session, source: ServedResource, target: ServedResource
 
 
 async def _plan_move(session: Session, source: Resource, target: Resource) -> _Move:
-    call, client = session.call, await session.client()
+    call, client = session.call, await session.make_client()
     namespace, name = call.text("namespace"), call.text("src-name")
     target_name = call.text("dst-name") or name
     if source.kind == "StatefulSet" and target_name != name:
@@ -244,14 +244,14 @@ async def _plan_move(session: Session, source: Resource, target: Resource) -> _M
         source=info,
         target=target,
         target_name=target_name,
-        made=counterpart(document, api_version=target.api_version, name=target_name),
+        made=convert_counterpart(document, api_version=target.api_version, name=target_name),
         pods=own,
         scalers=await _find_scalers(session, info),
     )
 
 
 async def _find_scalers(session: Session, info: Info) -> list[str]:
-    client = await session.client()
+    client = await session.make_client()
     try:
         listed = await client.list(HPAS, info.namespace)
     except KubeError:
@@ -272,7 +272,7 @@ def _plan_lines(move: _Move) -> Iterator[str]:
     names = [str(pod["metadata"]["name"]) for pod in move.pods]
     shown = ", ".join(names[:6]) + (f" and {count - 6} more" if count > 6 else "")
     beside = ", PVCs and revisions" if move.source.resource.kind == "StatefulSet" else " and revisions"
-    pods_are = counted(count, "pod is", "pods are")
+    pods_are = format_count(count, "pod is", "pods are")
     yield f"{move.old} becomes {move.new}; {pods_are} adopted, none restarts"
     yield f"  1. a dry run on the server creates {move.new}"
     yield f"  2. {move.old} is deleted; its pods{beside} stay"
@@ -295,7 +295,7 @@ def _strategy_text(made: Counterpart) -> str:
 
 async def _create(session: Session, move: _Move, *, dry_run: bool) -> str:
     """Create the target with OnDelete and return its uid. The dry run also tries the final strategy."""
-    client, namespace = await session.client(), move.source.namespace
+    client, namespace = await session.make_client(), move.source.namespace
     document = move.made.document
     if dry_run:
         await client.create(move.target, namespace, document, dry_run=True, field_manager=MANAGER)
@@ -308,7 +308,7 @@ async def _carry_out(session: Session, move: _Move) -> None:
     """Run the steps. A failure before the target is created puts the source back; the message of a later failure has
     the command for the way back.
     """
-    client, info = await session.client(), move.source
+    client, info = await session.make_client(), move.source
     uid = info.document["metadata"]["uid"]
     kept = _save_source(session, move)
     try:
@@ -337,7 +337,7 @@ async def _carry_out(session: Session, move: _Move) -> None:
             f" the way back: {move.way_back}"
         ) from error
     await _restore_strategy(session, move)
-    pods_are = counted(len(move.pods), "pod")
+    pods_are = format_count(len(move.pods), "pod")
     session.say(f"Successfully migrated {pods_are} from {move.old} to {move.new}")
 
 
@@ -365,7 +365,7 @@ async def _wait_until_adopted(session: Session, move: _Move, uid: str) -> None:
     """Wait until the target controls every pod, and its status counts at least as many updated pods as the source's
     did.
     """
-    client, namespace = await session.client(), move.source.namespace
+    client, namespace = await session.make_client(), move.source.namespace
     uids = {str(pod["metadata"]["uid"]) for pod in move.pods}
     before = _count_updated(move.source.document)
     is_warned = False
@@ -375,7 +375,7 @@ async def _wait_until_adopted(session: Session, move: _Move, uid: str) -> None:
         there = [pod for pod in await pods_of(session, info) if pod["metadata"]["uid"] in uids]
         if all(is_controlled_by(entry, uid) for entry in there):
             if not is_warned:
-                session.say(f"{len(there)} of {counted(len(uids), 'pod')} adopted")
+                session.say(f"{len(there)} of {format_count(len(uids), 'pod')} adopted")
                 is_warned = True
             status = document.get("status") or {}
             is_observed = status.get("observedGeneration") == document["metadata"].get("generation")
@@ -396,7 +396,7 @@ async def _restore_strategy(session: Session, move: _Move) -> None:
     strategy = move.made.document["spec"]["updateStrategy"]
     if strategy == HELD:
         return
-    client = await session.client()
+    client = await session.make_client()
     await client.patch(
         move.target,
         move.source.namespace,
@@ -426,7 +426,7 @@ def _to_creatable(info: Info) -> Document:
 
 async def _put_back(session: Session, move: _Move) -> bool:
     """Create the source again if it was deleted; it adopts its pods. Return whether the source exists."""
-    client, info = await session.client(), move.source
+    client, info = await session.make_client(), move.source
     try:
         if await _is_untouched(session, info):  # the deletion failed
             return True

@@ -13,7 +13,7 @@ import orjson
 
 from pykruise.cli.kubectl.resources import Info, reread
 from pykruise.cli.kubectl.session import Session, dry_run_of
-from pykruise.kube.documents import Document, deep_copy, same
+from pykruise.kube.documents import Document, deep_copy, is_same
 from pykruise.kube.errors import ConflictError
 from pykruise.kube.patches.types import PatchType
 
@@ -35,10 +35,10 @@ async def change(
     for left in reversed(range(_TRIES)):
         after = deep_copy(info.document)
         mutate(after)
-        if same(after, info.document):
+        if is_same(after, info.document):
             return None
         if is_local or dry_run == "client":
-            return info.with_document(after)
+            return info.replace_document(after)
         try:
             return await patch(session, info, merge_patch(info.document, after), manager=manager)
         except ConflictError:
@@ -69,7 +69,7 @@ async def patch(
     subresource: str = "",
 ) -> Info:
     """Send a patch, as a dry run with `--dry-run=server`. Return the API server's answer."""
-    client = await session.client()
+    client = await session.make_client()
     answer = await client.patch(
         info.resource,
         info.namespace,
@@ -78,6 +78,6 @@ async def patch(
         patch_type=patch_type,
         subresource=subresource,
         dry_run=dry_run_of(session.call, session.warn) == "server",
-        field_manager=session.field_manager(manager),
+        field_manager=session.read_field_manager(manager),
     )
-    return info.with_document(orjson.loads(answer))
+    return info.replace_document(orjson.loads(answer))

@@ -1,7 +1,7 @@
 """Commands `create job, broadcastJob, ContainerRecreateRequest, imagepulljob, imagelistpulljob, ephemeraljob,
 podprobemarker`.
 
-arguments (and a schedule, or a pod) ──▶ job_document(), recreate_request(), … (pure) ──▶ POST ──▶ printing.py
+arguments (and a schedule, or a pod) ──▶ build_job_document(), recreate_request(), … (pure) ──▶ POST ──▶ printing.py
 
 kubectl runs `create -f` and the other `create` commands.
 """
@@ -35,7 +35,7 @@ def _name_of(session: Session, what: str) -> str:
 
 
 async def _find_resource(session: Session, kind: str) -> Resource:
-    served = (await session.mapper()).in_group(KRUISE, kind)
+    served = (await session.read_mapper()).find_in_group(KRUISE, kind)
     if served is None:
         raise KubectlError(f'the server doesn\'t have a resource type "{kind}"')
     return served.resource
@@ -55,7 +55,7 @@ async def _create(session: Session, resource: Resource, document: Document) -> l
     if call.is_on("save-config"):
         put_last_applied(document)
     info = await create_and_show(
-        session, resource, await session.namespace(), document, operation="created", manager=MANAGER
+        session, resource, await session.read_namespace(), document, operation="created", manager=MANAGER
     )
     if call.is_on("wait"):
         await _wait_until_done(session, info)
@@ -95,7 +95,7 @@ async def _read_template(session: Session, field: str, other: str) -> tuple[Docu
     word, slash, name = session.call.text("from").partition("/")
     if not slash or not name:
         raise KubectlError(f"--from={session.call.text('from')}: want cronjob/NAME or acj/NAME")
-    source = (await get(session, (await session.mapper()).find(word), name)).document
+    source = (await get(session, (await session.read_mapper()).find(word), name)).document
     if source["kind"] == "CronJob" and field == "jobTemplate":
         return source, source["spec"]["jobTemplate"]
     if source["kind"] != "AdvancedCronJob":
@@ -109,7 +109,9 @@ async def _read_template(session: Session, field: str, other: str) -> tuple[Docu
 _MADE: Final = {"jobTemplate": "Jobs", "broadcastJobTemplate": "BroadcastJobs"}
 
 
-def job_from(source: Document, template: Document, *, api_version: str, kind: str, name: str) -> Document:
+def build_job_from(
+    source: Document, template: Document, *, api_version: str, kind: str, name: str
+) -> Document:
     """The Job that the schedule would create, marked as created manually."""
     meta = template.get("metadata") or {}
     return {
@@ -133,7 +135,9 @@ def job_from(source: Document, template: Document, *, api_version: str, kind: st
     }
 
 
-def job_document(*, api_version: str, kind: str, name: str, image: str, command: Sequence[str]) -> Document:
+def build_job_document(
+    *, api_version: str, kind: str, name: str, image: str, command: Sequence[str]
+) -> Document:
     """A job with one container."""
     container = {"name": name, "image": image, **({"command": list(command)} if command else {})}
     return {
@@ -144,12 +148,12 @@ def job_document(*, api_version: str, kind: str, name: str, image: str, command:
     }
 
 
-async def job(session: Session) -> list[Error]:
+async def create_job(session: Session) -> list[Error]:
     """`create job NAME (--image I [-- CMD…] | --from cronjob/x|acj/x)`."""
     return await _create_job(session, JOBS, "jobTemplate", "BroadcastJobs")
 
 
-async def broadcast_job(session: Session) -> list[Error]:
+async def create_broadcast_job(session: Session) -> list[Error]:
     """`create broadcastJob NAME (--image I [-- CMD…] | --from acj/x)`."""
     return await _create_job(
         session, await _find_resource(session, "BroadcastJob"), "broadcastJobTemplate", "Jobs"
@@ -161,9 +165,11 @@ async def _create_job(session: Session, resource: Resource, field: str, other: s
     name = _name_of(session, resource.kind)
     if session.call.text("from"):
         source, template = await _read_template(session, field, other)
-        document = job_from(source, template, api_version=resource.api_version, kind=resource.kind, name=name)
+        document = build_job_from(
+            source, template, api_version=resource.api_version, kind=resource.kind, name=name
+        )
     else:
-        document = job_document(
+        document = build_job_document(
             api_version=resource.api_version,
             kind=resource.kind,
             name=name,
@@ -223,7 +229,7 @@ _REQUEST_FLAGS: Final = (
 )
 
 
-async def container_recreate_request(session: Session) -> list[Error]:
+async def create_container_recreate_request(session: Session) -> list[Error]:
     """`create ContainerRecreateRequest NAME --pod P [--containers a,b]`."""
     call = session.call
     name, pod_name = _name_of(session, "ContainerRecreateRequest"), call.text("pod")
@@ -231,7 +237,7 @@ async def container_recreate_request(session: Session) -> list[Error]:
         raise KubectlError('required flag(s) "pod" not set')
     if call.text("failure-policy") not in ("Fail", "Ignore"):
         raise KubectlError(f"--failure-policy={call.text('failure-policy')}: must be Fail or Ignore")
-    client, namespace = await session.client(), await session.namespace()
+    client, namespace = await session.make_client(), await session.read_namespace()
     try:
         pod = orjson.loads(await client.get(PODS, namespace, pod_name))
     except NotFoundError:
@@ -297,12 +303,12 @@ def pull_spec(call: Any) -> Document:
     return spec
 
 
-async def image_pull_job(session: Session) -> list[Error]:
+async def create_image_pull_job(session: Session) -> list[Error]:
     """`create imagepulljob NAME --image …`."""
     return await _pull_job(session, "ImagePullJob")
 
 
-async def image_list_pull_job(session: Session) -> list[Error]:
+async def create_image_list_pull_job(session: Session) -> list[Error]:
     """`create imagelistpulljob NAME --image … --image …`."""
     return await _pull_job(session, "ImageListPullJob")
 
@@ -319,7 +325,7 @@ async def _pull_job(session: Session, kind: str) -> list[Error]:
     return await _create(session, resource, _build_document(resource, name, {**own, **pull_spec(call)}))
 
 
-async def ephemeral_job(session: Session) -> list[Error]:
+async def create_ephemeral_job(session: Session) -> list[Error]:
     """`create ephemeraljob NAME --image I --pod-selector k=v [-- CMD…]`."""
     call = session.call
     name = _name_of(session, "ephemeraljob")
@@ -342,7 +348,7 @@ async def ephemeral_job(session: Session) -> list[Error]:
     return await _create(session, resource, _build_document(resource, name, spec))
 
 
-async def pod_probe_marker(session: Session) -> list[Error]:
+async def create_pod_probe_marker(session: Session) -> list[Error]:
     """`create podprobemarker NAME --pod-selector k=v --container C --condition TYPE -- CMD…`."""
     call = session.call
     name = _name_of(session, "podprobemarker")

@@ -1,7 +1,7 @@
 """Command `describe TYPE NAME`: an object with conditions, revisions, pods and events. `describe rollout`: a
 Rollout's steps.
 
-Info, revisions, pods, events ──▶ describe_lines(), rollout_lines() (pure) ──▶ text
+Info, revisions, pods, events ──▶ describe_lines(), format_rollout() (pure) ──▶ text
 """
 
 import asyncio
@@ -11,12 +11,19 @@ from contextlib import suppress
 from typing import Any, Final
 
 from pykruise.cli.kubectl.errors import KubectlError
-from pykruise.cli.kubectl.getting import table
+from pykruise.cli.kubectl.getting import format_table
 from pykruise.cli.kubectl.kinds import ROLLOUTS, group_of
-from pykruise.cli.kubectl.pods import age, pods_of, ready_count, restarts_of, revision_of, state_of
+from pykruise.cli.kubectl.pods import (
+    format_age,
+    format_ready_count,
+    pods_of,
+    restarts_of,
+    revision_of,
+    state_of,
+)
 from pykruise.cli.kubectl.resources import Error, Info, find, reread
 from pykruise.cli.kubectl.revisions import Revision, read_revisions
-from pykruise.cli.kubectl.rollout import each, workload_of
+from pykruise.cli.kubectl.rollout import run_for_each, workload_of
 from pykruise.cli.kubectl.rollout_status import TimedOutError
 from pykruise.cli.kubectl.session import Session
 from pykruise.cli.kubectl.statuses import status_of
@@ -53,7 +60,7 @@ async def describe(session: Session) -> list[Error]:
         else:
             await _describe_any(session, info)
 
-    return await each(session, selection, do)
+    return await run_for_each(session, selection, do)
 
 
 # ── any kind ─────────────────────────────────────────────────────────────────
@@ -70,7 +77,7 @@ async def _describe_any(session: Session, info: Info) -> None:
 
 
 async def _list_events(session: Session, info: Info) -> list[Document]:
-    client = await session.client()
+    client = await session.make_client()
     uid = info.document["metadata"].get("uid", "")
     try:
         return await list_events_about(client, uid, namespace=info.namespace)
@@ -93,7 +100,7 @@ def describe_lines(
         yield from _pair_lines("Namespace", [info.namespace])
     yield from _pair_lines("Kind", [f"{info.document['kind']} ({info.document['apiVersion']})"])
     yield from _pair_lines(
-        "Created", [f"{meta.get('creationTimestamp')} ({age(meta.get('creationTimestamp'), now)} ago)"]
+        "Created", [f"{meta.get('creationTimestamp')} ({format_age(meta.get('creationTimestamp'), now)} ago)"]
     )
     for name in ("labels", "annotations"):
         values = {k: v for k, v in (meta.get(name) or {}).items() if "last-applied" not in k}
@@ -132,7 +139,7 @@ def _pair_lines(title: str, values: Sequence[str]) -> Iterator[str]:
 
 def _table_lines(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
     yield f"{title}:"
-    yield from (f"  {line}" for line in table([head, *rows]))
+    yield from (f"  {line}" for line in format_table([head, *rows]))
 
 
 def _spec_lines(document: Mapping[str, Any]) -> Iterator[str]:
@@ -171,12 +178,12 @@ def _pod_row(pod: Document, now: float) -> list[str]:
     meta = pod["metadata"]
     return [
         meta["name"],
-        ready_count(pod),
+        format_ready_count(pod),
         state_of(pod),
         revision_of(pod),
         pod["spec"].get("nodeName") or "<none>",
         str(restarts_of(pod)),
-        age(meta.get("creationTimestamp"), now),
+        format_age(meta.get("creationTimestamp"), now),
     ]
 
 
@@ -188,7 +195,7 @@ def _event_lines(events: Sequence[Document], now: float) -> Iterator[str]:
         [
             str(event.get("type")),
             str(event.get("reason")),
-            age(event.get("lastTimestamp") or event["metadata"].get("creationTimestamp"), now),
+            format_age(event.get("lastTimestamp") or event["metadata"].get("creationTimestamp"), now),
             str(event.get("count") or 1),
             str(event.get("message", "")).strip(),
         ]
@@ -213,7 +220,7 @@ async def _describe_rollout(session: Session, info: Info) -> None:
         except (KubeError, KubectlError):
             pass  # a Rollout may exist before its workload
         lines = list(
-            rollout_lines(
+            format_rollout(
                 info,
                 workload,
                 pods,
@@ -234,7 +241,7 @@ async def _describe_rollout(session: Session, info: Info) -> None:
         info = await reread(session, info)
 
 
-def rollout_lines(
+def format_rollout(
     info: Info,
     workload: Info | None,
     pods: Sequence[Document],
@@ -341,15 +348,19 @@ def _rollout_pod_rows(
         chosen = [pod for pod in chosen if labels(pod).get(BATCH) == batch]
     for pod in sorted(
         chosen,
-        key=lambda entry: (labels(entry).get(BATCH, ""), ready_count(entry), entry["metadata"]["name"]),
+        key=lambda entry: (
+            labels(entry).get(BATCH, ""),
+            format_ready_count(entry),
+            entry["metadata"]["name"],
+        ),
     ):
         meta = pod["metadata"]
         yield [
             meta["name"],
-            ready_count(pod),
+            format_ready_count(pod),
             labels(pod).get(BATCH, "-"),
             revision(pod).rpartition("-")[2] or "-",
-            age(meta.get("creationTimestamp"), now),
+            format_age(meta.get("creationTimestamp"), now),
             str(restarts_of(pod)),
             state_of(pod),
         ]

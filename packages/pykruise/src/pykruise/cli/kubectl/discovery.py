@@ -16,9 +16,9 @@ import orjson
 
 from pykruise.cli.kubectl.errors import KubectlError
 from pykruise.kube.client.transport import Request, Transport
-from pykruise.kube.errors import error_for
+from pykruise.kube.errors import parse_error
 from pykruise.kube.resources import Resource
-from pykruise.kube.values.go_text import quoted
+from pykruise.kube.values.go_text import quote_text
 
 _AGGREGATED: Final = (
     "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,"
@@ -52,7 +52,7 @@ async def read_served(transport: Transport) -> tuple[ServedResource, ...]:
 async def _ask(transport: Transport, path: str) -> Mapping[str, Any]:
     response = await transport.request(Request("GET", path, headers={"accept": _AGGREGATED}))
     if response.status != 200:
-        raise error_for(response.status, response.body, response.headers)
+        raise parse_error(response.status, response.body, response.headers)
     result: Mapping[str, Any] = orjson.loads(response.body)
     return result
 
@@ -144,10 +144,10 @@ class Mapper:
         name, _, rest = word.lower().partition(".")
         served = self._find_by_short_name(name, rest) or self._find_by_name(name, rest)
         if served is None:
-            raise KubectlError(f"the server doesn't have a resource type {quoted(word)}")
+            raise KubectlError(f"the server doesn't have a resource type {quote_text(word)}")
         return served
 
-    def of_kind(self, api_version: str, kind: str) -> ServedResource | None:
+    def find_by_kind(self, api_version: str, kind: str) -> ServedResource | None:
         """Resource of a manifest, in the manifest's version."""
         result = (served for served in self._served if served.resource.api_version == api_version)
         return next((served for served in result if served.resource.kind == kind), None)
@@ -156,7 +156,7 @@ class Mapper:
         """apiVersions in which the API server serves a kind of this name."""
         return [item.resource.api_version for item in self._served if item.resource.kind == kind]
 
-    def in_group(self, group: str, kind: str) -> ServedResource | None:
+    def find_in_group(self, group: str, kind: str) -> ServedResource | None:
         """Resource of a group and kind, in the version that the API server prefers."""
         result = (served for served in self._served if served.resource.group == group)
         return next((served for served in result if served.resource.kind == kind), None)

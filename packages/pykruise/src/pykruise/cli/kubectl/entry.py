@@ -15,7 +15,7 @@ from typing import Final
 from pykruise.cli.errors import CommandError
 from pykruise.cli.garbage import collect_rarely
 from pykruise.cli.kubectl.command import Command
-from pykruise.cli.kubectl.errors import ExitCode, SeveralErrors, UsageError, shown
+from pykruise.cli.kubectl.errors import ExitCode, SeveralErrors, UsageError, format_errors
 from pykruise.cli.kubectl.flags import CommandCall, KubectlFlagError, parse
 from pykruise.cli.kubectl.session import Session, Surroundings
 from pykruise.cli.kubectl.tree import ROOT, flags_of, lookup
@@ -30,15 +30,15 @@ INTERRUPTED: Final = 130
 def main() -> None:
     """The `kubectl-kruise` script."""
     collect_rarely()
-    sys.exit(_run_guarded(lambda: run(sys.argv[1:], surroundings())))
+    sys.exit(_run_guarded(lambda: run(sys.argv[1:], read_surroundings())))
 
 
 def complete_main() -> None:
     """The `kubectl_complete-kruise` script, which kubectl calls for its own completion."""
-    sys.exit(_run_guarded(lambda: run(["__complete", *sys.argv[1:]], surroundings())))
+    sys.exit(_run_guarded(lambda: run(["__complete", *sys.argv[1:]], read_surroundings())))
 
 
-def surroundings() -> Surroundings:
+def read_surroundings() -> Surroundings:
     """Environment of this process."""
     is_terminal = sys.stdout.isatty() and os.environ.get("TERM", "") != "dumb"
     return Surroundings(
@@ -122,7 +122,7 @@ async def run_async(argv: Sequence[str], around: Surroundings) -> int:
             count = len(session.warnings)
             errors = [CommandError(f"{count} warning{'s' if count > 1 else ''} received")]
     if errors:
-        around.err(f"{shown(errors)}\n")
+        around.err(f"{format_errors(errors)}\n")
     return 1 if errors else 0
 
 
@@ -135,12 +135,12 @@ def _parse_call(command: Command, rest: Sequence[str], path: Sequence[str]) -> C
 
 
 def _refuse_unknown(command: Command, word: str, around: Surroundings, path: Sequence[str]) -> None:
-    from pykruise.cli.kubectl.help import similar
+    from pykruise.cli.kubectl.help import list_similar
 
     if path:
         raise CommandError(
             f"unknown command \"{word}\"\nSee '{' '.join((around.program, *path))} -h' for help and examples"
         )
-    names = similar(word, [child.name for child in ROOT.children if not child.is_hidden])
+    names = list_similar(word, [child.name for child in ROOT.children if not child.is_hidden])
     hint = "\n\nDid you mean this?\n" + "\n".join(f"\t{name}" for name in names) if names else ""
     raise CommandError(f'unknown command "{word}" for "{around.program}"{hint}')

@@ -1,6 +1,6 @@
 """Command `set env`: sets, removes and lists variables of containers, and takes them from a Secret or ConfigMap.
 
-arguments ──▶ read_changes() ──▶ Changes      (containers, Changes) ──▶ changed_env() (pure) ──▶ setting.apply()
+arguments ──▶ read_changes() ──▶ Changes      (containers, Changes) ──▶ change_env() (pure) ──▶ setting.apply()
 """
 
 import base64
@@ -15,7 +15,7 @@ from pykruise.cli.kubectl.errors import KubectlError
 from pykruise.cli.kubectl.kinds import pod_specs_of
 from pykruise.cli.kubectl.resources import Error, Info, get
 from pykruise.cli.kubectl.session import Session
-from pykruise.cli.kubectl.setting import apply, matching, objects, specs_of
+from pykruise.cli.kubectl.setting import apply, find_objects, list_matching, specs_of
 from pykruise.kube.documents import Document
 from pykruise.kube.errors import KubeError
 from pykruise.kube.resources import CONFIG_MAPS, SECRETS
@@ -55,32 +55,32 @@ def read_changes(arguments: Sequence[str]) -> EnvironmentChanges:
     )
 
 
-def changed_env(old: Sequence[Document], changes: EnvironmentChanges) -> list[Document]:
+def change_env(old: Sequence[Document], changes: EnvironmentChanges) -> list[Document]:
     """The changed variables: existing variables keep their place, new variables are appended."""
     new = {variable["name"]: variable for variable in changes.variables}
     kept = [new.pop(entry["name"], entry) for entry in old if entry["name"] not in changes.removed]
     return [*kept, *new.values()]
 
 
-def env_name(key: str) -> str:
+def format_env_name(key: str) -> str:
     """Variable name for a key: in upper case, with `_` for everything but letters, digits and `_`."""
     return re.sub(r"[^A-Za-z0-9_]", "_", key).upper()
 
 
-def referring(source: Document, keys: Sequence[str], prefix: str) -> list[Document]:
+def build_references(source: Document, keys: Sequence[str], prefix: str) -> list[Document]:
     """Variables that refer to the keys of a Secret or ConfigMap, sorted."""
     field = "secretKeyRef" if source["kind"] == "Secret" else "configMapKeyRef"
     names = sorted(item for item in source.get("data") or {} if not keys or item in keys)
     return [
         {
-            "name": prefix + env_name(key),
+            "name": prefix + format_env_name(key),
             "valueFrom": {field: {"name": source["metadata"]["name"], "key": key}},
         }
         for key in names
     ]
 
 
-async def env(session: Session) -> list[Error]:
+async def set_env(session: Session) -> list[Error]:
     """`set env RESOURCE/NAME KEY=VAL … KEY- …`."""
     call = session.call
     given = call.everything
@@ -101,7 +101,7 @@ async def env(session: Session) -> list[Error]:
         ]
     changes = read_changes(words)
     changes = await _add_source(session, changes)
-    infos = await objects(session, names, needed=_NONE_NAMED)
+    infos = await find_objects(session, names, needed=_NONE_NAMED)
     if call.is_on("list"):
         return await _list_env(session, infos, changes)
     prefix = call.text("prefix")
@@ -127,22 +127,22 @@ async def _add_source(session: Session, changes: EnvironmentChanges) -> Environm
     word, slash, name = source.partition("/")
     if not slash or not name:
         raise KubectlError(f"--from={source}: want secret/NAME or configmap/NAME")
-    served = (await session.mapper()).find(word)
+    served = (await session.read_mapper()).find(word)
     document = (await get(session, served, name)).document
     if served.resource not in (SECRETS, CONFIG_MAPS):
         raise KubectlError("unsupported resource specified in --from")
-    variables = referring(document, call.listed("keys"), call.text("prefix"))
+    variables = build_references(document, call.listed("keys"), call.text("prefix"))
     for variable in variables:
         key = next(iter(variable["valueFrom"].values()))["key"]
-        if env_name(key) != key:
-            session.note(f"Warning: key {key} transferred to {env_name(key)}")
+        if format_env_name(key) != key:
+            session.note(f"Warning: key {key} transferred to {format_env_name(key)}")
     return msgspec.structs.replace(changes, variables=(*changes.variables, *variables))
 
 
 def _change_env(session: Session, info: Info, document: Document, changes: EnvironmentChanges) -> None:
     pattern = session.call.text("containers")
     specs = specs_of(info, document)
-    result = [entry for spec in specs for entry in matching(spec, pattern)]
+    result = [entry for spec in specs for entry in list_matching(spec, pattern)]
     if not result:
         session.warn(f'{document["kind"]}/{info.name} does not have any containers matching "{pattern}"')
         return
@@ -152,7 +152,7 @@ def _change_env(session: Session, info: Info, document: Document, changes: Envir
         return
     for container in result:
         old = container.get("env") or []
-        new = changed_env(old, changes)
+        new = change_env(old, changes)
         if new != old:
             container["env"] = new
 
@@ -176,10 +176,10 @@ async def _list_env(session: Session, infos: Sequence[Info], changes: Environmen
     for info in infos:
         specs_of(info, info.document)
         for spec in pod_specs_of(info.document):
-            for container in matching(spec, call.text("containers")):
+            for container in list_matching(spec, call.text("containers")):
                 session.say(f"# {info.document['kind']} {info.name}, container {container['name']}")
                 problems: set[str] = set()
-                for entry in changed_env(container.get("env") or [], changes):
+                for entry in change_env(container.get("env") or [], changes):
                     line, problem = await _variable_line(session, info, container, entry)
                     session.say(line)
                     problems |= {problem} if problem else set()
@@ -197,14 +197,14 @@ async def _variable_line(
     if not source:
         return f"{entry['name']}={entry.get('value', '')}", ""
     if not session.call.is_on("resolve"):
-        return f"# {entry['name']} from {source_text(source)}", ""
+        return f"# {entry['name']} from {format_source(source)}", ""
     try:
         return f"{entry['name']}={await _resolve(session, info, container, source)}", ""
     except (KubeError, KubectlError) as error:
-        return f"# {entry['name']} from {source_text(source)}", f"{entry['name']}: {error}"
+        return f"# {entry['name']} from {format_source(source)}", f"{entry['name']}: {error}"
 
 
-def source_text(source: Mapping[str, Any]) -> str:
+def format_source(source: Mapping[str, Any]) -> str:
     """Source of a variable as text: `secret s, key k`."""
     kind, ref = next(iter(source.items()))
     match kind:
@@ -224,14 +224,14 @@ async def _resolve(session: Session, info: Info, container: Document, source: Ma
     from pykruise.cli.kubectl.template_text import amount_of
 
     kind, ref = next(iter(source.items()))
-    client = await session.client()
+    client = await session.make_client()
     match kind:
         case "secretKeyRef" | "configMapKeyRef":
             is_secret = kind == "secretKeyRef"
             raw = await client.get(SECRETS if is_secret else CONFIG_MAPS, info.namespace, ref["name"])
             data: Mapping[str, str] = orjson.loads(raw).get("data") or {}
             if ref["key"] not in data:
-                raise KubectlError(f"key {ref['key']} not found in {source_text(source).partition(',')[0]}")
+                raise KubectlError(f"key {ref['key']} not found in {format_source(source).partition(',')[0]}")
             value = data[ref["key"]]
             return base64.b64decode(value).decode("utf-8", "replace") if is_secret else value
         case "fieldRef":

@@ -1,12 +1,12 @@
 """Errors of commands as text, with kubectl's words.
 
-KubectlError, UsageError, KubeError ──▶ shown() ──▶ lines for standard error
+KubectlError, UsageError, KubeError ──▶ format_errors() ──▶ lines for standard error
 """
 
 import json
 from collections.abc import Sequence
 
-from pykruise.cli.errors import CommandError, one_line
+from pykruise.cli.errors import CommandError, format_one_line
 from pykruise.kube.errors import ApiError, InvalidError, UnreachableError
 
 
@@ -40,7 +40,7 @@ class ExitCode(Exception):  # noqa: N818 - it ends the command and is no failure
         self.code = code
 
 
-def shown(errors: Sequence[Exception]) -> str:
+def format_errors(errors: Sequence[Exception]) -> str:
     """Lines for standard error, without the last line end."""
     if len(errors) == 1:
         error = errors[0]
@@ -53,13 +53,13 @@ def _line_of(error: Exception) -> str:
 
 
 def _message_of(error: Exception) -> str:
-    return str(error) if isinstance(error, KubectlError) else one_line(error)
+    return str(error) if isinstance(error, KubectlError) else format_one_line(error)
 
 
 def _server_error_text(error: Exception) -> str:
     """Error of the API server, formatted as kubectl does; empty: the error has another source."""
     if isinstance(error, UnreachableError):
-        return f"error: {one_line(error)}; is the kubeconfig the right one, and the cluster running?"
+        return f"error: {format_one_line(error)}; is the kubeconfig the right one, and the cluster running?"
     if not isinstance(error, ApiError):
         return ""
     if isinstance(error, InvalidError) and (lines := _invalid_text(error)):

@@ -13,8 +13,8 @@ import orjson
 from pykruise.cli.kubectl.delegate import to_kubectl
 from pykruise.cli.kubectl.errors import ExitCode, KubectlError
 from pykruise.cli.kubectl.pods import is_ready, pods_of
-from pykruise.cli.kubectl.resources import Error, Info, asked_for, get
-from pykruise.cli.kubectl.session import Session, global_arguments
+from pykruise.cli.kubectl.resources import Error, Info, get, parse_request
+from pykruise.cli.kubectl.session import Session, list_global_arguments
 from pykruise.kube.documents import Document
 from pykruise.kube.resources import PODS
 
@@ -80,7 +80,7 @@ async def exec_command(session: Session) -> list[Error]:
     flags = [f"--{name}" for name in ("stdin", "tty", "quiet") if call.is_on(name)]
     where = ("--namespace", meta["namespace"], meta["name"], "--container", container)
     raise ExitCode(
-        to_kubectl(["exec"], [*global_arguments(call), *flags, *where, "--", *command], session.around)
+        to_kubectl(["exec"], [*list_global_arguments(call), *flags, *where, "--", *command], session.around)
     )
 
 
@@ -88,10 +88,10 @@ async def _find_pod(session: Session, target: str, timeout_s: float) -> Document
     """The named pod, or a running pod of the named workload, ready pods first. Waits until one runs; raises
     KubectlError after `timeout_s`.
     """
-    mapper = await session.mapper()
+    mapper = await session.read_mapper()
     if "/" not in target:
         return (await get(session, mapper.find("pods"), target)).document
-    word, name = asked_for([target], allow_all=False).pairs[0]
+    word, name = parse_request([target], allow_all=False).pairs[0]
     info = await get(session, mapper.find(word), name)
     if info.resource == PODS:
         return info.document

@@ -13,7 +13,7 @@ import msgspec
 
 from pykruise.kube.program.flags import parse_boolean
 from pykruise.kube.values.durations import parse_duration
-from pykruise.kube.values.go_text import quoted
+from pykruise.kube.values.go_text import quote_text
 
 FlagType = Literal["text", "bool", "int", "list", "words", "seconds"]
 
@@ -78,7 +78,7 @@ class CommandCall(msgspec.Struct, frozen=True, kw_only=True):
 
 def _parse_boolean(text: str) -> bool:
     if (value := parse_boolean(text)) is None:
-        raise ValueError(f"strconv.ParseBool: parsing {quoted(text)}: invalid syntax")
+        raise ValueError(f"strconv.ParseBool: parsing {quote_text(text)}: invalid syntax")
     return value
 
 
@@ -90,7 +90,7 @@ def _parse_whole(text: str) -> int:
 
 
 def _refuse_number(text: str) -> int:
-    raise ValueError(f"strconv.ParseInt: parsing {quoted(text)}: invalid syntax")
+    raise ValueError(f"strconv.ParseInt: parsing {quote_text(text)}: invalid syntax")
 
 
 def _parse_seconds(text: str) -> float:
@@ -99,7 +99,7 @@ def _parse_seconds(text: str) -> float:
     try:
         return parse_duration(text)
     except ValueError:
-        raise ValueError(f"time: invalid duration {quoted(text)}") from None
+        raise ValueError(f"time: invalid duration {quote_text(text)}") from None
 
 
 _READ: Final[Mapping[str, Callable[[str], Any]]] = {
@@ -126,7 +126,7 @@ class _Reading:
         }
         self.given: dict[str, KubectlFlag] = {}
 
-    def long(self, text: str, rest: list[str]) -> None:
+    def read_long(self, text: str, rest: list[str]) -> None:
         name, equals, value = text[2:].partition("=")
         flag = self._by_name.get(name.replace("_", "-"))
         if flag is None:
@@ -135,12 +135,12 @@ class _Reading:
             value = self._default_value(flag, rest, f"--{name}")
         self._set_value(flag, value)
 
-    def short(self, text: str, rest: list[str]) -> None:
+    def read_short(self, text: str, rest: list[str]) -> None:
         letters = text[1:]
         while letters:
             flag = self._by_short.get(letters[0])
             if flag is None:
-                raise KubectlFlagError(f"unknown shorthand flag: {quoted(letters[0])[1:-1]!r} in {text}")
+                raise KubectlFlagError(f"unknown shorthand flag: {quote_text(letters[0])[1:-1]!r} in {text}")
             shown, letters = f"{letters[0]!r} in {text}", letters[1:]
             if letters.startswith("="):
                 self._set_value(flag, letters[1:])
@@ -165,7 +165,9 @@ class _Reading:
             value = _READ[flag.type](text)
         except ValueError as error:
             shown = f"-{flag.short}, --{flag.name}" if flag.short else f"--{flag.name}"
-            raise KubectlFlagError(f'invalid argument {quoted(text)} for "{shown}" flag: {error}') from None
+            raise KubectlFlagError(
+                f'invalid argument {quote_text(text)} for "{shown}" flag: {error}'
+            ) from None
         if flag.type in ("list", "words"):
             value = (*self.values[flag.name], *value) if flag.name in self.given else value
         self.values[flag.name] = value
@@ -178,7 +180,7 @@ class _Reading:
         return text[1:2] in self._by_short
 
 
-def taken_out(argv: Sequence[str], flags: Sequence[KubectlFlag]) -> tuple[CommandCall, list[str]]:
+def take_out_flags(argv: Sequence[str], flags: Sequence[KubectlFlag]) -> tuple[CommandCall, list[str]]:
     """Remove these flags from the command line, wherever they are before `--`. Return their values and the other
     words. Raises KubectlFlagError.
     """
@@ -191,9 +193,9 @@ def taken_out(argv: Sequence[str], flags: Sequence[KubectlFlag]) -> tuple[Comman
         if not text.startswith("-") or not reading.knows(text):
             left.append(text)
         elif text.startswith("--"):
-            reading.long(text, rest)
+            reading.read_long(text, rest)
         else:
-            reading.short(text, rest)
+            reading.read_short(text, rest)
     return CommandCall(values=reading.values, given=frozenset(reading.given)), left
 
 
@@ -216,9 +218,9 @@ def parse(
             after = tuple(rest)
             break
         if text.startswith("--"):
-            reading.long(text, rest)
+            reading.read_long(text, rest)
         elif text.startswith("-") and text != "-":
-            reading.short(text, rest)
+            reading.read_short(text, rest)
         else:
             arguments.append(text)
             if stops_at_argument:

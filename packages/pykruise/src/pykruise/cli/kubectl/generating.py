@@ -1,7 +1,7 @@
 """Program `resourcedistributiongenerator`: a ResourceDistribution from files and literals, for kustomize's exec
 functions.
 
-ResourceList on stdin ──▶ generated() ──▶ ResourceDistribution ──▶ ResourceList on stdout
+ResourceList on stdin ──▶ generate_distribution() ──▶ ResourceDistribution ──▶ ResourceList on stdout
 
 It reads files in the working directory and its subdirectories. The same input produces the same bytes.
 """
@@ -29,7 +29,7 @@ def main() -> None:
         given = read_yaml(sys.stdin.read())
         if not isinstance(given, dict) or not isinstance(given.get("functionConfig"), dict):
             raise KubectlError("stdin is not a ResourceList with a functionConfig")
-        made = generated(given["functionConfig"], folder=Path.cwd())
+        made = generate_distribution(given["functionConfig"], folder=Path.cwd())
         items = [*(given.get("items") or ()), made]
         answer = {"apiVersion": "config.kubernetes.io/v1", "kind": "ResourceList", "items": items}
         sys.stdout.write(yaml.safe_dump(answer, sort_keys=True, allow_unicode=True, width=2**30))
@@ -38,7 +38,7 @@ def main() -> None:
         sys.exit(1)
 
 
-def generated(config: Mapping[str, Any], *, folder: Path) -> Document:
+def generate_distribution(config: Mapping[str, Any], *, folder: Path) -> Document:
     """Build the ResourceDistribution. Raises KubectlError with the invalid field."""
     name = (config.get("metadata") or {}).get("name")
     if not name:

@@ -1,6 +1,7 @@
 """Commands `get all`, `get TYPE…`, `get rollout NAME -w` and `image status`: tables and trees of objects.
 
-objects ──▶ rows_of() (pure) ──▶ table()      workload, revisions, pods ──▶ tree_of() ──▶ tree_lines() (trees.py)
+objects ──▶ rows_of() (pure) ──▶ format_table()      workload, revisions, pods ──▶ tree_of()
+    ──▶ format_tree() (trees.py)
 """
 
 import asyncio
@@ -14,12 +15,12 @@ import orjson
 from pykruise.cli.kubectl.discovery import ServedResource
 from pykruise.cli.kubectl.drawing import draw
 from pykruise.cli.kubectl.errors import KubectlError
-from pykruise.cli.kubectl.pods import age
-from pykruise.cli.kubectl.printing import FORMATS, formatter
-from pykruise.cli.kubectl.resources import Error, Info, asked_for, get, list_all
+from pykruise.cli.kubectl.pods import format_age
+from pykruise.cli.kubectl.printing import FORMATS, make_formatter
+from pykruise.cli.kubectl.resources import Error, Info, get, list_all, parse_request
 from pykruise.cli.kubectl.session import Session
-from pykruise.cli.kubectl.watching import TABLE, Watched, rows_after
-from pykruise.kinds import all_shown
+from pykruise.cli.kubectl.watching import TABLE, Watched, watch_rows
+from pykruise.kinds import list_all_shown
 from pykruise.kube.client.transport import Request
 from pykruise.kube.documents import get_path
 from pykruise.kube.errors import KubeError
@@ -37,8 +38,8 @@ def rows_of(
         [
             *([str(document["metadata"].get("namespace", ""))] if everywhere else []),
             str(document["metadata"]["name"]),
-            *(_cell_text(column.of(document)) for column in columns),
-            age(document["metadata"].get("creationTimestamp"), now),
+            *(_cell_text(column.read_cell(document)) for column in columns),
+            format_age(document["metadata"].get("creationTimestamp"), now),
         ]
         for document in documents
     ]
@@ -49,7 +50,7 @@ def _cell_text(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def table(rows: Sequence[Sequence[str]]) -> list[str]:
+def format_table(rows: Sequence[Sequence[str]]) -> list[str]:
     """Lines of a table: columns padded to the widest cell, three spaces between them."""
     widths = [max(len(row[n]) for row in rows) for n in range(len(rows[0]))]
     return [
@@ -93,13 +94,13 @@ async def _watch_all(session: Session) -> list[Error]:
 
 
 async def _get_all(session: Session, say: Callable[[str], None]) -> list[Error]:
-    call, mapper = session.call, await session.mapper()
+    call, mapper = session.call, await session.read_mapper()
     everywhere = call.is_on("all-namespaces")
-    namespace = "" if everywhere else await session.namespace()
+    namespace = "" if everywhere else await session.read_namespace()
     errors: list[Error] = []
     result: list[Document] = []
-    for shown in all_shown():
-        served = mapper.in_group(shown.group, shown.kind) if shown.columns else None
+    for shown in list_all_shown():
+        served = mapper.find_in_group(shown.group, shown.kind) if shown.columns else None
         if served is None:
             continue
         try:
@@ -112,7 +113,7 @@ async def _get_all(session: Session, say: Callable[[str], None]) -> list[Error]:
             say("")
             say(f"{served.resource}:")
             is_wide = everywhere and served.resource.namespaced
-            for line in table(rows_of(documents, shown.columns, now=session.now, everywhere=is_wide)):
+            for line in format_table(rows_of(documents, shown.columns, now=session.now, everywhere=is_wide)):
                 say(line)
     if call.text("output"):
         _print(session, _list_of(result))
@@ -131,7 +132,7 @@ def _print(session: Session, document: Any) -> None:
             group = str(item["apiVersion"]).rpartition("/")[0]
             session.say(f"{item['kind'].lower()}{f'.{group}' if group else ''}/{item['metadata']['name']}")
         return
-    show = formatter(
+    show = make_formatter(
         name,
         argument or session.call.text("template"),
         keeps=session.call.is_on("show-managed-fields"),
@@ -142,10 +143,10 @@ def _print(session: Session, document: Any) -> None:
 
 async def _get_types(session: Session, given: Sequence[str]) -> list[Error]:
     """Print objects of any type, as the API server's own table or in another format."""
-    call, mapper = session.call, await session.mapper()
-    asked = asked_for(given, allow_all=True, program=session.around.program)
+    call, mapper = session.call, await session.read_mapper()
+    asked = parse_request(given, allow_all=True, program=session.around.program)
     everywhere = call.is_on("all-namespaces")
-    namespace = "" if everywhere else await session.namespace()
+    namespace = "" if everywhere else await session.read_namespace()
     if call.text("output") not in ("", "wide"):
         infos: list[Info] = []
         for word, name in asked.pairs:
@@ -187,7 +188,7 @@ async def _watch_rows(
     timeout_s = session.call.seconds("timeout")
     with suppress(TimeoutError):
         async with asyncio.timeout(timeout_s or None):
-            async for _, rows in rows_after(session, watched, shown.version):
+            async for _, rows in watch_rows(session, watched, shown.version):
                 cells = [_cells_of(session, served, shown, row) for row in rows]
                 if not shown.widths and cells:
                     cells.insert(0, _header_row(session, served, shown))
@@ -213,17 +214,17 @@ def _cells_of(session: Session, served: ServedResource, shown: _Shown, row: Mapp
 
 
 async def _say_table(session: Session, served: ServedResource, namespace: str, name: str) -> _Shown:
-    from pykruise.kube.errors import error_for
+    from pykruise.kube.errors import parse_error
 
     resource = served.resource
-    transport = await session.transport()
+    transport = await session.open_transport()
     query = {"labelSelector": selector} if (selector := session.call.text("selector")) else {}
     there = namespace if resource.namespaced else ""
     answer = await transport.request(
-        Request("GET", resource.path(there, name), query=query, headers={"accept": TABLE})
+        Request("GET", resource.format_path(there, name), query=query, headers={"accept": TABLE})
     )
     if answer.status != 200:
-        raise error_for(answer.status, answer.body, answer.headers)
+        raise parse_error(answer.status, answer.body, answer.headers)
     result = orjson.loads(answer.body)
     columns = tuple(
         (n, str(definition["name"]).upper())
@@ -239,7 +240,7 @@ async def _say_table(session: Session, served: ServedResource, namespace: str, n
         )
         return shown
     rows.insert(0, _header_row(session, served, shown))
-    for line in table(rows):
+    for line in format_table(rows):
         session.say(line)
     widths = tuple(max(len(row[n]) for row in rows) for n in range(len(rows[0])))
     return msgspec.structs.replace(shown, widths=widths)
@@ -248,28 +249,28 @@ async def _say_table(session: Session, served: ServedResource, namespace: str, n
 # ── image status ─────────────────────────────────────────────────────────────
 
 
-async def image_status(session: Session) -> list[Error]:
+async def show_image_status(session: Session) -> list[Error]:
     """Command `image status JOB`: a row for each node, read from the NodeImages."""
     given = session.call.arguments
-    puller = next(shown for shown in all_shown() if shown.pulls_image)
+    puller = next(shown for shown in list_all_shown() if shown.pulls_image)
     if len(given) != 1:
         raise KubectlError(f"exactly one {puller.kind} is required: image status NAME")
-    mapper = await session.mapper()
+    mapper = await session.read_mapper()
     name = given[0].rpartition("/")[2]
     word = given[0].rpartition("/")[0] or f"{puller.kind}s".lower()
     job = await get(session, mapper.find(word), name)
-    keeper = next(shown for shown in all_shown() if shown.keeps_images)
-    nodes = mapper.in_group(keeper.group, keeper.kind)
+    keeper = next(shown for shown in list_all_shown() if shown.keeps_images)
+    nodes = mapper.find_in_group(keeper.group, keeper.kind)
     if nodes is None:
         raise KubectlError(f"the API server serves no {keeper.kind}s")
     listed = [info.document for info in await list_all(session, nodes, "", selector="")]
-    rows = image_rows(job.document, listed)
-    for line in table([["NODE", "PHASE", "PROGRESS", "MESSAGE"], *rows]):
+    rows = build_image_rows(job.document, listed)
+    for line in format_table([["NODE", "PHASE", "PROGRESS", "MESSAGE"], *rows]):
         session.say(line)
     return []
 
 
-def image_rows(job: Document, node_images: Sequence[Document]) -> list[list[str]]:
+def build_image_rows(job: Document, node_images: Sequence[Document]) -> list[list[str]]:
     """Node, phase, progress and message of each node whose NodeImage pulls the image for this job."""
     image, uid = job["spec"].get("image", ""), job["metadata"].get("uid")
     repository, tag = split_image(image)

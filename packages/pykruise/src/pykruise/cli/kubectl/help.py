@@ -19,7 +19,7 @@ def help_of(command: Command, *, program: str, root: str) -> str:
         parts.append("Examples:\n" + "\n".join(f"  {root} {example}" for example in command.examples))
     parts += _command_lists(command)
     if command.flags:
-        parts.append("Options:\n" + flags_text(command.flags))
+        parts.append("Options:\n" + format_flags(command.flags))
     usage = command.usage or ("SUBCOMMAND [flags]" if command.children else "[flags]")
     parts.append(f"Usage:\n  {program} {usage}")
     if command.children:
@@ -41,7 +41,7 @@ def _command_lists(command: Command) -> list[str]:
     ]
 
 
-def flags_text(flags: Sequence[KubectlFlag]) -> str:
+def format_flags(flags: Sequence[KubectlFlag]) -> str:
     """Flags with their defaults, each with its help text on the next line."""
     lines = []
     for flag in sorted(flags, key=lambda flag: flag.name):
@@ -57,6 +57,6 @@ def flags_text(flags: Sequence[KubectlFlag]) -> str:
 _EMPTY = {"int": "0", "seconds": "0s", "bool": "false"}
 
 
-def similar(word: str, names: Sequence[str]) -> list[str]:
+def list_similar(word: str, names: Sequence[str]) -> list[str]:
     """Names similar to `word`, for a suggestion."""
     return difflib.get_close_matches(word, names, n=3, cutoff=0.6)

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from pykruise.cli.kubectl.errors import KubectlError
-from pykruise.kube.values.go_text import go_json
+from pykruise.kube.values.go_text import encode_go_json
 
 _TOKEN: Final = re.compile(r"\{((?:[^{}\"']|\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*')*)\}")
 _STEP: Final = re.compile(
@@ -29,7 +29,7 @@ class JsonPath:
         self._allow_missing = allow_missing
         self._parts = list(_parts(self._template))
 
-    def text(self, document: Any) -> str:
+    def render(self, document: Any) -> str:
         """Render the template for a document."""
         return self._render(self._parts, document, document)
 
@@ -241,4 +241,4 @@ def _value_text(value: Any) -> str:
             return value
         case None:
             return ""
-    return go_json(value, sort_keys=True)
+    return encode_go_json(value, sort_keys=True)

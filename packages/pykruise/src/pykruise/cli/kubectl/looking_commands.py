@@ -65,7 +65,7 @@ IMAGE: Final = Command(
             name="status",
             short="Show the progress of an ImagePullJob on each node",
             usage="JOB",
-            run="getting:image_status",
+            run="getting:show_image_status",
             examples=("image status pull-nginx",),
         ),
     ),

@@ -2,7 +2,8 @@
 the other.
 
 arguments ──▶ migrate() ──▶ here; StatefulSets and DaemonSets: adopting.py, where pods stay
-Deployment ──▶ cloneset_from() ──▶ CloneSet      (counts of both, wanted count) ──▶ next_move() ──▶ Move, until done
+Deployment ──▶ convert_to_cloneset() ──▶ CloneSet      (counts of both, wanted count) ──▶ find_next_move()
+    ──▶ Move, until done
 
 Pure except for migrate(). The plan is printed before the first step; with `--plan` it is only printed. When a
 migration fails, the error contains the command for the way back.
@@ -24,7 +25,7 @@ from pykruise.kube.documents import LAST_APPLIED, Document, deep_copy, get_path
 from pykruise.kube.errors import KubeError
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import DEPLOYMENTS, Resource
-from pykruise.kube.values.counts import counted
+from pykruise.kube.values.counts import format_count
 
 MANAGER: Final = "kubectl-kruise-migrate"
 POLL_S: Final = 1.0
@@ -32,7 +33,7 @@ POLL_S: Final = 1.0
 _NOT_COPIED: Final = frozenset({"deployment.kubernetes.io/revision", LAST_APPLIED})
 
 
-def cloneset_from(source: Document, *, name: str, api_version: str, copies_replicas: bool) -> Document:
+def convert_to_cloneset(source: Document, *, name: str, api_version: str, copies_replicas: bool) -> Document:
     """Convert a Deployment to a CloneSet. The CloneSet has no replicas unless `copies_replicas`."""
     meta, spec = source["metadata"], source["spec"]
     rolling = get_path(spec, "strategy", "rollingUpdate") or {}
@@ -87,7 +88,7 @@ class Move(msgspec.Struct, frozen=True):
     scale_in: int = 0
 
 
-def next_move(counts: MigrationCounts) -> Move | None:
+def find_next_move(counts: MigrationCounts) -> Move | None:
     """The next step; None: no step is possible now. The migration is done when both numbers equal `wanted`."""
     out = min(counts.surge - (counts.scaled_out - counts.scaled_in), counts.wanted - counts.scaled_out)
     if counts.scaled_out < counts.wanted and out > 0:
@@ -98,14 +99,14 @@ def next_move(counts: MigrationCounts) -> Move | None:
     return None
 
 
-def moves(counts: MigrationCounts) -> Iterator[Move]:
+def list_moves(counts: MigrationCounts) -> Iterator[Move]:
     """All steps, if every pod becomes available."""
-    while (move := next_move(counts)) is not None:
+    while (move := find_next_move(counts)) is not None:
         yield move
-        counts = moved(counts, move)
+        counts = apply_move(counts, move)
 
 
-def moved(counts: MigrationCounts, move: Move) -> MigrationCounts:
+def apply_move(counts: MigrationCounts, move: Move) -> MigrationCounts:
     """The counts after a step."""
     return msgspec.structs.replace(
         counts,
@@ -121,8 +122,8 @@ async def migrate(session: Session) -> list[Error]:
     target_kind, source_kind = _parse_kinds(session)
     for flag in ("namespace", "src-name"):
         _require_flag(session, flag)
-    mapper = await session.mapper()
-    source, target = mapper.in_group(*source_kind), mapper.in_group(*target_kind)
+    mapper = await session.read_mapper()
+    source, target = mapper.find_in_group(*source_kind), mapper.find_in_group(*target_kind)
     for word, served in ((target_kind[1], target), (source_kind[1], source)):
         if served is None:
             raise KubectlError(f'the server doesn\'t have a resource type "{word.lower()}s"')
@@ -196,7 +197,7 @@ def _require_flag(session: Session, flag: str) -> None:
 
 
 async def _to_cloneset(session: Session, served: ServedResource) -> list[Error]:
-    call, client = session.call, await session.client()
+    call, client = session.call, await session.make_client()
     _require_flag(session, "dst-name")
     if call.number("replicas") == 0:
         raise KubectlError("--replicas must not be 0")
@@ -205,7 +206,7 @@ async def _to_cloneset(session: Session, served: ServedResource) -> list[Error]:
     namespace, source, target = call.text("namespace"), call.text("src-name"), call.text("dst-name")
     deployment: Document = orjson.loads(await client.get(DEPLOYMENTS, namespace, source))
     if call.is_on("create"):
-        made = cloneset_from(
+        made = convert_to_cloneset(
             deployment,
             name=target,
             api_version=served.resource.api_version,
@@ -221,7 +222,7 @@ async def _to_cloneset(session: Session, served: ServedResource) -> list[Error]:
 
 
 async def _move_replicas(session: Session, resource: Resource, deployment: Document) -> list[Error]:
-    call, client = session.call, await session.client()
+    call, client = session.call, await session.make_client()
     namespace, source, target = call.text("namespace"), call.text("src-name"), call.text("dst-name")
     cloneset = orjson.loads(await client.get(resource, namespace, target))
     own = deployment["spec"].get("replicas", 1)
@@ -244,29 +245,32 @@ async def _move_replicas(session: Session, resource: Resource, deployment: Docum
             f" clonesets.apps.kruise.io/{target} --replicas={first_target} -n {namespace}"
         ) from error
     session.say(
-        f"Successfully migrated {counted(wanted, 'replica')} from Deployment/{source} to CloneSet/{target}"
+        f"Successfully migrated {format_count(wanted, 'replica')} from Deployment/{source} to CloneSet/{target}"
     )
     return []
 
 
 def plan_lines(counts: MigrationCounts, source: str, target: str, there: int) -> Iterator[str]:
     """Planned steps, one line each."""
-    replicas = counted(counts.source, "replica")
+    replicas = format_count(counts.source, "replica")
     yield f"Deployment/{source}: {replicas}, CloneSet/{target}: {there}; {counts.wanted} would move"
     now = counts
-    for number, move in enumerate(moves(counts), start=1):
-        now = moved(now, move)
+    for number, move in enumerate(list_moves(counts), start=1):
+        now = apply_move(now, move)
         what = (
             f"CloneSet/{target} scales out by {move.scale_out}"
             if move.scale_out
             else f"when its pods are available, Deployment/{source} scales in by {move.scale_in}"
         )
         yield f"  {number}. {what} ({now.source} + {there + now.scaled_out})"
-    yield f"never fewer than {counted(counts.source, 'pod')}, never more than {counts.source + there + counts.surge}"
+    yield (
+        f"never fewer than {format_count(counts.source, 'pod')}, never more than "
+        f"{counts.source + there + counts.surge}"
+    )
 
 
 async def _run_steps(session: Session, resource: Resource, counts: MigrationCounts) -> None:
-    call, client = session.call, await session.client()
+    call, client = session.call, await session.make_client()
     namespace, source, target = call.text("namespace"), call.text("src-name"), call.text("dst-name")
     while counts.scaled_in < counts.wanted or counts.scaled_out < counts.wanted:
         deployment = orjson.loads(await client.get(DEPLOYMENTS, namespace, source))
@@ -275,7 +279,7 @@ async def _run_steps(session: Session, resource: Resource, counts: MigrationCoun
             counts = msgspec.structs.replace(
                 counts, source=deployment["spec"].get("replicas", 1), is_available=_is_available(cloneset)
             )
-            move = next_move(counts)
+            move = find_next_move(counts)
             if move is not None:
                 if move.scale_out:
                     await _scale(
@@ -283,7 +287,7 @@ async def _run_steps(session: Session, resource: Resource, counts: MigrationCoun
                     )
                 else:
                     await _scale(session, DEPLOYMENTS, source, counts.source - move.scale_in)
-                counts = moved(counts, move)
+                counts = apply_move(counts, move)
                 session.say(
                     f"Migration progress: Deployment/{source} scale in {counts.scaled_in},"
                     f" CloneSet/{target} scale out {counts.scaled_out}"
@@ -293,7 +297,7 @@ async def _run_steps(session: Session, resource: Resource, counts: MigrationCoun
 
 
 async def _scale(session: Session, resource: Resource, name: str, replicas: int) -> None:
-    client = await session.client()
+    client = await session.make_client()
     await client.patch(
         resource,
         session.call.text("namespace"),

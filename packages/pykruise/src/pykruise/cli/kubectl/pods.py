@@ -17,7 +17,7 @@ from pykruise.kube.values.selectors import format_label_selector
 
 async def pods_of(session: Session, info: Info) -> list[Document]:
     """Pods that the workload's selector matches, sorted by namespace and name."""
-    client = await session.client()
+    client = await session.make_client()
     selector = get_path(info.document, "spec", "selector")
     if selector is None:
         return []
@@ -67,7 +67,7 @@ def _with_deletion(pod: Mapping[str, Any], state: str) -> str:
     return "Terminating" if pod["metadata"].get("deletionTimestamp") else state
 
 
-def ready_count(pod: Mapping[str, Any]) -> str:
+def format_ready_count(pod: Mapping[str, Any]) -> str:
     """Ready containers of all containers: `1/2`."""
     statuses = (pod.get("status") or {}).get("containerStatuses") or ()
     total = len((pod.get("spec") or {}).get("containers") or ())
@@ -94,9 +94,9 @@ def restarts_of(pod: Mapping[str, Any]) -> int:
     )
 
 
-def age(created: str | None, now: float) -> str:
+def format_age(created: str | None, now: float) -> str:
     """Age as in kubectl's tables: `45s`, `5m`, `3h20m`, `3d`."""
     from pykruise.kube.clock import parse_time
-    from pykruise.kube.values.durations import short_duration
+    from pykruise.kube.values.durations import format_short_duration
 
-    return short_duration(max(now - parse_time(created), 0)) if created else "<unknown>"
+    return format_short_duration(max(now - parse_time(created), 0)) if created else "<unknown>"

@@ -42,7 +42,7 @@ class Printer:
         self._suffix = suffix
         self._count = 0
 
-    def text(self, info: Info, operation: str = "") -> str:
+    def format_object(self, info: Info, operation: str = "") -> str:
         """Output for one object, with line ends."""
         self._count += 1
         before = self._separator if self._count > 1 else ""
@@ -63,11 +63,11 @@ def printer_of(call: CommandCall, *, dry_run: str = "none") -> Printer:
         name, argument = "go-template", call.text("template")
     if name == "name":
         return Printer(lambda info, _: f"{info.short}\n")
-    show = formatter(name, argument or call.text("template"), keeps=call.is_on("show-managed-fields"))
+    show = make_formatter(name, argument or call.text("template"), keeps=call.is_on("show-managed-fields"))
     return Printer(lambda info, _: show(info.document), separator="---\n" if name == "yaml" else "")
 
 
-def formatter(
+def make_formatter(
     name: str,
     argument: str,
     *,
@@ -79,21 +79,21 @@ def formatter(
 
     def prepared(show: Show) -> Show:
         return lambda document: show(
-            _without_empty_times(document if keeps else without_managed_fields(document))
+            _without_empty_times(document if keeps else drop_managed_fields(document))
         )
 
     match name:
         case "json":
-            return prepared(lambda document: as_json(document) + "\n")
+            return prepared(lambda document: format_json(document) + "\n")
         case "yaml":
-            return prepared(as_yaml)
+            return prepared(format_yaml)
         case "kyaml":
-            return prepared(as_kyaml)
+            return prepared(format_kyaml)
         case "jsonpath" | "jsonpath-file" | "jsonpath-as-json":
             from pykruise.cli.kubectl.jsonpath import JsonPath
 
             path = JsonPath(_template_argument(name, argument), allow_missing=allow_missing)
-            return path.as_json if name == "jsonpath-as-json" else path.text
+            return path.as_json if name == "jsonpath-as-json" else path.render
         case "go-template" | "go-template-file" | "template" | "templatefile":
             from pykruise.cli.kubectl.go_template import render
 
@@ -116,10 +116,10 @@ def _template_argument(name: str, argument: str) -> str:
         raise KubectlError(f"error reading --template {argument}, {error.strerror}\n") from error
 
 
-def without_managed_fields(document: Mapping[str, Any]) -> Mapping[str, Any]:
+def drop_managed_fields(document: Mapping[str, Any]) -> Mapping[str, Any]:
     """The document without managedFields; for a list, each item without them."""
     if isinstance(items := document.get("items"), list):
-        return {**document, "items": [without_managed_fields(item) for item in items]}
+        return {**document, "items": [drop_managed_fields(item) for item in items]}
     meta = document.get("metadata")
     if not isinstance(meta, dict) or "managedFields" not in meta:
         return document
@@ -138,7 +138,7 @@ def _without_empty_times(value: Any) -> Any:
     return [_without_empty_times(item) for item in value] if isinstance(value, list) else value
 
 
-def as_json(document: Any) -> str:
+def format_json(document: Any) -> str:
     """JSON in kubectl's style: indented by four spaces."""
     text = json.dumps(document, indent=4, ensure_ascii=False)
     for char in "<>&":
@@ -147,7 +147,7 @@ def as_json(document: Any) -> str:
     return text
 
 
-def as_yaml(document: Any) -> str:
+def format_yaml(document: Any) -> str:
     """YAML in kubectl's style: sorted keys, no folding, double quotes around a string that YAML could read as another
     type.
     """
@@ -187,7 +187,7 @@ _is_plain_key = re.compile(r"[A-Za-z_][A-Za-z0-9_./-]*").fullmatch
 _KEYWORDS: Final = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "null", "nan", "inf"})
 
 
-def as_kyaml(document: Any) -> str:
+def format_kyaml(document: Any) -> str:
     """KYAML: braces and brackets, double quotes, a comma also after the last item."""
     return f"---\n{_kyaml_value(document, '')}\n"
 

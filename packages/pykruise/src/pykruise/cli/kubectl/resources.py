@@ -1,6 +1,6 @@
 """Selects the objects of a command: `TYPE NAME…`, `TYPE/NAME…`, files, folders, standard input, selectors.
 
-arguments ──▶ asked_for() ──▶ Asked (pure)      Asked, Session ──▶ find() ──▶ Found: objects, and errors
+arguments ──▶ parse_request() ──▶ Asked (pure)      Asked, Session ──▶ find() ──▶ Found: objects, and errors
 
 Errors have kubectl's words. An object that cannot be read does not stop the search for the others.
 """
@@ -21,8 +21,8 @@ from pykruise.cli.kubectl.session import Session
 from pykruise.kube.documents import Document
 from pykruise.kube.errors import KubeError, NotFoundError
 from pykruise.kube.resources import Resource
-from pykruise.kube.values.counts import counted
-from pykruise.kube.values.near_misses import hint
+from pykruise.kube.values.counts import format_count
+from pykruise.kube.values.near_misses import format_hint
 
 Error = KubeError | CommandError
 
@@ -50,7 +50,7 @@ class Info(msgspec.Struct, frozen=True, kw_only=True):
         group = f".{self.resource.group}" if self.resource.group else ""
         return f"{self.resource.kind.lower()}{group}/{self.name}"
 
-    def with_document(self, document: Document) -> "Info":
+    def replace_document(self, document: Document) -> "Info":
         """The same object with a changed document."""
         return msgspec.structs.replace(self, document=document)
 
@@ -69,13 +69,13 @@ class SelectedObjects(msgspec.Struct, frozen=True, kw_only=True):
     errors: tuple[Error, ...] = ()
     """Errors in the order of the arguments."""
 
-    def one(self) -> Info:
+    def take_only(self) -> Info:
         """The only selected object. Raises the first error, or KubectlError."""
         if self.errors:
             raise self.errors[0]
         if len(self.infos) != 1:
             raise KubectlError(
-                f"exactly one resource is required here, {counted(len(self.infos), 'was', 'were')} given"
+                f"exactly one resource is required here, {format_count(len(self.infos), 'was', 'were')} given"
             )
         return self.infos[0]
 
@@ -87,7 +87,7 @@ _MIXED: Final = (
 )
 
 
-def asked_for(arguments: Sequence[str], *, allow_all: bool, program: str = "kubectl") -> ResourceRequest:
+def parse_request(arguments: Sequence[str], *, allow_all: bool, program: str = "kubectl") -> ResourceRequest:
     """Parse the arguments. `allow_all`: a type without a name selects all objects of the type. Raises KubectlError."""
     if not arguments:
         return ResourceRequest()
@@ -138,7 +138,7 @@ async def find(
     if not arguments:
         raise KubectlError(needed)
     wants_all = allow_all or call.is_on("all") or bool(selector)
-    asked = asked_for(arguments, allow_all=wants_all)
+    asked = parse_request(arguments, allow_all=wants_all)
     if asked.pairs and call.is_on("all"):
         raise KubectlError("setting 'all' parameter but found a non empty selector. ")
     if asked.pairs and selector:
@@ -147,7 +147,7 @@ async def find(
 
 
 async def _find_pairs(session: Session, pairs: Iterable[tuple[str, str]]) -> SelectedObjects:
-    mapper = await session.mapper()
+    mapper = await session.read_mapper()
     infos: list[Info] = []
     errors: list[Error] = []
     for word, name in pairs:
@@ -161,8 +161,8 @@ async def _find_pairs(session: Session, pairs: Iterable[tuple[str, str]]) -> Sel
 
 async def get(session: Session, served: ServedResource, name: str, namespace: str = "") -> Info:
     """Read an object. Raises NotFoundError."""
-    client = await session.client()
-    there = (namespace or await session.namespace()) if served.resource.namespaced else ""
+    client = await session.make_client()
+    there = (namespace or await session.read_namespace()) if served.resource.namespaced else ""
     raw = await client.get(served.resource, there, name)
     return Info(
         resource=served.resource,
@@ -174,7 +174,7 @@ async def get(session: Session, served: ServedResource, name: str, namespace: st
 
 
 async def _find_types(session: Session, words: Sequence[str]) -> SelectedObjects:
-    mapper, namespace = await session.mapper(), await session.namespace()
+    mapper, namespace = await session.read_mapper(), await session.read_namespace()
     everywhere = session.call.is_on("all-namespaces")
     infos: list[Info] = []
     errors: list[Error] = []
@@ -191,15 +191,15 @@ async def _find_types(session: Session, words: Sequence[str]) -> SelectedObjects
 
 async def reread(session: Session, info: Info) -> Info:
     """Read an object again. Raises NotFoundError when it was deleted."""
-    client = await session.client()
-    return info.with_document(orjson.loads(await client.get(info.resource, info.namespace, info.name)))
+    client = await session.make_client()
+    return info.replace_document(orjson.loads(await client.get(info.resource, info.namespace, info.name)))
 
 
 async def refuse_existing(
     session: Session, resource: Resource, namespace: str, name: str, what: object
 ) -> None:
     """Raise KubectlError when the object already exists. `what`: type in the message."""
-    client = await session.client()
+    client = await session.make_client()
     with suppress(NotFoundError):
         await client.get(resource, namespace, name)
         raise KubectlError(f"{what} {namespace}/{name} already exists")
@@ -209,7 +209,7 @@ async def list_all(
     session: Session, served: ServedResource, namespace: str, *, selector: str | None = None
 ) -> list[Info]:
     """List all objects of a resource in a namespace; an empty namespace: in all namespaces."""
-    client = await session.client()
+    client = await session.make_client()
     resource = served.resource
     listed = await client.list(
         resource,
@@ -259,14 +259,15 @@ async def _find_document(session: Session, document: Document, *, is_local: bool
             name=meta.get("name", ""),
             document=document,
         )
-    mapper = await session.mapper()
-    served = mapper.of_kind(document["apiVersion"], document["kind"])
+    mapper = await session.read_mapper()
+    served = mapper.find_by_kind(document["apiVersion"], document["kind"])
     if served is None:
         versions = mapper.versions_of(document["kind"])
         raise KubectlError(
             f'resource mapping not found for name: "{meta["name"]}" namespace: "{meta.get("namespace", "")}" from'
             f' "{", ".join(session.call.listed("filename"))}": no matches for kind "{document["kind"]}" in version'
-            f' "{document["apiVersion"]}"{hint(document["apiVersion"], versions)}\nensure CRDs are installed first'
+            f' "{document["apiVersion"]}"{format_hint(document["apiVersion"], versions)}\nensure CRDs are '
+            "installed first"
         )
     namespace = await namespace_of(session, document)
     return await get(session, served, meta["name"], namespace)
@@ -280,7 +281,7 @@ async def namespace_of(session: Session, document: Document) -> str:
             f'the namespace from the provided object "{own}" does not match the namespace "{given}". You must pass'
             f" '--namespace={own}' to perform this operation."
         )
-    return own or await session.namespace()
+    return own or await session.read_namespace()
 
 
 def _guess_resource(document: Document) -> Resource:
@@ -300,7 +301,7 @@ async def read_files(session: Session) -> list[Document]:
         for source, text in await _texts(session, name):
             documents += load_documents(text, source=source)
     if folder := call.text("kustomize"):
-        documents += load_documents(kustomized(folder), source=folder)
+        documents += load_documents(run_kustomize(folder), source=folder)
     return documents
 
 
@@ -347,7 +348,7 @@ async def _download(url: str) -> str:
         raise KubectlError(f'unable to read URL "{url}": {error}') from error
 
 
-def kustomized(folder: str) -> str:
+def run_kustomize(folder: str) -> str:
     """Output of `kubectl kustomize` for a folder. kustomize is a Go program, so kubectl must be installed."""
     import shutil
     import subprocess
@@ -361,6 +362,6 @@ def kustomized(folder: str) -> str:
     return done.stdout
 
 
-def typed_name(document: Any) -> str:
+def format_typed_name(document: Any) -> str:
     """Kind and name: `Deployment/web`."""
     return f"{document.get('kind')}/{document['metadata'].get('name')}"

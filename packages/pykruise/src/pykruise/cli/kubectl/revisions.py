@@ -47,17 +47,17 @@ async def read_revisions(session: Session, info: Info) -> list[Revision]:
         raise KubectlError(
             f'error retrieving history for "{kind}", no visitor method exists for {{{group_of(info.document)} {kind}}}'
         )
-    mapper = await session.mapper()
+    mapper = await session.read_mapper()
     is_sets = shown.verbs.history == "replicasets"
-    served = mapper.in_group("apps", "ReplicaSet" if is_sets else "ControllerRevision")
+    served = mapper.find_in_group("apps", "ReplicaSet" if is_sets else "ControllerRevision")
     if served is None:
         raise KubectlError("the API server serves no revisions (apps/v1)")
     selector = _selector_of(info, shown)
     listed = await list_all(session, served, info.namespace, selector=selector)
-    return revisions_in(listed, info, shown)
+    return list_revisions(listed, info, shown)
 
 
-def revisions_in(listed: Iterable[Info], owner: Info, shown: Shown) -> list[Revision]:
+def list_revisions(listed: Iterable[Info], owner: Info, shown: Shown) -> list[Revision]:
     """Revisions of the workload, oldest first."""
     owned = [info for info in listed if _belongs_to(info, owner, shown)]
     is_sets = shown.verbs.history == "replicasets"
@@ -103,12 +103,12 @@ def _without_directives(value: Any) -> Any:
     return value
 
 
-def of_number(revisions: Sequence[Revision], number: int) -> Revision | None:
+def find_revision(revisions: Sequence[Revision], number: int) -> Revision | None:
     """The revision with this number."""
     return next((revision for revision in revisions if revision.number == number), None)
 
 
-def templates(revision: Revision, shown: Shown) -> list[Document]:
+def read_templates(revision: Revision, shown: Shown) -> list[Document]:
     """Pod templates of a revision."""
     document = {"spec": revision.content}
     templates = [get_path(document, *path.split(".")) for path in shown.templates]
@@ -117,7 +117,7 @@ def templates(revision: Revision, shown: Shown) -> list[Document]:
     return [entry for entry in templates if isinstance(entry, dict)]
 
 
-def history_table(revisions: Sequence[Revision]) -> str:
+def format_history_table(revisions: Sequence[Revision]) -> str:
     """Table with the head `REVISION  CHANGE-CAUSE` and a row for each revision."""
     if not revisions:
         return "No rollout history found."
@@ -129,9 +129,9 @@ def history_table(revisions: Sequence[Revision]) -> str:
     return "".join(f"{number.ljust(width)}{cause}\n" for number, cause in rows)
 
 
-def revision_differences(old: Revision, new: Revision) -> list[str]:
+def list_revision_differences(old: Revision, new: Revision) -> list[str]:
     """Changes between two revisions, a line for each field, without the hash label of a ReplicaSet's template."""
-    return differences(_without_hash(old), _without_hash(new))
+    return list_differences(_without_hash(old), _without_hash(new))
 
 
 def _without_hash(revision: Revision) -> Document:
@@ -168,7 +168,7 @@ def _drop_empty(value: Any) -> Any:
     return kept or None
 
 
-def differences(old: Any, new: Any) -> list[str]:
+def list_differences(old: Any, new: Any) -> list[str]:
     """Differences between two values, a line for each field: `path: old → new`.
 
     An absent field and an empty one are the same for users and for Kubernetes: `resources: {}`.
@@ -206,6 +206,6 @@ def _is_named(value: Any) -> bool:
 def _value_text(value: Any) -> str:
     if value is None:
         return "(none)"
-    from pykruise.kube.values.go_text import go_json
+    from pykruise.kube.values.go_text import encode_go_json
 
-    return value if isinstance(value, str) else go_json(value)
+    return value if isinstance(value, str) else encode_go_json(value)

@@ -16,28 +16,28 @@ from pykruise.cli.kubectl.resources import Error, Info, SelectedObjects, find, g
 from pykruise.cli.kubectl.revisions import (
     NUMBER,
     Revision,
-    history_table,
-    of_number,
+    find_revision,
+    format_history_table,
+    list_revision_differences,
     read_revisions,
-    revision_differences,
-    templates,
+    read_templates,
 )
 from pykruise.cli.kubectl.session import Session, dry_run_of
-from pykruise.cli.kubectl.template_text import described
+from pykruise.cli.kubectl.template_text import describe_template
 from pykruise.kinds import shown_of
 from pykruise.kube.clock import format_time
 from pykruise.kube.documents import LAST_APPLIED, Document, deep_copy, get_path
 from pykruise.kube.errors import KubeError
 from pykruise.kube.patches.types import PatchType
-from pykruise.kube.values.counts import counted
-from pykruise.kube.values.go_text import quoted
+from pykruise.kube.values.counts import format_count
+from pykruise.kube.values.go_text import quote_text
 from pykruise.plans.shown import Shown
 
 MANAGER: Final = "kubectl-rollout"
 RESTARTED_AT: Final = "RESTARTED_AT"
 
 
-async def each(
+async def run_for_each(
     session: Session, selection: SelectedObjects, do: Callable[[Info], Awaitable[None]]
 ) -> list[Error]:
     """Call `do` for each object; an error does not stop the others. Return the errors, those of the selection first."""
@@ -73,7 +73,7 @@ def set_paused(document: Document, *, label: str, is_paused: bool) -> None:
     field = None if shown is None else shown.fields.get("paused")
     if shown is None or field is None:
         raise ResourceError(f"{label} {'pausing' if is_paused else 'resuming'} is not supported")
-    path = field.at(document)
+    path = field.find_path(document)
     if bool(get_path(document, *path)) == is_paused:
         raise ResourceError(f"{label} is {'already paused' if is_paused else 'not paused'}")
     put(document, path, True if is_paused else shown.verbs.resumed)
@@ -108,7 +108,7 @@ async def _change_each(
         changed = await change(session, info, lambda document: mutate(info.label, document), manager=MANAGER)
         show(changed or info)
 
-    return await each(session, selection, do)
+    return await run_for_each(session, selection, do)
 
 
 class _Show:
@@ -123,7 +123,7 @@ class _Show:
         if self._printer is None:
             dry_run = dry_run_of(self._session.call, lambda _: None)
             self._printer = printer_of(self._session.call, dry_run=dry_run)
-        self._session.around.out(self._printer.text(info, operation or self._operation))
+        self._session.around.out(self._printer.format_object(info, operation or self._operation))
 
 
 # ── restart ──────────────────────────────────────────────────────────────────
@@ -169,7 +169,7 @@ async def restart(session: Session) -> list[Error]:
 # ── approve ──────────────────────────────────────────────────────────────────
 
 
-def approval(document: Mapping[str, Any], *, label: str) -> Document:
+def build_approval(document: Mapping[str, Any], *, label: str) -> Document:
     """Merge patch of a Rollout's status that approves the current step. Raises ResourceError."""
     if (group_of(document), document.get("kind")) != (ROLLOUTS, "Rollout"):
         raise ResourceError(f"{label} approving is not supported")
@@ -191,16 +191,16 @@ async def approve(session: Session) -> list[Error]:
     show = _Show(session, "approved")
 
     async def do(info: Info) -> None:
-        body = approval(info.document, label=info.label)
+        body = build_approval(info.document, label=info.label)
         show(await patch(session, info, body, manager=MANAGER, subresource="status"))
 
-    return await each(session, selection, do)
+    return await run_for_each(session, selection, do)
 
 
 # ── history ──────────────────────────────────────────────────────────────────
 
 
-async def history(session: Session) -> list[Error]:
+async def show_history(session: Session) -> list[Error]:
     """`rollout history (TYPE NAME | TYPE/NAME) [--revision N] [--diff]`."""
     call = session.call
     number = call.number("revision")
@@ -211,7 +211,7 @@ async def history(session: Session) -> list[Error]:
 
     async def do(info: Info) -> None:
         revisions = await read_revisions(session, info)
-        chosen = of_number(revisions, number)
+        chosen = find_revision(revisions, number)
         if number and chosen is None:
             raise KubectlError("unable to find the specified revision")
         if call.text("output"):
@@ -219,31 +219,31 @@ async def history(session: Session) -> list[Error]:
                 show(_shown_revision(info, revision))
             return
         if chosen is None:
-            body = history_table(revisions)
+            body = format_history_table(revisions)
             show(info, f"\n{body}{_changes_text(revisions) if call.is_on('diff') else ''}")
             return
         shown = shown_of(info.document)
         assert shown is not None
-        text = "".join(described(template) for template in templates(chosen, shown))
+        text = "".join(describe_template(template) for template in read_templates(chosen, shown))
         if call.is_on("diff"):
             text += _changes_text([item for item in revisions if item.number <= number][-2:])
         show(info, f"with revision #{number}\n{text}")
 
-    return await each(session, selection, do)
+    return await run_for_each(session, selection, do)
 
 
 def _shown_revision(info: Info, revision: Revision) -> Info:
     """Object for `-o`: the ReplicaSet, or for other kinds the object with that revision's spec."""
     if revision.info.resource.kind == "ReplicaSet":
         return revision.info
-    return info.with_document({**info.document, "spec": {**info.document["spec"], **revision.content}})
+    return info.replace_document({**info.document, "spec": {**info.document["spec"], **revision.content}})
 
 
 def _changes_text(revisions: list[Revision]) -> str:
     """Changes of each revision compared with the previous one, as text."""
     said = ""
     for old, new in itertools.pairwise(revisions):
-        lines = revision_differences(old, new)
+        lines = list_revision_differences(old, new)
         said += f"\n{old.number} → {new.number}\n" + "".join(
             f"  {line}\n" for line in lines or ["no difference"]
         )
@@ -276,7 +276,7 @@ def target_of(document: Document, revisions: list[Revision], number: int) -> Rev
     shown = shown_of(document)
     is_deployment = shown is not None and shown.verbs.history == "replicasets"
     if number:
-        revision = of_number(revisions, number) if number > 0 else None
+        revision = find_revision(revisions, number) if number > 0 else None
         if revision is None:
             raise KubectlError(f"unable to find specified revision {number} in history")
         return revision
@@ -285,7 +285,7 @@ def target_of(document: Document, revisions: list[Revision], number: int) -> Rev
         is_same = _template_without_hash(newest.content) == _template_without_hash(document["spec"])
         return revisions[-2] if is_same and len(revisions) > 1 else newest
     if len(revisions) < 2:
-        name = quoted(document["metadata"]["name"])
+        name = quote_text(document["metadata"]["name"])
         raise KubectlError(
             f"no rollout history found for deployment {name}"
             if is_deployment
@@ -333,9 +333,9 @@ def undo_patch(document: Document, target: Revision, shown: Shown) -> list[dict[
             for field, value in target.content.items()
             if value != document["spec"].get(field)
         ]
-    from pykruise.pods.workload.revisions import meaning
+    from pykruise.pods.workload.revisions import encode_meaning
 
-    if meaning(target.content.get("template") or {}) == meaning(document["spec"]["template"]):
+    if encode_meaning(target.content.get("template") or {}) == encode_meaning(document["spec"]["template"]):
         return []
     return [{"op": "replace", "path": "/spec/template", "value": target.content["template"]}]
 
@@ -356,7 +356,7 @@ async def undo(session: Session) -> list[Error]:
     call = session.call
     selection = await find(session, call.arguments)
     if call.is_on("fast"):
-        return await each(session, selection, lambda info: _return_fast(session, info))
+        return await run_for_each(session, selection, lambda info: _return_fast(session, info))
     show, dry_run = _Show(session, "rolled back"), dry_run_of(call, session.warn)
     done: set[tuple[str, str, str]] = set()
 
@@ -378,7 +378,7 @@ async def undo(session: Session) -> list[Error]:
         revisions = await read_revisions(session, info)
         target = target_of(info.document, revisions, call.number("to-revision"))
         if dry_run == "client":
-            text = "".join(described(template) for template in templates(target, shown))
+            text = "".join(describe_template(template) for template in read_templates(target, shown))
             show(info, text if shown.verbs.history == "replicasets" else f"will roll back to {text}")
             return
         operations = undo_patch(info.document, target, shown)
@@ -387,7 +387,7 @@ async def undo(session: Session) -> list[Error]:
             return
         show(await patch(session, info, operations, manager=MANAGER, patch_type=PatchType.JSON))
 
-    return await each(session, selection, do)
+    return await run_for_each(session, selection, do)
 
 
 async def workload_of(session: Session, info: Info) -> Info:
@@ -396,7 +396,7 @@ async def workload_of(session: Session, info: Info) -> Info:
         return info
     spec = info.document.get("spec") or {}
     ref = spec.get("workloadRef") or (spec.get("objectRef") or {}).get("workloadRef") or {}
-    served = (await session.mapper()).in_group(
+    served = (await session.read_mapper()).find_in_group(
         str(ref.get("apiVersion", "")).rpartition("/")[0], str(ref.get("kind"))
     )
     if served is None:
@@ -404,7 +404,7 @@ async def workload_of(session: Session, info: Info) -> Info:
     return await get(session, served, str(ref.get("name")), info.namespace)
 
 
-def fast_step(document: Document) -> tuple[str, int]:
+def find_fast_step(document: Document) -> tuple[str, int]:
     """Field of a Rollout's status and the step that `--fast` returns to: the largest earlier step without traffic.
 
     Raises KubectlError.
@@ -419,7 +419,7 @@ def fast_step(document: Document) -> tuple[str, int]:
     current = status[field].get("currentStepIndex", 0)
     if current > len(steps):
         raise KubectlError(
-            f"current step {current} is beyond the {counted(len(steps), 'step')} of the strategy"
+            f"current step {current} is beyond the {format_count(len(steps), 'step')} of the strategy"
         )
     if current <= 1:
         raise KubectlError("rollout is already at the first step")
@@ -441,7 +441,7 @@ def _share_of(replicas: Any) -> float:
 
 
 async def _return_fast(session: Session, info: Info) -> None:
-    field, step = fast_step(info.document)
+    field, step = find_fast_step(info.document)
     body = {"status": {field: {"nextStepIndex": step}}}
     changed = await patch(session, info, body, manager=MANAGER, subresource="status")
     _Show(session, "rolled back")(changed)

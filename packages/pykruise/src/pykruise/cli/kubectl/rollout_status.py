@@ -42,7 +42,7 @@ class _Outcome(msgspec.Struct, frozen=True, kw_only=True):
     waits: tuple[dict[str, Any], ...] = ()
 
 
-async def status(session: Session) -> list[Error]:
+async def show_status(session: Session) -> list[Error]:
     """`rollout status (TYPE NAME | TYPE/NAME) …`."""
     call = session.call
     if (number := call.number("revision")) < 0:
@@ -80,7 +80,7 @@ async def _follow(session: Session, info: Info, timeout_s: float | None) -> tupl
         async with asyncio.timeout(timeout_s) if timeout_s else nullcontext():
             async for document in _watch_documents(session, info):
                 new = status_of(document, revision=session.call.number("revision"))
-                info = info.with_document(document)
+                info = info.replace_document(document)
                 text = await _format_line(session, info, new)
                 if (progress is None or new.line != progress.line) and not session.call.text("output"):
                     session.say(text)
@@ -121,7 +121,7 @@ async def _watch_documents(session: Session, info: Info) -> AsyncIterator[Docume
 
 async def changes_of(session: Session, info: Info) -> AsyncIterator[Document]:
     """Watch the object: yields it after each change. Raises KubectlError when it is deleted."""
-    client = await session.client()
+    client = await session.make_client()
     document = info.document
     while True:
         version = document["metadata"].get("resourceVersion", "")
@@ -171,23 +171,23 @@ async def _explain_wait(session: Session, info: Info) -> tuple[dict[str, Any], .
     """
     if group_of(info.document) not in GROUPS or shown_of(info.document) is None:
         return ()
-    from pykruise.cli.explain import explained
-    from pykruise.cli.insight.explaining import waits_lines
-    from pykruise.cli.insight.gates import manager_settings
-    from pykruise.cli.insight.known_kinds import of_document
+    from pykruise.cli.explain import read_and_explain
+    from pykruise.cli.insight.explaining import format_waits
+    from pykruise.cli.insight.gates import read_manager_settings
+    from pykruise.cli.insight.known_kinds import find_kind_of_document
 
-    client = await session.client()
+    client = await session.make_client()
     try:
-        settings = await manager_settings(client, session.around.clock)
-        kind = of_document(info.document)
+        settings = await read_manager_settings(client, session.around.clock)
+        kind = find_kind_of_document(info.document)
         key = Key(info.namespace, info.name)
-        explanation = await explained(client, key, now=session.now, kind=kind, settings=settings)
+        explanation = await read_and_explain(client, key, now=session.now, kind=kind, settings=settings)
     except (KubeError, CommandError):
         return ()
     if explanation.verdict == "done":
         return ()
     if not session.call.text("output"):
-        for line in waits_lines(explanation, now=session.now):
+        for line in format_waits(explanation, now=session.now):
             if line:
                 session.note(line)
     return tuple(msgspec.to_builtins(wait) for wait in explanation.waits)

@@ -1,6 +1,6 @@
 """Commands `scale`, `scaledown` (deletes chosen pods), `autoscale` and `expose`.
 
-(object, arguments) ──▶ service_for(), autoscaler_for(), scaled_down() (pure) ──▶ requests ──▶ printing.py
+(object, arguments) ──▶ build_service(), build_autoscaler(), reduce_replicas() (pure) ──▶ requests ──▶ printing.py
 """
 
 import asyncio
@@ -15,14 +15,14 @@ from pykruise.cli.kubectl.errors import KubectlError
 from pykruise.cli.kubectl.kinds import group_of, templates_of
 from pykruise.cli.kubectl.printing import printer_of
 from pykruise.cli.kubectl.resources import Error, Info, find
-from pykruise.cli.kubectl.rollout import each
+from pykruise.cli.kubectl.rollout import run_for_each
 from pykruise.cli.kubectl.session import Session, dry_run_of
 from pykruise.kinds import shown_of
 from pykruise.kube.documents import LAST_APPLIED, Document
 from pykruise.kube.patches.merge import apply_merge_patch
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import PODS, SERVICES, Resource
-from pykruise.kube.values.counts import counted
+from pykruise.kube.values.counts import format_count
 
 HPAS: Final = Resource("autoscaling", "v2", "horizontalpodautoscalers", "HorizontalPodAutoscaler")
 POLL_S: Final = 0.5
@@ -44,7 +44,7 @@ async def scale(session: Session) -> list[Error]:
     selection = await find(session, call.arguments)
     dry_run = dry_run_of(call, session.warn)
     printer = printer_of(call, dry_run=dry_run)
-    client = await session.client()
+    client = await session.make_client()
 
     async def do(info: Info) -> None:
         if dry_run != "client":
@@ -60,21 +60,21 @@ async def scale(session: Session) -> list[Error]:
                 patch_type=PatchType.MERGE,
                 subresource="scale",
                 dry_run=dry_run == "server",
-                field_manager=session.field_manager("kubectl"),
+                field_manager=session.read_field_manager("kubectl"),
             )
             if dry_run == "none" and (timeout_s := call.seconds("timeout")):
                 await _wait_until_scaled(session, info, timeout_s)
         changed: Document = apply_merge_patch(info.document, {"spec": {"replicas": count}})
-        session.around.out(printer.text(info.with_document(changed), "scaled"))
+        session.around.out(printer.format_object(info.replace_document(changed), "scaled"))
 
-    return await each(session, selection, do)
+    return await run_for_each(session, selection, do)
 
 
 async def _wait_until_scaled(session: Session, info: Info, timeout_s: float) -> None:
     """Wait until the number of pods equals the replicas of the spec. Raises KubectlError after the timeout, in
     kubectl's words.
     """
-    client = await session.client()
+    client = await session.make_client()
     try:
         async with asyncio.timeout(timeout_s):
             while True:
@@ -91,7 +91,7 @@ async def _check_preconditions(session: Session, info: Info) -> None:
     wanted = session.call.number("current-replicas")
     if wanted < 0:
         return
-    client = await session.client()
+    client = await session.make_client()
     there = orjson.loads(await client.get(info.resource, info.namespace, info.name, subresource="scale"))
     if (count := there["spec"].get("replicas", 0)) != wanted:
         raise KubectlError(f"Expected replicas to be {wanted}, was {count}")
@@ -115,7 +115,7 @@ def check_victims(names: Sequence[str], own: Sequence[Document], info: Info) -> 
         raise KubectlError(f"{info.label} has no pod {', '.join(strange)}")
 
 
-def scaled_down(document: Document, names: Sequence[str], *, by_list: bool) -> None:
+def reduce_replicas(document: Document, names: Sequence[str], *, by_list: bool) -> None:
     """Reduce the replicas by the number of chosen pods; `by_list`: add the pods to podsToDelete. Raises KubectlError
     when replicas would be negative.
     """
@@ -129,7 +129,7 @@ def scaled_down(document: Document, names: Sequence[str], *, by_list: bool) -> N
     replicas = spec.get("replicas", 1) - len(new)
     if replicas < 0:
         raise KubectlError(
-            f"{counted(len(new), 'pod')} cannot be deleted, replicas is only {spec.get('replicas', 1)}"
+            f"{format_count(len(new), 'pod')} cannot be deleted, replicas is only {spec.get('replicas', 1)}"
         )
     spec["replicas"] = replicas
 
@@ -141,7 +141,7 @@ async def scale_down(session: Session) -> list[Error]:
     call = session.call
     names = victims_of(",".join(call.listed("pods")))
     selection = await find(session, call.arguments)
-    info = selection.one()
+    info = selection.take_only()
     shown = shown_of(info.document)
     if shown is None or not shown.verbs.victims:
         raise KubectlError(f"{info.label} scaling down with chosen pods is not supported")
@@ -153,17 +153,20 @@ async def scale_down(session: Session) -> list[Error]:
     if not by_list:
         names = await _mark_victims(session, info, names, dry_run)
     changed = await change(
-        session, info, lambda document: scaled_down(document, names, by_list=by_list), manager="kubectl-scale"
+        session,
+        info,
+        lambda document: reduce_replicas(document, names, by_list=by_list),
+        manager="kubectl-scale",
     )
     if not call.text("output"):
         session.say(f"# {info.name} delete pods [{' '.join(names)}] successfully")
-    session.around.out(printer.text(changed or info, "selective pod deletion"))
+    session.around.out(printer.format_object(changed or info, "selective pod deletion"))
     return []
 
 
 async def _mark_victims(session: Session, info: Info, names: Sequence[str], dry_run: str) -> list[str]:
     """Set the label that lets the controller delete these pods first. Return the pods that did not have it yet."""
-    client = await session.client()
+    client = await session.make_client()
     new = []
     for name in names:
         pod = orjson.loads(await client.get(PODS, info.namespace, name))
@@ -178,7 +181,7 @@ async def _mark_victims(session: Session, info: Info, names: Sequence[str], dry_
                 {"metadata": {"labels": {SPECIFIED_DELETE: "true"}, "uid": pod["metadata"]["uid"]}},
                 patch_type=PatchType.MERGE,
                 dry_run=dry_run == "server",
-                field_manager=session.field_manager("kubectl-scale"),
+                field_manager=session.read_field_manager("kubectl-scale"),
             )
     return new
 
@@ -186,7 +189,7 @@ async def _mark_victims(session: Session, info: Info, names: Sequence[str], dry_
 # ── autoscale ────────────────────────────────────────────────────────────────
 
 
-def autoscaler_for(
+def build_autoscaler(
     document: Document, *, name: str, least: int, most: int, metrics: Sequence[Document]
 ) -> Document:
     """A HorizontalPodAutoscaler for a workload. `least` below 1: the cluster's default."""
@@ -209,7 +212,7 @@ def autoscaler_for(
     return made
 
 
-def metric_for(resource: str, text: str) -> Document:
+def build_metric(resource: str, text: str) -> Document:
     """Metric of a target: `80%` of the requests, or an average quantity. Raises KubectlError."""
     from pykruise.kube.values.quantities import format_quantity
 
@@ -239,7 +242,7 @@ async def autoscale(session: Session) -> list[Error]:
         )
     cpu = call.text("cpu") or (f"{call.number('cpu-percent')}%" if call.number("cpu-percent") > 0 else "")
     metrics = [
-        metric_for(name, text) for name, text in (("cpu", cpu), ("memory", call.text("memory"))) if text
+        build_metric(name, text) for name, text in (("cpu", cpu), ("memory", call.text("memory"))) if text
     ]
     selection = await find(session, call.arguments)
     # kubectl's own words
@@ -252,13 +255,15 @@ async def autoscale(session: Session) -> list[Error]:
                 f"cannot autoscale a {resource.kind}: could not find scale subresource for {resource.api_version},"
                 f" Resource={resource.plural} in discovery information"
             )
-        made = autoscaler_for(info.document, name=call.text("name"), least=least, most=most, metrics=metrics)
+        made = build_autoscaler(
+            info.document, name=call.text("name"), least=least, most=most, metrics=metrics
+        )
         shown = {**made, "status": {"currentMetrics": None, "desiredReplicas": 0}}
         await create_and_show(
             session, HPAS, info.namespace, made, shown=shown, operation=operation, manager="kubectl-autoscale"
         )
 
-    return await each(session, selection, do)
+    return await run_for_each(session, selection, do)
 
 
 async def create_and_show(
@@ -280,19 +285,19 @@ async def create_and_show(
         shown = _in_namespace(shown, namespace) if shown else None
     stored = shown or document
     if dry_run != "client":
-        client = await session.client()
+        client = await session.make_client()
         raw = await client.create(
             resource,
             namespace,
             document,
             dry_run=dry_run == "server",
-            field_manager=session.field_manager(manager),
+            field_manager=session.read_field_manager(manager),
         )
         stored = orjson.loads(raw)
     info = Info(
         resource=resource, namespace=namespace, name=str(document["metadata"]["name"]), document=stored
     )
-    session.around.out(printer_of(session.call, dry_run=dry_run).text(info, operation))
+    session.around.out(printer_of(session.call, dry_run=dry_run).format_object(info, operation))
     return info
 
 
@@ -317,7 +322,7 @@ def ports_of(document: Document) -> list[tuple[int, str]]:
     ]
 
 
-def labels_for(document: Document) -> dict[str, str]:
+def read_labels(document: Document) -> dict[str, str]:
     """Labels for the selector of a Service. Raises KubectlError."""
     kind = document.get("kind")
     if kind == "Pod":
@@ -344,13 +349,13 @@ def labels_for(document: Document) -> dict[str, str]:
 _NO_SELECTOR: Final = "couldn't retrieve selectors via --selector flag or introspection: {}"
 
 
-def service_for(document: Document, given: Mapping[str, str]) -> Document:
+def build_service(document: Document, given: Mapping[str, str]) -> Document:
     """The Service that exposes an object. `given`: the given flags by name.
 
     Raises KubectlError.
     """
     meta = document["metadata"]
-    selector = _parse_pairs(given["selector"]) if given.get("selector") else labels_for(document)
+    selector = _parse_pairs(given["selector"]) if given.get("selector") else read_labels(document)
     labels = _parse_pairs(given["labels"]) if given.get("labels") else dict(meta.get("labels") or {})
     name = given.get("name") or str(meta["name"])[:63]
     spec: Document = {
@@ -427,7 +432,7 @@ async def expose(session: Session) -> list[Error]:
         if kind is None or not kind.verbs.exposes:
             group = group_of(info.document)
             raise KubectlError(f"cannot expose a {info.document.get('kind')}{f'.{group}' if group else ''}")
-        made = service_for(info.document, given)
+        made = build_service(info.document, given)
         if text := call.text("overrides"):
             made = apply_merge_patch(made, _parse_overrides(text))
         if call.is_on("save-config"):
@@ -443,7 +448,7 @@ async def expose(session: Session) -> list[Error]:
             manager="kubectl-expose",
         )
 
-    return await each(session, selection, do)
+    return await run_for_each(session, selection, do)
 
 
 def _parse_overrides(text: str) -> Document:
@@ -458,8 +463,8 @@ def _parse_overrides(text: str) -> Document:
 
 def put_last_applied(document: Document) -> None:
     """Store the document in the annotation that `kubectl apply` compares with."""
-    from pykruise.kube.values.go_text import go_json
+    from pykruise.kube.values.go_text import encode_go_json
 
-    text = go_json(document, sort_keys=True) + "\n"
+    text = encode_go_json(document, sort_keys=True) + "\n"
     annotations = document["metadata"].setdefault("annotations", {})
     annotations[LAST_APPLIED] = text

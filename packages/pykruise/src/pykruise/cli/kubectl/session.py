@@ -1,6 +1,6 @@
 """State of one command: its cluster, its namespace and its output.
 
-Call, Surroundings ──▶ Session ──▶ client(), mapper(), objects(…) (resources.py), show(…) (printing.py)
+Call, Surroundings ──▶ Session ──▶ make_client(), read_mapper(), objects(…) (resources.py), show(…) (printing.py)
 
 A session connects at the first request: a command that only reads a file needs no cluster.
 """
@@ -22,7 +22,7 @@ from pykruise.kube.client.client import Client
 from pykruise.kube.client.retries import RetryPolicy
 from pykruise.kube.client.transport import Transport
 from pykruise.kube.client.warnings import WarningTransport
-from pykruise.kube.clock import Clock, system_clock
+from pykruise.kube.clock import Clock, read_system_clock
 from pykruise.kube.config.kubeconfig import Overrides
 
 
@@ -56,7 +56,7 @@ async def connect(call: CommandCall) -> Reached:
     return ClusterConnection(HttpTransport(connection, timeout_s=timeout_s), connection.namespace)
 
 
-def global_arguments(call: CommandCall) -> list[str]:
+def list_global_arguments(call: CommandCall) -> list[str]:
     """Global flags of a command line as arguments for kubectl, without the namespace."""
     arguments = []
     for flag in GLOBAL:
@@ -111,7 +111,7 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     read_stdin: Callable[[], str] = sys.stdin.read
     connect: Callable[[CommandCall], Awaitable[Reached]] = connect
     environ: Mapping[str, str] = {}
-    clock: Clock = system_clock
+    clock: Clock = read_system_clock
     become: Callable[[str, list[str]], int] = os.execv
     """Replaces this process by another program and does not return. Tests run the program and return its exit code."""
     is_terminal: bool = False
@@ -177,26 +177,26 @@ class Session:
 
     # ── the cluster ──────────────────────────────────────────────────────────
 
-    async def transport(self) -> Transport:
+    async def open_transport(self) -> Transport:
         """Transport to the API server; the first call connects."""
         return (await self._connect()).transport
 
-    async def client(self) -> Client:
+    async def make_client(self) -> Client:
         """Client for typed requests. It retries rarely, because a user waits for the answer."""
         if self._client is None:
-            transport = WarningTransport(await self.transport(), self.warn)
+            transport = WarningTransport(await self.open_transport(), self.warn)
             self._client = Client(
                 transport, clock=self.around.clock, retry=RetryPolicy(reads=1, writes=1, total_s=5.0)
             )
         return self._client
 
-    async def mapper(self) -> Mapper:
+    async def read_mapper(self) -> Mapper:
         """Mapper from names to the API server's resources."""
         if self._mapper is None:
-            self._mapper = Mapper(await read_served(await self.transport()), warn=self.warn)
+            self._mapper = Mapper(await read_served(await self.open_transport()), warn=self.warn)
         return self._mapper
 
-    async def namespace(self) -> str:
+    async def read_namespace(self) -> str:
         """Namespace of `-n`, or else of the kubeconfig's context."""
         return self.call.text("namespace") or (await self._connect()).namespace
 
@@ -216,7 +216,7 @@ class Session:
             self._stack.push_async_callback(self._reached.transport.close)
         return self._reached
 
-    def field_manager(self, default: str) -> str:
+    def read_field_manager(self, default: str) -> str:
         """Manager in managedFields."""
         return self.call.text("field-manager") or default
 

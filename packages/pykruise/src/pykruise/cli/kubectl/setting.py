@@ -22,7 +22,7 @@ from pykruise.cli.kubectl.session import Session, dry_run_of
 from pykruise.kinds import shown_of
 from pykruise.kube.documents import Document, deep_copy
 from pykruise.kube.errors import KubeError
-from pykruise.kube.values.go_text import quoted
+from pykruise.kube.values.go_text import quote_text
 from pykruise.kube.values.quantities import format_quantity
 from pykruise.plans.progress import read_at
 from pykruise.plans.shown import Field, Shown, Verbs
@@ -41,7 +41,7 @@ ONLY_FILES: Final = (
 Mutate = Callable[[Document], None]
 
 
-async def objects(
+async def find_objects(
     session: Session, arguments: Sequence[str], *, needed: str = NOTHING_NAMED
 ) -> Sequence[Info]:
     """Find the objects that a `set` changes. Raises the errors of the search before anything changes."""
@@ -85,7 +85,7 @@ async def apply(
             errors.append(error)
             continue
         if changed is not None or says_unchanged or (is_local and call.text("output")):
-            session.around.out(printer.text(changed or info, operation))
+            session.around.out(printer.format_object(changed or info, operation))
         errors += [KubectlError(problem) for problem in problems]
     return errors
 
@@ -107,7 +107,7 @@ def containers_of(spec: Mapping[str, Any]) -> list[Document]:
     return [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
 
 
-def matching(spec: Mapping[str, Any], pattern: str) -> list[Document]:
+def list_matching(spec: Mapping[str, Any], pattern: str) -> list[Document]:
     """Containers with names that match a pattern with `*`."""
     return [
         container for container in containers_of(spec) if fnmatchcase(str(container.get("name")), pattern)
@@ -142,14 +142,14 @@ def set_images(specs: Sequence[Document], images: Mapping[str, str]) -> list[str
         for entry in result:
             entry["image"] = image
         if not result:
-            problems.append(f"unable to find container named {quoted(name)}")
+            problems.append(f"unable to find container named {quote_text(name)}")
     return problems
 
 
-async def image(session: Session) -> list[Error]:
+async def set_image(session: Session) -> list[Error]:
     """`set image (-f FILE | TYPE NAME) CONTAINER=IMAGE …`."""
     resources, images = split_pairs(session.call.everything, "image")
-    infos = await objects(session, resources)
+    infos = await find_objects(session, resources)
     if not images:
         raise KubectlError("at least one image update is required")
     if "*" in images and len(images) > 1:
@@ -183,7 +183,9 @@ def read_amounts(text: str) -> dict[str, str]:
 
 def set_amounts(specs: Sequence[Document], pattern: str, amounts: Mapping[str, Mapping[str, str]]) -> None:
     """Merge limits and requests into containers. Raises KubectlError when no name matches the pattern."""
-    result = [entry for spec in specs for entry in matching({"containers": spec.get("containers")}, pattern)]
+    result = [
+        entry for spec in specs for entry in list_matching({"containers": spec.get("containers")}, pattern)
+    ]
     if not result:
         raise KubectlError(f"unable to find container named {pattern}")
     for container in result:
@@ -193,10 +195,10 @@ def set_amounts(specs: Sequence[Document], pattern: str, amounts: Mapping[str, M
                 own[kind] = {**(own.get(kind) or {}), **values}
 
 
-async def resources(session: Session) -> list[Error]:
+async def set_resources(session: Session) -> list[Error]:
     """`set resources (-f FILE | TYPE NAME) [--limits=…] [--requests=…]`."""
     call = session.call
-    infos = await objects(session, call.everything)
+    infos = await find_objects(session, call.everything)
     if not call.text("limits") and not call.text("requests"):
         raise KubectlError(
             "you must specify an update to requests or limits (in the form of --requests/--limits)"
@@ -212,13 +214,13 @@ async def resources(session: Session) -> list[Error]:
 # ── serviceaccount, selector, subject ────────────────────────────────────────
 
 
-async def service_account(session: Session) -> list[Error]:
+async def set_service_account(session: Session) -> list[Error]:
     """`set serviceaccount (-f FILE | TYPE NAME) SERVICE_ACCOUNT`."""
     given = session.call.everything
     if not given:
         raise KubectlError("serviceaccount is required")
     account = given[-1]
-    infos = await objects(session, given[:-1])
+    infos = await find_objects(session, given[:-1])
 
     def mutate(info: Info, document: Document) -> None:
         for spec in specs_of(info, document):
@@ -251,14 +253,14 @@ def read_equalities(text: str) -> dict[str, str]:
     return equalities
 
 
-async def selector(session: Session) -> list[Error]:
+async def set_selector(session: Session) -> list[Error]:
     """Command `set selector (-f FILE | TYPE NAME) EXPRESSIONS`, for Services."""
     call = session.call
     given = list(call.everything)
     if not given:
         raise KubectlError("selector is required")
     wanted = read_equalities(given.pop())
-    infos = await objects(session, given)
+    infos = await find_objects(session, given)
     if call.text("resource-version") and len(infos) != 1:
         raise UsageError("--resource-version can only be used with a single resource")
 
@@ -287,10 +289,10 @@ def read_subjects(users: Sequence[str], groups: Sequence[str], accounts: Sequenc
     return subjects
 
 
-async def subject(session: Session) -> list[Error]:
+async def set_subject(session: Session) -> list[Error]:
     """`set subject TYPE NAME [--user …] [--group …] [--serviceaccount ns:name]`."""
     call = session.call
-    infos = await objects(session, call.everything)
+    infos = await find_objects(session, call.everything)
     given = [call.listed(name) for name in ("user", "group", "serviceaccount")]
     if not any(given):
         raise KubectlError("you must specify at least one value of user, group or serviceaccount")
@@ -325,7 +327,7 @@ def read_amount(text: str, what: str) -> int | str:
     if _is_share(text):
         return text
     raise KubectlError(
-        f"{what}: {quoted(text)} is neither a count, such as 2, nor a percentage from 0% to 100%"
+        f"{what}: {quote_text(text)} is neither a count, such as 2, nor a percentage from 0% to 100%"
     )
 
 
@@ -340,12 +342,12 @@ def set_partitions(document: Document, shown: Shown, field: Field, text: str) ->
     counts = {}
     for part, value in values.items():
         if not _is_count(value):
-            raise KubectlError(f"partition: {quoted(value)} is not a count, such as 2")
+            raise KubectlError(f"partition: {quote_text(value)} is not a count, such as 2")
         counts[part] = int(value)
-    put(document, field.at(document), {**(field.value(document) or {}), **counts})
+    put(document, field.find_path(document), {**(field.read_value(document) or {}), **counts})
 
 
-async def amount(session: Session) -> list[Error]:
+async def set_amount(session: Session) -> list[Error]:
     """`set partition|maxunavailable|maxsurge KIND/NAME VALUE`."""
     name = _FIELDS[session.command.split()[-1]]
     infos, text = await _read_value(session, name)
@@ -358,7 +360,7 @@ async def amount(session: Session) -> list[Error]:
         field = None if shown is None else shown.fields.get(name)
         if field is None:
             raise KubectlError(f"{info.label} has no {name}")
-        put(document, field.at(document), read_amount(text, name))
+        put(document, field.find_path(document), read_amount(text, name))
 
     return await apply(session, infos, mutate, operation=f"{name} updated")
 
@@ -366,7 +368,7 @@ async def amount(session: Session) -> list[Error]:
 def set_strategy(document: Document, verbs: Verbs, value: str) -> None:
     """Set the update strategy: `InPlaceIfPossible`, `OnDelete`, …"""
     assert verbs.strategy is not None
-    path = verbs.strategy.at(document)
+    path = verbs.strategy.find_path(document)
     if path[-1] == "type":
         put(document, path, value)
         if value == "Recreate":
@@ -391,7 +393,7 @@ async def update_strategy(session: Session) -> list[Error]:
         )
         if not value:
             raise KubectlError(
-                f"{quoted(text)} is not an update strategy of {info.label}: {', '.join(shown.verbs.strategies)}"
+                f"{quote_text(text)} is not an update strategy of {info.label}: {', '.join(shown.verbs.strategies)}"
             )
         set_strategy(document, shown.verbs, value)
 
@@ -402,4 +404,4 @@ async def _read_value(session: Session, what: str) -> tuple[Sequence[Info], str]
     given = session.call.everything
     if len(given) < (1 if session.call.listed("filename") else 2):
         raise KubectlError(f"name the object and the {what}, such as clone/web and a value")
-    return await objects(session, given[:-1]), given[-1]
+    return await find_objects(session, given[:-1]), given[-1]

@@ -1,6 +1,6 @@
 """Commands `version`, `options` and `completion`, and the completions for shells.
 
-tree.py ──▶ options(), script(), candidates() ──▶ lines
+tree.py ──▶ print_options(), script(), list_candidates() ──▶ lines
 """
 
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from typing import Final
 from pykruise.cli.kubectl.command import GLOBAL
 from pykruise.cli.kubectl.discovery import ServedResource
 from pykruise.cli.kubectl.errors import KubectlError
-from pykruise.cli.kubectl.help import flags_text
+from pykruise.cli.kubectl.help import format_flags
 from pykruise.cli.kubectl.resources import list_all
 from pykruise.cli.kubectl.session import Session
 from pykruise.cli.kubectl.tree import ROOT, flags_of, lookup
@@ -20,22 +20,22 @@ NO_FILES: Final = ":4"
 """Last line of an answer, as in kubectl's own completion: do not complete file names."""
 
 
-async def version(session: Session) -> None:
+async def print_version(session: Session) -> None:
     """Print pykruise's version and the API server's."""
     from pykruise.kube.documents import decode, get_path
 
     session.say(f"Client Version: {__version__}")
     if session.call.is_on("client"):
         return
-    client = await session.client()
+    client = await session.make_client()
     version = get_path(decode(await client.get_path("/version")), "gitVersion", default="unknown")
     session.say(f"Server Version: {version}")
 
 
-async def options(session: Session) -> None:
+async def print_options(session: Session) -> None:
     """Print the flags of every command."""
     session.say("The following options can be passed to any command:\n")
-    session.say(flags_text(GLOBAL))
+    session.say(format_flags(GLOBAL))
 
 
 async def generate_docs(session: Session) -> None:
@@ -43,11 +43,11 @@ async def generate_docs(session: Session) -> None:
     from pathlib import Path
 
     from pykruise.cli.kubectl.help import help_of
-    from pykruise.cli.kubectl.tree import all_commands
+    from pykruise.cli.kubectl.tree import list_all_commands
 
     folder = Path(session.call.text("directory") or ".")
     program = session.around.program
-    for path, command in all_commands():
+    for path, command in list_all_commands():
         if command.is_hidden:
             continue
         name = " ".join((program, *path))
@@ -88,7 +88,7 @@ complete -c kubectl-kruise -f -a '(__kubectl_kruise)'
 }
 
 
-async def completion(session: Session) -> None:
+async def print_completion(session: Session) -> None:
     """`completion bash|zsh|fish|powershell`."""
     given = session.call.arguments
     if not given:
@@ -103,12 +103,12 @@ async def completion(session: Session) -> None:
 async def complete(session: Session) -> None:
     """Command `__complete WORD…`: a line for each completion of the last word, and a directive for the shell."""
     words = list(session.call.everything)
-    for candidate in await candidates(session, words[:-1], words[-1] if words else ""):
+    for candidate in await list_candidates(session, words[:-1], words[-1] if words else ""):
         session.say(candidate)
     session.say(NO_FILES)
 
 
-async def candidates(session: Session, before: Sequence[str], word: str) -> list[str]:
+async def list_candidates(session: Session, before: Sequence[str], word: str) -> list[str]:
     """Completions of the last word, each with a tab and a description."""
     command, _, rest = lookup(before, ROOT)
     if word.startswith("-"):
@@ -126,7 +126,7 @@ async def candidates(session: Session, before: Sequence[str], word: str) -> list
 
 
 async def _complete_resources(session: Session, given: Sequence[str], word: str) -> list[str]:
-    mapper = await session.mapper()
+    mapper = await session.read_mapper()
     kind, slash, name = word.partition("/")
     if slash:
         return [
@@ -144,4 +144,6 @@ async def _complete_resources(session: Session, given: Sequence[str], word: str)
 
 
 async def _list_names(session: Session, served: ServedResource) -> list[str]:
-    return [info.name for info in await list_all(session, served, await session.namespace(), selector="")]
+    return [
+        info.name for info in await list_all(session, served, await session.read_namespace(), selector="")
+    ]

@@ -14,7 +14,7 @@ import msgspec
 from pykruise.cli.kubectl.errors import KubectlError
 from pykruise.kinds import shown_of
 from pykruise.kube.documents import get_path
-from pykruise.kube.values.go_text import quoted
+from pykruise.kube.values.go_text import quote_text
 from pykruise.plans.foreign import FOREIGN
 from pykruise.plans.progress import Phase, Progress
 from pykruise.plans.shown import Shown
@@ -61,7 +61,7 @@ def status_of(document: Document, *, revision: int = 0) -> RolloutStatus:
 def _failure_text(shown: Shown, document: Document, progress: Progress, line: str) -> str:
     if progress.phase is Phase.FAILED:
         return line
-    what = f"{shown.title or shown.kind} {quoted(document['metadata']['name'])}"
+    what = f"{shown.title or shown.kind} {quote_text(document['metadata']['name'])}"
     if progress.reason == DEADLINE_EXCEEDED:
         return f"{what} exceeded its progress deadline"
     return f"{what} cannot continue: {progress.reason}: {progress.details}"
@@ -71,7 +71,7 @@ def needs_a_person(document: Document, status: RolloutStatus) -> RolloutFailed:
     """Error for an object that waits for a person, when the command does not wait."""
     shown, progress = shown_of(document), status.progress
     title = "" if shown is None else shown.title or shown.kind
-    name = quoted(document["metadata"]["name"])
+    name = quote_text(document["metadata"]["name"])
     return RolloutFailed(f"{title} {name} is {progress.phase.lower()}: {progress.reason}: {progress.details}")
 
 

@@ -1,6 +1,6 @@
 """Text of a pod template for `rollout history --revision` and `rollout undo --dry-run`.
 
-template ──▶ described() ──▶ text, the words and tabs of `kubectl describe`
+template ──▶ describe_template() ──▶ text, the words and tabs of `kubectl describe`
 
 Pure.
 """
@@ -13,7 +13,7 @@ from pykruise.kube.values.quantities import format_quantity
 Document = Mapping[str, Any]
 
 
-def described(template: Document) -> str:
+def describe_template(template: Document) -> str:
     """Text of a pod template: begins with `Pod Template:`, ends with a line end. A tab separates columns."""
     return "".join(f"{line}\n" for line in _template_lines(template))
 

@@ -83,7 +83,7 @@ ROOT: Final = Command(
         Command(
             name="version",
             short="Print the versions of the client and of the API server",
-            run="shell:version",
+            run="shell:print_version",
             takes="nothing",
             flags=(switch("client", "Print only the client's version."),),
             examples=("version --client",),
@@ -92,7 +92,7 @@ ROOT: Final = Command(
         Command(
             name="options",
             short="List the flags that all commands take",
-            run="shell:options",
+            run="shell:print_options",
             takes="nothing",
             examples=("options",),
             group="Other",
@@ -101,7 +101,7 @@ ROOT: Final = Command(
             name="completion",
             short="Print a shell's completion script",
             usage="bash|zsh|fish|powershell",
-            run="shell:completion",
+            run="shell:print_completion",
             takes="nothing",
             examples=("completion bash > ~/.kubectl-kruise-completion",),
             group="Other",
@@ -167,10 +167,10 @@ def flags_of(command: Command) -> tuple[KubectlFlag, ...]:
     return (*command.flags, *(flag for flag in GLOBAL if flag.name not in own), HELP)
 
 
-def all_commands(
+def list_all_commands(
     command: Command = ROOT, path: tuple[str, ...] = ()
 ) -> Iterator[tuple[tuple[str, ...], Command]]:
     """All commands, each with its path."""
     for child in command.children:
         yield (*path, child.name), child
-        yield from all_commands(child, (*path, child.name))
+        yield from list_all_commands(child, (*path, child.name))

@@ -1,6 +1,6 @@
 """The live tree of a rollout: workload ▸ revisions ▸ pods, with state, age, restarts and why a pod waits.
 
-Info, revisions, pods ──▶ tree_of() (pure) ──▶ Tree ──▶ tree_lines() ──▶ drawn once, or again while it changes
+Info, revisions, pods ──▶ tree_of() (pure) ──▶ Tree ──▶ format_tree() ──▶ drawn once, or again while it changes
 
 The tree is drawn after changes, at most five times a second, and once a second for the ages. With `NO_COLOR` it has
 no colours. Output that is not a terminal also has no colours; a changed tree is printed below the previous one.
@@ -16,18 +16,25 @@ import msgspec
 from pykruise.cli.kubectl.drawing import draw
 from pykruise.cli.kubectl.errors import KubectlError
 from pykruise.cli.kubectl.kinds import ROLLOUTS, group_of
-from pykruise.cli.kubectl.pods import age, pods_of, ready_count, restarts_of, revision_of, state_of
-from pykruise.cli.kubectl.resources import Error, Info, asked_for, get, reread
+from pykruise.cli.kubectl.pods import (
+    format_age,
+    format_ready_count,
+    pods_of,
+    restarts_of,
+    revision_of,
+    state_of,
+)
+from pykruise.cli.kubectl.resources import Error, Info, get, parse_request, reread
 from pykruise.cli.kubectl.revisions import Revision, read_revisions
 from pykruise.cli.kubectl.rollout_status import TimedOutError
 from pykruise.cli.kubectl.session import Session
 from pykruise.cli.kubectl.statuses import RolloutFailed, status_of
-from pykruise.cli.kubectl.watching import Watched, changes
-from pykruise.kinds import all_shown, shown_of
+from pykruise.cli.kubectl.watching import Watched, watch_changes
+from pykruise.kinds import list_all_shown, shown_of
 from pykruise.kube.documents import Document, get_path
 from pykruise.kube.errors import KubeError, NotFoundError
 from pykruise.kube.resources import CONTROLLER_REVISIONS, PODS, REPLICA_SETS
-from pykruise.kube.values.counts import counted
+from pykruise.kube.values.counts import format_count
 from pykruise.kube.values.selectors import format_label_selector
 from pykruise.plans.progress import Phase
 from pykruise.pods.view.keys import REVISION_LABEL
@@ -107,7 +114,7 @@ def tree_of(info: Info, revisions: Sequence[Revision], pods: Sequence[Document],
         f"⟳ {info.name}",
         info.resource.kind,
         state,
-        age(document["metadata"].get("creationTimestamp"), now),
+        format_age(document["metadata"].get("creationTimestamp"), now),
     )
     return Tree(tuple(head), (top, *_revision_lines(revisions, pods, status, now)), is_done)
 
@@ -170,7 +177,7 @@ def _revision_lines(
                 "└──" if is_last else "├──",
                 f"# {number}",
                 "",
-                counted(len(group.pods), "pod"),
+                format_count(len(group.pods), "pod"),
                 "",
                 f"{tag} {group.hash}",
             )
@@ -182,10 +189,10 @@ def _revision_lines(
 
 
 def _pod_line(branch: str, pod: Document, now: float) -> Line:
-    info = [f"ready:{ready_count(pod)}"]
+    info = [f"ready:{format_ready_count(pod)}"]
     if restarts := restarts_of(pod):
         info.append(f"restarts:{restarts}")
-    if why := pod_wait(pod):
+    if why := describe_pod_wait(pod):
         info.append(why)
     meta = pod["metadata"]
     return Line(
@@ -193,12 +200,12 @@ def _pod_line(branch: str, pod: Document, now: float) -> Line:
         f"□ {meta['name']}",
         "Pod",
         state_of(pod),
-        age(meta.get("creationTimestamp"), now),
+        format_age(meta.get("creationTimestamp"), now),
         ",".join(info),
     )
 
 
-def pod_wait(pod: Document) -> str:
+def describe_pod_wait(pod: Document) -> str:
     """Reason of the kubelet or the scheduler why a pod waits, in one short line; empty: none."""
     status = pod.get("status") or {}
     for item in (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())):
@@ -214,7 +221,7 @@ def _hash_of(name: str) -> str:
     return name.rpartition("-")[2]
 
 
-def tree_lines(tree: Tree, *, colours: bool) -> list[str]:
+def format_tree(tree: Tree, *, colours: bool) -> list[str]:
     """Lines of the tree for the output."""
     width = max(len(name) for name, _ in tree.head) + 2
     said = [f"{f'{name}:'.ljust(width)} {value}" for name, value in tree.head]
@@ -247,14 +254,14 @@ async def show_tree(session: Session, arguments: Sequence[str]) -> list[Error]:
     colours = session.has_colours
     if not session.call.is_on("watch"):
         tree = tree_of(info, *await _read_children(session, info), now=session.now)
-        for line in tree_lines(tree, colours=colours):
+        for line in format_tree(tree, colours=colours):
             session.say(line)
         return []
     ends = session.ends
     drawn: list[str] = []
-    async with changes(session, *_parts_to_watch(info)) as changed:
+    async with watch_changes(session, *_parts_to_watch(info)) as changed:
         async for tree in _watch_tree(session, info, changed):
-            lines = tree_lines(tree, colours=colours)
+            lines = format_tree(tree, colours=colours)
             if lines != drawn:
                 draw(session, lines, before=len(drawn))
                 drawn = lines
@@ -307,10 +314,10 @@ async def _read_children(session: Session, info: Info) -> tuple[Sequence[Revisio
 
 
 async def _find_workload(session: Session, arguments: Sequence[str]) -> Info:
-    mapper = await session.mapper()
+    mapper = await session.read_mapper()
     if len(arguments) == 1 and "/" not in arguments[0]:
         return await _find_by_name(session, arguments[0])
-    pairs = asked_for(arguments, allow_all=False, program=session.around.program).pairs
+    pairs = parse_request(arguments, allow_all=False, program=session.around.program).pairs
     if len(pairs) != 1:
         raise KubectlError("exactly one rollout is shown at a time")
     word, name = pairs[0]
@@ -319,11 +326,11 @@ async def _find_workload(session: Session, arguments: Sequence[str]) -> Info:
 
 async def _find_by_name(session: Session, name: str) -> Info:
     """Find the only workload with this name; a Rollout wins. Raises KubectlError when there is none or several."""
-    mapper = await session.mapper()
+    mapper = await session.read_mapper()
     infos: list[Info] = []
-    known = [shown for shown in all_shown() if shown.verbs.history or shown.group == ROLLOUTS]
+    known = [shown for shown in list_all_shown() if shown.verbs.history or shown.group == ROLLOUTS]
     for shown in sorted(known, key=lambda shown: shown.group != ROLLOUTS):
-        served = mapper.in_group(shown.group, shown.kind)
+        served = mapper.find_in_group(shown.group, shown.kind)
         if served is None or not served.resource.namespaced:
             continue
         try:
@@ -335,7 +342,7 @@ async def _find_by_name(session: Session, name: str) -> Info:
         infos.append(info)
     if not infos:
         raise KubectlError(
-            f'there is no Rollout and no workload "{name}" in namespace {await session.namespace()}'
+            f'there is no Rollout and no workload "{name}" in namespace {await session.read_namespace()}'
         )
     if len(infos) > 1:
         names = ", ".join(f"{info.resource}/{info.name}" for info in infos)

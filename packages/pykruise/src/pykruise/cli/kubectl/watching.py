@@ -1,7 +1,7 @@
 """Watches until the user stops: rows of a table as they change, and a signal that an object changed.
 
-a table's resourceVersion ──watch──▶ rows_after() ──▶ rows, one for each change           `get TYPE -w`
-Watched, … ──▶ changes() ──▶ an Event that is set when one of them changes                `get rollout NAME -w`
+a table's resourceVersion ──watch──▶ watch_rows() ──▶ rows, one for each change           `get TYPE -w`
+Watched, … ──▶ watch_changes() ──▶ an Event that is set when one of them changes                `get rollout NAME -w`
 """
 
 import asyncio
@@ -14,7 +14,7 @@ import orjson
 
 from pykruise.cli.kubectl.session import Session
 from pykruise.kube.client.transport import Request
-from pykruise.kube.errors import ApiError, GoneError, TransportError, error_for
+from pykruise.kube.errors import ApiError, GoneError, TransportError, parse_error
 from pykruise.kube.resources import Resource
 
 TABLE: Final = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
@@ -37,7 +37,7 @@ class Watched(msgspec.Struct, frozen=True, kw_only=True):
         return {**named, **({"labelSelector": self.labels} if self.labels else {})}
 
 
-async def rows_after(
+async def watch_rows(
     session: Session, watched: Watched, version: str
 ) -> AsyncIterator[tuple[str, Sequence[Mapping[str, Any]]]]:
     """Yield the event's type and the table's rows for each change after this resourceVersion.
@@ -45,8 +45,8 @@ async def rows_after(
     The watch is repeated when it ends. Raises GoneError when the resourceVersion is too old, and other errors of the
     API server.
     """
-    transport = await session.transport()
-    path = watched.resource.path(watched.namespace if watched.resource.namespaced else "")
+    transport = await session.open_transport()
+    path = watched.resource.format_path(watched.namespace if watched.resource.namespaced else "")
     while True:
         query = {**watched.query, "watch": "true", "resourceVersion": version}
         request = Request("GET", path, query=query, headers={"accept": TABLE}, timeout_s=None)
@@ -55,7 +55,7 @@ async def rows_after(
                 async for line in lines:
                     event = orjson.loads(line)
                     if event["type"] == "ERROR":
-                        raise error_for(int(event["object"].get("code") or 500), line, {})
+                        raise parse_error(int(event["object"].get("code") or 500), line, {})
                     rows = event["object"].get("rows") or ()
                     for row in rows:
                         version = row["object"]["metadata"].get("resourceVersion") or version
@@ -65,7 +65,7 @@ async def rows_after(
 
 
 @asynccontextmanager
-async def changes(session: Session, *watched: Watched) -> AsyncIterator[asyncio.Event]:
+async def watch_changes(session: Session, *watched: Watched) -> AsyncIterator[asyncio.Event]:
     """Event that is set when a watched object has changed or may have changed. The reader must clear the event before
     it reads.
     """
@@ -80,7 +80,7 @@ async def changes(session: Session, *watched: Watched) -> AsyncIterator[asyncio.
 
 
 async def _watch_one(session: Session, watched: Watched, changed: asyncio.Event) -> None:
-    client, resource, namespace = await session.client(), watched.resource, watched.namespace
+    client, resource, namespace = await session.make_client(), watched.resource, watched.namespace
     labels, fields = watched.labels, watched.query.get("fieldSelector", "")
     while True:
         listed = await client.list(resource, namespace, label_selector=labels, field_selector=fields)

@@ -1,6 +1,6 @@
 """AdvancedCronJob's two admission reviews.
 
-AdmissionRequest ──▶ mutating()         ──▶ the object with its defaults
+AdmissionRequest ──▶ build_mutating_review()         ──▶ the object with its defaults
                  ──▶ validate_cronjob() ──▶ allowed, or refused (422) with every field error
 
 Both versions have the same fields, so one review serves both.
@@ -8,15 +8,15 @@ Both versions have the same fields, so one review serves both.
 
 from typing import Final
 
-from pykruise.kinds.advancedcronjob.changes import with_change
+from pykruise.kinds.advancedcronjob.changes import record_change
 from pykruise.kinds.advancedcronjob.children import IMAGE_LIST_PULL_JOB
-from pykruise.kinds.advancedcronjob.defaults import with_defaults
+from pykruise.kinds.advancedcronjob.defaults import add_defaults
 from pykruise.kinds.advancedcronjob.snapshot import PARTS, read_spec
 from pykruise.kinds.advancedcronjob.types import ADVANCED_CRON_JOBS, AdvancedCronJobSpec
 from pykruise.kinds.advancedcronjob.validation import errors_of, warnings_of
 from pykruise.kube.admission import AdmissionAnswer, AdmissionRequest, Reviewer
 from pykruise.kube.clock import Clock
-from pykruise.kube.documents import Document, get_path, same
+from pykruise.kube.documents import Document, get_path, is_same
 from pykruise.kube.errors import ErrorStatus
 from pykruise.kube.values.go_text import excerpt
 from pykruise.plans.review import AccessLookup
@@ -32,17 +32,17 @@ _REVIEWS: Final = SpecReviews[AdvancedCronJobSpec](
 )
 
 
-def mutating(settings: DefaultingSettings, clock: Clock) -> Reviewer:
+def build_mutating_review(settings: DefaultingSettings, clock: Clock) -> Reviewer:
     """Return the mutating review under these settings. `clock` gives the time at which a schedule changed."""
 
     def complete(request: AdmissionRequest, doc: Document) -> Document:
-        result = with_defaults(doc, old=request.old_object, settings=settings)
-        return with_change(result, request.old_object, now=clock())
+        result = add_defaults(doc, old=request.old_object, settings=settings)
+        return record_change(result, request.old_object, now=clock())
 
-    return _REVIEWS.mutating(complete)
+    return _REVIEWS.build_mutating_review(complete)
 
 
-def validating(access: AccessLookup | None) -> Reviewer:
+def build_validating_review(access: AccessLookup | None) -> Reviewer:
     """Return the validating review. `access` looks up whether the user may create ImageListPullJobs. No built-in role
     of Kubernetes grants that right, and a template would lend it to the user.
     """
@@ -70,9 +70,9 @@ def _has_new_pulls(request: AdmissionRequest) -> bool:
         get_path(entry or {}, "spec", "template", "imageListPullJobTemplate")
         for entry in (request.object, request.old_object)
     )
-    return new is not None and not same(new, old)
+    return new is not None and not is_same(new, old)
 
 
-validate_cronjob: Final[Reviewer] = _REVIEWS.validating(
+validate_cronjob: Final[Reviewer] = _REVIEWS.build_validating_review(
     lambda request, doc, spec: errors_of(doc, spec, old=request.old_object), warnings_of=warnings_of
 )

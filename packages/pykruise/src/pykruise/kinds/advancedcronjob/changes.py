@@ -1,6 +1,6 @@
 """Time of the last schedule change of an AdvancedCronJob. Due times before the change do not count.
 
-UPDATE + the time ──▶ with_change() ──▶ the object with the annotation SCHEDULED_SINCE (its mutating webhook)
+UPDATE + the time ──▶ record_change() ──▶ the object with the annotation SCHEDULED_SINCE (its mutating webhook)
 last observed spec ──▶ SeenSchedule.since() ──▶ the same time for a change that no webhook has seen
 
 Pure. Without this time, a more frequent schedule, another zone, another deadline or a resume would be due
@@ -26,7 +26,7 @@ def _shape_of(spec: Mapping[str, Any]) -> _Shape:
     return tuple(spec.get(field) or None for field in _FIELDS)
 
 
-def with_change(doc: Document, old: Mapping[str, Any] | None, *, now: Instant) -> Document:
+def record_change(doc: Document, old: Mapping[str, Any] | None, *, now: Instant) -> Document:
     """Return the object with the time of its last change. A writer that omits the annotation does not remove it."""
     if old is None:
         return doc
@@ -43,7 +43,7 @@ def _set_annotation(doc: Document, since: str) -> Document:
     return {**doc, "metadata": {**metadata, "annotations": annotations}}
 
 
-def scheduled_since(annotations: Mapping[str, str]) -> Instant | None:
+def read_scheduled_since(annotations: Mapping[str, str]) -> Instant | None:
     """Time in the annotation; None: the annotation is missing or unreadable."""
     text = annotations.get(SCHEDULED_SINCE)
     try:
@@ -60,7 +60,7 @@ class SeenSchedule:
         self._noted: Instant | None = None
         self._since: Instant | None = None
 
-    def since(self, shape: _Shape, *, noted: Instant | None, now: Instant) -> Instant | None:
+    def find_seen_since(self, shape: _Shape, *, noted: Instant | None, now: Instant) -> Instant | None:
         """Return the time at which this schedule was first observed. None: no other schedule was observed before, or
         the annotation (`noted`) changed at the same time and is more exact.
         """

@@ -1,7 +1,7 @@
 """Children of an AdvancedCronJob: their kind, name, content and result.
 
 bytes of a Job, BroadcastJob or ImageListPullJob ──▶ project_child() ──▶ ChildView
-AdvancedCronJob + tick ──▶ child_document()
+AdvancedCronJob + tick ──▶ build_child_document()
 
 Pure.
 """
@@ -166,7 +166,7 @@ CHILD_VIEWS: Final[Mapping[str, Views[ChildView]]] = {
 """Views of children by kind, with any owner."""
 
 
-def child_name(owner: str, tick: Instant) -> str:
+def format_child_name(owner: str, tick: Instant) -> str:
     """Return the name of the child for this tick. The same tick gives the same name, so no child is created twice."""
     return f"{owner}-{int(tick)}"
 
@@ -174,10 +174,10 @@ def child_name(owner: str, tick: Instant) -> str:
 def is_name_too_long(resource: Resource, owner: str, tick: Instant) -> bool:
     """Whether the name is too long to create a child: pods carry the name of their Job or BroadcastJob as a label."""
     longest = LONGEST_NAME if resource == IMAGE_LIST_PULL_JOB else LONGEST_LABEL
-    return len(child_name(owner, tick)) > longest
+    return len(format_child_name(owner, tick)) > longest
 
 
-def child_document(
+def build_child_document(
     resource: Resource,
     template: Mapping[str, Any],
     *,
@@ -188,7 +188,7 @@ def child_document(
     """Return the object to create for the tick. It takes only labels and annotations from the template's metadata."""
     given: Mapping[str, Any] = template.get("metadata") or {}
     metadata: Document = {
-        "name": child_name(owner["name"], tick),
+        "name": format_child_name(owner["name"], tick),
         "namespace": namespace,
         "annotations": {**(given.get("annotations") or {}), SCHEDULED_AT: format_time(tick)},
         "ownerReferences": [owner],
@@ -203,7 +203,7 @@ def child_document(
     }
 
 
-def ended_document(document: Document, began: Instant, ended: Instant, is_good: bool) -> Document:
+def end_document(document: Document, began: Instant, ended: Instant, is_good: bool) -> Document:
     """Return the child with the status that its own controller writes when it has ended."""
     status: Document = {"startTime": format_time(began), "completionTime": format_time(ended)}
     if document["kind"] == IMAGE_LIST_PULL_JOB.kind:

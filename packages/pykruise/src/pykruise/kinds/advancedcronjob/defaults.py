@@ -1,6 +1,6 @@
 """Defaults that admission writes into an AdvancedCronJob (either version).
 
-document ──▶ with_defaults() ──▶ the document to store
+document ──▶ add_defaults() ──▶ the document to store
 
 Pure: the input document does not change. Same rule as OpenKruise's mutating webhook, except for the restart policy of
 pods, without which no child could be created.
@@ -9,12 +9,12 @@ pods, without which no child could be created.
 from collections.abc import Mapping
 from typing import Any
 
-from pykruise.kube.documents import Document, get_path, same, without_nulls
-from pykruise.pods.jobs.job_rules import with_pod_defaults
+from pykruise.kube.documents import Document, drop_nulls, get_path, is_same
+from pykruise.pods.jobs.job_rules import add_pod_defaults
 from pykruise.pods.template.defaults import DefaultingSettings
 
 
-def with_defaults(
+def add_defaults(
     doc: Mapping[str, Any],
     *,
     old: Mapping[str, Any] | None = None,
@@ -23,7 +23,7 @@ def with_defaults(
     """Return the document with defaults. `old` is the stored document on an update: an unchanged template gets no new
     defaults.
     """
-    spec = without_nulls(doc.get("spec"))
+    spec = drop_nulls(doc.get("spec"))
     template: Document = spec.get("template") or {}
     pulls = template.get("imageListPullJobTemplate") is not None
     spec["concurrencyPolicy"] = spec.get("concurrencyPolicy") or ("Replace" if pulls else "Allow")
@@ -32,7 +32,7 @@ def with_defaults(
     spec.setdefault("failedJobsHistoryLimit", 1)
     stored = ((old or {}).get("spec") or {}).get("template")
     if template:
-        is_new = not same(stored, template)
+        is_new = not is_same(stored, template)
         spec["template"] = _complete_template(template, complete=is_new and not settings.template_no_defaults)
     return {**doc, "spec": spec}
 
@@ -42,7 +42,7 @@ def _complete_template(template: Document, *, complete: bool) -> Document:
     for field in ("jobTemplate", "broadcastJobTemplate"):
         if pod := get_path(result, field, "spec", "template"):
             job = result[field]
-            spec = {**job["spec"], "template": with_pod_defaults(pod, complete=complete)}
+            spec = {**job["spec"], "template": add_pod_defaults(pod, complete=complete)}
             result[field] = {**job, "spec": spec}
     pulls = result.get("imageListPullJobTemplate")
     if pulls is not None:
@@ -60,6 +60,6 @@ def _pull_spec(spec: Document) -> Document:
     return {
         **spec,
         "completionPolicy": {**completion, "type": "Always"},
-        "pullPolicy": {"timeoutSeconds": 600, "backoffLimit": 3, **without_nulls(pull)},
+        "pullPolicy": {"timeoutSeconds": 600, "backoffLimit": 3, **drop_nulls(pull)},
         "imagePullPolicy": spec.get("imagePullPolicy") or "IfNotPresent",
     }

@@ -1,6 +1,6 @@
 """Due times of an AdvancedCronJob.
 
-schedule, last tick, now ──▶ due() ──▶ DueTimes: the latest missed tick, if any, and the next tick
+schedule, last tick, now ──▶ find_due_times() ──▶ DueTimes: the latest missed tick, if any, and the next tick
 
 Pure. Only the latest of the missed ticks counts, however many were missed.
 """
@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 from pykruise.kube.clock import Instant
-from pykruise.kube.values.cron import Every, Schedule, ticks_between
+from pykruise.kube.values.cron import Every, Schedule, find_ticks
 
 MANY: Final = 100
 """More missed ticks than this are reported by an event."""
@@ -29,12 +29,12 @@ class DueTimes(msgspec.Struct, frozen=True, kw_only=True):
     """Whether more than MANY ticks were missed."""
 
 
-def due(schedule: Schedule, *, last: Instant, now: Instant, deadline_s: int | None) -> DueTimes:
+def find_due_times(schedule: Schedule, *, last: Instant, now: Instant, deadline_s: int | None) -> DueTimes:
     """Return the due times. `last` is the last served tick, or the creation time of the object. When clocks were set
     back,
     `last` is in the future and no tick is served twice.
     """
-    ticks = ticks_between(schedule, last, now, most=MANY + 1)
+    ticks = find_ticks(schedule, last, now, most=MANY + 1)
     due = DueTimes(
         missed=ticks.latest,
         next=_find_next(schedule, ticks.latest or last, now),

@@ -1,19 +1,19 @@
 """AdvancedCronJob for the commands explain, plan and simulate.
 
 status ──▶ headline_of()                                  ──▶ INSIGHT (plans/insight.py)
-snapshot ──▶ ticks(), zone_of()      child ──▶ tick_of()
+snapshot ──▶ list_ticks(), zone_of()      child ──▶ tick_of()
 """
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from pykruise.kinds.advancedcronjob.children import Ending, ended_document, tick_of
-from pykruise.kinds.advancedcronjob.plan import begins_at, correction_of, schedule_of
+from pykruise.kinds.advancedcronjob.children import Ending, end_document, tick_of
+from pykruise.kinds.advancedcronjob.plan import correction_of, find_beginning, schedule_of
 from pykruise.kinds.advancedcronjob.snapshot import AdvancedCronJobSnapshot, is_readable
 from pykruise.kube.clock import Instant
 from pykruise.kube.ids import Key
-from pykruise.kube.values.counts import counted
-from pykruise.kube.values.cron import Every, Fields, Schedule, ScheduleError, ticks_between
+from pykruise.kube.values.counts import format_count
+from pykruise.kube.values.cron import Every, Fields, Schedule, ScheduleError, find_ticks
 from pykruise.plans.insight import ClockInsight, InsightChild
 
 
@@ -22,18 +22,18 @@ def headline_of(status: Mapping[str, Any]) -> str:
     active = status.get("active") or []
     kind, last = status.get("type") or "job", status.get("lastScheduleTime")
     names = f": {', '.join(item.get('name', '') for item in active[:3])}" if active else ""
-    return f"{counted(len(active), f'active {kind}')}{names}; {f'last due {last}' if last else 'has not run yet'}"
+    return f"{format_count(len(active), f'active {kind}')}{names}; {f'last due {last}' if last else 'has not run yet'}"
 
 
-def ticks(snapshot: AdvancedCronJobSnapshot, until: Instant) -> Iterator[Instant]:
+def list_ticks(snapshot: AdvancedCronJobSnapshot, until: Instant) -> Iterator[Instant]:
     """Yield the times of the schedule from now on; nothing if the schedule is unreadable."""
     schedule = _read_schedule(snapshot)
     if schedule is None:
         return
     moment: Instant | None = snapshot.now
     if isinstance(schedule, Every):  # an interval continues from its last tick
-        begin = begins_at(snapshot)
-        moment = ticks_between(schedule, begin, snapshot.now, most=1).latest or begin
+        begin = find_beginning(snapshot)
+        moment = find_ticks(schedule, begin, snapshot.now, most=1).latest or begin
     while moment is not None and (moment := schedule.next(moment)) is not None and moment <= until:
         yield moment
 
@@ -51,7 +51,7 @@ def _read_schedule(snapshot: AdvancedCronJobSnapshot) -> Schedule | None:
         return None
 
 
-def children(snapshot: AdvancedCronJobSnapshot) -> Iterator[InsightChild]:
+def list_children(snapshot: AdvancedCronJobSnapshot) -> Iterator[InsightChild]:
     """Yield the active children, and the last ended child if it failed."""
     made = snapshot.cron.made
     if made is None:
@@ -70,11 +70,11 @@ INSIGHT: Final = ClockInsight(
     names=frozenset({"acj"}),
     containers=(),
     headline=headline_of,
-    children=children,
+    children=list_children,
     has_observed_generation=False,
-    ticks=ticks,
+    ticks=list_ticks,
     tick_of=tick_of,
     is_active=lambda child: child.ending is Ending.ACTIVE,
-    ended=ended_document,
+    ended=end_document,
     zone=zone_of,
 )

@@ -6,31 +6,31 @@ KIND ──▶ definitions, roles, caches, controllers, admission, doctor, expla
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from pykruise.kinds.advancedcronjob.admission import mutating, validating
+from pykruise.kinds.advancedcronjob.admission import build_mutating_review, build_validating_review
 from pykruise.kinds.advancedcronjob.children import CHILD_VIEWS, JOB, TEMPLATES, ChildView
 from pykruise.kinds.advancedcronjob.insight import INSIGHT
 from pykruise.kinds.advancedcronjob.plan import plan_cronjob
 from pykruise.kinds.advancedcronjob.shown import SHOWN
-from pykruise.kinds.advancedcronjob.snapshot import CRON_JOB_VIEWS, AdvancedCronJobSettings, snapshot
+from pykruise.kinds.advancedcronjob.snapshot import CRON_JOB_VIEWS, AdvancedCronJobSettings, read_snapshot
 from pykruise.kinds.advancedcronjob.types import ADVANCED_CRON_JOBS, AdvancedCronJob
-from pykruise.kinds.advancedcronjob.validation import stored_errors
+from pykruise.kinds.advancedcronjob.validation import find_stored_errors
 from pykruise.kube.cache.store import Change
 from pykruise.kube.documents import get_path
 from pykruise.kube.ids import Key
-from pykruise.kube.rbac import READ, on
+from pykruise.kube.rbac import READ, make_right
 from pykruise.kube.resources import JOBS, PODS, SUBJECT_ACCESS_REVIEWS
 from pykruise.kube.schemas.conversion import Conversion
 from pykruise.kube.schemas.crds import Column, Version
-from pykruise.plans.kind import AGE, Kind, SpecSchema, workload_rights
+from pykruise.plans.kind import AGE, Kind, SpecSchema, list_workload_rights
 from pykruise.plans.review import Reviews
-from pykruise.plans.stored_values import TEMPLATE_IS_JUDGED_LATER, StoredSpec, judged
+from pykruise.plans.stored_values import TEMPLATE_IS_JUDGED_LATER, StoredSpec, add_judgement
 from pykruise.plans.views import POD_VIEWS
 from pykruise.pods.lifecycle.blockers import has_new_obstacle
 from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.derived_names import HASH, LONGEST_LABEL, DerivedName
 from pykruise.runtime.control import Control
 from pykruise.runtime.read import Around
-from pykruise.runtime.wakes import Wake, itself
+from pykruise.runtime.wakes import Wake, wake_itself
 
 _COLUMNS = (
     Column("Schedule", "string", ".spec.schedule"),
@@ -54,7 +54,7 @@ def _versions(schema_of: SpecSchema) -> tuple[Version, ...]:
 
 def _list_wakes(_: AdvancedCronJobSettings) -> Sequence[Wake]:
     return (
-        itself(CRON_JOB_VIEWS),
+        wake_itself(CRON_JOB_VIEWS),
         *(Wake(on=views, keys=_enqueue_owner) for views in CHILD_VIEWS.values()),
         Wake(on=POD_VIEWS, keys=_enqueue_owner_of_job),
     )
@@ -77,13 +77,13 @@ def _enqueue_owner(change: Change[ChildView], around: Around[AdvancedCronJobSett
 
 
 def _find_controller(child: ChildView, around: Around[AdvancedCronJobSettings]) -> Iterator[Key]:
-    for cron in around.all(CRON_JOB_VIEWS):
+    for cron in around.list_all(CRON_JOB_VIEWS):
         if cron.uid == child.controller_uid:
             yield cron.key
 
 
 _STORED: Final = StoredSpec(
-    errors=stored_errors,
+    errors=find_stored_errors,
     kept={
         "spec.template.jobTemplate.spec.template": TEMPLATE_IS_JUDGED_LATER,
         "spec.template.broadcastJobTemplate.spec.template": TEMPLATE_IS_JUDGED_LATER,
@@ -108,10 +108,10 @@ KIND = Kind(
     ),
     settings=AdvancedCronJobSettings,
     reviews=Reviews(
-        mutating=lambda settings, lookups: mutating(settings, lookups.clock),
-        validating=lambda _, lookups: validating(lookups.access),
+        mutating=lambda settings, lookups: build_mutating_review(settings, lookups.clock),
+        validating=lambda _, lookups: build_validating_review(lookups.access),
         rights=(
-            on(
+            make_right(
                 SUBJECT_ACCESS_REVIEWS,
                 "create",
                 why="AdvancedCronJob: to check whether its user may create image pull jobs",
@@ -119,14 +119,14 @@ KIND = Kind(
         ),
     ),
     stored=_STORED,
-    control=judged(
+    control=add_judgement(
         Control(
             name="advancedcronjob",
             component="advancedcronjob-controller",
             objects=CRON_JOB_VIEWS,
             reads=lambda _: (*CHILD_VIEWS.values(), POD_VIEWS),
             wakes=_list_wakes,
-            snapshot=snapshot,
+            snapshot=read_snapshot,
             object_of=lambda snapshot: snapshot.cron,
             plan=plan_cronjob,
             # A late status write must not undo a newer last schedule time.
@@ -134,12 +134,14 @@ KIND = Kind(
         ),
         _STORED,
     ),
-    lends=(on(JOBS, "create", "delete"),),
+    lends=(make_right(JOBS, "create", "delete"),),
     rights=(
-        *workload_rights(ADVANCED_CRON_JOBS),
-        on(PODS, *READ, why="AdvancedCronJob: to report why the pods of its Jobs wait"),
+        *list_workload_rights(ADVANCED_CRON_JOBS),
+        make_right(PODS, *READ, why="AdvancedCronJob: to report why the pods of its Jobs wait"),
         *(
-            on(resource, *READ, "create", "delete", why="AdvancedCronJob: to create and delete its children")
+            make_right(
+                resource, *READ, "create", "delete", why="AdvancedCronJob: to create and delete its children"
+            )
             for resource in TEMPLATES.values()
         ),
     ),

@@ -15,11 +15,11 @@ from pykruise.kinds.advancedcronjob.children import (
     JOB,
     ChildView,
     Ending,
-    child_document,
-    child_name,
+    build_child_document,
+    format_child_name,
     is_name_too_long,
 )
-from pykruise.kinds.advancedcronjob.due import MANY, DueTimes, due
+from pykruise.kinds.advancedcronjob.due import MANY, DueTimes, find_due_times
 from pykruise.kinds.advancedcronjob.snapshot import (
     AdvancedCronJobSnapshot,
     AdvancedCronJobView,
@@ -35,15 +35,15 @@ from pykruise.kube.resources import Resource
 from pykruise.kube.schemas.types import ObjectReference
 from pykruise.kube.values.cron import Schedule, ScheduleError, UnknownZoneError, parse_schedule
 from pykruise.plans.purposes import Purpose
-from pykruise.plans.stored_values import refused_plan
+from pykruise.plans.stored_values import make_refused_plan
 from pykruise.pods.corrections import Correction
 from pykruise.pods.lifecycle.blockers import blockers_of
 from pykruise.pods.reasons import Code
-from pykruise.pods.workload.waiting import waiting_for_repeated
+from pykruise.pods.workload.waiting import find_repeated_wait
 from pykruise.runtime.actions import Create, Delete
-from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step, soonest
+from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step, find_soonest
 from pykruise.runtime.reasons import Reason
-from pykruise.runtime.status import status_patch
+from pykruise.runtime.status import build_status_patch
 
 _ONCE_S: Final = 366 * 24 * 3600.0
 """Seconds within which the event of a tick is recorded only once."""
@@ -78,21 +78,21 @@ def plan_cronjob(snapshot: AdvancedCronJobSnapshot) -> Plan:
         return Plan()
     if not is_readable(snapshot) or cron.made is None:
         unset = "spec.template: none of the templates is set"
-        return refused_plan(snapshot.refused or [cron.problem or unset])
+        return make_refused_plan(snapshot.refused or [cron.problem or unset])
     spec = snapshot.cron.spec
     history = _select_history(snapshot)
     kept = _Plan(snapshot, cron.made, history)
     if spec.paused:
-        return kept.waits(Reason(Code.PAUSED, "it is paused", "set spec.paused to false"))
+        return kept.plan_wait(Reason(Code.PAUSED, "it is paused", "set spec.paused to false"))
     try:
         schedule = schedule_of(snapshot)
     except ScheduleError as error:
-        return kept.waits(_reason_invalid(str(error)), note=_note_unreadable(error))
+        return kept.plan_wait(_reason_invalid(str(error)), note=_note_unreadable(error))
     if is_name_too_long(cron.made[1], cron.name, snapshot.now):
-        return kept.waits(_NAME_TOO_LONG, note=_UNNAMEABLE)
-    result = due(
+        return kept.plan_wait(_NAME_TOO_LONG, note=_UNNAMEABLE)
+    result = find_due_times(
         schedule,
-        last=begins_at(snapshot),
+        last=find_beginning(snapshot),
         now=snapshot.now,
         deadline_s=spec.starting_deadline_seconds,
     )
@@ -107,17 +107,17 @@ def schedule_of(snapshot: ReadableAdvancedCronJob) -> Schedule:
     return parse_schedule(spec.schedule, zone=zone)
 
 
-def last_tick(snapshot: AdvancedCronJobSnapshot) -> Instant | None:
+def find_last_tick(snapshot: AdvancedCronJobSnapshot) -> Instant | None:
     """The latest served tick, from the status and from the children; None: no tick was served."""
     ticks = (snapshot.cron.last_schedule_time, snapshot.latest_made)
     return max((tick for tick in ticks if tick is not None), default=None)
 
 
-def begins_at(snapshot: AdvancedCronJobSnapshot) -> Instant:
+def find_beginning(snapshot: AdvancedCronJobSnapshot) -> Instant:
     """Return the time after which ticks count: the latest of the last served tick (or else the creation time) and the
     last change of the schedule.
     """
-    last = last_tick(snapshot)
+    last = find_last_tick(snapshot)
     served = snapshot.cron.created_at if last is None else last
     return served if snapshot.changed_at is None else max(served, snapshot.changed_at)
 
@@ -128,24 +128,24 @@ def _serve(snapshot: ReadableAdvancedCronJob, kept: "_Plan", value: DueTimes) ->
     if value.late is not None:
         seconds = cron.spec.starting_deadline_seconds
         message = f"missed {format_time(value.late)}: later than startingDeadlineSeconds ({seconds} s)"
-        return kept.waits(None, note=_note_once("MissSchedule", message, value.late, warning=True))
+        return kept.plan_wait(None, note=_note_once("MissSchedule", message, value.late, warning=True))
     if value.missed is None:
-        return kept.waits(None)
+        return kept.plan_wait(None)
     active = _select_active(snapshot.children)
     if cron.spec.concurrency_policy == "Forbid" and active:
         message = f"{active[0].name} is active, and concurrencyPolicy is Forbid"
         note = _note_once("JobAlreadyActive", message, value.missed)
-        return kept.waits(Reason(Code.CHILD_ACTIVE, message), note=note)
-    name = child_name(cron.name, value.missed)
+        return kept.plan_wait(Reason(Code.CHILD_ACTIVE, message), note=note)
+    name = format_child_name(cron.name, value.missed)
     if name in snapshot.others:
         message = f"{name} exists already and does not belong to this AdvancedCronJob: this run is skipped"
-        return kept.skips(value.missed, _note_once("FailedCreate", message, value.missed, warning=True))
+        return kept.plan_skip(value.missed, _note_once("FailedCreate", message, value.missed, warning=True))
     notes = []
     if value.skips_many:
         message = f"more than {MANY} runs were missed; the latest one starts now"
         notes.append(_note_once("TooManyMissedTimes", message, value.missed, warning=True))
     replaced = active if cron.spec.concurrency_policy == "Replace" else []
-    return kept.makes(value.missed, replaced, notes)
+    return kept.plan_creation(value.missed, replaced, notes)
 
 
 def _select_active(children: Iterable[ChildView]) -> list[ChildView]:
@@ -163,19 +163,19 @@ class _Plan:
         self._history = history
         self.next: Instant | None = None
 
-    def waits(self, why: Reason | None, *, note: Note | None = None) -> Plan:
+    def plan_wait(self, why: Reason | None, *, note: Note | None = None) -> Plan:
         """Plan that creates nothing."""
-        status = self._build_status(last_tick(self._snapshot))
+        status = self._build_status(find_last_tick(self._snapshot))
         return Plan(
             stages=self._delete_history(),
             status=None if status == self._snapshot.cron.stored_status else status,
-            requeue_after_s=soonest([self._until_next(), *_until_late(self._snapshot)]),
+            requeue_after_s=find_soonest([self._until_next(), *_until_late(self._snapshot)]),
             waiting=why or self._wait_for_next(),
             skipped=dict((*_find_last_failure(self._snapshot), *_find_stuck_jobs(self._snapshot))),
             notes=(note,) if note else (),
         )
 
-    def skips(self, tick: Instant, note: Note) -> Plan:
+    def plan_skip(self, tick: Instant, note: Note) -> Plan:
         """Plan that records the tick as served, although it creates nothing."""
         return Plan(
             stages=(*self._delete_history(), *self._record_tick(tick, "its name is taken")),
@@ -183,7 +183,7 @@ class _Plan:
             notes=(note,),
         )
 
-    def makes(
+    def plan_creation(
         self,
         tick: Instant,
         replaced: Sequence[ChildView],
@@ -193,10 +193,10 @@ class _Plan:
         resource = self._resource
         cron = self._snapshot.cron
         template: dict[str, Any] = cron.template[self._field]
-        document = child_document(
+        document = build_child_document(
             resource,
             template,
-            owner=cron.reference_as(ADVANCED_CRON_JOBS),
+            owner=cron.build_reference(ADVANCED_CRON_JOBS),
             namespace=cron.namespace,
             tick=tick,
         )
@@ -225,7 +225,7 @@ class _Plan:
     def _record_tick(self, tick: Instant, because: str) -> list[Stage]:
         """Return the stage that writes the tick into the status. It runs once the tick has been served."""
         cron = self._snapshot.cron
-        patch = status_patch(
+        patch = build_status_patch(
             ADVANCED_CRON_JOBS,
             cron.key,
             uid=cron.uid,
@@ -257,7 +257,7 @@ class _Plan:
             type=resource.kind,
             active=active,
             last_schedule_time=None if last is None else format_time(last),
-        ).document()
+        ).to_document()
 
     def _until_next(self) -> float | None:
         return None if self.next is None else self.next - self._snapshot.now
@@ -292,7 +292,7 @@ def _find_stuck_jobs(snapshot: ReadableAdvancedCronJob) -> Iterator[tuple[str, R
             pod for pod in snapshot.job_pods.get(child.uid, ()) if pod.is_active and not pod.is_serving
         )
         obstacles = blockers_of(waiting, None, now=snapshot.now, correction=correction)
-        if (obstacle := waiting_for_repeated(obstacles)) is not None:
+        if (obstacle := find_repeated_wait(obstacles)) is not None:
             yield child.name, obstacle
 
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 from pykruise.kinds.advancedcronjob.changes import SCHEDULED_SINCE
 from pykruise.kube.clock import parse_time
 from pykruise.kube.documents import annotations_of, get_path
-from pykruise.kube.values.go_text import quoted
+from pykruise.kube.values.go_text import quote_text
 from pykruise.plans.progress import (
     Has,
     IsTrue,
@@ -27,7 +27,7 @@ _ACTIVE: Final = Items("status.active")
 
 
 def _format_line(document: Mapping[str, Any], progress: Progress) -> str:
-    name = f"advancedcronjob {quoted(document['metadata']['name'])}"
+    name = f"advancedcronjob {quote_text(document['metadata']['name'])}"
     last = get_path(document, "status", "lastScheduleTime") or "never"
     if progress.active:
         return f"Waiting for {name}: {progress.active} active, last scheduled {last}..."

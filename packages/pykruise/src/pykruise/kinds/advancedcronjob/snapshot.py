@@ -1,7 +1,7 @@
 """Everything that a decision about one AdvancedCronJob needs, as one value.
 
 bytes of an AdvancedCronJob ──▶ CRON_JOB_VIEWS ──▶ AdvancedCronJobView (kept in the cache)
-AdvancedCronJobView + Read ──▶ snapshot() ──▶ Snapshot ──▶ plan.py
+AdvancedCronJobView + Read ──▶ read_snapshot() ──▶ Snapshot ──▶ plan.py
 """
 
 from collections.abc import Mapping, Sequence
@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final, TypeGuard
 
 import msgspec
 
-from pykruise.kinds.advancedcronjob.changes import SeenSchedule, scheduled_since
+from pykruise.kinds.advancedcronjob.changes import SeenSchedule, read_scheduled_since
 from pykruise.kinds.advancedcronjob.children import CHILD_VIEWS, JOB, TEMPLATES, ChildView, Ending
 from pykruise.kinds.advancedcronjob.types import (
     ADVANCED_CRON_JOBS,
@@ -29,7 +29,7 @@ from pykruise.pods.settings import FromManager
 from pykruise.pods.template.defaults import DefaultingSettings
 from pykruise.pods.template.typed_parts import POD_TEMPLATE, Parts
 from pykruise.pods.view.pod_view import PodView
-from pykruise.pods.workload.views import Projector, WorkloadView, spec_reader
+from pykruise.pods.workload.views import Projector, WorkloadView, make_spec_reader
 from pykruise.runtime.read import Read
 from pykruise.runtime.views import Views
 
@@ -74,7 +74,7 @@ PARTS: Final[Parts] = {
     "template.jobTemplate": "io.k8s.api.batch.v1.JobTemplateSpec",
     "template.broadcastJobTemplate.spec.template": POD_TEMPLATE,
 }
-_read_spec: Final = spec_reader(AdvancedCronJobSpec, parts=PARTS)
+_read_spec: Final = make_spec_reader(AdvancedCronJobSpec, parts=PARTS)
 
 
 class _Pulls(PullSpec, frozen=True, kw_only=True):
@@ -163,14 +163,16 @@ class ServedTimes:
     def __init__(self) -> None:
         self._latest: Instant | None = None
 
-    def latest(self, children: Sequence[ChildView]) -> Instant | None:
+    def find_latest(self, children: Sequence[ChildView]) -> Instant | None:
         """Return the latest tick, including those of the current children."""
         ticks = (self._latest, *(child.scheduled_at for child in children))
         self._latest = max((tick for tick in ticks if tick is not None), default=None)
         return self._latest
 
 
-async def snapshot(view: AdvancedCronJobView, read: Read[AdvancedCronJobSettings]) -> AdvancedCronJobSnapshot:
+async def read_snapshot(
+    view: AdvancedCronJobView, read: Read[AdvancedCronJobSettings]
+) -> AdvancedCronJobSnapshot:
     """Read the AdvancedCronJob and its children from the cache. Waits for the first list of the children."""
     made = view.made
     children: list[ChildView] = []
@@ -178,10 +180,10 @@ async def snapshot(view: AdvancedCronJobView, read: Read[AdvancedCronJobSettings
     if made is not None:
         views = CHILD_VIEWS[made[1].kind]
         await read.wait_served(views)
-        children = sorted(read.owned(views, view.uid), key=lambda child: child.name)
+        children = sorted(read.list_owned(views, view.uid), key=lambda child: child.name)
         others = frozenset(
             child.name
-            for child in read.all(views)
+            for child in read.list_all(views)
             if child.namespace == view.namespace
             and child.controller_uid != view.uid
             and child.name.startswith(f"{view.name}-")
@@ -190,9 +192,9 @@ async def snapshot(view: AdvancedCronJobView, read: Read[AdvancedCronJobSettings
         cron=view,
         children=children,
         others=others,
-        latest_made=read.memory(ServedTimes).latest(children),
+        latest_made=read.find_memory(ServedTimes).find_latest(children),
         job_pods={
-            child.uid: read.owned(POD_VIEWS, child.uid)
+            child.uid: read.list_owned(POD_VIEWS, child.uid)
             for child in children
             if child.kind == JOB.kind and child.ending is Ending.ACTIVE
         },
@@ -206,12 +208,12 @@ def _find_change(view: AdvancedCronJobView, read: Read[AdvancedCronJobSettings])
     """Time of the last change, from the annotation and from observation. The clock of a webhook may be a little
     ahead: a time slightly in the future counts as now, and a time far in the future is ignored.
     """
-    now, spec, noted = read.now(), view.spec, scheduled_since(view.annotations)
+    now, spec, noted = read.now(), view.spec, read_scheduled_since(view.annotations)
     noted = None if noted is not None and noted > now + CLOCKS_DIFFER_S else noted
     seen = None
     if spec is not None:
         shape = (spec.schedule, spec.time_zone, spec.paused or None, spec.starting_deadline_seconds)
-        seen = read.memory(SeenSchedule).since(shape, noted=noted, now=now)
+        seen = read.find_memory(SeenSchedule).find_seen_since(shape, noted=noted, now=now)
     return max((min(time, now) for time in (noted, seen) if time is not None), default=None)
 
 

@@ -9,7 +9,7 @@ same fields. OpenKruise's v1alpha1 lacks `imageListPullJobTemplate` and therefor
 from typing import Annotated, Any, Final
 
 from pykruise.kube.resources import Resource
-from pykruise.kube.schemas.crds import merged_like, schema
+from pykruise.kube.schemas.crds import merge_like, schema
 from pykruise.kube.schemas.types import (
     AnyObject,
     ApiObject,
@@ -25,7 +25,7 @@ from pykruise.kube.schemas.types import (
 ADVANCED_CRON_JOBS: Final = Resource("apps.kruise.io", "v1beta1", "advancedcronjobs", "AdvancedCronJob")
 
 
-JobTemplate = Annotated[dict[str, Any], merged_like("io.k8s.api.batch.v1.JobTemplateSpec")]
+JobTemplate = Annotated[dict[str, Any], merge_like("io.k8s.api.batch.v1.JobTemplateSpec")]
 """A `batch/v1 JobTemplateSpec`, kept as it is; server-side apply merges its lists as those of a CronJob."""
 
 

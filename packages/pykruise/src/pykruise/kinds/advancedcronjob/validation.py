@@ -12,19 +12,19 @@ from typing import Any, Final
 import msgspec
 
 from pykruise.kinds.advancedcronjob.children import TEMPLATES
-from pykruise.kinds.advancedcronjob.defaults import with_defaults
+from pykruise.kinds.advancedcronjob.defaults import add_defaults
 from pykruise.kinds.advancedcronjob.types import AdvancedCronJobSpec
 from pykruise.kube.clock import parse_time
-from pykruise.kube.documents import get_path, same
+from pykruise.kube.documents import get_path, is_same
 from pykruise.kube.errors import Cause
-from pykruise.kube.pod_rules.field_errors import forbidden, invalid
+from pykruise.kube.pod_rules.field_errors import make_forbidden_error, make_invalid_error
 from pykruise.kube.pod_rules.field_rules import check_not_negative
 from pykruise.kube.values.cron import ScheduleError, parse_schedule
-from pykruise.kube.values.selectors import SelectorError, selector_from
-from pykruise.plans.stored_values import as_document
-from pykruise.pods.jobs.job_rules import job_name_errors
-from pykruise.pods.template.validation import template_errors
-from pykruise.pods.workload.validation import metadata_errors
+from pykruise.kube.values.selectors import SelectorError, parse_selector
+from pykruise.plans.stored_values import to_document
+from pykruise.pods.jobs.job_rules import find_job_name_errors
+from pykruise.pods.template.validation import find_template_errors
+from pykruise.pods.workload.validation import find_metadata_errors
 
 MUTABLE: Final = (
     "schedule",
@@ -58,8 +58,8 @@ def errors_of(
     """Return all field errors of a document and its typed spec. `old` is the stored document on an update."""
     metadata = doc.get("metadata") or {}
     given: Mapping[str, Any] = doc["spec"]
-    errors = [*job_name_errors(metadata), *metadata_errors(metadata)]
-    if old is not None and same(given, old["spec"]):
+    errors = [*find_job_name_errors(metadata), *find_metadata_errors(metadata)]
+    if old is not None and is_same(given, old["spec"]):
         return errors
     errors += _schedule_errors(spec)
     for name, value in (
@@ -77,44 +77,48 @@ def errors_of(
 def _schedule_errors(spec: AdvancedCronJobSpec) -> Iterator[Cause]:
     path, text, zone = "spec.schedule", spec.schedule, spec.time_zone
     if not text:
-        yield invalid(path, text, "schedule must be specified")
+        yield make_invalid_error(path, text, "schedule must be specified")
     else:
         try:
             parse_schedule(text)
         except ScheduleError as error:
-            yield invalid(path, text, str(error))
+            yield make_invalid_error(path, text, str(error))
         if "TZ" in text and zone is not None:
-            yield invalid(path, text, "cannot use both timeZone field and TZ or CRON_TZ in schedule")
+            yield make_invalid_error(
+                path, text, "cannot use both timeZone field and TZ or CRON_TZ in schedule"
+            )
     if zone is None:
         return
     path = "spec.timeZone"
     if not zone:
-        yield invalid(path, zone, "timeZone must be nil or non-empty string")
+        yield make_invalid_error(path, zone, "timeZone must be nil or non-empty string")
     elif zone.lower() == "local":
-        yield invalid(path, zone, "timeZone must be an explicit time zone as defined in the IANA time zones")
+        yield make_invalid_error(
+            path, zone, "timeZone must be an explicit time zone as defined in the IANA time zones"
+        )
     else:
         try:
             parse_schedule("@daily", zone=zone)
         except ScheduleError as error:
-            yield invalid(path, zone, str(error))
+            yield make_invalid_error(path, zone, str(error))
 
 
 def _template_errors(template: Mapping[str, Any], spec: AdvancedCronJobSpec) -> Iterator[Cause]:
     given = [name for name in TEMPLATES if template.get(name) is not None]
     if len(given) != 1:
         why = "exactly one of jobTemplate, broadcastJobTemplate, imageListPullJobTemplate must be set"
-        yield forbidden("spec.template", why)
+        yield make_forbidden_error("spec.template", why)
     for name in given:
         if name == _PULLS:
             if spec.concurrency_policy not in ("Replace", "Forbid"):
                 why = "concurrencyPolicy of imageListPullJobTemplate can only be Replace or Forbid"
-                yield invalid("spec.concurrencyPolicy", spec.concurrency_policy, why)
+                yield make_invalid_error("spec.concurrencyPolicy", spec.concurrency_policy, why)
             first = next(_pull_errors(get_path(template, name, "spec", default={})), None)
             if first is not None:
                 yield first
         else:
             pod = get_path(template, name, "spec", "template", default={})
-            yield from template_errors(pod, f"spec.template.{name}.spec.template")
+            yield from find_template_errors(pod, f"spec.template.{name}.spec.template")
 
 
 def _pull_errors(spec: Mapping[str, Any]) -> Iterator[Cause]:
@@ -123,21 +127,23 @@ def _pull_errors(spec: Mapping[str, Any]) -> Iterator[Cause]:
         yield from _selector_errors(selector)
     yield from _label_errors(pods, f"{_PULL_PATH}.podSelector.labelSelector")
     if selector is not None and pods is not None:
-        yield invalid(_PULL_PATH, "", "selector and podSelector cannot both be set")
+        yield make_invalid_error(_PULL_PATH, "", "selector and podSelector cannot both be set")
     yield from _image_errors(spec.get("images"))
     completion = spec.get("completionPolicy") or {}
     path = f"{_PULL_PATH}.completionPolicy"
     if completion.get("type") not in ("Always", None, ""):
-        yield invalid(f"{path}.type", completion["type"], "can only be Always")
+        yield make_invalid_error(f"{path}.type", completion["type"], "can only be Always")
     deadline = completion.get("activeDeadlineSeconds")
     timeout = (spec.get("pullPolicy") or {}).get("timeoutSeconds")
     if deadline is not None and deadline > _LONGEST_DEADLINE_S:
-        yield invalid(f"{path}.activeDeadlineSeconds", deadline, f"must be at most {_LONGEST_DEADLINE_S}")
+        yield make_invalid_error(
+            f"{path}.activeDeadlineSeconds", deadline, f"must be at most {_LONGEST_DEADLINE_S}"
+        )
     if deadline is not None and timeout is not None and deadline < timeout:
         why = "must not be less than pullPolicy.timeoutSeconds"
-        yield invalid(f"{path}.activeDeadlineSeconds", deadline, why)
+        yield make_invalid_error(f"{path}.activeDeadlineSeconds", deadline, why)
     if (ttl := completion.get("ttlSecondsAfterFinished")) is not None:
-        yield invalid(
+        yield make_invalid_error(
             f"{path}.ttlSecondsAfterFinished", ttl, "cannot be set: history limits determine what is kept"
         )
 
@@ -147,31 +153,31 @@ def _selector_errors(selector: Mapping[str, Any]) -> Iterator[Cause]:
     names = selector.get("names") or []
     labels = {name: selector[name] for name in ("matchLabels", "matchExpressions") if selector.get(name)}
     if names and labels:
-        yield invalid(path, dict(selector), "names and labels cannot both be set")
+        yield make_invalid_error(path, dict(selector), "names and labels cannot both be set")
     yield from _label_errors(labels, f"{path}.labelSelector")
     if len(set(names)) != len(names):
-        yield invalid(f"{path}.names", names, "each node can only be named once")
+        yield make_invalid_error(f"{path}.names", names, "each node can only be named once")
 
 
 def _label_errors(selector: Mapping[str, Any] | None, path: str) -> Iterator[Cause]:
     try:
-        selector_from(selector)
+        parse_selector(selector)
     except SelectorError as error:
-        yield invalid(path, selector, str(error))
+        yield make_invalid_error(path, selector, str(error))
 
 
 def _image_errors(images: list[str] | None) -> Iterator[Cause]:
     path = f"{_PULL_PATH}.images"
     if not images:
-        yield invalid(path, [], "there must be an image")
+        yield make_invalid_error(path, [], "there must be an image")
         return
     if len(images) > _MOST_IMAGES:
-        yield invalid(path, len(images), f"there can be at most {_MOST_IMAGES} images")
+        yield make_invalid_error(path, len(images), f"there can be at most {_MOST_IMAGES} images")
     elif len(set(images)) != len(images):
-        yield invalid(path, images, "each image can only be named once")
+        yield make_invalid_error(path, images, "each image can only be named once")
     for image in images:
         if not _IMAGE.fullmatch(image):
-            yield invalid(path, image, "is not an image reference")
+            yield make_invalid_error(path, image, "is not an image reference")
 
 
 def _immutable_errors(new: Mapping[str, Any], old: Mapping[str, Any]) -> Iterator[Cause]:
@@ -179,12 +185,14 @@ def _immutable_errors(new: Mapping[str, Any], old: Mapping[str, Any]) -> Iterato
     fields = {*new, *old} - {*MUTABLE, "template"}
     template, stored = new.get("template") or {}, old.get("template") or {}
     parts = set(TEMPLATES) - ({_PULLS} if stored.get(_PULLS) is not None else set())
-    if all(same(new.get(name), old.get(name)) for name in fields) and all(
-        same(template.get(name), stored.get(name)) for name in parts
+    if all(is_same(new.get(name), old.get(name)) for name in fields) and all(
+        is_same(template.get(name), stored.get(name)) for name in parts
     ):
         return
     allowed = ", ".join(f"'{field}'" for field in MUTABLE)
-    yield forbidden("spec", f"updates to advancedcronjob spec for fields other than {allowed} are forbidden")
+    yield make_forbidden_error(
+        "spec", f"updates to advancedcronjob spec for fields other than {allowed} are forbidden"
+    )
 
 
 def warnings_of(doc: Mapping[str, Any], spec: AdvancedCronJobSpec) -> Iterator[str]:
@@ -212,8 +220,8 @@ def _never_comes(schedule: str) -> bool:
         return False
 
 
-def stored_errors(spec: AdvancedCronJobSpec) -> list[Cause]:
+def find_stored_errors(spec: AdvancedCronJobSpec) -> list[Cause]:
     """Return all field errors of a stored spec. Missing fields get their defaults first."""
-    doc = as_document(spec)
-    doc = with_defaults(doc, old=doc)
+    doc = to_document(spec)
+    doc = add_defaults(doc, old=doc)
     return errors_of(doc, msgspec.convert(doc["spec"], AdvancedCronJobSpec))

@@ -1,6 +1,6 @@
 """BroadcastJob's two admission reviews.
 
-AdmissionRequest ──▶ mutating()              ──▶ the object with its defaults
+AdmissionRequest ──▶ build_mutating_review()              ──▶ the object with its defaults
                  ──▶ validate_broadcastjob() ──▶ allowed, or rejected (422) with every field error
 
 Both versions get the same reviews, because their fields are the same.
@@ -8,7 +8,7 @@ Both versions get the same reviews, because their fields are the same.
 
 from typing import Final
 
-from pykruise.kinds.broadcastjob.defaults import with_defaults
+from pykruise.kinds.broadcastjob.defaults import add_defaults
 from pykruise.kinds.broadcastjob.snapshot import read_spec
 from pykruise.kinds.broadcastjob.types import BROADCAST_JOBS, BroadcastJobSpec
 from pykruise.kinds.broadcastjob.validation import errors_of, warnings_of
@@ -26,14 +26,14 @@ _REVIEWS: Final = SpecReviews[BroadcastJobSpec](
 )
 
 
-def mutating(settings: DefaultingSettings) -> Reviewer:
+def build_mutating_review(settings: DefaultingSettings) -> Reviewer:
     """The mutating review under these settings."""
-    return _REVIEWS.mutating(
-        lambda request, doc: with_defaults(doc, old=request.old_object, settings=settings)
+    return _REVIEWS.build_mutating_review(
+        lambda request, doc: add_defaults(doc, old=request.old_object, settings=settings)
     )
 
 
-validate_broadcastjob: Final[Reviewer] = _REVIEWS.validating(
+validate_broadcastjob: Final[Reviewer] = _REVIEWS.build_validating_review(
     lambda request, doc, spec: errors_of(doc, spec, old=request.old_object),
     warnings_of=lambda _, spec: warnings_of(spec),
 )

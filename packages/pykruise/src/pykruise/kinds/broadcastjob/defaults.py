@@ -1,6 +1,6 @@
 """Defaults that admission writes into a BroadcastJob (either version).
 
-document ──▶ with_defaults() ──▶ the document to store
+document ──▶ add_defaults() ──▶ the document to store
 
 Pure; the input document is not changed. Same rules as OpenKruise's mutating webhook, except for the restart policy:
 when it is absent, OpenKruise writes the core default `Always`, and then rejects this value.
@@ -9,15 +9,15 @@ when it is absent, OpenKruise writes the core default `Always`, and then rejects
 from collections.abc import Mapping
 from typing import Any, Final
 
-from pykruise.kube.documents import Document, same, without_nulls
-from pykruise.pods.jobs.job_rules import with_pod_defaults
+from pykruise.kube.documents import Document, drop_nulls, is_same
+from pykruise.pods.jobs.job_rules import add_pod_defaults
 from pykruise.pods.template.defaults import DefaultingSettings
 
 ALL_AT_ONCE: Final = 2**31 - 1
 """The default parallelism."""
 
 
-def with_defaults(
+def add_defaults(
     doc: Mapping[str, Any],
     *,
     old: Mapping[str, Any] | None = None,
@@ -26,14 +26,14 @@ def with_defaults(
     """Return the document with defaults. `old` is the stored document on an update: an unchanged template gets no
     defaults.
     """
-    spec = without_nulls(doc.get("spec"))
+    spec = drop_nulls(doc.get("spec"))
     spec.setdefault("parallelism", ALL_AT_ONCE)
     for policy, default in (("completionPolicy", "Always"), ("failurePolicy", "FailFast")):
         given = spec.get(policy) or {}
         spec[policy] = {**given, "type": given.get("type") or default}
     if spec.get("template"):
         stored = ((old or {}).get("spec") or {}).get("template")
-        is_new = not same(stored, spec["template"])
+        is_new = not is_same(stored, spec["template"])
         complete = is_new and not settings.template_no_defaults
-        spec["template"] = with_pod_defaults(spec["template"], complete=complete)
+        spec["template"] = add_pod_defaults(spec["template"], complete=complete)
     return {**doc, "spec": spec}

@@ -1,12 +1,12 @@
 """BroadcastJob for the commands explain, plan and simulate.
 
-status ──▶ headline_of()      spec ──▶ waits_s()      ──▶ INSIGHT (plans/insight.py)
+status ──▶ headline_of()      spec ──▶ compute_wait_s()      ──▶ INSIGHT (plans/insight.py)
 """
 
 from collections.abc import Mapping
 from typing import Any, Final
 
-from pykruise.kube.values.counts import counted
+from pykruise.kube.values.counts import format_count
 from pykruise.plans.insight import JobInsight
 
 
@@ -16,11 +16,11 @@ def headline_of(status: Mapping[str, Any]) -> str:
     desired, active, succeeded, failed = (
         status.get(name, 0) for name in ("desired", "active", "succeeded", "failed")
     )
-    nodes = counted(desired, "node")
+    nodes = format_count(desired, "node")
     return f"{phase} on {nodes}: {succeeded} succeeded, {failed} failed, {active} active"
 
 
-def waits_s(spec: Mapping[str, Any]) -> float:
+def compute_wait_s(spec: Mapping[str, Any]) -> float:
     """Seconds of the job's deadline or of its time to live, whichever is longer."""
     policy = spec.get("completionPolicy") or {}
     return float(max(policy.get(name) or 0 for name in ("activeDeadlineSeconds", "ttlSecondsAfterFinished")))
@@ -30,5 +30,5 @@ INSIGHT: Final = JobInsight(
     names=frozenset({"bcj"}),
     headline=headline_of,
     has_observed_generation=False,
-    waits_s=waits_s,
+    waits_s=compute_wait_s,
 )

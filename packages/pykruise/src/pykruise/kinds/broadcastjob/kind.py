@@ -9,7 +9,7 @@ differently.
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from pykruise.kinds.broadcastjob.admission import mutating, validate_broadcastjob
+from pykruise.kinds.broadcastjob.admission import build_mutating_review, validate_broadcastjob
 from pykruise.kinds.broadcastjob.insight import INSIGHT
 from pykruise.kinds.broadcastjob.plan import plan_broadcastjob
 from pykruise.kinds.broadcastjob.shown import SHOWN
@@ -17,25 +17,25 @@ from pykruise.kinds.broadcastjob.snapshot import (
     BROADCAST_JOB_VIEWS,
     BroadcastJobSettings,
     BroadcastJobView,
-    snapshot,
+    read_snapshot,
 )
 from pykruise.kinds.broadcastjob.types import BROADCAST_JOBS, BroadcastJob
-from pykruise.kinds.broadcastjob.validation import stored_errors
+from pykruise.kinds.broadcastjob.validation import find_stored_errors
 from pykruise.kube.cache.store import Change
 from pykruise.kube.ids import Key
-from pykruise.kube.rbac import on
+from pykruise.kube.rbac import make_right
 from pykruise.kube.schemas.conversion import Conversion
 from pykruise.kube.schemas.crds import Column
-from pykruise.plans.kind import AGE, POD_OWNER_LENDS, Kind, two_versions, workload_rights
+from pykruise.plans.kind import AGE, POD_OWNER_LENDS, Kind, list_workload_rights, make_two_versions
 from pykruise.plans.review import Reviews
-from pykruise.plans.stored_values import StoredSpec, judged
+from pykruise.plans.stored_values import StoredSpec, add_judgement
 from pykruise.plans.views import NODE_VIEWS, POD_VIEWS
 from pykruise.pods.view.nodes import NodeView
 from pykruise.pods.workload.amounts import Amount
 from pykruise.pods.workload.kstatus import job_standing_of
 from pykruise.runtime.control import Control
 from pykruise.runtime.read import Around
-from pykruise.runtime.wakes import Wake, by_owner, itself
+from pykruise.runtime.wakes import Wake, wake_itself, wake_owner
 
 _COLUMNS = (
     Column("Desired", "integer", ".status.desired"),
@@ -48,15 +48,15 @@ _COLUMNS = (
 
 def _list_wakes(_: BroadcastJobSettings) -> Sequence[Wake]:
     return (
-        itself(BROADCAST_JOB_VIEWS),
-        by_owner(POD_VIEWS, BROADCAST_JOBS),
+        wake_itself(BROADCAST_JOB_VIEWS),
+        wake_owner(POD_VIEWS, BROADCAST_JOBS),
         Wake(on=NODE_VIEWS, keys=_enqueue_by_node),
     )
 
 
 def _enqueue_by_node(change: Change[NodeView], around: Around[BroadcastJobSettings]) -> Iterator[Key]:
     """Jobs that now handle the node differently. A job that never ends still updates its counts after it has failed."""
-    for job in around.all(BROADCAST_JOB_VIEWS):
+    for job in around.list_all(BROADCAST_JOB_VIEWS):
         if not (job.is_finished and job.ends) and _is_concerned(job, change.old, change.new, around):
             yield job.key
 
@@ -67,13 +67,13 @@ def _is_concerned(
     if old is not None and new is not None:
         if _places_equally(old, new):
             return False
-        if bool(job.obstacle(old)) != bool(job.obstacle(new)):
+        if bool(job.find_obstacle(old)) != bool(job.find_obstacle(new)):
             return True
-    elif any(node is not None and not job.obstacle(node) for node in (old, new)):
+    elif any(node is not None and not job.find_obstacle(node) for node in (old, new)):
         return True
     # The node may have pods of the job anyway: created from an older template, or before the node was deleted.
     names = {node.name for node in (old, new) if node is not None}
-    return any(pod.target_node in names for pod in around.owned(POD_VIEWS, job.uid))
+    return any(pod.target_node in names for pod in around.list_owned(POD_VIEWS, job.uid))
 
 
 def _places_equally(old: NodeView, new: NodeView) -> bool:
@@ -82,7 +82,7 @@ def _places_equally(old: NodeView, new: NodeView) -> bool:
 
 
 _STORED: Final = StoredSpec(
-    errors=stored_errors,
+    errors=find_stored_errors,
     kept={
         "spec.completionPolicy.activeDeadlineSeconds": "a deadline that has passed: the job fails in its first sync",
         "spec.completionPolicy.ttlSecondsAfterFinished": "a time that has passed: the job is deleted once it has ended",
@@ -92,23 +92,24 @@ _STORED: Final = StoredSpec(
 
 KIND = Kind(
     resource=BROADCAST_JOBS,
-    versions=two_versions(BroadcastJob, columns=_COLUMNS),
+    versions=make_two_versions(BroadcastJob, columns=_COLUMNS),
     short_names=("bcj",),
     conversion=Conversion(BROADCAST_JOBS, "v1alpha1"),
     amounts=(Amount(path=("spec", "parallelism"), stops="no pod is created"),),
     settings=BroadcastJobSettings,
     reviews=Reviews(
-        mutating=lambda settings, _: mutating(settings), validating=lambda *_: validate_broadcastjob
+        mutating=lambda settings, _: build_mutating_review(settings),
+        validating=lambda *_: validate_broadcastjob,
     ),
     stored=_STORED,
-    control=judged(
+    control=add_judgement(
         Control(
             name="broadcastjob",
             component="broadcastjob-controller",
             objects=BROADCAST_JOB_VIEWS,
             reads=lambda _: (POD_VIEWS, NODE_VIEWS),
             wakes=_list_wakes,
-            snapshot=snapshot,
+            snapshot=read_snapshot,
             object_of=lambda snapshot: snapshot.job,
             plan=plan_broadcastjob,
             standing=job_standing_of,
@@ -119,9 +120,11 @@ KIND = Kind(
     ),
     lends=POD_OWNER_LENDS,
     rights=(
-        *workload_rights(BROADCAST_JOBS),
-        on(BROADCAST_JOBS, "patch", why="BroadcastJob: to pause a job with a failed pod"),
-        on(BROADCAST_JOBS, "delete", why="BroadcastJob: to delete a job after ttlSecondsAfterFinished"),
+        *list_workload_rights(BROADCAST_JOBS),
+        make_right(BROADCAST_JOBS, "patch", why="BroadcastJob: to pause a job with a failed pod"),
+        make_right(
+            BROADCAST_JOBS, "delete", why="BroadcastJob: to delete a job after ttlSecondsAfterFinished"
+        ),
     ),
     insight=INSIGHT,
     shown=SHOWN,

@@ -1,6 +1,6 @@
 """The plan for a BroadcastJob: it joins all decisions.
 
-BroadcastJobSnapshot ──▶ targets_of() ──▶ fan_out() ──▶ Plan: the job's new state, pods to delete, pods to create
+BroadcastJobSnapshot ──▶ targets_of() ──▶ decide_fan_out() ──▶ Plan: the job's new state, pods to delete, pods to create
 
 Pure. When a job ends, is paused or resumes, the plan first stores this in the status, and then acts. A manager that
 restarts in between finds the stored status, with the counts from before.
@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from pykruise.kinds.broadcastjob.pods import creations, deletion
+from pykruise.kinds.broadcastjob.pods import plan_creations, plan_deletion
 from pykruise.kinds.broadcastjob.snapshot import (
     BroadcastJobSnapshot,
     BroadcastJobView,
@@ -22,19 +22,19 @@ from pykruise.kinds.broadcastjob.status import (
     FAILED,
     PAUSED,
     RUNNING,
+    compute_status,
     document_of,
-    finished,
-    status_now,
+    finish_status,
 )
 from pykruise.kinds.broadcastjob.targets import BroadcastJobTargets, restarts_of, targets_of
 from pykruise.kinds.broadcastjob.types import BROADCAST_JOBS, BroadcastJobSpec, BroadcastJobStatus
 from pykruise.kube.clock import Instant, parse_time
 from pykruise.kube.documents import Document
-from pykruise.kube.values.counts import counted
+from pykruise.kube.values.counts import format_count
 from pykruise.kube.values.int_or_percent import Rounding, is_percent, resolve
 from pykruise.plans.phases import MOST_AT_ONCE
 from pykruise.plans.purposes import Purpose
-from pykruise.plans.stored_values import refused_plan
+from pykruise.plans.stored_values import make_refused_plan
 from pykruise.pods.corrections import OF_A_JOB
 from pykruise.pods.jobs.fan_out import (
     HELD,
@@ -44,18 +44,18 @@ from pykruise.pods.jobs.fan_out import (
     JobRun,
     OnFailure,
     TargetState,
-    fan_out,
-    waiting_for,
+    decide_fan_out,
+    find_wait_reason,
 )
-from pykruise.pods.lifecycle.availability import next_late_at
-from pykruise.pods.lifecycle.blockers import blockers_of, failed_as
+from pykruise.pods.lifecycle.availability import find_next_late_time
+from pykruise.pods.lifecycle.blockers import blockers_of, explain_failure
 from pykruise.pods.reasons import Code
 from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.selector_guard import LOOK_AGAIN_S
 from pykruise.runtime.actions import delete_object, patch_object
-from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step, seconds_until, soonest
+from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step, compute_seconds_until, find_soonest
 from pykruise.runtime.reasons import Reason
-from pykruise.runtime.status import status_patch
+from pykruise.runtime.status import build_status_patch
 
 _ON_FAILURE: Final = {"": OnFailure.FAIL, "FailFast": OnFailure.FAIL, "Pause": OnFailure.PAUSE}
 """Policy by type; any other type means Continue, as in OpenKruise."""
@@ -75,15 +75,15 @@ def plan_broadcastjob(snapshot: BroadcastJobSnapshot) -> Plan:
     if job.is_deleting:
         return Plan()
     if not is_readable(snapshot):
-        return refused_plan(snapshot.refused or [snapshot.job.problem])
+        return make_refused_plan(snapshot.refused or [snapshot.job.problem])
     targets = targets_of(snapshot)
     try:
         policy = policy_of(snapshot.job.spec, desired=sum(target.is_wanted for target in targets.targets))
     except ValueError as error:
-        return refused_plan([f"spec.parallelism: {error}"])
+        return make_refused_plan([f"spec.parallelism: {error}"])
     if job.is_finished and not job.status.completion_time:
         policy = msgspec.structs.replace(policy, ttl_s=None)  # the end time is unknown, so the job is kept
-    decision = fan_out(targets.targets, policy, _run_of(snapshot), now=snapshot.now)
+    decision = decide_fan_out(targets.targets, policy, _run_of(snapshot), now=snapshot.now)
     if job.is_finished:
         return _plan_after_end(snapshot, targets, decision)
     return _plan_before_end(snapshot, targets, decision, policy)
@@ -145,7 +145,7 @@ def _plan_after_end(
     if job.has_failed:
         waiting = Reason(Code.JOB_FAILED, _how_it_failed(job))
     if not job.ends:  # it still counts its current pods
-        status = _document_if_changed(job, status_now(snapshot, decision.counts, phase=FAILED))
+        status = _document_if_changed(job, compute_status(snapshot, decision.counts, phase=FAILED))
     return Plan(
         stages=tuple(stages),
         status=status,
@@ -185,14 +185,14 @@ def _plan_before_end(
     if policy.is_paused:
         return _plan_paused(snapshot, targets, decision, policy)
     is_resumed = job.status.phase == PAUSED
-    status = status_now(snapshot, decision.counts, phase=RUNNING)
+    status = compute_status(snapshot, decision.counts, phase=RUNNING)
     stages: list[Stage] = []
     if is_resumed:
         stages += _store_status(job, status, notes=(_GOES_ON,), because="spec.paused is false")
     stages += _stop_pods(targets, _drop_left_to_gc(targets, decision.stop), "")
     now = decision.start[:MOST_AT_ONCE]
     if now:
-        chains = tuple(creations(snapshot, now))
+        chains = tuple(plan_creations(snapshot, now))
         stages.append(Stage(purpose=Purpose.CREATE_PODS, chains=chains, ramp=True))
     return Plan(
         stages=tuple(stages),
@@ -200,7 +200,7 @@ def _plan_before_end(
         requeue_after_s=0.0
         if len(now) < len(decision.start)
         else _find_requeue_s(snapshot, targets, decision),
-        waiting=waiting_for(
+        waiting=find_wait_reason(
             decision, nothing_fits=_NO_NODE, running=_pods_have, obstacles=_find_obstacles(snapshot, targets)
         ),
         skipped=_list_skipped_pods(snapshot, targets),
@@ -214,7 +214,7 @@ def _plan_end(
 ) -> Plan:
     job = snapshot.job
     resumed = [_GOES_ON] if job.status.phase == PAUSED else []
-    status = finished(snapshot, decision, finish)
+    status = finish_status(snapshot, decision, finish)
     return Plan(
         stages=(
             *_store_status(
@@ -251,7 +251,7 @@ def _plan_pause(
         done=Note(reason="Paused", message=message, warning=True),
     )
     stage = Stage(purpose=Purpose.PAUSE_JOB, chains=(Chain(subject=job.name, steps=(patch,)),))
-    status = status_now(snapshot, decision.counts, phase=PAUSED)
+    status = compute_status(snapshot, decision.counts, phase=PAUSED)
     return Plan(
         stages=(*_store_status(job, status, notes=(), because=message), stage),
         waiting=Reason(Code.PAUSED, message, _RESUME_AFTER_FAILURE),
@@ -267,7 +267,7 @@ def _plan_paused(
     has_failed = decision.counts.failed > 0 and policy.on_failure is OnFailure.PAUSE
     remedy = _RESUME_AFTER_FAILURE if has_failed else _RESUME
     return Plan(
-        status=_document_if_changed(snapshot.job, status_now(snapshot, decision.counts, phase=PAUSED)),
+        status=_document_if_changed(snapshot.job, compute_status(snapshot, decision.counts, phase=PAUSED)),
         waiting=Reason(Code.PAUSED, "the job is paused", remedy),
         skipped=_list_failed_pods(targets),
         skipped_nodes=_list_held_nodes(decision),
@@ -283,7 +283,7 @@ def _store_status(
     """Store the status before any other write, and record the events afterwards. Yield nothing when the status is
     already stored.
     """
-    patch = status_patch(
+    patch = build_status_patch(
         BROADCAST_JOBS,
         job.key,
         uid=job.uid,
@@ -299,7 +299,7 @@ def _store_status(
 
 
 def _stop_pods(targets: BroadcastJobTargets, names: Iterable[str], because: str) -> list[Stage]:
-    chains = tuple(deletion(targets.pods[name], because or targets.why[name]) for name in names)
+    chains = tuple(plan_deletion(targets.pods[name], because or targets.why[name]) for name in names)
     return [Stage(purpose=Purpose.DELETE_PODS, chains=chains, regardless=not because)] if chains else []
 
 
@@ -321,7 +321,7 @@ def _document_if_changed(job: BroadcastJobView, status: BroadcastJobStatus) -> D
 
 def _list_notes(targets: BroadcastJobTargets, decision: FanOutDecision, policy: JobPolicy) -> Iterator[Note]:
     if decision.exceeds_parallelism:
-        active = counted(decision.counts.active, "pod is", "pods are")
+        active = format_count(decision.counts.active, "pod is", "pods are")
         message = f"{active} active, and parallelism is {policy.parallelism}"
         yield Note(
             reason="TooManyActivePods",
@@ -352,14 +352,14 @@ def _find_requeue_s(
     snapshot: ReadableBroadcastJob, targets: BroadcastJobTargets, decision: FanOutDecision
 ) -> float | None:
     """Seconds until the plan changes without an event: the time of the decision, or when a pod is late to start."""
-    late_at = next_late_at(_list_active_pods(targets), now=snapshot.now)
-    return soonest([decision.requeue_after_s, seconds_until(late_at, now=snapshot.now)])
+    late_at = find_next_late_time(_list_active_pods(targets), now=snapshot.now)
+    return find_soonest([decision.requeue_after_s, compute_seconds_until(late_at, now=snapshot.now)])
 
 
 def _list_failed_pods(targets: BroadcastJobTargets) -> dict[str, Reason]:
     """Name of each failed pod → how it failed."""
     return {
-        targets.pods[target.name].name: failed_as(targets.pods[target.name])
+        targets.pods[target.name].name: explain_failure(targets.pods[target.name])
         for target in targets.targets
         if target.state in (TargetState.FAILED, TargetState.FAILING) and target.name in targets.pods
     }
@@ -371,7 +371,7 @@ def _list_skipped_pods(snapshot: ReadableBroadcastJob, targets: BroadcastJobTarg
     for target in targets.targets:
         if target.state is TargetState.FAILING and target.is_wanted:
             pod = targets.pods[target.name]
-            times = counted(restarts_of(pod), "time")
+            times = format_count(restarts_of(pod), "time")
             message = f"its containers restarted {times}, beyond restartLimit: it has failed"
             pods[pod.name] = Reason(Code.POD_FAILED, message, "delete the pod to have its node run again")
     return pods
@@ -387,4 +387,4 @@ def _list_held_nodes(decision: FanOutDecision) -> dict[str, Reason]:
 
 
 def _pods_have(count: int) -> str:
-    return counted(count, "pod has", "pods have")
+    return format_count(count, "pod has", "pods have")

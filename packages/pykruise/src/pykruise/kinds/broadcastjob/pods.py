@@ -1,6 +1,6 @@
 """The pods that a BroadcastJob creates and deletes, as chains of a plan.
 
-nodes ──▶ creations() ──▶ chains        pods + reasons ──▶ deletion() ──▶ chain
+nodes ──▶ plan_creations() ──▶ chains        pods + reasons ──▶ plan_deletion() ──▶ chain
 
 Pure. Each pod is created for one node: by a node affinity, or with the node's name in its spec.
 """
@@ -13,15 +13,15 @@ from pykruise.kinds.broadcastjob.validation import NAME_LABEL, UID_LABEL
 from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import PODS
-from pykruise.plans.pod_writes import pod_chain
-from pykruise.pods.template.metadata import pod_metadata
-from pykruise.pods.template.node_placement import bound_to
+from pykruise.plans.pod_writes import make_pod_chain
+from pykruise.pods.template.metadata import read_pod_metadata
+from pykruise.pods.template.node_placement import bind_to_node
 from pykruise.pods.view.pod_view import PodView
 from pykruise.runtime.actions import Create, delete_object
 from pykruise.runtime.plan import Chain, Note, Step
 
 
-def creations(snapshot: ReadableBroadcastJob, nodes: Sequence[str]) -> Iterator[Chain]:
+def plan_creations(snapshot: ReadableBroadcastJob, nodes: Sequence[str]) -> Iterator[Chain]:
     """Create a new pod for each of these nodes."""
     for node, document in zip(nodes, _build_documents(snapshot, nodes), strict=True):
         name = document["metadata"]["name"]
@@ -34,7 +34,7 @@ def creations(snapshot: ReadableBroadcastJob, nodes: Sequence[str]) -> Iterator[
         yield Chain(subject=name, steps=(step,), has_random_name=True)
 
 
-def deletion(pod: PodView, because: str) -> Chain:
+def plan_deletion(pod: PodView, because: str) -> Chain:
     """Delete a pod that has not finished. It is kept if it has finished since the snapshot."""
     step = Step(
         action=delete_object(PODS, pod, unchanged=True),
@@ -42,19 +42,19 @@ def deletion(pod: PodView, because: str) -> Chain:
         done=Note(reason="SuccessfulDelete", message=f"deleted pod {pod.name}: {because}"),
         failed=Note(reason="FailedDelete", message=f"failed to delete pod {pod.name}", warning=True),
     )
-    return pod_chain(pod, step)
+    return make_pod_chain(pod, step)
 
 
 def _build_documents(snapshot: ReadableBroadcastJob, nodes: Sequence[str]) -> Iterator[Document]:
     """Build the documents of new pods. The documents share their common parts."""
     job = snapshot.job
     template = job.spec.template
-    metadata = pod_metadata(template)
+    metadata = read_pod_metadata(template)
     shared: Document = {
         "generateName": f"{job.name}-",  # for clients that read it; the name itself is already chosen
         "namespace": job.namespace,
         "labels": {**(metadata.get("labels") or {}), NAME_LABEL: job.name, UID_LABEL: job.uid},
-        "ownerReferences": [job.reference_as(BROADCAST_JOBS)],
+        "ownerReferences": [job.build_reference(BROADCAST_JOBS)],
     }
     shared |= {field: metadata[field] for field in ("annotations", "finalizers") if metadata.get(field)}
     spec: Document = template.get("spec") or {}
@@ -63,7 +63,7 @@ def _build_documents(snapshot: ReadableBroadcastJob, nodes: Sequence[str]) -> It
             "apiVersion": PODS.api_version,
             "kind": PODS.kind,
             "metadata": {"name": snapshot.names[node], **shared},
-            "spec": bound_to(spec, node)
+            "spec": bind_to_node(spec, node)
             if snapshot.settings.assign_by_scheduler
             else {**spec, "nodeName": node},
         }

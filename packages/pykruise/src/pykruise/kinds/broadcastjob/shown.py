@@ -6,20 +6,20 @@ a document ──▶ SHOWN.progress_of() (plans/progress.py)
 from collections.abc import Mapping
 from typing import Any, Final
 
-from pykruise.kube.values.counts import counted
-from pykruise.kube.values.go_text import quoted
+from pykruise.kube.values.counts import format_count
+from pykruise.kube.values.go_text import quote_text
 from pykruise.plans.progress import Count, Is, Phase, PhaseRules, Progress, ProgressCounts, When
 from pykruise.plans.shown import TEMPLATE, Cell, Field, Metrics, Shown
 
 
 def _format_line(document: Mapping[str, Any], progress: Progress) -> str:
-    name = f"broadcastjob {quoted(document['metadata']['name'])}"
+    name = f"broadcastjob {quote_text(document['metadata']['name'])}"
     if progress.phase is Phase.FAILED:
-        return f"{name} failed: {progress.failed} of {counted(progress.wanted, 'pod')} failed"
+        return f"{name} failed: {progress.failed} of {format_count(progress.wanted, 'pod')} failed"
     if progress.phase is Phase.COMPLETED:
         return f"{name} complete: {progress.succeeded} succeeded, {progress.failed} failed"
     counts = (
-        f"{progress.succeeded} of {counted(progress.wanted, 'pod has', 'pods have')} succeeded, "
+        f"{progress.succeeded} of {format_count(progress.wanted, 'pod has', 'pods have')} succeeded, "
         f"{progress.active} active, {progress.failed} failed..."
     )
     return f"Waiting for {name} to complete: {counts}"

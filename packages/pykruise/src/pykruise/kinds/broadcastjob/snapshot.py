@@ -1,7 +1,7 @@
 """Everything that a decision about one BroadcastJob needs, as one value.
 
 bytes of a BroadcastJob ──▶ BROADCAST_JOB_VIEWS ──▶ BroadcastJobView (stored in the cache)
-BroadcastJobView + Read ──▶ snapshot() ──▶ BroadcastJobSnapshot ──▶ plan.py
+BroadcastJobView + Read ──▶ read_snapshot() ──▶ BroadcastJobSnapshot ──▶ plan.py
 
 The snapshot contains time, names and settings, so the same snapshot always gives the same plan.
 """
@@ -16,7 +16,7 @@ from pykruise.kinds.broadcastjob.types import BROADCAST_JOBS, BroadcastJobSpec, 
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
-from pykruise.kube.values.hashing import safe_encode
+from pykruise.kube.values.hashing import encode_safely
 from pykruise.plans.stored_values import Judged
 from pykruise.plans.views import NODE_VIEWS, POD_VIEWS
 from pykruise.pods.settings import FromFlag
@@ -24,14 +24,14 @@ from pykruise.pods.template.defaults import DefaultingSettings
 from pykruise.pods.template.node_placement import (
     NodeRequirements,
     Request,
+    find_shortage,
     request_of,
     requirements_of,
-    shortage,
 )
 from pykruise.pods.template.typed_parts import TEMPLATE
 from pykruise.pods.view.nodes import NodeView
 from pykruise.pods.view.pod_view import PodView
-from pykruise.pods.workload.views import Projector, WorkloadView, spec_reader
+from pykruise.pods.workload.views import Projector, WorkloadView, make_spec_reader
 from pykruise.runtime.read import Read
 from pykruise.runtime.views import Views
 
@@ -91,12 +91,12 @@ class BroadcastJobView(WorkloadView, frozen=True, kw_only=True):
             for condition in self.status.conditions or ()
         )
 
-    def obstacle(self, node: NodeView) -> str:
+    def find_obstacle(self, node: NodeView) -> str:
         """Reason why a new pod may not run on the node; empty when it may."""
-        return self.requirements.obstacle(node) or shortage(self.request, node)
+        return self.requirements.find_obstacle(node) or find_shortage(self.request, node)
 
 
-read_spec: Final = spec_reader(BroadcastJobSpec, raw={"template"}, parts=TEMPLATE)
+read_spec: Final = make_spec_reader(BroadcastJobSpec, raw={"template"}, parts=TEMPLATE)
 
 
 def _derive_fields(spec: BroadcastJobSpec, _: Document) -> dict[str, Any]:
@@ -143,10 +143,10 @@ def is_readable(snapshot: BroadcastJobSnapshot) -> TypeGuard[ReadableBroadcastJo
     return snapshot.job.spec is not None and not snapshot.refused
 
 
-async def snapshot(view: BroadcastJobView, read: Read[BroadcastJobSettings]) -> BroadcastJobSnapshot:
+async def read_snapshot(view: BroadcastJobView, read: Read[BroadcastJobSettings]) -> BroadcastJobSnapshot:
     """Read the job with its pods and all nodes from the caches."""
-    pods = sorted(read.owned(POD_VIEWS, view.uid), key=lambda pod: pod.name)
-    nodes = sorted(read.all(NODE_VIEWS), key=lambda node: node.name)
+    pods = sorted(read.list_owned(POD_VIEWS, view.uid), key=lambda pod: pod.name)
+    nodes = sorted(read.list_all(NODE_VIEWS), key=lambda node: node.name)
     return BroadcastJobSnapshot(
         job=view,
         pods=pods,
@@ -174,14 +174,15 @@ def _choose_names(
             continue
         attempt = 0
         while (
-            read.get(POD_VIEWS, Key(view.namespace, name := pod_name(view, node.name, attempt))) is not None
+            read.get(POD_VIEWS, Key(view.namespace, name := format_pod_name(view, node.name, attempt)))
+            is not None
         ):
             attempt += 1
         names[node.name] = name
     return names
 
 
-def pod_name(job: BroadcastJobView, node: str, attempt: int = 0) -> str:
+def format_pod_name(job: BroadcastJobView, node: str, attempt: int = 0) -> str:
     """Name of a node's pod: the job's name and ten characters that are derived from the job and the node."""
     digest = hashlib.blake2b(f"{job.uid}/{node}/{attempt}".encode(), digest_size=SUFFIX_LENGTH).digest()
-    return f"{job.name}-"[: LONGEST_NAME - SUFFIX_LENGTH] + safe_encode(digest)
+    return f"{job.name}-"[: LONGEST_NAME - SUFFIX_LENGTH] + encode_safely(digest)

@@ -1,6 +1,6 @@
 """The status of a BroadcastJob: counts, phase, and its end.
 
-BroadcastJobSnapshot + FanOutDecision ──▶ status_now() ──▶ BroadcastJobStatus        + Finish ──▶ finished()
+BroadcastJobSnapshot + FanOutDecision ──▶ compute_status() ──▶ BroadcastJobStatus        + Finish ──▶ finish_status()
 
 Pure.
 """
@@ -31,7 +31,7 @@ _MESSAGES: Final = {
 _ALWAYS: Final = ("active", "desired", "failed", "succeeded")
 
 
-def status_now(snapshot: ReadableBroadcastJob, counts: FanOutCounts, *, phase: str) -> BroadcastJobStatus:
+def compute_status(snapshot: ReadableBroadcastJob, counts: FanOutCounts, *, phase: str) -> BroadcastJobStatus:
     """Return the current status, before anything is written."""
     return msgspec.structs.replace(
         snapshot.job.status,
@@ -44,10 +44,12 @@ def status_now(snapshot: ReadableBroadcastJob, counts: FanOutCounts, *, phase: s
     )
 
 
-def finished(snapshot: ReadableBroadcastJob, decision: FanOutDecision, finish: Finish) -> BroadcastJobStatus:
+def finish_status(
+    snapshot: ReadableBroadcastJob, decision: FanOutDecision, finish: Finish
+) -> BroadcastJobStatus:
     """Return the last status: no pod is active, and the pods that are stopped count as failed."""
     counts = decision.counts
-    status = status_now(snapshot, counts, phase=FAILED if finish.is_failure else COMPLETED)
+    status = compute_status(snapshot, counts, phase=FAILED if finish.is_failure else COMPLETED)
     failed = counts.failed + counts.active
     now = format_time(snapshot.now)
     kind, message = _MESSAGES[finish]
@@ -72,4 +74,4 @@ def finished(snapshot: ReadableBroadcastJob, decision: FanOutDecision, finish: F
 def document_of(status: BroadcastJobStatus) -> Document:
     """Return the document to store. It always contains the counts, even when they are 0."""
     counts = {name: getattr(status, name) for name in _ALWAYS}
-    return {**counts, **status.document()}
+    return {**counts, **status.to_document()}

@@ -91,7 +91,7 @@ class _Gathering:
     def add_node(self, node: NodeView, pods: Sequence[PodView]) -> None:
         """Add a node with the job's pods on it."""
         if not pods:
-            if obstacle := self._job.obstacle(node):
+            if obstacle := self._job.find_obstacle(node):
                 self.idle[node.name] = obstacle
             else:
                 self.targets.append(FanOutTarget(name=node.name))
@@ -142,7 +142,7 @@ def _find_obstacle(pod: PodView, node: NodeView) -> str:
     """Reason why the pod may no longer run on its node; empty when it may. The pod's own spec decides, because the
     template may have changed since.
     """
-    return pod.asks_of_nodes.obstacle(node) if pod.asks_of_nodes is not None else ""
+    return pod.asks_of_nodes.find_obstacle(node) if pod.asks_of_nodes is not None else ""
 
 
 def _group_by_node(pods: Iterable[PodView]) -> dict[str, list[PodView]]:

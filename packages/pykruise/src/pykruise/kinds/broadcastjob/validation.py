@@ -10,13 +10,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from pykruise.kinds.broadcastjob.types import BroadcastJobSpec
-from pykruise.kube.documents import labels_of, same
+from pykruise.kube.documents import is_same, labels_of
 from pykruise.kube.errors import Cause
-from pykruise.kube.pod_rules.field_errors import invalid, required
+from pykruise.kube.pod_rules.field_errors import make_invalid_error, make_required_error
 from pykruise.kube.pod_rules.field_rules import check_not_negative
-from pykruise.pods.jobs.job_rules import job_name_errors
-from pykruise.pods.template.validation import template_errors
-from pykruise.pods.workload.validation import metadata_errors
+from pykruise.pods.jobs.job_rules import find_job_name_errors
+from pykruise.pods.template.validation import find_template_errors
+from pykruise.pods.workload.validation import find_metadata_errors
 
 NAME_LABEL: Final = "broadcastjob-name"
 UID_LABEL: Final = "broadcastjob-controller-uid"
@@ -37,17 +37,17 @@ def errors_of(
     """
     metadata = doc.get("metadata") or {}
     given: Mapping[str, Any] = doc.get("spec") or {}
-    errors = [*job_name_errors(metadata), *metadata_errors(metadata)]
-    if old is not None and same(given, old.get("spec") or {}):
+    errors = [*find_job_name_errors(metadata), *find_metadata_errors(metadata)]
+    if old is not None and is_same(given, old.get("spec") or {}):
         return errors
-    errors += policy_errors(spec, "spec")
-    errors += template_rule_errors(given.get("template"), "spec.template")
+    errors += find_policy_errors(spec, "spec")
+    errors += find_template_rule_errors(given.get("template"), "spec.template")
     if old is None:
         errors += _amount_errors(spec)
     return errors
 
 
-def policy_errors(spec: BroadcastJobSpec, path: str) -> Iterator[Cause]:
+def find_policy_errors(spec: BroadcastJobSpec, path: str) -> Iterator[Cause]:
     """Rule: a job that never ends must have neither a deadline nor a time to live."""
     policy = spec.completion_policy
     if policy is None or policy.type != "Never":
@@ -58,25 +58,25 @@ def policy_errors(spec: BroadcastJobSpec, path: str) -> Iterator[Cause]:
     ):
         if value is not None:
             why = f"{name} can just work with Always CompletionPolicyType"
-            yield invalid(f"{path}.completionPolicy.{name}", value, why)
+            yield make_invalid_error(f"{path}.completionPolicy.{name}", value, why)
 
 
-def template_rule_errors(template: Mapping[str, Any] | None, path: str) -> Iterator[Cause]:
+def find_template_rule_errors(template: Mapping[str, Any] | None, path: str) -> Iterator[Cause]:
     """Errors of a template at `path` for pods that run to completion."""
     if not template:
-        yield required(path)
+        yield make_required_error(path)
         return
     policy = (template.get("spec") or {}).get("restartPolicy")
     if policy not in ("Never", "OnFailure"):
         why = "pod restartPolicy can only be Never or OnFailure"
-        yield invalid(f"{path}.spec.restartPolicy", policy or "", why)
+        yield make_invalid_error(f"{path}.spec.restartPolicy", policy or "", why)
     labels = labels_of(template)
     for name in OWNED_LABELS:
         if labels.get(name):
-            yield invalid(
+            yield make_invalid_error(
                 f"{path}.metadata.labels", dict(labels), f"the label {name} is set by the controller"
             )
-    yield from template_errors(template, path)
+    yield from find_template_errors(template, path)
 
 
 def _amount_errors(spec: BroadcastJobSpec) -> Iterator[Cause]:
@@ -84,7 +84,9 @@ def _amount_errors(spec: BroadcastJobSpec) -> Iterator[Cause]:
     if isinstance(parallelism, int):
         yield from check_not_negative(parallelism, path)
     elif parallelism is not None and not _PARALLELISM.fullmatch(parallelism):
-        yield invalid(path, parallelism, "must be a number or a percentage of the nodes (e.g. '10%')")
+        yield make_invalid_error(
+            path, parallelism, "must be a number or a percentage of the nodes (e.g. '10%')"
+        )
     if (done := spec.completion_policy) is not None:
         path = "spec.completionPolicy"
         yield from check_not_negative(done.active_deadline_seconds, f"{path}.activeDeadlineSeconds")
@@ -103,6 +105,6 @@ def warnings_of(spec: BroadcastJobSpec) -> Iterator[str]:
         yield f"spec.failurePolicy.type: {failure!r} is not known and acts as Continue"
 
 
-def stored_errors(spec: BroadcastJobSpec) -> list[Cause]:
+def find_stored_errors(spec: BroadcastJobSpec) -> list[Cause]:
     """Errors of a stored spec, besides those of its template."""
-    return [*policy_errors(spec, "spec"), *_amount_errors(spec)]
+    return [*find_policy_errors(spec, "spec"), *_amount_errors(spec)]

@@ -8,7 +8,7 @@ Only v1beta1 is supported. A request in another version is rejected with 400.
 
 from typing import Final
 
-from pykruise.kinds.cloneset.defaults import with_defaults
+from pykruise.kinds.cloneset.defaults import add_defaults
 from pykruise.kinds.cloneset.snapshot import read_spec
 from pykruise.kinds.cloneset.types import CLONE_SETS, CloneSetSpec
 from pykruise.kinds.cloneset.validation import errors_of, warnings_of
@@ -25,18 +25,18 @@ _REVIEWS: Final = SpecReviews[CloneSetSpec](
 )
 
 
-def mutating(settings: WorkloadDefaulting) -> Reviewer:
+def build_mutating_review(settings: WorkloadDefaulting) -> Reviewer:
     """The mutating review under these settings."""
-    return _REVIEWS.mutating(
-        lambda request, doc: with_defaults(doc, old=request.old_object, settings=settings)
+    return _REVIEWS.build_mutating_review(
+        lambda request, doc: add_defaults(doc, old=request.old_object, settings=settings)
     )
 
 
-mutate_cloneset: Final = mutating(WorkloadDefaulting())
+mutate_cloneset: Final = build_mutating_review(WorkloadDefaulting())
 """The mutating review with default settings."""
 
 
-def validating(revisions: RevisionLookup | None) -> Reviewer:
+def build_validating_review(revisions: RevisionLookup | None) -> Reviewer:
     """The validating review. `revisions` finds the selector by which the pods are managed. Without it, the stored
     selector is immutable.
     """
@@ -45,8 +45,8 @@ def validating(revisions: RevisionLookup | None) -> Reviewer:
         managed = await managed_selector_of(request, revisions)
         return errors_of(doc, spec, old=request.old_object, managed=managed)
 
-    return _REVIEWS.judging(errors, warnings_of=lambda _, spec: warnings_of(spec))
+    return _REVIEWS.build_judging_review(errors, warnings_of=lambda _, spec: warnings_of(spec))
 
 
-validate_cloneset: Final = validating(None)
+validate_cloneset: Final = build_validating_review(None)
 """The validating review without a lookup of revisions."""

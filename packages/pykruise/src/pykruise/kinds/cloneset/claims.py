@@ -19,18 +19,18 @@ from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import PERSISTENT_VOLUME_CLAIMS, PODS
-from pykruise.kube.values.owners import owner_reference
+from pykruise.kube.values.owners import build_owner_reference
 from pykruise.plans.phases import DeletePod
 from pykruise.pods.reasons import Code
 from pykruise.pods.view import keys
-from pykruise.pods.view.names import IdSource, InstanceId, pod_name
+from pykruise.pods.view.names import IdSource, InstanceId, format_pod_name
 from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.claims import (
     ClaimView,
-    claim_documents,
-    claim_name,
-    template_name,
-    templates_hash,
+    build_claim_documents,
+    format_claim_name,
+    hash_templates,
+    read_template_name,
 )
 from pykruise.pods.workload.revisions import RevisionView
 from pykruise.runtime.actions import Create, delete_object, patch_object
@@ -127,7 +127,7 @@ def plan_claims(
     choice = _choose_ids(snapshot, count) if count > 0 else IdChoice()
     new_pods = [_new_pod(snapshot, instance_id, of_pods.get(instance_id, ())) for instance_id in choice.ids]
     recorded = update.annotations.get(keys.CLAIM_TEMPLATES_HASH_ANNOTATION)
-    is_keeping = of_pods and recorded not in (None, templates_hash(spec.volume_claim_templates))
+    is_keeping = of_pods and recorded not in (None, hash_templates(spec.volume_claim_templates))
     return ClaimPlan(
         new_pods=new_pods,
         awaited=choice.awaited,
@@ -196,7 +196,7 @@ def choose_ids(
     unused = sorted(whole - set(active) - set(finished))
     reused = [name for name in unused if name not in set(terminating)][: max(count, 0)]
     awaited = [name for name in unused if name in set(terminating)][: max(count - len(reused), 0)]
-    fresh = source.fresh_ids(
+    fresh = source.draw_ids(
         max(count - len(reused) - len(awaited), 0), used={*by_id, *active, *terminating, *finished, *taken}
     )
     return IdChoice(ids=tuple(sorted([*reused, *fresh])), awaited=tuple(awaited))
@@ -207,7 +207,7 @@ def _new_pod(snapshot: ReadableCloneSet, instance_id: InstanceId, present: Itera
     templates = spec.volume_claim_templates
     if not templates:
         return NewPod(instance_id=instance_id, claim_names={}, missing=())
-    documents = claim_documents(
+    documents = build_claim_documents(
         templates,
         owner=owner.name,
         namespace=owner.namespace,
@@ -216,12 +216,12 @@ def _new_pod(snapshot: ReadableCloneSet, instance_id: InstanceId, present: Itera
         owner_references=[owner.owner_reference],
     )
     names = {claim.name for claim in present}
-    pod = pod_name(owner.name, instance_id)
+    pod = format_pod_name(owner.name, instance_id)
     return NewPod(
         instance_id=instance_id,
         claim_names={
-            name: claim_name(name, owner=owner.name, suffix=instance_id)
-            for name in map(template_name, templates)
+            name: format_claim_name(name, owner=owner.name, suffix=instance_id)
+            for name in map(read_template_name, templates)
         },
         missing=tuple(
             _create_step(document, pod=pod)
@@ -314,7 +314,7 @@ def _delete_step(claim: ClaimView, *, because: str) -> Step:
 
 def _hand_over_step(cloneset: CloneSetView, claim: ClaimView, pod: PodView) -> Step:
     """Make the pod the controlling owner: the claim now belongs to the pod, and no successor takes it over."""
-    owner = owner_reference(api_version=PODS.api_version, kind=PODS.kind, name=pod.name, uid=pod.uid)
+    owner = build_owner_reference(api_version=PODS.api_version, kind=PODS.kind, name=pod.name, uid=pod.uid)
     owners = [{"$patch": "delete", "uid": cloneset.uid}, owner]
     return Step(
         action=patch_object(

@@ -1,6 +1,6 @@
 """Defaults that admission writes into a CloneSet (v1beta1).
 
-document [+ the stored one] ──▶ with_defaults() ──▶ the document to store
+document [+ the stored one] ──▶ add_defaults() ──▶ the document to store
 
 Pure; the input documents are not changed. Same rules as OpenKruise's mutating webhook. A template gets defaults only
 when it is new or changed: otherwise an upgrade of this manager would roll out every pod again.
@@ -10,13 +10,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from pykruise.kinds.cloneset.types import DEFAULT_MAX_UNAVAILABLE
-from pykruise.kube.documents import Document, same, without_nulls
+from pykruise.kube.documents import Document, drop_nulls, is_same
 from pykruise.pods.api import IN_PLACE_POLICIES, PodUpdatePolicy, UpdateType
 from pykruise.pods.template import defaults as template_defaults
 from pykruise.pods.template.defaults import WorkloadDefaulting
 
 
-def with_defaults(
+def add_defaults(
     doc: Mapping[str, Any],
     *,
     old: Mapping[str, Any] | None = None,
@@ -24,10 +24,10 @@ def with_defaults(
 ) -> Document:
     """Return the document with defaults. `old` is the stored object on an update, None on creation."""
     settings = settings or WorkloadDefaulting()
-    spec: Document = {"replicas": 1, "revisionHistoryLimit": 10, **without_nulls(doc.get("spec"))}
+    spec: Document = {"replicas": 1, "revisionHistoryLimit": 10, **drop_nulls(doc.get("spec"))}
     if not settings.template_no_defaults:
         spec = _with_template_defaults(spec, (old or {}).get("spec") or {}, settings)
-    spec["updateStrategy"] = _update_strategy(without_nulls(spec.get("updateStrategy")))
+    spec["updateStrategy"] = _update_strategy(drop_nulls(spec.get("updateStrategy")))
     return {**doc, "spec": spec}
 
 
@@ -35,11 +35,11 @@ def _with_template_defaults(
     spec: Document, stored: Mapping[str, Any], settings: WorkloadDefaulting
 ) -> Document:
     template = spec.get("template")
-    if isinstance(template, Mapping) and not same(stored.get("template"), template):
-        spec["template"] = template_defaults.with_defaults(template, host_ports=settings.host_network_ports)
+    if isinstance(template, Mapping) and not is_same(stored.get("template"), template):
+        spec["template"] = template_defaults.add_defaults(template, host_ports=settings.host_network_ports)
     claims = spec.get("volumeClaimTemplates")
-    if claims and not same(stored.get("volumeClaimTemplates"), claims):
-        spec["volumeClaimTemplates"] = [template_defaults.with_claim_defaults(claim) for claim in claims]
+    if claims and not is_same(stored.get("volumeClaimTemplates"), claims):
+        spec["volumeClaimTemplates"] = [template_defaults.add_claim_defaults(claim) for claim in claims]
     return spec
 
 
@@ -48,7 +48,7 @@ def _update_strategy(strategy: Document) -> Document:
     strategy["type"] = strategy.get("type") or str(UpdateType.ROLLING_UPDATE)
     if strategy["type"] != UpdateType.ROLLING_UPDATE:
         return strategy
-    block = without_nulls(strategy.get("rollingUpdate"))
+    block = drop_nulls(strategy.get("rollingUpdate"))
     block["podUpdatePolicy"] = block.get("podUpdatePolicy") or str(PodUpdatePolicy.RECREATE)
     if block["podUpdatePolicy"] in IN_PLACE_POLICIES:
         block.setdefault("inPlaceUpdateStrategy", {})
@@ -56,6 +56,6 @@ def _update_strategy(strategy: Document) -> Document:
     block.setdefault("maxUnavailable", DEFAULT_MAX_UNAVAILABLE)
     block.setdefault("maxSurge", 0)
     if block.get("scatterStrategy"):
-        block["scatterStrategy"] = [{"value": "", **without_nulls(term)} for term in block["scatterStrategy"]]
+        block["scatterStrategy"] = [{"value": "", **drop_nulls(term)} for term in block["scatterStrategy"]]
     strategy["rollingUpdate"] = block
     return strategy

@@ -11,7 +11,7 @@ from typing import Final
 
 from pykruise.kinds.cloneset.differences import label_of
 from pykruise.kinds.cloneset.working_set import CloneSetWorkingSet
-from pykruise.plans.in_place import TurnTarget, begun_at_once, take_turn, waits_for
+from pykruise.plans.in_place import TurnTarget, count_begun_updates, find_hook_wait, take_turn
 from pykruise.plans.phases import OTHERS_FIRST, ChangePod, UpdatePod
 from pykruise.pods.in_place import UpdateSpec
 from pykruise.pods.lifecycle.states import LifecycleState
@@ -36,7 +36,7 @@ def begin(
     """
     decisions: list[ChangePod | UpdatePod] = []
     skipped: dict[str, Reason] = {}
-    most = begun_at_once(len(ws.pods))
+    most = count_begun_updates(len(ws.pods))
     going_to = TurnTarget(
         revision=target.name,
         labels={
@@ -52,7 +52,7 @@ def begin(
         is_full = len(decisions) == most
         if not is_full and pod.name in to_delete:
             skipped[pod.name] = SPECIFIED
-        elif pod.state in _HELD and (waits := waits_for(pod, going_to.hook)):
+        elif pod.state in _HELD and (waits := find_hook_wait(pod, going_to.hook)):
             skipped[pod.name] = waits
         elif is_full:
             skipped[pod.name] = OTHERS_FIRST

@@ -1,6 +1,6 @@
 """CloneSet for the commands explain, plan and simulate.
 
-spec ──▶ strategy_by_policy()      status ──▶ counts_of()      ──▶ INSIGHT (plans/insight.py)
+spec ──▶ make_strategy_reader()      status ──▶ counts_of()      ──▶ INSIGHT (plans/insight.py)
 """
 
 from collections.abc import Mapping
@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from pykruise.kinds.cloneset.snapshot import read_spec
 from pykruise.kube.documents import Document
-from pykruise.plans.insight import RolloutCounts, WorkloadInsight, strategy_by_policy
+from pykruise.plans.insight import RolloutCounts, WorkloadInsight, make_strategy_reader
 from pykruise.runtime.plan import Plan
 
 
@@ -25,7 +25,7 @@ def counts_of(document: Document, status: Mapping[str, Any], _plan: Plan) -> Rol
 
 INSIGHT: Final = WorkloadInsight(
     names=frozenset({"clone"}),
-    strategy=strategy_by_policy(read_spec, min_ready_s=lambda spec: spec.min_ready_seconds),
+    strategy=make_strategy_reader(read_spec, min_ready_s=lambda spec: spec.min_ready_seconds),
     counts=counts_of,
     asks_budgets=lambda settings: settings.asks_budgets,
 )

@@ -6,28 +6,35 @@ KIND ──▶ definitions, roles, caches, controllers, admission, doctor, expla
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from pykruise.kinds.cloneset.admission import mutating, validating
+from pykruise.kinds.cloneset.admission import build_mutating_review, build_validating_review
 from pykruise.kinds.cloneset.conversion import CONVERSION
 from pykruise.kinds.cloneset.insight import INSIGHT
-from pykruise.kinds.cloneset.plan import plan_cloneset, status_after
+from pykruise.kinds.cloneset.plan import compute_status_after, plan_cloneset
 from pykruise.kinds.cloneset.selector_overlap import SELECTOR_OVERLAP
 from pykruise.kinds.cloneset.shown import SHOWN
-from pykruise.kinds.cloneset.snapshot import BY_UID, CLONE_SET_VIEWS, CloneSetSettings, snapshot
+from pykruise.kinds.cloneset.snapshot import BY_UID, CLONE_SET_VIEWS, CloneSetSettings, read_snapshot
 from pykruise.kinds.cloneset.types import CLONE_SETS, CloneSet
 from pykruise.kinds.cloneset.v1alpha1 import CloneSetV1Alpha1
-from pykruise.kinds.cloneset.v1alpha1_rules import spoke_rules
-from pykruise.kinds.cloneset.validation import stored_errors
-from pykruise.kinds.cloneset.wakes import follow_overlaps, matters
+from pykruise.kinds.cloneset.v1alpha1_rules import make_spoke_rules
+from pykruise.kinds.cloneset.validation import find_stored_errors
+from pykruise.kinds.cloneset.wakes import follow_overlaps, is_relevant
 from pykruise.kube.cache.store import Change
 from pykruise.kube.documents import get_path
 from pykruise.kube.ids import Key
-from pykruise.kube.rbac import READ, on
+from pykruise.kube.rbac import READ, make_right
 from pykruise.kube.resources import PERSISTENT_VOLUME_CLAIMS
 from pykruise.kube.schemas.crds import Column, ScalePaths
-from pykruise.plans.kind import AGE, POD_OWNER_LENDS, POD_TEMPLATE, Kind, two_versions, workload_rights
+from pykruise.plans.kind import (
+    AGE,
+    POD_OWNER_LENDS,
+    POD_TEMPLATE,
+    Kind,
+    list_workload_rights,
+    make_two_versions,
+)
 from pykruise.plans.purposes import Purpose
 from pykruise.plans.review import Reviews
-from pykruise.plans.stored_values import TEMPLATE_IS_JUDGED_LATER, StoredSpec, judged
+from pykruise.plans.stored_values import TEMPLATE_IS_JUDGED_LATER, StoredSpec, add_judgement
 from pykruise.plans.views import (
     BUDGET_VIEWS,
     CLAIM_VIEWS,
@@ -36,12 +43,12 @@ from pykruise.plans.views import (
     PULL_JOB_VIEWS,
     REVISION_VIEWS,
 )
-from pykruise.plans.wakes import named_after
+from pykruise.plans.wakes import wake_namesake
 from pykruise.pods.images.pull_jobs import IMAGE_PULL_JOBS
 from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.amounts import Amount
 from pykruise.pods.workload.budgets import POD_UNAVAILABLE_BUDGETS
-from pykruise.pods.workload.claims import ClaimView, template_name
+from pykruise.pods.workload.claims import ClaimView, read_template_name
 from pykruise.pods.workload.derived_names import HASH, LONGEST_LABEL, LONGEST_NAME, RANDOM_END, DerivedName
 from pykruise.pods.workload.kstatus import standing_of
 from pykruise.pods.workload.views import selects
@@ -49,7 +56,7 @@ from pykruise.pods.workload.waiting import WAITING
 from pykruise.runtime.control import Control
 from pykruise.runtime.read import Around
 from pykruise.runtime.views import Views
-from pykruise.runtime.wakes import Wake, adoptable, by_owner, itself
+from pykruise.runtime.wakes import Wake, wake_adopters, wake_itself, wake_owner
 
 _COLUMNS = (
     Column("DESIRED", "integer", ".spec.replicas"),
@@ -74,13 +81,15 @@ def _list_reads(settings: CloneSetSettings) -> Sequence[Views[Any]]:
 
 def _list_wakes(settings: CloneSetSettings) -> Sequence[Wake]:
     return (
-        itself(CLONE_SET_VIEWS),
-        by_owner(POD_VIEWS, CLONE_SETS, when=_is_relevant if settings.filters_events else None),
+        wake_itself(CLONE_SET_VIEWS),
+        wake_owner(POD_VIEWS, CLONE_SETS, when=_is_relevant if settings.filters_events else None),
         Wake(on=POD_VIEWS, keys=follow_overlaps),
         # An orphan is never adopted, but reported.
-        adoptable(POD_VIEWS, CLONE_SET_VIEWS, may_own=lambda cloneset, pod: selects(cloneset.selector, pod)),
+        wake_adopters(
+            POD_VIEWS, CLONE_SET_VIEWS, may_own=lambda cloneset, pod: selects(cloneset.selector, pod)
+        ),
         Wake(on=CLAIM_VIEWS, keys=_enqueue_by_claim),
-        named_after(REVISION_VIEWS, CLONE_SET_VIEWS),
+        wake_namesake(REVISION_VIEWS, CLONE_SET_VIEWS),
     )
 
 
@@ -88,7 +97,7 @@ def _is_relevant(change: Change[PodView], key: Key, around: Around[CloneSetSetti
     cloneset = around.get(CLONE_SET_VIEWS, key)
     if cloneset is None or cloneset.spec is None:
         return True  # unknown: the CloneSet cannot be read
-    return matters(change.old, change.new, cloneset.spec.lifecycle)
+    return is_relevant(change.old, change.new, cloneset.spec.lifecycle)
 
 
 def _enqueue_by_claim(change: Change[ClaimView], around: Around[CloneSetSettings]) -> Iterable[Key]:
@@ -106,17 +115,17 @@ def _enqueue_by_claim(change: Change[ClaimView], around: Around[CloneSetSettings
         return
     for claim in (old, new):
         if claim is not None:
-            for cloneset in around.by_index(CLONE_SET_VIEWS, BY_UID, claim.controller_uid):
+            for cloneset in around.list_by_index(CLONE_SET_VIEWS, BY_UID, claim.controller_uid):
                 yield cloneset.key
 
 
 def _claim_names(doc: Mapping[str, Any], _: CloneSetSettings) -> Iterator[str]:
     for template in get_path(doc, "spec", "volumeClaimTemplates", default=()):
-        yield f"{template_name(template)}-{doc['metadata']['name']}{RANDOM_END}"
+        yield f"{read_template_name(template)}-{doc['metadata']['name']}{RANDOM_END}"
 
 
 _STORED: Final = StoredSpec(
-    errors=stored_errors,
+    errors=find_stored_errors,
     kept={
         "spec.template": TEMPLATE_IS_JUDGED_LATER,
         "spec.volumeClaimTemplates": TEMPLATE_IS_JUDGED_LATER,
@@ -125,7 +134,7 @@ _STORED: Final = StoredSpec(
 
 KIND = Kind(
     resource=CLONE_SETS,
-    versions=two_versions(CloneSet, CloneSetV1Alpha1, columns=_COLUMNS, scale=ScalePaths()),
+    versions=make_two_versions(CloneSet, CloneSetV1Alpha1, columns=_COLUMNS, scale=ScalePaths()),
     short_names=("clone",),
     conversion=CONVERSION,
     amounts=(
@@ -161,25 +170,25 @@ KIND = Kind(
     ),
     settings=CloneSetSettings,
     reviews=Reviews(
-        mutating=lambda settings, _: mutating(settings.defaulting),
-        validating=lambda _, lookups: validating(lookups.revisions),
-        spoke=lambda settings, lookups: spoke_rules(
+        mutating=lambda settings, _: build_mutating_review(settings.defaulting),
+        validating=lambda _, lookups: build_validating_review(lookups.revisions),
+        spoke=lambda settings, lookups: make_spoke_rules(
             lookups.pods, resources_in_place=settings.in_place_vertical_scaling
         ),
         is_protected=True,
     ),
     stored=_STORED,
-    control=judged(
+    control=add_judgement(
         Control(
             name="cloneset",
             component="cloneset-controller",
             objects=CLONE_SET_VIEWS,
             reads=_list_reads,
             wakes=_list_wakes,
-            snapshot=snapshot,
+            snapshot=read_snapshot,
             object_of=lambda snapshot: snapshot.cloneset,
             plan=plan_cloneset,
-            failed=status_after,
+            failed=compute_status_after,
             unreported=frozenset({Purpose.TIDY_UP}),
             standing=standing_of,
             own_conditions=frozenset({WAITING, SELECTOR_OVERLAP}),
@@ -187,19 +196,21 @@ KIND = Kind(
         ),
         _STORED,
     ),
-    lends=(*POD_OWNER_LENDS, on(PERSISTENT_VOLUME_CLAIMS, "create", "delete", "patch")),
+    lends=(*POD_OWNER_LENDS, make_right(PERSISTENT_VOLUME_CLAIMS, "create", "delete", "patch")),
     rights=(
-        *workload_rights(CLONE_SETS),
+        *list_workload_rights(CLONE_SETS),
         # The name of a deleted pod is removed from its owner's podsToDelete.
-        on(CLONE_SETS, "patch", why="CloneSet: to clear podsToDelete"),
-        on(POD_UNAVAILABLE_BUDGETS, *READ, why="CloneSet: to check budgets before an update"),
-        on(
+        make_right(CLONE_SETS, "patch", why="CloneSet: to clear podsToDelete"),
+        make_right(POD_UNAVAILABLE_BUDGETS, *READ, why="CloneSet: to check budgets before an update"),
+        make_right(
             POD_UNAVAILABLE_BUDGETS,
             "patch",
             subresource="status",
             why="CloneSet: to record disruptions in budgets",
         ),
-        on(IMAGE_PULL_JOBS, *READ, "create", "delete", why="CloneSet: to pull images ahead of updates"),
+        make_right(
+            IMAGE_PULL_JOBS, *READ, "create", "delete", why="CloneSet: to pull images ahead of updates"
+        ),
     ),
     insight=INSIGHT,
     shown=SHOWN,

@@ -17,7 +17,7 @@ import msgspec
 from pykruise.kinds.cloneset.types import DEFAULT_MAX_UNAVAILABLE, CloneSetSpec
 from pykruise.kube.values.int_or_percent import IntOrPercent, Rounding, resolve
 from pykruise.pods.workload.amounts import limit_is_zero
-from pykruise.pods.workload.spec import LARGEST_SET, too_large
+from pykruise.pods.workload.spec import LARGEST_SET, describe_excess
 
 SCALE_LIMIT = "spec.scaleStrategy.maxUnavailable"
 UPDATE_LIMIT = "spec.updateStrategy.rollingUpdate.maxUnavailable"
@@ -56,7 +56,7 @@ def limits_of(spec: CloneSetSpec) -> tuple[CloneSetLimits, list[FieldProblem]]:
     """
     problems: list[FieldProblem] = []
     if spec.replicas > LARGEST_SET:
-        problems.append(FieldProblem("spec.replicas", too_large(spec.replicas)))
+        problems.append(FieldProblem("spec.replicas", describe_excess(spec.replicas)))
 
     def number(value: IntOrPercent, field: str, rounding: Rounding) -> int:
         try:

@@ -19,50 +19,50 @@ from pykruise.kinds.cloneset.limits import FieldProblem, limits_of
 from pykruise.kinds.cloneset.pre_download import plan_pre_download
 from pykruise.kinds.cloneset.refresh import plan_refresh
 from pykruise.kinds.cloneset.scale import plan_scale
-from pykruise.kinds.cloneset.selector_overlap import SELECTOR_OVERLAP, overlap_note, overlap_of
+from pykruise.kinds.cloneset.selector_overlap import SELECTOR_OVERLAP, make_overlap_note, overlap_of
 from pykruise.kinds.cloneset.snapshot import CloneSetSnapshot, ReadableCloneSet
 from pykruise.kinds.cloneset.status import (
     FAILED_SCALE,
     FAILED_UPDATE,
-    counters,
-    progress_overdue_at,
+    build_counters,
+    find_progress_overdue,
+    set_failures,
+    set_waiting,
     status_of,
-    with_failures,
-    with_waiting,
 )
 from pykruise.kinds.cloneset.types import CLONE_SETS, CloneSetCondition, CloneSetStatus
 from pykruise.kinds.cloneset.update import plan_update
 from pykruise.kinds.cloneset.waiting import waiting_of
-from pykruise.kinds.cloneset.working_set import CloneSetWorkingSet, marks_of, working_set
+from pykruise.kinds.cloneset.working_set import CloneSetWorkingSet, build_working_set, marks_of
 from pykruise.kube.documents import Document
-from pykruise.kube.values.counts import counted
-from pykruise.kube.values.selectors import Selector, SelectorError, SelectorOperator, selector_from
-from pykruise.plans.failed_resizes import without_other_cause
-from pykruise.plans.ownership import adopt_used, release_pods, revision_stages
+from pykruise.kube.values.counts import format_count
+from pykruise.kube.values.selectors import Selector, SelectorError, SelectorOperator, parse_selector
+from pykruise.plans.failed_resizes import drop_other_causes
+from pykruise.plans.ownership import adopt_used, plan_revisions, release_pods
 from pykruise.plans.phases import DecidedStage, PlanPhase, skip
 from pykruise.plans.pod_writes import stage_of, write_phases
 from pykruise.plans.purposes import Purpose
-from pykruise.plans.warning_events import warning_notes
+from pykruise.plans.warning_events import make_warning_notes
 from pykruise.plans.workload_frame import (
     Frame,
     Problem,
-    changed_status,
+    build_changed_status,
     choose_update_revision,
     plan_workload,
     requeue_after,
     status_to_amend,
     truncate_history,
 )
-from pykruise.pods.lifecycle.availability import next_available_at, next_late_at
+from pykruise.pods.lifecycle.availability import find_next_available_time, find_next_late_time
 from pykruise.pods.reasons import Code
-from pykruise.pods.template.metadata import pod_labels
+from pykruise.pods.template.metadata import read_pod_labels
 from pykruise.pods.view import keys
-from pykruise.pods.view.names import short_hash
+from pykruise.pods.view.names import shorten_hash
 from pykruise.pods.view.pod_view import PodView
-from pykruise.pods.workload.claims import templates_hash
+from pykruise.pods.workload.claims import hash_templates
 from pykruise.pods.workload.revisions import RevisionView, UpdateChoice, choose_current
 from pykruise.pods.workload.selector_guard import SELECTOR_MISMATCH
-from pykruise.pods.workload.waiting import WAITING, without
+from pykruise.pods.workload.waiting import WAITING, drop_conditions
 from pykruise.runtime.actions import patch_object
 from pykruise.runtime.execute import Failure
 from pykruise.runtime.plan import Chain, Note, Plan, Step
@@ -79,17 +79,17 @@ def plan_cloneset(snapshot: CloneSetSnapshot) -> Plan:
     return plan_workload(_FRAME, snapshot)
 
 
-def status_after(snapshot: CloneSetSnapshot, plan: Plan, failed: Failure) -> Document | None:
+def compute_status_after(snapshot: CloneSetSnapshot, plan: Plan, failed: Failure) -> Document | None:
     """Return the status after this write of `plan` failed; None when there is nothing to report."""
     status = status_to_amend(snapshot.cloneset, plan, failed, CloneSetStatus)
     if status is None:
         return None
     kind = FAILED_UPDATE if failed.purpose in UPDATE_STAGES else FAILED_SCALE
     conditions: Sequence[CloneSetCondition] = status.conditions or ()
-    conditions = without_other_cause(conditions, kind, failed.reason)
-    conditions = with_failures(conditions, {kind: failed.reason}, now=snapshot.now)
-    conditions = with_waiting(conditions, plan.waiting, now=snapshot.now)
-    return msgspec.structs.replace(status, conditions=list(conditions)).document()
+    conditions = drop_other_causes(conditions, kind, failed.reason)
+    conditions = set_failures(conditions, {kind: failed.reason}, now=snapshot.now)
+    conditions = set_waiting(conditions, plan.waiting, now=snapshot.now)
+    return msgspec.structs.replace(status, conditions=list(conditions)).to_document()
 
 
 # Joining the phases
@@ -110,14 +110,14 @@ def _join_phases(
     skipped = {**refresh.skipped, **update.skipped, **scale.skipped}
     waiting, shown = waiting_of(ws, skipped=skipped)
     overlap = overlap_of(ws.snapshot.overlapping)
-    notes = (*_orphans_note(orphans), *overlap_note(overlap), *scale.notes, *update.notes)
+    notes = (*_orphans_note(orphans), *make_overlap_note(overlap), *scale.notes, *update.notes)
     outcomes = _outcomes_of_phases(scale, update, refresh)
     unused = [write.chain for write in ws.claims.clean_up if write.staying_pod not in touched]
     clean_up = PlanPhase(decided=(DecidedStage(purpose=Purpose.CLEAN_UP_CLAIMS, decisions=unused),))
     release = release_pods(mismatched, owner_uid=ws.snapshot.cloneset.uid, before=ws.claims.handed_over)
     of_revisions = [
         *adopt_used(choice, ws.snapshot.cloneset, CLONE_SETS),
-        *revision_stages(choice, ws.snapshot.cloneset, unrecorded=unrecorded),
+        *plan_revisions(choice, ws.snapshot.cloneset, unrecorded=unrecorded),
     ]
     is_prepared = not (clean_up.stages or release.stages or of_revisions)
     status = status_of(
@@ -127,13 +127,13 @@ def _join_phases(
         waiting=shown,
         generation=ws.snapshot.cloneset.generation,
     )
-    overdue_at = progress_overdue_at(status, ws.spec)
+    overdue_at = find_progress_overdue(status, ws.spec)
     zeros = () if ws.limits.replicas else ("updatedAvailableReplicas",)
-    changed = changed_status(ws.snapshot.cloneset, status, zeros=zeros)
+    changed = build_changed_status(ws.snapshot.cloneset, status, zeros=zeros)
     requeue_after_s = requeue_after(
         (scale, update, refresh),
-        next_available_at(ws.pods, min_ready_seconds=ws.spec.min_ready_seconds, now=ws.now),
-        next_late_at(ws.snapshot.pods, now=ws.now),
+        find_next_available_time(ws.pods, min_ready_seconds=ws.spec.min_ready_seconds, now=ws.now),
+        find_next_late_time(ws.snapshot.pods, now=ws.now),
         overdue_at,
         now=ws.now,
     )
@@ -155,7 +155,7 @@ def _join_phases(
             **{name: reason for name, reason in ws.claims.keeping.items() if name not in written},
             **skipped,
         },
-        notes=(*notes, *warning_notes(ws.snapshot.cloneset.status.conditions, status.conditions)),
+        notes=(*notes, *make_warning_notes(ws.snapshot.cloneset.status.conditions, status.conditions)),
         memory=ws.recall.seen,
     )
 
@@ -205,7 +205,8 @@ def _orphans_note(orphans: Sequence[PodView]) -> tuple[Note, ...]:
         return ()
     what = ", ".join(pod.name for pod in orphans[:10]) + (", …" if len(orphans) > 10 else "")
     message = (
-        f"{counted(len(orphans), 'pod matches spec.selector but has', 'pods match spec.selector but have')} no owner; "
+        f"{format_count(len(orphans), 'pod matches spec.selector but has', 'pods match spec.selector but have')} "
+        "no owner; "
         "they are neither adopted nor counted: "
         f"{what}"
     )
@@ -240,7 +241,7 @@ def _tidy(ws: CloneSetWorkingSet, *, status_is_stored: bool) -> Iterator[Chain]:
 def _plan_phases(snapshot: ReadableCloneSet, unrecorded: RevisionView | None) -> Plan | Sequence[Problem]:
     cloneset, spec = snapshot.cloneset, snapshot.cloneset.spec
     limits, _ = limits_of(spec)
-    selector = selector_from(msgspec.to_builtins(spec.selector))
+    selector = parse_selector(msgspec.to_builtins(spec.selector))
     matching, mismatched = _split_by_selector(snapshot.pods, selector)
     orphans = _select_orphans(snapshot, selector)
     choice = choose_update_revision(
@@ -248,13 +249,13 @@ def _plan_phases(snapshot: ReadableCloneSet, unrecorded: RevisionView | None) ->
         snapshot.revisions,
         resource=CLONE_SETS,
         others=snapshot.other_revisions,
-        annotations={keys.CLAIM_TEMPLATES_HASH_ANNOTATION: templates_hash(spec.volume_claim_templates)},
+        annotations={keys.CLAIM_TEMPLATES_HASH_ANNOTATION: hash_templates(spec.volume_claim_templates)},
     )
     current = choose_current(snapshot.revisions, cloneset.status.current_revision, update=choice.revision)
-    if not selector.matches(pod_labels(current.template)):
+    if not selector.matches(read_pod_labels(current.template)):
         problem = f"those of revision {current.name} do not match spec.selector"
         return [_of_scale("spec.template.metadata.labels", problem)]
-    ws = working_set(
+    ws = build_working_set(
         snapshot,
         limits=limits,
         update=choice.revision,
@@ -277,10 +278,10 @@ def _find_problems(snapshot: ReadableCloneSet) -> list[Problem]:
     spec = snapshot.cloneset.spec
     problems: list[Problem] = []
     try:
-        selector = selector_from(msgspec.to_builtins(spec.selector))
+        selector = parse_selector(msgspec.to_builtins(spec.selector))
         if selector.is_empty:
             problems.append(_of_scale("spec.selector", "is empty and would match every pod"))
-        elif not selector.matches(pod_labels(spec.template)):
+        elif not selector.matches(read_pod_labels(spec.template)):
             problems.append(_of_scale("spec.template.metadata.labels", "do not match spec.selector"))
     except SelectorError as error:
         problems.append(_of_scale("spec.selector", str(error)))
@@ -305,15 +306,15 @@ def _status_when_refused(snapshot: CloneSetSnapshot, problems: Sequence[Problem]
         kind: Reason(Code.INVALID_SPEC, "; ".join(result)) for kind, result in by_condition.items()
     }
     status = _status_as_observed(snapshot)
-    kept = without(status.conditions or (), SELECTOR_MISMATCH, WAITING)
-    conditions = with_failures(kept, failures, now=snapshot.now)
+    kept = drop_conditions(status.conditions or (), SELECTOR_MISMATCH, WAITING)
+    conditions = set_failures(kept, failures, now=snapshot.now)
     return msgspec.structs.replace(status, conditions=list(conditions))
 
 
 def _status_when_guarded(snapshot: CloneSetSnapshot, message: str) -> CloneSetStatus:
     status = _status_as_observed(snapshot)
     failures: dict[str, Reason | None] = {SELECTOR_MISMATCH: Reason(Code.SELECTOR_CHANGED, message)}
-    conditions = with_failures(without(status.conditions or (), WAITING), failures, now=snapshot.now)
+    conditions = set_failures(drop_conditions(status.conditions or (), WAITING), failures, now=snapshot.now)
     observed = snapshot.cloneset.status.observed_generation
     return msgspec.structs.replace(status, observed_generation=observed, conditions=list(conditions))
 
@@ -323,12 +324,12 @@ def _status_as_observed(snapshot: CloneSetSnapshot) -> CloneSetStatus:
     cloneset = snapshot.cloneset
     marks = marks_of(
         [pod for pod in snapshot.pods if pod.is_active],
-        update=short_hash(cloneset.status.update_revision),
+        update=shorten_hash(cloneset.status.update_revision),
         to_delete=frozenset(),
         min_ready_seconds=cloneset.spec.min_ready_seconds if cloneset.spec else 0,
         now=snapshot.now,
     )
-    counted: dict[str, Any] = counters(Counter(marks))
+    counted: dict[str, Any] = build_counters(Counter(marks))
     return msgspec.structs.replace(cloneset.status, **counted, observed_generation=cloneset.generation)
 
 

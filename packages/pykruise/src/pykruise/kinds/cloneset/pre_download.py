@@ -9,7 +9,7 @@ when all pods are updated at the same time, or when no pod can be updated in pla
 from pykruise.kinds.cloneset.types import DEFAULT_MAX_UNAVAILABLE
 from pykruise.kinds.cloneset.working_set import CloneSetWorkingSet
 from pykruise.kube.values.int_or_percent import Rounding, resolve
-from pykruise.plans.pre_download import PreDownload, over_too_soon, pre_download_stages, why_not_needed
+from pykruise.plans.pre_download import PreDownload, explain_too_soon, plan_image_pulls, why_not_needed
 from pykruise.pods.images.pull_jobs import DEFAULT_TIMEOUT_S, PullSettings
 from pykruise.runtime.plan import Stage
 
@@ -43,7 +43,7 @@ def plan_pre_download(ws: CloneSetWorkingSet) -> tuple[Stage, ...]:
             timeout_s=DEFAULT_TIMEOUT_S if timeout_s is None else timeout_s,
         ),
     )
-    return pre_download_stages(wanted, owned=ws.snapshot.pull_jobs)
+    return plan_image_pulls(wanted, owned=ws.snapshot.pull_jobs)
 
 
 def _why_over_too_soon(ws: CloneSetWorkingSet) -> str:
@@ -51,4 +51,4 @@ def _why_over_too_soon(ws: CloneSetWorkingSet) -> str:
     given = block.max_unavailable if block is not None else None
     given = DEFAULT_MAX_UNAVAILABLE if given is None else given
     at_once = resolve(given, of=replicas, rounding=Rounding.DOWN)
-    return over_too_soon(replicas=replicas, partition=ws.limits.partition, max_unavailable=at_once)
+    return explain_too_soon(replicas=replicas, partition=ws.limits.partition, max_unavailable=at_once)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from pykruise.kinds.cloneset.deletions import delete_within_budget
-from pykruise.kinds.cloneset.working_set import CloneSetWorkingSet, numbers_if_deleted
+from pykruise.kinds.cloneset.working_set import CloneSetWorkingSet, compute_numbers_if_deleted
 from pykruise.plans.phases import (
     MOST_AT_ONCE,
     Decision,
@@ -45,7 +45,7 @@ def recreate(
     all_groups = _group_by_reason(fresh, target, reasons)
     notes = {pod.name: _recreation_notes(pod, target) for pod in fresh}
     decisions: list[Decision] = []
-    numbers = numbers_if_deleted(ws, {pod.name for pod in fresh})
+    numbers = compute_numbers_if_deleted(ws, {pod.name for pod in fresh})
     if numbers.create_now == 0:
         free = [pod for pod in fresh if not is_hooked(ws.spec.hooks.pre_delete, pod)]
         groups = _group_by_reason(free, target, reasons)

@@ -17,7 +17,7 @@ from pykruise.kinds.cloneset.working_set import CloneSetWorkingSet
 from pykruise.plans.in_place import InPlaceProgress
 from pykruise.plans.lifecycle_refresh import bring_into_service, refresh_phase
 from pykruise.plans.phases import ChangePod, PlanPhase, skip
-from pykruise.pods.lifecycle.states import WAITS_FOR_A_NODE, LifecycleState, next_state, why_waiting
+from pykruise.pods.lifecycle.states import WAITS_FOR_A_NODE, LifecycleState, explain_waiting, find_next_state
 from pykruise.pods.view import keys
 from pykruise.pods.view.pod_view import PodView
 from pykruise.runtime.reasons import Reason
@@ -82,7 +82,7 @@ def _decide(
     # service like a pod that was rolled back. Otherwise it would stay out of service as long as the update is held. A
     # pod of the update revision may be chosen too: it returns to the current revision.
     is_done_with = pod.revision == ws.update.hash if chosen is None else pod.name not in chosen
-    state = next_state(
+    state = find_next_state(
         pod,
         ws.spec.lifecycle,
         is_updated=is_done_with,
@@ -97,4 +97,4 @@ def _decide(
         because_of_labels="it lacks the label with its template's hash",
         now=ws.now,
     )
-    return change or why_waiting(pod, ws.spec.lifecycle)
+    return change or explain_waiting(pod, ws.spec.lifecycle)

@@ -20,15 +20,15 @@ from pykruise.kube.documents import Document
 from pykruise.kube.resources import PODS
 from pykruise.plans.phases import MOST_AT_ONCE, ChangePod, CreatePod, DecidedStage, PlanPhase
 from pykruise.plans.purposes import Purpose
-from pykruise.pods.in_place import with_ready_gates
-from pykruise.pods.lifecycle.ordering import deletion_order
-from pykruise.pods.lifecycle.states import LifecycleState, state_metadata
+from pykruise.pods.in_place import add_ready_gates
+from pykruise.pods.lifecycle.ordering import sort_for_deletion
+from pykruise.pods.lifecycle.states import LifecycleState, build_state_metadata
 from pykruise.pods.reasons import Code
-from pykruise.pods.template.metadata import pod_metadata
+from pykruise.pods.template.metadata import read_pod_metadata
 from pykruise.pods.view import keys
-from pykruise.pods.view.names import pod_name
+from pykruise.pods.view.names import format_pod_name
 from pykruise.pods.view.pod_view import PodView
-from pykruise.pods.workload.claims import with_claim_volumes
+from pykruise.pods.workload.claims import add_claim_volumes
 from pykruise.pods.workload.revisions import RevisionView
 from pykruise.runtime.plan import Note
 from pykruise.runtime.reasons import Reason
@@ -82,7 +82,7 @@ def _keep(ws: CloneSetWorkingSet) -> PlanPhase | None:
     back = [pod for pod in _sort_by_name(ws.pre_deleting) if pod.name not in to_delete][: max(wanted, 0)]
     if not back:
         return None
-    metadata = state_metadata(LifecycleState.PREPARING_NORMAL, now=ws.now)
+    metadata = build_state_metadata(LifecycleState.PREPARING_NORMAL, now=ws.now)
     because = "its deletion is no longer wanted"
     decisions = [ChangePod(pod=pod, metadata=metadata, because=because) for pod in back]
     return PlanPhase(decided=(DecidedStage(purpose=Purpose.KEEP_PODS, decisions=decisions),))
@@ -103,7 +103,7 @@ def _create_pods(ws: CloneSetWorkingSet, numbers: Numbers) -> PlanPhase:
         (ws.update, new_pods[numbers.create_old :]),
     ):
         because = f"{numbers.create} missing; built from revision {revision.name}"
-        for new_pod, document in zip(chosen, pod_documents(ws, revision, chosen), strict=True):
+        for new_pod, document in zip(chosen, build_pod_documents(ws, revision, chosen), strict=True):
             name = document["metadata"]["name"]
             decisions.append(
                 CreatePod(
@@ -118,13 +118,13 @@ def _create_pods(ws: CloneSetWorkingSet, numbers: Numbers) -> PlanPhase:
     return PlanPhase(decided=(stage,), skipped=skipped, is_partial=numbers.create_now > MOST_AT_ONCE)
 
 
-def pod_documents(
+def build_pod_documents(
     ws: CloneSetWorkingSet, revision: RevisionView, new_pods: Sequence[NewPod]
 ) -> Iterator[Document]:
     """Build new pods of a revision. The documents share their common parts, so callers must not change them."""
     owner = ws.snapshot.cloneset
-    metadata = pod_metadata(revision.template)
-    state = state_metadata(LifecycleState.PREPARING_NORMAL, now=ws.now)
+    metadata = read_pod_metadata(revision.template)
+    state = build_state_metadata(LifecycleState.PREPARING_NORMAL, now=ws.now)
     labels = {
         **(metadata.get("labels") or {}),
         keys.REVISION_LABEL: label_of(revision, ws.snapshot),
@@ -139,17 +139,17 @@ def pod_documents(
     }
     if metadata.get("finalizers"):
         shared["finalizers"] = metadata["finalizers"]
-    spec = with_ready_gates(revision.template.get("spec") or {})
+    spec = add_ready_gates(revision.template.get("spec") or {})
     for new_pod in new_pods:
         yield {
             "apiVersion": PODS.api_version,
             "kind": PODS.kind,
             "metadata": {
-                "name": pod_name(owner.name, new_pod.instance_id),
+                "name": format_pod_name(owner.name, new_pod.instance_id),
                 **shared,
                 "labels": {**labels, keys.INSTANCE_ID_LABEL: new_pod.instance_id},
             },
-            "spec": with_claim_volumes(spec, new_pod.claim_names),
+            "spec": add_claim_volumes(spec, new_pod.claim_names),
         }
 
 
@@ -201,7 +201,7 @@ def _select_first_victims(ws: CloneSetWorkingSet, pods: list[PodView], count: in
         return []
     unavailable = {pod.name for pod in ws.unavailable}
     constraints = (ws.update.template.get("spec") or {}).get("topologySpreadConstraints") or ()
-    return deletion_order(
+    return sort_for_deletion(
         pods,
         available=lambda pod: pod.name not in unavailable,
         topology_keys=[constraint.get("topologyKey", "") for constraint in constraints],

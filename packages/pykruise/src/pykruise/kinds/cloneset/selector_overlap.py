@@ -14,7 +14,7 @@ from typing import Final
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kube.cache.store import Change
 from pykruise.kube.values.selectors import Selector
-from pykruise.plans.selected_pods import selected_pods
+from pykruise.plans.selected_pods import select_pods
 from pykruise.pods.reasons import Code
 from pykruise.pods.view.pod_view import ControllerView, PodView
 from pykruise.pods.workload.views import WorkloadView, selects
@@ -44,7 +44,7 @@ class OverlapMemory:
             return []
         if self._generation != view.generation:
             self._generation, self._found = view.generation, {}
-            self._add_pods(overlapping_pods(selected_pods(selector, view.namespace, read), view))
+            self._add_pods(find_overlapping_pods(select_pods(selector, view.namespace, read), view))
         return [pod for pods in self._found.values() for pod in pods.values()]
 
     def follow(self, change: Change[PodView], view: WorkloadView, selector: Selector | None) -> bool:
@@ -55,7 +55,7 @@ class OverlapMemory:
         if change.old is not None:
             self._remove_pod(change.old)
         if change.new is not None and selects(selector, change.new):
-            self._add_pods(overlapping_pods([change.new], view))
+            self._add_pods(find_overlapping_pods([change.new], view))
         return owners != set(self._found)
 
     def _add_pods(self, pods: Iterable[PodView]) -> None:
@@ -74,7 +74,7 @@ def _owner_uid(pod: PodView) -> str:
     return pod.controller.uid if pod.controller is not None else ""
 
 
-def overlapping_pods(selected: Iterable[PodView], view: WorkloadView) -> list[PodView]:
+def find_overlapping_pods(selected: Iterable[PodView], view: WorkloadView) -> list[PodView]:
     """Select active pods that another owner manages. Pods of an earlier CloneSet of this name do not overlap, because
     they are being deleted.
     """
@@ -103,7 +103,7 @@ def overlap_of(pods: Sequence[PodView]) -> Reason | None:
     return Reason(Code.OTHER_OWNERS, f"spec.selector matches pods of {what} too", REMEDY)
 
 
-def overlap_note(overlap: Reason | None) -> tuple[Note, ...]:
+def make_overlap_note(overlap: Reason | None) -> tuple[Note, ...]:
     """A warning when the overlap appears for the first time."""
     if overlap is None:
         return ()

@@ -7,7 +7,7 @@ from typing import Final
 
 from pykruise.plans.progress import Count, Difference, ProgressCounts, Rollout
 from pykruise.plans.shown import TEMPLATE, Cell, Field, Metrics, Shown, Verbs
-from pykruise.plans.shown_lines import revisions_line
+from pykruise.plans.shown_lines import make_revisions_line
 
 _BLOCK: Final = "spec.updateStrategy.rollingUpdate"
 _OLD: Final = "spec.updateStrategy"
@@ -25,7 +25,7 @@ SHOWN: Final = Shown(
             available=Count("status.availableReplicas"),
         ),
     ),
-    line=revisions_line("CloneSet", has_ready=True),
+    line=make_revisions_line("CloneSet", has_ready=True),
     columns=(
         Cell("DESIRED", "spec.replicas", 1),
         Cell("UPDATED", "status.updatedReplicas"),

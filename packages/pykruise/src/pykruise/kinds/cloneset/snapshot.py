@@ -1,7 +1,7 @@
 """Everything that a decision about one CloneSet needs, as one value.
 
 bytes of a CloneSet ──▶ CLONE_SET_VIEWS ──▶ CloneSetView (stored in the cache)
-CloneSetView + Read ──▶ snapshot() ──▶ CloneSetSnapshot ──▶ plan.py
+CloneSetView + Read ──▶ read_snapshot() ──▶ CloneSetSnapshot ──▶ plan.py
 
 The snapshot contains time, ids and settings, so the same snapshot always gives the same plan.
 """
@@ -17,29 +17,29 @@ from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
 from pykruise.kube.values.selectors import Selector
-from pykruise.plans.declared_features import undeclaring_nodes
+from pykruise.plans.declared_features import find_undeclaring_nodes
 from pykruise.plans.in_place import SeenInPlace
 from pykruise.plans.stored_values import Judged
 from pykruise.plans.views import BUDGET_VIEWS, CLAIM_VIEWS, NODE_VIEWS, POD_VIEWS
-from pykruise.plans.workloads import pull_jobs_of, revisions_around
+from pykruise.plans.workloads import list_revisions_around, pull_jobs_of
 from pykruise.pods.images.pull_jobs import PullJobView
 from pykruise.pods.in_place import GateSettings
 from pykruise.pods.in_place import InPlaceSettings as InPlaceSettings
 from pykruise.pods.settings import FromFlag, OnGate
 from pykruise.pods.template.defaults import WorkloadDefaulting
 from pykruise.pods.template.typed_parts import TEMPLATES
-from pykruise.pods.view.names import IdSource, pod_name
+from pykruise.pods.view.names import IdSource, format_pod_name
 from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.budgets import BudgetView
 from pykruise.pods.workload.claims import ClaimView
-from pykruise.pods.workload.revisions import RevisionView, sorted_revisions
+from pykruise.pods.workload.revisions import RevisionView, sort_revisions
 from pykruise.pods.workload.views import (
     Projector,
     WorkloadView,
+    make_spec_reader,
+    make_template_candidate,
     selector_of,
     sort_out,
-    spec_reader,
-    template_candidate,
 )
 from pykruise.runtime.read import Read
 from pykruise.runtime.views import BY_NAMESPACE, Views
@@ -88,10 +88,10 @@ class CloneSetView(WorkloadView, frozen=True, kw_only=True):
     @property
     def owner_reference(self) -> Document:
         """Owner reference of the CloneSet's pods and revisions."""
-        return self.reference_as(CLONE_SETS)
+        return self.build_reference(CLONE_SETS)
 
 
-read_spec: Final = spec_reader(CloneSetSpec, raw={"template", "volumeClaimTemplates"}, parts=TEMPLATES)
+read_spec: Final = make_spec_reader(CloneSetSpec, raw={"template", "volumeClaimTemplates"}, parts=TEMPLATES)
 
 BY_UID: Final = "uid"
 """Index of CloneSets by UID: a claim contains its owner's UID."""
@@ -122,7 +122,7 @@ CLONE_SET_VIEWS: Final = Views[CloneSetView](
         CloneSetView,
         read_spec=read_spec,
         status=CloneSetStatus,
-        candidate_of=template_candidate,
+        candidate_of=make_template_candidate,
         derived=lambda spec, _: {"selector": selector_of(spec.selector)},
     ),
     indexes={
@@ -180,31 +180,33 @@ class ReadableCloneSet(CloneSetSnapshot, frozen=True, kw_only=True):
     cloneset: ReadableCloneSetView
 
 
-async def snapshot(view: CloneSetView, read: Read[CloneSetSettings]) -> CloneSetSnapshot:
+async def read_snapshot(view: CloneSetView, read: Read[CloneSetSettings]) -> CloneSetSnapshot:
     """Read the CloneSet with its pods, claims and revisions from the caches."""
-    around = sort_out(await revisions_around(view, read), view, selector=view.selector)
-    claims = tuple(read.owned(CLAIM_VIEWS, view.uid))
-    budgets = read.by_index(BUDGET_VIEWS, BY_NAMESPACE, view.namespace) if read.is_read(BUDGET_VIEWS) else ()
+    around = sort_out(await list_revisions_around(view, read), view, selector=view.selector)
+    claims = tuple(read.list_owned(CLAIM_VIEWS, view.uid))
+    budgets = (
+        read.list_by_index(BUDGET_VIEWS, BY_NAMESPACE, view.namespace) if read.is_read(BUDGET_VIEWS) else ()
+    )
     now = read.now()
-    pods = tuple(read.owned(POD_VIEWS, view.uid))
+    pods = tuple(read.list_owned(POD_VIEWS, view.uid))
     template = view.spec.template if view.spec is not None else None
     return CloneSetSnapshot(
         cloneset=view,
         pods=pods,
-        revisions=sorted_revisions([*around.own, *around.free]),
+        revisions=sort_revisions([*around.own, *around.free]),
         other_revisions=around.others,
-        orphans=tuple(read.orphans(POD_VIEWS, view.namespace)),
-        overlapping=read.memory(OverlapMemory).look(view, view.selector, read),
+        orphans=tuple(read.list_orphans(POD_VIEWS, view.namespace)),
+        overlapping=read.find_memory(OverlapMemory).look(view, view.selector, read),
         claims=claims,
         pull_jobs=pull_jobs_of(view, read),
         budgets={budget.name: budget for budget in budgets},
         occupied_ids=frozenset(_find_occupied_ids(view, claims, read)),
         node_labels=_node_labels(view, read),
-        undeclaring=undeclaring_nodes(template, pods, read, settings=read.settings.in_place),
+        undeclaring=find_undeclaring_nodes(template, pods, read, settings=read.settings.in_place),
         now=now,
         ids=IdSource(read.draw_seed()),
         settings=read.settings,
-        seen=read.memory(SeenInPlace),
+        seen=read.find_memory(SeenInPlace),
     )
 
 
@@ -213,7 +215,7 @@ def _find_occupied_ids(
 ) -> Iterator[str]:
     """Find ids of claims whose pod name is occupied by a pod that does not belong to the CloneSet."""
     for claim in claims:
-        pod = read.get(POD_VIEWS, Key(view.namespace, pod_name(view.name, claim.instance_id)))
+        pod = read.get(POD_VIEWS, Key(view.namespace, format_pod_name(view.name, claim.instance_id)))
         if pod is not None and (pod.controller is None or pod.controller.uid != view.uid):
             yield claim.instance_id
 
@@ -222,4 +224,4 @@ def _node_labels(view: CloneSetView, read: Read[CloneSetSettings]) -> Mapping[st
     """Return the labels of all nodes, or nothing when no topology spread needs them."""
     if view.spec is None or not (view.spec.template.get("spec") or {}).get("topologySpreadConstraints"):
         return {}
-    return {node.name: node.labels for node in read.all(NODE_VIEWS)}
+    return {node.name: node.labels for node in read.list_all(NODE_VIEWS)}

@@ -1,7 +1,7 @@
 """Status of a CloneSet.
 
 CloneSetWorkingSet + stored status + failures ──▶ status_of() ──▶ CloneSetStatus
-conditions ──▶ with_condition(), with_failures() ──▶ conditions
+conditions ──▶ set_condition(), set_failures() ──▶ conditions
 
 Pure: the status is a function of the snapshot, so it shows the writes of a plan only after the next reconcile.
 """
@@ -16,25 +16,25 @@ from pykruise.kinds.cloneset.types import NO_DEADLINE, CloneSetCondition, CloneS
 from pykruise.kinds.cloneset.working_set import CloneSetWorkingSet
 from pykruise.kube.clock import Instant, format_time, parse_time
 from pykruise.kube.schemas.types import Time
-from pykruise.kube.values.selectors import selector_from
-from pykruise.plans.failed_resizes import refused_since
+from pykruise.kube.values.selectors import parse_selector
+from pykruise.plans.failed_resizes import read_refused_since
 from pykruise.pods.reasons import NOT_WRITTEN
 from pykruise.pods.workload.selector_guard import SELECTOR_MISMATCH
-from pykruise.pods.workload.waiting import WAITING, condition_of, without
+from pykruise.pods.workload.waiting import WAITING, condition_of, drop_conditions
 from pykruise.runtime.reasons import Reason
 
 __all__ = [
     "FAILED_SCALE",
     "FAILED_UPDATE",
     "PROGRESSING",
-    "counters",
-    "deadline_at",
+    "build_counters",
+    "drop_conditions",
+    "find_deadline",
     "resize_refused_since",
+    "set_condition",
+    "set_failures",
+    "set_waiting",
     "status_of",
-    "with_condition",
-    "with_failures",
-    "with_waiting",
-    "without",
 ]
 
 PROGRESSING: Final = "Progressing"
@@ -54,7 +54,7 @@ SUCCEEDED: Final = "Succeeded"
 Conditions = Sequence[CloneSetCondition]
 
 
-def counters(counts: Mapping[Mark, int]) -> dict[str, Any]:
+def build_counters(counts: Mapping[Mark, int]) -> dict[str, Any]:
     """Counters of the status, by field. `counts`: number of active pods with each mark."""
 
     def count_pods(is_counted: Callable[[Mark], bool]) -> int:
@@ -82,7 +82,7 @@ def status_of(
     absent when the phase did not run.
     """
     stored = ws.snapshot.cloneset.status
-    counted = counters(ws.counts)
+    counted = build_counters(ws.counts)
     status = CloneSetStatus(
         **counted,
         observed_generation=generation,
@@ -90,13 +90,13 @@ def status_of(
         current_revision=_current(ws, counted),
         expected_updated_replicas=ws.limits.replicas - ws.limits.partition,
         collision_count=collision_count,
-        label_selector=str(selector_from(msgspec.to_builtins(ws.spec.selector))),
+        label_selector=str(parse_selector(msgspec.to_builtins(ws.spec.selector))),
     )
     # This code runs only when there is no mismatch.
-    kept = without(stored.conditions or (), SELECTOR_MISMATCH)
-    conditions = with_failures(kept, failures, now=ws.now)
+    kept = drop_conditions(stored.conditions or (), SELECTOR_MISMATCH)
+    conditions = set_failures(kept, failures, now=ws.now)
     conditions = _set_progressing(conditions, status, stored, ws.spec, now=ws.now)
-    conditions = with_waiting(conditions, waiting, now=ws.now)
+    conditions = set_waiting(conditions, waiting, now=ws.now)
     return msgspec.structs.replace(status, conditions=list(conditions))
 
 
@@ -113,7 +113,7 @@ def _current(ws: CloneSetWorkingSet, counted: Mapping[str, int]) -> str:
 # Conditions
 
 
-def with_condition(
+def set_condition(
     conditions: Conditions, kind: str, *, status: str, reason: str, message: str, now: Instant
 ) -> Conditions:
     """Set a condition. When status and reason are unchanged, nothing changes; otherwise it moves to the end of the
@@ -150,10 +150,10 @@ def _write_condition(
         if old is not None and old.status == status
         else format_time(now),
     )
-    return [*without(conditions, kind), new]
+    return [*drop_conditions(conditions, kind), new]
 
 
-def with_failures(
+def set_failures(
     conditions: Conditions, failures: Mapping[str, Reason | None], *, now: Instant
 ) -> Conditions:
     """Set the condition of each failed phase to True with its message, and to False when the phase succeeds again."""
@@ -171,7 +171,7 @@ def with_failures(
     return conditions
 
 
-def with_waiting(conditions: Conditions, waiting: Reason | None, *, now: Instant) -> Conditions:
+def set_waiting(conditions: Conditions, waiting: Reason | None, *, now: Instant) -> Conditions:
     """Set the condition Waiting while the CloneSet waits for something. A new message alone does not change its
     times.
 
@@ -188,10 +188,10 @@ def with_waiting(conditions: Conditions, waiting: Reason | None, *, now: Instant
     )
     if failed is not None and (waiting is None or not waiting.remedy):
         if failed.reason not in NOT_WRITTEN:
-            return without(conditions, WAITING)
+            return drop_conditions(conditions, WAITING)
         return _set_waiting(conditions, failed.reason, failed.message, now=now)
     if waiting is None:
-        return without(conditions, WAITING)
+        return drop_conditions(conditions, WAITING)
     return _set_waiting(conditions, waiting.code, waiting.condition_message, now=now)
 
 
@@ -213,7 +213,7 @@ def _set_progressing(
 ) -> Conditions:
     deadline_s = spec.progress_deadline_seconds
     if deadline_s is None or deadline_s == NO_DEADLINE:
-        return without(conditions, PROGRESSING)
+        return drop_conditions(conditions, PROGRESSING)
     old = condition_of(stored.conditions, PROGRESSING)
     if status.replicas == status.updated_replicas == status.updated_available_replicas == spec.replicas:
         return _set_progressing_true(conditions, AVAILABLE, "CloneSet is available", now=now)
@@ -231,9 +231,9 @@ def _set_progressing(
         return _write_condition(
             conditions, PROGRESSING, reason=UPDATED, message="CloneSet is progressing", now=now
         )
-    due = deadline_at(old, deadline_s)
+    due = find_deadline(old, deadline_s)
     if due is not None and due < now:
-        return with_condition(
+        return set_condition(
             conditions,
             PROGRESSING,
             status="False",
@@ -245,7 +245,7 @@ def _set_progressing(
 
 
 def _set_progressing_true(conditions: Conditions, reason: str, message: str, *, now: Instant) -> Conditions:
-    return with_condition(conditions, PROGRESSING, status="True", reason=reason, message=message, now=now)
+    return set_condition(conditions, PROGRESSING, status="True", reason=reason, message=message, now=now)
 
 
 def _has_progressed(status: CloneSetStatus, stored: CloneSetStatus, old: CloneSetCondition | None) -> bool:
@@ -260,13 +260,13 @@ def _has_progressed(status: CloneSetStatus, stored: CloneSetStatus, old: CloneSe
     )
 
 
-def progress_overdue_at(status: CloneSetStatus, spec: CloneSetSpec) -> Instant | None:
+def find_progress_overdue(status: CloneSetStatus, spec: CloneSetSpec) -> Instant | None:
     """Instant at which the status must report that progress is overdue: only *after* the second of the deadline."""
-    due = deadline_at(condition_of(status.conditions, PROGRESSING), spec.progress_deadline_seconds)
+    due = find_deadline(condition_of(status.conditions, PROGRESSING), spec.progress_deadline_seconds)
     return None if due is None else due + 1.0
 
 
-def deadline_at(condition: CloneSetCondition | None, deadline_s: int | None) -> Instant | None:
+def find_deadline(condition: CloneSetCondition | None, deadline_s: int | None) -> Instant | None:
     """Instant at which progress is overdue; None: no deadline runs. A spec without a deadline has no such condition."""
     if condition is None or condition.reason != UPDATED or not condition.last_update_time:
         return None
@@ -277,4 +277,4 @@ def deadline_at(condition: CloneSetCondition | None, deadline_s: int | None) -> 
 
 def resize_refused_since(ws: CloneSetWorkingSet) -> Instant | None:
     """Time since which the condition reports that the API server refuses a resize; None: it does not."""
-    return refused_since(ws.snapshot.cloneset.status.conditions, FAILED_UPDATE)
+    return read_refused_since(ws.snapshot.cloneset.status.conditions, FAILED_UPDATE)

@@ -1,6 +1,6 @@
 """Whether an update needs pods beyond replicas: only when it restarts containers or recreates pods.
 
-old pods + their changes ──▶ surges_for_update() ──▶ the numbers of working_set.py
+old pods + their changes ──▶ is_surging() ──▶ the numbers of working_set.py
 
 Pure. A change of labels and annotations, or a resize that restarts no container, takes no pod out of service. Pods
 created for such an update would only be deleted again. OpenKruise creates and deletes them (its issues 2369 and
@@ -12,13 +12,13 @@ from collections.abc import Sequence
 from pykruise.kinds.cloneset.limits import CloneSetLimits, Mark
 from pykruise.kinds.cloneset.snapshot import ReadableCloneSet
 from pykruise.plans.in_place import Differences
-from pykruise.pods.in_place import UpdateSpec, restarts_containers
+from pykruise.pods.in_place import UpdateSpec, is_restarting_containers
 from pykruise.pods.in_place.update_spec import WHOLE_POD
 from pykruise.pods.view.names import RevisionHash
 from pykruise.pods.view.pod_view import PodView
 
 
-def surges_for_update(
+def is_surging(
     snapshot: ReadableCloneSet,
     limits: CloneSetLimits,
     *,
@@ -42,6 +42,6 @@ def surges_for_update(
         change = differences.of_revision(revision)
         if not isinstance(change, UpdateSpec) or (WHOLE_POD in change.resources and snapshot.undeclaring):
             return True
-        if restarts_containers(pod, change, settings=snapshot.settings.in_place):
+        if is_restarting_containers(pod, change, settings=snapshot.settings.in_place):
             return True
     return not one_of_each

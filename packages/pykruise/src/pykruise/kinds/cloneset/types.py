@@ -177,11 +177,11 @@ class CloneSetStatus(Status, frozen=True, kw_only=True):
     updated_replicas: Count = 0
     """Number of pods at the update revision."""
 
-    def document(self) -> Document:
+    def to_document(self) -> Document:
         """Return the status to write. expectedUpdatedReplicas is always present, because Argo CD's script for
         CloneSets fails without it.
         """
-        return {"expectedUpdatedReplicas": 0, **super().document()}
+        return {"expectedUpdatedReplicas": 0, **super().to_document()}
 
 
 class CloneSet(ApiObject, frozen=True, kw_only=True):

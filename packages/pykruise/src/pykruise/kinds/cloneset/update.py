@@ -19,7 +19,7 @@ from pykruise.kinds.cloneset.limits import NONE_MAY_GO, Numbers, allows_none
 from pykruise.kinds.cloneset.recreation import recreate
 from pykruise.kinds.cloneset.status import resize_refused_since
 from pykruise.kinds.cloneset.working_set import CloneSetWorkingSet
-from pykruise.plans.failed_resizes import overdue_refusals
+from pykruise.plans.failed_resizes import find_overdue_refusals
 from pykruise.plans.in_place import Differences, summary_of
 from pykruise.plans.phases import (
     MAX_UNAVAILABLE_USED_UP,
@@ -31,7 +31,7 @@ from pykruise.plans.phases import (
 )
 from pykruise.plans.purposes import Purpose
 from pykruise.pods.api import PodUpdatePolicy
-from pykruise.pods.lifecycle.ordering import OrderTerm, by_priority, first, scatter, update_order
+from pykruise.pods.lifecycle.ordering import OrderTerm, put_first, scatter, sort_by_priority, update_order
 from pykruise.pods.lifecycle.states import LifecycleState
 from pykruise.pods.reasons import Code
 from pykruise.pods.view.pod_view import PodView
@@ -88,7 +88,7 @@ def plan_update(ws: CloneSetWorkingSet) -> tuple[PlanPhase, Collection[str]]:
     now, differences = choice.now, choice.differences
     changes, reasons = differences.split(now) if differences else ([], {})
     may_recreate = ws.spec.policy == PodUpdatePolicy.IN_PLACE_IF_POSSIBLE
-    if overdue := overdue_refusals(
+    if overdue := find_overdue_refusals(
         changes if may_recreate else (),
         refused_since=resize_refused_since(ws),
         settings=ws.settings.in_place,
@@ -130,7 +130,7 @@ def _choose_pods(ws: CloneSetWorkingSet, numbers: Numbers) -> UpdateSelection:
     if ws.spec.is_in_place:
         differences = differences_to(target, ws.snapshot, ws.recall) if is_back else ws.differences
         only = ws.spec.policy == PodUpdatePolicy.IN_PLACE_ONLY
-        refused = differences.refusals(ordered, only=only, updatable=_UPDATABLE)
+        refused = differences.find_refusals(ordered, only=only, updatable=_UPDATABLE)
     if refused:  # pods that cannot be updated do not count against maxUnavailable
         ordered = sorted(ordered, key=lambda pod: pod.name in refused)
     wanted, kept = ordered[:count], ordered[count:]
@@ -200,7 +200,7 @@ def _is_kept_in_grace(ws: CloneSetWorkingSet, pod: PodView) -> bool:
     """Whether the pod's grace period is over, but ends with a resize, which the API server refuses."""
     if not pod.is_in_grace:
         return False
-    decision = ws.recall.go_on(pod, now=ws.now, settings=ws.settings.in_place).decision
+    decision = ws.recall.find_progress(pod, now=ws.now, settings=ws.settings.in_place).decision
     return decision is not None and decision.is_resize
 
 
@@ -209,11 +209,11 @@ def _sort_candidates(ws: CloneSetWorkingSet, candidates: Sequence[PodView]) -> S
     ordered: Sequence[PodView] = update_order(candidates)
     block = ws.spec.rolling_update
     if block is not None:
-        ordered = by_priority(ordered, block.priority_strategy)
+        ordered = sort_by_priority(ordered, block.priority_strategy)
         terms = [OrderTerm(term.key, term.value) for term in block.scatter_strategy or ()]
         ordered = scatter(ordered, ws.pods, terms)
     preparing = LifecycleState.PREPARING_UPDATE.value
-    return first(ordered, lambda pod: pod.state == preparing)
+    return put_first(ordered, lambda pod: pod.state == preparing)
 
 
 def _within_budget(

@@ -1,7 +1,7 @@
 """Validation of a CloneSet that a client wrote in v1alpha1: rules that v1beta1 does not have.
 
-AdmissionRequest in v1alpha1 ──▶ spoke_rules().errors() ──▶ field errors of these rules alone
-field of a v1beta1 error     ──▶ spoke_rules().field_of() ──▶ its name in v1alpha1, or None: no rule there
+AdmissionRequest in v1alpha1 ──▶ make_spoke_rules().errors() ──▶ field errors of these rules alone
+field of a v1beta1 error     ──▶ make_spoke_rules().field_of() ──▶ its name in v1alpha1, or None: no rule there
 
 validation.py contains all other rules and checks the object in v1beta1. The rules in this module need the original
 object, because the conversion to v1beta1 turns an unknown type into ReCreate. Pure, except for the lookup of pods,
@@ -16,7 +16,7 @@ from pykruise.kube.admission import AdmissionRequest, SpokeRules, is_reviewed_wr
 from pykruise.kube.documents import Document, get_path
 from pykruise.kube.errors import Cause, KubeError
 from pykruise.kube.patches import diff_json
-from pykruise.kube.pod_rules.field_errors import forbidden, invalid
+from pykruise.kube.pod_rules.field_errors import make_forbidden_error, make_invalid_error
 from pykruise.kube.pod_rules.field_rules import check_not_negative
 from pykruise.kube.values.owners import controller_of
 from pykruise.plans.review import PodLookup
@@ -32,7 +32,7 @@ _BLOCK: Final = "spec.updateStrategy.rollingUpdate"
 _PRE_DOWNLOAD: Final = f"{_BLOCK}.inPlaceUpdateStrategy.imagePreDownload"
 
 
-def spoke_rules(pods: PodLookup | None = None, *, resources_in_place: bool = False) -> SpokeRules:
+def make_spoke_rules(pods: PodLookup | None = None, *, resources_in_place: bool = False) -> SpokeRules:
     """The rules of v1alpha1. Without a lookup, an update may list any pod in podsToDelete.
 
     `resources_in_place` is the gate InPlaceWorkloadVerticalScaling: cpu and memory also change in place.
@@ -78,7 +78,7 @@ async def _pods_to_delete_errors(
             "a new CloneSet has no pods" if old is None else await _find_problem(name, namespace, uid, pods)
         )
         if problem:
-            errors.append(invalid(_PODS_TO_DELETE, name, problem))
+            errors.append(make_invalid_error(_PODS_TO_DELETE, name, problem))
     return errors
 
 
@@ -107,7 +107,7 @@ def _type_errors(doc: Document) -> Iterator[Cause]:
     """Rule 11a. An absent type is ReCreate, which the mutating review writes."""
     kind = get_path(doc, "spec", "updateStrategy", "type")
     if kind and kind not in TYPES:
-        yield invalid("spec.updateStrategy.type", kind, f"must be one of {', '.join(TYPES)}")
+        yield make_invalid_error("spec.updateStrategy.type", kind, f"must be one of {', '.join(TYPES)}")
 
 
 def _deadline_errors(doc: Document) -> Iterator[Cause]:
@@ -118,7 +118,7 @@ def _deadline_errors(doc: Document) -> Iterator[Cause]:
         return
     yield from check_not_negative(deadline_s, field)
     if deadline_s <= (get_path(doc, "spec", "minReadySeconds") or 0):
-        yield invalid(field, deadline_s, "must be greater than minReadySeconds")
+        yield make_invalid_error(field, deadline_s, "must be greater than minReadySeconds")
 
 
 def _in_place_only_errors(doc: Document, old: Document, *, resources_in_place: bool) -> Iterator[Cause]:
@@ -131,7 +131,7 @@ def _in_place_only_errors(doc: Document, old: Document, *, resources_in_place: b
     if others:
         allowed = "images, cpu and memory" if resources_in_place else "images"
         changed = ", ".join(f"spec.template{path.replace('/', '.')}" for path in others)
-        yield forbidden(
+        yield make_forbidden_error(
             "spec", f"only {allowed} may change in spec.template.spec under InPlaceOnly, not {changed}"
         )
 

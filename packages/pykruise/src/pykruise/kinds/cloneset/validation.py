@@ -14,25 +14,25 @@ from typing import Any
 
 import msgspec
 
-from pykruise.kinds.cloneset.defaults import with_defaults
+from pykruise.kinds.cloneset.defaults import add_defaults
 from pykruise.kinds.cloneset.types import NO_DEADLINE, CloneSetSpec, RollingUpdate
 from pykruise.kube.errors import Cause
-from pykruise.kube.pod_rules.field_errors import invalid
+from pykruise.kube.pod_rules.field_errors import make_invalid_error
 from pykruise.kube.pod_rules.field_rules import NOT_NEGATIVE, check_not_negative, check_size
 from pykruise.kube.values.int_or_percent import IntOrPercent, Rounding, resolve
-from pykruise.plans.stored_values import as_document
+from pykruise.plans.stored_values import to_document
 from pykruise.pods.api import InPlaceUpdateStrategy, PodUpdatePolicy, UpdateType
 from pykruise.pods.lifecycle.ordering import MOST_WEIGHTS
 from pykruise.pods.template.defaults import WorkloadDefaulting
-from pykruise.pods.workload.claims import template_name
-from pykruise.pods.workload.spec import LARGEST_SET, too_large
+from pykruise.pods.workload.claims import read_template_name
+from pykruise.pods.workload.spec import LARGEST_SET, describe_excess
 from pykruise.pods.workload.validation import (
-    immutable_errors,
-    metadata_errors,
-    pod_errors,
-    priority_errors,
+    find_immutable_errors,
+    find_metadata_errors,
+    find_pod_errors,
+    find_priority_errors,
+    find_selector_errors,
     scatter_errors,
-    selector_errors,
 )
 
 MUTABLE = (
@@ -69,18 +69,20 @@ def errors_of(
     When the document's spec lacks a selector or template, `spec` contains a placeholder.
     """
     given: Mapping[str, Any] = doc.get("spec") or {}
-    errors = list(metadata_errors(doc.get("metadata") or {}))
+    errors = list(find_metadata_errors(doc.get("metadata") or {}))
     errors += check_not_negative(spec.replicas, "spec.replicas")  # rule 2
     if spec.replicas > LARGEST_SET and spec.replicas != ((old or {}).get("spec") or {}).get("replicas"):
-        errors.append(invalid("spec.replicas", spec.replicas, too_large(spec.replicas)))
-    errors += selector_errors(given, kind=KIND)  # rules 3 to 5
-    claims = [template_name(template) for template in spec.volume_claim_templates or ()]
-    errors += pod_errors(given, kind=KIND, further_volumes=claims, stored=old)  # rules 6 to 8
+        errors.append(make_invalid_error("spec.replicas", spec.replicas, describe_excess(spec.replicas)))
+    errors += find_selector_errors(given, kind=KIND)  # rules 3 to 5
+    claims = [read_template_name(template) for template in spec.volume_claim_templates or ()]
+    errors += find_pod_errors(given, kind=KIND, further_volumes=claims, stored=old)  # rules 6 to 8
     errors += _scale_errors(spec)
     errors += _strategy_errors(spec)
     errors += check_size(doc, old, *WEIGHTS, most=MOST_WEIGHTS)
     if old is not None:
-        errors += immutable_errors(given, old, kind=KIND, mutable=MUTABLE, managed=managed)  # section 5.2
+        errors += find_immutable_errors(
+            given, old, kind=KIND, mutable=MUTABLE, managed=managed
+        )  # section 5.2
     return errors
 
 
@@ -102,7 +104,7 @@ def _scale_errors(spec: CloneSetSpec) -> Iterator[Cause]:
         return
     for name, count in Counter(strategy.pods_to_delete).items():
         if count > 1:
-            yield invalid("spec.scaleStrategy.podsToDelete", name, "is listed more than once")
+            yield make_invalid_error("spec.scaleStrategy.podsToDelete", name, "is listed more than once")
     yield from _resolve_amount(
         strategy.max_unavailable, "spec.scaleStrategy.maxUnavailable", spec.replicas
     ).errors
@@ -114,13 +116,15 @@ def _strategy_errors(spec: CloneSetSpec) -> Iterator[Cause]:
     if strategy is None:
         return
     if strategy.type not in ("", *UpdateType):
-        yield invalid(f"{STRATEGY}.type", strategy.type, f"must be {' or '.join(UpdateType)}")
+        yield make_invalid_error(f"{STRATEGY}.type", strategy.type, f"must be {' or '.join(UpdateType)}")
     block = strategy.rolling_update
     if block is None:
         return
     policy = block.pod_update_policy
     if policy not in ("", *PodUpdatePolicy):
-        yield invalid(f"{BLOCK}.podUpdatePolicy", policy, f"must be one of {', '.join(PodUpdatePolicy)}")
+        yield make_invalid_error(
+            f"{BLOCK}.podUpdatePolicy", policy, f"must be one of {', '.join(PodUpdatePolicy)}"
+        )
     if not spec.is_on_delete:
         yield from _rolling_errors(block, spec.replicas)
     if block.in_place_update_strategy is not None:
@@ -131,15 +135,17 @@ def _rolling_errors(block: RollingUpdate, replicas: int) -> Iterator[Cause]:
     partition = _resolve_amount(block.partition, f"{BLOCK}.partition", replicas)
     yield from partition.errors
     if partition.number < 0:
-        yield invalid(f"{BLOCK}.partition", block.partition, NOT_NEGATIVE)
-    yield from priority_errors(block.priority_strategy, f"{BLOCK}.priorityStrategy")  # rule 14
+        yield make_invalid_error(f"{BLOCK}.partition", block.partition, NOT_NEGATIVE)
+    yield from find_priority_errors(block.priority_strategy, f"{BLOCK}.priorityStrategy")  # rule 14
     yield from scatter_errors(block.scatter_strategy or (), f"{BLOCK}.scatterStrategy")  # rule 15
     down = _resolve_amount(block.max_unavailable, f"{BLOCK}.maxUnavailable", replicas)
     surge = _resolve_amount(block.max_surge, f"{BLOCK}.maxSurge", replicas)
     yield from down.errors
     yield from surge.errors
     if block.pod_update_policy == PodUpdatePolicy.IN_PLACE_ONLY and surge.number > 0:
-        yield invalid(f"{BLOCK}.maxSurge", block.max_surge, "can not use maxSurge with InPlaceOnly policy")
+        yield make_invalid_error(
+            f"{BLOCK}.maxSurge", block.max_surge, "can not use maxSurge with InPlaceOnly policy"
+        )
     yield from _room_errors(block, replicas)
 
 
@@ -150,7 +156,7 @@ def _room_errors(block: RollingUpdate | None, replicas: int) -> Iterator[Cause]:
     down = _resolve_amount(block.max_unavailable, f"{BLOCK}.maxUnavailable", replicas)
     surge = _resolve_amount(block.max_surge, f"{BLOCK}.maxSurge", replicas)
     if replicas > 0 and not down.errors and not surge.errors and down.number < 1 and surge.number < 1:
-        yield invalid(
+        yield make_invalid_error(
             f"{BLOCK}.maxUnavailable", block.max_unavailable, "must be at least 1 when maxSurge is 0"
         )
 
@@ -168,7 +174,7 @@ def _resolve_amount(value: IntOrPercent | None, field: str, replicas: int) -> _S
     try:
         return _Scaled(resolve(value, of=max(replicas, 0), rounding=Rounding.UP))
     except ValueError as error:
-        return _Scaled(0, [invalid(field, value, str(error))])
+        return _Scaled(0, [make_invalid_error(field, value, str(error))])
 
 
 def _in_place_errors(strategy: InPlaceUpdateStrategy) -> Iterator[Cause]:
@@ -177,7 +183,7 @@ def _in_place_errors(strategy: InPlaceUpdateStrategy) -> Iterator[Cause]:
     parallelism = strategy.image_pre_download_parallelism
     if parallelism is not None and not _is_whole_number(parallelism):
         field = f"{path}.imagePreDownloadParallelism"
-        yield invalid(field, parallelism, "must be a whole number of at least 0, not a percentage")
+        yield make_invalid_error(field, parallelism, "must be a whole number of at least 0, not a percentage")
     for name, value in (
         ("imagePreDownloadTimeoutSeconds", strategy.image_pre_download_timeout_seconds),
         ("imagePreDownloadMinUpdatedReadyPods", strategy.image_pre_download_min_updated_ready_pods),
@@ -190,10 +196,10 @@ def _is_whole_number(value: int | str) -> bool:
     return _WHOLE_NUMBER.fullmatch(text) is not None and int(text) < 2**31
 
 
-def stored_errors(spec: CloneSetSpec) -> list[Cause]:
+def find_stored_errors(spec: CloneSetSpec) -> list[Cause]:
     """Find the errors of a stored spec, after adding defaults. Rules that only apply to new objects are not checked."""
-    doc = as_document(spec)
-    doc = with_defaults(doc, old=doc, settings=WorkloadDefaulting())
+    doc = to_document(spec)
+    doc = add_defaults(doc, old=doc, settings=WorkloadDefaulting())
     read = msgspec.convert(doc["spec"], CloneSetSpec)
     # With replicas of 0 a limit of 0 is valid, and `kubectl scale` calls no webhook: the status reports that it
     # waits.

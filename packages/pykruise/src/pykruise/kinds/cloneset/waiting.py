@@ -14,12 +14,12 @@ from typing import Final
 
 from pykruise.kinds.cloneset.limits import SCALE_LIMIT, UPDATE_LIMIT, allows_none
 from pykruise.kinds.cloneset.working_set import CloneSetWorkingSet
-from pykruise.kube.values.counts import counted
-from pykruise.pods.lifecycle.blockers import blockers_of, kept_from_ending
+from pykruise.kube.values.counts import format_count
+from pykruise.pods.lifecycle.blockers import blockers_of, find_end_blocker
 from pykruise.pods.reasons import Code, rank_of, remedy_of
 from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.amounts import limit_is_zero
-from pykruise.pods.workload.waiting import waiting_for_pods, waiting_for_strategy
+from pykruise.pods.workload.waiting import find_pod_wait, find_strategy_wait
 from pykruise.runtime.reasons import Reason
 
 _SAID_AS_THEY_ARE: Final = frozenset({Code.NOT_IN_PLACE, Code.BROKEN_UPDATE})
@@ -39,8 +39,8 @@ def waiting_of(
 
     A CloneSet may have converged while something keeps terminating pods from ending. Only the status shows that.
     """
-    kept = ((pod, kept_from_ending(pod, now=ws.now)) for pod in ws.snapshot.pods if pod.is_deleting)
-    held = waiting_for_pods([(pod, reason) for pod, reason in kept if reason])
+    kept = ((pod, find_end_blocker(pod, now=ws.now)) for pod in ws.snapshot.pods if pod.is_deleting)
+    held = find_pod_wait([(pod, reason) for pod, reason in kept if reason])
     if is_converged(ws):
         return None, held
     obstacles = blockers_of(
@@ -48,11 +48,11 @@ def waiting_of(
     )
     stuck = [(pod, reason) for pod, reason in obstacles if not reason.is_wait]
     waiting = (
-        waiting_for_pods([pair for pair in stuck if pair[1].code != Code.NOT_READY])
+        find_pod_wait([pair for pair in stuck if pair[1].code != Code.NOT_READY])
         or held
         or _drop_caused_limit(_reason_of_number(ws, skipped), stuck)
-        or waiting_for_pods(stuck)
-        or waiting_for_pods(obstacles)
+        or find_pod_wait(stuck)
+        or find_pod_wait(obstacles)
         or _reason_of_updates(ws, skipped)
     )
     return waiting, waiting
@@ -74,7 +74,7 @@ def _reason_of_number(ws: CloneSetWorkingSet, skipped: Mapping[str, Reason]) -> 
         held = any(
             reason is not None and reason.code in (Code.BUDGET, Code.LIMIT_IS_ZERO) for reason in reasons
         )
-        message = f"{counted(len(ws.leaving) or numbers.remove, 'pod is', 'pods are')} to be deleted"
+        message = f"{format_count(len(ws.leaving) or numbers.remove, 'pod is', 'pods are')} to be deleted"
         if not held:
             return Reason(Code.DELETING, message)
         if allows_none(ws.limits):
@@ -91,11 +91,12 @@ def _reason_of_missing(
         limit = ws.limits.scale_max_unavailable
         if limit == 0:
             return limit_is_zero(
-                SCALE_LIMIT, f"{counted(missing, 'pod is', 'pods are')} missing, and none is created"
+                SCALE_LIMIT, f"{format_count(missing, 'pod is', 'pods are')} missing, and none is created"
             )
         return Reason(
             Code.SCALE_UP_LIMITED,
-            f"{counted(missing, 'pod is', 'pods are')} missing, and scaleStrategy.maxUnavailable ({limit}) is used up",
+            f"{format_count(missing, 'pod is', 'pods are')} missing, and scaleStrategy.maxUnavailable "
+            f"({limit}) is used up",
             "find out why pods are not available",
         )
     leaving = [pod for pod in ws.snapshot.pods if pod.is_deleting and pod.name in skipped]
@@ -106,14 +107,14 @@ def _reason_of_missing(
             f"pod {pod.name} {skipped[pod.name].message}",
             "if that lasts, find out why it does not terminate",
         )
-    return Reason(Code.CREATING, f"{counted(missing, 'pod is', 'pods are')} missing and being created")
+    return Reason(Code.CREATING, f"{format_count(missing, 'pod is', 'pods are')} missing and being created")
 
 
 def _reason_of_updates(ws: CloneSetWorkingSet, skipped: Mapping[str, Reason]) -> Reason:
     """Reason when all desired pods exist and are available, but not all have the newest template."""
     old = ws.old
-    count = f"{len(old)} of {counted(len(ws.pods), 'pod is', 'pods are')} of an older template"
-    held = waiting_for_strategy(count, is_on_delete=ws.spec.is_on_delete, is_paused=ws.spec.is_paused)
+    count = f"{len(old)} of {format_count(len(ws.pods), 'pod is', 'pods are')} of an older template"
+    held = find_strategy_wait(count, is_on_delete=ws.spec.is_on_delete, is_paused=ws.spec.is_paused)
     if held is not None:
         return held
     if old and len(old) <= ws.limits.partition:

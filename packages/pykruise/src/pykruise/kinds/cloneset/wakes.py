@@ -1,6 +1,6 @@
 """CloneSets that must reconcile after a change of a pod: its owner, and others whose selector also matches it.
 
-old view + new view + lifecycle ──▶ matters() ──▶ enqueue the owner, or ignore the event
+old view + new view + lifecycle ──▶ is_relevant() ──▶ enqueue the owner, or ignore the event
 change ──▶ follow_overlaps() ──▶ others, whose selector now overlaps with one owner more or less
 
 Pure, except for what `around` reads and remembers. Every change of a pod enqueues its own CloneSet, unless the gate
@@ -21,7 +21,7 @@ from pykruise.pods.workload.views import selects
 from pykruise.runtime.read import Around
 
 
-def matters(old: PodView | None, new: PodView | None, lifecycle: Lifecycle | None) -> bool:
+def is_relevant(old: PodView | None, new: PodView | None, lifecycle: Lifecycle | None) -> bool:
     """Whether the owner must reconcile after the change from `old` to `new`; None: the pod does not exist."""
     if old is None or new is None or old.uid != new.uid:
         return True
@@ -71,9 +71,9 @@ def follow_overlaps(change: Change[PodView], around: Around[CloneSetSettings]) -
     owners = {pod.controller.uid for pod in pods if pod.controller is not None}
     labels = dict.fromkeys(label for pod in pods for label in pod.labels.items())
     for label in (ANY_POD, *labels):
-        for cloneset in around.by_index(CLONE_SET_VIEWS, BY_SELECTOR, (change.key.namespace, *label)):
+        for cloneset in around.list_by_index(CLONE_SET_VIEWS, BY_SELECTOR, (change.key.namespace, *label)):
             if owners != {cloneset.uid} and any(selects(cloneset.selector, pod) for pod in pods):
-                known = around.memories.of(cloneset.key, cloneset.uid, OverlapMemory)
+                known = around.memories.find_memory(cloneset.key, cloneset.uid, OverlapMemory)
                 if known.follow(change, cloneset, cloneset.selector):
                     yield cloneset.key
 

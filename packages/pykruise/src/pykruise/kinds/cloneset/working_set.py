@@ -1,6 +1,6 @@
 """The pods of a CloneSet, inspected once for all decisions of a plan.
 
-CloneSetSnapshot + revisions + limits ──▶ working_set() ──▶ CloneSetWorkingSet ──▶ phases, waiting.py, status.py
+CloneSetSnapshot + revisions + limits ──▶ build_working_set() ──▶ CloneSetWorkingSet ──▶ phases, waiting.py, status.py
 
 Pure. One pass gives every active pod its mark. Counting and choosing then only read the marks, so a plan for ten
 thousand pods takes milliseconds.
@@ -15,7 +15,7 @@ from pykruise.kinds.cloneset.claims import ClaimPlan, plan_claims
 from pykruise.kinds.cloneset.differences import differences_to
 from pykruise.kinds.cloneset.limits import MARKS, CloneSetLimits, Mark, Numbers, numbers_of, tally_of
 from pykruise.kinds.cloneset.snapshot import CloneSetSettings, ReadableCloneSet
-from pykruise.kinds.cloneset.surge import surges_for_update
+from pykruise.kinds.cloneset.surge import is_surging
 from pykruise.kinds.cloneset.types import CloneSetSpec
 from pykruise.kube.clock import Instant
 from pykruise.plans.in_place import Differences, Recall
@@ -74,7 +74,7 @@ class CloneSetWorkingSet(msgspec.Struct, frozen=True, kw_only=True):
         return self.snapshot.now
 
 
-def working_set(
+def build_working_set(
     snapshot: ReadableCloneSet,
     *,
     limits: CloneSetLimits,
@@ -101,7 +101,7 @@ def working_set(
         ]
     counts = Counter(marks)
     differences = differences_to(update, snapshot, recall := Recall(snapshot.seen))
-    surges = surges_for_update(snapshot, limits, pods=pods, marks=marks, differences=differences)
+    surges = is_surging(snapshot, limits, pods=pods, marks=marks, differences=differences)
 
     def numbers(counts: Mapping[Mark, int]) -> Numbers:
         return _compute_numbers(counts, snapshot, limits, update, current, surges=surges)
@@ -144,7 +144,7 @@ def working_set(
     )
 
 
-def numbers_if_deleted(ws: CloneSetWorkingSet, names: Collection[str]) -> Numbers:
+def compute_numbers_if_deleted(ws: CloneSetWorkingSet, names: Collection[str]) -> Numbers:
     """Compute the numbers of the scale phase as if these pods were also specified for deletion."""
     marks = (
         mark.as_specified() if pod.name in names else mark

@@ -1,6 +1,6 @@
 """ContainerRecreateRequest's admission: it copies the data that the agent needs from the pod, once.
 
-CREATE ──▶ errors_of() ──▶ the pod and its node, read now ──▶ filled_in() ──▶ the request to store
+CREATE ──▶ errors_of() ──▶ the pod and its node, read now ──▶ fill_in() ──▶ the request to store
 UPDATE ──▶ rejected (403) when the spec or the pod of the request changes
 
 One mutating webhook does both, as in OpenKruise.
@@ -17,16 +17,16 @@ from pykruise.kinds.containerrecreaterequest.types import (
 from pykruise.kinds.containerrecreaterequest.validation import errors_of
 from pykruise.kinds.containerrecreaterequest.view import ACTIVE_LABEL, NODE_LABEL, POD_LABEL, read_spec
 from pykruise.kube.admission import ALLOWED, AdmissionAnswer, AdmissionRequest, Reviewer, is_reviewed_write
-from pykruise.kube.documents import Document, annotations_of, deep_copy, get_path, labels_of, same
+from pykruise.kube.documents import Document, annotations_of, deep_copy, get_path, is_same, labels_of
 from pykruise.kube.errors import Cause, ErrorStatus
 from pykruise.kube.pod_rules.containers import check_http_head
 from pykruise.kube.pod_rules.field_errors import (
-    bad_request,
-    duplicate,
-    forbidden,
-    invalid,
-    not_found,
-    refusal,
+    build_bad_request,
+    build_refusal,
+    make_duplicate_error,
+    make_forbidden_error,
+    make_invalid_error,
+    make_not_found_error,
 )
 from pykruise.plans.review import Lookups
 from pykruise.pods.view.nodes import VIRTUAL_NODE, is_virtual_node
@@ -38,45 +38,45 @@ _COPIED: Final = ("preStop", "ports", "statusContext")
 _HOOKS: Final = ("exec", "httpGet", "tcpSocket")
 
 
-def mutating(lookups: Lookups) -> Reviewer:
+def build_mutating_review(lookups: Lookups) -> Reviewer:
     """The review. Without lookups (in a simulation) it checks only the request itself."""
 
     async def review(request: AdmissionRequest) -> AdmissionAnswer:
         if not is_reviewed_write(request):
             return ALLOWED
         if request.object is None:
-            return AdmissionAnswer(refusal=bad_request("the request has no object"))
+            return AdmissionAnswer(refusal=build_bad_request("the request has no object"))
         if request.operation == "UPDATE":
             return AdmissionAnswer(refusal=_changed(request.object, request.old_object or {}))
         spec, problem = read_spec({"podName": "", "containers": [], **(request.object.get("spec") or {})})
         if spec is None:
-            return AdmissionAnswer(refusal=bad_request(problem))
+            return AdmissionAnswer(refusal=build_bad_request(problem))
         if errors := list(errors_of(spec)):
             return _refuse(request, errors)
         if lookups.pods is None or lookups.nodes is None:
             return AdmissionAnswer(object=_with_defaults(request.object))
         pod = await lookups.pods(request.namespace, spec.pod_name)
         if pod is None:
-            return _refuse(request, [not_found("spec.podName", spec.pod_name)])
+            return _refuse(request, [make_not_found_error("spec.podName", spec.pod_name)])
         if errors := list(_pod_errors(spec, pod)):
             return _refuse(request, errors)
         node = await lookups.nodes(pod["spec"]["nodeName"])
         if node is None:
             detail = f"its node {pod['spec']['nodeName']} does not exist"
-            return _refuse(request, [invalid("spec.podName", spec.pod_name, detail)])
-        return AdmissionAnswer(object=filled_in(request.object, pod, node))
+            return _refuse(request, [make_invalid_error("spec.podName", spec.pod_name, detail)])
+        return AdmissionAnswer(object=fill_in(request.object, pod, node))
 
     return review
 
 
 def _refuse(request: AdmissionRequest, errors: list[Cause]) -> AdmissionAnswer:
-    return AdmissionAnswer(refusal=refusal(CONTAINER_RECREATE_REQUESTS, name_of(request), errors))
+    return AdmissionAnswer(refusal=build_refusal(CONTAINER_RECREATE_REQUESTS, name_of(request), errors))
 
 
 def _changed(new: Document, old: Document) -> ErrorStatus | None:
     """Return the 403 for a change of immutable fields; None: the change is allowed."""
     what = ""
-    if not same(new.get("spec"), old.get("spec")):
+    if not is_same(new.get("spec"), old.get("spec")):
         what = "spec is immutable"
     for label in _FIXED:
         if labels_of(new).get(label) != labels_of(old).get(label):
@@ -98,27 +98,27 @@ def _pod_errors(spec: ContainerRecreateRequestSpec, pod: Document) -> Iterator[C
         condition.get("type") == "SidecarTerminated" for condition in status.get("conditions") or ()
     )
     if not is_active(pod) and not is_left_to_it:
-        yield invalid(path, name, "the pod has ended, or is being deleted")
+        yield make_invalid_error(path, name, "the pod has ended, or is being deleted")
         return
     if not get_path(pod, "spec", "nodeName"):
-        yield invalid(path, name, "the pod has no node")
+        yield make_invalid_error(path, name, "the pod has no node")
         return
     known, statuses = _containers_of(pod), _statuses_of(pod)
     seen: set[str] = set()
     for index, container in enumerate(spec.containers):
         here = f"spec.containers[{index}]"
         if container.name in seen:
-            yield duplicate(f"{here}.name", container.name)
+            yield make_duplicate_error(f"{here}.name", container.name)
         seen.add(container.name)
         for field, value in zip(
             _COPIED, (container.pre_stop, container.ports, container.status_context), strict=True
         ):
             if value is not None:
-                yield forbidden(f"{here}.{field}", "is copied from the pod and must not be given")
+                yield make_forbidden_error(f"{here}.{field}", "is copied from the pod and must not be given")
         if container.name not in known:
-            yield not_found(f"{here}.name", container.name)
+            yield make_not_found_error(f"{here}.name", container.name)
         elif not (statuses.get(container.name) or {}).get("containerID"):
-            yield invalid(f"{here}.name", container.name, "the container has not been started")
+            yield make_invalid_error(f"{here}.name", container.name, "the container has not been started")
         elif get := get_path(known[container.name], "lifecycle", "preStop", "httpGet", default=None):
             yield from check_http_head(get, f"{here}.preStop.httpGet")
 
@@ -152,7 +152,7 @@ def _with_defaults(doc: Document) -> Document:
     return defaults
 
 
-def filled_in(doc: Document, pod: Mapping[str, Any], node: Mapping[str, Any]) -> Document:
+def fill_in(doc: Document, pod: Mapping[str, Any], node: Mapping[str, Any]) -> Document:
     """Return the request with everything that its agent needs to know about the pod, as a new document."""
     result = _with_defaults(doc)
     labels, strategy = result["metadata"]["labels"], result["spec"]["strategy"]

@@ -9,7 +9,7 @@ ends a request that no agent carries out. Admission copies the data that the age
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from pykruise.kinds.containerrecreaterequest.admission import mutating
+from pykruise.kinds.containerrecreaterequest.admission import build_mutating_review
 from pykruise.kinds.containerrecreaterequest.conversion import CONVERSION
 from pykruise.kinds.containerrecreaterequest.plan import plan_request
 from pykruise.kinds.containerrecreaterequest.shown import SHOWN
@@ -19,17 +19,17 @@ from pykruise.kinds.containerrecreaterequest.types import (
 )
 from pykruise.kinds.containerrecreaterequest.v1alpha1 import ContainerRecreateRequestV1Alpha1
 from pykruise.kinds.containerrecreaterequest.validation import errors_of
-from pykruise.kinds.containerrecreaterequest.view import BY_POD, REQUEST_VIEWS, RequestView, snapshot
+from pykruise.kinds.containerrecreaterequest.view import BY_POD, REQUEST_VIEWS, RequestView, read_snapshot
 from pykruise.kube.cache.store import Change
 from pykruise.kube.ids import Key
-from pykruise.kube.rbac import READ, on
+from pykruise.kube.rbac import READ, make_right
 from pykruise.kube.resources import NODES, PODS
 from pykruise.kube.schemas.crds import Column
-from pykruise.kube.values.counts import counted
+from pykruise.kube.values.counts import format_count
 from pykruise.plans.insight import Insight
-from pykruise.plans.kind import AGE, Kind, two_versions
+from pykruise.plans.kind import AGE, Kind, make_two_versions
 from pykruise.plans.review import Reviews
-from pykruise.plans.stored_values import StoredSpec, judged
+from pykruise.plans.stored_values import StoredSpec, add_judgement
 from pykruise.plans.views import POD_VIEWS
 from pykruise.pods.view.pod_view import PodView
 from pykruise.runtime.control import Control
@@ -48,7 +48,7 @@ def _enqueue_by_request(change: Change[RequestView], around: Around[Any]) -> Ite
     """Enqueue the request itself, and when it ends, the requests that wait for it."""
     yield change.key
     if change.new is None or change.new.is_over:
-        for other in around.by_index(REQUEST_VIEWS, BY_POD, change.latest.pod_uid):
+        for other in around.list_by_index(REQUEST_VIEWS, BY_POD, change.latest.pod_uid):
             if not other.is_over:
                 yield other.key
 
@@ -59,7 +59,7 @@ def _enqueue_by_pod(change: Change[PodView], around: Around[Any]) -> Iterator[Ke
     if old is not None and new is not None and _is_alike(old, new):
         return
     for uid in {pod.uid for pod in (old, new) if pod is not None}:
-        for request in around.by_index(REQUEST_VIEWS, BY_POD, uid):
+        for request in around.list_by_index(REQUEST_VIEWS, BY_POD, uid):
             if not request.is_over and not request.is_deleting:
                 yield request.key
 
@@ -74,7 +74,7 @@ def _headline_of(status: Mapping[str, Any]) -> str:
     done = sum(state.get("phase") == "Succeeded" for state in states)
     phase, message = status.get("phase") or "not begun", status.get("message")
     waiting = [state.get("name", "") for state in states if state.get("phase") == "Recreating"]
-    said = [f"{phase}: {done} of {counted(len(states), 'container is', 'containers are')} recreated"]
+    said = [f"{phase}: {done} of {format_count(len(states), 'container is', 'containers are')} recreated"]
     if waiting and not status.get("completionTime"):
         said.append(f"{', '.join(waiting)} must be ready and have run for minStartedSeconds")
     return "; ".join([*said, message] if message else said)
@@ -90,13 +90,13 @@ _STORED: Final = StoredSpec(
 
 KIND = Kind(
     resource=CONTAINER_RECREATE_REQUESTS,
-    versions=two_versions(ContainerRecreateRequest, ContainerRecreateRequestV1Alpha1, columns=_COLUMNS),
+    versions=make_two_versions(ContainerRecreateRequest, ContainerRecreateRequestV1Alpha1, columns=_COLUMNS),
     short_names=("crr",),
     conversion=CONVERSION,
     gates=("KruiseDaemon",),
-    reviews=Reviews(mutating=lambda _, lookups: mutating(lookups)),
+    reviews=Reviews(mutating=lambda _, lookups: build_mutating_review(lookups)),
     stored=_STORED,
-    control=judged(
+    control=add_judgement(
         Control(
             name="crr",
             component="containerrecreaterequest-controller",
@@ -106,36 +106,38 @@ KIND = Kind(
                 Wake(on=REQUEST_VIEWS, keys=_enqueue_by_request),
                 Wake(on=POD_VIEWS, keys=_enqueue_by_pod),
             ),
-            snapshot=snapshot,
+            snapshot=read_snapshot,
             object_of=lambda snapshot: snapshot.request,
             plan=plan_request,
             is_status_shared=True,
         ),
         _STORED,
     ),
-    lends=(on(PODS, "delete"), on(PODS, "create", subresource="exec")),
+    lends=(make_right(PODS, "delete"), make_right(PODS, "create", subresource="exec")),
     rights=(
-        on(
+        make_right(
             CONTAINER_RECREATE_REQUESTS,
             *READ,
             "patch",
             "delete",
             why="ContainerRecreateRequest: to watch, mark and delete requests",
         ),
-        on(
+        make_right(
             CONTAINER_RECREATE_REQUESTS,
             "patch",
             subresource="status",
             why="ContainerRecreateRequest: to report that requests have ended",
         ),
-        on(PODS, *READ, why="ContainerRecreateRequest: to read the pods whose containers are recreated"),
-        on(
+        make_right(
+            PODS, *READ, why="ContainerRecreateRequest: to read the pods whose containers are recreated"
+        ),
+        make_right(
             PODS,
             "patch",
             subresource="status",
             why="ContainerRecreateRequest: to take pods out of service during a recreation",
         ),
-        on(NODES, "get", why="ContainerRecreateRequest: to check that the pod's node exists"),
+        make_right(NODES, "get", why="ContainerRecreateRequest: to check that the pod's node exists"),
     ),
     insight=Insight(
         names=frozenset({"crr"}), containers=(), headline=_headline_of, has_observed_generation=False

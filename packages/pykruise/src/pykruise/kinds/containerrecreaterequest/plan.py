@@ -31,15 +31,15 @@ from pykruise.kube.clock import Instant, format_time, parse_time
 from pykruise.kube.documents import Document
 from pykruise.plans.pod_writes import pod_patch
 from pykruise.plans.purposes import Purpose
-from pykruise.plans.stored_values import refused_plan
+from pykruise.plans.stored_values import make_refused_plan
 from pykruise.pods.corrections import OF_THE_WORKLOAD
 from pykruise.pods.lifecycle.blockers import blockers_of
-from pykruise.pods.lifecycle.readiness_messages import Message, looked_at, with_message, without_message
+from pykruise.pods.lifecycle.readiness_messages import Message, add_message, remove_message, update_probe_time
 from pykruise.pods.reasons import NEEDS_A_PERSON, Code
 from pykruise.pods.view.containers import ContainerStatusFacts
 from pykruise.pods.view.keys import KRUISE_POD_READY
 from pykruise.pods.view.pod_view import PodView
-from pykruise.pods.workload.waiting import waiting_for_pods
+from pykruise.pods.workload.waiting import find_pod_wait
 from pykruise.runtime.actions import Patch, delete_object, patch_object
 from pykruise.runtime.plan import Chain, Plan, Stage, Step
 from pykruise.runtime.reasons import Reason
@@ -73,7 +73,7 @@ def plan_request(snapshot: RecreationSnapshot) -> Plan:
     if request.is_deleting or request.is_over:
         return _plan_after_end(snapshot)
     if not is_readable(snapshot):
-        return refused_plan(snapshot.refused or [snapshot.request.problem])
+        return make_refused_plan(snapshot.refused or [snapshot.request.problem])
     pod = snapshot.pod
     if pod is None or pod.is_deleting:
         return _ending(snapshot, RequestEnding.POD_GONE)
@@ -154,7 +154,7 @@ def _plan_recreation(snapshot: ReadableContainerRecreateRequest, pod: PodView, a
 
 def _find_obstacle(snapshot: ReadableContainerRecreateRequest, pod: PodView) -> Reason | None:
     """Return an obstacle of the pod that no agent can remove."""
-    reason = waiting_for_pods(blockers_of([pod], None, now=snapshot.now, correction=OF_THE_WORKLOAD))
+    reason = find_pod_wait(blockers_of([pod], None, now=snapshot.now, correction=OF_THE_WORKLOAD))
     return reason if reason is not None and reason.code in NEEDS_A_PERSON else None
 
 
@@ -220,7 +220,7 @@ def _take_out_of_service(snapshot: ReadableContainerRecreateRequest, pod: PodVie
                 )
             )
             return tuple(stages)  # the other writes need the new resourceVersion
-        if conditions := with_message(pod, _build_message(request), now=snapshot.now):
+        if conditions := add_message(pod, _build_message(request), now=snapshot.now):
             stages.append(_build_stage(Purpose.SET_READINESS, request, _pod_patch(pod, conditions)))
     condition = {
         "type": PRE_RECREATE_GRACE,
@@ -271,10 +271,10 @@ def _plan_after_end(snapshot: RecreationSnapshot) -> Plan:
     stages = []
     metadata: dict[str, Any] = {}
     if pod is not None and not pod.is_deleting:
-        conditions = without_message(pod, _build_message(request), now=snapshot.now)
+        conditions = remove_message(pod, _build_message(request), now=snapshot.now)
         if not conditions and FINALIZER in request.finalizers:
             # A write that holds the pod may be in flight, from this manager or another one.
-            conditions = looked_at(pod, now=snapshot.now)
+            conditions = update_probe_time(pod, now=snapshot.now)
         if conditions:
             stages.append(_build_stage(Purpose.SET_READINESS, request, _pod_patch(pod, conditions)))
     if FINALIZER in request.finalizers:

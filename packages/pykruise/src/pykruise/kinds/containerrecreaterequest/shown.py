@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from pykruise.kube.documents import get_path
-from pykruise.kube.values.counts import counted
-from pykruise.kube.values.go_text import quoted
+from pykruise.kube.values.counts import format_count
+from pykruise.kube.values.go_text import quote_text
 from pykruise.plans.progress import (
     Is,
     Items,
@@ -29,13 +29,15 @@ _SUCCEEDED: Final = Items(_STATES, "phase", "Succeeded")
 
 
 def _format_line(document: Mapping[str, Any], progress: Progress) -> str:
-    name = f"containerrecreaterequest {quoted(document['metadata']['name'])}"
+    name = f"containerrecreaterequest {quote_text(document['metadata']['name'])}"
     if progress.phase is Phase.FAILED:
         states = get_path(document, "status", "containerRecreateStates", default=())
         bad = [state for state in states if state.get("phase") == "Failed"]
         words = "; ".join(f"{item.get('name')}: {item.get('message') or 'failed'}" for item in bad)
         return words or progress.details or "the request failed"
-    counts = f"{progress.succeeded} of {counted(progress.wanted, 'container is', 'containers are')} recreated"
+    counts = (
+        f"{progress.succeeded} of {format_count(progress.wanted, 'container is', 'containers are')} recreated"
+    )
     return (
         f"{name} complete: {counts}" if progress.is_done else f"Waiting for {name} to complete: {counts}..."
     )

@@ -10,7 +10,7 @@ from typing import Final
 
 from pykruise.kinds.containerrecreaterequest.types import ContainerRecreateRequestSpec
 from pykruise.kube.errors import Cause
-from pykruise.kube.pod_rules.field_errors import invalid, required
+from pykruise.kube.pod_rules.field_errors import make_invalid_error, make_required_error
 from pykruise.kube.pod_rules.field_rules import check_not_negative, check_one_of, check_segment
 
 LEAST_DEADLINE_S: Final = 3
@@ -20,13 +20,15 @@ POLICIES: Final = ("Fail", "Ignore")
 def errors_of(spec: ContainerRecreateRequestSpec) -> Iterator[Cause]:
     """Find all field errors of the request that do not depend on its pod."""
     if not spec.pod_name:
-        yield required("spec.podName")
+        yield make_required_error("spec.podName")
     yield from check_segment(spec.pod_name, "spec.podName")
     if not spec.containers:
-        yield required("spec.containers")
+        yield make_required_error("spec.containers")
     deadline = spec.active_deadline_seconds
     if deadline is not None and deadline < LEAST_DEADLINE_S:
-        yield invalid("spec.activeDeadlineSeconds", deadline, f"must be {LEAST_DEADLINE_S} or more")
+        yield make_invalid_error(
+            "spec.activeDeadlineSeconds", deadline, f"must be {LEAST_DEADLINE_S} or more"
+        )
     yield from check_not_negative(spec.ttl_seconds_after_finished, "spec.ttlSecondsAfterFinished")
     if (strategy := spec.strategy) is not None:
         path = "spec.strategy"

@@ -1,7 +1,7 @@
 """Everything that a decision about one ContainerRecreateRequest needs, as one value.
 
 bytes of a request ──▶ REQUEST_VIEWS ──▶ RequestView (stored in the cache)
-RequestView + Read ──▶ snapshot() ──▶ RecreationSnapshot ──▶ plan.py
+RequestView + Read ──▶ read_snapshot() ──▶ RecreationSnapshot ──▶ plan.py
                           └── reads a pod that the cache has never contained from the API server
 """
 
@@ -19,7 +19,7 @@ from pykruise.kube.ids import Key
 from pykruise.plans.stored_values import Judged
 from pykruise.plans.views import POD_VIEWS
 from pykruise.pods.view.pod_view import PodView
-from pykruise.pods.workload.views import Projector, WorkloadView, spec_reader
+from pykruise.pods.workload.views import Projector, WorkloadView, make_spec_reader
 from pykruise.runtime.named_objects import look_up
 from pykruise.runtime.read import Read
 from pykruise.runtime.views import Views
@@ -61,7 +61,7 @@ class RequestView(WorkloadView, frozen=True, kw_only=True):
         return self.status.phase == "Recreating" and not self.is_over and not self.is_deleting
 
 
-read_spec: Final = spec_reader(ContainerRecreateRequestSpec)
+read_spec: Final = make_spec_reader(ContainerRecreateRequestSpec)
 
 REQUEST_VIEWS: Final = Views[RequestView](
     resource=CONTAINER_RECREATE_REQUESTS,
@@ -153,13 +153,13 @@ def _is_noted(request: RequestView, turn_at: Instant) -> bool:
     return turn_at == noted if math.inf in (turn_at, noted) else turn_at <= noted
 
 
-async def snapshot(view: RequestView, read: Read[Any]) -> RecreationSnapshot:
+async def read_snapshot(view: RequestView, read: Read[Any]) -> RecreationSnapshot:
     """Read the request with its pod and the pod's other requests."""
     named = await look_up(read, POD_VIEWS, _pod_of(view))
-    requests = read.by_index(REQUEST_VIEWS, BY_POD, view.pod_uid)
+    requests = read.list_by_index(REQUEST_VIEWS, BY_POD, view.pod_uid)
     others = tuple(request for request in requests if request.uid != view.uid)
     now = read.now()
-    turn_at = read.memory(RequestTurn).look(view, others, now)
+    turn_at = read.find_memory(RequestTurn).look(view, others, now)
     return RecreationSnapshot(
         request=view,
         pod=named.views.get(view.pod_uid),

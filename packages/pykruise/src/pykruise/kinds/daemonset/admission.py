@@ -8,7 +8,7 @@ Both versions are reviewed without conversion: the type Surging is the only diff
 
 from typing import Final
 
-from pykruise.kinds.daemonset.defaults import with_defaults
+from pykruise.kinds.daemonset.defaults import add_defaults
 from pykruise.kinds.daemonset.snapshot import read_spec
 from pykruise.kinds.daemonset.types import DAEMON_SETS, DaemonSetSpec
 from pykruise.kinds.daemonset.validation import errors_of
@@ -23,10 +23,10 @@ _REVIEWS: Final = SpecReviews[DaemonSetSpec](
     resource=DAEMON_SETS, versions=("v1alpha1", "v1beta1"), read_spec=read_spec, parts=TEMPLATE
 )
 
-mutate_daemonset: Final[Reviewer] = _REVIEWS.mutating(lambda _, doc: with_defaults(doc))
+mutate_daemonset: Final[Reviewer] = _REVIEWS.build_mutating_review(lambda _, doc: add_defaults(doc))
 
 
-def validating(revisions: RevisionLookup | None) -> Reviewer:
+def build_validating_review(revisions: RevisionLookup | None) -> Reviewer:
     """Return the validating review.
 
     `revisions` looks up the selector that manages the pods. Without it, the review refuses any other selector.
@@ -36,8 +36,8 @@ def validating(revisions: RevisionLookup | None) -> Reviewer:
         managed = await managed_selector_of(request, revisions)
         return errors_of(doc, spec, old=request.old_object, managed=managed)
 
-    return _REVIEWS.judging(errors)
+    return _REVIEWS.build_judging_review(errors)
 
 
-validate_daemonset: Final = validating(None)
+validate_daemonset: Final = build_validating_review(None)
 """The validating review without a lookup of revisions."""

@@ -30,7 +30,7 @@ class Backoffs:
         self.generation = generation
         self._delays: dict[str, _Delay] = {}
 
-    def until(self, *, now: Instant) -> dict[str, Instant]:
+    def find_ends(self, *, now: Instant) -> dict[str, Instant]:
         """Return the nodes whose finished pod must stay, each with the end of its delay."""
         self._delays = {
             node: delay for node, delay in self._delays.items() if now - delay.since <= FORGOTTEN_AFTER_S

@@ -11,10 +11,10 @@ again: otherwise `kubectl apply` of an unchanged manifest would change the objec
 
 from typing import Final
 
-from pykruise.kinds.daemonset.defaults import with_surging_replaced
+from pykruise.kinds.daemonset.defaults import replace_surging
 from pykruise.kinds.daemonset.types import DAEMON_SETS, SURGING, RollingUpdateType
 from pykruise.kube.documents import Document
-from pykruise.kube.schemas.conversion import Conversion, annotate, rename, section
+from pykruise.kube.schemas.conversion import Conversion, annotate, find_section, rename
 
 WRITTEN_AS: Final = "pykruise.io/written-as"
 """Annotation of a v1beta1 DaemonSet that was written with the type Surging."""
@@ -25,29 +25,29 @@ PROGRESSIVE: Final = "daemonset.kruise.io/progressive-create-pod"
 
 def to_hub(doc: Document) -> Document:
     """Convert v1alpha1 to v1beta1."""
-    spec = section(doc, "spec")
-    if spec is not None and (section(doc, "metadata", "annotations") or {}).get(PROGRESSIVE) == "true":
+    spec = find_section(doc, "spec")
+    if spec is not None and (find_section(doc, "metadata", "annotations") or {}).get(PROGRESSIVE) == "true":
         scale = spec.get("scaleStrategy")
         spec["scaleStrategy"] = {**(scale if isinstance(scale, dict) else {}), "partitionedScaling": True}
-    block = section(doc, "spec", "updateStrategy", "rollingUpdate")
+    block = find_section(doc, "spec", "updateStrategy", "rollingUpdate")
     is_surging = block is not None and block.get("rollingUpdateType") == SURGING
     _replace_surging(doc)
     annotate(doc, WRITTEN_AS, SURGING if is_surging else None)
-    rename(section(doc, "status"), "daemonSetHash", "updateRevision")
+    rename(find_section(doc, "status"), "daemonSetHash", "updateRevision")
     return doc
 
 
 def to_spoke(doc: Document) -> Document:
     """Convert v1beta1 to v1alpha1."""
-    spec = section(doc, "spec")
+    spec = find_section(doc, "spec")
     if spec is not None:
         scale = spec.pop("scaleStrategy", None)
         is_on = isinstance(scale, dict) and scale.get("partitionedScaling") is True
         annotate(doc, PROGRESSIVE, "true" if is_on else None)
-    if (section(doc, "metadata", "annotations") or {}).get(WRITTEN_AS) == SURGING:
-        _restore_surging(section(doc, "spec", "updateStrategy", "rollingUpdate"))
+    if (find_section(doc, "metadata", "annotations") or {}).get(WRITTEN_AS) == SURGING:
+        _restore_surging(find_section(doc, "spec", "updateStrategy", "rollingUpdate"))
     annotate(doc, WRITTEN_AS, None)
-    rename(section(doc, "status"), "updateRevision", "daemonSetHash")
+    rename(find_section(doc, "status"), "updateRevision", "daemonSetHash")
     return doc
 
 
@@ -70,9 +70,9 @@ def _restore_surging(block: Document | None) -> None:
 
 
 def _replace_surging(doc: Document) -> Document:
-    block = section(doc, "spec", "updateStrategy", "rollingUpdate")
+    block = find_section(doc, "spec", "updateStrategy", "rollingUpdate")
     if block is not None:
-        doc["spec"]["updateStrategy"]["rollingUpdate"] = with_surging_replaced(block)
+        doc["spec"]["updateStrategy"]["rollingUpdate"] = replace_surging(block)
     return doc
 
 

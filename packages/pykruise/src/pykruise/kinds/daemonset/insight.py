@@ -1,6 +1,6 @@
 """The Advanced DaemonSet for the commands explain, plan and simulate.
 
-spec ──▶ strategy_by_policy()      status + plan ──▶ counts_of()      ──▶ INSIGHT (plans/insight.py)
+spec ──▶ make_strategy_reader()      status + plan ──▶ counts_of()      ──▶ INSIGHT (plans/insight.py)
 """
 
 from collections.abc import Mapping
@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from pykruise.kinds.daemonset.snapshot import read_spec
 from pykruise.kube.documents import Document
-from pykruise.plans.insight import RolloutCounts, WorkloadInsight, strategy_by_policy
+from pykruise.plans.insight import RolloutCounts, WorkloadInsight, make_strategy_reader
 from pykruise.pods.reasons import Code
 from pykruise.runtime.plan import Plan
 
@@ -31,7 +31,7 @@ def counts_of(document: Document, status: Mapping[str, Any], plan: Plan) -> Roll
 
 INSIGHT: Final = WorkloadInsight(
     names=frozenset({"advanceddaemonset", "kruiseds"}),
-    strategy=strategy_by_policy(
+    strategy=make_strategy_reader(
         read_spec,
         min_ready_s=lambda spec: spec.min_ready_seconds,
         recreates_because="rollingUpdateType is Standard",

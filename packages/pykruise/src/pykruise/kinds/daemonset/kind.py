@@ -8,11 +8,11 @@ The heartbeat of a node enqueues nothing. A changed node enqueues the DaemonSets
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from pykruise.kinds.daemonset.admission import mutate_daemonset, validating
+from pykruise.kinds.daemonset.admission import build_validating_review, mutate_daemonset
 from pykruise.kinds.daemonset.conversion import CONVERSION
 from pykruise.kinds.daemonset.insight import INSIGHT
 from pykruise.kinds.daemonset.placement import Place
-from pykruise.kinds.daemonset.plan import plan_daemonset, status_after
+from pykruise.kinds.daemonset.plan import compute_status_after, plan_daemonset
 from pykruise.kinds.daemonset.shown import SHOWN
 from pykruise.kinds.daemonset.snapshot import (
     DAEMON_SET_VIEWS,
@@ -20,22 +20,29 @@ from pykruise.kinds.daemonset.snapshot import (
     DaemonSetSnapshot,
     DaemonSetView,
     NodeMemory,
-    snapshot,
+    read_snapshot,
     terms_of,
 )
 from pykruise.kinds.daemonset.types import DAEMON_SETS, DaemonSet
 from pykruise.kinds.daemonset.v1alpha1 import DaemonSetV1Alpha1
-from pykruise.kinds.daemonset.validation import stored_errors
+from pykruise.kinds.daemonset.validation import find_stored_errors
 from pykruise.kube.cache.store import Change
 from pykruise.kube.ids import Key
-from pykruise.kube.rbac import READ, on
+from pykruise.kube.rbac import READ, make_right
 from pykruise.kube.schemas.crds import Column
-from pykruise.plans.kind import AGE, POD_OWNER_LENDS, POD_TEMPLATE, Kind, two_versions, workload_rights
+from pykruise.plans.kind import (
+    AGE,
+    POD_OWNER_LENDS,
+    POD_TEMPLATE,
+    Kind,
+    list_workload_rights,
+    make_two_versions,
+)
 from pykruise.plans.purposes import Purpose
 from pykruise.plans.review import Reviews
-from pykruise.plans.stored_values import TEMPLATE_IS_JUDGED_LATER, StoredSpec, judged
+from pykruise.plans.stored_values import TEMPLATE_IS_JUDGED_LATER, StoredSpec, add_judgement
 from pykruise.plans.views import NODE_VIEWS, POD_VIEWS, PULL_JOB_VIEWS, REVISION_VIEWS, NodeView
-from pykruise.plans.wakes import named_after
+from pykruise.plans.wakes import wake_namesake
 from pykruise.pods.images.pull_jobs import IMAGE_PULL_JOBS
 from pykruise.pods.view.pod_view import FINISHED
 from pykruise.pods.workload.amounts import Amount
@@ -47,7 +54,7 @@ from pykruise.runtime.control import Control
 from pykruise.runtime.plan import Plan
 from pykruise.runtime.read import Around, Read
 from pykruise.runtime.views import Views
-from pykruise.runtime.wakes import Wake, adoptable, by_owner, itself
+from pykruise.runtime.wakes import Wake, wake_adopters, wake_itself, wake_owner
 
 _COLUMNS = (
     Column("DESIRED", "integer", ".status.desiredNumberScheduled"),
@@ -66,13 +73,13 @@ def _reads(settings: DaemonSetSettings) -> Sequence[Views[Any]]:
 
 def _wakes(_: DaemonSetSettings) -> Sequence[Wake]:
     return (
-        itself(DAEMON_SET_VIEWS),
-        by_owner(POD_VIEWS, DAEMON_SETS),
-        adoptable(
+        wake_itself(DAEMON_SET_VIEWS),
+        wake_owner(POD_VIEWS, DAEMON_SETS),
+        wake_adopters(
             POD_VIEWS, DAEMON_SET_VIEWS, may_own=lambda daemonset, pod: selects(daemonset.selector, pod)
         ),
         Wake(on=NODE_VIEWS, keys=_find_affected),
-        named_after(REVISION_VIEWS, DAEMON_SET_VIEWS),
+        wake_namesake(REVISION_VIEWS, DAEMON_SET_VIEWS),
     )
 
 
@@ -81,7 +88,7 @@ def _find_affected(change: Change[NodeView], around: Around[DaemonSetSettings]) 
     old, new = change.old, change.new
     if old is not None and new is not None and old.is_placed_as(new):
         return
-    for daemonset in around.all(DAEMON_SET_VIEWS):
+    for daemonset in around.list_all(DAEMON_SET_VIEWS):
         if _is_concerned(daemonset, old, new, around):
             yield daemonset.key
 
@@ -94,7 +101,9 @@ def _is_concerned(
     after = fit(new).place if new is not None else None
     if old is None or new is None:
         # The memory knows the pods of the last refresh. Newer pods enqueue the DaemonSet themselves.
-        known = around.memories.of(daemonset.key, daemonset.uid, NodeMemory).states_for(terms_of(daemonset))
+        known = around.memories.find_memory(daemonset.key, daemonset.uid, NodeMemory).find_states(
+            terms_of(daemonset)
+        )
         return Place.RUN in (before, after) or any(
             known.has_pods_on(node.name) for node in (old, new) if node is not None
         )
@@ -110,7 +119,7 @@ def _note_replaced(read: Read[DaemonSetSettings], snapshot: DaemonSetSnapshot, p
     """Remember the nodes whose finished pod is replaced, so that their next replacement waits."""
     generation = snapshot.daemonset.generation
     nodes = _find_replacing_nodes(snapshot, plan)
-    read.memory(NodeMemory).backoffs_for(generation).note(nodes, now=snapshot.now)
+    read.find_memory(NodeMemory).find_backoffs(generation).note(nodes, now=snapshot.now)
 
 
 def _find_replacing_nodes(snapshot: DaemonSetSnapshot, plan: Plan) -> Iterator[str]:
@@ -128,7 +137,7 @@ def _find_replacing_nodes(snapshot: DaemonSetSnapshot, plan: Plan) -> Iterator[s
 
 
 _STORED: Final = StoredSpec(
-    errors=stored_errors,
+    errors=find_stored_errors,
     kept={
         "spec.template": TEMPLATE_IS_JUDGED_LATER,
         "spec.burstReplicas": "one pod at a time",
@@ -137,7 +146,7 @@ _STORED: Final = StoredSpec(
 
 KIND = Kind(
     resource=DAEMON_SETS,
-    versions=two_versions(DaemonSet, DaemonSetV1Alpha1, columns=_COLUMNS),
+    versions=make_two_versions(DaemonSet, DaemonSetV1Alpha1, columns=_COLUMNS),
     short_names=("daemon", "ads"),
     conversion=CONVERSION,
     amounts=(
@@ -148,20 +157,21 @@ KIND = Kind(
     ),
     settings=DaemonSetSettings,
     reviews=Reviews(
-        mutating=lambda *_: mutate_daemonset, validating=lambda _, lookups: validating(lookups.revisions)
+        mutating=lambda *_: mutate_daemonset,
+        validating=lambda _, lookups: build_validating_review(lookups.revisions),
     ),
     stored=_STORED,
-    control=judged(
+    control=add_judgement(
         Control(
             name="daemonset",
             component="daemonset-controller",
             objects=DAEMON_SET_VIEWS,
             reads=_reads,
             wakes=_wakes,
-            snapshot=snapshot,
+            snapshot=read_snapshot,
             object_of=lambda snapshot: snapshot.daemonset,
             plan=plan_daemonset,
-            failed=status_after,
+            failed=compute_status_after,
             unreported=frozenset({Purpose.TIDY_UP}),
             standing=standing_of,
             own_conditions=frozenset({WAITING}),
@@ -172,8 +182,10 @@ KIND = Kind(
     ),
     lends=POD_OWNER_LENDS,
     rights=(
-        *workload_rights(DAEMON_SETS),
-        on(IMAGE_PULL_JOBS, *READ, "create", "delete", why="DaemonSet: to pull images ahead of updates"),
+        *list_workload_rights(DAEMON_SETS),
+        make_right(
+            IMAGE_PULL_JOBS, *READ, "create", "delete", why="DaemonSet: to pull images ahead of updates"
+        ),
     ),
     insight=INSIGHT,
     shown=SHOWN,

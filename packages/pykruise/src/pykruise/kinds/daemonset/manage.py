@@ -11,7 +11,7 @@ from typing import Final
 
 from pykruise.kinds.daemonset.node_state import NodeState, is_leaving
 from pykruise.kinds.daemonset.placement import Place
-from pykruise.kinds.daemonset.pods import Going, come_and_go, stays_until
+from pykruise.kinds.daemonset.pods import Going, make_stay_reason, plan_coming_and_going
 from pykruise.kinds.daemonset.working_set import DaemonSetWorkingSet, OldAndNew
 from pykruise.kube.clock import Instant
 from pykruise.plans.phases import PlanPhase
@@ -50,7 +50,7 @@ def plan_manage(ws: DaemonSetWorkingSet) -> tuple[PlanPhase, dict[str, Reason]]:
     nodes = _limit_by_partition(ws, result.needing, result)
     for node in nodes[ws.limits.burst :]:
         result.skipped_nodes[node] = AFTER_OTHERS
-    phase = come_and_go(ws, nodes=nodes, why="should run a pod and has none", going=result.going)
+    phase = plan_coming_and_going(ws, nodes=nodes, why="should run a pod and has none", going=result.going)
     return PlanPhase(
         decided=phase.decided,
         skipped={**result.skipped, **phase.skipped},
@@ -154,7 +154,7 @@ def _keep_old_and_new(ws: DaemonSetWorkingSet, running: Sequence[PodView], value
     elif ws.is_available(new):
         value.going.append(Going(old, f"{new.name} has replaced it"))
     else:
-        value.skipped[old.name] = stays_until(new.name)
+        value.skipped[old.name] = make_stay_reason(new.name)
 
 
 def _limit_by_partition(ws: DaemonSetWorkingSet, needing: list[str], pod: ManagedNodes) -> list[str]:

@@ -14,7 +14,7 @@ from typing import TypeVar
 
 import msgspec
 
-from pykruise.kinds.daemonset.node_state import MadeFor, NodeState, Terms, by_counting, examine
+from pykruise.kinds.daemonset.node_state import MadeFor, NodeState, Terms, examine, sort_by_counting
 from pykruise.kinds.daemonset.placement import Place
 from pykruise.kube.clock import Instant
 from pykruise.plans.views import NodeView
@@ -42,7 +42,7 @@ class NodeOverview(msgspec.Struct, frozen=True, kw_only=True):
     """Number of nodes that should run a pod."""
 
 
-def by_ownership(overview: NodeOverview) -> NodeOverview:
+def group_by_ownership(overview: NodeOverview) -> NodeOverview:
     """Return the same nodes with all pods that the DaemonSet controls, whether its selector matches them or not, and
     no other pods.
     """
@@ -53,7 +53,7 @@ def by_ownership(overview: NodeOverview) -> NodeOverview:
 def _with_owned(state: NodeState) -> NodeState:
     owned = [pod for pod in (*state.pods, *state.mismatched) if pod.controller is not None]
     return msgspec.structs.replace(
-        state, pods=tuple(sorted(owned, key=by_counting)), mismatched=(), quiet=None, until=None
+        state, pods=tuple(sorted(owned, key=sort_by_counting)), mismatched=(), quiet=None, until=None
     )
 
 

@@ -29,7 +29,7 @@ _LOST: Final = frozenset({"node.kubernetes.io/not-ready", "node.kubernetes.io/un
 """Taints of nodes whose kubelet does not report."""
 
 
-def made_for(pod: PodView) -> MadeFor:
+def read_made_for(pod: PodView) -> MadeFor:
     """Return the revision that the pod was created for, or updated to."""
     return pod.revision, pod.labels.get(TEMPLATE_GENERATION_LABEL, "")
 
@@ -46,7 +46,7 @@ def is_available(pod: PodView, *, min_ready_seconds: int, now: Instant) -> bool:
     return pod.is_ready and is_ready_long_enough(pod, min_ready_seconds=min_ready_seconds, now=now)
 
 
-def available_at(pod: PodView, *, min_ready_seconds: int, now: Instant) -> Instant | None:
+def find_available_time(pod: PodView, *, min_ready_seconds: int, now: Instant) -> Instant | None:
     """Return the time when a ready pod becomes available because time passes; None if it does not."""
     if not pod.is_ready or pod.ready_since is None or min_ready_seconds <= 0:
         return None
@@ -54,7 +54,7 @@ def available_at(pod: PodView, *, min_ready_seconds: int, now: Instant) -> Insta
     return due if due > now else None
 
 
-def by_counting(pod: PodView) -> tuple[Any, ...]:
+def sort_by_counting(pod: PodView) -> tuple[Any, ...]:
     """Return the sort key of the pods of a node: scheduled pods first, then older pods, then by name."""
     return (not pod.node_name, pod.created_at or float("inf"), pod.name)
 
@@ -121,7 +121,7 @@ def examine(
     """
     fit = Fit(Place.GONE) if node is None else terms.placement.fit(node)
     own, mismatched = _split_by_selector(terms.selector, pods)
-    times = [available_at(pod, min_ready_seconds=terms.min_ready_seconds, now=now) for pod in own]
+    times = [find_available_time(pod, min_ready_seconds=terms.min_ready_seconds, now=now) for pod in own]
     return NodeState(
         name=name,
         place=fit.place,
@@ -148,7 +148,7 @@ def _split_by_selector(
             own.append(pod)
         else:
             mismatched.append(pod)
-    return tuple(sorted(own, key=by_counting)), tuple(sorted(mismatched, key=by_counting))
+    return tuple(sorted(own, key=sort_by_counting)), tuple(sorted(mismatched, key=sort_by_counting))
 
 
 def _quiet(
@@ -162,4 +162,4 @@ def _quiet(
         return None
     if not is_available(pod, min_ready_seconds=terms.min_ready_seconds, now=now):
         return None
-    return made_for(pod)
+    return read_made_for(pod)

@@ -52,7 +52,7 @@ _DAEMON_TOLERATIONS: Final = (
 _HOST_NETWORK_TOLERATION: Final = (f"{_NODE}/network-unavailable", NO_SCHEDULE)
 
 
-def daemon_tolerations(pod_spec: Mapping[str, Any]) -> list[dict[str, Any]]:
+def list_daemon_tolerations(pod_spec: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the tolerations of the template and those that every daemon pod has, without duplicates.
 
     Kubernetes' DaemonSet controller does the same: its pods tolerate the states in which a node accepts no other
@@ -79,12 +79,12 @@ class DaemonSetPlacement(NodeRequirements, frozen=True, kw_only=True):
 
     def fit(self, node: NodeView) -> Fit:
         """Return the fit of the node for pods of this template."""
-        if mismatch := self.mismatch(node):
+        if mismatch := self.find_mismatch(node):
             return Fit(Place.LEAVE, mismatch)
         return self._fit_by_taints(node) if node.taints else RUNS
 
     def _fit_by_taints(self, node: NodeView) -> Fit:
-        untolerated = self.untolerated(node)
+        untolerated = self.list_untolerated(node)
         if not untolerated:
             return RUNS
         expels = [taint for taint in untolerated if taint.effect == NO_EXECUTE]
@@ -100,5 +100,5 @@ def placement_of(template: Mapping[str, Any]) -> DaemonSetPlacement:
         node_name=asked.node_name,
         node_selector=asked.node_selector,
         terms=asked.terms,
-        tolerations=daemon_tolerations(spec),
+        tolerations=list_daemon_tolerations(spec),
     )

@@ -15,41 +15,41 @@ import msgspec
 
 from pykruise.kinds.daemonset.limits import limits_of
 from pykruise.kinds.daemonset.manage import plan_manage
-from pykruise.kinds.daemonset.node_cache import by_ownership
+from pykruise.kinds.daemonset.node_cache import group_by_ownership
 from pykruise.kinds.daemonset.pre_download import plan_pre_download
 from pykruise.kinds.daemonset.refresh import plan_refresh
 from pykruise.kinds.daemonset.revisions import (
     choose_revisions,
-    cleaned_up,
-    merged_pods,
-    stored,
-    unchanged_revisions,
+    clean_up_revisions,
+    merge_pods,
+    read_unchanged_revisions,
+    store_revisions,
 )
 from pykruise.kinds.daemonset.snapshot import DaemonSetSnapshot, ReadableDaemonSet
-from pykruise.kinds.daemonset.status import counters, status_of, with_reason
+from pykruise.kinds.daemonset.status import build_counters, set_reason, status_of
 from pykruise.kinds.daemonset.types import DAEMON_SETS, DaemonSetStatus
 from pykruise.kinds.daemonset.update import plan_update
-from pykruise.kinds.daemonset.waiting import CORRECT, waiting_of, waits_until
+from pykruise.kinds.daemonset.waiting import CORRECT, find_wait_end, waiting_of
 from pykruise.kinds.daemonset.working_set import DaemonSetWorkingSet
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document
-from pykruise.plans.ownership import adopter_of, adoption_stages, release_pods
+from pykruise.plans.ownership import adopter_of, plan_adoption, release_pods
 from pykruise.plans.phases import PlanPhase, skip
 from pykruise.plans.pod_writes import stage_of, write_phases
 from pykruise.plans.purposes import Purpose
-from pykruise.plans.warning_events import warning_notes
+from pykruise.plans.warning_events import make_warning_notes
 from pykruise.plans.workload_frame import (
     Frame,
     Problem,
-    changed_status,
+    build_changed_status,
     plan_workload,
     requeue_after,
+    set_mismatch,
     status_to_amend,
-    with_mismatch,
 )
-from pykruise.pods.lifecycle.availability import next_late_at
+from pykruise.pods.lifecycle.availability import find_next_late_time
 from pykruise.pods.reasons import Code
-from pykruise.pods.template.metadata import pod_labels
+from pykruise.pods.template.metadata import read_pod_labels
 from pykruise.pods.workload.revisions import RevisionView
 from pykruise.runtime.execute import Failure
 from pykruise.runtime.plan import Plan, Stage
@@ -63,10 +63,10 @@ def plan_daemonset(snapshot: DaemonSetSnapshot) -> Plan:
     return plan_workload(_FRAME, snapshot)
 
 
-def status_after(snapshot: DaemonSetSnapshot, plan: Plan, failed: Failure) -> Document | None:
+def compute_status_after(snapshot: DaemonSetSnapshot, plan: Plan, failed: Failure) -> Document | None:
     """Return the status after this write of `plan` failed; None when there is nothing to report."""
     status = status_to_amend(snapshot.daemonset, plan, failed, DaemonSetStatus)
-    return None if status is None else with_reason(status, failed.reason, now=snapshot.now).document()
+    return None if status is None else set_reason(status, failed.reason, now=snapshot.now).to_document()
 
 
 # Joining the phases
@@ -78,8 +78,8 @@ def _phases(snapshot: ReadableDaemonSet, unrecorded: RevisionView | None) -> Pla
     ws = DaemonSetWorkingSet(snapshot, spec=spec, revisions=revisions, overview=snapshot.overview)
     before = [
         *_claim(snapshot),
-        *stored(snapshot, revisions, choice, unrecorded=unrecorded),
-        *merged_pods(revisions, ws.pods),
+        *store_revisions(snapshot, revisions, choice, unrecorded=unrecorded),
+        *merge_pods(revisions, ws.pods),
     ]
     manage, skipped_nodes = plan_manage(ws)
     update = PlanPhase() if manage.stages else plan_update(ws)
@@ -97,16 +97,16 @@ def _phases(snapshot: ReadableDaemonSet, unrecorded: RevisionView | None) -> Pla
     )
     notes = (*manage.notes, *update.notes, *refresh.notes)
     noted = {note.reason for note in notes}
-    warnings = warning_notes(snapshot.daemonset.status.conditions, status.conditions)
+    warnings = make_warning_notes(snapshot.daemonset.status.conditions, status.conditions)
     return Plan(
         stages=(
             *before,
             *plan_pre_download(ws),
             # The update of one pod is finished before the next one begins.
             *write_phases(refresh, manage, update),
-            *stage_of(Purpose.TIDY_UP, cleaned_up(ws.snapshot, ws.spec, revisions, ws.snapshot.pods)),
+            *stage_of(Purpose.TIDY_UP, clean_up_revisions(ws.snapshot, ws.spec, revisions, ws.snapshot.pods)),
         ),
-        status=changed_status(
+        status=build_changed_status(
             snapshot.daemonset, status, zeros=() if ws.limits.desired else ("numberAvailable",)
         ),
         requeue_after_s=requeue_after((manage, update, refresh), *_find_times(ws), now=ws.now),
@@ -126,19 +126,19 @@ def _claim(snapshot: DaemonSetSnapshot) -> list[Stage]:
     adopted = [pod for state in states for pod in state.pods if pod.controller is None]
     mismatched = [pod for state in states for pod in state.mismatched]
     return [
-        *adoption_stages(adopter_of(snapshot.daemonset, DAEMON_SETS), adopted, snapshot.orphaned_revisions),
+        *plan_adoption(adopter_of(snapshot.daemonset, DAEMON_SETS), adopted, snapshot.orphaned_revisions),
         *write_phases(release_pods(mismatched, owner_uid=snapshot.daemonset.uid)),
     ]
 
 
 def _find_times(ws: DaemonSetWorkingSet) -> Iterator[Instant | None]:
     """Yield the times, besides those of the phases, at which a pod becomes available or its wait must be named."""
-    yield waits_until(ws)
+    yield find_wait_end(ws)
     yield min((time for time in ws.infeasible.values() if time > ws.now), default=None)
-    yield next_late_at(ws.open_pods, now=ws.now)
+    yield find_next_late_time(ws.open_pods, now=ws.now)
     if ws.spec.min_ready_seconds > 0:
         for pod in ws.open_pods:
-            yield ws.available_at(pod)
+            yield ws.find_available_time(pod)
 
 
 # DaemonSet's part of the frame
@@ -159,7 +159,7 @@ def _unreadable(snapshot: DaemonSetSnapshot) -> list[Problem]:
 def _problems(snapshot: ReadableDaemonSet) -> list[Problem]:
     daemonset, spec = snapshot.daemonset, snapshot.daemonset.spec
     problems = [Problem(problem) for problem in limits_of(spec, desired=0).problems]
-    if not daemonset.selector.matches(pod_labels(spec.template)):
+    if not daemonset.selector.matches(read_pod_labels(spec.template)):
         problems.append(Problem("spec.template.metadata.labels: do not match spec.selector"))
     return problems
 
@@ -167,18 +167,21 @@ def _problems(snapshot: ReadableDaemonSet) -> list[Problem]:
 def _refused(snapshot: DaemonSetSnapshot, problems: Sequence[Problem]) -> DaemonSetStatus:
     message = "; ".join(problem.message for problem in problems)
     waiting = Reason(problems[0].code, f"nothing is done: {message}", CORRECT)
-    return with_reason(snapshot.daemonset.status, waiting, now=snapshot.now)
+    return set_reason(snapshot.daemonset.status, waiting, now=snapshot.now)
 
 
 def _guarded(snapshot: ReadableDaemonSet, message: str) -> DaemonSetStatus:
     """Return the status while the selector guard blocks all writes. The counters still cover the owned pods."""
     spec = snapshot.daemonset.spec
     ws = DaemonSetWorkingSet(
-        snapshot, spec=spec, revisions=unchanged_revisions(snapshot), overview=by_ownership(snapshot.overview)
+        snapshot,
+        spec=spec,
+        revisions=read_unchanged_revisions(snapshot),
+        overview=group_by_ownership(snapshot.overview),
     )
     stored = snapshot.daemonset.status
-    conditions = with_mismatch(stored.conditions, message, now=snapshot.now)
-    return msgspec.structs.replace(stored, **counters(ws), conditions=conditions)
+    conditions = set_mismatch(stored.conditions, message, now=snapshot.now)
+    return msgspec.structs.replace(stored, **build_counters(ws), conditions=conditions)
 
 
 _FRAME: Final = Frame(

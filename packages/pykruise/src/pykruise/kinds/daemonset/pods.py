@@ -1,6 +1,6 @@
 """Pods that a DaemonSet creates on nodes, and pods that it deletes.
 
-node names + pods to delete ──▶ come_and_go() ──▶ PlanPhase
+node names + pods to delete ──▶ plan_coming_and_going() ──▶ PlanPhase
 
 Pure. A pod is created for one node: its node affinity names that node, and the scheduler binds the pod.
 """
@@ -10,16 +10,16 @@ from typing import Final
 
 import msgspec
 
-from pykruise.kinds.daemonset.placement import daemon_tolerations
+from pykruise.kinds.daemonset.placement import list_daemon_tolerations
 from pykruise.kinds.daemonset.working_set import DaemonSetWorkingSet
 from pykruise.kube.documents import Document
 from pykruise.kube.resources import PODS
 from pykruise.plans.phases import ChangePod, CreatePod, DecidedStage, DeletePod, PlanPhase, decide_deletion
 from pykruise.plans.purposes import Purpose
-from pykruise.pods.in_place import with_ready_gates
+from pykruise.pods.in_place import add_ready_gates
 from pykruise.pods.reasons import Code
-from pykruise.pods.template.metadata import pod_metadata
-from pykruise.pods.template.node_placement import bound_to
+from pykruise.pods.template.metadata import read_pod_metadata
+from pykruise.pods.template.node_placement import bind_to_node
 from pykruise.pods.view.pod_view import PodView
 from pykruise.runtime.reasons import Reason
 
@@ -36,12 +36,12 @@ class Going(msgspec.Struct, frozen=True):
     because: str
 
 
-def stays_until(new: str) -> Reason:
+def make_stay_reason(new: str) -> Reason:
     """Return the reason that an old pod stays beside the new pod of its node."""
     return Reason(Code.TURN, f"stays until {new} is available")
 
 
-def come_and_go(
+def plan_coming_and_going(
     ws: DaemonSetWorkingSet, *, nodes: Sequence[str], why: str, going: Sequence[Going]
 ) -> PlanPhase:
     """Create pods for `nodes` and delete the pods in `going`, at most `burst` of each. Later plans do the rest.
@@ -70,7 +70,7 @@ def come_and_go(
             because=f"node {node} {why}",
             created=f"created pod {name} for node {node}",
         )
-        for document, node in (pod_documents(ws, nodes[:burst]) if nodes else ())
+        for document, node in (build_pod_documents(ws, nodes[:burst]) if nodes else ())
     ]
     stages = (
         DecidedStage(purpose=Purpose.CREATE_PODS, decisions=created, ramp=True),
@@ -79,11 +79,11 @@ def come_and_go(
     return PlanPhase(decided=stages, skipped=skipped, is_partial=is_partial)
 
 
-def pod_documents(ws: DaemonSetWorkingSet, nodes: Sequence[str]) -> Iterator[tuple[Document, str]]:
+def build_pod_documents(ws: DaemonSetWorkingSet, nodes: Sequence[str]) -> Iterator[tuple[Document, str]]:
     """Yield a new pod of the update revision for each node. The pods share their common parts."""
     daemonset = ws.snapshot.daemonset
     template = ws.revisions.current.template
-    metadata = pod_metadata(template)
+    metadata = read_pod_metadata(template)
     prefix = f"{daemonset.name}-"[:LONGEST_PREFIX]
     shared: Document = {
         "generateName": prefix,
@@ -93,9 +93,9 @@ def pod_documents(ws: DaemonSetWorkingSet, nodes: Sequence[str]) -> Iterator[tup
     }
     shared |= {field: metadata[field] for field in ("annotations", "finalizers") if metadata.get(field)}
     template_spec = template.get("spec") or {}
-    spec: Document = {**template_spec, "tolerations": daemon_tolerations(template_spec)}
+    spec: Document = {**template_spec, "tolerations": list_daemon_tolerations(template_spec)}
     if ws.spec.is_in_place:
-        spec = with_ready_gates(spec)
+        spec = add_ready_gates(spec)
     by_scheduler = ws.settings.assign_pods_by_scheduler
     for node, name in zip(nodes, _names(ws, prefix, len(nodes)), strict=True):
         yield (
@@ -103,7 +103,7 @@ def pod_documents(ws: DaemonSetWorkingSet, nodes: Sequence[str]) -> Iterator[tup
                 "apiVersion": PODS.api_version,
                 "kind": PODS.kind,
                 "metadata": {"name": name, **shared},
-                "spec": bound_to(spec, node) if by_scheduler else _on_node(spec, node),
+                "spec": bind_to_node(spec, node) if by_scheduler else _on_node(spec, node),
             },
             node,
         )
@@ -112,7 +112,7 @@ def pod_documents(ws: DaemonSetWorkingSet, nodes: Sequence[str]) -> Iterator[tup
 def _names(ws: DaemonSetWorkingSet, prefix: str, count: int) -> Iterable[str]:
     """Return new names. The plan chooses them, so a creation without an answer can be repeated."""
     used = {pod.name[len(prefix) :] for pod in ws.snapshot.pods}
-    return (f"{prefix}{fresh}" for fresh in ws.snapshot.ids.fresh_ids(count, used=used))
+    return (f"{prefix}{fresh}" for fresh in ws.snapshot.ids.draw_ids(count, used=used))
 
 
 def _on_node(spec: Document, node: str) -> Document:

@@ -12,8 +12,8 @@ from pykruise.kinds.daemonset.revisions import hash_of
 from pykruise.kinds.daemonset.working_set import DaemonSetWorkingSet
 from pykruise.kube.documents import Document
 from pykruise.kube.values.int_or_percent import Rounding, resolve
-from pykruise.plans.pre_download import PreDownload, pre_download_stages
-from pykruise.pods.images.pull_jobs import annotated_settings, annotated_threshold
+from pykruise.plans.pre_download import PreDownload, plan_image_pulls
+from pykruise.pods.images.pull_jobs import read_annotated_settings, read_annotated_threshold
 from pykruise.runtime.plan import Stage
 
 
@@ -24,7 +24,7 @@ def plan_pre_download(ws: DaemonSetWorkingSet) -> tuple[Stage, ...]:
     daemonset = ws.snapshot.daemonset
     running = (state.pods for state in ws.nodes if state.place is Place.RUN)
     is_rolling = bool(ws.outdated) or any(not pods or not ws.is_updated(pods[0]) for pods in running)
-    need = annotated_threshold(daemonset.annotations, of=ws.limits.desired)
+    need = read_annotated_threshold(daemonset.annotations, of=ws.limits.desired)
     not_needed = _not_needed(ws)
     wanted = PreDownload(
         revision=ws.revisions.current,
@@ -35,9 +35,9 @@ def plan_pre_download(ws: DaemonSetWorkingSet) -> tuple[Stage, ...]:
         replaced=lambda: _find_templates_in_use(ws),
         selector=ws.spec.selector,
         owner=daemonset.owner_reference,
-        settings=annotated_settings(daemonset.annotations),
+        settings=read_annotated_settings(daemonset.annotations),
     )
-    return pre_download_stages(wanted, owned=ws.snapshot.pull_jobs)
+    return plan_image_pulls(wanted, owned=ws.snapshot.pull_jobs)
 
 
 def _updated_ready(ws: DaemonSetWorkingSet) -> int:

@@ -1,7 +1,7 @@
 """The revision that a DaemonSet's pods should have, and the writes that it needs.
 
 Snapshot ──▶ choose_revisions() ──▶ Revisions: current and old ones ──▶ stages that label, store and merge
-                                                                  └──▶ cleaned_up(): beyond the history limit
+                                                                  └──▶ clean_up_revisions(): beyond the history limit
 
 Pure. Templates with the same meaning are one revision, whichever program wrote it (pods/workload/revisions.py), so
 pykruise takes over a set from another manager without a rollout.
@@ -14,15 +14,15 @@ import msgspec
 from pykruise.kinds.daemonset.snapshot import DaemonSetSnapshot
 from pykruise.kinds.daemonset.types import DAEMON_SETS, DaemonSetSpec
 from pykruise.kube.resources import CONTROLLER_REVISIONS
-from pykruise.plans.ownership import delete_revision, revision_stages
+from pykruise.plans.ownership import delete_revision, plan_revisions
 from pykruise.plans.phases import ChangePod
 from pykruise.plans.pod_writes import chain_of, stage_of
 from pykruise.plans.purposes import Purpose
 from pykruise.plans.workload_frame import choose_update_revision
 from pykruise.pods.view import keys
-from pykruise.pods.view.names import RevisionHash, short_hash
+from pykruise.pods.view.names import RevisionHash, shorten_hash
 from pykruise.pods.view.pod_view import PodView
-from pykruise.pods.workload.revisions import RevisionView, UpdateChoice, sorted_revisions
+from pykruise.pods.workload.revisions import RevisionView, UpdateChoice, sort_revisions
 from pykruise.runtime.actions import patch_object
 from pykruise.runtime.plan import Chain, Stage, Step
 
@@ -48,14 +48,14 @@ def label_of(revision: RevisionView) -> str:
 
 def hash_of(revision: RevisionView) -> RevisionHash:
     """Return the hash part of `label_of`, which distinguishes revisions."""
-    return short_hash(label_of(revision))
+    return shorten_hash(label_of(revision))
 
 
 def choose_revisions(snapshot: DaemonSetSnapshot) -> tuple[Revisions, UpdateChoice]:
     """Return the revision of the template with the other revisions, and the choice with the writes that it needs. Pods
     carry the revision's hash in a label.
     """
-    own = sorted_revisions([*snapshot.revisions, *snapshot.orphaned_revisions])
+    own = sort_revisions([*snapshot.revisions, *snapshot.orphaned_revisions])
     choice = choose_update_revision(
         snapshot.daemonset,
         own,
@@ -80,7 +80,7 @@ def choose_revisions(snapshot: DaemonSetSnapshot) -> tuple[Revisions, UpdateChoi
 # Writing
 
 
-def stored(
+def store_revisions(
     snapshot: DaemonSetSnapshot,
     revisions: Revisions,
     choice: UpdateChoice,
@@ -94,7 +94,7 @@ def stored(
             Purpose.LABEL_REVISIONS,
             (_label_revision(revision) for revision in known if _lacks_label(snapshot, revision)),
         ),
-        *revision_stages(choice, snapshot.daemonset, unrecorded=unrecorded),
+        *plan_revisions(choice, snapshot.daemonset, unrecorded=unrecorded),
     ]
 
 
@@ -112,7 +112,7 @@ def _label_revision(revision: RevisionView) -> Chain:
     )
 
 
-def merged_pods(revisions: Revisions, pods: Iterable[PodView]) -> tuple[Stage, ...]:
+def merge_pods(revisions: Revisions, pods: Iterable[PodView]) -> tuple[Stage, ...]:
     """Give pods of duplicates the hash of the revision that is kept. The pods are not restarted."""
     hashes = set(map(hash_of, revisions.duplicates)) - {hash_of(revisions.current)}
     if not hashes:
@@ -131,7 +131,7 @@ def merged_pods(revisions: Revisions, pods: Iterable[PodView]) -> tuple[Stage, .
     return stage_of(Purpose.MERGE_REVISIONS, chains)
 
 
-def cleaned_up(
+def clean_up_revisions(
     snapshot: DaemonSetSnapshot, spec: DaemonSetSpec, revisions: Revisions, pods: Sequence[PodView]
 ) -> Iterator[Chain]:
     """Delete duplicates without pods, then old revisions beyond the history limit, oldest first.
@@ -153,7 +153,7 @@ def cleaned_up(
             yield delete_revision(revision, f"no pod is of it, and revisionHistoryLimit is {limit}")
 
 
-def unchanged_revisions(snapshot: DaemonSetSnapshot) -> Revisions:
+def read_unchanged_revisions(snapshot: DaemonSetSnapshot) -> Revisions:
     """Return the current revision according to the status. It only serves counting while no write is allowed."""
     label = snapshot.daemonset.status.update_revision
     shown = RevisionView(
@@ -165,4 +165,4 @@ def unchanged_revisions(snapshot: DaemonSetSnapshot) -> Revisions:
         template={},
         meaning=b"",
     )
-    return Revisions(current=shown, label=label, hashes=frozenset({short_hash(label)}))
+    return Revisions(current=shown, label=label, hashes=frozenset({shorten_hash(label)}))

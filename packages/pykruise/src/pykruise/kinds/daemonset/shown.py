@@ -9,7 +9,7 @@ from typing import Any, Final
 from pykruise.kube.documents import get_path
 from pykruise.plans.progress import Count, ProgressCounts, Rollout
 from pykruise.plans.shown import TEMPLATE, Cell, Field, Metrics, Shown, Verbs
-from pykruise.plans.shown_lines import pods_line
+from pykruise.plans.shown_lines import make_pods_line
 
 _BLOCK: Final = "spec.updateStrategy.rollingUpdate"
 
@@ -33,7 +33,7 @@ SHOWN: Final = Shown(
             available=Count("status.numberAvailable"),
         ),
     ),
-    line=pods_line("Advanced DaemonSet", pods="new", is_per_node=True),
+    line=make_pods_line("Advanced DaemonSet", pods="new", is_per_node=True),
     columns=(
         Cell("DESIRED", "status.desiredNumberScheduled"),
         Cell("CURRENT", "status.currentNumberScheduled"),

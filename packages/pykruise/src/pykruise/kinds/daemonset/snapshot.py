@@ -1,7 +1,7 @@
 """All inputs of a decision about one DaemonSet, as one value.
 
 bytes of a DaemonSet ──▶ DAEMON_SET_VIEWS ──▶ DaemonSetView (stored in a cache)
-DaemonSetView + Read ──▶ snapshot() ──▶ Snapshot ──▶ plan.py
+DaemonSetView + Read ──▶ read_snapshot() ──▶ Snapshot ──▶ plan.py
                             └─ node_cache.py: nodes with their pods, computed again where they changed
 
 The snapshot carries time, ids and settings, so the same snapshot always gives the same plan.
@@ -19,10 +19,10 @@ from pykruise.kinds.daemonset.types import DAEMON_SETS, DaemonSetSpec, DaemonSet
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document
 from pykruise.kube.values.selectors import Selector
-from pykruise.plans.declared_features import undeclaring_nodes
+from pykruise.plans.declared_features import find_undeclaring_nodes
 from pykruise.plans.stored_values import Judged
 from pykruise.plans.views import NODE_VIEWS, POD_VIEWS
-from pykruise.plans.workloads import pull_jobs_of, revisions_around
+from pykruise.plans.workloads import list_revisions_around, pull_jobs_of
 from pykruise.pods.images.pull_jobs import PullJobView
 from pykruise.pods.in_place import GateSettings
 from pykruise.pods.settings import FromFlag, OnGate
@@ -33,10 +33,10 @@ from pykruise.pods.workload.revisions import RevisionView
 from pykruise.pods.workload.views import (
     Projector,
     WorkloadView,
+    make_spec_reader,
+    make_template_candidate,
     selector_of,
     sort_out,
-    spec_reader,
-    template_candidate,
 )
 from pykruise.runtime.read import Read
 from pykruise.runtime.views import BY_NAMESPACE, Views
@@ -75,7 +75,7 @@ class DaemonSetView(WorkloadView, frozen=True, kw_only=True):
     @property
     def owner_reference(self) -> Document:
         """Owner reference of the DaemonSet's pods and revisions."""
-        return self.reference_as(DAEMON_SETS)
+        return self.build_reference(DAEMON_SETS)
 
     @property
     def template_generation(self) -> str:
@@ -85,7 +85,7 @@ class DaemonSetView(WorkloadView, frozen=True, kw_only=True):
         return str(number) if -_OUT_OF_RANGE <= number < _OUT_OF_RANGE else ""
 
 
-read_spec: Final = spec_reader(DaemonSetSpec, raw={"template"}, parts=TEMPLATE)
+read_spec: Final = make_spec_reader(DaemonSetSpec, raw={"template"}, parts=TEMPLATE)
 
 
 def _derived(spec: DaemonSetSpec, _: Document) -> dict[str, Any]:
@@ -112,7 +112,7 @@ DAEMON_SET_VIEWS: Final = Views[DaemonSetView](
         DaemonSetView,
         read_spec=read_spec,
         status=DaemonSetStatus,
-        candidate_of=template_candidate,
+        candidate_of=make_template_candidate,
         derived=_derived,
     ),
     indexes={BY_NAMESPACE: lambda daemon_set: (daemon_set.namespace,)},
@@ -159,25 +159,25 @@ class ReadableDaemonSet(DaemonSetSnapshot, frozen=True, kw_only=True):
     daemonset: ReadableDaemonSetView
 
 
-async def snapshot(view: DaemonSetView, read: Read[DaemonSetSettings]) -> DaemonSetSnapshot:
+async def read_snapshot(view: DaemonSetView, read: Read[DaemonSetSettings]) -> DaemonSetSnapshot:
     """Return the DaemonSet with its pods, revisions and all nodes, from the caches."""
-    around = sort_out(await revisions_around(view, read), view, selector=view.selector)
-    pods = tuple(read.owned(POD_VIEWS, view.uid))
-    orphans = tuple(read.orphans(POD_VIEWS, view.namespace))
-    known = read.memory(NodeMemory)
+    around = sort_out(await list_revisions_around(view, read), view, selector=view.selector)
+    pods = tuple(read.list_owned(POD_VIEWS, view.uid))
+    orphans = tuple(read.list_orphans(POD_VIEWS, view.namespace))
+    known = read.find_memory(NodeMemory)
     now = read.now()
     return DaemonSetSnapshot(
         daemonset=view,
-        overview=known.states_for(terms_of(view)).refresh(
-            nodes=read.all(NODE_VIEWS), pods=pods, orphans=orphans, now=now
+        overview=known.find_states(terms_of(view)).refresh(
+            nodes=read.list_all(NODE_VIEWS), pods=pods, orphans=orphans, now=now
         ),
         pods=pods,
         revisions=around.own,
         orphaned_revisions=around.free,
         other_revisions=around.others,
         pull_jobs=pull_jobs_of(view, read),
-        failed_until=known.backoffs_for(view.generation).until(now=now),
-        undeclaring=undeclaring_nodes(
+        failed_until=known.find_backoffs(view.generation).find_ends(now=now),
+        undeclaring=find_undeclaring_nodes(
             view.spec.template if view.spec is not None else None, pods, read, settings=read.settings.in_place
         ),
         now=now,
@@ -193,13 +193,13 @@ class NodeMemory:
         self._states: NodeStateCache | None = None
         self._backoffs = Backoffs(0)
 
-    def states_for(self, terms: Terms) -> NodeStateCache:
+    def find_states(self, terms: Terms) -> NodeStateCache:
         """Return the known states of its nodes under these terms. They save work and change no decision."""
         if self._states is None or self._states.terms != terms:
             self._states = NodeStateCache(terms)
         return self._states
 
-    def backoffs_for(self, generation: int) -> Backoffs:
+    def find_backoffs(self, generation: int) -> Backoffs:
         """Return the delays of nodes whose pods failed in this generation of the DaemonSet."""
         if self._backoffs.generation != generation:
             self._backoffs = Backoffs(generation)

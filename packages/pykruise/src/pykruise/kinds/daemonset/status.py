@@ -1,7 +1,7 @@
 """Status of a DaemonSet.
 
 DaemonSetWorkingSet + stored status ──▶ status_of() ──▶ DaemonSetStatus
-stored status ──▶ with_reason() ──▶ the same, with the reason that nothing is done
+stored status ──▶ set_reason() ──▶ the same, with the reason that nothing is done
 
 Pure: a function of the snapshot, so writes of a plan appear in the status of the next plan.
 """
@@ -14,14 +14,14 @@ from pykruise.kinds.daemonset.placement import Place
 from pykruise.kinds.daemonset.types import DaemonSetStatus
 from pykruise.kinds.daemonset.working_set import DaemonSetWorkingSet
 from pykruise.kube.clock import Instant
-from pykruise.plans.failed_resizes import without_other_cause
+from pykruise.plans.failed_resizes import drop_other_causes
 from pykruise.pods.reasons import NOT_WRITTEN
 from pykruise.pods.workload.selector_guard import SELECTOR_MISMATCH
-from pykruise.pods.workload.waiting import WAITING, with_waiting, without
+from pykruise.pods.workload.waiting import WAITING, drop_conditions, set_waiting
 from pykruise.runtime.reasons import Reason
 
 
-def counters(ws: DaemonSetWorkingSet) -> dict[str, Any]:
+def build_counters(ws: DaemonSetWorkingSet) -> dict[str, Any]:
     """Return the counters of the status, by field. A node is counted by its first pod."""
     current = ready = available = ws.settled + len(ws.outdated)
     updated = ws.settled
@@ -59,11 +59,11 @@ def status_of(
     fail too.
     """
     stored = ws.snapshot.daemonset.status
-    kept = without(stored.conditions or (), SELECTOR_MISMATCH)
+    kept = drop_conditions(stored.conditions or (), SELECTOR_MISMATCH)
     has_failed = any(condition.type == WAITING and condition.reason in NOT_WRITTEN for condition in kept)
-    conditions = kept if is_writing and has_failed else with_waiting(kept, waiting, now=ws.now)
+    conditions = kept if is_writing and has_failed else set_waiting(kept, waiting, now=ws.now)
     return DaemonSetStatus(
-        **counters(ws),
+        **build_counters(ws),
         observed_generation=max(ws.snapshot.daemonset.generation, stored.observed_generation),
         update_revision=ws.revisions.label,
         collision_count=collision_count,
@@ -71,8 +71,8 @@ def status_of(
     )
 
 
-def with_reason(stored: DaemonSetStatus, waiting: Reason, *, now: Instant) -> DaemonSetStatus:
+def set_reason(stored: DaemonSetStatus, waiting: Reason, *, now: Instant) -> DaemonSetStatus:
     """Return the stored status with a new reason for waiting."""
-    old = without_other_cause(stored.conditions or (), WAITING, waiting)
-    conditions = with_waiting(old, waiting, now=now)
+    old = drop_other_causes(stored.conditions or (), WAITING, waiting)
+    conditions = set_waiting(old, waiting, now=now)
     return msgspec.structs.replace(stored, conditions=conditions)

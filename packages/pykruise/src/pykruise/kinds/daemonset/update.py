@@ -15,11 +15,16 @@ import msgspec
 
 from pykruise.kinds.daemonset.node_state import NodeState, is_leaving
 from pykruise.kinds.daemonset.placement import Place
-from pykruise.kinds.daemonset.pods import Going, come_and_go, stays_until
+from pykruise.kinds.daemonset.pods import Going, make_stay_reason, plan_coming_and_going
 from pykruise.kinds.daemonset.revisions import hash_of
 from pykruise.kinds.daemonset.working_set import DaemonSetWorkingSet, OldAndNew
-from pykruise.plans.failed_resizes import because_infeasible, overdue_refusals, recreation_note, refused_since
-from pykruise.plans.in_place import Differences, Recall, begun_at_once
+from pykruise.plans.failed_resizes import (
+    explain_infeasible,
+    find_overdue_refusals,
+    make_recreation_note,
+    read_refused_since,
+)
+from pykruise.plans.in_place import Differences, Recall, count_begun_updates
 from pykruise.plans.phases import (
     MAX_UNAVAILABLE_USED_UP,
     ON_DELETE,
@@ -60,7 +65,7 @@ def plan_update(ws: DaemonSetWorkingSet) -> PlanPhase:
     chosen, skipped = _choose_nodes(ws)
     phase = _surge(ws, chosen) if ws.limits.max_surge > 0 else _replace(ws, chosen)
     notes = [
-        recreation_note(pod, because_infeasible(ws.settings.in_place))
+        make_recreation_note(pod, explain_infeasible(ws.settings.in_place))
         for here in chosen
         if (pod := here.staying) is not None and ws.has_given_up(pod) and pod.name in phase.touched
     ]
@@ -145,9 +150,9 @@ def _change(ws: DaemonSetWorkingSet, pods: Sequence[PodView]) -> PlanPhase:
     reasons = {pod.name: why for pod in pods if (why := _why_recreated(ws, pod))}
     changes, others = _differences_of(ws).split([pod for pod in pods if pod.name not in reasons])
     reasons |= others
-    if overdue := overdue_refusals(
+    if overdue := find_overdue_refusals(
         changes,
-        refused_since=refused_since(ws.snapshot.daemonset.status.conditions, WAITING),
+        refused_since=read_refused_since(ws.snapshot.daemonset.status.conditions, WAITING),
         settings=ws.settings.in_place,
         now=ws.now,
     ):
@@ -173,7 +178,7 @@ def _recreate(ws: DaemonSetWorkingSet, pods: Iterable[PodView], reasons: Mapping
         )
         for pod in pods
     ]
-    return come_and_go(ws, nodes=(), why="", going=going)
+    return plan_coming_and_going(ws, nodes=(), why="", going=going)
 
 
 # In place
@@ -183,7 +188,7 @@ def _why_recreated(ws: DaemonSetWorkingSet, pod: PodView) -> str:
     """Return why the pod is recreated, whatever changes; empty: it depends on the change."""
     if keys.IN_PLACE_READY not in pod.readiness_gates:
         return "it lacks the readiness gate for updates in place"
-    return because_infeasible(ws.settings.in_place) if ws.has_given_up(pod) else ""
+    return explain_infeasible(ws.settings.in_place) if ws.has_given_up(pod) else ""
 
 
 def _differences_of(ws: DaemonSetWorkingSet) -> Differences:
@@ -199,7 +204,7 @@ def _differences_of(ws: DaemonSetWorkingSet) -> Differences:
 
 
 def _begin(ws: DaemonSetWorkingSet, pods: Sequence[tuple[PodView, UpdateSpec]]) -> PlanPhase:
-    most = min(ws.limits.burst, begun_at_once(ws.pod_count))
+    most = min(ws.limits.burst, count_begun_updates(ws.pod_count))
     target = ws.revisions.current.name
     decisions = [
         UpdatePod(
@@ -240,7 +245,7 @@ def _surge(ws: DaemonSetWorkingSet, chosen: Sequence[OldAndNew]) -> PlanPhase:
                 (candidates if ws.is_available(old) else at_once).append(old)
         elif not ws.is_available(new) or is_leaving(new):
             surging += 1
-            skipped[old.name] = stays_until(new.name)
+            skipped[old.name] = make_stay_reason(new.name)
         else:
             going.append(Going(old, f"{new.name} has replaced it"))
     room = max(ws.limits.max_surge - surging, 0)
@@ -248,5 +253,5 @@ def _surge(ws: DaemonSetWorkingSet, chosen: Sequence[OldAndNew]) -> PlanPhase:
     skipped |= skip(replaced, NEW_POD_FIRST)
     skipped |= skip(candidates[room:], MAX_SURGE_USED_UP)
     why = f"gets a pod of revision {ws.revisions.current.name} beside the old one"
-    phase = come_and_go(ws, nodes=[pod.target_node for pod in replaced], why=why, going=going)
+    phase = plan_coming_and_going(ws, nodes=[pod.target_node for pod in replaced], why=why, going=going)
     return msgspec.structs.replace(phase, skipped={**skipped, **phase.skipped})

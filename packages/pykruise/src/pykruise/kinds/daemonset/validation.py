@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from pykruise.kinds.daemonset.defaults import has_surging, with_defaults
+from pykruise.kinds.daemonset.defaults import add_defaults, has_surging
 from pykruise.kinds.daemonset.types import (
     DAEMON_SETS,
     SURGING,
@@ -19,20 +19,25 @@ from pykruise.kinds.daemonset.types import (
     RollingUpdate,
     RollingUpdateType,
 )
-from pykruise.kube.documents import same
+from pykruise.kube.documents import is_same
 from pykruise.kube.errors import Cause
-from pykruise.kube.pod_rules.field_errors import forbidden, invalid, not_supported, required
+from pykruise.kube.pod_rules.field_errors import (
+    make_forbidden_error,
+    make_invalid_error,
+    make_not_supported_error,
+    make_required_error,
+)
 from pykruise.kube.pod_rules.field_rules import check_not_negative
 from pykruise.kube.values.int_or_percent import IntOrPercent, is_whole_percent
-from pykruise.plans.stored_values import as_document
+from pykruise.plans.stored_values import to_document
 from pykruise.pods.api import UpdateType
 from pykruise.pods.workload.validation import (
-    amount_errors,
-    immutable_errors,
-    label_selector_errors,
-    metadata_errors,
-    pod_errors,
-    selector_errors,
+    find_amount_errors,
+    find_immutable_errors,
+    find_label_selector_errors,
+    find_metadata_errors,
+    find_pod_errors,
+    find_selector_errors,
 )
 
 MUTABLE: Final = (
@@ -67,22 +72,24 @@ def errors_of(
     """
     given: Mapping[str, Any] = doc.get("spec") or {}
     stored: Mapping[str, Any] = (old.get("spec") or {}) if old is not None else {}
-    errors = list(metadata_errors(doc.get("metadata") or {}))
-    if old is not None and same(given, stored):
+    errors = list(find_metadata_errors(doc.get("metadata") or {}))
+    if old is not None and is_same(given, stored):
         return errors
-    errors += selector_errors(given, kind=KIND)
-    errors += pod_errors(given, kind=KIND, stored=old)
+    errors += find_selector_errors(given, kind=KIND)
+    errors += find_pod_errors(given, kind=KIND, stored=old)
     errors += check_not_negative(spec.min_ready_seconds, "spec.minReadySeconds")  # rule 7
     errors += check_not_negative(spec.revision_history_limit, "spec.revisionHistoryLimit")  # rule 8
     errors += _strategy_errors(spec, stored, has_surging=has_surging(doc))
     if spec.lifecycle is not None and spec.lifecycle.in_place_update is not None:  # rule 20
         errors.append(
-            forbidden("spec.lifecycle.inPlaceUpdate", "inPlaceUpdate hook is not supported in daemonset")
+            make_forbidden_error(
+                "spec.lifecycle.inPlaceUpdate", "inPlaceUpdate hook is not supported in daemonset"
+            )
         )
-    if not same(given.get("burstReplicas"), stored.get("burstReplicas")):  # rule 21
+    if not is_same(given.get("burstReplicas"), stored.get("burstReplicas")):  # rule 21
         errors += _amount_errors(spec.burst_replicas, "spec.burstReplicas")
     if old is not None:
-        errors += immutable_errors(given, old, kind=KIND, mutable=MUTABLE, managed=managed)
+        errors += find_immutable_errors(given, old, kind=KIND, mutable=MUTABLE, managed=managed)
     return errors
 
 
@@ -91,21 +98,21 @@ def _strategy_errors(spec: DaemonSetSpec, stored: Mapping[str, Any], *, has_surg
     strategy = spec.update_strategy
     kind = strategy.type if strategy else ""
     if kind not in (*UpdateType,):
-        yield not_supported(STRATEGY, kind, [*UpdateType])
+        yield make_not_supported_error(STRATEGY, kind, [*UpdateType])
         return
     if kind == UpdateType.ON_DELETE:
         return
     block = spec.rolling_update
     if block is None:
-        yield required(BLOCK)
+        yield make_required_error(BLOCK)
         return
     old: Mapping[str, Any] = (stored.get("updateStrategy") or {}).get("rollingUpdate") or {}
     yield from _budget_errors(block, old)
     yield from _type_errors(block, has_surging=has_surging)
     yield from _amount_errors(block.partition, f"{BLOCK}.partition")  # rule 19
     selector = msgspec.to_builtins(block.selector)
-    if not same(selector, old.get("selector")):  # rule 22
-        yield from label_selector_errors(selector, f"{BLOCK}.selector")
+    if not is_same(selector, old.get("selector")):  # rule 22
+        yield from find_label_selector_errors(selector, f"{BLOCK}.selector")
 
 
 def _budget_errors(block: RollingUpdate, old: Mapping[str, Any]) -> Iterator[Cause]:
@@ -118,20 +125,22 @@ def _budget_errors(block: RollingUpdate, old: Mapping[str, Any]) -> Iterator[Cau
         if is_some or value != old.get(name):
             yield from _amount_errors(value, f"{BLOCK}.{name}")
     if is_down and is_surging:
-        yield invalid(f"{BLOCK}.maxSurge", block.max_surge, "may not be set when maxUnavailable is non-zero")
+        yield make_invalid_error(
+            f"{BLOCK}.maxSurge", block.max_surge, "may not be set when maxUnavailable is non-zero"
+        )
     if not is_down and not is_surging:
-        yield required(f"{BLOCK}.maxUnavailable", "cannot be 0 when maxSurge is 0")
+        yield make_required_error(f"{BLOCK}.maxUnavailable", "cannot be 0 when maxSurge is 0")
 
 
 def _type_errors(block: RollingUpdate, *, has_surging: bool) -> Iterator[Cause]:
     """Yield the errors of rules 16 to 18."""
     kind = block.rolling_update_type
     if kind not in ("", *((SURGING,) if has_surging else ()), *RollingUpdateType):
-        yield not_supported(f"{BLOCK}.rollingUpdateType", kind, [*RollingUpdateType])
+        yield make_not_supported_error(f"{BLOCK}.rollingUpdateType", kind, [*RollingUpdateType])
     if kind == RollingUpdateType.IN_PLACE_IF_POSSIBLE and _is_nonzero(block.max_surge):
-        yield required(f"{BLOCK}.maxSurge", "must be 0 for InPlaceIfPossible")
+        yield make_required_error(f"{BLOCK}.maxSurge", "must be 0 for InPlaceIfPossible")
     if has_surging and kind == SURGING and _is_nonzero(block.max_unavailable):
-        yield required(f"{BLOCK}.maxUnavailable", "must be 0 for Surging")
+        yield make_required_error(f"{BLOCK}.maxUnavailable", "must be 0 for Surging")
 
 
 def _is_nonzero(value: IntOrPercent | None) -> bool:
@@ -144,12 +153,12 @@ def _is_nonzero(value: IntOrPercent | None) -> bool:
 
 def _amount_errors(value: IntOrPercent | None, field: str) -> Iterator[Cause]:
     """Yield errors unless the value is a whole number of at least 0, or a whole percentage up to 100%."""
-    yield from amount_errors(value, field)
+    yield from find_amount_errors(value, field)
     if isinstance(value, str) and is_whole_percent(value) and int(value[:-1]) > 100:
-        yield invalid(field, value, "must not be greater than 100%")
+        yield make_invalid_error(field, value, "must not be greater than 100%")
 
 
-def stored_errors(spec: DaemonSetSpec) -> list[Cause]:
+def find_stored_errors(spec: DaemonSetSpec) -> list[Cause]:
     """Return the errors of a stored spec, with defaults for the absent fields."""
-    doc = with_defaults({"apiVersion": DAEMON_SETS.api_version, **as_document(spec)})
+    doc = add_defaults({"apiVersion": DAEMON_SETS.api_version, **to_document(spec)})
     return errors_of(doc, msgspec.convert(doc["spec"], DaemonSetSpec))

@@ -17,11 +17,11 @@ from pykruise.kinds.daemonset.node_state import NodeState, is_leaving
 from pykruise.kinds.daemonset.placement import Place
 from pykruise.kinds.daemonset.working_set import DaemonSetWorkingSet
 from pykruise.kube.clock import Instant, format_time
-from pykruise.kube.values.counts import counted
-from pykruise.pods.lifecycle.blockers import blockers_of, kept_from_ending, resize_blocker
+from pykruise.kube.values.counts import format_count
+from pykruise.pods.lifecycle.blockers import blockers_of, find_end_blocker, resize_blocker
 from pykruise.pods.reasons import CODES, Code
 from pykruise.pods.view.pod_view import FINISHED, PodView
-from pykruise.pods.workload.waiting import waiting_for_pods, waiting_for_strategy
+from pykruise.pods.workload.waiting import find_pod_wait, find_strategy_wait
 from pykruise.runtime.reasons import Reason
 
 CORRECT: Final = "correct the field"
@@ -81,9 +81,9 @@ def waiting_of(
     ]
     stuck = [pair for pair in obstacles if not pair[1].is_wait]
     needs_action = (
-        waiting_for_pods([pair for pair in stuck if pair[1].code != Code.NOT_READY])
+        find_pod_wait([pair for pair in stuck if pair[1].code != Code.NOT_READY])
         or (Reason(broken.code, broken.message, RECREATE) if broken else None)
-        or waiting_for_pods(stuck)
+        or find_pod_wait(stuck)
     )
     if needs_action is not None:
         return needs_action
@@ -91,14 +91,14 @@ def waiting_of(
     if updates is not None and updates.code == Code.UPDATING:
         return updates
     return (
-        waiting_for_pods(obstacles)
+        find_pod_wait(obstacles)
         or _reason_of_nodes(ws, skipped_nodes)
         or updates
         or Reason(Code.STARTING, _describe_starting(ws))
     )
 
 
-def waits_until(ws: DaemonSetWorkingSet) -> Instant | None:
+def find_wait_end(ws: DaemonSetWorkingSet) -> Instant | None:
     """Return the time when the condition must name a pod, because it is unready for too long; None: never."""
     times = (
         since + NAMED_AFTER_S
@@ -149,7 +149,7 @@ def _reported_by_nodes(ws: DaemonSetWorkingSet) -> Iterator[tuple[PodView, Reaso
     for state in ws.nodes:
         for pod in state.pods:
             if pod.is_deleting:
-                kept = kept_from_ending(pod, now=ws.now)
+                kept = find_end_blocker(pod, now=ws.now)
                 if reason := _reason_of_lost_end(state.name) if state.is_lost else kept:
                     yield pod, reason
             elif pod.phase in FINISHED:
@@ -192,7 +192,7 @@ def _describe_starting(ws: DaemonSetWorkingSet) -> str:
         if state.place is Place.RUN
         and not ws.is_available(state.pods[0])  # the node has at least one pod: no node lacks one here
     )
-    return f"pods of {count} of {counted(ws.limits.desired, 'node')} are starting"
+    return f"pods of {count} of {format_count(ws.limits.desired, 'node')} are starting"
 
 
 # Nodes
@@ -205,7 +205,7 @@ def _reason_of_nodes(ws: DaemonSetWorkingSet, skipped_nodes: Mapping[str, Reason
         for state in ws.nodes
         if state.place is Place.RUN and all(pod.is_deleting for pod in state.pods)
     ]
-    count = f"{len(missing)} of {counted(ws.limits.desired, 'node has', 'nodes have')} no pod"
+    count = f"{len(missing)} of {format_count(ws.limits.desired, 'node has', 'nodes have')} no pod"
     if missing and all(_is_kept(skipped_nodes.get(node)) for node in missing):
         return Reason(
             Code.PARTITIONED_SCALING,
@@ -216,7 +216,7 @@ def _reason_of_nodes(ws: DaemonSetWorkingSet, skipped_nodes: Mapping[str, Reason
         return Reason(Code.CREATING, f"{count} and get one")
     going = len(ws.strays) + sum(len(state.pods) - (state.place is not Place.LEAVE) for state in ws.nodes)
     if going and not (ws.limits.allows_surge and ws.old_pods):
-        return Reason(Code.DELETING, f"{counted(going, 'pod is', 'pods are')} to be deleted")
+        return Reason(Code.DELETING, f"{format_count(going, 'pod is', 'pods are')} to be deleted")
     return None
 
 
@@ -232,15 +232,15 @@ def _reason_of_updates(ws: DaemonSetWorkingSet, skipped: Mapping[str, Reason]) -
     old = ws.old_pods
     if not old:
         return None
-    count = f"{counted(len(old), 'pod is', 'pods are')} of an older template"
-    held = waiting_for_strategy(count, is_on_delete=ws.spec.is_on_delete, is_paused=ws.spec.is_paused)
+    count = f"{format_count(len(old), 'pod is', 'pods are')} of an older template"
+    held = find_strategy_wait(count, is_on_delete=ws.spec.is_on_delete, is_paused=ws.spec.is_paused)
     if held is not None:
         return held
     codes = {reason.code if (reason := skipped.get(pod.name)) else None for pod in old}
     if codes == {Code.PARTITION}:
         return Reason(
             Code.PARTITION,
-            f"{count}; the partition keeps {counted(ws.limits.partition, 'node')} there",
+            f"{count}; the partition keeps {format_count(ws.limits.partition, 'node')} there",
             f"lower {_BLOCK}.partition to continue",
         )
     if codes <= {Code.PARTITION, Code.NODE_SELECTOR}:

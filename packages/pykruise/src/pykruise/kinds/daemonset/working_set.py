@@ -15,17 +15,17 @@ from pykruise.kinds.daemonset.node_state import (
     TEMPLATE_GENERATION_LABEL,
     MadeFor,
     NodeState,
-    available_at,
+    find_available_time,
     is_available,
     is_leaving,
-    made_for,
+    read_made_for,
 )
 from pykruise.kinds.daemonset.placement import Place
 from pykruise.kinds.daemonset.revisions import Revisions
 from pykruise.kinds.daemonset.snapshot import DaemonSetSettings, DaemonSetSnapshot
 from pykruise.kinds.daemonset.types import DaemonSetSpec
 from pykruise.kube.clock import Instant
-from pykruise.plans.failed_resizes import given_up_at
+from pykruise.plans.failed_resizes import find_given_up
 from pykruise.pods.view import keys
 from pykruise.pods.view.pod_view import PodView
 
@@ -153,7 +153,7 @@ class DaemonSetWorkingSet:
 
     def is_updated(self, pod: PodView) -> bool:
         """Whether the pod has the update revision, by its hash or by the template generation, and was not given up."""
-        return self._is_current(made_for(pod)) and not self.has_given_up(pod)
+        return self._is_current(read_made_for(pod)) and not self.has_given_up(pod)
 
     @cached_property
     def infeasible(self) -> Mapping[str, Instant]:
@@ -162,8 +162,8 @@ class DaemonSetWorkingSet:
         """
         if not self.spec.is_in_place:
             return {}
-        pods = (pod for pod in self.open_pods if self._is_current(made_for(pod)))
-        return given_up_at(pods, settings=self.settings.in_place, now=self.now)
+        pods = (pod for pod in self.open_pods if self._is_current(read_made_for(pod)))
+        return find_given_up(pods, settings=self.settings.in_place, now=self.now)
 
     def has_given_up(self, pod: PodView) -> bool:
         """Whether the pod must be recreated because it has waited for its resources for long enough."""
@@ -182,13 +182,13 @@ class DaemonSetWorkingSet:
         """Whether the DaemonSet itself made the pod unavailable, because it just created or changed the pod. False:
         the pod was available and failed later.
         """
-        held = pod.condition(keys.IN_PLACE_READY)
+        held = pod.find_condition(keys.IN_PLACE_READY)
         if pod.is_ready or (held is not None and held.status != "True"):
             return True
         if pod.ready_since is None or pod.created_at is None:
             return True
         return not pod.has_ready_condition and pod.ready_since <= pod.created_at + FIRST_STEPS_S
 
-    def available_at(self, pod: PodView) -> Instant | None:
+    def find_available_time(self, pod: PodView) -> Instant | None:
         """Return the time when a ready pod becomes available because time passes; None if it does not."""
-        return available_at(pod, min_ready_seconds=self._min_ready_s, now=self.now)
+        return find_available_time(pod, min_ready_seconds=self._min_ready_s, now=self.now)

@@ -11,7 +11,7 @@ import orjson
 
 from pykruise.kube.admission import AdmissionRequest
 from pykruise.kube.documents import Document, annotations_of
-from pykruise.kube.values.cel import Interests, both
+from pykruise.kube.values.cel import Interests, join_terms
 from pykruise.plans.pod_steps import PodSteps, StepContext
 from pykruise.pods.view.owners import OF_KRUISE_WORKLOAD, is_of_kruise_workload
 
@@ -25,7 +25,7 @@ _ASKS_FOR_IT: Final = (
 """CEL: the pod requests it by its annotation."""
 
 
-def with_probes_moved(pod: Document) -> Document | None:
+def move_probes(pod: Document) -> Document | None:
     """Return the pod with its liveness probes moved into the annotation; None: it has no liveness probes."""
     spec = pod.get("spec") or {}
     containers: Sequence[Mapping[str, Any]] = spec.get("containers") or []
@@ -50,14 +50,14 @@ class EnhancedLiveness:
     def __init__(self, _: StepContext) -> None:
         """Needs no context: the pod alone decides."""
 
-    def wanted(self, interests: Interests) -> str:
+    def build_match_condition(self, interests: Interests) -> str:
         """CEL expression that matches pods of OpenKruise's workloads that request it."""
-        return both(OF_KRUISE_WORKLOAD, _ASKS_FOR_IT)
+        return join_terms(OF_KRUISE_WORKLOAD, _ASKS_FOR_IT)
 
     async def change(self, pod: Document, request: AdmissionRequest) -> Document | None:
         if annotations_of(pod).get(USES_ANNOTATION) != "true" or not is_of_kruise_workload(pod):
             return None
-        return with_probes_moved(pod)
+        return move_probes(pod)
 
 
 STEPS: Final = PodSteps(name="enhanced-liveness", order=70, mutate=EnhancedLiveness)

@@ -11,19 +11,19 @@ from typing import Any, Final
 
 from pykruise.kinds.ephemeraljob.plan import plan_ephemeraljob
 from pykruise.kinds.ephemeraljob.shown import SHOWN
-from pykruise.kinds.ephemeraljob.snapshot import EPHEMERAL_JOB_VIEWS, PARTS, read_spec, snapshot
+from pykruise.kinds.ephemeraljob.snapshot import EPHEMERAL_JOB_VIEWS, PARTS, read_snapshot, read_spec
 from pykruise.kinds.ephemeraljob.types import EPHEMERAL_JOBS, EphemeralJob, EphemeralJobSpec
-from pykruise.kinds.ephemeraljob.validation import errors_of, stored_errors
+from pykruise.kinds.ephemeraljob.validation import errors_of, find_stored_errors
 from pykruise.kube.cache.store import Change
 from pykruise.kube.ids import Key
-from pykruise.kube.rbac import READ, on
+from pykruise.kube.rbac import READ, make_right
 from pykruise.kube.resources import PODS
 from pykruise.kube.schemas.crds import Column, Version
-from pykruise.kube.values.counts import counted
+from pykruise.kube.values.counts import format_count
 from pykruise.plans.insight import Insight
 from pykruise.plans.kind import AGE, Kind
 from pykruise.plans.review import Reviews
-from pykruise.plans.stored_values import StoredSpec, judged
+from pykruise.plans.stored_values import StoredSpec, add_judgement
 from pykruise.plans.views import POD_VIEWS
 from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.admission import SpecReviews
@@ -32,7 +32,7 @@ from pykruise.pods.workload.kstatus import job_standing_of
 from pykruise.runtime.control import Control
 from pykruise.runtime.read import Around
 from pykruise.runtime.views import BY_NAMESPACE
-from pykruise.runtime.wakes import Wake, itself
+from pykruise.runtime.wakes import Wake, wake_itself
 
 _COLUMNS = (
     Column("STATUS", "string", ".status.phase"),
@@ -51,14 +51,16 @@ _REVIEWS: Final = SpecReviews[EphemeralJobSpec](
     placeholders=("selector",),
     parts=PARTS,
 )
-_validate: Final = _REVIEWS.validating(lambda request, doc, _: errors_of(doc, old=request.old_object))
+_validate: Final = _REVIEWS.build_validating_review(
+    lambda request, doc, _: errors_of(doc, old=request.old_object)
+)
 
 
 def _jobs_of(change: Change[PodView], around: Around[Any]) -> Iterator[Key]:
     old, new = change.old, change.new
     if old is not None and new is not None and _is_alike(old, new):
         return
-    for job in around.by_index(EPHEMERAL_JOB_VIEWS, BY_NAMESPACE, change.key.namespace):
+    for job in around.list_by_index(EPHEMERAL_JOB_VIEWS, BY_NAMESPACE, change.key.namespace):
         if any(pod is not None and job.selector.matches(pod.labels) for pod in (old, new)):
             yield job.key
 
@@ -69,11 +71,14 @@ def _is_alike(old: PodView, new: PodView) -> bool:
 
 def _headline_of(status: Mapping[str, Any]) -> str:
     succeeded, failed, match = (status.get(name, 0) for name in ("succeeded", "failed", "match"))
-    return f"{status.get('phase') or 'not started'}: {succeeded} of {counted(match, 'pod')} succeeded, {failed} failed"
+    return (
+        f"{status.get('phase') or 'not started'}: {succeeded} of {format_count(match, 'pod')} succeeded, "
+        f"{failed} failed"
+    )
 
 
 _STORED: Final = StoredSpec(
-    errors=stored_errors,
+    errors=find_stored_errors,
     kept={
         "spec.replicas": "no pod gets the containers",
         "spec.parallelism": "no containers are started",
@@ -89,14 +94,14 @@ KIND = Kind(
     amounts=(Amount(path=("spec", "parallelism"), stops="no containers are started"),),
     reviews=Reviews(validating=lambda *_: _validate),
     stored=_STORED,
-    control=judged(
+    control=add_judgement(
         Control(
             name="ephemeraljob",
             component="ephemeraljob-controller",
             objects=EPHEMERAL_JOB_VIEWS,
             reads=lambda _: (POD_VIEWS,),
-            wakes=lambda _: (itself(EPHEMERAL_JOB_VIEWS), Wake(on=POD_VIEWS, keys=_jobs_of)),
-            snapshot=snapshot,
+            wakes=lambda _: (wake_itself(EPHEMERAL_JOB_VIEWS), Wake(on=POD_VIEWS, keys=_jobs_of)),
+            snapshot=read_snapshot,
             object_of=lambda snapshot: snapshot.job,
             plan=plan_ephemeraljob,
             standing=job_standing_of,
@@ -105,12 +110,18 @@ KIND = Kind(
         ),
         _STORED,
     ),
-    lends=(on(PODS, "patch", subresource="ephemeralcontainers"),),
+    lends=(make_right(PODS, "patch", subresource="ephemeralcontainers"),),
     rights=(
-        on(EPHEMERAL_JOBS, *READ, "patch", "delete", why="EphemeralJob: to watch, release and delete jobs"),
-        on(EPHEMERAL_JOBS, "patch", subresource="status", why="EphemeralJob: to report the progress of jobs"),
-        on(PODS, *READ, why="EphemeralJob: to read the pods that a job selects"),
-        on(PODS, "patch", subresource="ephemeralcontainers", why="EphemeralJob: to add containers to pods"),
+        make_right(
+            EPHEMERAL_JOBS, *READ, "patch", "delete", why="EphemeralJob: to watch, release and delete jobs"
+        ),
+        make_right(
+            EPHEMERAL_JOBS, "patch", subresource="status", why="EphemeralJob: to report the progress of jobs"
+        ),
+        make_right(PODS, *READ, why="EphemeralJob: to read the pods that a job selects"),
+        make_right(
+            PODS, "patch", subresource="ephemeralcontainers", why="EphemeralJob: to add containers to pods"
+        ),
     ),
     insight=Insight(
         names=frozenset({"ejob"}),

@@ -1,6 +1,6 @@
 """The plan for an EphemeralJob: it joins all decisions.
 
-EphemeralJobSnapshot ──▶ _targets() ──▶ fan_out() ──▶ Plan: containers to add to pods, the status, deletion of
+EphemeralJobSnapshot ──▶ _targets() ──▶ decide_fan_out() ──▶ Plan: containers to add to pods, the status, deletion of
                                                              the job
 
 Pure. An environment variable of each ephemeral container names its job, so a manager that was killed halfway adds no
@@ -20,11 +20,11 @@ from pykruise.kinds.ephemeraljob.status import EphemeralJobTally, document_of, s
 from pykruise.kinds.ephemeraljob.types import EPHEMERAL_JOBS, EphemeralJobSpec
 from pykruise.kube.clock import Instant, parse_time
 from pykruise.kube.documents import Document
-from pykruise.kube.values.counts import counted
+from pykruise.kube.values.counts import format_count
 from pykruise.plans.phases import MOST_AT_ONCE
 from pykruise.plans.pod_writes import pod_patch
 from pykruise.plans.purposes import Purpose
-from pykruise.plans.stored_values import refused_plan
+from pykruise.plans.stored_values import make_refused_plan
 from pykruise.pods.jobs.fan_out import (
     HELD,
     FanOutDecision,
@@ -33,15 +33,15 @@ from pykruise.pods.jobs.fan_out import (
     JobPolicy,
     JobRun,
     TargetState,
-    fan_out,
-    waiting_for,
+    decide_fan_out,
+    find_wait_reason,
 )
-from pykruise.pods.lifecycle.blockers import LOOKED_AT, blocker_of, ephemeral_blocker, marked_at
+from pykruise.pods.lifecycle.blockers import LOOKED_AT, blocker_of, find_ephemeral_blocker, marked_at
 from pykruise.pods.reasons import Code
 from pykruise.pods.view.ephemeral import JOB_ENV, EphemeralState, EphemeralView
 from pykruise.pods.view.pod_view import PodView
 from pykruise.runtime.actions import delete_object, patch_object
-from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step, soonest
+from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step, find_soonest
 from pykruise.runtime.reasons import Reason
 
 FINALIZER: Final = "apps.kruise.io/ephemeralcontainers-cleanup"
@@ -67,10 +67,10 @@ def plan_ephemeraljob(snapshot: EphemeralJobSnapshot) -> Plan:
     if job.is_deleting:
         return Plan(stages=_release(job))
     if not is_readable(snapshot):
-        return refused_plan(snapshot.refused or [snapshot.job.problem])
+        return make_refused_plan(snapshot.refused or [snapshot.job.problem])
     pods = _targets(job, snapshot.job.spec, snapshot.pods)
     states = {pod.name: _state_in_pod(job, pod) for pod in pods}
-    decision = fan_out(
+    decision = decide_fan_out(
         [FanOutTarget(name=pod.name, state=_PROGRESS[states[pod.name]]) for pod in pods]
         if job.containers
         else (),
@@ -191,7 +191,7 @@ def _plan_before_end(
         status=None if document == job.stored_status else document,
         requeue_after_s=0.0
         if len(now) < len(decision.start)
-        else soonest([decision.requeue_after_s, *_until_marked(pods, snapshot.now)]),
+        else find_soonest([decision.requeue_after_s, *_until_marked(pods, snapshot.now)]),
         waiting=_find_waiting(snapshot, decision, obstacles),
         skipped={
             **{name: HELD[hold] for name, hold in decision.waiting.items()},
@@ -227,7 +227,7 @@ def _find_obstacles(
     """Obstacles of the job's containers by pod. As with workloads, only the first pods are inspected."""
     images = {str(container.get("name")): str(container.get("image") or "") for container in job.containers}
     result = (
-        (pod, ephemeral_blocker(ephemeral, images[ephemeral.name]))
+        (pod, find_ephemeral_blocker(ephemeral, images[ephemeral.name]))
         for pod in pods[:LOOKED_AT]
         for ephemeral in pod.ephemeral
         if ephemeral.name in images
@@ -256,7 +256,9 @@ def _find_waiting(
         remedy = "name a container in spec.template.ephemeralContainers"
         return Reason(Code.INVALID_SPEC, "spec.template.ephemeralContainers is empty", remedy)
     nothing_fits = _ALL_TAKEN if snapshot.pods else _NO_PODS
-    return waiting_for(decision, nothing_fits=nothing_fits, running=_containers_have, obstacles=obstacles)
+    return find_wait_reason(
+        decision, nothing_fits=nothing_fits, running=_containers_have, obstacles=obstacles
+    )
 
 
 def _inject_containers(job: EphemeralJobView, pod: PodView) -> Chain:
@@ -289,4 +291,4 @@ def _release(job: EphemeralJobView) -> tuple[Stage, ...]:
 
 
 def _containers_have(count: int) -> str:
-    return f"containers in {counted(count, 'pod')} have"
+    return f"containers in {format_count(count, 'pod')} have"

@@ -1,7 +1,7 @@
 """Everything that a decision about one EphemeralJob needs, as one value.
 
 bytes of an EphemeralJob ──▶ EPHEMERAL_JOB_VIEWS ──▶ EphemeralJobView (stored in the cache)
-EphemeralJobView + Read ──▶ snapshot() ──▶ EphemeralJobSnapshot ──▶ plan.py
+EphemeralJobView + Read ──▶ read_snapshot() ──▶ EphemeralJobSnapshot ──▶ plan.py
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,11 +11,11 @@ from pykruise.kinds.ephemeraljob.types import EPHEMERAL_JOBS, EphemeralJobSpec, 
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document
 from pykruise.kube.values.selectors import NOTHING, Selector
-from pykruise.plans.selected_pods import selected_pods
+from pykruise.plans.selected_pods import select_pods
 from pykruise.plans.stored_values import Judged
 from pykruise.pods.template.typed_parts import Parts
 from pykruise.pods.view.pod_view import PodView
-from pykruise.pods.workload.views import Projector, WorkloadView, selector_of, spec_reader
+from pykruise.pods.workload.views import Projector, WorkloadView, make_spec_reader, selector_of
 from pykruise.runtime.read import Read
 from pykruise.runtime.views import BY_NAMESPACE, Views
 
@@ -40,7 +40,7 @@ class EphemeralJobView(WorkloadView, frozen=True, kw_only=True):
 
 
 PARTS: Final[Parts] = {"template.ephemeralContainers": "[]io.k8s.api.core.v1.EphemeralContainer"}
-read_spec: Final = spec_reader(EphemeralJobSpec, raw={"ephemeralContainers"}, parts=PARTS)
+read_spec: Final = make_spec_reader(EphemeralJobSpec, raw={"ephemeralContainers"}, parts=PARTS)
 
 
 def _derive_selector(spec: EphemeralJobSpec, _: Document) -> dict[str, Any]:
@@ -87,9 +87,9 @@ def is_readable(snapshot: EphemeralJobSnapshot) -> TypeGuard[ReadableEphemeralJo
     return snapshot.job.spec is not None and not snapshot.refused
 
 
-async def snapshot(view: EphemeralJobView, read: Read[Any]) -> EphemeralJobSnapshot:
+async def read_snapshot(view: EphemeralJobView, read: Read[Any]) -> EphemeralJobSnapshot:
     """Read the job with the pods that its selector matches from the caches."""
-    matching = [pod for pod in selected_pods(view.selector, view.namespace, read) if pod.is_active]
+    matching = [pod for pod in select_pods(view.selector, view.namespace, read) if pod.is_active]
     return EphemeralJobSnapshot(
         job=view,
         pods=sorted(matching, key=lambda pod: (pod.created_at or 0.0, pod.name)),

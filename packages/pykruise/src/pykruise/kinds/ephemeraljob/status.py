@@ -14,7 +14,7 @@ from pykruise.kinds.ephemeraljob.types import EphemeralJobStatus
 from pykruise.kube.clock import Instant, format_time
 from pykruise.kube.documents import Document
 from pykruise.kube.schemas.types import JobCondition
-from pykruise.kube.values.counts import counted
+from pykruise.kube.values.counts import format_count
 
 _COUNTS: Final = ("match", "running", "succeeded", "waiting", "failed")
 DEADLINE: Final = "DeadlineExceeded"
@@ -56,11 +56,13 @@ def status_of(
             (
                 "JobFailed",
                 "JobFailed",
-                f"containers failed in {tally.failed} of {counted(tally.match, 'pod')}",
+                f"containers failed in {tally.failed} of {format_count(tally.match, 'pod')}",
             )
         )
     elif tally.failed:
-        said.append(("JobFailed", "CreateFailed", f"containers failed in {counted(tally.failed, 'pod')}"))
+        said.append(
+            ("JobFailed", "CreateFailed", f"containers failed in {format_count(tally.failed, 'pod')}")
+        )
     if has_containers and not tally.match:
         said.append(("MatchedEmpty", "MatchEmpty", "no pod matches the selector"))
     ends = phase in ("Succeeded", "Failed")
@@ -108,4 +110,4 @@ def _replace_conditions(
 
 def document_of(status: EphemeralJobStatus) -> Document:
     """Return the document to store. It always contains the counts, even when they are 0."""
-    return {**{name: getattr(status, name) for name in _COUNTS}, **status.document()}
+    return {**{name: getattr(status, name) for name in _COUNTS}, **status.to_document()}

@@ -8,7 +8,7 @@ Ephemeral containers stay documents.
 from typing import Annotated, Any, Final
 
 from pykruise.kube.resources import Resource
-from pykruise.kube.schemas.crds import merged_like
+from pykruise.kube.schemas.crds import merge_like
 from pykruise.kube.schemas.types import ApiObject, Int32, Int64, JobCondition, Selector, Status, Time, Typed
 
 EPHEMERAL_JOBS: Final = Resource("apps.kruise.io", "v1alpha1", "ephemeraljobs", "EphemeralJob")
@@ -18,7 +18,7 @@ class EphemeralContainers(Typed, frozen=True, kw_only=True):
     """Containers that are added to the pods."""
 
     ephemeral_containers: Annotated[
-        list[dict[str, Any]], merged_like("io.k8s.api.core.v1.PodSpec", "ephemeralContainers")
+        list[dict[str, Any]], merge_like("io.k8s.api.core.v1.PodSpec", "ephemeralContainers")
     ]
     """The containers, as a list of core/v1 EphemeralContainer."""
 

@@ -10,13 +10,18 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from pykruise.kinds.ephemeraljob.types import EphemeralJobSpec
-from pykruise.kube.documents import get_path, same
+from pykruise.kube.documents import get_path, is_same
 from pykruise.kube.errors import Cause
-from pykruise.kube.pod_rules.field_errors import duplicate, forbidden, invalid, required
+from pykruise.kube.pod_rules.field_errors import (
+    make_duplicate_error,
+    make_forbidden_error,
+    make_invalid_error,
+    make_required_error,
+)
 from pykruise.kube.pod_rules.field_rules import check_not_negative
 from pykruise.kube.pod_rules.pods import check_ephemeral_container
-from pykruise.plans.stored_values import as_document
-from pykruise.pods.template.validation import amount_errors
+from pykruise.plans.stored_values import to_document
+from pykruise.pods.template.validation import find_amount_errors
 
 _PATH: Final = "spec.template.ephemeralContainers"
 _NEEDED: Final = {"terminationMessagePolicy": "File", "imagePullPolicy": "IfNotPresent"}
@@ -46,42 +51,42 @@ def _container_errors(doc: Mapping[str, Any], old: Mapping[str, Any] | None) -> 
     containers, stored = (
         get_path(entry, "spec", "template", "ephemeralContainers", default=[]) for entry in (doc, old)
     )
-    if same(containers, stored):
+    if is_same(containers, stored):
         return
     names: set[str] = set()
     for index, container in enumerate(containers):
         path, name = f"{_PATH}[{index}]", container.get("name")
         if name in names:
-            yield duplicate(f"{path}.name", name)
+            yield make_duplicate_error(f"{path}.name", name)
         names.add(name)
         yield from _errors_of_container(container, path)
 
 
 def _errors_of_container(container: Mapping[str, Any], path: str) -> Iterator[Cause]:
-    if amounts := list(amount_errors(container, path)):
+    if amounts := list(find_amount_errors(container, path)):
         yield from amounts
         return
     for field in _NEEDED:
         if not container.get(field):
-            yield required(f"{path}.{field}")
+            yield make_required_error(f"{path}.{field}")
     # The volumes are known only from the pods. The API server checks them when the container is added to a pod.
     alone = {field: value for field, value in container.items() if value and field not in _MOUNTS}
     yield from check_ephemeral_container({**_NEEDED, **alone}, path, volumes={}, spec={}, claims=frozenset())
     if (image := container.get("image") or "") != image.strip():
-        yield invalid(f"{path}.image", image, "must not have leading or trailing whitespace")
+        yield make_invalid_error(f"{path}.image", image, "must not have leading or trailing whitespace")
     known = {"ports", "resources", "livenessProbe", "readinessProbe", "startupProbe", "lifecycle"}
     for field in sorted(container.keys() - _MAY_BE_SET - known - {"restartPolicy", "resizePolicy"}):
-        yield forbidden(f"{path}.{field}", "cannot be set for an Ephemeral Container")
+        yield make_forbidden_error(f"{path}.{field}", "cannot be set for an Ephemeral Container")
     for number, mount in enumerate(container.get("volumeMounts") or ()):
         for field in ("subPath", "subPathExpr"):
             if mount.get(field):
-                yield forbidden(
+                yield make_forbidden_error(
                     f"{path}.volumeMounts[{number}].{field}", "cannot be set for an Ephemeral Container"
                 )
 
 
-def stored_errors(spec: EphemeralJobSpec) -> list[Cause]:
+def find_stored_errors(spec: EphemeralJobSpec) -> list[Cause]:
     """Errors of a stored spec, except those of its containers, which the API server validates when they are added to
     a pod.
     """
-    return list(_amount_errors(as_document(spec), None))
+    return list(_amount_errors(to_document(spec), None))

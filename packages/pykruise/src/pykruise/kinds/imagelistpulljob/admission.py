@@ -8,7 +8,7 @@ Both versions get the same reviews, because their fields are the same.
 
 from typing import Final
 
-from pykruise.kinds.imagelistpulljob.defaults import with_defaults
+from pykruise.kinds.imagelistpulljob.defaults import add_defaults
 from pykruise.kinds.imagelistpulljob.snapshot import read_spec
 from pykruise.kinds.imagelistpulljob.types import IMAGE_LIST_PULL_JOBS, ImageListPullJobSpec
 from pykruise.kinds.imagelistpulljob.validation import errors_of
@@ -23,8 +23,8 @@ _REVIEWS: Final = SpecReviews[ImageListPullJobSpec](
     placeholders=("completionPolicy",),
 )
 
-mutate_imagelistpulljob: Final[Reviewer] = _REVIEWS.mutating(lambda _, doc: with_defaults(doc))
+mutate_imagelistpulljob: Final[Reviewer] = _REVIEWS.build_mutating_review(lambda _, doc: add_defaults(doc))
 
-validate_imagelistpulljob: Final[Reviewer] = _REVIEWS.validating(
+validate_imagelistpulljob: Final[Reviewer] = _REVIEWS.build_validating_review(
     lambda request, doc, spec: errors_of(doc, spec, old=request.old_object)
 )

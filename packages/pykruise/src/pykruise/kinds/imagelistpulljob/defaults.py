@@ -1,6 +1,6 @@
 """Defaults that admission writes into an ImageListPullJob (either version).
 
-document ──▶ with_defaults() ──▶ the document to store
+document ──▶ add_defaults() ──▶ the document to store
 
 Pure; the input document is not changed. Same rule as OpenKruise's mutating webhook. The image pull policy gets its
 default later, in the ImagePullJobs.
@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from pykruise.kube.documents import Document
-from pykruise.pods.images.pull_rules import with_pull_defaults
+from pykruise.pods.images.pull_rules import add_pull_defaults
 
 
-def with_defaults(doc: Mapping[str, Any]) -> Document:
+def add_defaults(doc: Mapping[str, Any]) -> Document:
     """Return the document with defaults."""
     spec = {name: value for name, value in (doc.get("spec") or {}).items() if value is not None}
-    return {**doc, "spec": with_pull_defaults(spec, pull_policy=False)}
+    return {**doc, "spec": add_pull_defaults(spec, pull_policy=False)}

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from pykruise.kinds.imagelistpulljob.snapshot import ImageListPullJobSnapshot
 from pykruise.kube.ids import Key
-from pykruise.kube.values.counts import counted
+from pykruise.kube.values.counts import format_count
 from pykruise.plans.insight import Insight, InsightChild
 from pykruise.pods.images.pull_jobs import IMAGE_PULL_JOBS
 
@@ -16,13 +16,11 @@ from pykruise.pods.images.pull_jobs import IMAGE_PULL_JOBS
 def headline_of(status: Mapping[str, Any]) -> str:
     """A line about the progress of the job."""
     desired, completed, succeeded = (status.get(name, 0) for name in ("desired", "completed", "succeeded"))
-    images = counted(desired, "image")
-    return (
-        f"of {images} {counted(succeeded, 'is', 'are')} everywhere, {completed - succeeded} failed on nodes"
-    )
+    images = format_count(desired, "image")
+    return f"of {images} {format_count(succeeded, 'is', 'are')} everywhere, {completed - succeeded} failed on nodes"
 
 
-def children(snapshot: ImageListPullJobSnapshot) -> Iterator[InsightChild]:
+def list_children(snapshot: ImageListPullJobSnapshot) -> Iterator[InsightChild]:
     """Yield the ImagePullJob of each listed image, by name."""
     listed = frozenset(snapshot.job.spec.images) if snapshot.job.spec is not None else frozenset[str]()
     for child in sorted(snapshot.children, key=lambda child: child.name):
@@ -33,6 +31,6 @@ def children(snapshot: ImageListPullJobSnapshot) -> Iterator[InsightChild]:
 INSIGHT: Final = Insight(
     containers=(),
     headline=headline_of,
-    children=children,
+    children=list_children,
     has_observed_generation=False,
 )

@@ -10,17 +10,17 @@ from pykruise.kinds.imagelistpulljob.admission import mutate_imagelistpulljob, v
 from pykruise.kinds.imagelistpulljob.insight import INSIGHT
 from pykruise.kinds.imagelistpulljob.plan import plan_imagelistpulljob, state_of
 from pykruise.kinds.imagelistpulljob.shown import SHOWN
-from pykruise.kinds.imagelistpulljob.snapshot import LIST_JOB_VIEWS, snapshot
+from pykruise.kinds.imagelistpulljob.snapshot import LIST_JOB_VIEWS, read_snapshot
 from pykruise.kinds.imagelistpulljob.types import IMAGE_LIST_PULL_JOBS, ImageListPullJob
-from pykruise.kinds.imagelistpulljob.validation import stored_errors
+from pykruise.kinds.imagelistpulljob.validation import find_stored_errors
 from pykruise.kube.cache.store import Change
 from pykruise.kube.ids import Key
-from pykruise.kube.rbac import READ, on
+from pykruise.kube.rbac import READ, make_right
 from pykruise.kube.schemas.conversion import Conversion
 from pykruise.kube.schemas.crds import Column
-from pykruise.plans.kind import AGE, Kind, two_versions, workload_rights
+from pykruise.plans.kind import AGE, Kind, list_workload_rights, make_two_versions
 from pykruise.plans.review import Reviews
-from pykruise.plans.stored_values import StoredSpec, judged
+from pykruise.plans.stored_values import StoredSpec, add_judgement
 from pykruise.plans.views import PULL_JOB_VIEWS
 from pykruise.pods.images.node_image_api import NODE_IMAGES
 from pykruise.pods.images.pull_jobs import IMAGE_PULL_JOBS, PullJobView
@@ -28,7 +28,7 @@ from pykruise.pods.settings import NoSettings
 from pykruise.pods.workload.amounts import Amount
 from pykruise.runtime.control import Control
 from pykruise.runtime.read import Around
-from pykruise.runtime.wakes import Wake, is_controller, itself
+from pykruise.runtime.wakes import Wake, is_controller, wake_itself
 
 _COLUMNS = (
     Column("TOTAL", "integer", ".status.desired"),
@@ -39,7 +39,7 @@ _COLUMNS = (
 
 
 def _list_wakes(_: NoSettings) -> Sequence[Wake]:
-    return (itself(LIST_JOB_VIEWS), Wake(on=PULL_JOB_VIEWS, keys=_enqueue_owner))
+    return (wake_itself(LIST_JOB_VIEWS), Wake(on=PULL_JOB_VIEWS, keys=_enqueue_owner))
 
 
 def _enqueue_owner(change: Change[PullJobView], _: Around[NoSettings]) -> Iterator[Key]:
@@ -58,11 +58,11 @@ def _summarize(child: PullJobView) -> tuple[object, ...]:
     return child.uid, child.generation, child.is_deleting, state_of(child), is_active, has_failed
 
 
-_STORED: Final = StoredSpec(errors=stored_errors)
+_STORED: Final = StoredSpec(errors=find_stored_errors)
 
 KIND = Kind(
     resource=IMAGE_LIST_PULL_JOBS,
-    versions=two_versions(ImageListPullJob, columns=_COLUMNS),
+    versions=make_two_versions(ImageListPullJob, columns=_COLUMNS),
     conversion=Conversion(IMAGE_LIST_PULL_JOBS, "v1alpha1"),
     gates=("KruiseDaemon", "ImagePullJobGate"),
     amounts=(Amount(path=("spec", "parallelism"), stops="no node pulls"),),
@@ -72,14 +72,14 @@ KIND = Kind(
         webhook="vimagelistpulljob-v1beta1.kb.io",
     ),
     stored=_STORED,
-    control=judged(
+    control=add_judgement(
         Control(
             name="imagelistpulljob",
             component="imagelistpulljob-controller",
             objects=LIST_JOB_VIEWS,
             reads=lambda _: (PULL_JOB_VIEWS,),
             wakes=_list_wakes,
-            snapshot=snapshot,
+            snapshot=read_snapshot,
             object_of=lambda snapshot: snapshot.job,
             plan=plan_imagelistpulljob,
             # A late write of counts must not undo the end of a job.
@@ -87,16 +87,16 @@ KIND = Kind(
         ),
         _STORED,
     ),
-    lends=(on(NODE_IMAGES, "patch"),),
+    lends=(make_right(NODE_IMAGES, "patch"),),
     rights=(
-        *workload_rights(IMAGE_LIST_PULL_JOBS),
-        on(
+        *list_workload_rights(IMAGE_LIST_PULL_JOBS),
+        make_right(
             IMAGE_LIST_PULL_JOBS,
             "patch",
             "delete",
             why="ImageListPullJob: to label and delete jobs",
         ),
-        on(
+        make_right(
             IMAGE_PULL_JOBS,
             *READ,
             "create",

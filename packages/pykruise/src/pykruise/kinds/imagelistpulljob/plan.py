@@ -1,6 +1,6 @@
 """The plan for an ImageListPullJob: one ImagePullJob for each image.
 
-Snapshot ──▶ the ImagePullJob of each image ──▶ fan_out() ──▶ Plan: jobs to create, jobs to delete, the status
+Snapshot ──▶ the ImagePullJob of each image ──▶ decide_fan_out() ──▶ Plan: jobs to create, jobs to delete, the status
 
 Pure. An ImagePullJob that was created from another template is replaced. Its spec decides which template that was,
 not its label.
@@ -25,15 +25,22 @@ from pykruise.kinds.imagelistpulljob.types import (
     ImageListPullJobStatus,
 )
 from pykruise.kube.clock import format_time
-from pykruise.kube.documents import Document, same
+from pykruise.kube.documents import Document, is_same
 from pykruise.kube.ids import Key
-from pykruise.kube.values.counts import counted
+from pykruise.kube.values.counts import format_count
 from pykruise.plans.purposes import Purpose
-from pykruise.plans.stored_values import refused_plan
+from pykruise.plans.stored_values import make_refused_plan
 from pykruise.pods.images.node_images import instant_of
 from pykruise.pods.images.pull_jobs import IMAGE_PULL_JOBS, PullJobView
 from pykruise.pods.images.pull_rules import parallelism_of
-from pykruise.pods.jobs.fan_out import FanOutDecision, FanOutTarget, JobPolicy, JobRun, TargetState, fan_out
+from pykruise.pods.jobs.fan_out import (
+    FanOutDecision,
+    FanOutTarget,
+    JobPolicy,
+    JobRun,
+    TargetState,
+    decide_fan_out,
+)
 from pykruise.pods.reasons import Code
 from pykruise.pods.view import keys
 from pykruise.pods.workload.amounts import limit_is_zero
@@ -55,13 +62,13 @@ def plan_imagelistpulljob(snapshot: ImageListPullJobSnapshot) -> Plan:
     if job.is_deleting:  # the garbage collector deletes its ImagePullJobs
         return Plan()
     if not is_readable(snapshot):
-        return refused_plan(snapshot.refused or [snapshot.job.problem])
+        return make_refused_plan(snapshot.refused or [snapshot.job.problem])
     spec = snapshot.job.spec
     own, surplus = _match_jobs(snapshot, spec)
     targets = [
         FanOutTarget(name=image, state=state_of(own.get(image))) for image in dict.fromkeys(spec.images)
     ]
-    decision = fan_out(targets, _policy_of(spec), _run_of(snapshot), now=snapshot.now)
+    decision = decide_fan_out(targets, _policy_of(spec), _run_of(snapshot), now=snapshot.now)
     if job.status.completion_time:
         return _plan_after_end(job, decision)
     stages = (
@@ -72,7 +79,7 @@ def plan_imagelistpulljob(snapshot: ImageListPullJobSnapshot) -> Plan:
     status = _build_status(snapshot, own, targets, decision)
     return Plan(
         stages=stages,
-        status=status.document(),
+        status=status.to_document(),
         requeue_after_s=decision.requeue_after_s,
         waiting=_reason_to_wait(decision, spec),
         skipped=dict(_list_skipped(own, targets)),
@@ -114,7 +121,7 @@ def _match_jobs(
             made is not None
             and made.image in listed
             and made.image not in own
-            and same(template_of(made), snapshot.job.template)
+            and is_same(template_of(made), snapshot.job.template)
         ):
             own[made.image] = child
         else:
@@ -153,7 +160,7 @@ def _create_jobs(snapshot: ReadableImageListPullJob, images: Sequence[str]) -> I
     prefix = f"{job.name}-"[:LONGEST_PREFIX]
     used = {child.name[len(prefix) :] for child in snapshot.children}
     # The manager chooses the names, so that it can repeat a creation when the answer of the API server was lost.
-    for image, fresh in zip(images, snapshot.ids.fresh_ids(len(images), used=used), strict=True):
+    for image, fresh in zip(images, snapshot.ids.draw_ids(len(images), used=used), strict=True):
         name = f"{prefix}{fresh}"
         body: Document = {
             "apiVersion": IMAGE_PULL_JOBS.api_version,
@@ -163,7 +170,7 @@ def _create_jobs(snapshot: ReadableImageListPullJob, images: Sequence[str]) -> I
                 "generateName": prefix,
                 "namespace": job.namespace,
                 "labels": {keys.REVISION_LABEL: job.template_hash},
-                "ownerReferences": [job.reference_as(IMAGE_LIST_PULL_JOBS)],
+                "ownerReferences": [job.build_reference(IMAGE_LIST_PULL_JOBS)],
             },
             "spec": {**job.template, "image": image},
         }
@@ -250,7 +257,7 @@ def _reason_to_wait(decision: FanOutDecision, spec: ImageListPullJobSpec) -> Rea
         return None
     if _allows_none(spec):
         return limit_is_zero("spec.parallelism", "no node pulls")
-    images = counted(left, "image is", "images are")
+    images = format_count(left, "image is", "images are")
     return Reason(Code.IMAGE_PULLING, f"{images} not on all nodes yet")
 
 

@@ -6,8 +6,8 @@ a document ──▶ SHOWN.progress_of() (plans/progress.py)
 from collections.abc import Mapping
 from typing import Any, Final
 
-from pykruise.kube.values.counts import counted
-from pykruise.kube.values.go_text import quoted
+from pykruise.kube.values.counts import format_count
+from pykruise.kube.values.go_text import quote_text
 from pykruise.plans.progress import Count, Items, Phase, Progress
 from pykruise.plans.pulling import pull_phase, pull_rules
 from pykruise.plans.shown import Cell, Field, Shown
@@ -17,12 +17,12 @@ _FAILED: Final = Items("status.failedImageStatuses")
 
 
 def _format_line(document: Mapping[str, Any], progress: Progress) -> str:
-    name = f"imagelistpulljob {quoted(document['metadata']['name'])}"
+    name = f"imagelistpulljob {quote_text(document['metadata']['name'])}"
     if progress.phase is Phase.FAILED:
-        return f"{name} failed for {progress.failed} of {counted(progress.wanted, 'image')}"
+        return f"{name} failed for {progress.failed} of {format_count(progress.wanted, 'image')}"
     if progress.is_done:
-        return f"{name} complete: {progress.succeeded} of {counted(progress.wanted, 'image')}"
-    images = counted(progress.wanted, "image is", "images are")
+        return f"{name} complete: {progress.succeeded} of {format_count(progress.wanted, 'image')}"
+    images = format_count(progress.wanted, "image is", "images are")
     return f"Waiting for {name} to complete: {progress.succeeded} of {images} done..."
 
 

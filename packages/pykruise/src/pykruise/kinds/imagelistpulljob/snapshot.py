@@ -1,7 +1,7 @@
 """Everything that a decision about one ImageListPullJob needs, as one value.
 
 bytes of an ImageListPullJob ──▶ LIST_JOB_VIEWS ──▶ ListJobView (kept in the cache)
-ListJobView + Read ──▶ snapshot() ──▶ Snapshot ──▶ plan.py
+ListJobView + Read ──▶ read_snapshot() ──▶ Snapshot ──▶ plan.py
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,16 +15,16 @@ from pykruise.kinds.imagelistpulljob.types import (
     ImageListPullJobStatus,
 )
 from pykruise.kube.clock import Instant
-from pykruise.kube.documents import Document, canonical
-from pykruise.kube.values.hashing import fnv32a, hash_text
+from pykruise.kube.documents import Document, encode_canonical
+from pykruise.kube.values.hashing import hash_fnv32a, hash_text
 from pykruise.plans.stored_values import Judged
 from pykruise.plans.views import PULL_JOB_VIEWS
 from pykruise.pods.images.api import PullSpec
 from pykruise.pods.images.pull_jobs import PullJobView, pull_problem
-from pykruise.pods.images.pull_rules import with_pull_defaults
+from pykruise.pods.images.pull_rules import add_pull_defaults
 from pykruise.pods.settings import NoSettings
 from pykruise.pods.view.names import IdSource
-from pykruise.pods.workload.views import Projector, WorkloadView, spec_reader
+from pykruise.pods.workload.views import Projector, WorkloadView, make_spec_reader
 from pykruise.runtime.read import Read
 from pykruise.runtime.views import Views
 
@@ -41,10 +41,10 @@ class ListJobView(WorkloadView, frozen=True, kw_only=True):
     @property
     def template_hash(self) -> str:
         """Hash of the template, as the value of a label."""
-        return hash_text(fnv32a(canonical(self.template)))
+        return hash_text(hash_fnv32a(encode_canonical(self.template)))
 
 
-read_spec: Final = spec_reader(ImageListPullJobSpec)
+read_spec: Final = make_spec_reader(ImageListPullJobSpec)
 
 
 def read_stored(spec: Mapping[str, Any]) -> tuple[ImageListPullJobSpec | None, str]:
@@ -70,7 +70,7 @@ def template_of(spec: PullSpec) -> Document:
     kept = {
         name: value for name, value in document.items() if name not in ("image", "images") and value != []
     }
-    template = with_pull_defaults(kept, pull_policy=True)
+    template = add_pull_defaults(kept, pull_policy=True)
     template["completionPolicy"].pop("ttlSecondsAfterFinished", None)
     return template
 
@@ -113,9 +113,9 @@ def is_readable(snapshot: ImageListPullJobSnapshot) -> TypeGuard[ReadableImageLi
     return snapshot.job.spec is not None and not snapshot.refused
 
 
-async def snapshot(view: ListJobView, read: Read[NoSettings]) -> ImageListPullJobSnapshot:
+async def read_snapshot(view: ListJobView, read: Read[NoSettings]) -> ImageListPullJobSnapshot:
     """Read the job with its ImagePullJobs from the caches."""
-    children = read.owned(PULL_JOB_VIEWS, view.uid)
+    children = read.list_owned(PULL_JOB_VIEWS, view.uid)
     return ImageListPullJobSnapshot(
         job=view,
         children=sorted(children, key=lambda child: child.name),

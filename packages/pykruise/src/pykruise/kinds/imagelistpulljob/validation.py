@@ -10,12 +10,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from pykruise.kinds.imagelistpulljob.types import ImageListPullJobSpec
-from pykruise.kube.documents import same
+from pykruise.kube.documents import is_same
 from pykruise.kube.errors import Cause
-from pykruise.kube.pod_rules.field_errors import duplicate, required, too_many
-from pykruise.plans.stored_values import as_document
-from pykruise.pods.images.pull_rules import image_errors, pull_errors
-from pykruise.pods.workload.validation import metadata_errors
+from pykruise.kube.pod_rules.field_errors import (
+    make_duplicate_error,
+    make_required_error,
+    make_too_many_error,
+)
+from pykruise.plans.stored_values import to_document
+from pykruise.pods.images.pull_rules import find_image_errors, pull_errors
+from pykruise.pods.workload.validation import find_metadata_errors
 
 MOST_IMAGES: Final = 255
 
@@ -24,10 +28,10 @@ def errors_of(
     doc: Mapping[str, Any], spec: ImageListPullJobSpec, *, old: Mapping[str, Any] | None = None
 ) -> list[Cause]:
     """Find all field errors of a document. `spec`: its parsed spec. `old`: the stored document on an update."""
-    errors = [*metadata_errors(doc.get("metadata") or {})]
+    errors = [*find_metadata_errors(doc.get("metadata") or {})]
     given: Mapping[str, Any] = doc.get("spec") or {}
     before: Mapping[str, Any] | None = (old.get("spec") or {}) if old is not None else None
-    if same(given, before):
+    if is_same(given, before):
         return errors
     errors += pull_errors(spec, given)
     errors += _list_errors(spec.images)
@@ -37,17 +41,17 @@ def errors_of(
 def _list_errors(images: Sequence[str]) -> Iterator[Cause]:
     path = "spec.images"
     if not images:
-        yield required(path)
+        yield make_required_error(path)
     if len(images) > MOST_IMAGES:
-        yield too_many(path, len(images), MOST_IMAGES)
+        yield make_too_many_error(path, len(images), MOST_IMAGES)
     seen: set[str] = set()
     for number, image in enumerate(images):
         if image in seen:
-            yield duplicate(f"{path}[{number}]", image)
+            yield make_duplicate_error(f"{path}[{number}]", image)
         seen.add(image)
-        yield from image_errors(image, f"{path}[{number}]")
+        yield from find_image_errors(image, f"{path}[{number}]")
 
 
-def stored_errors(spec: ImageListPullJobSpec) -> list[Cause]:
+def find_stored_errors(spec: ImageListPullJobSpec) -> list[Cause]:
     """Find all field errors of a stored spec."""
-    return errors_of(as_document(spec), spec)
+    return errors_of(to_document(spec), spec)

@@ -9,7 +9,7 @@ Both versions get the same reviews, because their fields are the same.
 from collections.abc import Mapping
 from typing import Any, Final
 
-from pykruise.kinds.imagepulljob.defaults import with_defaults
+from pykruise.kinds.imagepulljob.defaults import add_defaults
 from pykruise.kinds.imagepulljob.types import IMAGE_PULL_JOBS
 from pykruise.kinds.imagepulljob.validation import errors_of
 from pykruise.kube.admission import Reviewer
@@ -31,8 +31,8 @@ _REVIEWS: Final = SpecReviews[ImagePullJobSpec](
 )
 
 
-mutate_imagepulljob: Final[Reviewer] = _REVIEWS.mutating(lambda _, doc: with_defaults(doc))
+mutate_imagepulljob: Final[Reviewer] = _REVIEWS.build_mutating_review(lambda _, doc: add_defaults(doc))
 
-validate_imagepulljob: Final[Reviewer] = _REVIEWS.validating(
+validate_imagepulljob: Final[Reviewer] = _REVIEWS.build_validating_review(
     lambda request, doc, spec: errors_of(doc, spec, old=request.old_object)
 )

@@ -1,6 +1,6 @@
 """Defaults that admission writes into an ImagePullJob (either version).
 
-document ──▶ with_defaults() ──▶ the document to store
+document ──▶ add_defaults() ──▶ the document to store
 
 Pure; the input document is not changed. Same rule as OpenKruise's mutating webhook.
 """
@@ -9,13 +9,13 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from pykruise.kube.documents import Document
-from pykruise.pods.images.pull_rules import with_pull_defaults
+from pykruise.pods.images.pull_rules import add_pull_defaults
 
 FINALIZER: Final = "apps.kruise.io/deletion-protection"
 """Finalizer that keeps a job until it has released its copied secrets. The controller adds it, in either version."""
 
 
-def with_defaults(doc: Mapping[str, Any]) -> Document:
+def add_defaults(doc: Mapping[str, Any]) -> Document:
     """Return the document with defaults."""
     spec = {name: value for name, value in (doc.get("spec") or {}).items() if value is not None}
-    return {**doc, "spec": with_pull_defaults(spec, pull_policy=True)}
+    return {**doc, "spec": add_pull_defaults(spec, pull_policy=True)}

@@ -6,7 +6,7 @@ status ──▶ headline_of()      ──▶ INSIGHT (plans/insight.py)
 from collections.abc import Mapping
 from typing import Any, Final
 
-from pykruise.kube.values.counts import counted
+from pykruise.kube.values.counts import format_count
 from pykruise.plans.insight import Insight
 from pykruise.plans.views import SECRET_VIEWS
 
@@ -16,9 +16,12 @@ def headline_of(status: Mapping[str, Any]) -> str:
     desired, active, succeeded, failed = (
         status.get(name, 0) for name in ("desired", "active", "succeeded", "failed")
     )
-    nodes = counted(desired, "node")
+    nodes = format_count(desired, "node")
     said = status.get("message") or "not started"
-    counts = f"{counted(succeeded, 'has', 'have')} the image, {failed} failed, {counted(active, 'pulls', 'pull')} it"
+    counts = (
+        f"{format_count(succeeded, 'has', 'have')} the image, {failed} failed, "
+        f"{format_count(active, 'pulls', 'pull')} it"
+    )
     return f"{said}: of {nodes} {counts}"
 
 

@@ -10,17 +10,17 @@ from pykruise.kinds.imagepulljob.insight import INSIGHT
 from pykruise.kinds.imagepulljob.order import WORKLOADS
 from pykruise.kinds.imagepulljob.plan import plan_imagepulljob
 from pykruise.kinds.imagepulljob.shown import SHOWN
-from pykruise.kinds.imagepulljob.snapshot import ImagePullJobSettings, snapshot
+from pykruise.kinds.imagepulljob.snapshot import ImagePullJobSettings, read_snapshot
 from pykruise.kinds.imagepulljob.types import IMAGE_PULL_JOBS, ImagePullJob
-from pykruise.kinds.imagepulljob.validation import stored_errors
-from pykruise.kinds.imagepulljob.wakes import wakes
-from pykruise.kube.rbac import READ, WRITE, on
+from pykruise.kinds.imagepulljob.validation import find_stored_errors
+from pykruise.kinds.imagepulljob.wakes import list_wakes
+from pykruise.kube.rbac import READ, WRITE, make_right
 from pykruise.kube.resources import NAMESPACES, SECRETS
 from pykruise.kube.schemas.conversion import Conversion
 from pykruise.kube.schemas.crds import Column, Version
 from pykruise.plans.kind import AGE, Kind
 from pykruise.plans.review import Reviews
-from pykruise.plans.stored_values import StoredSpec, judged
+from pykruise.plans.stored_values import StoredSpec, add_judgement
 from pykruise.plans.views import NAMESPACE_VIEWS, NODE_IMAGE_VIEWS, POD_VIEWS, PULL_JOB_VIEWS, SECRET_VIEWS
 from pykruise.pods.images.node_image_api import NODE_IMAGES
 from pykruise.pods.workload.amounts import Amount
@@ -35,7 +35,7 @@ _COLUMNS = (
 )
 _MESSAGE = Column("MESSAGE", "string", ".status.message")
 
-_STORED: Final = StoredSpec(errors=stored_errors)
+_STORED: Final = StoredSpec(errors=find_stored_errors)
 
 KIND = Kind(
     resource=IMAGE_PULL_JOBS,
@@ -53,14 +53,14 @@ KIND = Kind(
         webhook="vimagepulljob-v1beta1.kb.io",
     ),
     stored=_STORED,
-    control=judged(
+    control=add_judgement(
         Control(
             name="imagepulljob",
             component="imagepulljob-controller",
             objects=PULL_JOB_VIEWS,
             reads=lambda _: (NODE_IMAGE_VIEWS, POD_VIEWS, SECRET_VIEWS, NAMESPACE_VIEWS),
-            wakes=wakes,
-            snapshot=snapshot,
+            wakes=list_wakes,
+            snapshot=read_snapshot,
             object_of=lambda snapshot: snapshot.job,
             plan=plan_imagepulljob,
             # A late write of counts must not undo the end of a job.
@@ -68,20 +68,26 @@ KIND = Kind(
         ),
         _STORED,
     ),
-    lends=(on(NODE_IMAGES, "patch"),),
+    lends=(make_right(NODE_IMAGES, "patch"),),
     rights=(
-        on(IMAGE_PULL_JOBS, *READ, "patch", "delete", why="ImagePullJob: to watch, hold and delete jobs"),
-        on(IMAGE_PULL_JOBS, "patch", subresource="status", why="ImagePullJob: to report the status of jobs"),
-        on(NODE_IMAGES, *READ, "patch", why="ImagePullJob: to request pulls from nodes"),
-        on(NAMESPACES, *READ, why="ImagePullJob: to check that the namespace of copied secrets exists"),
-        on(
+        make_right(
+            IMAGE_PULL_JOBS, *READ, "patch", "delete", why="ImagePullJob: to watch, hold and delete jobs"
+        ),
+        make_right(
+            IMAGE_PULL_JOBS, "patch", subresource="status", why="ImagePullJob: to report the status of jobs"
+        ),
+        make_right(NODE_IMAGES, *READ, "patch", why="ImagePullJob: to request pulls from nodes"),
+        make_right(
+            NAMESPACES, *READ, why="ImagePullJob: to check that the namespace of copied secrets exists"
+        ),
+        make_right(
             SECRETS,
             *READ,
             *WRITE,
             why="ImagePullJob: to copy pull secrets to the namespace that nodes may read",
         ),
         *(
-            on(workload, "get", why="ImagePullJob: to read the order in which pods are updated")
+            make_right(workload, "get", why="ImagePullJob: to read the order in which pods are updated")
             for workload in WORKLOADS.values()
         ),
     ),

@@ -1,6 +1,7 @@
 """Requests to nodes to pull an image: each is one patch of a NodeImage.
 
-NodeImage + job ──▶ entry_patch() ──▶ the entry, new or with a higher version      secrets ──▶ secrets_patch()
+NodeImage + job ──▶ build_entry_patch() ──▶ the entry, new or with a higher version      secrets
+    ──▶ build_secrets_patch()
 
 Pure. Several jobs can share an entry. It has the larger of each limit, and the patch removes references to deleted
 jobs. The patch raises the version of the entry, so that the node pulls again and its earlier result does not count.
@@ -43,13 +44,13 @@ LEAST_DEADLINE_S: Final = 1800
 """Shortest deadline in seconds for the pulls of a job that never ends."""
 
 
-def entry_patch(
+def build_entry_patch(
     node: NodeImageView, snapshot: ReadableImagePullJob, image: ImageName, secrets: Sequence[SecretReference]
 ) -> Chain:
     """Return the patch that requests the image from a node on which the job has no entry."""
     job = snapshot.job
     before = node.images.get(image.name)
-    entry = node.entry(image)
+    entry = node.find_entry(image)
     wanted = _raise_entry(entry, node, snapshot) if entry is not None else _new_entry(node, snapshot, image)
     others = [tag for tag in (before.tags if before else ()) if tag.tag != image.tag]
     after = ImageSpec(
@@ -68,7 +69,7 @@ def lacks_secrets(node: NodeImageView, image: ImageName, secrets: Sequence[Secre
     return len(_merge_secrets(before, secrets) or ()) > len(before.pull_secrets or ())
 
 
-def secrets_patch(node: NodeImageView, image: ImageName, secrets: Sequence[SecretReference]) -> Chain:
+def build_secrets_patch(node: NodeImageView, image: ImageName, secrets: Sequence[SecretReference]) -> Chain:
     """Return the patch that adds secrets to an existing request."""
     before = node.images[image.name]
     after = msgspec.structs.replace(before, pull_secrets=_merge_secrets(before, secrets))

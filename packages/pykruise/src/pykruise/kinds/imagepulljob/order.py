@@ -1,6 +1,6 @@
 """Update order of a workload's pods: images reach the nodes in the order in which pods need them.
 
-workload (as stored) + pods ──▶ in_update_order() ──▶ pods
+workload (as stored) + pods ──▶ sort_in_update_order() ──▶ pods
 
 Pure. The order comes from ordering.py, as in the workloads themselves. Their other criteria (whether a pod can be
 updated at all, partitions) are ignored here.
@@ -13,7 +13,7 @@ from pykruise.kube.documents import Document, get_path
 from pykruise.kube.resources import Resource
 from pykruise.kube.schemas.typed_documents import read
 from pykruise.pods.api import PriorityStrategy
-from pykruise.pods.lifecycle.ordering import OrderTerm, by_priority, scatter, update_order
+from pykruise.pods.lifecycle.ordering import OrderTerm, scatter, sort_by_priority, update_order
 from pykruise.pods.view.pod_view import ControllerView, PodView
 from pykruise.pods.workload.ordinals import split_name
 
@@ -42,7 +42,7 @@ def strategy_of(owner: ControllerView | None) -> Resource | None:
     return WORKLOADS.get(owner.kind) if owner is not None and owner.group == _GROUP else None
 
 
-def in_update_order(pods: Sequence[PodView], workload: Document, *, kind: str) -> Sequence[PodView]:
+def sort_in_update_order(pods: Sequence[PodView], workload: Document, *, kind: str) -> Sequence[PodView]:
     """Return the pods in the order in which they are updated."""
     if kind == "StatefulSet":
         ordered: Sequence[PodView] = sorted(pods, key=lambda pod: split_name(pod.name)[1], reverse=True)
@@ -52,7 +52,7 @@ def in_update_order(pods: Sequence[PodView], workload: Document, *, kind: str) -
     if not isinstance(strategy, Mapping):
         return ordered
     priorities, _ = read(strategy.get("priorityStrategy") or {}, PriorityStrategy, path="priorityStrategy")
-    ordered = by_priority(ordered, priorities)
+    ordered = sort_by_priority(ordered, priorities)
     terms = [
         OrderTerm(item.get("key", ""), item.get("value", ""))
         for item in strategy.get("scatterStrategy") or ()

@@ -1,6 +1,6 @@
 """The plan for an ImagePullJob: it joins all decisions.
 
-Snapshot ──▶ targets_of() ──▶ fan_out() ──▶ Plan: copies of secrets, requests to nodes, the status; at the end,
+Snapshot ──▶ targets_of() ──▶ decide_fan_out() ──▶ Plan: copies of secrets, requests to nodes, the status; at the end,
 releases
 
 Pure. An entry in a NodeImage requests the image from a node, and the node reports in the status of the NodeImage. A
@@ -12,23 +12,27 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from pykruise.kinds.imagepulljob.defaults import FINALIZER
-from pykruise.kinds.imagepulljob.node_image_entries import entry_patch, lacks_secrets, secrets_patch
+from pykruise.kinds.imagepulljob.node_image_entries import (
+    build_entry_patch,
+    build_secrets_patch,
+    lacks_secrets,
+)
 from pykruise.kinds.imagepulljob.secrets import SecretSync, sync_of
 from pykruise.kinds.imagepulljob.snapshot import ImagePullJobSnapshot, ReadableImagePullJob, is_readable
-from pykruise.kinds.imagepulljob.status import finished, status_now
+from pykruise.kinds.imagepulljob.status import compute_status, finish_status
 from pykruise.kinds.imagepulljob.targets import targets_of
 from pykruise.kube.documents import Document
-from pykruise.kube.values.counts import counted
+from pykruise.kube.values.counts import format_count
 from pykruise.kube.values.image_references import ImageName
 from pykruise.plans.phases import MOST_AT_ONCE
 from pykruise.plans.purposes import Purpose
-from pykruise.plans.stored_values import refused_plan
+from pykruise.plans.stored_values import make_refused_plan
 from pykruise.pods.images.api import ImagePullJobSpec, ImagePullJobStatus
 from pykruise.pods.images.node_images import instant_of
 from pykruise.pods.images.obstacles import (
     IMAGE_REMEDY,
-    first_obstacle,
-    next_late_at,
+    find_first_obstacle,
+    find_next_late_time,
     obstacle_of,
     remedy_of_limit,
 )
@@ -41,12 +45,12 @@ from pykruise.pods.jobs.fan_out import (
     JobRun,
     TargetHold,
     TargetState,
-    fan_out,
+    decide_fan_out,
 )
 from pykruise.pods.reasons import Code
 from pykruise.pods.workload.amounts import limit_is_zero
 from pykruise.runtime.actions import delete_object, patch_object
-from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step, seconds_until, soonest
+from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step, compute_seconds_until, find_soonest
 from pykruise.runtime.reasons import Reason
 
 NAMESPACE_AGAIN_S: Final = 10.0
@@ -75,17 +79,17 @@ def plan_imagepulljob(snapshot: ImagePullJobSnapshot) -> Plan:
     if job.is_deleting:
         return _plan_after_end(snapshot)
     if not is_readable(snapshot) or job.image is None:
-        return refused_plan(snapshot.refused or [job.problem])
+        return make_refused_plan(snapshot.refused or [job.problem])
     if job.is_finished:
         return _plan_after_end(snapshot)
     try:
         policy = policy_of(snapshot.job.spec)
     except ValueError as error:
-        return refused_plan([f"spec.parallelism: {error}"])
+        return make_refused_plan([f"spec.parallelism: {error}"])
     targets = targets_of(snapshot, job.image)
-    decision = fan_out(targets, policy, _run_of(snapshot), now=snapshot.now)
+    decision = decide_fan_out(targets, policy, _run_of(snapshot), now=snapshot.now)
     if decision.finish is not None:
-        return Plan(status=_to_document(finished(snapshot, targets, decision, decision.finish)))
+        return Plan(status=_to_document(finish_status(snapshot, targets, decision, decision.finish)))
     return _plan_run(snapshot, job.image, targets, policy, decision)
 
 
@@ -118,7 +122,7 @@ def _plan_run(
     decision: FanOutDecision,
 ) -> Plan:
     job = snapshot.job
-    status = _to_document(status_now(snapshot, targets, decision.counts))
+    status = _to_document(compute_status(snapshot, targets, decision.counts))
     if not snapshot.has_shared_namespace:
         return _wait_for_namespace(snapshot, status)
     secrets = sync_of(
@@ -129,8 +133,8 @@ def _plan_run(
     )
     now = decision.start[:MOST_AT_ONCE]
     skipped = dict(_list_skipped(snapshot, image, targets, decision))
-    late_at = next_late_at(((node, image) for node in snapshot.nodes), now=snapshot.now)
-    again_s = [decision.requeue_after_s, seconds_until(late_at, now=snapshot.now)]
+    late_at = find_next_late_time(((node, image) for node in snapshot.nodes), now=snapshot.now)
+    again_s = [decision.requeue_after_s, compute_seconds_until(late_at, now=snapshot.now)]
     stages = (
         *_build_stage(
             Purpose.HOLD_JOB, [] if FINALIZER in job.finalizers else [_patch_finalizers(job, held=True)]
@@ -144,8 +148,8 @@ def _plan_run(
     return Plan(
         stages=stages,
         status=status,
-        requeue_after_s=0.0 if len(now) < len(decision.start) else soonest(again_s),
-        waiting=first_obstacle(
+        requeue_after_s=0.0 if len(now) < len(decision.start) else find_soonest(again_s),
+        waiting=find_first_obstacle(
             {name: reason for name, reason in skipped.items() if name not in decision.waiting}
         )
         or _reason_to_wait(decision),
@@ -164,9 +168,9 @@ def _ask_nodes(
     start = frozenset(starting)
     for node, target in zip(snapshot.nodes, targets, strict=True):
         if node.name in start:
-            yield entry_patch(node, snapshot, image, secrets.references)
+            yield build_entry_patch(node, snapshot, image, secrets.references)
         elif _needs_secrets(target, snapshot.job) and lacks_secrets(node, image, secrets.references):
-            yield secrets_patch(node, image, secrets.references)
+            yield build_secrets_patch(node, image, secrets.references)
 
 
 def _needs_secrets(target: FanOutTarget, job: PullJobView) -> bool:
@@ -223,7 +227,7 @@ def _plan_after_end(snapshot: ImagePullJobSnapshot) -> Plan:
         left_s = None
     return Plan(
         stages=tuple(stages),
-        requeue_after_s=soonest([left_s, kept_s]),
+        requeue_after_s=find_soonest([left_s, kept_s]),
         waiting=_how_it_ended(job, is_to_go=left_s is not None),
         skipped_nodes=dict(_list_missing(snapshot)),
     )
@@ -235,7 +239,7 @@ def _how_it_ended(job: PullJobView, *, is_to_go: bool) -> Reason | None:
     if not job.status.desired:
         return Reason(Code.NOTHING_SELECTED, f"the job has ended without a node: {_NOTHING}", _SELECT)
     if job.status.failed:
-        message = f"it has failed on {job.status.failed} of {counted(job.status.desired, 'node')}"
+        message = f"it has failed on {job.status.failed} of {format_count(job.status.desired, 'node')}"
         return Reason(Code.JOB_FAILED, message)
     return Reason(Code.JOB_OVER, "the job has ended") if is_to_go else None
 
@@ -316,7 +320,7 @@ def _patch_finalizers(job: PullJobView, *, held: bool) -> Chain:
 
 
 def _to_document(status: ImagePullJobStatus) -> Document:
-    return status.document()
+    return status.to_document()
 
 
 # ── reasons ──────────────────────────────────────────────────────────────────
@@ -333,7 +337,7 @@ def _reason_to_wait(decision: FanOutDecision) -> Reason | None:
 
 
 def _describe_pulls(count: int) -> str:
-    return counted(count, "node pulls the image", "nodes pull the image")
+    return format_count(count, "node pulls the image", "nodes pull the image")
 
 
 def _list_skipped(

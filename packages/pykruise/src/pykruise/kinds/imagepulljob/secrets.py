@@ -37,7 +37,7 @@ __all__ = [
     "SOURCE_KEY",
     "SecretSync",
     "Source",
-    "copies_in",
+    "list_copies",
     "read_sources",
     "references_of",
     "sync_of",
@@ -86,9 +86,9 @@ def references_of(copy: CopyView) -> list[Key]:
     return references
 
 
-def copies_in(namespace: str, read: Mirrors) -> list[CopyView]:
+def list_copies(namespace: str, read: Mirrors) -> list[CopyView]:
     """Return all copies of secrets in the shared namespace, by name."""
-    copies = read.by_index(SECRET_VIEWS, BY_NAMESPACE, namespace)
+    copies = read.list_by_index(SECRET_VIEWS, BY_NAMESPACE, namespace)
     return sorted((copy for copy in copies if copy.annotations), key=lambda copy: copy.name)
 
 

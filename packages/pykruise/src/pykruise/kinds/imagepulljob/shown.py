@@ -6,8 +6,8 @@ a document ──▶ SHOWN.progress_of() (plans/progress.py)
 from collections.abc import Mapping
 from typing import Any, Final
 
-from pykruise.kube.values.counts import counted
-from pykruise.kube.values.go_text import quoted
+from pykruise.kube.values.counts import format_count
+from pykruise.kube.values.go_text import quote_text
 from pykruise.plans.progress import Count, Phase, Progress
 from pykruise.plans.pulling import pull_phase, pull_rules
 from pykruise.plans.shown import Cell, Field, Shown
@@ -17,15 +17,15 @@ _FAILED: Final = Count("status.failed")
 
 
 def _format_line(document: Mapping[str, Any], progress: Progress) -> str:
-    name = f"imagepulljob {quoted(document['metadata']['name'])}"
+    name = f"imagepulljob {quote_text(document['metadata']['name'])}"
     if progress.phase is Phase.FAILED:
-        return f"{name} failed on {progress.failed} of {counted(progress.wanted, 'node')}"
-    pulled = f"{progress.succeeded} of {counted(progress.wanted, 'node has', 'nodes have')} pulled"
+        return f"{name} failed on {progress.failed} of {format_count(progress.wanted, 'node')}"
+    pulled = f"{progress.succeeded} of {format_count(progress.wanted, 'node has', 'nodes have')} pulled"
     if progress.is_done:
         return f"{name} complete: {pulled}"
     return (
         f"Waiting for {name} to complete: {pulled},"
-        f" {counted(progress.active, 'is', 'are')} pulling, {progress.failed} failed..."
+        f" {format_count(progress.active, 'is', 'are')} pulling, {progress.failed} failed..."
     )
 
 

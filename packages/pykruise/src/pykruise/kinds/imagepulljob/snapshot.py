@@ -1,6 +1,6 @@
 """Everything that a decision about one ImagePullJob needs, as one value.
 
-PullJobView + Read ──▶ snapshot() ──▶ Snapshot ──▶ plan.py
+PullJobView + Read ──▶ read_snapshot() ──▶ Snapshot ──▶ plan.py
                           ├── other jobs for the same image; the API server is asked for those that the cache never
                           had
                           ├── nodes: by name, by labels, or those of pods, in the order in which the workload updates
@@ -14,14 +14,14 @@ from typing import Annotated, Final, TypeGuard
 
 import msgspec
 
-from pykruise.kinds.imagepulljob.order import in_update_order, strategy_of
-from pykruise.kinds.imagepulljob.secrets import Source, copies_in, read_sources
+from pykruise.kinds.imagepulljob.order import sort_in_update_order, strategy_of
+from pykruise.kinds.imagepulljob.secrets import Source, list_copies, read_sources
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document, decode
 from pykruise.kube.errors import KubeError
 from pykruise.kube.ids import Key
 from pykruise.kube.values.selectors import Selector
-from pykruise.plans.selected_pods import selected_pods
+from pykruise.plans.selected_pods import select_pods
 from pykruise.plans.stored_values import Judged
 from pykruise.plans.views import NAMESPACE_VIEWS, NODE_IMAGE_VIEWS, PULL_JOB_VIEWS, SECRET_VIEWS
 from pykruise.pods.images.api import ImageNodeSelector, ImagePullJobSpec
@@ -104,12 +104,12 @@ class _Order(msgspec.Struct):
     workload: Document | None = None
 
 
-async def snapshot(view: PullJobView, read: Read[ImagePullJobSettings]) -> ImagePullJobSnapshot:
+async def read_snapshot(view: PullJobView, read: Read[ImagePullJobSettings]) -> ImagePullJobSnapshot:
     """Read the job with its nodes and secrets. Raises KubeError for an object that cannot be read."""
     namespace = read.settings.secrets_namespace
     uses_secrets = bool(view.secrets) and view.namespace != namespace
     # A user who explains a job without secrets needs no right to read secrets.
-    copies = copies_in(namespace, read) if uses_secrets else []
+    copies = list_copies(namespace, read) if uses_secrets else []
     home = read.get(NAMESPACE_VIEWS, Key("", namespace)) if uses_secrets else None
     names = view.secrets if uses_secrets else ()
     absent = [name for name in names if read.get(SECRET_VIEWS, Key(view.namespace, name)) is None]
@@ -130,7 +130,7 @@ async def snapshot(view: PullJobView, read: Read[ImagePullJobSettings]) -> Image
     sources: Mapping[str, Source | None] = {}
     if has_home:
         sources = await read_sources(view, read, copies=copies)
-        copies = copies_in(namespace, read)
+        copies = list_copies(namespace, read)
     elif view.namespace == namespace:
         sources = {name: Source(key=Key(namespace, name), content="") for name in view.secrets}
     nodes, unknown = await _select_nodes(view, view.spec.selector, read)
@@ -164,7 +164,7 @@ async def _select_nodes(
         return _find_node_images(dict.fromkeys(chosen.names), read)
     node_images = [
         node_image
-        for node_image in read.all(NODE_IMAGE_VIEWS)
+        for node_image in read.list_all(NODE_IMAGE_VIEWS)
         if not node_image.is_deleting and view.selects(node_image.name, node_image.labels)
     ]
     return sorted(node_images, key=lambda node_image: node_image.name), ()
@@ -197,7 +197,7 @@ def _find_node_images(
 async def _nodes_of_pods(
     view: PullJobView, selector: Selector, read: Read[ImagePullJobSettings]
 ) -> Sequence[str]:
-    pods = [pod for pod in selected_pods(selector, view.namespace, read) if pod.is_active and pod.node_name]
+    pods = [pod for pod in select_pods(selector, view.namespace, read) if pod.is_active and pod.node_name]
     pods.sort(key=lambda pod: pod.name)
     return tuple(dict.fromkeys(pod.node_name for pod in await _sort_pods(view, pods, read)))
 
@@ -211,7 +211,7 @@ async def _sort_pods(
     resource = strategy_of(view.controller)
     if resource is None or view.controller is None or len(pods) < 2:
         return pods
-    order = read.memory(_Order)
+    order = read.find_memory(_Order)
     now = read.now()
     if order.asked_at is None or now - order.asked_at >= ORDER_AGAIN_S:
         namespace = view.namespace if resource.namespaced else ""
@@ -220,7 +220,9 @@ async def _sort_pods(
         except (KubeError, RuntimeError):
             order.workload = None
         order.asked_at = now
-    return in_update_order(pods, order.workload, kind=resource.kind) if order.workload is not None else pods
+    return (
+        sort_in_update_order(pods, order.workload, kind=resource.kind) if order.workload is not None else pods
+    )
 
 
 async def _find_others(
@@ -229,7 +231,7 @@ async def _find_others(
     """Return the other jobs that share entries. Each job is looked up once, however many nodes it has."""
     names: dict[str, Key] = {}
     for node in nodes:
-        entry = node.entry(view.image) if view.image is not None else None
+        entry = node.find_entry(view.image) if view.image is not None else None
         for ref in (entry.owner_references if entry is not None else None) or ():
             is_known = read.settings.namespace in ("", ref.namespace)
             if ref.uid != view.uid and is_pull_job(ref) and is_known:

@@ -1,6 +1,6 @@
 """The status of an ImagePullJob: counts, the failed nodes, and a message.
 
-Snapshot + Decision ──▶ status_now(), finished() ──▶ ImagePullJobStatus
+Snapshot + Decision ──▶ compute_status(), finish_status() ──▶ ImagePullJobStatus
 
 Pure.
 """
@@ -19,7 +19,7 @@ COMPLETED: Final = "job has completed"
 EXCEEDED: Final = "job exceeds activeDeadlineSeconds"
 
 
-def status_now(
+def compute_status(
     snapshot: ImagePullJobSnapshot, targets: Iterable[FanOutTarget], counts: FanOutCounts
 ) -> ImagePullJobStatus:
     """Return the current status, before this plan writes anything."""
@@ -40,13 +40,13 @@ def _format_progress(counts: FanOutCounts) -> str:
     return f"job is running, progress {100 * (counts.succeeded + counts.failed) / counts.wanted:.1f}%"
 
 
-def finished(
+def finish_status(
     snapshot: ImagePullJobSnapshot, targets: Sequence[FanOutTarget], decision: FanOutDecision, finish: Finish
 ) -> ImagePullJobStatus:
     """Return the final status. When the deadline has passed, every node that has not succeeded counts as failed,
     once.
     """
-    status = status_now(snapshot, targets, decision.counts)
+    status = compute_status(snapshot, targets, decision.counts)
     over = msgspec.structs.replace(status, completion_time=format_time(snapshot.now), message=COMPLETED)
     if finish is Finish.COMPLETE:
         return over

@@ -24,7 +24,7 @@ def targets_of(snapshot: ImagePullJobSnapshot, image: ImageName) -> Sequence[Fan
 
 def state_of(node: NodeImageView, job: PullJobView, image: ImageName) -> TargetState:
     """Progress of the job on a node."""
-    entry = node.entry(image)
+    entry = node.find_entry(image)
     if entry is None or not any(ref.uid == job.uid for ref in entry.owner_references or ()):
         return TargetState.PENDING
     status = node.statuses.get(image)

@@ -22,18 +22,18 @@ from pykruise.plans.views import (
     PULL_JOB_VIEWS,
     SECRET_VIEWS,
 )
-from pykruise.pods.images.node_images import EVERY_TAG, NodeImageView, changed_tags
+from pykruise.pods.images.node_images import EVERY_TAG, NodeImageView, list_changed_tags
 from pykruise.pods.images.pull_jobs import PullJobView
 from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.view.secrets import CopyView
 from pykruise.runtime.read import Around
-from pykruise.runtime.wakes import Wake, itself
+from pykruise.runtime.wakes import Wake, wake_itself
 
 
-def wakes(_: ImagePullJobSettings) -> Sequence[Wake]:
+def list_wakes(_: ImagePullJobSettings) -> Sequence[Wake]:
     """Return the wakes, the same for all settings."""
     return (
-        itself(PULL_JOB_VIEWS),
+        wake_itself(PULL_JOB_VIEWS),
         Wake(on=NODE_IMAGE_VIEWS, keys=_enqueue_by_node_image),
         Wake(on=POD_VIEWS, keys=_enqueue_by_pod),
         Wake(on=SECRET_VIEWS, keys=_enqueue_by_secret),
@@ -51,14 +51,14 @@ def _enqueue_by_node_image(
         return _list_jobs_on(new or old, around)
     image = {
         job.key
-        for name, tag in changed_tags(old, new)
-        for job in around.by_index(PULL_JOB_VIEWS, BY_IMAGE, name)
+        for name, tag in list_changed_tags(old, new)
+        for job in around.list_by_index(PULL_JOB_VIEWS, BY_IMAGE, name)
         if _is_for(job, tag) and _may_be_on(job, new)
     }
     if old.labels != new.labels:
         image |= {
             job.key
-            for job in around.by_index(PULL_JOB_VIEWS, ACTIVE_JOBS, "")
+            for job in around.list_by_index(PULL_JOB_VIEWS, ACTIVE_JOBS, "")
             if job.pod_selector is None
             and job.selects(new.name, old.labels) != job.selects(new.name, new.labels)
         }
@@ -67,7 +67,7 @@ def _enqueue_by_node_image(
 
 def _list_jobs_on(node: NodeImageView | None, around: Around[ImagePullJobSettings]) -> Iterator[Key]:
     if node is not None:
-        for job in around.by_index(PULL_JOB_VIEWS, ACTIVE_JOBS, ""):
+        for job in around.list_by_index(PULL_JOB_VIEWS, ACTIVE_JOBS, ""):
             if _may_be_on(job, node):
                 yield job.key
 
@@ -90,7 +90,7 @@ def _enqueue_by_pod(change: Change[PodView], around: Around[ImagePullJobSettings
     pod = new or old
     if pod is None or not pod.node_name:
         return
-    for job in around.by_index(PULL_JOB_VIEWS, BY_PODS_OF, pod.namespace):
+    for job in around.list_by_index(PULL_JOB_VIEWS, BY_PODS_OF, pod.namespace):
         if _node_of_pod(job, old) != _node_of_pod(job, new):
             yield job.key
 
@@ -107,6 +107,6 @@ def _enqueue_by_secret(change: Change[CopyView], around: Around[ImagePullJobSett
     secret = change.new
     if secret is None or secret.is_deleting or change.old is secret:
         return
-    for job in around.by_index(PULL_JOB_VIEWS, BY_SECRET, Key(secret.namespace, secret.name)):
+    for job in around.list_by_index(PULL_JOB_VIEWS, BY_SECRET, Key(secret.namespace, secret.name)):
         if job.is_active:
             yield job.key

@@ -13,16 +13,16 @@ from pykruise.kinds.launchpriority.plan import Barrier, LaunchPrioritySnapshot, 
 from pykruise.kinds.launchpriority.pod_steps import STEPS
 from pykruise.kube.errors import NotFoundError
 from pykruise.kube.ids import Key
-from pykruise.kube.rbac import on
+from pykruise.kube.rbac import make_right
 from pykruise.kube.resources import CONFIG_MAPS, PODS
 from pykruise.plans.kind import Kind
 from pykruise.plans.views import POD_VIEWS
-from pykruise.pods.lifecycle.launch_order import barrier_name
+from pykruise.pods.lifecycle.launch_order import format_barrier_name
 from pykruise.pods.settings import NoSettings
 from pykruise.pods.view.pod_view import PodView
 from pykruise.runtime.control import Control, is_same_object
 from pykruise.runtime.read import Read
-from pykruise.runtime.wakes import itself
+from pykruise.runtime.wakes import wake_itself
 
 
 class _Owner(msgspec.Struct):
@@ -54,12 +54,12 @@ def read_barrier(raw: bytes) -> Barrier:
     )
 
 
-async def snapshot(pod: PodView, read: Read[NoSettings]) -> LaunchPrioritySnapshot | None:
+async def read_snapshot(pod: PodView, read: Read[NoSettings]) -> LaunchPrioritySnapshot | None:
     """Read a waiting pod with its ConfigMap; None: the pod does not wait or was deleted."""
     if not is_waiting(pod):
         return None
     try:
-        barrier = read_barrier(await read.live.get(CONFIG_MAPS, pod.namespace, barrier_name(pod.name)))
+        barrier = read_barrier(await read.live.get(CONFIG_MAPS, pod.namespace, format_barrier_name(pod.name)))
     except NotFoundError:
         barrier = None
     # The pod may have changed in the meantime, so the plan uses its latest state.
@@ -73,14 +73,14 @@ KIND = Kind(
         name="containerlaunchpriority",
         component="container-launch-priority-controller",
         objects=POD_VIEWS,
-        wakes=lambda _: (itself(POD_VIEWS, when=is_waiting),),
-        snapshot=snapshot,
+        wakes=lambda _: (wake_itself(POD_VIEWS, when=is_waiting),),
+        snapshot=read_snapshot,
         object_of=lambda snapshot: snapshot.pod,
         plan=plan_barriers,
         is_current=is_same_object,
     ),
     rights=(
-        on(
+        make_right(
             CONFIG_MAPS,
             *("get", "create", "patch", "delete"),
             why="containers that start sequentially: to watch what they wait for",

@@ -15,11 +15,11 @@ from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import CONFIG_MAPS
-from pykruise.plans.pod_writes import pod_chain, pod_patch
+from pykruise.plans.pod_writes import make_pod_chain, pod_patch
 from pykruise.plans.purposes import Purpose
-from pykruise.pods.lifecycle.launch_order import COMPLETED_ANNOTATION, barrier_key, barrier_name
+from pykruise.pods.lifecycle.launch_order import COMPLETED_ANNOTATION, format_barrier_key, format_barrier_name
 from pykruise.pods.reasons import Code
-from pykruise.pods.view.owners import pod_reference
+from pykruise.pods.view.owners import build_pod_reference
 from pykruise.pods.view.pod_view import PodView
 from pykruise.runtime.actions import Create, Delete, Patch
 from pykruise.runtime.plan import Note, Plan, Stage, Step
@@ -53,7 +53,7 @@ def is_waiting(pod: PodView) -> bool:
         return False
     if not any(container.launch_priority is not None for container in pod.containers):
         return False
-    ready = pod.condition("ContainersReady")
+    ready = pod.find_condition("ContainersReady")
     return (ready is None or ready.status != "True") and bool(_list_waiting(pod))
 
 
@@ -71,10 +71,10 @@ def plan_barriers(snapshot: LaunchPrioritySnapshot) -> Plan:
         old = None
     if old is not None:
         present = old.keys
-    is_last = barrier_key(lowest) in present
+    is_last = format_barrier_key(lowest) in present
     if not is_last:
         # Higher priorities are included: a deleted ConfigMap must not block containers that have already run.
-        open_now = {barrier_key(priority) for priority in _list_priorities(pod) if priority >= highest}
+        open_now = {format_barrier_key(priority) for priority in _list_priorities(pod) if priority >= highest}
         if missing := sorted(open_now - present):
             because = f"all containers of a priority above {highest} are ready"
             steps.append(_open_barriers(pod, missing, is_new=old is None, because=because))
@@ -84,7 +84,7 @@ def plan_barriers(snapshot: LaunchPrioritySnapshot) -> Plan:
     if not steps:
         message = f"containers of priority {highest} are not ready yet"
         return Plan(skipped={pod.name: Reason(Code.NOT_READY, message)})
-    return Plan(stages=(Stage(purpose=Purpose.START_CONTAINERS, chains=(pod_chain(pod, *steps),)),))
+    return Plan(stages=(Stage(purpose=Purpose.START_CONTAINERS, chains=(make_pod_chain(pod, *steps),)),))
 
 
 def _list_priorities(pod: PodView) -> list[int]:
@@ -104,7 +104,7 @@ def _list_waiting(pod: PodView) -> list[int]:
 
 
 def _key_of(pod: PodView) -> Key:
-    return Key(pod.namespace, barrier_name(pod.name))
+    return Key(pod.namespace, format_barrier_name(pod.name))
 
 
 def _delete_barrier(pod: PodView, barrier: Barrier) -> Step:
@@ -125,9 +125,9 @@ def _open_barriers(pod: PodView, keys: list[str], *, is_new: bool, because: str)
         "apiVersion": CONFIG_MAPS.api_version,
         "kind": CONFIG_MAPS.kind,
         "metadata": {
-            "name": barrier_name(pod.name),
+            "name": format_barrier_name(pod.name),
             "namespace": pod.namespace,
-            "ownerReferences": [pod_reference(pod)],
+            "ownerReferences": [build_pod_reference(pod)],
         },
         "data": data,
     }

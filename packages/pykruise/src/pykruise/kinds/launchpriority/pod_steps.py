@@ -1,6 +1,6 @@
 """Container launch priority: the containers of a pod start in order, each behind a barrier.
 
-pod ──▶ priorities() ──▶ with_barriers() ──▶ every container waits for a key of the ConfigMap `<pod>-barrier`
+pod ──▶ read_priorities() ──▶ add_barriers() ──▶ every container waits for a key of the ConfigMap `<pod>-barrier`
 
 The kubelet cannot start a container before the key that its environment refers to exists. A controller
 (kinds/launchpriority) adds the keys from the highest priority to the lowest. Pure, except for the random name of a
@@ -15,9 +15,9 @@ from pykruise.kube.admission import AdmissionRequest
 from pykruise.kube.documents import Document, annotations_of
 from pykruise.kube.values.cel import Interests
 from pykruise.kube.values.go_text import excerpt
-from pykruise.kube.values.hashing import rand_suffix
+from pykruise.kube.values.hashing import draw_suffix
 from pykruise.plans.pod_steps import PodSteps, StepContext, StepError
-from pykruise.pods.lifecycle.launch_order import BARRIER_VARIABLE, barrier_key, barrier_name
+from pykruise.pods.lifecycle.launch_order import BARRIER_VARIABLE, format_barrier_key, format_barrier_name
 
 ORDER_ANNOTATION: Final = "apps.kruise.io/container-launch-priority"
 ORDERED: Final = "Ordered"
@@ -37,7 +37,7 @@ _INTEGER = re.compile(r"[+-]?[0-9]{1,20}", re.ASCII)
 _LARGEST = 2**63
 
 
-def priorities(pod: Mapping[str, Any]) -> list[int]:
+def read_priorities(pod: Mapping[str, Any]) -> list[int]:
     """Return the priority of each container; an empty list when all containers may start at the same time.
 
     Raises StepError for a priority that is not an integer.
@@ -64,7 +64,7 @@ def _parse_priority(container: Mapping[str, Any], number: int) -> int:
     return int(text)
 
 
-def with_barriers(pod: Document, order: Sequence[int], *, name: str) -> Document:
+def add_barriers(pod: Document, order: Sequence[int], *, name: str) -> Document:
     """Return the pod, called `name`, with a barrier as the last variable of each container that has none yet."""
     spec = pod["spec"]
     containers = [
@@ -84,7 +84,7 @@ def _add_barrier(container: Document, barrier: Document) -> Document:
 
 
 def _build_barrier(name: str, priority: int) -> Document:
-    key = {"name": barrier_name(name), "key": barrier_key(priority)}
+    key = {"name": format_barrier_name(name), "key": format_barrier_key(priority)}
     return {"name": BARRIER_VARIABLE, "valueFrom": {"configMapKeyRef": key}}
 
 
@@ -94,15 +94,15 @@ class LaunchPriority:
     def __init__(self, context: StepContext) -> None:
         self._rng = context.rng
 
-    def wanted(self, interests: Interests) -> str:
+    def build_match_condition(self, interests: Interests) -> str:
         """CEL expression that matches pods that request an order."""
         return ASKS_FOR_ORDER
 
     async def change(self, pod: Document, request: AdmissionRequest) -> Document | None:
-        order = priorities(pod)
+        order = read_priorities(pod)
         if not order:
             return None
-        return with_barriers(pod, order, name=self._choose_name(pod.get("metadata") or {}))
+        return add_barriers(pod, order, name=self._choose_name(pod.get("metadata") or {}))
 
     def _choose_name(self, metadata: Mapping[str, Any]) -> str:
         """Return the pod's name. A name that is still to be generated is chosen here, because the ConfigMap's name
@@ -112,7 +112,7 @@ class LaunchPriority:
         prefix: str | None = metadata.get("generateName")
         if name or not prefix:
             return name
-        return prefix[:LONGEST_GENERATED] + rand_suffix(self._rng)
+        return prefix[:LONGEST_GENERATED] + draw_suffix(self._rng)
 
 
 def _has_order(template: Document) -> bool:
@@ -120,7 +120,7 @@ def _has_order(template: Document) -> bool:
     no order.
     """
     try:
-        return bool(priorities(template))
+        return bool(read_priorities(template))
     except StepError:
         return False
 

@@ -9,7 +9,7 @@ Both versions get the same reviews: no rule concerns the field that v1alpha1 lac
 from collections.abc import Mapping
 from typing import Any, Final
 
-from pykruise.kinds.nodeimage.defaults import with_defaults
+from pykruise.kinds.nodeimage.defaults import add_defaults
 from pykruise.kinds.nodeimage.validation import errors_of
 from pykruise.kube.admission import Reviewer
 from pykruise.kube.clock import Clock
@@ -27,9 +27,9 @@ _REVIEWS: Final = SpecReviews[NodeImageSpec](
 )
 
 
-def mutating(clock: Clock) -> Reviewer:
+def build_mutating_review(clock: Clock) -> Reviewer:
     """Return the mutating review. `clock` gives the creation time of entries without one."""
-    return _REVIEWS.mutating(lambda _, doc: with_defaults(doc, now=clock()))
+    return _REVIEWS.build_mutating_review(lambda _, doc: add_defaults(doc, now=clock()))
 
 
-validate_nodeimage: Final[Reviewer] = _REVIEWS.validating(lambda _, __, spec: errors_of(spec))
+validate_nodeimage: Final[Reviewer] = _REVIEWS.build_validating_review(lambda _, __, spec: errors_of(spec))

@@ -1,6 +1,6 @@
 """Defaults that admission writes into a NodeImage (either version).
 
-document ──▶ with_defaults() ──▶ the document to store
+document ──▶ add_defaults() ──▶ the document to store
 
 Pure; the input document is not changed. Same rule as OpenKruise's mutating webhook. The time to live of an entry and
 the image pull policy have no default.
@@ -16,7 +16,7 @@ TIMEOUT_S: Final = 600
 BACKOFF_LIMIT: Final = 3
 
 
-def with_defaults(doc: Mapping[str, Any], *, now: Instant) -> Document:
+def add_defaults(doc: Mapping[str, Any], *, now: Instant) -> Document:
     """Return the document with defaults and with sorted tags."""
     defaults = dict(doc)
     images = get_path(doc, "spec", "images")

@@ -1,6 +1,6 @@
 """Entries of a NodeImage that stay because something still needs them.
 
-Snapshot ──▶ kept_images() ──▶ Kept: the remaining images, and the time at which an entry expires
+Snapshot ──▶ list_kept_images() ──▶ Kept: the remaining images, and the time at which an entry expires
 
 Pure. An entry stays beyond its time to live while a job with an end still runs and needs it. Otherwise the first
 nodes of a long job would pull again while its last nodes wait. A reference is removed when its job was deleted, when
@@ -32,7 +32,7 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
     """Reason for a change; empty: everything stays."""
 
 
-def kept_images(snapshot: NodeImageSnapshot) -> Kept:
+def list_kept_images(snapshot: NodeImageSnapshot) -> Kept:
     """Return the images without entries that nothing needs; tags are sorted."""
     images: dict[str, ImageSpec] = {}
     reasons: list[str] = []

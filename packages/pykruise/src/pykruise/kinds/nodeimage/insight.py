@@ -6,7 +6,7 @@ status ──▶ headline_of()      ──▶ INSIGHT (plans/insight.py)
 from collections.abc import Mapping
 from typing import Any, Final
 
-from pykruise.kube.values.counts import counted
+from pykruise.kube.values.counts import format_count
 from pykruise.plans.insight import Insight
 
 
@@ -15,7 +15,7 @@ def headline_of(status: Mapping[str, Any]) -> str:
     desired, succeeded, failed, pulling, waiting = (
         status.get(name, 0) for name in ("desired", "succeeded", "failed", "pulling", "waiting")
     )
-    images = counted(desired, "image")
+    images = format_count(desired, "image")
     return f"{succeeded} of {images} pulled, {failed} failed, {pulling + waiting} under way"
 
 

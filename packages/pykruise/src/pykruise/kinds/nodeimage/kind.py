@@ -5,22 +5,22 @@ KIND ──▶ definitions, conversion, roles, caches, controllers, admission, d
 
 from typing import Final
 
-from pykruise.kinds.nodeimage.admission import mutating, validate_nodeimage
+from pykruise.kinds.nodeimage.admission import build_mutating_review, validate_nodeimage
 from pykruise.kinds.nodeimage.conversion import CONVERSION
 from pykruise.kinds.nodeimage.insight import INSIGHT
 from pykruise.kinds.nodeimage.plan import plan_node_image
 from pykruise.kinds.nodeimage.shown import SHOWN
-from pykruise.kinds.nodeimage.snapshot import NodeImageSettings, absent, snapshot
+from pykruise.kinds.nodeimage.snapshot import NodeImageSettings, make_absent_view, read_snapshot
 from pykruise.kinds.nodeimage.types import NODE_IMAGES, NodeImage
 from pykruise.kinds.nodeimage.v1alpha1 import NodeImageV1Alpha1
-from pykruise.kinds.nodeimage.validation import stored_errors
-from pykruise.kinds.nodeimage.wakes import wakes
-from pykruise.kube.rbac import READ, WRITE, on
+from pykruise.kinds.nodeimage.validation import find_stored_errors
+from pykruise.kinds.nodeimage.wakes import list_wakes
+from pykruise.kube.rbac import READ, WRITE, make_right
 from pykruise.kube.resources import NODES
 from pykruise.kube.schemas.crds import Column
-from pykruise.plans.kind import AGE, Kind, two_versions
+from pykruise.plans.kind import AGE, Kind, make_two_versions
 from pykruise.plans.review import Reviews
-from pykruise.plans.stored_values import StoredSpec, judged
+from pykruise.plans.stored_values import StoredSpec, add_judgement
 from pykruise.plans.views import NODE_IMAGE_VIEWS, NODE_VIEWS, PULL_JOB_VIEWS
 from pykruise.pods.images.pull_jobs import IMAGE_PULL_JOBS
 from pykruise.runtime.control import Control
@@ -34,7 +34,7 @@ _COLUMNS = (
 )
 
 _STORED: Final = StoredSpec(
-    errors=stored_errors,
+    errors=find_stored_errors,
     kept={
         "spec.images[].tags[].createdAt": "admission sets it when it is missing",
         "spec.images[].tags[].pullPolicy": "admission sets it when it is missing",
@@ -43,23 +43,24 @@ _STORED: Final = StoredSpec(
 
 KIND = Kind(
     resource=NODE_IMAGES,
-    versions=two_versions(NodeImage, NodeImageV1Alpha1, columns=_COLUMNS),
+    versions=make_two_versions(NodeImage, NodeImageV1Alpha1, columns=_COLUMNS),
     conversion=CONVERSION,
     gates=("KruiseDaemon",),
     settings=NodeImageSettings,
     reviews=Reviews(
-        mutating=lambda _, lookups: mutating(lookups.clock), validating=lambda *_: validate_nodeimage
+        mutating=lambda _, lookups: build_mutating_review(lookups.clock),
+        validating=lambda *_: validate_nodeimage,
     ),
     stored=_STORED,
-    control=judged(
+    control=add_judgement(
         Control(
             name="nodeimage",
             component="nodeimage-controller",
             objects=NODE_IMAGE_VIEWS,
             reads=lambda _: (NODE_VIEWS, PULL_JOB_VIEWS),
-            wakes=wakes,
-            absent=absent,
-            snapshot=snapshot,
+            wakes=list_wakes,
+            absent=make_absent_view,
+            snapshot=read_snapshot,
             object_of=lambda snapshot: snapshot.node_image,
             plan=plan_node_image,
             is_status_shared=True,
@@ -67,15 +68,15 @@ KIND = Kind(
         _STORED,
     ),
     rights=(
-        on(NODE_IMAGES, *READ, *WRITE, why="NodeImage: to create one for every node"),
-        on(
+        make_right(NODE_IMAGES, *READ, *WRITE, why="NodeImage: to create one for every node"),
+        make_right(
             NODE_IMAGES,
             "patch",
             subresource="status",
             why="NodeImage: to report that an agent does not answer",
         ),
-        on(NODES, *READ, why="NodeImage: to watch nodes"),
-        on(IMAGE_PULL_JOBS, *READ, why="NodeImage: to read the images that jobs request"),
+        make_right(NODES, *READ, why="NodeImage: to watch nodes"),
+        make_right(IMAGE_PULL_JOBS, *READ, why="NodeImage: to read the images that jobs request"),
     ),
     insight=INSIGHT,
     shown=SHOWN,

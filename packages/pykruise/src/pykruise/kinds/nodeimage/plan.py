@@ -12,24 +12,24 @@ from typing import Final
 
 import msgspec
 
-from pykruise.kinds.nodeimage.entries import Kept, kept_images
+from pykruise.kinds.nodeimage.entries import Kept, list_kept_images
 from pykruise.kinds.nodeimage.snapshot import NodeImageSnapshot
-from pykruise.kinds.nodeimage.status import Silent, status_after
+from pykruise.kinds.nodeimage.status import Silent, compute_status_after
 from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
 from pykruise.kube.patches.merge import diff_merge
 from pykruise.kube.schemas.types import ObjectReference
 from pykruise.plans.purposes import Purpose
-from pykruise.plans.stored_values import refused_plan
+from pykruise.plans.stored_values import make_refused_plan
 from pykruise.pods.images.node_images import NODE_IMAGES, NodeImageView
-from pykruise.pods.images.obstacles import next_late_at, obstacle_of
+from pykruise.pods.images.obstacles import find_next_late_time, obstacle_of
 from pykruise.pods.images.pull_jobs import IMAGE_PULL_JOBS, is_pull_job
 from pykruise.pods.view.nodes import NodeView
 from pykruise.runtime.actions import Create, delete_object, patch_object
 from pykruise.runtime.named_objects import BEHIND_S
-from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step, Subject, seconds_until, soonest
+from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step, Subject, compute_seconds_until, find_soonest
 from pykruise.runtime.reasons import Reason
-from pykruise.runtime.status import status_patch
+from pykruise.runtime.status import build_status_patch
 
 FAKE_LABEL: Final = "apps.kruise.io/fake-nodeimage"
 """Label of a NodeImage that stays without a node."""
@@ -54,8 +54,8 @@ def plan_node_image(snapshot: NodeImageSnapshot) -> Plan:
     if view.is_deleting:
         return Plan()
     if view.problem or snapshot.refused:
-        return refused_plan([view.problem] if view.problem else snapshot.refused)
-    kept = kept_images(snapshot)
+        return make_refused_plan([view.problem] if view.problem else snapshot.refused)
+    kept = list_kept_images(snapshot)
     changes = _build_changes(view, node, kept)
     if changes:  # the change enqueues it again, and then the status is written
         return Plan(stages=(_patch_stage(view, changes, kept.because or "the node has other labels"),))
@@ -119,10 +119,10 @@ def _build_changes(view: NodeImageView, node: NodeView | None, kept: Kept) -> Do
 
 def _plan_status(snapshot: NodeImageSnapshot, kept: Kept) -> Plan:
     view = snapshot.node_image
-    result = status_after(snapshot)
+    result = compute_status_after(snapshot)
     stages: list[Stage] = []
     if result.document is not None:
-        patch = status_patch(
+        patch = build_status_patch(
             NODE_IMAGES,
             Key("", view.name),
             uid=view.uid,
@@ -138,10 +138,10 @@ def _plan_status(snapshot: NodeImageSnapshot, kept: Kept) -> Plan:
             )
             chain = Chain(subject=view.name, steps=(Step(action=patch, because=because),))
             stages.append(Stage(purpose=Purpose.REPORT_STATUS, chains=(chain,)))
-    late_at = next_late_at(((view, image) for image, _ in view.entries), now=snapshot.now)
-    again_s = soonest(
+    late_at = find_next_late_time(((view, image) for image, _ in view.entries), now=snapshot.now)
+    again_s = find_soonest(
         [
-            *(*kept.look_again, *result.look_again, seconds_until(late_at, now=snapshot.now)),
+            *(*kept.look_again, *result.look_again, compute_seconds_until(late_at, now=snapshot.now)),
             BEHIND_S if snapshot.is_behind else None,
         ]
     )

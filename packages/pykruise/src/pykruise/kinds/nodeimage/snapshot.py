@@ -1,6 +1,6 @@
 """Everything that a decision about one NodeImage needs, as one value.
 
-NodeImageView + Read ──▶ snapshot() ──▶ Snapshot ──▶ plan.py
+NodeImageView + Read ──▶ read_snapshot() ──▶ Snapshot ──▶ plan.py
                             ├── jobs that the cache never had; the API server is asked for them
                             └── secrets without a mode; the API server is asked each time whether they exist
 
@@ -55,12 +55,12 @@ class NodeImageSnapshot(Judged, frozen=True, kw_only=True):
     creation_delay_s: float = 30.0
 
 
-def absent(key: Key) -> NodeImageView:
+def make_absent_view(key: Key) -> NodeImageView:
     """Return the view of a missing NodeImage."""
     return NodeImageView(name=key.name, uid="", resource_version=0)
 
 
-async def snapshot(view: NodeImageView, read: Read[NodeImageSettings]) -> NodeImageSnapshot | None:
+async def read_snapshot(view: NodeImageView, read: Read[NodeImageSettings]) -> NodeImageSnapshot | None:
     """Read a NodeImage with its node and the jobs that its entries name. None: the cache of nodes is not filled yet."""
     if not read.is_read(NODE_VIEWS):
         return None

@@ -1,7 +1,7 @@
 """Status of a NodeImage that the manager writes instead of the agent: the agent does not respond, or an entry was
 removed.
 
-Snapshot ──▶ status_after() ──▶ the status to store, entries without a response, the time of the next reconcile
+Snapshot ──▶ compute_status_after() ──▶ the status to store, entries without a response, the time of the next reconcile
 
 Pure. The agent's status of an older version of an entry does not count for the current version.
 """
@@ -43,7 +43,7 @@ class StatusAfter(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds until an agent has not responded for too long."""
 
 
-def status_after(snapshot: NodeImageSnapshot) -> StatusAfter:
+def compute_status_after(snapshot: NodeImageSnapshot) -> StatusAfter:
     """Return the status to store now."""
     view = snapshot.node_image
     wanted = dict(view.entries)

@@ -9,7 +9,12 @@ from collections.abc import Iterator
 from typing import Final
 
 from pykruise.kube.errors import Cause
-from pykruise.kube.pod_rules.field_errors import duplicate, invalid, required, too_many
+from pykruise.kube.pod_rules.field_errors import (
+    make_duplicate_error,
+    make_invalid_error,
+    make_required_error,
+    make_too_many_error,
+)
 from pykruise.pods.images.node_image_api import ImageSpec, NodeImageSpec, TagSpec
 from pykruise.pods.images.node_images import NodeImageView
 
@@ -21,11 +26,11 @@ def errors_of(spec: NodeImageSpec) -> list[Cause]:
     images = spec.images or {}
     errors: list[Cause] = []
     if len(images) > MOST_IMAGES:
-        errors.append(too_many("spec.images", len(images), MOST_IMAGES))
+        errors.append(make_too_many_error("spec.images", len(images), MOST_IMAGES))
     for name, image in images.items():
         path = f"spec.images[{name}]"
         if not name:
-            errors.append(invalid("spec.images", name, "an image must have a name"))
+            errors.append(make_invalid_error("spec.images", name, "an image must have a name"))
         errors += _image_errors(image, path)
     return errors
 
@@ -36,23 +41,23 @@ def _image_errors(image: ImageSpec, path: str) -> Iterator[Cause]:
         place = f"{path}.tags[{number}]"
         yield from _tag_errors(tag, place)
         if tag.tag in seen:
-            yield duplicate(f"{place}.tag", tag.tag)
+            yield make_duplicate_error(f"{place}.tag", tag.tag)
         seen.add(tag.tag)
 
 
 def _tag_errors(tag: TagSpec, path: str) -> Iterator[Cause]:
     if not tag.tag:
-        yield required(f"{path}.tag")
+        yield make_required_error(f"{path}.tag")
     if not tag.created_at:
-        yield required(f"{path}.createdAt")
+        yield make_required_error(f"{path}.createdAt")
     if tag.version < 0:
-        yield invalid(f"{path}.version", tag.version, "must not be negative")
+        yield make_invalid_error(f"{path}.version", tag.version, "must not be negative")
     if tag.pull_policy is None:
-        yield required(f"{path}.pullPolicy")
+        yield make_required_error(f"{path}.pullPolicy")
     elif tag.pull_policy.ttl_seconds_after_finished is None:
-        yield required(f"{path}.pullPolicy.ttlSecondsAfterFinished")
+        yield make_required_error(f"{path}.pullPolicy.ttlSecondsAfterFinished")
 
 
-def stored_errors(view: NodeImageView) -> list[Cause]:
+def find_stored_errors(view: NodeImageView) -> list[Cause]:
     """Find all field errors of a stored NodeImage."""
     return errors_of(NodeImageSpec(images=dict(view.images)))

@@ -15,13 +15,13 @@ from pykruise.plans.views import BY_PULL_JOB, NODE_IMAGE_VIEWS, NODE_VIEWS, PULL
 from pykruise.pods.images.pull_jobs import PullJobView
 from pykruise.pods.view.nodes import NodeView
 from pykruise.runtime.read import Around
-from pykruise.runtime.wakes import Wake, itself
+from pykruise.runtime.wakes import Wake, wake_itself
 
 
-def wakes(_: NodeImageSettings) -> Sequence[Wake]:
+def list_wakes(_: NodeImageSettings) -> Sequence[Wake]:
     """Return the wakes, the same for all settings."""
     return (
-        itself(NODE_IMAGE_VIEWS),
+        wake_itself(NODE_IMAGE_VIEWS),
         Wake(on=NODE_VIEWS, keys=_enqueue_by_node),
         Wake(on=PULL_JOB_VIEWS, keys=_enqueue_by_job),
     )
@@ -52,7 +52,7 @@ def _enqueue_by_job(change: Change[PullJobView], around: Around[NodeImageSetting
     if old is None:
         return
     if new is None or _job_facts(new) != _job_facts(old):
-        for view in around.by_index(NODE_IMAGE_VIEWS, BY_PULL_JOB, old.uid):
+        for view in around.list_by_index(NODE_IMAGE_VIEWS, BY_PULL_JOB, old.uid):
             yield Key("", view.name)
 
 

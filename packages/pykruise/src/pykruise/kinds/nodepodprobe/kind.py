@@ -6,10 +6,10 @@ KIND ──▶ definitions, roles, caches, controllers, doctor, explain, plan (p
 from pykruise.kinds.nodepodprobe.insight import INSIGHT
 from pykruise.kinds.nodepodprobe.plan import plan_node_probes
 from pykruise.kinds.nodepodprobe.shown import SHOWN
-from pykruise.kinds.nodepodprobe.snapshot import NodePodProbeSettings, absent, snapshot
+from pykruise.kinds.nodepodprobe.snapshot import NodePodProbeSettings, make_absent_view, read_snapshot
 from pykruise.kinds.nodepodprobe.types import NODE_POD_PROBES, NodePodProbe
-from pykruise.kinds.nodepodprobe.wakes import wakes
-from pykruise.kube.rbac import READ, on
+from pykruise.kinds.nodepodprobe.wakes import list_wakes
+from pykruise.kube.rbac import READ, make_right
 from pykruise.kube.resources import NODES, PODS
 from pykruise.kube.schemas.crds import Version
 from pykruise.plans.kind import Kind
@@ -27,14 +27,14 @@ KIND = Kind(
         component="nodepodprobe-controller",
         objects=NODE_PROBES_VIEWS,
         reads=lambda _: (POD_VIEWS, NODE_VIEWS, MARKER_VIEWS),
-        wakes=wakes,
-        absent=absent,
-        snapshot=snapshot,
+        wakes=list_wakes,
+        absent=make_absent_view,
+        snapshot=read_snapshot,
         object_of=lambda snapshot: snapshot.node_probes,
         plan=plan_node_probes,
     ),
     rights=(
-        on(
+        make_right(
             NODE_POD_PROBES,
             *READ,
             "create",
@@ -42,10 +42,10 @@ KIND = Kind(
             "delete",
             why="NodePodProbe: to create one for every node",
         ),
-        on(POD_PROBE_MARKERS, *READ, why="NodePodProbe: to read how outcomes change pods"),
-        on(NODES, *READ, why="NodePodProbe: to watch nodes"),
-        on(PODS, *READ, "patch", why="NodePodProbe: to set labels and annotations by outcome"),
-        on(PODS, "patch", subresource="status", why="NodePodProbe: to set conditions by outcome"),
+        make_right(POD_PROBE_MARKERS, *READ, why="NodePodProbe: to read how outcomes change pods"),
+        make_right(NODES, *READ, why="NodePodProbe: to watch nodes"),
+        make_right(PODS, *READ, "patch", why="NodePodProbe: to set labels and annotations by outcome"),
+        make_right(PODS, "patch", subresource="status", why="NodePodProbe: to set conditions by outcome"),
     ),
     insight=INSIGHT,
     shown=SHOWN,

@@ -12,22 +12,22 @@ from typing import Final
 
 import msgspec
 
-from pykruise.kinds.nodepodprobe.snapshot import NodePodProbeSnapshot, gets_one
+from pykruise.kinds.nodepodprobe.snapshot import NodePodProbeSnapshot, needs_node_pod_probe
 from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
-from pykruise.plans.pod_writes import pod_key, pod_patch
+from pykruise.plans.pod_writes import make_pod_key, pod_patch
 from pykruise.plans.purposes import Purpose
 from pykruise.pods.probes.api import PodProbe, PodProbeStatus
 from pykruise.pods.probes.marks import (
     MarkConflict,
     MarkOutcome,
     Marks,
-    conditions_after,
+    build_metadata_patch,
+    compute_conditions_after,
     marks_of,
-    metadata_patch,
 )
-from pykruise.pods.probes.obstacles import Probed, next_late_at, obstacles_of
+from pykruise.pods.probes.obstacles import Probed, find_next_late_time, obstacles_of
 from pykruise.pods.probes.views import (
     NODE_POD_PROBES,
     POD_PROBE_MARKERS,
@@ -40,7 +40,7 @@ from pykruise.pods.view.nodes import NodeView
 from pykruise.pods.view.pod_view import PodView
 from pykruise.runtime.actions import Action, Create, delete_object, patch_object
 from pykruise.runtime.named_objects import BEHIND_S
-from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step, Subject, seconds_until, soonest
+from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step, Subject, compute_seconds_until, find_soonest
 from pykruise.runtime.reasons import Reason
 
 _WARN_AGAIN_S: Final = 600.0
@@ -50,7 +50,7 @@ def plan_node_probes(snapshot: NodePodProbeSnapshot) -> Plan:
     """Plan all writes that this NodePodProbe needs now."""
     view, node = snapshot.node_probes, snapshot.node
     if not view.uid:
-        return _create_object(view) if gets_one(node) else Plan()
+        return _create_object(view) if needs_node_pod_probe(node) else Plan()
     if view.is_deleting:
         return Plan()
     if node is None or node.is_deleting:
@@ -67,10 +67,10 @@ def plan_node_probes(snapshot: NodePodProbeSnapshot) -> Plan:
     if chains := tuple(chain for item in shown if (chain := _pod_chain(snapshot, item)).steps):
         stages.append(Stage(purpose=Purpose.MARK_PODS, chains=chains, is_independent=True, regardless=True))
     probed = _list_probed(snapshot)
-    late_in_s = seconds_until(next_late_at(probed, now=snapshot.now), now=snapshot.now)
+    late_in_s = compute_seconds_until(find_next_late_time(probed, now=snapshot.now), now=snapshot.now)
     return Plan(
         stages=tuple(stages),
-        requeue_after_s=soonest([BEHIND_S if snapshot.is_behind else None, late_in_s]),
+        requeue_after_s=find_soonest([BEHIND_S if snapshot.is_behind else None, late_in_s]),
         notes=tuple(
             _note_conflict(snapshot, item.pod, conflict) for item in shown for conflict in item.conflicts
         ),
@@ -186,7 +186,7 @@ def _select_outcomes(snapshot: NodePodProbeSnapshot, status: PodProbeStatus) -> 
 
 def _evaluate(snapshot: NodePodProbeSnapshot, pod: PodView, status: PodProbeStatus) -> _Shown:
     outcomes = _select_outcomes(snapshot, status)
-    conditions, conflicts = conditions_after(pod, outcomes)
+    conditions, conflicts = compute_conditions_after(pod, outcomes)
     marks = marks_of((outcome.probe.marker_policy or (), outcome.state.state) for outcome in outcomes)
     return _Shown(pod=pod, conditions=conditions, conflicts=conflicts, marks=marks)
 
@@ -194,8 +194,8 @@ def _evaluate(snapshot: NodePodProbeSnapshot, pod: PodView, status: PodProbeStat
 def _pod_chain(snapshot: NodePodProbeSnapshot, shown: _Shown) -> Chain:
     pod = shown.pod
     steps: list[Step] = []
-    stored = snapshot.annotations.get(pod_key(pod), {})
-    if (body := metadata_patch(shown.marks, labels=pod.labels, annotations=stored)) is not None:
+    stored = snapshot.annotations.get(make_pod_key(pod), {})
+    if (body := build_metadata_patch(shown.marks, labels=pod.labels, annotations=stored)) is not None:
         steps.append(_pod_step(pod, body, PatchType.MERGE, ""))
     if shown.conditions:
         body = {"status": {"conditions": list(shown.conditions)}}

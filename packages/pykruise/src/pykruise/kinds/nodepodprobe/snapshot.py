@@ -1,6 +1,6 @@
 """Everything that a decision about one NodePodProbe needs, as one value.
 
-NodeProbesView + Read ──▶ snapshot() ──▶ Snapshot ──▶ plan.py
+NodeProbesView + Read ──▶ read_snapshot() ──▶ Snapshot ──▶ plan.py
                              ├── pods that the cache never had; the API server is asked for them
                              ├── annotations of pods with results, where a policy sets any, from the API server
                              └── the node, from the API server, before its NodePodProbe is deleted or soon created
@@ -21,7 +21,7 @@ from pykruise.kube.ids import Key
 from pykruise.kube.resources import NODES
 from pykruise.plans.pod_annotations import annotations_of
 from pykruise.plans.views import MARKER_VIEWS, NODE_VIEWS, POD_VIEWS
-from pykruise.pods.probes.views import MarkerView, NodeProbesView, marker_keys, split_name
+from pykruise.pods.probes.views import MarkerView, NodeProbesView, list_marker_keys, split_name
 from pykruise.pods.settings import FromManager
 from pykruise.pods.view.nodes import NodeView
 from pykruise.pods.view.pod_view import PodView
@@ -60,7 +60,7 @@ class NodePodProbeSnapshot(msgspec.Struct, frozen=True, kw_only=True):
         return self.settings.namespace in ("", namespace)
 
 
-def absent(key: Key) -> NodeProbesView:
+def make_absent_view(key: Key) -> NodeProbesView:
     """Return the view of a missing NodePodProbe."""
     return NodeProbesView(name=key.name, uid="", resource_version=0)
 
@@ -81,14 +81,16 @@ class _Made:
         return is_again
 
 
-def gets_one(node: NodeView | None) -> bool:
+def needs_node_pod_probe(node: NodeView | None) -> bool:
     """Whether a node without a NodePodProbe should get one."""
     if node is None or node.is_deleting:
         return False
     return not node.is_virtual and node.ready_since is not None
 
 
-async def snapshot(view: NodeProbesView, read: Read[NodePodProbeSettings]) -> NodePodProbeSnapshot | None:
+async def read_snapshot(
+    view: NodeProbesView, read: Read[NodePodProbeSettings]
+) -> NodePodProbeSnapshot | None:
     """Read a NodePodProbe with its node, its pods and their markers. None: the cache of nodes is not filled yet, or
     it disagrees with the API server. In the second case another manager may have newer data, and the two would undo
     each other's writes forever.
@@ -100,14 +102,14 @@ async def snapshot(view: NodeProbesView, read: Read[NodePodProbeSettings]) -> No
         is_in_doubt = (node is None or node.is_deleting) and not view.is_deleting
     else:
         made = read.memory_of_kind(_Made, _Made)
-        is_in_doubt = gets_one(node) and made.is_again(view.name, read.now())
+        is_in_doubt = needs_node_pod_probe(node) and made.is_again(view.name, read.now())
     if is_in_doubt and bool(view.uid) == await _is_there(view.name, read):
         return None
     if view.is_deleting or node is None or node.is_deleting:
         return NodePodProbeSnapshot(node_probes=view, node=node, now=read.now())
     markers = {
         key: marker
-        for key in marker_keys(view)
+        for key in list_marker_keys(view)
         if (marker := read.get(MARKER_VIEWS, key)) is not None and not marker.is_deleting
     }
     named = await look_up(read, POD_VIEWS, _known_pods(view, read.settings.namespace))

@@ -8,7 +8,7 @@ Pure, except for what `around` reads. A heartbeat enqueues nothing.
 
 from collections.abc import Iterator, Sequence
 
-from pykruise.kinds.nodepodprobe.snapshot import NodePodProbeSettings, gets_one
+from pykruise.kinds.nodepodprobe.snapshot import NodePodProbeSettings, needs_node_pod_probe
 from pykruise.kube.cache.store import Change
 from pykruise.kube.ids import Key
 from pykruise.plans.views import BY_MARKER, MARKER_VIEWS, NODE_PROBES_VIEWS, NODE_VIEWS, POD_VIEWS
@@ -16,13 +16,13 @@ from pykruise.pods.probes.views import MarkerView
 from pykruise.pods.view.nodes import NodeView
 from pykruise.pods.view.pod_view import PodView
 from pykruise.runtime.read import Around
-from pykruise.runtime.wakes import Wake, itself
+from pykruise.runtime.wakes import Wake, wake_itself
 
 
-def wakes(_: NodePodProbeSettings) -> Sequence[Wake]:
+def list_wakes(_: NodePodProbeSettings) -> Sequence[Wake]:
     """Return the wakes, the same for all settings."""
     return (
-        itself(NODE_PROBES_VIEWS),
+        wake_itself(NODE_PROBES_VIEWS),
         Wake(on=NODE_VIEWS, keys=_enqueue_by_node),
         Wake(on=POD_VIEWS, keys=_enqueue_by_pod),
         Wake(on=MARKER_VIEWS, keys=_enqueue_by_marker),
@@ -38,7 +38,7 @@ def _enqueue_by_node(change: Change[NodeView], around: Around[NodePodProbeSettin
     if node is None or node.is_deleting:
         is_due = is_there
     else:
-        is_due = _has_new_readiness(change.old, node) if is_there else gets_one(node)
+        is_due = _has_new_readiness(change.old, node) if is_there else needs_node_pod_probe(node)
     if is_due:
         yield key
 
@@ -62,5 +62,5 @@ def _enqueue_by_marker(change: Change[MarkerView], around: Around[NodePodProbeSe
     old, new = change.old, change.new
     if old is not None and new is not None and old.spec == new.spec and old.uid == new.uid:
         return
-    for view in around.by_index(NODE_PROBES_VIEWS, BY_MARKER, change.key):
+    for view in around.list_by_index(NODE_PROBES_VIEWS, BY_MARKER, change.key):
         yield Key("", view.name)

@@ -15,28 +15,28 @@ from pykruise.kinds.persistentpodstate.types import PERSISTENT_POD_STATES, Persi
 from pykruise.kinds.persistentpodstate.validation import errors_of
 from pykruise.kinds.persistentpodstate.view import read_spec
 from pykruise.kube.admission import ALLOWED, AdmissionAnswer, AdmissionRequest, Reviewer, is_reviewed_write
-from pykruise.kube.documents import same
+from pykruise.kube.documents import is_same
 from pykruise.kube.errors import Cause, KubeError
-from pykruise.kube.pod_rules.field_errors import bad_request, refusal
+from pykruise.kube.pod_rules.field_errors import build_bad_request, build_refusal
 from pykruise.kube.values.group_kinds import group_kind
 from pykruise.pods.workload.admission import name_of
 from pykruise.pods.workload.allowed_workloads import WhiteListError
 
 
-def validating(reader: StateReader | None) -> Reviewer:
+def build_validating_review(reader: StateReader | None) -> Reviewer:
     """Create the review. Without a reader it checks only the object itself, and accepts every kind of workload."""
 
     async def review(request: AdmissionRequest) -> AdmissionAnswer:
         if not is_reviewed_write(request):
             return ALLOWED
         if request.object is None:
-            return AdmissionAnswer(refusal=bad_request("the request has no object"))
+            return AdmissionAnswer(refusal=build_bad_request("the request has no object"))
         old_spec = request.old_object.get("spec") if request.old_object is not None else None
-        if request.old_object is not None and same(request.object.get("spec"), old_spec):
+        if request.old_object is not None and is_same(request.object.get("spec"), old_spec):
             return ALLOWED
         spec, problem = _read(request.object.get("spec"))
         if spec is None:
-            return AdmissionAnswer(refusal=bad_request(problem))
+            return AdmissionAnswer(refusal=build_bad_request(problem))
         return await _validate(request, spec, reader)
 
     return review
@@ -50,7 +50,7 @@ async def _validate(
     kind = group_kind(spec.target_ref.api_version, spec.target_ref.kind)
     try:
         is_supported = reader is None or await reader.is_supported(kind)
-        others = await reader.states(request.namespace) if reader is not None else ()
+        others = await reader.list_states(request.namespace) if reader is not None else ()
     except (WhiteListError, KubeError) as error:
         return _make_refusal(
             name, [_make_internal_error(f"the objects that it refers to cannot be read: {error}")]
@@ -64,7 +64,7 @@ def _make_internal_error(text: str) -> Cause:
 
 
 def _make_refusal(name: str, errors: list[Cause]) -> AdmissionAnswer:
-    whole = refusal(PERSISTENT_POD_STATES, name, errors)
+    whole = build_refusal(PERSISTENT_POD_STATES, name, errors)
     return AdmissionAnswer(refusal=msgspec.structs.replace(whole, code=400, reason="BadRequest"))
 
 

@@ -5,7 +5,7 @@ from typing import Final
 
 from pykruise.kinds.persistentpodstate.types import PERSISTENT_POD_STATES
 from pykruise.kube.documents import Document
-from pykruise.kube.schemas.conversion import Conversion, each, rename, section
+from pykruise.kube.schemas.conversion import Conversion, find_section, iterate_objects, rename
 
 _OLD: Final = "nodeTopologyKeys"
 _NEW: Final = "keys"
@@ -26,10 +26,10 @@ def to_spoke(doc: Document) -> Document:
 
 
 def _find_topologies(doc: Document) -> Iterator[Document | None]:
-    spec = section(doc, "spec") or {}
-    yield section(spec, "requiredPersistentTopology")
-    for term in each(spec.get("preferredPersistentTopology")):
-        yield section(term, "preference")
+    spec = find_section(doc, "spec") or {}
+    yield find_section(spec, "requiredPersistentTopology")
+    for term in iterate_objects(spec.get("preferredPersistentTopology")):
+        yield find_section(term, "preference")
 
 
 CONVERSION: Final = Conversion(PERSISTENT_POD_STATES, "v1alpha1", to_hub=to_hub, to_spoke=to_spoke)

@@ -7,14 +7,14 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from pykruise.kube.documents import Document, get_path
-from pykruise.kube.values.counts import counted
+from pykruise.kube.values.counts import format_count
 from pykruise.plans.insight import Binding, Insight
 
 
 def headline_of(status: Mapping[str, Any]) -> str:
     """Number of recorded pods, in words."""
     count = len(status.get("podStates") or {})
-    return counted(count, "pod is recorded", "pods are recorded")
+    return format_count(count, "pod is recorded", "pods are recorded")
 
 
 def bindings_of(state: Document) -> Iterator[Binding]:

@@ -17,15 +17,15 @@ from pykruise.kinds.persistentpodstate.snapshot import (
     StateSnapshot,
     is_readable,
 )
-from pykruise.kinds.persistentpodstate.status import document_of, fitting_records, kept, recorded
+from pykruise.kinds.persistentpodstate.status import document_of, fit_records, keep_records, record_pods
 from pykruise.kinds.persistentpodstate.types import PERSISTENT_POD_STATES
 from pykruise.kinds.persistentpodstate.view import RecordedWorkload, StateView
-from pykruise.kube.documents import Document, same
+from pykruise.kube.documents import Document, is_same
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import Resource
-from pykruise.kube.values.owners import owner_reference
+from pykruise.kube.values.owners import build_owner_reference
 from pykruise.plans.purposes import Purpose
-from pykruise.plans.stored_values import refused_plan
+from pykruise.plans.stored_values import make_refused_plan
 from pykruise.pods.corrections import OF_THE_WORKLOAD
 from pykruise.pods.lifecycle.blockers import blocker_of
 from pykruise.pods.reasons import Code
@@ -57,7 +57,7 @@ def plan_state(snapshot: StateSnapshot) -> Plan:
     if is_gone:
         return Plan(stages=stages, notes=tuple(notes))
     if not is_readable(snapshot):
-        plan = refused_plan(snapshot.refused or [state.problem])
+        plan = make_refused_plan(snapshot.refused or [state.problem])
         return msgspec.structs.replace(plan, stages=stages, notes=(*notes, *plan.notes))
     workload = snapshot.workload
     if workload is None or workload.is_deleting:
@@ -80,7 +80,7 @@ def plan_state(snapshot: StateSnapshot) -> Plan:
 def _plan_records(snapshot: ReadablePersistentPodState, workload: RecordedWorkload, **more: Any) -> Plan:
     state = snapshot.state
     readable = [pod for pod in snapshot.pods if pod.name not in snapshot.unread]
-    records, unknown = recorded(state, readable, snapshot.nodes, snapshot.annotations)
+    records, unknown = record_pods(state, readable, snapshot.nodes, snapshot.annotations)
     skipped: dict[str, Reason] = {
         **{name: Reason(Code.NODE_LOST, "its node is unknown") for name in unknown},
         **{name: Reason(Code.NOT_READ, "its annotations could not be read") for name in snapshot.unread},
@@ -101,10 +101,10 @@ def _plan_records(snapshot: ReadablePersistentPodState, workload: RecordedWorklo
             )
     if state.spec.persistent_pod_state_retention_policy != WHEN_DELETED:
         active = {pod.name for pod in snapshot.pods}
-        records, odd = kept(records, workload, start=snapshot.start, active=active)
+        records, odd = keep_records(records, workload, start=snapshot.start, active=active)
         for name in odd:
             skipped.setdefault(name, Reason(Code.OTHER, "its name has no ordinal; the record stays"))
-    records, left_out = fitting_records(records, state.records)
+    records, left_out = fit_records(records, state.records)
     for name in left_out:
         skipped[name] = _TOO_MANY
     again = [NODE_AGAIN_S] if unknown or snapshot.unread else []
@@ -167,7 +167,7 @@ def _make_conflict_note(workload: RecordedWorkload) -> Note:
     )
 
 
-def wanted_spec(workload: RecordedWorkload) -> Document:
+def build_wanted_spec(workload: RecordedWorkload) -> Document:
     """The spec that a workload's annotations request."""
     spec: Document = {
         "targetRef": {"apiVersion": workload.api_version, "kind": workload.kind, "name": workload.name}
@@ -202,7 +202,7 @@ def _make_step(action: Action, workload: RecordedWorkload, *, verb: str, because
 
 
 def _make_creation(workload: RecordedWorkload) -> Step:
-    owner = owner_reference(
+    owner = build_owner_reference(
         api_version=workload.api_version,
         kind=workload.kind,
         name=workload.name,
@@ -217,7 +217,7 @@ def _make_creation(workload: RecordedWorkload) -> Step:
             "namespace": workload.namespace,
             "ownerReferences": [owner],
         },
-        "spec": wanted_spec(workload),
+        "spec": build_wanted_spec(workload),
     }
     action = Create(resource=PERSISTENT_POD_STATES, key=Key(workload.namespace, workload.name), body=body)
     return _make_step(action, workload, verb="Create", because="its workload requests it")
@@ -229,11 +229,13 @@ def _changes(state: StateView, workload: RecordedWorkload) -> list[Step]:
     """
     if not workload.has_topology:
         return []
-    wanted = wanted_spec(workload)
+    wanted = build_wanted_spec(workload)
     # The version of the reference is kept: it is immutable and does not matter.
     fields = ("requiredPersistentTopology", "preferredPersistentTopology", "persistentPodAnnotations")
     changed = {
-        name: wanted.get(name) for name in fields if not same(wanted.get(name), state.stored_spec.get(name))
+        name: wanted.get(name)
+        for name in fields
+        if not is_same(wanted.get(name), state.stored_spec.get(name))
     }
     if not changed:
         return []

@@ -10,11 +10,11 @@ from typing import Final
 from pykruise.kinds.persistentpodstate.injection import inject
 from pykruise.kinds.persistentpodstate.readers import RIGHTS, CachedStates, LiveStates, StateReader
 from pykruise.kinds.persistentpodstate.types import PERSISTENT_POD_STATES
-from pykruise.kinds.persistentpodstate.view import STATE_VIEWS, chosen
+from pykruise.kinds.persistentpodstate.view import STATE_VIEWS, choose_state
 from pykruise.kube.admission import AdmissionRequest
 from pykruise.kube.documents import Document, get_path
 from pykruise.kube.errors import KubeError
-from pykruise.kube.values.cel import Interests, both, meant_by
+from pykruise.kube.values.cel import Interests, build_selection, join_terms
 from pykruise.kube.values.group_kinds import group_kind
 from pykruise.kube.values.owners import controller_of
 from pykruise.plans.pod_steps import PodReaders, PodSelection, PodSteps, StepContext, StepError
@@ -33,9 +33,9 @@ class StateInjection:
     def __init__(self, context: StepContext) -> None:
         self._reader: StateReader | None = context.reader
 
-    def wanted(self, interests: Interests) -> str:
+    def build_match_condition(self, interests: Interests) -> str:
         """Pods with a controller and a name, in namespaces with PersistentPodStates."""
-        return both(meant_by(interests, PERSISTENT_POD_STATES.kind), _HAS_NAME)
+        return join_terms(build_selection(interests, PERSISTENT_POD_STATES.kind), _HAS_NAME)
 
     async def change(self, pod: Document, request: AdmissionRequest) -> Document | None:
         owner = controller_of(pod)
@@ -48,10 +48,10 @@ class StateInjection:
         except (WhiteListError, KubeError) as error:
             raise StepError(f"the white list of workloads cannot be read: {error}") from error
         try:
-            states = await self._reader.states(request.namespace)
+            states = await self._reader.list_states(request.namespace)
         except KubeError:
             return None  # OpenKruise does the same: any node is better than no pod
-        state = chosen([state for state in states if state.target == (kind, owner.name)])
+        state = choose_state([state for state in states if state.target == (kind, owner.name)])
         return inject(pod, state) if state is not None else None
 
 

@@ -22,7 +22,7 @@ from pykruise.kinds.persistentpodstate.view import (
 )
 from pykruise.kube.client.client import Client
 from pykruise.kube.clock import Clock
-from pykruise.kube.rbac import READ, Right, on
+from pykruise.kube.rbac import READ, Right, make_right
 from pykruise.kube.resources import CONFIG_MAPS
 from pykruise.kube.values.group_kinds import GroupKind, group_kind
 from pykruise.plans.targets import WhiteListReader, WorkloadReader
@@ -30,8 +30,8 @@ from pykruise.pods.workload.allowed_workloads import CONFIGURATION, STATEFUL_KIN
 from pykruise.runtime.object_reader import CachedObjects, LiveObjects
 
 RIGHTS: tuple[Right, ...] = (
-    on(PERSISTENT_POD_STATES, *READ, why="PersistentPodState: to watch them"),
-    on(
+    make_right(PERSISTENT_POD_STATES, *READ, why="PersistentPodState: to watch them"),
+    make_right(
         CONFIG_MAPS,
         *READ,
         names=(CONFIGURATION,),
@@ -50,7 +50,7 @@ class KindReader:
         self._workloads = WorkloadReader(client)
         self._listed = WhiteListReader(client, namespace=namespace, key=STATEFUL_KINDS, clock=clock)
 
-    async def white_list(self) -> WhiteList:
+    async def read_white_list(self) -> WhiteList:
         """Further kinds of workloads. Raises WhiteListError, KubeError."""
         return await self._listed.read()
 
@@ -58,9 +58,9 @@ class KindReader:
         """Whether pods of this kind can be recorded. Raises WhiteListError, KubeError."""
         if kind in (ADVANCED, BUILT_IN):
             return True
-        return kind is not None and (await self.white_list()).find(kind) is not None
+        return kind is not None and (await self.read_white_list()).find(kind) is not None
 
-    async def workload(
+    async def read_workload(
         self, api_version: str, kind: str, namespace: str, name: str
     ) -> RecordedWorkload | None:
         """A workload of a kind on the white list; None: it does not exist. Raises KubeError."""
@@ -75,7 +75,7 @@ class KindReader:
 class StateReader(Protocol):
     """Reads of admission. All methods raise KubeError when the answer is unknown."""
 
-    async def states(self, namespace: str) -> Sequence[StateView]:
+    async def list_states(self, namespace: str) -> Sequence[StateView]:
         """PersistentPodStates of a namespace."""
         ...
 
@@ -98,8 +98,8 @@ class LiveStates(KindReader):
         super().__init__(client, namespace=namespace, clock=clock)
         self._objects = objects or LiveObjects(client, STATE_VIEWS)
 
-    async def states(self, namespace: str) -> Sequence[StateView]:
-        return await self._objects.in_namespace(namespace)
+    async def list_states(self, namespace: str) -> Sequence[StateView]:
+        return await self._objects.list_in_namespace(namespace)
 
 
 class CachedStates(LiveStates):
@@ -109,9 +109,9 @@ class CachedStates(LiveStates):
         self.objects = CachedObjects(client, STATE_VIEWS, clock=clock, rng=rng)
         super().__init__(lambda: client, namespace=namespace, clock=clock, objects=self.objects)
 
-    def problems(self) -> Sequence[str]:
+    def list_problems(self) -> Sequence[str]:
         """Reasons why reviews would have to wait."""
-        return self.objects.problems()
+        return self.objects.list_problems()
 
     async def run(self) -> None:
         """Keep the cache up to date until cancelled."""

@@ -1,6 +1,6 @@
 """Facts for a decision about one PersistentPodState, as one value.
 
-StateView + Read ──▶ snapshot() ──▶ StateSnapshot ──▶ plan.py
+StateView + Read ──▶ read_snapshot() ──▶ StateSnapshot ──▶ plan.py
 
 One name identifies two things: a PersistentPodState, and workloads of that name that may request one. So a snapshot
 exists even if the PersistentPodState does not exist yet. StatefulSets are cached, and so are workloads of kinds on
@@ -100,7 +100,7 @@ class KnownAnnotations(msgspec.Struct):
     annotations: dict[str, tuple[int, Mapping[str, str]]] = {}
 
 
-async def snapshot(view: StateView, read: Read[StateSettings]) -> StateSnapshot | None:
+async def read_snapshot(view: StateView, read: Read[StateSettings]) -> StateSnapshot | None:
     """Collect the facts about one name; None: there is nothing to reconcile. Raises StateGatherError, KubeError."""
     namesakes = [
         result
@@ -118,7 +118,7 @@ async def snapshot(view: StateView, read: Read[StateSettings]) -> StateSnapshot 
     workload, polls_after = await _find_workload(view, read)
     pods: list[PodView] = []
     if workload is not None and not workload.is_deleting and workload.replicas > 0:
-        pods = [pod for pod in read.owned(POD_VIEWS, workload.uid) if pod.is_active]
+        pods = [pod for pod in read.list_owned(POD_VIEWS, workload.uid) if pod.is_active]
     unread = await _read_annotations(view, pods, read) if view.annotation_keys else ()
     # The caches may have changed during the reads.
     state = read.get(STATE_VIEWS, view.key)
@@ -126,7 +126,7 @@ async def snapshot(view: StateView, read: Read[StateSettings]) -> StateSnapshot 
         return None
     names = {pod.node_name for pod in pods}
     nodes = {name: node for name in names if (node := read.get(NODE_VIEWS, Key("", name))) is not None}
-    known = read.memory(KnownAnnotations).annotations
+    known = read.find_memory(KnownAnnotations).annotations
     return StateSnapshot(
         state=state,
         workload=workload,
@@ -174,14 +174,14 @@ async def _find_workload(
     if not is_supported:  # editing the list must not lose records
         raise StateGatherError(f"PersistentPodState {view.key}: {kind.kind} is not on the white list")
     api_version = spec.target_ref.api_version
-    return await reader.workload(api_version, kind.kind, view.namespace, name), POLL_S
+    return await reader.read_workload(api_version, kind.kind, view.namespace, name), POLL_S
 
 
 async def _read_annotations(
     view: StateView, pods: Iterable[PodView], read: Read[StateSettings]
 ) -> Sequence[str]:
     """Read annotations of Ready pods in a new version. Returns the names of pods that could not be read."""
-    memory = read.memory(KnownAnnotations)
+    memory = read.find_memory(KnownAnnotations)
     ready = [pod for pod in pods if pod.is_ready and pod.node_name]
     memory.annotations = {
         pod.uid: memory.annotations[pod.uid] for pod in ready if pod.uid in memory.annotations

@@ -1,7 +1,7 @@
 """Records of pods, and their removal.
 
-stored records + Ready pods + their nodes ──▶ recorded() ──▶ records
-records + ordinals that the workload wants + active pods ──▶ kept() ──▶ records
+stored records + Ready pods + their nodes ──▶ record_pods() ──▶ records
+records + ordinals that the workload wants + active pods ──▶ keep_records() ──▶ records
 
 Pure. A record is kept after its pod is deleted, which is its purpose. It is removed when the workload no longer wants
 the ordinal.
@@ -20,7 +20,7 @@ from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.ordinals import is_wanted
 
 
-def recorded(
+def record_pods(
     state: StateView,
     pods: Sequence[PodView],
     nodes: Mapping[str, NodeView],
@@ -46,7 +46,7 @@ def recorded(
     return result, unknown
 
 
-def kept(
+def keep_records(
     records: Mapping[str, PodState], workload: RecordedWorkload, *, start: int, active: Collection[str]
 ) -> tuple[dict[str, PodState], list[str]]:
     """Keep the records of wanted ordinals and of existing pods. The second list contains names without an ordinal,
@@ -70,7 +70,7 @@ at all. A pod's annotations can have 256 KiB, and a record may contain all annot
 """
 
 
-def fitting_records(
+def fit_records(
     records: Mapping[str, PodState], before: Mapping[str, PodState]
 ) -> tuple[dict[str, PodState], list[str]]:
     """Select as many records as fit, and list the pods whose record is left out. Unchanged stored records come first,

@@ -12,7 +12,12 @@ from typing import Final
 from pykruise.kinds.persistentpodstate.types import PersistentPodStateSpec
 from pykruise.kinds.persistentpodstate.view import StateView
 from pykruise.kube.errors import Cause
-from pykruise.kube.pod_rules.field_errors import forbidden, invalid, not_supported, without_stored
+from pykruise.kube.pod_rules.field_errors import (
+    drop_stored_errors,
+    make_forbidden_error,
+    make_invalid_error,
+    make_not_supported_error,
+)
 from pykruise.kube.pod_rules.field_rules import check_segment
 from pykruise.kube.pod_rules.names import is_qualified_name, is_valid_label_key
 from pykruise.kube.values.group_kinds import group_kind
@@ -37,22 +42,22 @@ def errors_of(
     causes = [*_target_errors(spec, is_supported=is_supported)]
     if spec.required_persistent_topology is None and not spec.preferred_persistent_topology:
         text = "requiredPersistentTopology or preferredPersistentTopology must name labels of nodes"
-        causes.append(invalid("spec", "", text))
+        causes.append(make_invalid_error("spec", "", text))
     stored = partial(_key_errors, old) if old is not None else tuple
-    causes += without_stored([*_key_errors(spec)], stored)
+    causes += drop_stored_errors([*_key_errors(spec)], stored)
     if old is not None and old.target_ref != spec.target_ref:
-        causes.append(forbidden(_TARGET, "it cannot be changed"))
+        causes.append(make_forbidden_error(_TARGET, "it cannot be changed"))
     return [*causes, *_double_errors(spec, name, others)]
 
 
 def _target_errors(spec: PersistentPodStateSpec, *, is_supported: bool) -> Iterator[Cause]:
     ref = spec.target_ref
     if not (ref.api_version and ref.kind and ref.name):
-        yield invalid(_TARGET, "", "apiVersion, kind and name must not be empty")
+        yield make_invalid_error(_TARGET, "", "apiVersion, kind and name must not be empty")
     yield from check_segment(ref.name, f"{_TARGET}.name")
     if not is_supported:
         detail = "only pods of StatefulSets, and of kinds on the white list, can be recorded"
-        yield invalid(_TARGET, f"{ref.api_version} {ref.kind}", detail)
+        yield make_invalid_error(_TARGET, f"{ref.api_version} {ref.kind}", detail)
 
 
 def _key_errors(spec: PersistentPodStateSpec) -> Iterator[Cause]:
@@ -63,22 +68,22 @@ def _key_errors(spec: PersistentPodStateSpec) -> Iterator[Cause]:
     for index, term in enumerate(spec.preferred_persistent_topology or ()):
         path = f"spec.preferredPersistentTopology[{index}]"
         if not 1 <= term.weight <= _MOST_WEIGHT:
-            yield invalid(f"{path}.weight", term.weight, "must be in the range 1-100")
+            yield make_invalid_error(f"{path}.weight", term.weight, "must be in the range 1-100")
         yield from _label_errors(f"{path}.preference.keys", term.preference.keys)
     for index, annotation in enumerate(spec.persistent_pod_annotations or ()):
         for problem in is_qualified_name(annotation.key.lower()):
-            yield invalid(f"spec.persistentPodAnnotations[{index}].key", annotation.key, problem)
+            yield make_invalid_error(f"spec.persistentPodAnnotations[{index}].key", annotation.key, problem)
     policy = spec.persistent_pod_state_retention_policy
     if policy and policy not in POLICIES:
-        yield not_supported("spec.persistentPodStateRetentionPolicy", policy, POLICIES)
+        yield make_not_supported_error("spec.persistentPodStateRetentionPolicy", policy, POLICIES)
 
 
 def _label_errors(path: str, keys: Sequence[str]) -> Iterator[Cause]:
     if not keys:
-        yield invalid(path, "", "must name at least one label")
+        yield make_invalid_error(path, "", "must name at least one label")
     for index, key in enumerate(keys):
         for problem in is_valid_label_key(key):
-            yield invalid(f"{path}[{index}]", key, problem)
+            yield make_invalid_error(f"{path}[{index}]", key, problem)
 
 
 def _double_errors(spec: PersistentPodStateSpec, name: str, others: Iterable[StateView]) -> Iterator[Cause]:
@@ -87,10 +92,10 @@ def _double_errors(spec: PersistentPodStateSpec, name: str, others: Iterable[Sta
     for other in sorted(others, key=lambda state: state.name):
         if other.name != name and other.target == target:
             text = f"PersistentPodState {other.name} names the same workload"
-            yield invalid(_TARGET, spec.target_ref.name, text)
+            yield make_invalid_error(_TARGET, spec.target_ref.name, text)
             return
 
 
-def stored_errors(spec: PersistentPodStateSpec) -> list[Cause]:
+def find_stored_errors(spec: PersistentPodStateSpec) -> list[Cause]:
     """Errors of a stored spec, considered alone."""
     return errors_of(spec, name="stored")

@@ -164,12 +164,12 @@ class _Records(msgspec.Struct, rename="camel"):
     pod_states: dict[str, PodState] | None = None
 
 
-def absent(key: Key) -> StateView:
+def make_absent_view(key: Key) -> StateView:
     """View of a PersistentPodState that does not exist, but may have to be created."""
     return StateView(namespace=key.namespace, name=key.name)
 
 
-def chosen(states: Sequence[StateView]) -> StateView | None:
+def choose_state(states: Sequence[StateView]) -> StateView | None:
     """The effective one of several PersistentPodStates for one workload: the oldest, then the first by name. Ignores
     objects that are being deleted.
     """
@@ -221,7 +221,7 @@ class RecordedWorkload(msgspec.Struct, frozen=True, kw_only=True):
         """Whether its annotations request a topology."""
         return bool(self.required or self.preferred)
 
-    def asks_as(self, other: "RecordedWorkload") -> bool:
+    def is_same_request(self, other: "RecordedWorkload") -> bool:
         """Whether no field differs that matters for PersistentPodStates."""
         return all(
             getattr(self, field) == getattr(other, field)
@@ -294,7 +294,7 @@ def _make_workload_views(resource: Resource) -> Views[RecordedWorkload]:
     )
 
 
-def further_views(resource: Resource) -> Views[RecordedWorkload]:
+def make_further_views(resource: Resource) -> Views[RecordedWorkload]:
     """Views of the workloads of a kind on the white list."""
     return _make_workload_views(resource)
 

@@ -15,7 +15,7 @@ from pykruise.kinds.persistentpodstate.view import (
     STATE_VIEWS,
     WORKLOAD_VIEWS,
     RecordedWorkload,
-    chosen,
+    choose_state,
 )
 from pykruise.kube.cache.store import Change
 from pykruise.kube.ids import Key
@@ -27,20 +27,20 @@ from pykruise.pods.view.nodes import NodeView
 from pykruise.pods.view.pod_view import PodView
 from pykruise.runtime.read import Around
 from pykruise.runtime.views import Views
-from pykruise.runtime.wakes import Wake, itself, with_each_owner
+from pykruise.runtime.wakes import Wake, split_by_owner, wake_itself
 
 
-def wakes(settings: object) -> Sequence[Wake]:
+def list_wakes(settings: object) -> Sequence[Wake]:
     """Wakes for any settings."""
     return (
-        itself(STATE_VIEWS),
+        wake_itself(STATE_VIEWS),
         Wake(on=POD_VIEWS, keys=_keys_of_pod, wakes_absent=False),
         Wake(on=NODE_VIEWS, keys=_keys_of_node, wakes_absent=False),
         *(Wake(on=views, keys=partial(_keys_of_workload, kind)) for kind, views in WORKLOAD_VIEWS.items()),
     )
 
 
-def further_wake(views: Views[RecordedWorkload]) -> Wake:
+def make_further_wake(views: Views[RecordedWorkload]) -> Wake:
     """Wake for workloads of a kind on the white list."""
     kind = GroupKind(views.resource.group, views.resource.kind)
     return Wake(on=views, keys=partial(_keys_of_workload, kind))
@@ -51,7 +51,7 @@ def _keys_of_pod(change: Change[PodView], around: Around[object]) -> Iterator[Ke
     deleted, or gets another owner.
     """
     if _is_relevant(change.old, change.new):
-        for pod in with_each_owner(change):
+        for pod in split_by_owner(change):
             yield from _key_of_owner(pod, around)
 
 
@@ -63,7 +63,9 @@ def _key_of_owner(pod: PodView, around: Around[object]) -> Iterator[Key]:
         yield Key(pod.namespace, name)
         return
     kind = GroupKind(pod.controller.group, pod.controller.kind)
-    state = chosen(around.by_index(STATE_VIEWS, BY_TARGET, (pod.namespace, kind, pod.controller.name)))
+    state = choose_state(
+        around.list_by_index(STATE_VIEWS, BY_TARGET, (pod.namespace, kind, pod.controller.name))
+    )
     if state is not None:
         yield state.key
 
@@ -72,7 +74,7 @@ def _keys_of_node(change: Change[NodeView], around: Around[object]) -> Iterator[
     old, new = change.old, change.new
     if old is None or new is None or old.labels == new.labels:
         return
-    for state in around.by_index(STATE_VIEWS, BY_NODE, new.name):
+    for state in around.list_by_index(STATE_VIEWS, BY_NODE, new.name):
         if any(old.labels.get(key) != new.labels.get(key) for key in state.node_keys):
             yield state.key
 
@@ -96,9 +98,9 @@ def _keys_of_workload(
 ) -> Iterator[Key]:
     """Keys of the PersistentPodState that the workload may request, and of the one that records its pods."""
     old, new = change.old, change.new
-    if old is not None and new is not None and old.asks_as(new):
+    if old is not None and new is not None and old.is_same_request(new):
         return
     if any(workload is not None and workload.is_generating for workload in (old, new)):
         yield change.key
-    for state in around.by_index(STATE_VIEWS, BY_TARGET, (change.key.namespace, kind, change.key.name)):
+    for state in around.list_by_index(STATE_VIEWS, BY_TARGET, (change.key.namespace, kind, change.key.name)):
         yield state.key

@@ -1,7 +1,7 @@
 """Entries of a NodePodProbe for a marker's pods.
 
-pods + probes of the marker ──▶ wanted_probes() ──▶ for each pod: probes with port numbers
-NodePodProbe + these        ──▶ entries_after() ──▶ its entries with the marker's current probes
+pods + probes of the marker ──▶ build_wanted_probes() ──▶ for each pod: probes with port numbers
+NodePodProbe + these        ──▶ build_entries_after() ──▶ its entries with the marker's current probes
 
 Pure. Probes of other markers and pods of other namespaces do not change.
 """
@@ -25,7 +25,7 @@ class WantedProbes(msgspec.Struct, frozen=True, kw_only=True):
     """Reason why a probe is left out or its container is missing; empty: there is no problem."""
 
 
-def wanted_probes(marker: str, probes: Sequence[ContainerProbe], pod: PodView) -> WantedProbes:
+def build_wanted_probes(marker: str, probes: Sequence[ContainerProbe], pod: PodView) -> WantedProbes:
     """Return the marker's probes for a pod. A probe is left out when its container has no port with the probe's port
     name.
     """
@@ -76,7 +76,7 @@ def _with_port(name: str, item: ContainerProbe, number: int) -> NamedProbe:
     return NamedProbe(name=name, container_name=item.container_name, probe=changed)
 
 
-def entries_after(
+def build_entries_after(
     view: NodeProbesView, marker: Key, wanted: Mapping[str, WantedProbes]
 ) -> Sequence[PodProbe]:
     """Return the entries of the NodePodProbe in which `wanted` (by pod UID) replaces all probes of the marker."""

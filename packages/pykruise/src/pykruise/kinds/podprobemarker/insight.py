@@ -6,14 +6,14 @@ status ──▶ headline_of()      ──▶ INSIGHT (plans/insight.py)
 from collections.abc import Mapping
 from typing import Any, Final
 
-from pykruise.kube.values.counts import counted
+from pykruise.kube.values.counts import format_count
 from pykruise.plans.insight import Insight
 
 
 def headline_of(status: Mapping[str, Any]) -> str:
     """A line about the number of its pods."""
     pods = status.get("matchedPods", 0)
-    return counted(pods, "pod is checked", "pods are checked")
+    return format_count(pods, "pod is checked", "pods are checked")
 
 
 INSIGHT: Final = Insight(containers=(), headline=headline_of)

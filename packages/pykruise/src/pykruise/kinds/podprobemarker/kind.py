@@ -9,16 +9,16 @@ from pykruise.kinds.podprobemarker.insight import INSIGHT
 from pykruise.kinds.podprobemarker.plan import plan_marker
 from pykruise.kinds.podprobemarker.pod_steps import STEPS
 from pykruise.kinds.podprobemarker.shown import SHOWN
-from pykruise.kinds.podprobemarker.snapshot import PodProbeMarkerSettings, snapshot
+from pykruise.kinds.podprobemarker.snapshot import PodProbeMarkerSettings, read_snapshot
 from pykruise.kinds.podprobemarker.types import POD_PROBE_MARKERS, PodProbeMarker
-from pykruise.kinds.podprobemarker.validation import errors_of, stored_errors
-from pykruise.kinds.podprobemarker.wakes import wakes
-from pykruise.kube.rbac import READ, on
+from pykruise.kinds.podprobemarker.validation import errors_of, find_stored_errors
+from pykruise.kinds.podprobemarker.wakes import list_wakes
+from pykruise.kube.rbac import READ, make_right
 from pykruise.kube.resources import NODES, PODS
 from pykruise.kube.schemas.crds import Version
 from pykruise.plans.kind import Kind
 from pykruise.plans.review import Reviews
-from pykruise.plans.stored_values import StoredSpec, judged
+from pykruise.plans.stored_values import StoredSpec, add_judgement
 from pykruise.plans.views import MARKER_VIEWS, NODE_PROBES_VIEWS, NODE_VIEWS, POD_VIEWS
 from pykruise.pods.probes.api import NODE_POD_PROBES, PodProbeMarkerSpec
 from pykruise.pods.probes.views import read_marker_spec
@@ -33,12 +33,12 @@ _REVIEWS: Final = SpecReviews[PodProbeMarkerSpec](
     placeholders=("selector",),
     parts={"selector": LABEL_SELECTOR},
 )
-_validate: Final = _REVIEWS.validating(
+_validate: Final = _REVIEWS.build_validating_review(
     lambda request, doc, spec: errors_of(doc, spec, old=request.old_object)
 )
 
 _STORED: Final = StoredSpec(
-    errors=stored_errors,
+    errors=find_stored_errors,
     kept={
         f"spec.probes[].probe.{action}.port": "pods without that port are left out, and the marker names them"
         for action in ("httpGet", "tcpSocket")
@@ -52,36 +52,36 @@ KIND = Kind(
     settings=PodProbeMarkerSettings,
     reviews=Reviews(validating=lambda *_: _validate),
     stored=_STORED,
-    control=judged(
+    control=add_judgement(
         Control(
             name="podprobemarker",
             component="podprobemarker-controller",
             objects=MARKER_VIEWS,
             reads=lambda _: (POD_VIEWS, NODE_VIEWS, NODE_PROBES_VIEWS),
-            wakes=wakes,
-            snapshot=snapshot,
+            wakes=list_wakes,
+            snapshot=read_snapshot,
             object_of=lambda snapshot: snapshot.marker,
             plan=plan_marker,
         ),
         _STORED,
     ),
-    lends=(on(PODS, "create", subresource="exec"), on(PODS, "patch")),
+    lends=(make_right(PODS, "create", subresource="exec"), make_right(PODS, "patch")),
     rights=(
-        on(POD_PROBE_MARKERS, *READ, "patch", why="PodProbeMarker: to watch and release markers"),
-        on(
+        make_right(POD_PROBE_MARKERS, *READ, "patch", why="PodProbeMarker: to watch and release markers"),
+        make_right(
             POD_PROBE_MARKERS,
             "patch",
             subresource="status",
             why="PodProbeMarker: to report the status of markers",
         ),
-        on(NODE_POD_PROBES, *READ, "patch", why="PodProbeMarker: to write the probes of nodes"),
-        on(
+        make_right(NODE_POD_PROBES, *READ, "patch", why="PodProbeMarker: to write the probes of nodes"),
+        make_right(
             PODS,
             *READ,
             "patch",
             why="PodProbeMarker: to read the pods to probe, and to mark pods on virtual nodes",
         ),
-        on(NODES, *READ, why="PodProbeMarker: to check whether a node has an agent"),
+        make_right(NODES, *READ, why="PodProbeMarker: to check whether a node has an agent"),
     ),
     insight=INSIGHT,
     shown=SHOWN,

@@ -11,18 +11,18 @@ from typing import Final
 
 import msgspec
 
-from pykruise.kinds.podprobemarker.entries import WantedProbes, entries_after, wanted_probes
+from pykruise.kinds.podprobemarker.entries import WantedProbes, build_entries_after, build_wanted_probes
 from pykruise.kinds.podprobemarker.snapshot import PodProbeMarkerSnapshot, ReadablePodProbeMarker, is_readable
 from pykruise.kube.documents import Document
 from pykruise.kube.patches.types import PatchType
-from pykruise.plans.pod_writes import pod_key, pod_patch
+from pykruise.plans.pod_writes import make_pod_key, pod_patch
 from pykruise.plans.purposes import Purpose
-from pykruise.plans.stored_values import refused_plan
+from pykruise.plans.stored_values import make_refused_plan
 from pykruise.pods.corrections import OF_THE_WORKLOAD
 from pykruise.pods.lifecycle.blockers import blockers_of
 from pykruise.pods.probes.api import MarkerPolicy
-from pykruise.pods.probes.marks import marks_of, metadata_patch
-from pykruise.pods.probes.obstacles import Probed, next_late_at, obstacles_of
+from pykruise.pods.probes.marks import build_metadata_patch, marks_of
+from pykruise.pods.probes.obstacles import Probed, find_next_late_time, obstacles_of
 from pykruise.pods.probes.views import (
     FAILED,
     NODE_POD_PROBES,
@@ -34,9 +34,9 @@ from pykruise.pods.probes.views import (
 )
 from pykruise.pods.reasons import NEEDS_A_PERSON, Code
 from pykruise.pods.view.pod_view import PodView
-from pykruise.pods.workload.waiting import waiting_for_repeated
+from pykruise.pods.workload.waiting import find_repeated_wait
 from pykruise.runtime.actions import patch_object
-from pykruise.runtime.plan import Chain, Plan, Stage, Step, seconds_until
+from pykruise.runtime.plan import Chain, Plan, Stage, Step, compute_seconds_until
 from pykruise.runtime.reasons import Reason
 
 FINALIZER: Final = "kruise.io/node-pod-probe-cleanup"
@@ -56,8 +56,8 @@ def plan_marker(snapshot: PodProbeMarkerSnapshot) -> Plan:
     if marker.is_deleting:
         return _release(snapshot)
     if not is_readable(snapshot):
-        return refused_plan(snapshot.refused or [snapshot.marker.problem])
-    wanted = [wanted_probes(marker.name, snapshot.marker.spec.probes, pod) for pod in snapshot.checked]
+        return make_refused_plan(snapshot.refused or [snapshot.marker.problem])
+    wanted = [build_wanted_probes(marker.name, snapshot.marker.spec.probes, pod) for pod in snapshot.checked]
     stages: list[Stage] = []
     if FINALIZER not in marker.finalizers:
         stages.append(_patch_finalizers(marker, [*marker.finalizers, FINALIZER], Purpose.HOLD_MARKER))
@@ -74,7 +74,9 @@ def plan_marker(snapshot: PodProbeMarkerSnapshot) -> Plan:
             "observedGeneration": marker.generation,
             "matchedPods": len(snapshot.checked) + len(snapshot.virtual_pods),
         },
-        requeue_after_s=seconds_until(next_late_at(probed, now=snapshot.now), now=snapshot.now),
+        requeue_after_s=compute_seconds_until(
+            find_next_late_time(probed, now=snapshot.now), now=snapshot.now
+        ),
         waiting=None if wanted or snapshot.virtual_pods else _reason_of_nothing(snapshot),
         skipped={**_list_stuck(snapshot), **unasked, **obstacles_of(probed, now=snapshot.now)},
     )
@@ -91,7 +93,7 @@ def _reason_of_nothing(snapshot: PodProbeMarkerSnapshot) -> Reason | None:
     if not snapshot.unprobed:
         return _NOTHING
     stuck = blockers_of(snapshot.unprobed, None, now=snapshot.now, correction=OF_THE_WORKLOAD)
-    return waiting_for_repeated(stuck)
+    return find_repeated_wait(stuck)
 
 
 def _release(snapshot: PodProbeMarkerSnapshot) -> Plan:
@@ -125,7 +127,7 @@ def _patch_nodes(snapshot: PodProbeMarkerSnapshot, wanted: list[WantedProbes]) -
         view = snapshot.node_probes[name]
         if view.is_deleting or view.problem:
             continue
-        entries = entries_after(view, snapshot.marker.key, by_node.get(name, {}))
+        entries = build_entries_after(view, snapshot.marker.key, by_node.get(name, {}))
         if list(entries) != list(view.pods):
             yield _entries_chain(view, msgspec.to_builtins(entries), snapshot.marker)
 
@@ -170,8 +172,8 @@ def _mark_pods(snapshot: ReadablePodProbeMarker) -> Iterator[Chain]:
         return
     for pod in snapshot.virtual_pods:
         marks = marks_of(_list_policies(snapshot, pod))
-        body = metadata_patch(
-            marks, labels=pod.labels, annotations=snapshot.annotations.get(pod_key(pod), {})
+        body = build_metadata_patch(
+            marks, labels=pod.labels, annotations=snapshot.annotations.get(make_pod_key(pod), {})
         )
         if body is not None:
             action = pod_patch(pod, body, patch_type=PatchType.MERGE)
@@ -184,6 +186,6 @@ def _list_policies(
 ) -> Iterator[tuple[list[MarkerPolicy], str]]:
     """Yield the policies of the probes whose condition the pod has, with the state of the probe."""
     for probe in snapshot.marker.spec.probes:
-        condition = pod.condition(probe.pod_condition_type)
+        condition = pod.find_condition(probe.pod_condition_type)
         if condition is not None and probe.marker_policy:
             yield probe.marker_policy, _STATES.get(condition.status, UNKNOWN)

@@ -12,8 +12,8 @@ from pykruise.kinds.podprobemarker.injection import inject
 from pykruise.kube.admission import AdmissionRequest
 from pykruise.kube.documents import Document
 from pykruise.kube.errors import KubeError
-from pykruise.kube.rbac import READ, on
-from pykruise.kube.values.cel import Interests, Meant, meant_by
+from pykruise.kube.rbac import READ, make_right
+from pykruise.kube.values.cel import Interests, Meant, build_selection
 from pykruise.plans.pod_steps import PodReaders, PodSelection, PodSteps, StepContext, StepError
 from pykruise.plans.views import MARKER_VIEWS
 from pykruise.pods.probes.views import POD_PROBE_MARKERS, MarkerView
@@ -23,7 +23,7 @@ from pykruise.runtime.object_reader import CachedObjects, LiveObjects
 class MarkerReader(Protocol):
     """Reads markers from a cluster."""
 
-    async def in_namespace(self, namespace: str) -> Sequence[MarkerView]:
+    async def list_in_namespace(self, namespace: str) -> Sequence[MarkerView]:
         """Return the markers of a namespace. Raises KubeError."""
         ...
 
@@ -34,16 +34,16 @@ class ProbeInjection:
     def __init__(self, context: StepContext) -> None:
         self._reader: MarkerReader | None = context.reader
 
-    def wanted(self, interests: Interests) -> str:
+    def build_match_condition(self, interests: Interests) -> str:
         """CEL expression that matches the pods that a PodProbeMarker selects."""
-        return meant_by(interests, POD_PROBE_MARKERS.kind)
+        return build_selection(interests, POD_PROBE_MARKERS.kind)
 
     async def change(self, pod: Document, request: AdmissionRequest) -> Document | None:
         if self._reader is None:
             return None
         namespace = (pod.get("metadata") or {}).get("namespace") or request.namespace
         try:
-            return inject(pod, await self._reader.in_namespace(namespace))
+            return inject(pod, await self._reader.list_in_namespace(namespace))
         except KubeError as error:
             raise StepError(f"the PodProbeMarkers of the pod cannot be read: {error}") from error
 
@@ -67,6 +67,8 @@ STEPS: Final = PodSteps(
     ),
     selects=PodSelection(views=MARKER_VIEWS, pods=_selections_of),
     rights=(
-        on(POD_PROBE_MARKERS, *READ, why="PodProbeMarker: to write the probes of pods on virtual nodes"),
+        make_right(
+            POD_PROBE_MARKERS, *READ, why="PodProbeMarker: to write the probes of pods on virtual nodes"
+        ),
     ),
 )

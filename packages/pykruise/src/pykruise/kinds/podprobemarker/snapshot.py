@@ -1,6 +1,6 @@
 """Everything that a decision about one PodProbeMarker needs, as one value.
 
-MarkerView + Read ──▶ snapshot() ──▶ Snapshot ──▶ plan.py
+MarkerView + Read ──▶ read_snapshot() ──▶ Snapshot ──▶ plan.py
                         └── annotations of pods on virtual nodes, where a policy sets any, from the API server
 """
 
@@ -12,7 +12,7 @@ import msgspec
 from pykruise.kube.clock import Instant
 from pykruise.kube.ids import Key
 from pykruise.plans.pod_annotations import annotations_of
-from pykruise.plans.selected_pods import selected_pods
+from pykruise.plans.selected_pods import select_pods
 from pykruise.plans.stored_values import Judged
 from pykruise.plans.views import BY_MARKER, NODE_PROBES_VIEWS, NODE_VIEWS
 from pykruise.pods.probes.api import PodProbeMarkerSpec
@@ -66,11 +66,13 @@ def is_readable(snapshot: PodProbeMarkerSnapshot) -> TypeGuard[ReadablePodProbeM
 
 def is_probed(pod: PodView) -> bool:
     """Whether the pod can be probed: it is active, has a node, and is initialized."""
-    initialized = pod.condition("Initialized")
+    initialized = pod.find_condition("Initialized")
     return pod.is_active and bool(pod.node_name) and initialized is not None and initialized.status == "True"
 
 
-async def snapshot(view: MarkerView, read: Read[PodProbeMarkerSettings]) -> PodProbeMarkerSnapshot | None:
+async def read_snapshot(
+    view: MarkerView, read: Read[PodProbeMarkerSettings]
+) -> PodProbeMarkerSnapshot | None:
     """Read the marker with its pods and their NodePodProbes. None: the cache of NodePodProbes is not filled yet."""
     if not read.is_read(NODE_PROBES_VIEWS):
         return None
@@ -97,13 +99,13 @@ async def snapshot(view: MarkerView, read: Read[PodProbeMarkerSettings]) -> PodP
 def _select_pods(view: MarkerView, read: Read[PodProbeMarkerSettings]) -> Iterator[PodView]:
     if view.is_deleting or view.selector is None:
         return
-    yield from selected_pods(view.selector, view.namespace, read)
+    yield from select_pods(view.selector, view.namespace, read)
 
 
 def _find_node_probes(
     view: MarkerView, pods: Sequence[PodView], read: Read[PodProbeMarkerSettings]
 ) -> Iterator[NodeProbesView]:
-    yield from read.by_index(NODE_PROBES_VIEWS, BY_MARKER, view.key)
+    yield from read.list_by_index(NODE_PROBES_VIEWS, BY_MARKER, view.key)
     for name in {pod.node_name for pod in pods}:
         if (node_probes := read.get(NODE_PROBES_VIEWS, Key("", name))) is not None:
             yield node_probes

@@ -11,10 +11,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from pykruise.kube.documents import get_path, same
+from pykruise.kube.documents import get_path, is_same
 from pykruise.kube.errors import Cause
 from pykruise.kube.http.heads import flaw_of_value
-from pykruise.kube.pod_rules.field_errors import duplicate, forbidden, invalid, not_supported, required
+from pykruise.kube.pod_rules.field_errors import (
+    make_duplicate_error,
+    make_forbidden_error,
+    make_invalid_error,
+    make_not_supported_error,
+    make_required_error,
+)
 from pykruise.kube.pod_rules.field_rules import (
     check_annotations,
     check_labels,
@@ -24,7 +30,7 @@ from pykruise.kube.pod_rules.field_rules import (
     check_selector,
 )
 from pykruise.kube.schemas.types import ExecAction, GrpcAction, HttpGetAction, Probe, TcpSocketAction
-from pykruise.plans.stored_values import as_document
+from pykruise.plans.stored_values import to_document
 from pykruise.pods.probes.api import ContainerProbe, MarkerPolicy, PodProbeMarkerSpec
 from pykruise.pods.probes.views import FAILED, RESERVED_TYPES, SUCCEEDED
 
@@ -38,24 +44,26 @@ def errors_of(
     """Find all field errors of a document. `old` is the stored document on an update. A stored spec is not checked
     again, so that its marker can still be labelled and deleted.
     """
-    if old is not None and same(doc.get("spec"), old.get("spec")):
+    if old is not None and is_same(doc.get("spec"), old.get("spec")):
         return []
     errors = [*_selector_errors(get_path(doc, "spec", "selector")), *_probes_errors(spec.probes)]
-    if old is not None and not same(get_path(doc, "spec", "selector"), get_path(old, "spec", "selector")):
-        errors.append(invalid("spec.selector", get_path(doc, "spec", "selector"), "field is immutable"))
+    if old is not None and not is_same(get_path(doc, "spec", "selector"), get_path(old, "spec", "selector")):
+        errors.append(
+            make_invalid_error("spec.selector", get_path(doc, "spec", "selector"), "field is immutable")
+        )
     return errors
 
 
 def _selector_errors(selector: Mapping[str, Any] | None) -> Iterator[Cause]:
     if not selector or not (selector.get("matchLabels") or selector.get("matchExpressions")):
-        yield invalid("spec.selector", selector or {}, "must not be empty")
+        yield make_invalid_error("spec.selector", selector or {}, "must not be empty")
         return
     yield from check_selector(selector, "spec.selector")
 
 
 def _probes_errors(probes: list[ContainerProbe]) -> Iterator[Cause]:
     if not probes:
-        yield invalid("spec.probes", [], "must name a probe")
+        yield make_invalid_error("spec.probes", [], "must name a probe")
     names: set[str] = set()
     types: set[str] = set()
     for index, probe in enumerate(probes):
@@ -69,28 +77,28 @@ def _probes_errors(probes: list[ContainerProbe]) -> Iterator[Cause]:
 def _name_errors(probe: ContainerProbe, path: str, seen: set[str]) -> Iterator[Cause]:
     name = probe.name
     if not name:
-        yield required(f"{path}.name")
+        yield make_required_error(f"{path}.name")
     elif "#" in name:
-        yield invalid(f"{path}.name", name, "must not contain '#'")
+        yield make_invalid_error(f"{path}.name", name, "must not contain '#'")
     elif name in RESERVED_TYPES:
-        yield invalid(f"{path}.name", name, "is the name of a condition of pods")
+        yield make_invalid_error(f"{path}.name", name, "is the name of a condition of pods")
     elif name in seen:
-        yield duplicate(f"{path}.name", name)
+        yield make_duplicate_error(f"{path}.name", name)
     seen.add(name)
     if not probe.container_name:
-        yield required(f"{path}.containerName")
+        yield make_required_error(f"{path}.containerName")
 
 
 def _type_errors(probe: ContainerProbe, path: str, seen: set[str]) -> Iterator[Cause]:
     type_, place = probe.pod_condition_type, f"{path}.podConditionType"
     if not type_:
         if not probe.marker_policy:
-            yield required(place, "podConditionType or markerPolicy is required")
+            yield make_required_error(place, "podConditionType or markerPolicy is required")
         return
     if type_ in seen:
-        yield duplicate(place, type_)
+        yield make_duplicate_error(place, type_)
     elif type_ in RESERVED_TYPES:
-        yield invalid(place, type_, "belongs to others")
+        yield make_invalid_error(place, type_, "belongs to others")
     else:
         yield from check_qualified_name(type_, place)
     seen.add(type_)
@@ -108,9 +116,9 @@ def _probe_errors(probe: Probe, path: str) -> Iterator[Cause]:
         if action is not None
     ]
     if not given:
-        yield required(path, "must specify a handler type")
+        yield make_required_error(path, "must specify a handler type")
     for name, _ in given[1:]:
-        yield forbidden(f"{path}.{name}", "may not specify more than 1 handler type")
+        yield make_forbidden_error(f"{path}.{name}", "may not specify more than 1 handler type")
     for name, action in given[:1]:
         yield from _action_errors(action, f"{path}.{name}")
     for field, value in (
@@ -128,13 +136,15 @@ def _action_errors(
 ) -> Iterator[Cause]:
     if isinstance(action, ExecAction):
         if not action.command:
-            yield required(f"{path}.command")
+            yield make_required_error(f"{path}.command")
         return
     if isinstance(action, GrpcAction):
         yield from check_port(action.port, f"{path}.port")
         return
     if action.host:
-        yield invalid(f"{path}.host", action.host, "must not be set: the agent probes the pod itself")
+        yield make_invalid_error(
+            f"{path}.host", action.host, "must not be set: the agent probes the pod itself"
+        )
     yield from check_port(action.port, f"{path}.port")
     if isinstance(action, HttpGetAction):
         yield from _http_errors(action, path)
@@ -142,17 +152,17 @@ def _action_errors(
 
 def _http_errors(action: HttpGetAction, path: str) -> Iterator[Cause]:
     if not action.path:
-        yield required(f"{path}.path")
+        yield make_required_error(f"{path}.path")
     elif not _is_path(action.path):
-        yield invalid(f"{path}.path", action.path, "cannot be read as a path")
+        yield make_invalid_error(f"{path}.path", action.path, "cannot be read as a path")
     if action.scheme and action.scheme not in _SCHEMES:
-        yield not_supported(f"{path}.scheme", action.scheme, _SCHEMES)
+        yield make_not_supported_error(f"{path}.scheme", action.scheme, _SCHEMES)
     for index, header in enumerate(action.http_headers or ()):
         if not _HEADER_NAME.fullmatch(header.name):
             detail = "must consist of letters, digits and '-'"
-            yield invalid(f"{path}.httpHeaders[{index}].name", header.name, detail)
+            yield make_invalid_error(f"{path}.httpHeaders[{index}].name", header.name, detail)
         if flaw := flaw_of_value(header.value):
-            yield invalid(f"{path}.httpHeaders[{index}].value", header.value, flaw)
+            yield make_invalid_error(f"{path}.httpHeaders[{index}].value", header.value, flaw)
 
 
 def _is_path(text: str) -> bool:
@@ -168,16 +178,16 @@ def _policy_errors(policies: Iterable[MarkerPolicy], path: str) -> Iterator[Caus
     for index, policy in enumerate(policies):
         place = f"{path}[{index}]"
         if policy.state not in (SUCCEEDED, FAILED):
-            yield required(f"{place}.state", f"must be {SUCCEEDED} or {FAILED}")
+            yield make_required_error(f"{place}.state", f"must be {SUCCEEDED} or {FAILED}")
         elif policy.state in seen:
-            yield duplicate(f"{place}.state", policy.state)
+            yield make_duplicate_error(f"{place}.state", policy.state)
         seen.add(policy.state)
         if not policy.labels and not policy.annotations:
-            yield required(place, "labels or annotations are required")
+            yield make_required_error(place, "labels or annotations are required")
         yield from check_labels(policy.labels, f"{place}.labels")
         yield from check_annotations(policy.annotations, f"{place}.annotations")
 
 
-def stored_errors(spec: PodProbeMarkerSpec) -> list[Cause]:
+def find_stored_errors(spec: PodProbeMarkerSpec) -> list[Cause]:
     """Find all field errors of a stored spec."""
-    return errors_of(as_document(spec), spec)
+    return errors_of(to_document(spec), spec)

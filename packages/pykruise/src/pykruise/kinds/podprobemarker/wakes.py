@@ -18,13 +18,13 @@ from pykruise.pods.view.nodes import NodeView
 from pykruise.pods.view.pod_view import PodView
 from pykruise.runtime.read import Around
 from pykruise.runtime.views import BY_NAMESPACE
-from pykruise.runtime.wakes import Wake, itself
+from pykruise.runtime.wakes import Wake, wake_itself
 
 
-def wakes(_: PodProbeMarkerSettings) -> Sequence[Wake]:
+def list_wakes(_: PodProbeMarkerSettings) -> Sequence[Wake]:
     """Return the wakes, the same for all settings."""
     return (
-        itself(MARKER_VIEWS),
+        wake_itself(MARKER_VIEWS),
         Wake(on=POD_VIEWS, keys=_enqueue_by_pod),
         Wake(on=NODE_PROBES_VIEWS, keys=_enqueue_by_node_probes),
         Wake(on=NODE_VIEWS, keys=_enqueue_by_node),
@@ -37,7 +37,7 @@ def _enqueue_by_pod(change: Change[PodView], around: Around[PodProbeMarkerSettin
     changed = _changed_conditions(old, new, around)
     if before == after and not changed and (old is None or new is None or old.labels == new.labels):
         return
-    for marker in around.by_index(MARKER_VIEWS, BY_NAMESPACE, change.key.namespace):
+    for marker in around.list_by_index(MARKER_VIEWS, BY_NAMESPACE, change.key.namespace):
         was = before if old is not None and marker.selects(old.labels) else None
         is_ = after if new is not None and marker.selects(new.labels) else None
         if was != is_ or (is_ is not None and _is_affected(marker, changed)):
@@ -76,7 +76,7 @@ def _enqueue_by_node_probes(
     if new is None:
         return
     if old is None or old.uid != new.uid:
-        yield from (marker.key for marker in around.all(MARKER_VIEWS))
+        yield from (marker.key for marker in around.list_all(MARKER_VIEWS))
     elif old.pods != new.pods:
         before, after = ({pod.uid: pod for pod in view.pods} for view in (old, new))
         changed = [uid for uid in {**before, **after} if before.get(uid) != after.get(uid)]
@@ -96,4 +96,4 @@ def _markers_of(pod: PodProbe) -> Iterator[Key]:
 def _enqueue_by_node(change: Change[NodeView], around: Around[PodProbeMarkerSettings]) -> Iterator[Key]:
     old, new = change.old, change.new
     if old is None or new is None or old.uid != new.uid or old.is_virtual != new.is_virtual:
-        yield from (marker.key for marker in around.all(MARKER_VIEWS))
+        yield from (marker.key for marker in around.list_all(MARKER_VIEWS))

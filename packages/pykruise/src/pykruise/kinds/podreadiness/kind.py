@@ -12,10 +12,10 @@ from pykruise.plans.views import POD_VIEWS
 from pykruise.pods.view.pod_view import PodView
 from pykruise.runtime.control import Control, is_same_object
 from pykruise.runtime.read import Read
-from pykruise.runtime.wakes import itself
+from pykruise.runtime.wakes import wake_itself
 
 
-async def snapshot(pod: PodView, read: Read[PodReadinessSettings]) -> PodReadinessSnapshot:
+async def read_snapshot(pod: PodView, read: Read[PodReadinessSettings]) -> PodReadinessSnapshot:
     """The given pod at the current time."""
     return PodReadinessSnapshot(pod=pod, now=read.now())
 
@@ -27,8 +27,8 @@ KIND = Kind(
         name="podreadiness",
         component="pod-readiness-controller",
         objects=POD_VIEWS,
-        wakes=lambda _: (itself(POD_VIEWS, when=lacks_condition),),
-        snapshot=snapshot,
+        wakes=lambda _: (wake_itself(POD_VIEWS, when=lacks_condition),),
+        snapshot=read_snapshot,
         object_of=lambda snapshot: snapshot.pod,
         plan=plan_readiness,
         is_current=is_same_object,

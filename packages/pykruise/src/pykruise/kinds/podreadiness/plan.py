@@ -13,9 +13,9 @@ from typing import Final
 import msgspec
 
 from pykruise.kube.clock import Instant
-from pykruise.plans.pod_writes import pod_chain, pod_patch
+from pykruise.plans.pod_writes import make_pod_chain, pod_patch
 from pykruise.plans.purposes import Purpose
-from pykruise.pods.lifecycle.readiness import missing_conditions
+from pykruise.pods.lifecycle.readiness import list_missing_conditions
 from pykruise.pods.view import keys
 from pykruise.pods.view.pod_view import PodView
 from pykruise.runtime.plan import Plan, Stage, Step
@@ -47,11 +47,11 @@ def plan_readiness(snapshot: PodReadinessSnapshot) -> Plan:
         return Plan()
     conditions = [
         condition
-        for condition in missing_conditions(pod, now=snapshot.now)
+        for condition in list_missing_conditions(pod, now=snapshot.now)
         if condition["type"] == keys.KRUISE_POD_READY
     ]
     step = Step(
         action=pod_patch(pod, {"status": {"conditions": conditions}}, subresource="status"),
         because="nothing holds the pod back",
     )
-    return Plan(stages=(Stage(purpose=Purpose.SET_READINESS, chains=(pod_chain(pod, step),)),))
+    return Plan(stages=(Stage(purpose=Purpose.SET_READINESS, chains=(make_pod_chain(pod, step),)),))

@@ -9,7 +9,7 @@ import msgspec
 
 from pykruise.kube.admission import AdmissionRequest
 from pykruise.kube.documents import Document
-from pykruise.kube.values.cel import ALWAYS, Interests, both
+from pykruise.kube.values.cel import ALWAYS, Interests, join_terms
 from pykruise.plans.pod_steps import PodSteps, StepContext
 from pykruise.pods.settings import OnGate
 from pykruise.pods.view.keys import KRUISE_POD_READY
@@ -22,7 +22,7 @@ _LACKS_IT: Final = (
 """CEL: the pod lacks the gate. Pods of workloads that update in place are created with it."""
 
 
-def with_readiness_gate(pod: Document) -> Document | None:
+def add_readiness_gate(pod: Document) -> Document | None:
     """Return the pod with the gate at the end of its readiness gates; None: it has the gate already."""
     spec = pod.get("spec") or {}
     gates = spec.get("readinessGates") or []
@@ -45,14 +45,14 @@ class ReadinessGate:
         settings: PodReadinessSettings = context.settings
         self._for_all = settings.for_all
 
-    def wanted(self, interests: Interests) -> str:
+    def build_match_condition(self, interests: Interests) -> str:
         """CEL expression that matches pods without the gate: those of OpenKruise's workloads, or all pods."""
-        return both(ALWAYS if self._for_all else OF_KRUISE_WORKLOAD, _LACKS_IT)
+        return join_terms(ALWAYS if self._for_all else OF_KRUISE_WORKLOAD, _LACKS_IT)
 
     async def change(self, pod: Document, request: AdmissionRequest) -> Document | None:
         if not self._for_all and not is_of_kruise_workload(pod):
             return None
-        return with_readiness_gate(pod)
+        return add_readiness_gate(pod)
 
 
 STEPS: Final = PodSteps(

@@ -12,31 +12,34 @@ from pykruise.kinds.podunavailablebudget.readers import BudgetReader
 from pykruise.kinds.podunavailablebudget.types import POD_UNAVAILABLE_BUDGETS, PodUnavailableBudgetSpec
 from pykruise.kinds.podunavailablebudget.validation import errors_of
 from pykruise.kube.admission import AdmissionRequest, Reviewer
-from pykruise.kube.documents import Document, same
+from pykruise.kube.documents import Document, is_same
 from pykruise.kube.errors import Cause, KubeError
-from pykruise.kube.pod_rules.field_errors import internal_error
+from pykruise.kube.pod_rules.field_errors import make_internal_error
 from pykruise.pods.template.typed_parts import LABEL_SELECTOR
 from pykruise.pods.workload.admission import SpecReviews, name_of
 from pykruise.pods.workload.budgets import BudgetView
-from pykruise.pods.workload.validation import metadata_errors
-from pykruise.pods.workload.views import spec_reader
+from pykruise.pods.workload.validation import find_metadata_errors
+from pykruise.pods.workload.views import make_spec_reader
 
 _REVIEWS: Final = SpecReviews[PodUnavailableBudgetSpec](
     resource=POD_UNAVAILABLE_BUDGETS,
     versions=(POD_UNAVAILABLE_BUDGETS.version,),
-    read_spec=spec_reader(PodUnavailableBudgetSpec),
+    read_spec=make_spec_reader(PodUnavailableBudgetSpec),
     placeholders=(),
     parts=dict.fromkeys(("selector", "ignoredPodSelector"), LABEL_SELECTOR),
 )
 
 
-def validating(reader: BudgetReader | None) -> Reviewer:
+def build_validating_review(reader: BudgetReader | None) -> Reviewer:
     """Create the review. Without a reader the other budgets of the namespace are unknown."""
 
     async def errors(request: AdmissionRequest, doc: Document, spec: PodUnavailableBudgetSpec) -> list[Cause]:
-        return [*metadata_errors(doc.get("metadata") or {}), *await _find_errors(request, doc, spec, reader)]
+        return [
+            *find_metadata_errors(doc.get("metadata") or {}),
+            *await _find_errors(request, doc, spec, reader),
+        ]
 
-    return _REVIEWS.judging(errors)
+    return _REVIEWS.build_judging_review(errors)
 
 
 async def _find_errors(
@@ -46,17 +49,17 @@ async def _find_errors(
     # Errors of the stored spec must not block changes of finalizers or labels.
     if (
         old is not None
-        and same(doc.get("spec"), old.get("spec"))
+        and is_same(doc.get("spec"), old.get("spec"))
         and _annotations_of(doc) == _annotations_of(old)
     ):
         return []
     others: list[BudgetView] = []
     try:
         if reader is not None:
-            budgets = await reader.in_namespace(request.namespace)
+            budgets = await reader.list_in_namespace(request.namespace)
             others = [budget for budget in budgets if budget.name != name_of(request)]
     except KubeError as error:
-        problem = internal_error("", f"the other PodUnavailableBudgets cannot be read: {error}")
+        problem = make_internal_error("", f"the other PodUnavailableBudgets cannot be read: {error}")
         return [*errors_of(doc, spec, old=old), problem]
     return errors_of(doc, spec, old=old, others=others)
 

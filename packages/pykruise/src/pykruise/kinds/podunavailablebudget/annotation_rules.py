@@ -15,7 +15,7 @@ from pykruise.kinds.podunavailablebudget.types import OPERATIONS
 from pykruise.kube.admission import AdmissionRequest, SpokeRules
 from pykruise.kube.documents import annotations_of
 from pykruise.kube.errors import Cause
-from pykruise.kube.pod_rules.field_errors import invalid
+from pykruise.kube.pod_rules.field_errors import make_invalid_error
 
 
 async def _find_errors(request: AdmissionRequest) -> Sequence[Cause]:
@@ -25,7 +25,11 @@ async def _find_errors(request: AdmissionRequest) -> Sequence[Cause]:
     if not given.strip(", ") or operations_of(given) is not None:
         return []
     expected = ", ".join(OPERATIONS)
-    return [invalid(f"metadata.annotations[{PROTECT_OPERATIONS}]", given, f"must be some of {expected}")]
+    return [
+        make_invalid_error(
+            f"metadata.annotations[{PROTECT_OPERATIONS}]", given, f"must be some of {expected}"
+        )
+    ]
 
 
 SPOKE_RULES: Final = SpokeRules(errors=_find_errors, field_of=lambda field: field)

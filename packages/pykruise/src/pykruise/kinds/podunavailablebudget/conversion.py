@@ -10,7 +10,7 @@ from typing import Final
 
 from pykruise.kinds.podunavailablebudget.types import OPERATIONS, POD_UNAVAILABLE_BUDGETS
 from pykruise.kube.documents import Document
-from pykruise.kube.schemas.conversion import Conversion, annotate, drop, section
+from pykruise.kube.schemas.conversion import Conversion, annotate, drop, find_section
 from pykruise.pods.view.keys import PROTECT_OPERATIONS_ANNOTATION, PROTECT_TOTAL_REPLICAS_ANNOTATION
 
 PROTECT_OPERATIONS: Final = PROTECT_OPERATIONS_ANNOTATION
@@ -22,8 +22,8 @@ _NUMBER: Final = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)
 
 def to_hub(doc: Document) -> Document:
     """Convert v1alpha1 to v1beta1."""
-    spec = section(doc, "spec")
-    annotations = section(doc, "metadata", "annotations") or {}
+    spec = find_section(doc, "spec")
+    annotations = find_section(doc, "metadata", "annotations") or {}
     operations = operations_of(annotations.get(PROTECT_OPERATIONS))
     total = total_of(annotations.get(PROTECT_TOTAL_REPLICAS))
     if spec is not None and operations:
@@ -35,7 +35,7 @@ def to_hub(doc: Document) -> Document:
 
 def to_spoke(doc: Document) -> Document:
     """Convert v1beta1 to v1alpha1."""
-    spec = section(doc, "spec")
+    spec = find_section(doc, "spec")
     if spec is None:
         return doc
     operations, total = spec.get("protectOperations"), spec.get("protectTotalReplicas")

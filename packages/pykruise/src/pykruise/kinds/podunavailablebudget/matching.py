@@ -11,7 +11,7 @@ from pykruise.kube.values.group_kinds import GroupKind
 from pykruise.pods.workload.budgets import BudgetView
 
 
-def in_order(budgets: Iterable[BudgetView]) -> list[BudgetView]:
+def sort_budgets(budgets: Iterable[BudgetView]) -> list[BudgetView]:
     """Budgets that are not being deleted: the oldest first, then by name."""
     result = [budget for budget in budgets if not budget.is_deleting]
     return sorted(result, key=lambda budget: (budget.created_at or 0.0, budget.name))
@@ -28,7 +28,7 @@ def budget_of(
     `owners`: kind and name of its controller, and of its ReplicaSet's controller, if they are known.
     """
     known = frozenset(owners)
-    for budget in in_order(budgets):
+    for budget in sort_budgets(budgets):
         if budget.target in known if budget.target is not None else budget.selector.matches(labels):
             return budget
     return None

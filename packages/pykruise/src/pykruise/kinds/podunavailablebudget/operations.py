@@ -8,8 +8,8 @@ Pure.
 from collections.abc import Mapping
 from typing import Any, Final
 
-from pykruise.kube.documents import annotations_of, labels_of, same
-from pykruise.kube.values.quantities import same_quantity
+from pykruise.kube.documents import annotations_of, is_same, labels_of
+from pykruise.kube.values.quantities import is_same_quantity
 from pykruise.pods.in_place.resources import RESIZABLE, qos_of
 from pykruise.pods.workload.budgets import UNAVAILABLE_LABEL, Operation
 
@@ -24,7 +24,7 @@ def operation_of_update(old: Pod, new: Pod) -> Operation | None:
     marked as unavailable.
     """
     is_marked = _is_unavailable(new) and not _is_unavailable(old)
-    if not is_marked and same(old["spec"], new["spec"]):
+    if not is_marked and is_same(old["spec"], new["spec"]):
         return None
     return Operation.RESIZE if not is_marked and is_resized_in_place(old, new) else Operation.UPDATE
 
@@ -37,7 +37,7 @@ def is_resized_in_place(old: Pod, new: Pod) -> bool:
     """Whether only quantities of cpu and memory change, in containers that need no restart for it."""
     if any(_is_static(pod) for pod in (old, new)):
         return False
-    if not same(_without_resources(old), _without_resources(new)) or _qos_of(old) != _qos_of(new):
+    if not is_same(_without_resources(old), _without_resources(new)) or _qos_of(old) != _qos_of(new):
         return False
     return all(map(_is_resized, old["spec"]["containers"], new["spec"]["containers"]))
 
@@ -72,7 +72,7 @@ def _is_resized(old: Pod, new: Pod) -> bool:
 
 
 def _is_kept(name: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
-    return name in before and name in after and same_quantity(before[name], after[name])
+    return name in before and name in after and is_same_quantity(before[name], after[name])
 
 
 def _needs_restart_for(container: Pod, name: str) -> bool:

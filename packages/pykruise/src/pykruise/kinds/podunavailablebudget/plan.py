@@ -12,15 +12,15 @@ from typing import Final
 from pykruise.kinds.podunavailablebudget.snapshot import BudgetSnapshot
 from pykruise.kinds.podunavailablebudget.status import BudgetAmountError, ComputedBudget, compute
 from pykruise.plans.phases import MOST_AT_ONCE
-from pykruise.plans.pod_writes import pod_chain, pod_patch
+from pykruise.plans.pod_writes import make_pod_chain, pod_patch
 from pykruise.plans.purposes import Purpose
-from pykruise.plans.stored_values import refused_plan
+from pykruise.plans.stored_values import make_refused_plan
 from pykruise.pods.corrections import OF_THE_WORKLOAD
 from pykruise.pods.lifecycle.blockers import LOOKED_AT, blockers_of, marked_at
 from pykruise.pods.reasons import Code
 from pykruise.pods.view.pod_view import PodView
-from pykruise.pods.workload.budgets import budget_name_of, related_annotations
-from pykruise.pods.workload.waiting import waiting_for_repeated
+from pykruise.pods.workload.budgets import budget_name_of, build_related_annotations
+from pykruise.pods.workload.waiting import find_repeated_wait
 from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step
 from pykruise.runtime.reasons import Reason
 
@@ -38,7 +38,7 @@ def plan_budget(snapshot: BudgetSnapshot) -> Plan:
         return Plan()
     if budget.problem or snapshot.refused:
         # The stored status is kept: it allows nothing that was not allowed before.
-        return refused_plan([budget.problem] if budget.problem else snapshot.refused)
+        return make_refused_plan([budget.problem] if budget.problem else snapshot.refused)
     notes = [*_make_notes(snapshot)]
     chains = tuple(_make_marks(snapshot))
     stages = (Stage(purpose=Purpose.MARK_PODS, chains=chains[:MOST_AT_ONCE]),) if chains else ()
@@ -69,7 +69,7 @@ def _find_waiting_reason(snapshot: BudgetSnapshot) -> Reason | None:
         )
     down = (pod for pod in snapshot.pods if not pod.is_serving)
     obstacles = blockers_of(down, None, now=snapshot.now, correction=OF_THE_WORKLOAD)
-    return waiting_for_repeated(obstacles)
+    return find_repeated_wait(obstacles)
 
 
 def _make_notes(snapshot: BudgetSnapshot) -> Iterator[Note]:
@@ -95,11 +95,11 @@ def _make_marks(snapshot: BudgetSnapshot) -> Iterator[Chain]:
         if text == name or text in snapshot.others:
             continue
         because = f"its PodUnavailableBudget {text} no longer exists" if text else "it names no budget"
-        yield pod_chain(pod, _make_mark(pod, name, because))
+        yield make_pod_chain(pod, _make_mark(pod, name, because))
 
 
 def _make_mark(pod: PodView, name: str, because: str) -> Step:
-    action = pod_patch(pod, {"metadata": {"annotations": related_annotations(name)}})
+    action = pod_patch(pod, {"metadata": {"annotations": build_related_annotations(name)}})
     return Step(action=action, because=because)
 
 

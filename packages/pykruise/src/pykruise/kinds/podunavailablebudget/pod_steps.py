@@ -23,9 +23,9 @@ from pykruise.kube.cache.batched_updates import UnsettledError
 from pykruise.kube.documents import Document, annotations_of, labels_of
 from pykruise.kube.errors import ErrorStatus, KubeError
 from pykruise.kube.ids import Key
-from pykruise.kube.rbac import READ, on
+from pykruise.kube.rbac import READ, make_right
 from pykruise.kube.resources import PODS
-from pykruise.kube.values.cel import ALWAYS, Interests, Meant, any_of, both, meant_by
+from pykruise.kube.values.cel import ALWAYS, Interests, Meant, any_of, build_selection, join_terms
 from pykruise.kube.values.group_kinds import GroupKind, group_kind
 from pykruise.kube.values.owners import controller_of
 from pykruise.kube.values.selectors import EVERYTHING
@@ -51,9 +51,9 @@ from pykruise.pods.workload.budgets import (
     BudgetView,
     Operation,
     RefusalCode,
+    build_related_annotations,
     is_exempt,
-    related_annotations,
-    related_budget,
+    read_related_budget,
 )
 
 _log = logging.getLogger(__name__)
@@ -95,7 +95,7 @@ class Guarding(NamedTuple):
     """None: budgets cannot be read."""
 
 
-def guarding(context: StepContext) -> Guarding:
+def make_guarding(context: StepContext) -> Guarding:
     """Create the shared spender for the budgets of this process."""
     if context.reader is None:
         return Guarding(context, None)
@@ -117,16 +117,16 @@ class BudgetTie:
         budgeting = guarding.budgeting
         self._reader: BudgetReader | None = budgeting.reader if budgeting is not None else None
 
-    def wanted(self, interests: Interests) -> str:
+    def build_match_condition(self, interests: Interests) -> str:
         """Pods that a budget selects."""
-        return meant_by(interests, POD_UNAVAILABLE_BUDGETS.kind)
+        return build_selection(interests, POD_UNAVAILABLE_BUDGETS.kind)
 
     async def change(self, pod: Document, request: AdmissionRequest) -> Document | None:
         if self._reader is None:
             return None
         namespace = (pod.get("metadata") or {}).get("namespace") or request.namespace
         try:
-            budgets = await self._reader.in_namespace(namespace)
+            budgets = await self._reader.list_in_namespace(namespace)
             if not budgets:
                 return None
             owners = await self._find_owners(pod, namespace, budgets, self._reader)
@@ -137,7 +137,7 @@ class BudgetTie:
         if budget is None:
             return None
         metadata = pod.get("metadata") or {}
-        annotations = {**annotations_of(pod), **related_annotations(budget.name)}
+        annotations = {**annotations_of(pod), **build_related_annotations(budget.name)}
         return {**pod, "metadata": {**metadata, "annotations": annotations}}
 
     async def _find_owners(
@@ -153,7 +153,7 @@ class BudgetTie:
             budget.target and budget.target[0] == DEPLOYMENT for budget in budgets
         ):
             try:
-                above = await reader.above(owner, namespace)
+                above = await reader.read_controller(owner, namespace)
             except (KubeError, OwnerMissingError) as error:
                 _log.info("the Deployment of ReplicaSet %s/%s is not known: %s", namespace, owner.name, error)
                 return owners
@@ -172,9 +172,9 @@ class BudgetGuard:
         self._guards_updates = settings.guards_updates
         self._report = guarding.context.report
 
-    def wanted(self, interests: Interests) -> str:
+    def build_match_condition(self, interests: Interests) -> str:
         """Assigned pods that are deleted or changed, and all evicted pods in namespaces with budgets."""
-        evicted = both(_make_places_expression(interests), _IS_EVICTED)
+        evicted = join_terms(_make_places_expression(interests), _IS_EVICTED)
         deletions = [_IS_DELETED, evicted] if self._guards_deletion else []
         return any_of([*deletions, *([_IS_CHANGED] if self._guards_updates else [])])
 
@@ -199,16 +199,16 @@ class BudgetGuard:
         match request.operation, request.subresource:
             case "UPDATE", "" | "resize" if self._guards_updates:
                 old, new = request.old_object, request.object
-                if old is None or new is None or not related_budget(annotations_of(new)):
+                if old is None or new is None or not read_related_budget(annotations_of(new)):
                     return None
                 operation = operation_of_update(old, new)
                 return (old, operation) if operation is not None else None
             case "DELETE", "" if self._guards_deletion:
                 return (request.old_object, Operation.DELETE) if request.old_object is not None else None
             case "CREATE", "eviction" if self._guards_deletion:
-                if not await reader.in_namespace(request.namespace):
+                if not await reader.list_in_namespace(request.namespace):
                     return None
-                pod = await reader.pod(request.namespace, request.name)
+                pod = await reader.read_pod(request.namespace, request.name)
                 # The API server itself reports a deleted pod.
                 return (pod, Operation.EVICT) if pod is not None else None
         return None
@@ -217,12 +217,12 @@ class BudgetGuard:
         self, request: AdmissionRequest, pod: Document, operation: Operation, budgeting: Budgeting
     ) -> ErrorStatus | None:
         annotations = annotations_of(pod)
-        named = related_budget(annotations)
+        named = read_related_budget(annotations)
         if not named or is_exempt(annotations):
             return None
         key = Key(request.namespace, named)
         # An operation must not be free only because a cache does not contain its budget yet.
-        budget = await budgeting.reader.newest(key) or await budgeting.reader.fresh(key)
+        budget = await budgeting.reader.find_newest(key) or await budgeting.reader.read_fresh(key)
         if budget is None:
             return None
         view = project_pod(orjson.dumps(pod))
@@ -234,11 +234,11 @@ class BudgetGuard:
             return None
         if answer.code == RefusalCode.INVALID:
             raise StepError(answer.refusal)
-        self._report(prevention_report(pod, budget, username=request.username))
+        self._report(make_prevention_report(pod, budget, username=request.username))
         return _make_status(operation, _make_message(budget, answer.code))
 
 
-def prevention_report(pod: Document, budget: BudgetView, *, username: str) -> StepReport:
+def make_prevention_report(pod: Document, budget: BudgetView, *, username: str) -> StepReport:
     """Report of a pod that a budget protected from this user's request: the event on the pod, and the metric."""
     metadata = pod["metadata"]
     namespace, name, uid = budget.namespace, metadata["name"], metadata["uid"]
@@ -268,7 +268,7 @@ def _make_places_expression(interests: Interests) -> str:
     if kind not in interests:
         return ALWAYS
     places = [Meant(selector=EVERYTHING, namespaces=interest.namespaces) for interest in interests[kind]]
-    return meant_by({kind: places}, kind)
+    return build_selection({kind: places}, kind)
 
 
 def _make_message(budget: BudgetView, code: RefusalCode | None) -> str:
@@ -302,7 +302,7 @@ def _select_covered_pods(budgets: Iterable[BudgetView]) -> list[Meant]:
 STEPS: Final = PodSteps(
     name="podunavailablebudget",
     order=50,
-    shares=guarding,
+    shares=make_guarding,
     mutate=BudgetTie,
     judge=BudgetGuard,
     reads=PodReaders(
@@ -313,16 +313,18 @@ STEPS: Final = PodSteps(
         views=BUDGET_VIEWS, pods=_select_covered_pods, announces=("selector", "targetRef"), opens="validating"
     ),
     rights=(
-        on(POD_UNAVAILABLE_BUDGETS, *READ, why="PodUnavailableBudget: to watch budgets"),
-        on(
+        make_right(POD_UNAVAILABLE_BUDGETS, *READ, why="PodUnavailableBudget: to watch budgets"),
+        make_right(
             POD_UNAVAILABLE_BUDGETS,
             "patch",
             subresource="status",
             why="PodUnavailableBudget: to record disruptions in budgets",
         ),
-        on(PODS, "get", why="PodUnavailableBudget: to read the pod that is evicted"),
+        make_right(PODS, "get", why="PodUnavailableBudget: to read the pod that is evicted"),
         *(
-            on(TARGET_RESOURCES[kind], "get", why="PodUnavailableBudget: to find the Deployment of a pod")
+            make_right(
+                TARGET_RESOURCES[kind], "get", why="PodUnavailableBudget: to find the Deployment of a pod"
+            )
             for kind in (REPLICA_SET, DEPLOYMENT)
         ),
     ),

@@ -24,15 +24,15 @@ from pykruise.runtime.object_reader import CachedObjects, LiveObjects
 class BudgetReader(Protocol):
     """Reads of admission. All methods raise KubeError when the answer is unknown."""
 
-    async def in_namespace(self, namespace: str) -> Sequence[BudgetView]:
+    async def list_in_namespace(self, namespace: str) -> Sequence[BudgetView]:
         """Budgets of a namespace."""
         ...
 
-    async def newest(self, key: Key) -> BudgetView | None:
+    async def find_newest(self, key: Key) -> BudgetView | None:
         """The newest known version without a request to the API server; None: it is not known."""
         ...
 
-    async def fresh(self, key: Key) -> BudgetView | None:
+    async def read_fresh(self, key: Key) -> BudgetView | None:
         """The budget as currently stored; None: it does not exist."""
         ...
 
@@ -40,11 +40,11 @@ class BudgetReader(Protocol):
         """Merge the patch into the status if the object is unchanged. Raises ConflictError otherwise."""
         ...
 
-    async def above(self, owner: OwnerReference, namespace: str) -> OwnerReference | None:
+    async def read_controller(self, owner: OwnerReference, namespace: str) -> OwnerReference | None:
         """The controller of an owner; None: it has none. Raises OwnerMissingError."""
         ...
 
-    async def pod(self, namespace: str, name: str) -> Document | None:
+    async def read_pod(self, namespace: str, name: str) -> Document | None:
         """A pod; None: it does not exist."""
         ...
 
@@ -56,10 +56,10 @@ class _Cluster:
         self._of_cluster = client
         self._owners = OwnerReader(client, clock=clock)
 
-    async def above(self, owner: OwnerReference, namespace: str) -> OwnerReference | None:
-        return await self._owners.above(owner, namespace)
+    async def read_controller(self, owner: OwnerReference, namespace: str) -> OwnerReference | None:
+        return await self._owners.read_controller(owner, namespace)
 
-    async def pod(self, namespace: str, name: str) -> Document | None:
+    async def read_pod(self, namespace: str, name: str) -> Document | None:
         try:
             return decode(await self._of_cluster().get(PODS, namespace, name))
         except NotFoundError:

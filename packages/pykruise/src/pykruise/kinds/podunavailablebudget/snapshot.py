@@ -1,6 +1,6 @@
 """Snapshot of one PodUnavailableBudget: its pods, and their desired number.
 
-BudgetView + Read ──▶ snapshot() ──▶ BudgetSnapshot ──▶ plan.py
+BudgetView + Read ──▶ read_snapshot() ──▶ BudgetSnapshot ──▶ plan.py
 
 Workloads of known kinds are cached; others, with a scale subresource, are read each time. A pod is also read from the
 API server when its record has expired although the pod seems unchanged: a hanging watch may have delivered nothing,
@@ -20,7 +20,7 @@ from pykruise.kube.ids import Key
 from pykruise.kube.resources import PODS
 from pykruise.kube.values.group_kinds import GroupKind
 from pykruise.kube.values.selectors import NOTHING, Selector, SelectorError, parse_label_selector
-from pykruise.plans.selected_pods import selected_pods
+from pykruise.plans.selected_pods import select_pods
 from pykruise.plans.stored_values import Judged
 from pykruise.plans.targets import (
     DEPLOYMENT,
@@ -114,7 +114,7 @@ class _Workload(msgspec.Struct, frozen=True, kw_only=True):
 _MISSING: Final = _Workload()
 
 
-async def snapshot(view: BudgetView, read: Read[BudgetSettings]) -> BudgetSnapshot | None:
+async def read_snapshot(view: BudgetView, read: Read[BudgetSettings]) -> BudgetSnapshot | None:
     """Collect the facts about one budget; None: it was deleted. Raises KubeError for an unreadable workload."""
     if view.is_deleting:
         return BudgetSnapshot(budget=view, now=read.now())
@@ -131,7 +131,7 @@ async def snapshot(view: BudgetView, read: Read[BudgetSettings]) -> BudgetSnapsh
     if budget is None:
         return None
     await _look_at_late(pods, budget, read)
-    pods = read.memory(_Looked).newest(pods)
+    pods = read.find_memory(_Looked).newest(pods)
     is_polled = any(not item.is_mirrored for item in workloads.values())
     return BudgetSnapshot(
         budget=budget,
@@ -142,7 +142,7 @@ async def snapshot(view: BudgetView, read: Read[BudgetSettings]) -> BudgetSnapsh
         is_target_missing=view.target is not None and not any(item.uid for item in workloads.values()),
         others=frozenset(
             budget.name
-            for budget in read.by_index(BUDGET_VIEWS, BY_NAMESPACE, view.namespace)
+            for budget in read.list_by_index(BUDGET_VIEWS, BY_NAMESPACE, view.namespace)
             if budget.name != view.name and not budget.is_deleting
         ),
         polls_after_s=POLL_S if is_polled else None,
@@ -181,7 +181,7 @@ class _Looked:
 
 async def _look_at_late(pods: Iterable[PodView], budget: BudgetView, read: Read[BudgetSettings]) -> None:
     """Read pods from the API server if their records have expired although the pods seem unchanged."""
-    looked = read.memory(_Looked)
+    looked = read.find_memory(_Looked)
     for pod in pods:
         if not _is_late(pod, budget, now=read.now()):
             continue
@@ -208,15 +208,15 @@ def _count_total(budget: BudgetView, workloads: Iterable[_Workload]) -> int:
 
 
 def _select_pods(view: BudgetView, read: Read[BudgetSettings]) -> list[PodView]:
-    return [pod for pod in selected_pods(view.selector, view.namespace, read) if pod.is_active]
+    return [pod for pod in select_pods(view.selector, view.namespace, read) if pod.is_active]
 
 
 def _pods_of(namespace: str, workload: _Workload, read: Read[BudgetSettings]) -> list[PodView]:
     if workload.replicas == 0:
         return []
-    owned = [pod for uid in workload.owners for pod in read.owned(POD_VIEWS, uid)]
+    owned = [pod for uid in workload.owners for pod in read.list_owned(POD_VIEWS, uid)]
     if not owned:
-        owned = list(selected_pods(workload.selector, namespace, read))
+        owned = list(select_pods(workload.selector, namespace, read))
     return [pod for pod in owned if pod.is_active]
 
 
@@ -268,7 +268,7 @@ async def _find_cached(kind: GroupKind, key: Key, read: Read[BudgetSettings], *,
 
 
 def _replica_sets_of(deployment: TargetView, read: Read[BudgetSettings]) -> tuple[str, ...]:
-    sets = read.owned(COUNTED_VIEWS[REPLICA_SET], deployment.uid)
+    sets = read.list_owned(COUNTED_VIEWS[REPLICA_SET], deployment.uid)
     owners = [
         target.uid for target in sets if not target.is_deleting and deployment.selector.matches(target.labels)
     ]

@@ -63,9 +63,9 @@ class BudgetSpender:
         ledger = _Status(reader, clock=clock, in_place=in_place, is_resize_apart=is_resize_apart)
         self._updates = BatchedUpdates(ledger, rng=rng, patience_s=PATIENCE_S)
 
-    def stats(self) -> BatchStats:
+    def read_stats(self) -> BatchStats:
         """Counters so far."""
-        return self._updates.stats()
+        return self._updates.read_stats()
 
     async def ask(
         self, budget: BudgetView, pod: PodView, operation: Operation, *, dry_run: bool
@@ -96,11 +96,11 @@ class _Status:
         self._in_place = in_place
         self._is_resize_apart = is_resize_apart
 
-    async def newest(self, key: Key) -> BudgetView | None:
-        return await self._reader.newest(key)
+    async def find_newest(self, key: Key) -> BudgetView | None:
+        return await self._reader.find_newest(key)
 
-    async def fresh(self, key: Key) -> BudgetView | None:
-        return await self._reader.fresh(key)
+    async def read_fresh(self, key: Key) -> BudgetView | None:
+        return await self._reader.read_fresh(key)
 
     def is_free(self, view: BudgetView, request: _Spend) -> bool:
         request.answer = self._ask(view, request, spent=0)

@@ -15,14 +15,14 @@ from pykruise.kinds.podunavailablebudget.snapshot import BudgetSnapshot
 from pykruise.kube.clock import Instant
 from pykruise.kube.resources import PODS
 from pykruise.kube.values.int_or_percent import Rounding, resolve
-from pykruise.plans.pod_writes import pod_key
+from pykruise.plans.pod_writes import make_pod_key
 from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.budgets import (
     DISRUPTED_S,
     UPDATED_S,
     BudgetView,
-    counts_as_available,
-    counts_at,
+    find_counting_time,
+    is_counted_as_available,
     record_time,
 )
 from pykruise.runtime.plan import Note, Subject
@@ -41,7 +41,7 @@ class ComputedBudget(msgspec.Struct, frozen=True, kw_only=True):
     """Time at which the status changes without an event."""
 
 
-def desired_available(budget: BudgetView, *, total: int) -> int:
+def compute_desired_available(budget: BudgetView, *, total: int) -> int:
     """Number of pods of `total` that must be available; maxUnavailable takes precedence. Raises BudgetAmountError."""
     if budget.max_unavailable is not None:
         return max(total - _resolve(budget.max_unavailable, "maxUnavailable", of=total), 0)
@@ -60,7 +60,7 @@ def _resolve(value: int | str, field: str, *, of: int) -> int:
 def compute(snapshot: BudgetSnapshot) -> ComputedBudget:
     """Compute the current status. Raises BudgetAmountError."""
     budget, pods = snapshot.budget, {pod.name: pod for pod in snapshot.pods}
-    desired = desired_available(budget, total=snapshot.total)
+    desired = compute_desired_available(budget, total=snapshot.total)
     disrupted, updated = _Records(pods, snapshot.now, DISRUPTED_S), _Records(pods, snapshot.now, UPDATED_S)
     disrupted.take(budget.disrupted)
     updated.take(budget.unavailable)
@@ -69,9 +69,9 @@ def compute(snapshot: BudgetSnapshot) -> ComputedBudget:
     for pod in snapshot.pods:
         if pod.name in recorded:
             continue
-        if counts_as_available(pod, now=snapshot.now, settings=snapshot.in_place):
+        if is_counted_as_available(pod, now=snapshot.now, settings=snapshot.in_place):
             current += 1
-        elif at := counts_at(pod, now=snapshot.now, settings=snapshot.in_place):
+        elif at := find_counting_time(pod, now=snapshot.now, settings=snapshot.in_place):
             due.append(at)
     status: dict[str, Any] = {
         "observedGeneration": budget.generation,
@@ -116,6 +116,6 @@ def _make_not_deleted_note(pod: PodView) -> Note:
         reason="NotDeleted",
         message="Pod was expected by PUB to be deleted but it wasn't",
         warning=True,
-        about=Subject(resource=PODS, key=pod_key(pod), uid=pod.uid),
+        about=Subject(resource=PODS, key=make_pod_key(pod), uid=pod.uid),
         again_after_s=DISRUPTED_S,
     )

@@ -10,9 +10,13 @@ from typing import Any, Final
 
 from pykruise.kinds.podunavailablebudget.conversion import PROTECT_TOTAL_REPLICAS, total_of
 from pykruise.kinds.podunavailablebudget.types import OPERATIONS, BudgetTarget, PodUnavailableBudgetSpec
-from pykruise.kube.documents import Document, annotations_of, same
+from pykruise.kube.documents import Document, annotations_of, is_same
 from pykruise.kube.errors import Cause
-from pykruise.kube.pod_rules.field_errors import invalid, not_supported, required
+from pykruise.kube.pod_rules.field_errors import (
+    make_invalid_error,
+    make_not_supported_error,
+    make_required_error,
+)
 from pykruise.kube.pod_rules.field_rules import (
     check_at_most_100_percent,
     check_int_or_percent,
@@ -21,7 +25,7 @@ from pykruise.kube.pod_rules.field_rules import (
 )
 from pykruise.kube.schemas.typed_documents import read
 from pykruise.kube.values.group_kinds import group_kind
-from pykruise.kube.values.selectors import Selector, SelectorError, SelectorOperator, selector_from
+from pykruise.kube.values.selectors import Selector, SelectorError, SelectorOperator, parse_selector
 from pykruise.pods.workload.budgets import BudgetView
 
 _WHOM: Final = "spec.selector, targetRef"
@@ -57,32 +61,36 @@ def _total_errors(
     if text is None:
         return
     if total_of(text) is None:
-        yield invalid(_TOTAL, text, "must be a decimal number of pods")
+        yield make_invalid_error(_TOTAL, text, "must be a decimal number of pods")
         return
     total = spec.protect_total_replicas
     is_stale = old is not None and annotations_of(old).get(PROTECT_TOTAL_REPLICAS) == text
     if total is not None and str(total) != text and not is_stale:
-        yield invalid(_TOTAL, text, f"must be equal to spec.protectTotalReplicas ({total})")
+        yield make_invalid_error(_TOTAL, text, f"must be equal to spec.protectTotalReplicas ({total})")
 
 
 def _whom_errors(given: Mapping[str, Any], spec: PodUnavailableBudgetSpec) -> Iterator[Cause]:
     """Rules 3 to 7."""
     selector, target = given.get("selector"), spec.target_ref
     if selector is None and target is None:
-        yield required(_WHOM, "no selector or targetRef defined in PodUnavailableBudget")
+        yield make_required_error(_WHOM, "no selector or targetRef defined in PodUnavailableBudget")
     elif selector is not None and target is not None:
-        yield required(_WHOM, "selector and targetRef are mutually exclusive")
+        yield make_required_error(_WHOM, "selector and targetRef are mutually exclusive")
     elif target is not None:
         if not (target.api_version and target.kind and target.name):
-            yield invalid("spec.targetRef", _describe(target), "apiVersion, kind and name must be given")
+            yield make_invalid_error(
+                "spec.targetRef", _describe(target), "apiVersion, kind and name must be given"
+            )
         elif group_kind(target.api_version, target.kind) is None:
             detail = f"apiVersion {target.api_version!r} is not <group>/<version>"
-            yield invalid("spec.targetRef", _describe(target), detail)
+            yield make_invalid_error("spec.targetRef", _describe(target), detail)
         yield from check_segment(target.name, "spec.targetRef.name")
     elif selector is not None:
         yield from check_selector(selector, "spec.selector")
         if not (selector.get("matchLabels") or selector.get("matchExpressions")):
-            yield invalid("spec.selector", selector, "empty selector is not valid for PodUnavailableBudget.")
+            yield make_invalid_error(
+                "spec.selector", selector, "empty selector is not valid for PodUnavailableBudget."
+            )
 
 
 def _describe(target: BudgetTarget) -> str:
@@ -92,9 +100,11 @@ def _describe(target: BudgetTarget) -> str:
 def _amount_errors(spec: PodUnavailableBudgetSpec) -> Iterator[Cause]:
     """Rules 8 to 11."""
     if spec.max_unavailable is None and spec.min_available is None:
-        yield required(_HOW_MANY, "no maxUnavailable or minAvailable defined in PodUnavailableBudget")
+        yield make_required_error(
+            _HOW_MANY, "no maxUnavailable or minAvailable defined in PodUnavailableBudget"
+        )
     elif spec.max_unavailable is not None and spec.min_available is not None:
-        yield required(_HOW_MANY, "maxUnavailable and minAvailable are mutually exclusive")
+        yield make_required_error(_HOW_MANY, "maxUnavailable and minAvailable are mutually exclusive")
     amounts = {"spec.maxUnavailable": spec.max_unavailable, "spec.minAvailable": spec.min_available}
     for path, value in amounts.items():
         yield from check_int_or_percent(value, path)
@@ -105,7 +115,7 @@ def _operation_errors(spec: PodUnavailableBudgetSpec) -> Iterator[Cause]:
     """Rule 12."""
     for index, operation in enumerate(spec.protect_operations or ()):
         if operation not in OPERATIONS:
-            yield not_supported(f"spec.protectOperations[{index}]", operation, OPERATIONS)
+            yield make_not_supported_error(f"spec.protectOperations[{index}]", operation, OPERATIONS)
 
 
 def _ignored_errors(given: Mapping[str, Any]) -> Iterator[Cause]:
@@ -115,13 +125,15 @@ def _ignored_errors(given: Mapping[str, Any]) -> Iterator[Cause]:
         return
     yield from check_selector(selector, "spec.ignoredPodSelector")
     if not (selector.get("matchLabels") or selector.get("matchExpressions")):
-        yield invalid("spec.ignoredPodSelector", selector, "an empty selector would protect no pod")
+        yield make_invalid_error(
+            "spec.ignoredPodSelector", selector, "an empty selector would protect no pod"
+        )
 
 
 def _change_errors(new: Mapping[str, Any], old: Mapping[str, Any]) -> Iterator[Cause]:
     """Rule 14."""
-    if any(not same(new.get(field), old.get(field)) for field in ("selector", "targetRef")):
-        yield required(_WHOM, "selector and targetRef cannot be modified")
+    if any(not is_same(new.get(field), old.get(field)) for field in ("selector", "targetRef")):
+        yield make_required_error(_WHOM, "selector and targetRef cannot be modified")
 
 
 # ── other budgets of the namespace ───────────────────────────────────────────
@@ -136,11 +148,13 @@ def _conflict_errors(
         wanted = (group_kind(target.api_version, target.kind), target.name)
         for budget in others:
             if budget.target == wanted:
-                yield invalid("spec.targetReference", _describe(target), _describe_conflict(budget.name))
+                yield make_invalid_error(
+                    "spec.targetReference", _describe(target), _describe_conflict(budget.name)
+                )
                 return
         return
     try:
-        selector = selector_from(given.get("selector"))
+        selector = parse_selector(given.get("selector"))
     except SelectorError:
         return
     for budget in others:
@@ -149,7 +163,7 @@ def _conflict_errors(
             and not budget.selector.selects_nothing
             and may_overlap(selector, budget.selector)
         ):
-            yield invalid("spec.selector", given.get("selector"), _describe_conflict(budget.name))
+            yield make_invalid_error("spec.selector", given.get("selector"), _describe_conflict(budget.name))
             return
 
 
@@ -202,7 +216,7 @@ def _is_compatible(left: _Term, right: _Term) -> bool:
 _ORDER: Final = {"In": 0, "NotIn": 1, "Exists": 2, "DoesNotExist": 3}
 
 
-def stored_errors(view: BudgetView) -> list[Cause]:
+def find_stored_errors(view: BudgetView) -> list[Cause]:
     """Errors of a stored spec, considered alone. An unreadable spec is reported by `view.problem` instead."""
     spec, _ = read(view.stored_spec, PodUnavailableBudgetSpec, path="spec")
     return [] if spec is None else errors_of({"spec": view.stored_spec}, spec)

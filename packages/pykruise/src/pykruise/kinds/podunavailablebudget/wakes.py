@@ -17,10 +17,10 @@ from pykruise.plans.targets import DEPLOYMENT, REPLICA_SET, TargetView, deployme
 from pykruise.plans.views import BUDGET_VIEWS, POD_VIEWS
 from pykruise.pods.lifecycle.blockers import has_new_obstacle
 from pykruise.pods.view.pod_view import ControllerView, PodView
-from pykruise.pods.workload.budgets import BudgetView, budget_name_of, counts_as_available, is_recorded
+from pykruise.pods.workload.budgets import BudgetView, budget_name_of, is_counted_as_available, is_recorded
 from pykruise.runtime.read import Around, Mirrors
 from pykruise.runtime.views import BY_NAMESPACE
-from pykruise.runtime.wakes import Later, Wake, itself
+from pykruise.runtime.wakes import Later, Wake, wake_itself
 
 GOING_S: Final = 5.0
 """Seconds after which a budget is enqueued for a deleted pod with a record, which counts the pod until then."""
@@ -29,17 +29,17 @@ _LATER: Final = float("inf")
 """Time at which every update that only needs time has completed."""
 
 
-def wakes(settings: BudgetSettings) -> Sequence[Wake]:
+def list_wakes(settings: BudgetSettings) -> Sequence[Wake]:
     """Wakes of all caches."""
     return (
-        itself(BUDGET_VIEWS),
+        wake_itself(BUDGET_VIEWS),
         Wake(on=POD_VIEWS, keys=_keys_of_pod),
         *(Wake(on=views, keys=partial(_keys_of_workload, kind)) for kind, views in COUNTED_VIEWS.items()),
     )
 
 
 def _keys_of_pod(change: Change[PodView], around: Around[BudgetSettings]) -> Iterator[Key | Later]:
-    budgets = around.by_index(BUDGET_VIEWS, BY_NAMESPACE, change.latest.namespace)
+    budgets = around.list_by_index(BUDGET_VIEWS, BY_NAMESPACE, change.latest.namespace)
     if not budgets:
         return
     old, new = change.old, change.new
@@ -81,7 +81,7 @@ def _keys_of_arrival_or_departure(
 
 
 def _is_counted(pod: PodView, around: Around[BudgetSettings]) -> bool:
-    return counts_as_available(pod, now=_LATER, settings=around.settings.in_place)
+    return is_counted_as_available(pod, now=_LATER, settings=around.settings.in_place)
 
 
 def _keys_of_budgets(pod: PodView, budgets: Sequence[BudgetView], around: Mirrors) -> Iterator[Key]:
@@ -121,7 +121,7 @@ def _keys_of_workload(
     if old is not None and new is not None and _has_same_demand(old, new):
         return
     workload = change.latest
-    for budget in around.by_index(BUDGET_VIEWS, BY_NAMESPACE, workload.namespace):
+    for budget in around.list_by_index(BUDGET_VIEWS, BY_NAMESPACE, workload.namespace):
         is_target = budget.target == (kind, workload.name)
         is_selected = budget.target is None and budget.selector.matches(workload.template_labels)
         if is_target or is_selected:

@@ -15,7 +15,11 @@ from pykruise.kinds.resourcedistribution.view import read_spec
 from pykruise.kube.admission import AdmissionRequest, Reviewer, SpokeRules
 from pykruise.kube.documents import Document
 from pykruise.kube.errors import BadRequestError, Cause, ForbiddenError, InvalidError, KubeError
-from pykruise.kube.pod_rules.field_errors import forbidden, internal_error, invalid_shown
+from pykruise.kube.pod_rules.field_errors import (
+    make_forbidden_error,
+    make_internal_error,
+    make_invalid_shown_error,
+)
 from pykruise.plans.review import Trial
 from pykruise.pods.workload.admission import SpecReviews
 
@@ -40,7 +44,7 @@ SPOKE_RULES: Final = SpokeRules(
 """v1alpha1 has the same rules; one field has another name."""
 
 
-def validating(trial: Trial | None = None) -> Reviewer:
+def build_validating_review(trial: Trial | None = None) -> Reviewer:
     """The validating review. Without a trial it skips the checks that only an API server can make."""
 
     async def errors(request: AdmissionRequest, doc: Document, spec: ResourceDistributionSpec) -> list[Cause]:
@@ -50,7 +54,7 @@ def validating(trial: Trial | None = None) -> Reviewer:
             causes += [wrong] if wrong is not None else []
         return causes
 
-    return _REVIEWS.judging(errors)
+    return _REVIEWS.build_judging_review(errors)
 
 
 async def _try_creation(resource: Document, trial: Trial) -> Cause | None:
@@ -58,9 +62,9 @@ async def _try_creation(resource: Document, trial: Trial) -> Cause | None:
     try:
         await trial(resource)
     except (InvalidError, BadRequestError) as error:
-        return invalid_shown(RESOURCE, f'"{resource["kind"]}"', str(error))
+        return make_invalid_shown_error(RESOURCE, f'"{resource["kind"]}"', str(error))
     except ForbiddenError as error:
-        return forbidden(RESOURCE, str(error))
+        return make_forbidden_error(RESOURCE, str(error))
     except KubeError as error:
-        return internal_error(RESOURCE, f"the dry run of its creation failed: {error}")
+        return make_internal_error(RESOURCE, f"the dry run of its creation failed: {error}")
     return None

@@ -4,7 +4,7 @@ from typing import Final
 
 from pykruise.kinds.resourcedistribution.types import RESOURCE_DISTRIBUTIONS
 from pykruise.kube.documents import Document
-from pykruise.kube.schemas.conversion import Conversion, each, rename, section
+from pykruise.kube.schemas.conversion import Conversion, find_section, iterate_objects, rename
 
 _SELECTORS: Final = ("namespaceLabelSelector", "namespaceSelector")
 _FAILED: Final = ("failedNamespace", "failedNamespaces")
@@ -21,8 +21,8 @@ def to_spoke(doc: Document) -> Document:
 
 
 def _rename_fields(doc: Document, selectors: tuple[str, str], failed: tuple[str, str]) -> Document:
-    rename(section(doc, "spec", "targets"), *selectors)
-    for condition in each((section(doc, "status") or {}).get("conditions")):
+    rename(find_section(doc, "spec", "targets"), *selectors)
+    for condition in iterate_objects((find_section(doc, "status") or {}).get("conditions")):
         rename(condition, *failed)
     return doc
 

@@ -6,24 +6,24 @@ KIND ──▶ definitions, conversion, roles, caches, controllers, admission, d
 from collections.abc import Mapping
 from typing import Any, Final
 
-from pykruise.kinds.resourcedistribution.admission import SPOKE_RULES, validating
+from pykruise.kinds.resourcedistribution.admission import SPOKE_RULES, build_validating_review
 from pykruise.kinds.resourcedistribution.conversion import CONVERSION
 from pykruise.kinds.resourcedistribution.plan import plan_distribution
 from pykruise.kinds.resourcedistribution.shown import SHOWN
-from pykruise.kinds.resourcedistribution.snapshot import DistributionSettings, learn, snapshot
+from pykruise.kinds.resourcedistribution.snapshot import DistributionSettings, learn, read_snapshot
 from pykruise.kinds.resourcedistribution.types import RESOURCE_DISTRIBUTIONS, ResourceDistribution
 from pykruise.kinds.resourcedistribution.v1alpha1 import ResourceDistributionV1Alpha1
-from pykruise.kinds.resourcedistribution.validation import stored_errors
+from pykruise.kinds.resourcedistribution.validation import find_stored_errors
 from pykruise.kinds.resourcedistribution.view import COPY_VIEWS, DISTRIBUTED, DISTRIBUTION_VIEWS
-from pykruise.kinds.resourcedistribution.wakes import wakes
-from pykruise.kube.rbac import READ, WRITE, on
+from pykruise.kinds.resourcedistribution.wakes import list_wakes
+from pykruise.kube.rbac import READ, WRITE, make_right
 from pykruise.kube.resources import CONFIG_MAPS, NAMESPACES, SECRETS
 from pykruise.kube.schemas.crds import Column
-from pykruise.kube.values.counts import counted
+from pykruise.kube.values.counts import format_count
 from pykruise.plans.insight import Insight
-from pykruise.plans.kind import Kind, two_versions
+from pykruise.plans.kind import Kind, make_two_versions
 from pykruise.plans.review import Reviews
-from pykruise.plans.stored_values import StoredSpec, judged
+from pykruise.plans.stored_values import StoredSpec, add_judgement
 from pykruise.plans.views import NAMESPACE_VIEWS
 from pykruise.runtime.control import Control
 
@@ -36,24 +36,24 @@ _COLUMNS = (
 
 def _make_headline(status: Mapping[str, Any]) -> str:
     desired, succeeded, failed = (status.get(name, 0) for name in ("desired", "succeeded", "failed"))
-    namespaces = counted(desired, "namespace")
+    namespaces = format_count(desired, "namespace")
     return f"copied to {succeeded} of {namespaces}" + (f", {failed} failed" if failed else "")
 
 
-_STORED: Final = StoredSpec(errors=stored_errors)
+_STORED: Final = StoredSpec(errors=find_stored_errors)
 
 KIND = Kind(
     resource=RESOURCE_DISTRIBUTIONS,
-    versions=two_versions(ResourceDistribution, ResourceDistributionV1Alpha1, columns=_COLUMNS),
+    versions=make_two_versions(ResourceDistribution, ResourceDistributionV1Alpha1, columns=_COLUMNS),
     short_names=("distributor",),
     conversion=CONVERSION,
     gates=("ResourceDistributionGate",),
     settings=DistributionSettings,
     reviews=Reviews(
-        validating=lambda _, lookups: validating(lookups.trial),
+        validating=lambda _, lookups: build_validating_review(lookups.trial),
         spoke=lambda *_: SPOKE_RULES,
         rights=tuple(
-            on(
+            make_right(
                 resource,
                 "create",
                 in_namespace=True,
@@ -63,14 +63,14 @@ KIND = Kind(
         ),
     ),
     stored=_STORED,
-    control=judged(
+    control=add_judgement(
         Control(
             name="resourcedistribution",
             component="resourcedistribution-controller",
             objects=DISTRIBUTION_VIEWS,
             reads=lambda _: (NAMESPACE_VIEWS, *COPY_VIEWS.values()),
-            wakes=wakes,
-            snapshot=snapshot,
+            wakes=list_wakes,
+            snapshot=read_snapshot,
             object_of=lambda snapshot: snapshot.distribution,
             plan=plan_distribution,
             learn=learn,
@@ -80,23 +80,23 @@ KIND = Kind(
         _STORED,
     ),
     rights=(
-        on(RESOURCE_DISTRIBUTIONS, *READ, why="ResourceDistribution: to watch them"),
-        on(
+        make_right(RESOURCE_DISTRIBUTIONS, *READ, why="ResourceDistribution: to watch them"),
+        make_right(
             RESOURCE_DISTRIBUTIONS,
             "patch",
             subresource="status",
             why="ResourceDistribution: to report their status",
         ),
         # Owner references with blockOwnerDeletion need this under OwnerReferencesPermissionEnforcement.
-        on(
+        make_right(
             RESOURCE_DISTRIBUTIONS,
             "update",
             subresource="finalizers",
             why="ResourceDistribution: to own copies",
         ),
-        on(NAMESPACES, *READ, why="ResourceDistribution: to watch namespaces"),
+        make_right(NAMESPACES, *READ, why="ResourceDistribution: to watch namespaces"),
         *(
-            on(resource, *READ, *WRITE, why="ResourceDistribution: to read and write copies")
+            make_right(resource, *READ, *WRITE, why="ResourceDistribution: to read and write copies")
             for resource in DISTRIBUTED.values()
         ),
     ),

@@ -26,19 +26,19 @@ from pykruise.kinds.resourcedistribution.status import (
     NAMESPACE_NOT_EXISTS,
     UPDATE_FAILED,
     Failed,
+    read_stored_conditions,
     status_of,
-    stored_conditions,
 )
-from pykruise.kinds.resourcedistribution.targets import NEVER, is_target, target_names
+from pykruise.kinds.resourcedistribution.targets import NEVER, is_target, list_target_names
 from pykruise.kinds.resourcedistribution.types import RESOURCE_DISTRIBUTIONS
-from pykruise.kinds.resourcedistribution.view import DISTRIBUTED, CopyView, contents
+from pykruise.kinds.resourcedistribution.view import DISTRIBUTED, CopyView, read_contents
 from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import CONFIG_MAPS, SECRETS
-from pykruise.kube.values.owners import owner_reference
+from pykruise.kube.values.owners import build_owner_reference
 from pykruise.plans.purposes import Purpose
-from pykruise.plans.stored_values import refused_plan
+from pykruise.plans.stored_values import make_refused_plan
 from pykruise.pods.reasons import Code
 from pykruise.runtime.actions import Create, Delete, Patch
 from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step
@@ -85,10 +85,10 @@ def plan_distribution(snapshot: DistributionSnapshot) -> Plan:
     if view.is_deleting:  # garbage collection deletes its copies by their owner reference
         return Plan()
     if not is_readable(snapshot):
-        return refused_plan(snapshot.refused or [snapshot.distribution.problem])
+        return make_refused_plan(snapshot.refused or [snapshot.distribution.problem])
     targets = [
         name
-        for name in target_names(snapshot.distribution, snapshot.namespaces.values())
+        for name in list_target_names(snapshot.distribution, snapshot.namespaces.values())
         if _is_known(name, snapshot)
     ]
     verdicts = _Verdicts()
@@ -213,7 +213,7 @@ def _keep_failure(name: str, condition: str, view: ReadableDistributionView, ver
     """Keep failures of the previous manager in the status until the write succeeds."""
     if view.stored_status.get("observedGeneration") != view.generation:
         return
-    entry = stored_conditions(view).get(condition, {})
+    entry = read_stored_conditions(view).get(condition, {})
     if name in (entry.get("failedNamespaces") or ()):
         verdicts.fail(condition, name, Reason(Code.WRITE_FAILED, entry.get("reason") or ""))
 
@@ -264,7 +264,7 @@ def _update(view: ReadableDistributionView, copy: CopyView) -> Document:
     contents are replaced. A `$patch` directive is set only for an existing field, because it would drop a missing
     one.
     """
-    wanted = contents(view.kind, view.spec.resource)
+    wanted = read_contents(view.kind, view.spec.resource)
     patch: Document = {"metadata": _make_metadata(view)}
     for field in _FIELDS[view.kind]:
         value: Any = wanted.get(field)
@@ -283,7 +283,7 @@ def _make_metadata(view: ReadableDistributionView) -> Document:
             HASH_ANNOTATION: view.resource_hash,
         },
         "ownerReferences": [
-            owner_reference(
+            build_owner_reference(
                 api_version=RESOURCE_DISTRIBUTIONS.api_version,
                 kind=RESOURCE_DISTRIBUTIONS.kind,
                 name=view.name,

@@ -1,6 +1,6 @@
 """Facts for a decision about one ResourceDistribution, as one value.
 
-DistributionView + Read ──▶ snapshot() ──▶ DistributionSnapshot ──▶ plan.py
+DistributionView + Read ──▶ read_snapshot() ──▶ DistributionSnapshot ──▶ plan.py
                                └── copies that another writer changed are read, once per version
 failed writes ──▶ learn() ──▶ memory ──▶ the next DistributionSnapshot
 
@@ -112,11 +112,13 @@ class KnownCopies(msgspec.Struct):
     failed: dict[str, FailedWrite] = {}
 
 
-async def snapshot(view: DistributionView, read: Read[DistributionSettings]) -> DistributionSnapshot | None:
+async def read_snapshot(
+    view: DistributionView, read: Read[DistributionSettings]
+) -> DistributionSnapshot | None:
     """Collect the facts about one distribution; None: it was deleted in the meantime."""
     if view.is_deleting or view.spec is None:
         return DistributionSnapshot(distribution=view, now=read.now())
-    known = read.memory(KnownCopies)
+    known = read.find_memory(KnownCopies)
     unread = await _read_unknown(view, read, known)
     distribution = read.get(DISTRIBUTION_VIEWS, Key("", view.name))
     if distribution is None:
@@ -124,7 +126,9 @@ async def snapshot(view: DistributionView, read: Read[DistributionSettings]) -> 
     if distribution.generation != known.generation:  # writes that failed may succeed now
         known.generation, known.failed = distribution.generation, {}
     namespaces = {
-        namespace.name: namespace for namespace in read.all(NAMESPACE_VIEWS) if _is_own(namespace.name, read)
+        namespace.name: namespace
+        for namespace in read.list_all(NAMESPACE_VIEWS)
+        if _is_own(namespace.name, read)
     }
     copies = {copy.namespace: _with_digest(copy, known) for copy in _copies(distribution, read)}
     known.failed = {
@@ -149,7 +153,7 @@ def learn(
     read: Read[DistributionSettings], snapshot: DistributionSnapshot, failures: Sequence[Failure]
 ) -> None:
     """Record failed writes and the time of their next try."""
-    known = read.memory(KnownCopies)
+    known = read.find_memory(KnownCopies)
     for failure in failures:
         name = failure.step.action.key.namespace
         before, condition = known.failed.get(name), _condition_of(failure)
@@ -205,7 +209,7 @@ def _is_own(namespace: str, read: Read[DistributionSettings]) -> bool:
 
 
 def _copies(view: DistributionView, read: Read[DistributionSettings]) -> Iterable[CopyView]:
-    return read.by_index(COPY_VIEWS[view.kind], BY_NAME, view.copy_name)
+    return read.list_by_index(COPY_VIEWS[view.kind], BY_NAME, view.copy_name)
 
 
 # ── contents ─────────────────────────────────────────────────────────────────

@@ -47,7 +47,7 @@ def status_of(
     """Compute the status. A failed deletion appears only in its condition, not in the count of failed targets.
     `failed`: failures sorted by namespace within each condition.
     """
-    stored = stored_conditions(view)
+    stored = read_stored_conditions(view)
     return {
         "observedGeneration": view.generation,
         "desired": desired,
@@ -60,7 +60,7 @@ def status_of(
     }
 
 
-def stored_conditions(view: DistributionView) -> Mapping[str, Document]:
+def read_stored_conditions(view: DistributionView) -> Mapping[str, Document]:
     """Conditions in the stored status, by type."""
     result = view.stored_status.get("conditions")
     return {entry.get("type", ""): entry for entry in result or () if isinstance(entry, dict)}

@@ -1,6 +1,6 @@
 """Namespaces that get a resource.
 
-DistributionView, a namespace ──▶ is_target()      DistributionView, all namespaces ──▶ target_names()
+DistributionView, a namespace ──▶ is_target()      DistributionView, all namespaces ──▶ list_target_names()
 
 Pure. Same rule as OpenKruise: all, named or selected namespaces, without excluded ones; never system namespaces.
 """
@@ -23,7 +23,7 @@ def is_target(view: DistributionView, name: str, labels: Mapping[str, str]) -> b
     return view.spec.targets.all_namespaces or name in view.included or view.selector.matches(labels)
 
 
-def target_names(view: ReadableDistributionView, namespaces: Iterable[NamespaceView]) -> list[str]:
+def list_target_names(view: ReadableDistributionView, namespaces: Iterable[NamespaceView]) -> list[str]:
     """Sorted names of all target namespaces: existing ones, and ones that the spec names."""
     names = {namespace.name for namespace in namespaces if is_target(view, namespace.name, namespace.labels)}
     if not view.spec.targets.all_namespaces:

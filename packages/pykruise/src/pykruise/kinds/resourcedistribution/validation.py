@@ -12,11 +12,16 @@ from typing import Any, Final
 from pykruise.kinds.resourcedistribution.types import NamespaceList, ResourceDistributionSpec, Targets
 from pykruise.kube.documents import get_path
 from pykruise.kube.errors import Cause
-from pykruise.kube.pod_rules.field_errors import internal_error, invalid, invalid_shown, shown
+from pykruise.kube.pod_rules.field_errors import (
+    format_shown,
+    make_internal_error,
+    make_invalid_error,
+    make_invalid_shown_error,
+)
 from pykruise.kube.pod_rules.names import is_dns1123_label
-from pykruise.kube.values.selectors import SelectorError, selector_from
-from pykruise.plans.stored_values import as_document
-from pykruise.pods.workload.validation import metadata_errors
+from pykruise.kube.values.selectors import SelectorError, parse_selector
+from pykruise.plans.stored_values import to_document
+from pykruise.pods.workload.validation import find_metadata_errors
 
 RESOURCE: Final = "spec.resource"
 
@@ -28,11 +33,11 @@ def errors_of(
     doc: Mapping[str, Any], spec: ResourceDistributionSpec, *, old: Mapping[str, Any] | None = None
 ) -> list[Cause]:
     """All field errors. `old`: the stored object of an update."""
-    causes = list(metadata_errors(doc.get("metadata") or {}))
+    causes = list(find_metadata_errors(doc.get("metadata") or {}))
     if not spec.resource:
-        return [*causes, invalid_shown(RESOURCE, '""', "empty resource is not allowed")]
+        return [*causes, make_invalid_shown_error(RESOURCE, '""', "empty resource is not allowed")]
     if not _is_an_object(spec.resource):
-        return [*causes, internal_error(RESOURCE, "apiVersion and kind are required")]
+        return [*causes, make_internal_error(RESOURCE, "apiVersion and kind are required")]
     selector = get_path(doc, "spec", "targets", "namespaceSelector", default=None)
     return [*causes, *_resource_errors(spec.resource, old), *_target_errors(spec.targets, selector)]
 
@@ -43,17 +48,17 @@ def _is_an_object(resource: Mapping[str, Any]) -> bool:
 
 def _resource_errors(resource: Mapping[str, Any], old: Mapping[str, Any] | None) -> Iterator[Cause]:
     if (resource["apiVersion"], resource["kind"]) not in _SUPPORTED:
-        yield invalid_shown(
+        yield make_invalid_shown_error(
             RESOURCE, _describe(resource), "only a Secret or a ConfigMap (v1) can be distributed"
         )
     if old is None:
         return
     stored = get_path(old, "spec", "resource", default=None)
     if not isinstance(stored, Mapping) or not _is_an_object(stored):
-        yield internal_error(RESOURCE, "the stored resource cannot be read")
+        yield make_internal_error(RESOURCE, "the stored resource cannot be read")
     elif _identity_of(stored) != _identity_of(resource):
         detail = f"apiVersion, kind and name are immutable: it is {_describe(stored)}"
-        yield invalid_shown(RESOURCE, _describe(resource), detail)
+        yield make_invalid_shown_error(RESOURCE, _describe(resource), detail)
 
 
 def _identity_of(resource: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -63,7 +68,7 @@ def _identity_of(resource: Mapping[str, Any]) -> tuple[Any, ...]:
 def _describe(resource: Mapping[str, Any]) -> str:
     """Describe the resource in a message, without its contents."""
     version, kind, name = _identity_of(resource)
-    return shown(f"{version} {kind} {name}".rstrip())
+    return format_shown(f"{version} {kind} {name}".rstrip())
 
 
 def _target_errors(targets: Targets, selector: Mapping[str, Any] | None) -> Iterator[Cause]:
@@ -71,20 +76,20 @@ def _target_errors(targets: Targets, selector: Mapping[str, Any] | None) -> Iter
     for field, names in (("includedNamespaces", included), ("excludedNamespaces", excluded)):
         for name in names:
             for problem in is_dns1123_label(name):
-                yield invalid(f"{_TARGETS}.{field}", name, problem)
+                yield make_invalid_error(f"{_TARGETS}.{field}", name, problem)
     both = {*included} & {*excluded}
     for name in dict.fromkeys(name for name in included if name in both):
-        yield invalid(_TARGETS, name, "a namespace cannot be both included and excluded")
+        yield make_invalid_error(_TARGETS, name, "a namespace cannot be both included and excluded")
     try:
-        selector_from(selector)
+        parse_selector(selector)
     except SelectorError as error:
-        yield invalid(f"{_TARGETS}.namespaceSelector", selector, str(error))
+        yield make_invalid_error(f"{_TARGETS}.namespaceSelector", selector, str(error))
 
 
 def _names_of(listed: NamespaceList | None) -> list[str]:
     return [item.name for item in (listed.items if listed is not None else None) or ()]
 
 
-def stored_errors(spec: ResourceDistributionSpec) -> list[Cause]:
+def find_stored_errors(spec: ResourceDistributionSpec) -> list[Cause]:
     """Errors of a stored spec, considered alone."""
-    return errors_of(as_document(spec), spec)
+    return errors_of(to_document(spec), spec)

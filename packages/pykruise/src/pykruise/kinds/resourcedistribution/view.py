@@ -19,10 +19,10 @@ from pykruise.kinds.resourcedistribution.types import (
 )
 from pykruise.kube.documents import Document, decode, get_path
 from pykruise.kube.schemas.typed_documents import read
-from pykruise.kube.values.selectors import NOTHING, Selector, SelectorError, selector_from
+from pykruise.kube.values.selectors import NOTHING, Selector, SelectorError, parse_selector
 from pykruise.plans.views import CONFIG_MAP_VIEWS, SECRET_VIEWS
 from pykruise.pods.view.pod_view import ControllerView
-from pykruise.pods.view.secrets import COPIED, CopyView, content_of, contents, project_copy
+from pykruise.pods.view.secrets import COPIED, CopyView, content_of, project_copy, read_contents
 from pykruise.runtime.views import BY_NAME, Views
 
 __all__ = [
@@ -34,9 +34,9 @@ __all__ = [
     "CopyView",
     "DistributionView",
     "content_of",
-    "contents",
     "project_copy",
     "project_distribution",
+    "read_contents",
     "read_spec",
 ]
 
@@ -159,7 +159,7 @@ def _names_of(listed: NamespaceList | None) -> frozenset[str]:
 def _read_selector(spec: Mapping[str, Any]) -> tuple[Selector, str]:
     """Parse the selector; an empty one selects nothing."""
     try:
-        selector = selector_from(get_path(spec, "targets", "namespaceSelector"))
+        selector = parse_selector(get_path(spec, "targets", "namespaceSelector"))
     except SelectorError as error:
         return NOTHING, f"spec.targets.namespaceSelector: {error}"
     return (NOTHING if selector.is_empty else selector), ""

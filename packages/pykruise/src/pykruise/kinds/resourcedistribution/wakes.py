@@ -24,7 +24,7 @@ from pykruise.runtime.read import Around
 from pykruise.runtime.wakes import Wake
 
 
-def wakes(settings: object) -> Sequence[Wake]:
+def list_wakes(settings: object) -> Sequence[Wake]:
     """Wakes for any settings."""
     return (
         Wake(on=DISTRIBUTION_VIEWS, keys=_keys_of_distribution),
@@ -50,7 +50,7 @@ def _keys_of_namespace(change: Change[NamespaceView], around: Around[object]) ->
     old, new = change.old, change.new
     if old is not None and new is not None and _is_target_as(old, new):
         return
-    for view in around.all(DISTRIBUTION_VIEWS):
+    for view in around.list_all(DISTRIBUTION_VIEWS):
         if any(
             namespace is not None and is_target(view, namespace.name, namespace.labels)
             for namespace in (old, new)
@@ -64,5 +64,5 @@ def _is_target_as(old: NamespaceView, new: NamespaceView) -> bool:
 
 def _of_copy(kind: str, change: Change[CopyView], around: Around[object]) -> Iterator[Key]:
     """Keys of the distributions with this kind and name: the object may be a copy, or occupy a copy's name."""
-    for view in around.by_index(DISTRIBUTION_VIEWS, BY_RESOURCE, (kind, change.key.name)):
+    for view in around.list_by_index(DISTRIBUTION_VIEWS, BY_RESOURCE, (kind, change.key.name)):
         yield Key("", view.name)

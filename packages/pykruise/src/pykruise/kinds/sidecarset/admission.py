@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from pykruise.kinds.sidecarset.admission_facts import SidecarReader, SidecarSetFacts
-from pykruise.kinds.sidecarset.defaults import with_defaults
+from pykruise.kinds.sidecarset.defaults import add_defaults
 from pykruise.kinds.sidecarset.sidecar_contents import contents_of
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS, SidecarSetSpec
 from pykruise.kinds.sidecarset.validation import errors_of
@@ -39,18 +39,18 @@ _REVIEWS: Final = SpecReviews[SidecarSetSpec](
     parts=PARTS,
 )
 
-mutate_sidecarset: Final = _REVIEWS.mutating(lambda _, doc: with_defaults(doc))
+mutate_sidecarset: Final = _REVIEWS.build_mutating_review(lambda _, doc: add_defaults(doc))
 """The mutating review. It always computes the hashes, whatever the client sent."""
 
 
-def validating(reader: SidecarReader | None, *, allows_any_annotation: bool) -> Reviewer:
+def build_validating_review(reader: SidecarReader | None, *, allows_any_annotation: bool) -> Reviewer:
     """The validating review; `allows_any_annotation` is the gate SidecarSetPatchPodMetadataDefaultsAllowed."""
 
     async def errors(request: AdmissionRequest, doc: Document, spec: SidecarSetSpec) -> Sequence[Cause]:
         facts = await _read_facts(reader, name_of(request), spec, allows_any_annotation=allows_any_annotation)
         return errors_of(doc, spec, facts=facts, old=request.old_object)
 
-    return _REVIEWS.judging(errors)
+    return _REVIEWS.build_judging_review(errors)
 
 
 async def _read_facts(
@@ -63,12 +63,12 @@ async def _read_facts(
     problem = ""
     if spec.patch_pod_metadata:
         try:
-            whitelist = await reader.whitelist()
+            whitelist = await reader.read_whitelist()
         except KubeError as error:
             problem = f"the whitelist cannot be read: {error}"
     return SidecarSetFacts(
-        others=await reader.sidecar_sets(),
-        revisions=await reader.revisions(name) if spec.revision_choice is not None else (),
+        others=await reader.list_sidecar_sets(),
+        revisions=await reader.list_revisions(name) if spec.revision_choice is not None else (),
         whitelist=whitelist,
         whitelist_problem=problem,
         allows_any_annotation=allows_any_annotation,

@@ -34,18 +34,18 @@ class SidecarSetFacts(msgspec.Struct, frozen=True, kw_only=True):
 class SidecarReader(Protocol):
     """Reads SidecarSets and related objects. All methods raise KubeError."""
 
-    async def sidecar_sets(self) -> Sequence[SidecarSetView]:
+    async def list_sidecar_sets(self) -> Sequence[SidecarSetView]:
         """All SidecarSets; empty when the kind is not installed."""
         ...
 
-    async def namespace_labels(self, name: str) -> Mapping[str, str] | None:
+    async def read_namespace_labels(self, name: str) -> Mapping[str, str] | None:
         """Labels of a namespace; None: it cannot be read."""
         ...
 
-    async def revisions(self, name: str) -> Sequence[RevisionView]:
+    async def list_revisions(self, name: str) -> Sequence[RevisionView]:
         """Stored revisions of a SidecarSet."""
         ...
 
-    async def whitelist(self) -> str | None:
+    async def read_whitelist(self) -> str | None:
         """Text of the whitelist of annotations; None: there is none."""
         ...

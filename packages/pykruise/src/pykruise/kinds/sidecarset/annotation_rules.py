@@ -1,6 +1,6 @@
 """Validation of `patchPodMetadata`: a whitelist names the annotations that SidecarSets may give to pods.
 
-document + whitelist text ──▶ annotation_errors() ──▶ field errors
+document + whitelist text ──▶ find_annotation_errors() ──▶ field errors
 
 Pure. The whitelist is JSON: {"rules": [{"selector": …, "allowedAnnotationKeyExprs": ["^oom-score$"]}]}.
 """
@@ -16,11 +16,15 @@ from pykruise.kinds.sidecarset.pod_annotations import POLICIES
 from pykruise.kinds.sidecarset.types import SidecarSetSpec
 from pykruise.kube.documents import labels_of
 from pykruise.kube.errors import Cause
-from pykruise.kube.pod_rules.field_errors import invalid, not_supported, required
+from pykruise.kube.pod_rules.field_errors import (
+    make_invalid_error,
+    make_not_supported_error,
+    make_required_error,
+)
 from pykruise.kube.pod_rules.names import is_qualified_name
 from pykruise.kube.values.go_text import excerpt
 from pykruise.kube.values.patterns import Pattern, PatternError, compile_pattern
-from pykruise.kube.values.selectors import SelectorError, selector_from
+from pykruise.kube.values.selectors import SelectorError, parse_selector
 from pykruise.pods.workload.allowed_workloads import CONFIGURATION
 
 FIELD: Final = "spec.patchPodMetadata"
@@ -43,7 +47,7 @@ class _NoWhitelistError(ValueError):
     pass
 
 
-def annotation_errors(
+def find_annotation_errors(
     doc: Mapping[str, Any], spec: SidecarSetSpec, facts: SidecarSetFacts
 ) -> Iterator[Cause]:
     """All errors of the annotations."""
@@ -51,27 +55,32 @@ def annotation_errors(
     if not entries:
         return
     yield from _whitelist_errors(doc, [key for entry in entries for key in entry.annotations or {}], facts)
-    yield from entry_errors(spec)
+    yield from find_entry_errors(spec)
 
 
-def entry_errors(spec: SidecarSetSpec) -> Iterator[Cause]:
+def find_entry_errors(spec: SidecarSetSpec) -> Iterator[Cause]:
     """Errors of the annotations except those of the whitelist."""
     seen: set[str] = set()
     for index, entry in enumerate(spec.patch_pod_metadata or ()):
         field = f"{FIELD}[{index}]"
         annotations = entry.annotations or {}
         if not annotations:
-            yield required(f"{field}.annotations", "no annotations defined for SidecarSet")
+            yield make_required_error(f"{field}.annotations", "no annotations defined for SidecarSet")
         for key in annotations:
-            yield from (invalid(f"{field}.annotations", key, text) for text in is_qualified_name(key.lower()))
+            yield from (
+                make_invalid_error(f"{field}.annotations", key, text)
+                for text in is_qualified_name(key.lower())
+            )
         if sum(len(key.encode()) + len(value.encode()) for key, value in annotations.items()) > LARGEST:
-            yield invalid(f"{field}.annotations", "", f"must not have more than {LARGEST} bytes")
+            yield make_invalid_error(f"{field}.annotations", "", f"must not have more than {LARGEST} bytes")
         if not entry.patch_policy:
-            yield required(f"{field}.patchPolicy")
+            yield make_required_error(f"{field}.patchPolicy")
         elif entry.patch_policy not in POLICIES:
-            yield not_supported(f"{field}.patchPolicy", entry.patch_policy, POLICIES)
+            yield make_not_supported_error(f"{field}.patchPolicy", entry.patch_policy, POLICIES)
         for key in seen & annotations.keys():
-            yield required(f"{field}.annotations", f"patch annotation {excerpt(key)} already exist")
+            yield make_required_error(
+                f"{field}.annotations", f"patch annotation {excerpt(key)} already exist"
+            )
         seen |= annotations.keys()
 
 
@@ -79,15 +88,17 @@ def _whitelist_errors(doc: Mapping[str, Any], keys: list[str], facts: SidecarSet
     try:
         patterns = _compile_patterns(facts, labels_of(doc))
     except _NoWhitelistError as error:
-        yield required(FIELD, str(error))
+        yield make_required_error(FIELD, str(error))
         return
     if not patterns:
         if not facts.allows_any_annotation:
-            yield required(FIELD, f"whitelist not found ({_WHERE})")
+            yield make_required_error(FIELD, f"whitelist not found ({_WHERE})")
         return
     for key in dict.fromkeys(keys):
         if not any(pattern.search(key) for pattern in patterns):
-            yield required(FIELD, f"annotation {excerpt(key)} is not allowed by the whitelist ({_WHERE})")
+            yield make_required_error(
+                FIELD, f"annotation {excerpt(key)} is not allowed by the whitelist ({_WHERE})"
+            )
 
 
 def _compile_patterns(facts: SidecarSetFacts, labels: Mapping[str, str]) -> list[Pattern]:
@@ -100,7 +111,7 @@ def _compile_patterns(facts: SidecarSetFacts, labels: Mapping[str, str]) -> list
         rules = msgspec.convert(orjson.loads(facts.whitelist), _Whitelist).rules or []
         patterns: list[Pattern] = []
         for rule in rules:
-            if rule.selector is None or selector_from(rule.selector).matches(labels):
+            if rule.selector is None or parse_selector(rule.selector).matches(labels):
                 patterns += [compile_pattern(expr) for expr in rule.allowed_annotation_key_exprs or ()]
     except (orjson.JSONDecodeError, msgspec.ValidationError, SelectorError, PatternError) as error:
         raise _NoWhitelistError(f"the whitelist ({_WHERE}) cannot be read: {error}") from error

@@ -1,6 +1,6 @@
 """Pod condition that reports which of the pod's SidecarSets can be upgraded in place.
 
-ManagedPod ──▶ condition_patch() ──▶ a strategic merge patch of the pod's status; None: the condition is up to date
+ManagedPod ──▶ build_condition_patch() ──▶ a patch of the pod's status; None: the condition is up to date
 
 Pure. The message is a JSON map with all SidecarSets of the pod. Each SidecarSet writes its own entry and keeps the
 others. Entries of SidecarSets without sidecars in the pod are dropped.
@@ -14,22 +14,22 @@ import orjson
 from pykruise.kinds.sidecarset.managed_pod import ManagedPod
 from pykruise.kube.clock import Instant, format_time
 from pykruise.kube.documents import Document
-from pykruise.kube.values.go_text import go_json
+from pykruise.kube.values.go_text import encode_go_json
 from pykruise.pods.view import keys
-from pykruise.pods.view.sidecars import injected_sets
+from pykruise.pods.view.sidecars import list_injected_sets
 
 ALL_UPGRADABLE = "AllSidecarsetUpgradable"
 NOT_ALL = "UpdateImmutableField"
 
 
-def condition_patch(managed: ManagedPod, name: str, *, is_stuck: bool, now: Instant) -> Document | None:
+def build_condition_patch(managed: ManagedPod, name: str, *, is_stuck: bool, now: Instant) -> Document | None:
     """Patch that updates the condition. `is_stuck`: the pod cannot be upgraded to this SidecarSet. An unreadable
     message is replaced.
     """
     pod = managed.pod
-    condition = pod.condition(keys.SIDECARSET_UPGRADABLE)
+    condition = pod.find_condition(keys.SIDECARSET_UPGRADABLE)
     before = _parse_entries(condition.message) if condition is not None else {}
-    listed = injected_sets(pod.annotations)
+    listed = list_injected_sets(pod.annotations)
     entries = {part: value for part, value in before.items() if part in listed}
     if is_stuck:
         entries[name] = False
@@ -42,7 +42,7 @@ def condition_patch(managed: ManagedPod, name: str, *, is_stuck: bool, now: Inst
         "type": keys.SIDECARSET_UPGRADABLE,
         "status": status,
         "reason": ALL_UPGRADABLE if status == "True" else NOT_ALL,
-        "message": go_json(entries, sort_keys=True),
+        "message": encode_go_json(entries, sort_keys=True),
     }
     if condition is None or condition.status != status:
         result["lastTransitionTime"] = format_time(now)

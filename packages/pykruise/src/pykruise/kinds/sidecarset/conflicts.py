@@ -1,6 +1,6 @@
 """SidecarSets that cannot be injected into the same pods.
 
-spec + the other SidecarSets ──▶ conflict_errors() ──▶ field errors, each naming the other SidecarSet
+spec + the other SidecarSets ──▶ find_conflict_errors() ──▶ field errors, each naming the other SidecarSet
 
 Pure. Two SidecarSets meet when some pod could match both, in a namespace that both select. A canary replaces its base
 in a pod, so the two never meet.
@@ -12,14 +12,14 @@ from typing import Any
 from pykruise.kinds.sidecarset.pod_annotations import OVERWRITE, RETAIN
 from pykruise.kinds.sidecarset.types import SidecarSetSpec
 from pykruise.kinds.sidecarset.view import ReadableSidecarSetView, SidecarSetView, has_contents
-from pykruise.kube.documents import same
+from pykruise.kube.documents import is_same
 from pykruise.kube.errors import Cause
-from pykruise.kube.pod_rules.field_errors import invalid
-from pykruise.kube.values.selectors import SelectorError, selector_from
-from pykruise.kube.values.selectors import overlap as selectors_overlap
+from pykruise.kube.pod_rules.field_errors import make_invalid_error
+from pykruise.kube.values.selectors import SelectorError, parse_selector
+from pykruise.kube.values.selectors import has_overlap as selectors_overlap
 
 
-def conflict_errors(
+def find_conflict_errors(
     given: Mapping[str, Any],
     spec: SidecarSetSpec,
     others: Iterable[SidecarSetView],
@@ -41,8 +41,8 @@ def _find_meeting(
     given: Mapping[str, Any], others: Iterable[SidecarSetView], name: str, base: str
 ) -> Iterator[ReadableSidecarSetView]:
     try:
-        selector = selector_from(given.get("selector"))
-        namespaces = selector_from(given["namespaceSelector"]) if given.get("namespaceSelector") else None
+        selector = parse_selector(given.get("selector"))
+        namespaces = parse_selector(given["namespaceSelector"]) if given.get("namespaceSelector") else None
     except SelectorError:
         return
     if selector.is_empty:
@@ -69,15 +69,15 @@ def _name_errors(given: Mapping[str, Any], other: SidecarSetSpec, name: str) -> 
         for item in given.get(field) or ():
             if item.get("name") in taken:
                 detail = f"container {item.get('name')} already exist in {name}"
-                yield invalid("spec.containers", item.get("name"), detail)
+                yield make_invalid_error("spec.containers", item.get("name"), detail)
 
 
 def _volume_errors(given: Mapping[str, Any], other: SidecarSetSpec, name: str) -> Iterator[Cause]:
     theirs = {entry.get("name"): entry for entry in other.volumes or ()}
     for volume in given.get("volumes") or ():
-        if volume.get("name") in theirs and not same(volume, theirs[volume.get("name")]):
+        if volume.get("name") in theirs and not is_same(volume, theirs[volume.get("name")]):
             detail = f"volume {volume.get('name')} is in conflict with another definition in {name}"
-            yield invalid("spec.volumes", volume.get("name"), detail)
+            yield make_invalid_error("spec.volumes", volume.get("name"), detail)
 
 
 def _annotation_errors(spec: SidecarSetSpec, other: SidecarSetSpec, name: str) -> Iterator[Cause]:
@@ -91,4 +91,6 @@ def _annotation_errors(spec: SidecarSetSpec, other: SidecarSetSpec, name: str) -
         for key in entry.annotations or {}:
             policies = {entry.patch_policy or RETAIN, theirs.get(key) or RETAIN}
             if RETAIN not in policies and OVERWRITE in policies:
-                yield invalid("spec.patchPodMetadata", key, f"annotation {key} is in conflict with {name}")
+                yield make_invalid_error(
+                    "spec.patchPodMetadata", key, f"annotation {key} is in conflict with {name}"
+                )

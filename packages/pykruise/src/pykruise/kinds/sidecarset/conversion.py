@@ -10,7 +10,7 @@ from typing import Final
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kube.admission import NAMESPACE_NAME_LABEL
 from pykruise.kube.documents import Document
-from pykruise.kube.schemas.conversion import Conversion, annotate, section
+from pykruise.kube.schemas.conversion import Conversion, annotate, find_section
 
 CUSTOM_VERSION: Final = "apps.kruise.io/sidecarset-custom-version"
 """Label of a v1alpha1 SidecarSet: the field `customVersion`."""
@@ -20,11 +20,11 @@ WRITTEN_NAMESPACE: Final = "pykruise.io/written-namespace"
 
 def to_hub(doc: Document) -> Document:
     """Convert v1alpha1 to v1beta1."""
-    spec = section(doc, "spec")
+    spec = find_section(doc, "spec")
     if spec is None:
         return doc
     annotate(doc, WRITTEN_NAMESPACE, "true" if _select_namespace(spec) else None)
-    version = (section(doc, "metadata", "labels") or {}).get(CUSTOM_VERSION)
+    version = (find_section(doc, "metadata", "labels") or {}).get(CUSTOM_VERSION)
     if isinstance(version, str):
         spec["customVersion"] = version
         annotate(doc, CUSTOM_VERSION, None, part="labels")
@@ -33,9 +33,9 @@ def to_hub(doc: Document) -> Document:
 
 def to_spoke(doc: Document) -> Document:
     """Convert v1beta1 to v1alpha1. The field always sets the label."""
-    spec = section(doc, "spec")
+    spec = find_section(doc, "spec")
     if spec is not None:
-        if (section(doc, "metadata", "annotations") or {}).get(WRITTEN_NAMESPACE) == "true":
+        if (find_section(doc, "metadata", "annotations") or {}).get(WRITTEN_NAMESPACE) == "true":
             _name_namespace(spec)
         version = spec.get("customVersion")
         if version is None or isinstance(version, str):

@@ -1,6 +1,6 @@
 """Defaults that admission sets in a SidecarSet, and the hashes that it always writes.
 
-document ──▶ with_defaults() ──▶ the document to store
+document ──▶ add_defaults() ──▶ the document to store
 
 Pure; the argument is not changed. Same rules as OpenKruise's mutating webhook. Startup probes get no defaults,
 because the hashes of stored objects would change.
@@ -12,8 +12,8 @@ from typing import Any, Final
 from pykruise.kinds.sidecarset.hashes import hashes_of
 from pykruise.kinds.sidecarset.pod_annotations import RETAIN
 from pykruise.kinds.sidecarset.sidecar_contents import AFTER, BEFORE, COLD
-from pykruise.kube.documents import Document, annotations_of, without_nulls
-from pykruise.pods.template.defaults import with_container_defaults, with_volume_defaults
+from pykruise.kube.documents import Document, annotations_of, drop_nulls
+from pykruise.pods.template.defaults import add_container_defaults, add_volume_defaults
 from pykruise.pods.view import keys
 
 ROLLING_UPDATE: Final = "RollingUpdate"
@@ -22,9 +22,9 @@ HISTORY: Final = 10
 _PROBES: Final = ("livenessProbe", "readinessProbe")
 
 
-def with_defaults(doc: Mapping[str, Any]) -> Document:
+def add_defaults(doc: Mapping[str, Any]) -> Document:
     """The document with defaults, and with the hashes of the result."""
-    spec = spec_with_defaults(doc.get("spec"))
+    spec = add_spec_defaults(doc.get("spec"))
     hashes = hashes_of(spec)
     annotations = {
         **annotations_of(doc),
@@ -35,21 +35,21 @@ def with_defaults(doc: Mapping[str, Any]) -> Document:
     return {**doc, "metadata": metadata, "spec": spec}
 
 
-def spec_with_defaults(given: Mapping[str, Any] | None) -> Document:
+def add_spec_defaults(given: Mapping[str, Any] | None) -> Document:
     """The spec with defaults."""
-    spec = without_nulls(given)
-    spec["updateStrategy"] = _default_update_strategy(without_nulls(spec.get("updateStrategy")))
+    spec = drop_nulls(given)
+    spec["updateStrategy"] = _default_update_strategy(drop_nulls(spec.get("updateStrategy")))
     for field, policy in (("initContainers", AFTER), ("containers", BEFORE)):
         if spec.get(field):
             spec[field] = [_default_sidecar(item, policy) for item in spec[field]]
     if spec.get("volumes"):
-        spec["volumes"] = [with_volume_defaults(volume) for volume in spec["volumes"]]
+        spec["volumes"] = [add_volume_defaults(volume) for volume in spec["volumes"]]
     spec.setdefault("revisionHistoryLimit", HISTORY)
     if spec.get("patchPodMetadata"):
         spec["patchPodMetadata"] = [
             {**item, "patchPolicy": item.get("patchPolicy") or RETAIN} for item in spec["patchPodMetadata"]
         ]
-    injection = without_nulls(spec.get("injectionStrategy"))
+    injection = drop_nulls(spec.get("injectionStrategy"))
     if injection.get("revision") is not None:
         revision = injection["revision"]
         injection["revision"] = {**revision, "policy": revision.get("policy") or "Always"}
@@ -67,11 +67,11 @@ def _default_update_strategy(strategy: Document) -> Document:
 
 
 def _default_sidecar(sidecar: Mapping[str, Any], policy: str) -> Document:
-    result = with_container_defaults(sidecar, probes=_PROBES)
+    result = add_container_defaults(sidecar, probes=_PROBES)
     result["podInjectPolicy"] = result.get("podInjectPolicy") or policy
-    upgrade = without_nulls(result.get("upgradeStrategy"))
+    upgrade = drop_nulls(result.get("upgradeStrategy"))
     result["upgradeStrategy"] = {**upgrade, "upgradeType": upgrade.get("upgradeType") or COLD}
-    share = without_nulls(result.get("shareVolumePolicy"))
+    share = drop_nulls(result.get("shareVolumePolicy"))
     result["shareVolumePolicy"] = {**share, "type": share.get("type") or DISABLED}
     if result.get("transferEnv"):
         result["transferEnv"] = [_default_transfer(item) for item in result["transferEnv"]]

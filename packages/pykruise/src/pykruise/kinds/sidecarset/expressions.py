@@ -53,7 +53,7 @@ def evaluate(text: str, *, variable: str, amount: Quantity) -> Quantity:
 
     A result without a unit is truncated to thousandths. Raises ResourceExpressionError, also for a negative result.
     """
-    value = _Parser(text, variable, amount).result()
+    value = _Parser(text, variable, amount).parse_result()
     quantity = _as_quantity(value)
     if quantity.nano < 0:
         raise ResourceExpressionError(f"evaluates to {quantity}, and must not be negative")
@@ -62,7 +62,7 @@ def evaluate(text: str, *, variable: str, amount: Quantity) -> Quantity:
 
 def check(text: str, *, variable: str) -> None:
     """Raise ResourceExpressionError if no value of `variable` makes the text valid. A negative result is valid."""
-    _Parser(text, variable, _ONE).result()
+    _Parser(text, variable, _ONE).parse_result()
 
 
 class _Parser:
@@ -75,7 +75,7 @@ class _Parser:
         self._amount = amount
         self._depth = 0
 
-    def result(self) -> _Value:
+    def parse_result(self) -> _Value:
         value = self._parse_expression()
         if self._next.kind != "end":
             raise ResourceExpressionError(f"has the unexpected {self._next.text!r}")

@@ -1,6 +1,6 @@
 """The two hashes of a SidecarSet, with which pods record the sidecars that they have.
 
-spec ──▶ typed_sidecar() of each sidecar ──▶ JSON in the form of a typed Go client ──▶ SHA-256 ──▶ Hashes
+spec ──▶ to_typed_sidecar() of each sidecar ──▶ JSON in the form of a typed Go client ──▶ SHA-256 ──▶ Hashes
 
 Pure. The text must have the same bytes as OpenKruise's: pods that another manager injected carry its hash, and a
 different hash looks like an upgrade. Fields that the types do not know do not count.
@@ -13,8 +13,8 @@ from typing import Any, Final
 import msgspec
 
 from pykruise.kube.documents import Document
-from pykruise.kube.values.go_text import go_json
-from pykruise.kube.values.hashing import safe_encode
+from pykruise.kube.values.go_text import encode_go_json
+from pykruise.kube.values.hashing import encode_safely
 from pykruise.kube.values.quantities import format_quantity
 
 
@@ -104,7 +104,7 @@ def is_native(sidecar: Mapping[str, Any]) -> bool:
     return sidecar.get("restartPolicy") == "Always"
 
 
-def typed_sidecar(sidecar: Mapping[str, Any]) -> Document:
+def to_typed_sidecar(sidecar: Mapping[str, Any]) -> Document:
     """A sidecar in the form of a typed Go client: only fields of the API's types, in their order."""
     return _to_typed(sidecar, "Sidecar")
 
@@ -151,26 +151,26 @@ def _format_quantity(value: Any) -> Any:
         return value  # admission reports the error
 
 
-def hashed_text(
+def build_hashed_text(
     containers: Sequence[Mapping[str, Any]] | None, init_containers: Sequence[Mapping[str, Any]] | None
 ) -> str:
     """Text to hash. If one init container is a native sidecar, all init containers count."""
     doc: Document = {"containers": _to_typed_list(containers)}
     if any(is_native(container) for container in init_containers or ()):
         doc["initContainers"] = _to_typed_list(init_containers)
-    return go_json(doc)
+    return encode_go_json(doc)
 
 
 def _to_typed_list(sidecars: Sequence[Mapping[str, Any]] | None) -> list[Document] | None:
-    return None if sidecars is None else [typed_sidecar(sidecar) for sidecar in sidecars]
+    return None if sidecars is None else [to_typed_sidecar(sidecar) for sidecar in sidecars]
 
 
 def hashes_of(spec: Mapping[str, Any]) -> Hashes:
     """Hashes of a SidecarSet's spec, or of the fields that a revision restores."""
     containers, init = spec.get("containers"), spec.get("initContainers")
     return Hashes(
-        full=_encode_hash(hashed_text(containers, init)),
-        without_image=_encode_hash(hashed_text(_clear_images(containers), _clear_images(init))),
+        full=_encode_hash(build_hashed_text(containers, init)),
+        without_image=_encode_hash(build_hashed_text(_clear_images(containers), _clear_images(init))),
     )
 
 
@@ -179,4 +179,4 @@ def _clear_images(sidecars: Sequence[Mapping[str, Any]] | None) -> list[Document
 
 
 def _encode_hash(text: str) -> str:
-    return safe_encode(hashlib.sha256(text.encode()).hexdigest())
+    return encode_safely(hashlib.sha256(text.encode()).hexdigest())

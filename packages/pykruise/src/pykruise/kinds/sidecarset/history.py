@@ -19,13 +19,13 @@ from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import CONTROLLER_REVISIONS
-from pykruise.kube.values.counts import counted
+from pykruise.kube.values.counts import format_count
 from pykruise.plans.ownership import delete_revision
 from pykruise.plans.pod_writes import stage_of
 from pykruise.plans.purposes import Purpose
 from pykruise.pods.view import keys
 from pykruise.pods.view.names import RevisionHash, RevisionName
-from pykruise.pods.workload.revisions import RevisionView, UpdateChoice, choose_update, revision_body
+from pykruise.pods.workload.revisions import RevisionView, UpdateChoice, build_revision_body, choose_update
 from pykruise.runtime.actions import Create, Patch
 from pykruise.runtime.plan import Chain, Note, Stage, Step
 
@@ -77,7 +77,7 @@ def _make_body(
     snapshot: ReadableSidecarSet, name: RevisionName, name_hash: RevisionHash, number: int
 ) -> Document:
     sidecar_set = snapshot.sidecarset
-    return revision_body(
+    return build_revision_body(
         name,
         name_hash,
         number,
@@ -88,7 +88,7 @@ def _make_body(
             keys.SIDECARSET_HASH_ANNOTATION: sidecar_set.hashes.full,
             keys.SIDECARSET_IMAGELESS_ANNOTATION: sidecar_set.hashes.without_image,
         },
-        owner=sidecar_set.reference_as(SIDECAR_SETS),
+        owner=sidecar_set.build_reference(SIDECAR_SETS),
     )
 
 
@@ -135,9 +135,7 @@ def truncate_history(snapshot: ReadableSidecarSet, present: StoredRevision) -> t
     if (choice := spec.revision_choice) is not None:
         wanted = find_revision(choice, snapshot.revisions, sidecarset=snapshot.sidecarset.name)
         in_use |= {wanted.name} if wanted is not None else set()
-    because = (
-        f"more than {counted(max(limit, 1), 'revision is', 'revisions are')} kept, and no pod uses this one"
-    )
+    because = f"more than {format_count(max(limit, 1), 'revision is', 'revisions are')} kept, and no pod uses this one"
     old = to_remove(snapshot.revisions, in_use=in_use, limit=limit)
     chains = (delete_revision(revision, because) for revision in old)
     return stage_of(Purpose.TRUNCATE_REVISIONS, chains, is_optional=True)

@@ -16,23 +16,23 @@ from pykruise.kinds.sidecarset.errors import InjectionError
 from pykruise.kinds.sidecarset.injection_records import (
     InjectionRecord,
     RecordError,
-    joined_sets,
+    encode_records,
+    encode_working,
+    join_sets,
     read_records,
     read_working,
-    records_text,
-    working_text,
 )
-from pykruise.kinds.sidecarset.matching import chosen_contents, matching_sets
-from pykruise.kinds.sidecarset.pod_annotations import MetadataPatchError, with_patches
-from pykruise.kinds.sidecarset.sidecar_containers import Built, build, first_of_each, pod_source
+from pykruise.kinds.sidecarset.matching import choose_contents, select_matching_sets
+from pykruise.kinds.sidecarset.pod_annotations import MetadataPatchError, apply_patches
+from pykruise.kinds.sidecarset.sidecar_containers import Built, build, build_pod_source, first_of_each
 from pykruise.kinds.sidecarset.sidecar_contents import SidecarSetContents
 from pykruise.kinds.sidecarset.view import ReadableSidecarSetView, SidecarSetView
 from pykruise.kube.clock import Instant, format_time
 from pykruise.kube.documents import Document, annotations_of, labels_of
-from pykruise.kube.values.seeded import numbers_from
+from pykruise.kube.values.seeded import make_random
 from pykruise.pods.view import keys
 from pykruise.pods.view.pod_view import is_active
-from pykruise.pods.view.sidecars import injected_sets
+from pykruise.pods.view.sidecars import list_injected_sets
 from pykruise.pods.workload.revisions import RevisionView
 
 MOST_TAKEN: Final = 50_000
@@ -67,7 +67,7 @@ def inject(pod: Document, around: InjectionSurroundings) -> Document | None:
     if not is_active(pod):
         return None
     labels = labels_of(pod)
-    sets = matching_sets(
+    sets = select_matching_sets(
         around.sets, labels=labels, namespace=around.namespace, namespace_labels=around.namespace_labels
     )
     if not sets:
@@ -84,11 +84,11 @@ def inject(pod: Document, around: InjectionSurroundings) -> Document | None:
 def _choose_contents(
     sidecar_set: ReadableSidecarSetView, labels: Mapping[str, str], around: InjectionSurroundings
 ) -> SidecarSetContents:
-    return chosen_contents(
+    return choose_contents(
         sidecar_set,
         labels=labels,
         revisions=around.revisions.get(sidecar_set.name, ()),
-        draw=lambda: numbers_from(f"{around.seed}/{sidecar_set.name}").random(),
+        draw=lambda: make_random(f"{around.seed}/{sidecar_set.name}").random(),
     )
 
 
@@ -98,7 +98,7 @@ def _patch_annotations(
     result = dict(annotations)
     for name, content in contents.items():
         try:
-            result = with_patches(result, content.patch_pod_metadata)
+            result = apply_patches(result, content.patch_pod_metadata)
         except MetadataPatchError as error:
             raise InjectionError(f"SidecarSet {name}: {error}", sidecarset=name) from error
     return result
@@ -106,12 +106,12 @@ def _patch_annotations(
 
 def _build_sidecars(pod: Document, contents: Mapping[str, SidecarSetContents]) -> list[tuple[str, Built]]:
     """Build each sidecar, with its SidecarSet's name; init containers of every SidecarSet come first."""
-    source = pod_source(pod, contents=contents.values())
+    source = build_pod_source(pod, contents=contents.values())
     built: list[tuple[str, Built]] = []
     taken = 0
     for name, content in contents.items():
         for sidecar in (*content.init_containers, *content.containers):
-            taken += source.taken_by(sidecar)
+            taken += source.count_taken(sidecar)
             if taken > MOST_TAKEN:
                 detail = f"sidecars may take at most {MOST_TAKEN} mounts, devices and resources from a pod"
                 raise InjectionError(f"SidecarSet {name}: {detail}", sidecarset=name)
@@ -143,16 +143,16 @@ def _record_sidecars(
         full[name] = msgspec.structs.replace(record, revision=content.revision)
         imageless[name] = msgspec.structs.replace(record, hash=content.hashes.without_image)
     result = {
-        keys.SIDECARSET_HASH_ANNOTATION: records_text(full),
-        keys.SIDECARSET_IMAGELESS_ANNOTATION: records_text(imageless),
-        keys.SIDECARSET_LIST_ANNOTATION: joined_sets([*injected_sets(annotations), *contents]),
+        keys.SIDECARSET_HASH_ANNOTATION: encode_records(full),
+        keys.SIDECARSET_IMAGELESS_ANNOTATION: encode_records(imageless),
+        keys.SIDECARSET_LIST_ANNOTATION: join_sets([*list_injected_sets(annotations), *contents]),
     }
     working = read_working(annotations)
     for _, one_built in built:
         result |= one_built.annotations
         if one_built.working:
             working[one_built.sidecar.name] = one_built.working
-            result[keys.SIDECARSET_WORKING_ANNOTATION] = working_text(working)
+            result[keys.SIDECARSET_WORKING_ANNOTATION] = encode_working(working)
     return result
 
 

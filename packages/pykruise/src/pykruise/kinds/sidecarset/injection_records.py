@@ -1,7 +1,7 @@
 """Annotations of pods about SidecarSets: the injected hash, and the changes of an upgrade.
 
 annotation text ──▶ read_records(), read_state(), read_working() ──▶ values
-values          ──▶ records_text(), … ──▶ annotation text with the same bytes as OpenKruise's
+values          ──▶ encode_records(), … ──▶ annotation text with the same bytes as OpenKruise's
 
 Pure. An older form of records, `{"<sidecarset>": "<hash>"}`, can be read too.
 """
@@ -13,7 +13,7 @@ import msgspec
 import orjson
 
 from pykruise.kube.cache.remembering import remember
-from pykruise.kube.values.go_text import html_escaped
+from pykruise.kube.values.go_text import escape_html
 from pykruise.pods.view import keys
 
 REMEMBERED: Final = 8192
@@ -89,14 +89,14 @@ def _parse_record(item: Any, name: str, key: str) -> InjectionRecord:
     )
 
 
-def records_text(records: Mapping[str, InjectionRecord]) -> str:
+def encode_records(records: Mapping[str, InjectionRecord]) -> str:
     """Encode the records as an annotation. A record of the older form is written in the newer form."""
     return _to_text({name: _record_document(name, records[name]) for name in sorted(records)})
 
 
 def _to_text(value: Mapping[str, Any]) -> str:
     """Encode JSON with Go's bytes. Fast, because every created pod writes this annotation twice."""
-    return html_escaped(orjson.dumps(value).decode())
+    return escape_html(orjson.dumps(value).decode())
 
 
 def _record_document(name: str, record: InjectionRecord) -> dict[str, Any]:
@@ -135,7 +135,7 @@ def _parse_state(item: dict[str, Any]) -> UpgradeState:
     )
 
 
-def state_text(states: Mapping[str, UpgradeState]) -> str:
+def encode_states(states: Mapping[str, UpgradeState]) -> str:
     """Encode the upgrades as an annotation."""
     return _to_text({name: _state_document(states[name]) for name in sorted(states)})
 
@@ -163,11 +163,11 @@ def read_working(annotations: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in result.items() if isinstance(value, str)}
 
 
-def working_text(working: Mapping[str, str]) -> str:
+def encode_working(working: Mapping[str, str]) -> str:
     """Encode the working containers as an annotation."""
     return _to_text(dict(sorted(working.items())))
 
 
-def joined_sets(names: Iterable[str]) -> str:
+def join_sets(names: Iterable[str]) -> str:
     """Encode the names of SidecarSets as an annotation."""
     return ",".join(sorted({*names}))

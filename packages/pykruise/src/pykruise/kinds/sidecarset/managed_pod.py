@@ -1,6 +1,6 @@
 """A pod as its SidecarSet sees it: its sidecars, whether they run with their spec, and whether they can be upgraded.
 
-PodView + SidecarSetView ──▶ is_managed(), managed_pod() ──▶ ManagedPod ──▶ status, upgrade, hot upgrade
+PodView + SidecarSetView ──▶ is_managed(), build_managed_pod() ──▶ ManagedPod ──▶ status, upgrade, hot upgrade
 
 Pure. Containers may be absent from any lookup.
 """
@@ -19,13 +19,18 @@ from pykruise.kinds.sidecarset.injection_records import (
     read_state,
     read_working,
 )
-from pykruise.kinds.sidecarset.sidecar_contents import Sidecar, SidecarSetContents, hot_pair, sidecars_in_pod
+from pykruise.kinds.sidecarset.sidecar_contents import (
+    Sidecar,
+    SidecarSetContents,
+    list_sidecar_names,
+    name_hot_pair,
+)
 from pykruise.kinds.sidecarset.view import ReadableSidecarSetView, SidecarSetView, has_contents
-from pykruise.pods.in_place.images import image_name, mean_the_same
+from pykruise.pods.in_place.images import mean_the_same, parse_image_name
 from pykruise.pods.view import keys
 from pykruise.pods.view.containers import ContainerStatusFacts
 from pykruise.pods.view.pod_view import PodView
-from pykruise.pods.view.sidecars import injected_sets
+from pykruise.pods.view.sidecars import list_injected_sets
 
 RUNNING: Final = "Running"
 DIGEST: Final = "@"
@@ -39,7 +44,7 @@ def is_managed(pod: PodView, sidecar_set: SidecarSetView) -> bool:
         pod.is_active
         and sidecar_set.contents is not None
         and sidecar_set.selects(pod.labels)
-        and sidecar_set.name in injected_sets(pod.annotations)
+        and sidecar_set.name in list_injected_sets(pod.annotations)
         and _has_all(pod, sidecar_set.contents)
     )
 
@@ -47,7 +52,7 @@ def is_managed(pod: PodView, sidecar_set: SidecarSetView) -> bool:
 def _has_all(pod: PodView, contents: SidecarSetContents) -> bool:
     names = {container.name for container in pod.containers}
     return all(
-        (container.name in read_working(pod.annotations) and names.issuperset(hot_pair(container.name)))
+        (container.name in read_working(pod.annotations) and names.issuperset(name_hot_pair(container.name)))
         if container.is_hot
         else container.name in names
         for container in contents.containers
@@ -69,7 +74,7 @@ class HotUpgradePair(msgspec.Struct, frozen=True, kw_only=True):
         return not self.sidecar.empty_image or self.other_image == self.sidecar.empty_image
 
 
-def hot_upgrade_pairs(pod: PodView, contents: SidecarSetContents) -> tuple[HotUpgradePair, ...]:
+def list_hot_upgrade_pairs(pod: PodView, contents: SidecarSetContents) -> tuple[HotUpgradePair, ...]:
     """Pairs of hot sidecars. Init containers have no pairs, because they cannot be upgraded."""
     hot = [container for container in contents.containers if container.is_hot]
     if not hot:
@@ -80,7 +85,7 @@ def hot_upgrade_pairs(pod: PodView, contents: SidecarSetContents) -> tuple[HotUp
 
 
 def _make_pair(sidecar: Sidecar, working: str, images: Mapping[str, str]) -> HotUpgradePair:
-    first, second = hot_pair(sidecar.name)
+    first, second = name_hot_pair(sidecar.name)
     working, other = (first, second) if working == first else (second, first)
     return HotUpgradePair(sidecar=sidecar, working=working, other=other, other_image=images.get(other, ""))
 
@@ -110,14 +115,14 @@ class ManagedPod(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.pod.namespace}/{self.pod.name}"
 
 
-def managed_pod(pod: PodView, sidecar_set: ReadableSidecarSetView) -> ManagedPod:
+def build_managed_pod(pod: PodView, sidecar_set: ReadableSidecarSetView) -> ManagedPod:
     """Compute this SidecarSet's view of the pod."""
     contents = sidecar_set.contents
     record = _find_record(pod, keys.SIDECARSET_HASH_ANNOTATION, sidecar_set.name)
     imageless = _find_record(pod, keys.SIDECARSET_IMAGELESS_ANNOTATION, sidecar_set.name)
     states = read_state(pod.annotations)
-    pairs = hot_upgrade_pairs(pod, contents)
-    names = sidecars_in_pod(contents.containers)
+    pairs = list_hot_upgrade_pairs(pod, contents)
+    names = list_sidecar_names(contents.containers)
     state = states.get(sidecar_set.name, UpgradeState()) if states is not None else None
     return ManagedPod(
         pod=pod,
@@ -143,7 +148,7 @@ class ManagedPodCache:
         self._spec: tuple[str, int, Hashes] | None = None
         self._known: dict[str, tuple[PodView, ManagedPod | None]] = {}
 
-    def of(self, pods: Iterable[PodView], sidecar_set: SidecarSetView) -> list[ManagedPod]:
+    def list_managed(self, pods: Iterable[PodView], sidecar_set: SidecarSetView) -> list[ManagedPod]:
         """Pods that the SidecarSet manages, in all namespaces."""
         spec = (sidecar_set.uid, sidecar_set.generation, sidecar_set.hashes)
         known = self._known if spec == self._spec else {}
@@ -160,7 +165,7 @@ class ManagedPodCache:
 def _managed_or_none(pod: PodView, sidecar_set: SidecarSetView) -> ManagedPod | None:
     if not has_contents(sidecar_set) or not is_managed(pod, sidecar_set):
         return None
-    return managed_pod(pod, sidecar_set)
+    return build_managed_pod(pod, sidecar_set)
 
 
 def _find_record(pod: PodView, key: str, name: str) -> InjectionRecord | None:
@@ -203,7 +208,7 @@ def _has_unchanged(pod: PodView, names: Collection[str], state: UpgradeState) ->
 
 
 def _is_digest(image_id: str, image: str) -> bool:
-    result, wanted = image_name(image_id.rpartition("://")[2]), image_name(image)
+    result, wanted = parse_image_name(image_id.rpartition("://")[2]), parse_image_name(image)
     return (result.repository, result.digest) == (wanted.repository, wanted.digest)
 
 

@@ -1,7 +1,7 @@
 """Selection of the SidecarSets that inject sidecars into a new pod, and of the revision of each.
 
-pod labels + namespace + SidecarSets ──▶ matching_sets() ──▶ SidecarSets that inject, in their order
-SidecarSet + pod labels + revisions  ──▶ chosen_contents() ──▶ the contents that it injects
+pod labels + namespace + SidecarSets ──▶ select_matching_sets() ──▶ SidecarSets that inject, in their order
+SidecarSet + pod labels + revisions  ──▶ choose_contents() ──▶ the contents that it injects
 
 Pure; the caller provides the random number that a partition needs.
 """
@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 
 from pykruise.kinds.sidecarset.errors import InjectionError
-from pykruise.kinds.sidecarset.revisions import find_revision, recorded_hashes
+from pykruise.kinds.sidecarset.revisions import find_revision, read_recorded_hashes
 from pykruise.kinds.sidecarset.sidecar_contents import SidecarSetContents, contents_of
 from pykruise.kinds.sidecarset.types import RevisionChoice
 from pykruise.kinds.sidecarset.view import ReadableSidecarSetView, SidecarSetView, has_contents
@@ -20,7 +20,9 @@ from pykruise.pods.workload.revisions import RevisionView
 PARTIAL = "Partial"
 
 
-def candidates(sets: Iterable[SidecarSetView], *, labels: Mapping[str, str]) -> list[ReadableSidecarSetView]:
+def select_candidates(
+    sets: Iterable[SidecarSetView], *, labels: Mapping[str, str]
+) -> list[ReadableSidecarSetView]:
     """SidecarSets that select pods with these labels and inject now, in any namespace, unsorted."""
     return [
         sidecar_set
@@ -31,7 +33,7 @@ def candidates(sets: Iterable[SidecarSetView], *, labels: Mapping[str, str]) -> 
     ]
 
 
-def matching_sets(
+def select_matching_sets(
     sets: Iterable[SidecarSetView],
     *,
     labels: Mapping[str, str],
@@ -41,11 +43,11 @@ def matching_sets(
     """SidecarSets that inject into such a pod: first the ones that name the namespace, then the others, each sorted
     by name.
 
-    `namespace_labels` is None when they cannot be read. A matching canary replaces its base.
+    `read_namespace_labels` is None when they cannot be read. A matching canary replaces its base.
     """
     sidecar_sets = [
         candidate
-        for candidate in candidates(sets, labels=labels)
+        for candidate in select_candidates(sets, labels=labels)
         if candidate.selects_namespace(namespace, namespace_labels)
     ]
     replaced = {sidecar_set.base for sidecar_set in sidecar_sets}
@@ -53,7 +55,7 @@ def matching_sets(
     return sorted(kept, key=lambda sidecar_set: (not sidecar_set.named_namespaces, sidecar_set.name))
 
 
-def chosen_contents(
+def choose_contents(
     sidecar_set: ReadableSidecarSetView,
     *,
     labels: Mapping[str, str],
@@ -111,7 +113,7 @@ def _restore_contents(
             sidecarset=sidecar_set.name,
         )
     contents, problem = contents_of(
-        revision.template, hashes=recorded_hashes(revision), revision=revision.name
+        revision.template, hashes=read_recorded_hashes(revision), revision=revision.name
     )
     if contents is None:
         raise InjectionError(

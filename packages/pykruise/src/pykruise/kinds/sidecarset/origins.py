@@ -13,8 +13,8 @@ import orjson
 
 from pykruise.kinds.sidecarset.errors import InjectionError
 from pykruise.kinds.sidecarset.injection import InjectionSurroundings, inject
-from pykruise.kinds.sidecarset.matching import matching_sets
-from pykruise.kinds.sidecarset.sidecar_contents import hot_pair
+from pykruise.kinds.sidecarset.matching import select_matching_sets
+from pykruise.kinds.sidecarset.sidecar_contents import name_hot_pair
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kinds.sidecarset.view import project_sidecarset
 from pykruise.kube.documents import Document, get_path, labels_of
@@ -47,7 +47,7 @@ def origin_of(field: str, workload: Document, sidecars: Sequence[Document]) -> P
     own = pod["spec"].get(section) or []
     if index >= len(parts) or any(parts[index] is part for part in own):
         return None
-    selected = matching_sets(
+    selected = select_matching_sets(
         around.sets, labels=labels_of(pod), namespace=around.namespace, namespace_labels=None
     )
     return _find_part(parts[index].get("name"), section, {view.name for view in selected}, sidecars)
@@ -61,7 +61,7 @@ def _find_part(
         if sidecarset["metadata"]["name"] not in selected:
             continue
         for number, part in enumerate(get_path(sidecarset, "spec", section) or ()):
-            if name in (part.get("name"), *hot_pair(str(part.get("name")))):
+            if name in (part.get("name"), *name_hot_pair(str(part.get("name")))):
                 return PodOrigin(
                     SIDECAR_SETS.kind, sidecarset["metadata"]["name"], f"spec.{section}[{number}]"
                 )

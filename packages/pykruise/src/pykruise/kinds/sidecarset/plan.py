@@ -10,12 +10,12 @@ Pure: the same snapshot gives the same plan. Nothing waits for caches: the snaps
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from pykruise.kinds.sidecarset.conditions import condition_patch
+from pykruise.kinds.sidecarset.conditions import build_condition_patch
 from pykruise.kinds.sidecarset.history import StoredRevision, ensure_revision, truncate_history
 from pykruise.kinds.sidecarset.managed_pod import ManagedPod
 from pykruise.kinds.sidecarset.pod_annotations import MetadataPatchError
 from pykruise.kinds.sidecarset.refusals import LAST_RETRY_S
-from pykruise.kinds.sidecarset.sidecar_contents import sidecars_in_pod
+from pykruise.kinds.sidecarset.sidecar_contents import list_sidecar_names
 from pykruise.kinds.sidecarset.snapshot import (
     ReadableSidecarSet,
     SidecarSetSnapshot,
@@ -23,20 +23,20 @@ from pykruise.kinds.sidecarset.snapshot import (
     is_readable,
 )
 from pykruise.kinds.sidecarset.status import status_of
-from pykruise.kinds.sidecarset.uninjected import pods_without
+from pykruise.kinds.sidecarset.uninjected import find_pods_without
 from pykruise.kinds.sidecarset.upgrade import can_be_reset, reset_patch, upgrade_patch
 from pykruise.kinds.sidecarset.upgrade_choice import ChosenPods, choose
 from pykruise.kube.documents import Document
 from pykruise.kube.resources import PODS
-from pykruise.kube.values.counts import counted
+from pykruise.kube.values.counts import format_count
 from pykruise.plans.phases import MOST_AT_ONCE
-from pykruise.plans.pod_writes import pod_key, pod_patch, stage_of
+from pykruise.plans.pod_writes import make_pod_key, pod_patch, stage_of
 from pykruise.plans.purposes import Purpose
-from pykruise.plans.stored_values import refused_plan
+from pykruise.plans.stored_values import make_refused_plan
 from pykruise.pods.corrections import Correction
 from pykruise.pods.lifecycle.blockers import blockers_of
 from pykruise.pods.reasons import AT_REST, NEEDS_A_PERSON, Code, rank_of
-from pykruise.pods.workload.waiting import waiting_for_pods
+from pykruise.pods.workload.waiting import find_pod_wait
 from pykruise.runtime.actions import Patch
 from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step, Subject
 from pykruise.runtime.reasons import Reason
@@ -63,7 +63,7 @@ def plan_sidecarset(snapshot: SidecarSetSnapshot) -> Plan:
         return Plan()  # pods keep their containers, and garbage collection deletes the revisions
     if not is_readable(snapshot):
         problems = snapshot.refused or [sidecar_set.problem]
-        return refused_plan(problems, pods=[pod.label for pod in snapshot.pods])
+        return make_refused_plan(problems, pods=[pod.label for pod in snapshot.pods])
     revision = ensure_revision(snapshot)
     if snapshot.refusal is not None:
         return _plan_hold(snapshot, snapshot.refusal, revision)
@@ -74,7 +74,7 @@ def plan_sidecarset(snapshot: SidecarSetSnapshot) -> Plan:
         status=None if status == sidecar_set.stored_status else status,
         requeue_after_s=0.0 if _is_partial(stages) else None,
         waiting=_find_failing_sidecar(snapshot) or _find_waiting_reason(snapshot.pods, skipped),
-        skipped={**skipped, **pods_without(snapshot)},
+        skipped={**skipped, **find_pods_without(snapshot)},
         notes=notes,
     )
 
@@ -104,10 +104,10 @@ def _skip(pods: Iterable[ManagedPod], reason: Reason) -> dict[str, Reason]:
 
 def _find_failing_sidecar(snapshot: ReadableSidecarSet) -> Reason | None:
     """Reason of a sidecar that does not run in an updated pod: all other pods wait for it."""
-    names = frozenset(sidecars_in_pod(snapshot.sidecarset.contents.containers))
+    names = frozenset(list_sidecar_names(snapshot.sidecarset.contents.containers))
     updated = [pod.pod for pod in snapshot.pods if pod.is_updated and not pod.pod.is_ready]
     result = blockers_of(updated, None, now=snapshot.now, correction=_IN_SIDECARSET)
-    return waiting_for_pods(
+    return find_pod_wait(
         [pair for pair in result if pair[1].code in NEEDS_A_PERSON and pair[1].container in names]
     )
 
@@ -123,7 +123,7 @@ def _find_waiting_reason(pods: Sequence[ManagedPod], skipped: Mapping[str, Reaso
     old = [pod for pod in pods if not pod.is_updated]
     held = [(pod, reason) for pod in old if (reason := skipped.get(pod.label)) is not None]
     stuck = [(pod, reason) for pod, reason in held if reason.code not in AT_REST]
-    count = f"{len(old)} of {counted(len(pods), 'pod has', 'pods have')} older sidecars"
+    count = f"{len(old)} of {format_count(len(pods), 'pod has', 'pods have')} older sidecars"
     if stuck:
         pod, reason = min(stuck, key=lambda pair: (rank_of(pair[1].code), pair[0].label))
         return Reason(reason.code, f"{count}; pod {pod.label} {reason.message}", reason.remedy)
@@ -131,7 +131,9 @@ def _find_waiting_reason(pods: Sequence[ManagedPod], skipped: Mapping[str, Reaso
         return Reason(Code.UPDATING, f"{count} and are being upgraded")
     restarting = sum(pod.is_updated and not pod.is_consistent for pod in pods)
     if restarting:
-        return Reason(Code.UPDATING_IN_PLACE, f"sidecars of {counted(restarting, 'pod')} are being restarted")
+        return Reason(
+            Code.UPDATING_IN_PLACE, f"sidecars of {format_count(restarting, 'pod')} are being restarted"
+        )
     if held:
         reason = min((reason for _, reason in held), key=lambda reason: rank_of(reason.code))
         return Reason(reason.code, f"{count}: {reason.message}", reason.remedy)
@@ -173,7 +175,7 @@ def _decide_upgrades(snapshot: ReadableSidecarSet, revision: StoredRevision) -> 
 def _make_reset_stage(snapshot: ReadableSidecarSet, pods: Sequence[ManagedPod]) -> Stage:
     chains = []
     for pod in pods[:MOST_AT_ONCE]:
-        subject = Subject(resource=PODS, key=pod_key(pod.pod), uid=pod.pod.uid)
+        subject = Subject(resource=PODS, key=make_pod_key(pod.pod), uid=pod.pod.uid)
         what = ", ".join(pairs.other for pairs in pod.pairs if not pairs.is_idle)
         step = Step(
             action=_make_patch(pod, reset_patch(pod, snapshot.sidecarset, now=snapshot.now)),
@@ -219,7 +221,10 @@ def _upgrade_pods(snapshot: ReadableSidecarSet, revision: StoredRevision, chosen
 
 def _make_failure_notes(pod: ManagedPod, problem: str) -> Iterator[Note]:
     """Record the event on both: the SidecarSet, and the pod with the invalid annotation."""
-    reason, subject = "FailedUpgradeSidecar", Subject(resource=PODS, key=pod_key(pod.pod), uid=pod.pod.uid)
+    reason, subject = (
+        "FailedUpgradeSidecar",
+        Subject(resource=PODS, key=make_pod_key(pod.pod), uid=pod.pod.uid),
+    )
     yield Note(reason=reason, message=f"{pod.label}: {problem}", warning=True, again_after_s=AGAIN_S)
     yield Note(reason=reason, message=problem, warning=True, again_after_s=AGAIN_S, about=subject)
 
@@ -240,7 +245,7 @@ def _make_condition_stage(
         if pod.label in written:
             continue
         is_stuck = pod.label in cannot
-        body: Any = condition_patch(pod, name, is_stuck=is_stuck, now=snapshot.now)
+        body: Any = build_condition_patch(pod, name, is_stuck=is_stuck, now=snapshot.now)
         if body is not None:
             because = "it cannot be upgraded in place" if is_stuck else "its sidecars are up to date"
             step = Step(action=_make_patch(pod, body, subresource="status"), because=because)

@@ -1,6 +1,6 @@
 """Annotations that SidecarSets give to pods besides their sidecars: `patchPodMetadata`.
 
-annotations + entries ──▶ with_patches() ──▶ the desired annotations
+annotations + entries ──▶ apply_patches() ──▶ the desired annotations
 
 Pure. Injection and upgrades in place use the same rule.
 """
@@ -11,7 +11,7 @@ from typing import Any, Final
 import orjson
 
 from pykruise.kinds.sidecarset.types import PatchPodMetadata
-from pykruise.kube.values.go_text import go_json
+from pykruise.kube.values.go_text import encode_go_json
 
 RETAIN: Final = "Retain"
 OVERWRITE: Final = "Overwrite"
@@ -23,7 +23,7 @@ class MetadataPatchError(ValueError):
     """A value to merge is not JSON; the message names it."""
 
 
-def with_patches(annotations: Mapping[str, str], entries: Iterable[PatchPodMetadata]) -> dict[str, str]:
+def apply_patches(annotations: Mapping[str, str], entries: Iterable[PatchPodMetadata]) -> dict[str, str]:
     """Apply all entries sequentially to the annotations. Raises MetadataPatchError."""
     patches = dict(annotations)
     for entry in entries:
@@ -42,7 +42,7 @@ def _apply_patch(key: str, old: str | None, value: str, policy: str) -> str:
 
 
 def _merge_texts(key: str, old: str, patch: str) -> str:
-    return go_json(
+    return encode_go_json(
         _merge(
             _parse_json(old, f"annotation {key} of the pod"),
             _parse_json(patch, f"patchPodMetadata of annotation {key}"),

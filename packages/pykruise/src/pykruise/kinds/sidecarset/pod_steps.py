@@ -11,7 +11,7 @@ from typing import Any, Final
 from pykruise.kinds.sidecarset.admission_facts import SidecarReader
 from pykruise.kinds.sidecarset.errors import InjectionError
 from pykruise.kinds.sidecarset.injection import InjectionSurroundings, inject
-from pykruise.kinds.sidecarset.matching import candidates
+from pykruise.kinds.sidecarset.matching import select_candidates
 from pykruise.kinds.sidecarset.origins import origin_of
 from pykruise.kinds.sidecarset.readers import RIGHTS, CachedSidecars, LiveSidecars
 from pykruise.kinds.sidecarset.snapshot import SIDECAR_SET_VIEWS, SidecarSetSettings
@@ -21,7 +21,7 @@ from pykruise.kube.admission import AdmissionRequest
 from pykruise.kube.documents import Document, labels_of
 from pykruise.kube.errors import KubeError
 from pykruise.kube.resources import Resource
-from pykruise.kube.values.cel import Interests, meant_by
+from pykruise.kube.values.cel import Interests, build_selection
 from pykruise.kube.values.owners import controller_of
 from pykruise.plans.pod_steps import (
     PodOrigins,
@@ -50,16 +50,16 @@ class SidecarInjection:
         self._sort_by_name = settings.sort_by_name
         self._report = context.report
 
-    def wanted(self, interests: Interests) -> str:
+    def build_match_condition(self, interests: Interests) -> str:
         """Pods that SidecarSets select. Paused SidecarSets count, because they may be resumed at any moment."""
-        return meant_by(interests, SIDECAR_SETS.kind)
+        return build_selection(interests, SIDECAR_SETS.kind)
 
     async def change(self, pod: Document, request: AdmissionRequest) -> Document | None:
         reader = self._reader
         if reader is None:
             return None
         try:
-            sets = candidates(await reader.sidecar_sets(), labels=labels_of(pod))
+            sets = select_candidates(await reader.list_sidecar_sets(), labels=labels_of(pod))
             if not sets:
                 return None
             around = await self._read_surroundings(pod, request, sets, reader)
@@ -70,7 +70,9 @@ class SidecarInjection:
         except InjectionError as error:
             if not request.dry_run:
                 blamed = next((item for item in around.sets if item.name == error.sidecarset), None)
-                self._report(refusal_report(pod, namespace=around.namespace, error=error, sidecarset=blamed))
+                self._report(
+                    make_refusal_report(pod, namespace=around.namespace, error=error, sidecarset=blamed)
+                )
             raise StepError(str(error)) from error
 
     async def _read_surroundings(
@@ -88,7 +90,7 @@ class SidecarInjection:
         for sidecar_set in sets:
             strategy = sidecar_set.spec.injection_strategy
             if strategy is not None and strategy.revision is not None:
-                revisions[sidecar_set.name] = await reader.revisions(sidecar_set.name)
+                revisions[sidecar_set.name] = await reader.list_revisions(sidecar_set.name)
         return InjectionSurroundings(
             sets=sets,
             namespace=namespace,
@@ -103,12 +105,12 @@ class SidecarInjection:
 async def _read_namespace_labels(reader: SidecarReader, name: str) -> Mapping[str, str] | None:
     """Labels of a namespace; None: it cannot be read. No selector selects it then, and the pod is not blocked."""
     try:
-        return await reader.namespace_labels(name)
+        return await reader.read_namespace_labels(name)
     except KubeError:
         return None
 
 
-def refusal_report(
+def make_refusal_report(
     pod: Mapping[str, Any], *, namespace: str, error: InjectionError, sidecarset: SidecarSetView | None
 ) -> StepReport:
     """Events about a rejected pod: on the SidecarSet that caused it (None: the pod itself did), and on the pod's

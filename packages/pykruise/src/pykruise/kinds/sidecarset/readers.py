@@ -19,7 +19,7 @@ from pykruise.kube.client.client import Client
 from pykruise.kube.clock import Clock
 from pykruise.kube.errors import NotFoundError
 from pykruise.kube.ids import Key
-from pykruise.kube.rbac import READ, Right, on
+from pykruise.kube.rbac import READ, Right, make_right
 from pykruise.kube.resources import CONFIG_MAPS, CONTROLLER_REVISIONS, NAMESPACES
 from pykruise.plans.targets import read_configuration
 from pykruise.plans.views import NamespaceView, project_namespace
@@ -27,10 +27,10 @@ from pykruise.pods.workload.revisions import RevisionView, project_revision
 from pykruise.runtime.object_reader import CachedObjects, LiveObjects
 
 RIGHTS: tuple[Right, ...] = (
-    on(SIDECAR_SETS, *READ, why="SidecarSet: to inject sidecars into pods"),
-    on(NAMESPACES, *READ, why="SidecarSet: to read the labels of namespaces"),
-    on(CONTROLLER_REVISIONS, *READ, why="SidecarSet: to inject older revisions"),
-    on(
+    make_right(SIDECAR_SETS, *READ, why="SidecarSet: to inject sidecars into pods"),
+    make_right(NAMESPACES, *READ, why="SidecarSet: to read the labels of namespaces"),
+    make_right(CONTROLLER_REVISIONS, *READ, why="SidecarSet: to inject older revisions"),
+    make_right(
         CONFIG_MAPS,
         "get",
         in_namespace=True,
@@ -55,22 +55,22 @@ class LiveSidecars:
         self._namespace = namespace
         self._sets = LiveObjects(client, SIDECAR_SET_VIEWS)
 
-    async def sidecar_sets(self) -> Sequence[SidecarSetView]:
-        return await self._sets.in_namespace(EVERYWHERE)
+    async def list_sidecar_sets(self) -> Sequence[SidecarSetView]:
+        return await self._sets.list_in_namespace(EVERYWHERE)
 
-    async def namespace_labels(self, name: str) -> Mapping[str, str] | None:
+    async def read_namespace_labels(self, name: str) -> Mapping[str, str] | None:
         try:
             return project_namespace(await self._client().get(NAMESPACES, "", name)).labels
         except NotFoundError:
             return None
 
-    async def revisions(self, name: str) -> Sequence[RevisionView]:
+    async def list_revisions(self, name: str) -> Sequence[RevisionView]:
         result = await self._client().list(
             CONTROLLER_REVISIONS, self._namespace, label_selector=f"{SET_LABEL}={name}"
         )
         return [project_revision(raw) for raw in result.items]
 
-    async def whitelist(self) -> str | None:
+    async def read_whitelist(self) -> str | None:
         return await read_configuration(self._client(), self._namespace, WHITELIST_KEY)
 
 
@@ -110,7 +110,7 @@ class CachedSidecars:
             **options,
         )
 
-    def problems(self) -> Sequence[str]:
+    def list_problems(self) -> Sequence[str]:
         """Reasons why pods cannot be injected yet."""
         if not self.objects.is_installed or (self.objects.cache.synced and self._namespaces.synced):
             return ()
@@ -122,21 +122,21 @@ class CachedSidecars:
             for cached_objects in (self.objects, self._namespaces, self._revisions):
                 tasks.create_task(cached_objects.run())
 
-    async def sidecar_sets(self) -> Sequence[SidecarSetView]:
-        return await self.objects.in_namespace(EVERYWHERE)
+    async def list_sidecar_sets(self) -> Sequence[SidecarSetView]:
+        return await self.objects.list_in_namespace(EVERYWHERE)
 
-    async def namespace_labels(self, name: str) -> Mapping[str, str] | None:
+    async def read_namespace_labels(self, name: str) -> Mapping[str, str] | None:
         await self._namespaces.wait_synced()
         namespace = self._namespaces.get(Key("", name))
         if namespace is not None and self._namespaces.is_connected:
             return namespace.labels
-        return await self._live.namespace_labels(name)  # the cached namespace may be stale
+        return await self._live.read_namespace_labels(name)  # the cached namespace may be stale
 
-    async def revisions(self, name: str) -> Sequence[RevisionView]:
+    async def list_revisions(self, name: str) -> Sequence[RevisionView]:
         await self._revisions.wait_synced()
         if not self._revisions.is_connected:
-            return await self._live.revisions(name)
-        return self._revisions.by_index(BY_SET, name)
+            return await self._live.list_revisions(name)
+        return self._revisions.list_by_index(BY_SET, name)
 
-    async def whitelist(self) -> str | None:
+    async def read_whitelist(self) -> str | None:
         return await read_configuration(self._client, self._namespace, WHITELIST_KEY)

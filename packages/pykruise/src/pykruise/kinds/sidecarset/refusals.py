@@ -22,7 +22,7 @@ def learn(read: Read[Any], snapshot: SidecarSetSnapshot, failures: Sequence[Fail
     """Record rejected writes and the time of their next try."""
     if not failures:
         return
-    memory = read.memory(Refusals)
+    memory = read.find_memory(Refusals)
     before, updated = memory.last, sum(pod.is_updated for pod in snapshot.pods)
     generation = snapshot.sidecarset.generation
     goes_on = before is not None and (before.generation, before.updated) == (generation, updated)

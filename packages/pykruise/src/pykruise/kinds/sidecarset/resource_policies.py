@@ -1,6 +1,6 @@
 """Resources of a sidecar that are computed from the pod's own containers: `resourcesPolicy`.
 
-pod + policy ──▶ resources_for() ──▶ the `resources` of the sidecar
+pod + policy ──▶ compute_resources() ──▶ the `resources` of the sidecar
 
 Pure. Used only at injection; a running pod is not resized.
 """
@@ -23,7 +23,7 @@ class SidecarAmountError(ValueError):
     """The resources cannot be computed for this pod; the message gives the reason."""
 
 
-def resources_for(
+def compute_resources(
     pod_spec: Mapping[str, Any],
     policy: ResourcesPolicy,
     *,

@@ -11,13 +11,13 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from pykruise.kinds.sidecarset.conversion import CUSTOM_VERSION
-from pykruise.kinds.sidecarset.hashes import Hashes, typed_sidecar
+from pykruise.kinds.sidecarset.hashes import Hashes, to_typed_sidecar
 from pykruise.kinds.sidecarset.sidecar_contents import RESTORED_FIELDS
 from pykruise.kinds.sidecarset.types import RevisionChoice
 from pykruise.kube.documents import Document
-from pykruise.kube.values.go_text import go_json
+from pykruise.kube.values.go_text import encode_go_json
 from pykruise.pods.view import keys
-from pykruise.pods.workload.revisions import Candidate, RevisionView, meaning, sorted_revisions
+from pykruise.pods.workload.revisions import Candidate, RevisionView, encode_meaning, sort_revisions
 
 SET_LABEL: Final = "kruise.io/sidecarset-name"
 """Label of a ControllerRevision: name of its SidecarSet."""
@@ -28,13 +28,13 @@ _SIDECARS: Final = ("containers", "initContainers")
 def candidate_of(spec: Mapping[str, Any]) -> Candidate:
     """The revision in which a spec would be stored, with the same bytes as OpenKruise's."""
     restored: Document = {field: _to_typed(field, spec.get(field)) for field in RESTORED_FIELDS}
-    data = go_json({"spec": {"$patch": "replace", **restored}}, sort_keys=True)
-    return Candidate(template=restored, data=data.encode(), meaning=meaning(restored))
+    data = encode_go_json({"spec": {"$patch": "replace", **restored}}, sort_keys=True)
+    return Candidate(template=restored, data=data.encode(), meaning=encode_meaning(restored))
 
 
 def _to_typed(field: str, value: Any) -> Any:
     if field in _SIDECARS and isinstance(value, list):
-        return [typed_sidecar(item) for item in value]
+        return [to_typed_sidecar(item) for item in value]
     return value
 
 
@@ -51,10 +51,10 @@ def find_revision(
     with_it = [
         revision for revision in own if revision.labels.get(CUSTOM_VERSION) == (choice.custom_version or "")
     ]
-    return sorted_revisions(with_it)[-1] if with_it else None
+    return sort_revisions(with_it)[-1] if with_it else None
 
 
-def recorded_hashes(revision: RevisionView) -> Hashes | None:
+def read_recorded_hashes(revision: RevisionView) -> Hashes | None:
     """Hashes of a revision's sidecars from its annotations; None: they must be computed."""
     full = revision.annotations.get(keys.SIDECARSET_HASH_ANNOTATION, "")
     imageless = revision.annotations.get(keys.SIDECARSET_IMAGELESS_ANNOTATION, "")

@@ -7,7 +7,7 @@ from typing import Final
 
 from pykruise.plans.progress import Count, ProgressCounts, Rollout
 from pykruise.plans.shown import Cell, Field, Metrics, Shown, Verbs
-from pykruise.plans.shown_lines import pods_line
+from pykruise.plans.shown_lines import make_pods_line
 
 _STRATEGY: Final = "spec.updateStrategy"
 
@@ -24,7 +24,7 @@ SHOWN: Final = Shown(
             available=Count("status.readyPods"),
         ),
     ),
-    line=pods_line(
+    line=make_pods_line(
         "SidecarSet",
         pods="matched",
         done=lambda progress: (

@@ -13,8 +13,8 @@ from typing import Any, Final
 import msgspec
 
 from pykruise.kinds.sidecarset.errors import InjectionError
-from pykruise.kinds.sidecarset.resource_policies import SidecarAmountError, resources_for
-from pykruise.kinds.sidecarset.sidecar_contents import Sidecar, SidecarSetContents, hot_pair
+from pykruise.kinds.sidecarset.resource_policies import SidecarAmountError, compute_resources
+from pykruise.kinds.sidecarset.sidecar_contents import Sidecar, SidecarSetContents, name_hot_pair
 from pykruise.kinds.sidecarset.types import ResourcesPolicy, SharePolicy, TransferEnv
 from pykruise.kube.documents import Document, annotations_of, labels_of
 from pykruise.pods.view import keys
@@ -43,7 +43,7 @@ class PodSource(msgspec.Struct, frozen=True, kw_only=True):
     variables: Mapping[str | None, Mapping[str, Document]] = {}
     """Variables of each container by name; the first one with a name counts."""
 
-    def taken_by(self, sidecar: Sidecar) -> int:
+    def count_taken(self, sidecar: Sidecar) -> int:
         """Number of containers, mounts, devices and variables of the pod that the sidecar reads."""
         fields, count = sidecar.fields, 0
         if _is_enabled(fields.share_volume_policy):
@@ -55,7 +55,7 @@ class PodSource(msgspec.Struct, frozen=True, kw_only=True):
         return count
 
 
-def pod_source(pod: Document, *, contents: Iterable[SidecarSetContents]) -> PodSource:
+def build_pod_source(pod: Document, *, contents: Iterable[SidecarSetContents]) -> PodSource:
     """Collect the parts that sidecars copy from a pod that receives `contents`."""
     containers: list[Document] = (pod.get("spec") or {}).get("containers") or []
     sidecars = [side for content in contents for side in (*content.init_containers, *content.containers)]
@@ -124,7 +124,9 @@ def _is_enabled(policy: SharePolicy | None) -> bool:
 def _compute_resources(sidecar: Sidecar, source: PodSource, policy: ResourcesPolicy) -> Document:
     claims = (sidecar.container.get("resources") or {}).get("claims")
     try:
-        return resources_for(source.pod.get("spec") or {}, policy, sidecars=source.sidecars, claims=claims)
+        return compute_resources(
+            source.pod.get("spec") or {}, policy, sidecars=source.sidecars, claims=claims
+        )
     except SidecarAmountError as error:
         raise InjectionError(f"resourcesPolicy of container {sidecar.name}: {error}") from error
 
@@ -161,14 +163,14 @@ def _find_source_name(item: TransferEnv, pod: Mapping[str, Any]) -> str | None:
     reference = item.source_container_name_from.field_ref if item.source_container_name_from else None
     if reference is None:
         return item.source_container_name
-    result = label_or_annotation(reference.field_path)
+    result = parse_label_or_annotation(reference.field_path)
     if result is None:
         return None
     field, key = result
     return (labels_of(pod) if field == "labels" else annotations_of(pod)).get(key)
 
 
-def label_or_annotation(path: str) -> tuple[str, str] | None:
+def parse_label_or_annotation(path: str) -> tuple[str, str] | None:
     """Parse `metadata.labels['key']` into `labels` or `annotations` and the key; None for any other path."""
     match = _SUBSCRIPT.fullmatch(path)
     return (match[1], match[2]) if match else None
@@ -220,7 +222,7 @@ def _paths_of(entries: Iterable[Document], field: str) -> set[str]:
 
 def _build_hot_pair(sidecar: Sidecar, container: Document, volumes: tuple[str, ...]) -> Built:
     """Build two containers: the first one works, the second one is idle until an upgrade."""
-    working, idle = hot_pair(sidecar.name)
+    working, idle = name_hot_pair(sidecar.name)
     annotations = {
         f"{keys.SIDECARSET_VERSION_PREFIX}{working}": "1",
         f"{keys.SIDECARSET_VERSION_ALT_PREFIX}{working}": "0",

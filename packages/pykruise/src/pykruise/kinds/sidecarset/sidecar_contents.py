@@ -13,7 +13,7 @@ import msgspec
 from pykruise.kinds.sidecarset.hashes import Hashes, hashes_of, is_native
 from pykruise.kinds.sidecarset.types import PatchPodMetadata, SidecarFields
 from pykruise.kube.documents import Document
-from pykruise.kube.schemas.typed_documents import without_nulls
+from pykruise.kube.schemas.typed_documents import drop_nulls
 
 BEFORE: Final = "BeforeAppContainer"
 AFTER: Final = "AfterAppContainer"
@@ -89,17 +89,17 @@ class SidecarSetContents(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(sorted({*(container.name for container in self.containers), *native}))
 
 
-def hot_pair(name: str) -> tuple[str, str]:
+def name_hot_pair(name: str) -> tuple[str, str]:
     """Names of the two containers of a hot sidecar."""
     return f"{name}-1", f"{name}-2"
 
 
-def sidecars_in_pod(sidecars: Sequence[Sidecar]) -> list[str]:
+def list_sidecar_names(sidecars: Sequence[Sidecar]) -> list[str]:
     """Names that sidecars have in a pod."""
     return [
         name
         for sidecar in sidecars
-        for name in (hot_pair(sidecar.name) if sidecar.is_hot else (sidecar.name,))
+        for name in (name_hot_pair(sidecar.name) if sidecar.is_hot else (sidecar.name,))
     ]
 
 
@@ -144,7 +144,7 @@ class _UnreadableError(ValueError):
 
 def _convert(value: Any, kind: Any, path: str) -> Any:
     try:
-        return msgspec.convert(without_nulls(value), kind)
+        return msgspec.convert(drop_nulls(value), kind)
     except msgspec.ValidationError as error:
         what, _, where = str(error).partition(" - at `$")
         raise _UnreadableError(f"{path}{where.rstrip('`')}: {what}") from error

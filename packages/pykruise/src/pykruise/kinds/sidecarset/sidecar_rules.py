@@ -1,6 +1,6 @@
 """Validation of the sidecars themselves: their settings, and whether pods could have them.
 
-spec [+ the stored one] ──▶ sidecar_errors() ──▶ field errors
+spec [+ the stored one] ──▶ find_sidecar_errors() ──▶ field errors
 
 Pure. The containers are checked like those of a pod without other containers.
 """
@@ -11,36 +11,36 @@ from typing import Any, Final
 from pykruise.kinds.sidecarset.defaults import DISABLED
 from pykruise.kinds.sidecarset.expressions import ResourceExpressionError, check
 from pykruise.kinds.sidecarset.hashes import is_native
-from pykruise.kinds.sidecarset.sidecar_containers import ENABLED, label_or_annotation
-from pykruise.kinds.sidecarset.sidecar_contents import AFTER, BEFORE, HOT, hot_pair
+from pykruise.kinds.sidecarset.sidecar_containers import ENABLED, parse_label_or_annotation
+from pykruise.kinds.sidecarset.sidecar_contents import AFTER, BEFORE, HOT, name_hot_pair
 from pykruise.kube.errors import Cause
 from pykruise.kube.pod_rules.containers import check_probe
 from pykruise.kube.pod_rules.field_errors import (
-    duplicate,
-    forbidden,
-    invalid,
-    not_supported,
-    required,
-    without_stored,
+    drop_stored_errors,
+    make_duplicate_error,
+    make_forbidden_error,
+    make_invalid_error,
+    make_not_supported_error,
+    make_required_error,
 )
 from pykruise.kube.pod_rules.names import is_dns1123_label, is_qualified_name
 from pykruise.kube.values.go_text import excerpt
 from pykruise.kube.values.patterns import PatternError, compile_pattern
-from pykruise.pods.template.validation import pod_spec_errors
+from pykruise.pods.template.validation import find_pod_spec_errors
 
 _PLACEHOLDER: Final[Mapping[str, Any]] = {"name": "pod", "image": "pod"}
 
 
-def sidecar_errors(spec: Mapping[str, Any], *, stored: Mapping[str, Any] | None = None) -> list[Cause]:
+def find_sidecar_errors(spec: Mapping[str, Any], *, stored: Mapping[str, Any] | None = None) -> list[Cause]:
     """All errors of the sidecars. `stored` is the replaced spec; errors that it already has are ignored."""
     before = {container.get("name"): container for container in (stored or {}).get("containers") or ()}
-    errors = without_stored(_own_errors(spec, before), lambda: _own_errors(stored or {}, before))
+    errors = drop_stored_errors(_own_errors(spec, before), lambda: _own_errors(stored or {}, before))
     if stored is not None:
         errors += _update_errors(spec.get("containers") or [], before)
     return errors
 
 
-def settings_errors(spec: Mapping[str, Any]) -> Iterator[Cause]:
+def find_settings_errors(spec: Mapping[str, Any]) -> Iterator[Cause]:
     """Errors of the sidecar settings that plain containers do not have."""
     for name in ("initContainers", "containers"):
         for index, value in enumerate(spec.get(name) or ()):
@@ -56,19 +56,23 @@ def _own_errors(spec: Mapping[str, Any], before: Mapping[Any, Mapping[str, Any]]
         field = f"spec.initContainers[{index}]"
         if entry.get("resourcesPolicy") and not is_native(entry):
             detail = "is only for init containers with restartPolicy Always"
-            errors.append(invalid(f"{field}.resourcesPolicy", "", detail))
+            errors.append(make_invalid_error(f"{field}.resourcesPolicy", "", detail))
         errors += _settings_errors(entry, field)
         if entry.get("restartPolicy") not in (None, "", "Always"):
-            errors.append(not_supported(f"{field}.restartPolicy", entry["restartPolicy"], ("Always",)))
+            errors.append(
+                make_not_supported_error(f"{field}.restartPolicy", entry["restartPolicy"], ("Always",))
+            )
     for index, entry in enumerate(containers):
         field = f"spec.containers[{index}]"
         errors += _settings_errors(entry, field)
         if entry.get("restartPolicy"):
-            errors.append(forbidden(f"{field}.restartPolicy", "may not be set for non-init containers"))
+            errors.append(
+                make_forbidden_error(f"{field}.restartPolicy", "may not be set for non-init containers")
+            )
         errors += _hot_errors(entry, field, stored=before.get(entry.get("name")))
     errors += _hot_name_errors(containers, init)
     pod = {"containers": containers or [_PLACEHOLDER], "initContainers": init, "volumes": spec.get("volumes")}
-    errors += pod_spec_errors(pod, "spec")
+    errors += find_pod_spec_errors(pod, "spec")
     known = {(error.reason, error.field) for error in errors}
     errors += [error for error in _startup_probe_errors(spec) if (error.reason, error.field) not in known]
     return errors
@@ -88,11 +92,11 @@ def _startup_probe_errors(spec: Mapping[str, Any]) -> Iterator[Cause]:
 def _settings_errors(sidecar: Mapping[str, Any], field: str) -> Iterator[Cause]:
     policy = sidecar.get("podInjectPolicy")
     if policy not in (None, "", BEFORE, AFTER):
-        yield invalid(f"{field}.podInjectPolicy", policy, f"must be {BEFORE} or {AFTER}")
+        yield make_invalid_error(f"{field}.podInjectPolicy", policy, f"must be {BEFORE} or {AFTER}")
     for name in ("shareVolumePolicy", "shareVolumeDevicePolicy"):
         share = (sidecar.get(name) or {}).get("type")
         if share not in (None, "", ENABLED, DISABLED):
-            yield invalid(f"{field}.{name}", share, f"must be {ENABLED} or {DISABLED}")
+            yield make_invalid_error(f"{field}.{name}", share, f"must be {ENABLED} or {DISABLED}")
     for index, item in enumerate(sidecar.get("transferEnv") or ()):
         reference = (item.get("sourceContainerNameFrom") or {}).get("fieldRef")
         if reference is not None:
@@ -106,40 +110,44 @@ def _settings_errors(sidecar: Mapping[str, Any], field: str) -> Iterator[Cause]:
 def _reference_errors(reference: Mapping[str, Any], field: str) -> Iterator[Cause]:
     version, path = reference.get("apiVersion"), reference.get("fieldPath")
     if not version:
-        yield required(f"{field}.apiVersion")
+        yield make_required_error(f"{field}.apiVersion")
         return
     if not path:
-        yield required(f"{field}.fieldPath")
+        yield make_required_error(f"{field}.fieldPath")
         return
     if version != "v1":
-        yield invalid(
+        yield make_invalid_error(
             f"{field}.fieldPath", path, f"apiVersion {excerpt(version)!r} is not supported; it must be 'v1'"
         )
         return
-    errors = label_or_annotation(path)
+    errors = parse_label_or_annotation(path)
     if errors is None:
-        yield invalid(
+        yield make_invalid_error(
             f"{field}.fieldPath", path, "must be metadata.labels['<key>'] or metadata.annotations['<key>']"
         )
         return
     name, key = errors
     for problem in is_qualified_name(key.lower() if name == "annotations" else key):
-        yield invalid(field, key, problem)
+        yield make_invalid_error(field, key, problem)
 
 
 def _policy_errors(sidecar: Mapping[str, Any], field: str) -> Iterator[Cause]:
     policy, resources = sidecar["resourcesPolicy"], sidecar.get("resources") or {}
     if resources.get("limits") or resources.get("requests"):
-        yield invalid(field, "", "cannot be set together with resources.limits or resources.requests")
+        yield make_invalid_error(
+            field, "", "cannot be set together with resources.limits or resources.requests"
+        )
         return
     pattern = policy.get("targetContainersNameRegex") or ".*"
     try:
         compile_pattern(pattern)
     except PatternError as error:
-        yield invalid(f"{field}.targetContainersNameRegex", pattern, f"is not a regular expression: {error}")
+        yield make_invalid_error(
+            f"{field}.targetContainersNameRegex", pattern, f"is not a regular expression: {error}"
+        )
     texts = policy.get("resourcesExpr") or {}
     if texts.get("limits") is None and texts.get("requests") is None:
-        yield invalid(f"{field}.resourcesExpr", "", "limits or requests must be given")
+        yield make_invalid_error(f"{field}.resourcesExpr", "", "limits or requests must be given")
     for bound in ("limits", "requests"):
         for resource in ("cpu", "memory"):
             text = (texts.get(bound) or {}).get(resource)
@@ -148,7 +156,7 @@ def _policy_errors(sidecar: Mapping[str, Any], field: str) -> Iterator[Cause]:
             try:
                 check(text, variable=resource)
             except ResourceExpressionError as error:
-                yield invalid(f"{field}.resourcesExpr.{bound}.{resource}", text, str(error))
+                yield make_invalid_error(f"{field}.resourcesExpr.{bound}.{resource}", text, str(error))
 
 
 # Hot sidecars
@@ -167,7 +175,7 @@ def _hot_errors(
     if stored is not None and _is_hot(stored) and not stored["upgradeStrategy"].get("hotUpgradeEmptyImage"):
         return
     detail = "a sidecar that is upgraded hot needs an image for the container that is idle"
-    yield required(f"{field}.upgradeStrategy.hotUpgradeEmptyImage", detail)
+    yield make_required_error(f"{field}.upgradeStrategy.hotUpgradeEmptyImage", detail)
 
 
 def _hot_name_errors(
@@ -180,10 +188,12 @@ def _hot_name_errors(
 
 
 def _pair_errors(name: str, field: str, names: Collection[str]) -> Iterator[Cause]:
-    first, second = hot_pair(name)
-    yield from (duplicate(field, twin) for twin in (first, second) if twin in names)
+    first, second = name_hot_pair(name)
+    yield from (make_duplicate_error(field, twin) for twin in (first, second) if twin in names)
     if not is_dns1123_label(name):
-        yield from (invalid(field, name, f"as {first}: {text}") for text in is_dns1123_label(first))
+        yield from (
+            make_invalid_error(field, name, f"as {first}: {text}") for text in is_dns1123_label(first)
+        )
 
 
 # Fields that an update must not change
@@ -196,9 +206,11 @@ def _update_errors(
         name = container.get("name")
         before = stored.get(name)
         if before is None:
-            yield invalid("spec.containers.name", name, f"container {name} is not found")
+            yield make_invalid_error("spec.containers.name", name, f"container {name} is not found")
             continue
         was = (before.get("upgradeStrategy") or {}).get("upgradeType")
         now = (container.get("upgradeStrategy") or {}).get("upgradeType")
         if was and was != now:
-            yield invalid("spec.containers.upgradeStrategy.upgradeType", now, "upgradeType is immutable")
+            yield make_invalid_error(
+                "spec.containers.upgradeStrategy.upgradeType", now, "upgradeType is immutable"
+            )

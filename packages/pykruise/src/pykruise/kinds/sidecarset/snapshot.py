@@ -1,6 +1,6 @@
 """Facts for a decision about the sidecars of existing pods, as one value.
 
-SidecarSetView + Read ──▶ snapshot() ──▶ SidecarSetSnapshot ──▶ plan.py
+SidecarSetView + Read ──▶ read_snapshot() ──▶ SidecarSetSnapshot ──▶ plan.py
 
 The snapshot selects the managed pods, so that every later stage uses the same pods.
 """
@@ -16,7 +16,7 @@ from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kinds.sidecarset.view import ReadableSidecarSetView, SidecarSetView, project_sidecarset
 from pykruise.kube.clock import Instant
 from pykruise.kube.ids import Key
-from pykruise.plans.selected_pods import selected_pods
+from pykruise.plans.selected_pods import select_pods
 from pykruise.plans.stored_values import Judged
 from pykruise.plans.views import (
     BY_NAME_PREFIX,
@@ -26,11 +26,11 @@ from pykruise.plans.views import (
     REVISION_VIEWS,
     NamespaceView,
 )
-from pykruise.plans.workloads import without_ghosts
+from pykruise.plans.workloads import drop_ghosts
 from pykruise.pods.settings import FromManager, OnGate
 from pykruise.pods.view.names import LONGEST_REVISION_OWNER
 from pykruise.pods.view.pod_view import PodView
-from pykruise.pods.workload.revisions import RevisionView, sorted_revisions
+from pykruise.pods.workload.revisions import RevisionView, sort_revisions
 from pykruise.runtime.read import Read
 from pykruise.runtime.reasons import Reason
 from pykruise.runtime.views import Views
@@ -120,30 +120,34 @@ def is_readable(snapshot: SidecarSetSnapshot) -> TypeGuard[ReadableSidecarSet]:
     return snapshot.sidecarset.spec is not None and not snapshot.refused
 
 
-async def snapshot(view: SidecarSetView, read: Read[SidecarSetSettings]) -> SidecarSetSnapshot:
+async def read_snapshot(view: SidecarSetView, read: Read[SidecarSetSettings]) -> SidecarSetSnapshot:
     """The SidecarSet with its revisions and the pods that list it, as currently cached."""
     own: list[RevisionView] = []
     others: dict[str, RevisionView] = {}
     prefix = (read.settings.namespace, view.name[:LONGEST_REVISION_OWNER])
-    known = read.by_index(REVISION_VIEWS, BY_NAME_PREFIX, prefix)
-    for revision in await without_ghosts(known, view, read):
+    known = read.list_by_index(REVISION_VIEWS, BY_NAME_PREFIX, prefix)
+    for revision in await drop_ghosts(known, view, read):
         is_own = revision.labels.get(SET_LABEL) == view.name
         if is_own and revision.controller_uid in ("", view.uid):
             own.append(revision)
         else:
             others[revision.name] = revision
-    pods = read.by_index(POD_VIEWS, BY_SIDECARSET, view.name)
+    pods = read.list_by_index(POD_VIEWS, BY_SIDECARSET, view.name)
     selected = {
         name: view.selects_namespace(name, _labels_of(name, view, read))
         for name in {pod.namespace for pod in pods}
     }
-    managed = [pod for pod in read.memory(ManagedPodCache).of(pods, view) if selected[pod.pod.namespace]]
+    managed = [
+        pod
+        for pod in read.find_memory(ManagedPodCache).list_managed(pods, view)
+        if selected[pod.pod.namespace]
+    ]
     return SidecarSetSnapshot(
         sidecarset=view,
         pods=sorted(managed, key=lambda pod: (pod.pod.namespace, pod.pod.name)),
         selected=_find_unmanaged_pods(view, read, managed={pod.pod.uid for pod in managed}),
-        canaries=canaries_of(view, read.by_index(SIDECAR_SET_VIEWS, BY_BASE, view.name)),
-        revisions=sorted_revisions(own),
+        canaries=canaries_of(view, read.list_by_index(SIDECAR_SET_VIEWS, BY_BASE, view.name)),
+        revisions=sort_revisions(own),
         other_revisions=others,
         refusal=_find_refusal(view, read),
         now=read.now(),
@@ -166,7 +170,7 @@ def _find_unmanaged_pods(
         SelectedPod(pod=pod, namespace_labels=namespace.labels)
         for namespace in _find_namespaces(view, read)
         if view.selects_namespace(namespace.name, namespace.labels)
-        for pod in selected_pods(view.selector, namespace.name, read)
+        for pod in select_pods(view.selector, namespace.name, read)
         if pod.uid not in managed and pod.is_active
     ]
     return sorted(pods, key=lambda selected: (selected.pod.namespace, selected.pod.name))
@@ -175,14 +179,14 @@ def _find_unmanaged_pods(
 def _find_namespaces(view: SidecarSetView, read: Read[SidecarSetSettings]) -> Iterable[NamespaceView]:
     """Return the namespaces that the SidecarSet names; all namespaces when it names none."""
     if not view.named_namespaces:
-        return read.all(NAMESPACE_VIEWS)
+        return read.list_all(NAMESPACE_VIEWS)
     named = (read.get(NAMESPACE_VIEWS, Key("", name)) for name in view.named_namespaces)
     return [namespace for namespace in named if namespace is not None]
 
 
 def _find_refusal(view: SidecarSetView, read: Read[SidecarSetSettings]) -> UpgradeRefusal | None:
     """The last rejected write, until its next try and while the spec is the same; None otherwise."""
-    last = read.memory(Refusals).last
+    last = read.find_memory(Refusals).last
     is_held = last is not None and last.generation == view.generation and last.again_at > read.now()
     return last if is_held else None
 

@@ -23,4 +23,4 @@ def status_of(snapshot: SidecarSetSnapshot, revision: StoredRevision) -> Documen
         updated_ready_pods=sum(pod.is_updated for pod in ready),
         latest_revision=revision.name,
     )
-    return {**status.document(), "collisionCount": revision.collision_count}
+    return {**status.to_document(), "collisionCount": revision.collision_count}

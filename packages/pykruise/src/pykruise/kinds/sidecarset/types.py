@@ -10,7 +10,7 @@ additional fields, which `SidecarFields` reads. Volumes stay documents too.
 from typing import Annotated, Any, Final
 
 from pykruise.kube.resources import Resource
-from pykruise.kube.schemas.crds import merged_like, schema, shaped_like
+from pykruise.kube.schemas.crds import merge_like, schema, shaped_like
 from pykruise.kube.schemas.types import (
     ApiObject,
     Condition,
@@ -108,8 +108,8 @@ class SidecarFields(Typed, frozen=True, kw_only=True):
 
 
 Sidecar = Annotated[dict[str, Any], shaped_like(SidecarFields, is_open=True)]
-Sidecars = Annotated[list[Sidecar], merged_like("io.k8s.api.core.v1.PodSpec", "containers")]
-Volumes = Annotated[list[dict[str, Any]], merged_like("io.k8s.api.core.v1.PodSpec", "volumes")]
+Sidecars = Annotated[list[Sidecar], merge_like("io.k8s.api.core.v1.PodSpec", "containers")]
+Volumes = Annotated[list[dict[str, Any]], merge_like("io.k8s.api.core.v1.PodSpec", "volumes")]
 
 
 class UpdateStrategy(Typed, frozen=True, kw_only=True):

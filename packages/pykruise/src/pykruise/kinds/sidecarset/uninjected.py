@@ -1,6 +1,6 @@
 """Pods that a SidecarSet selects but that lack its sidecars, each with the reason.
 
-Snapshot ──▶ pods_without() ──▶ the plan's `skipped`, and the output of explain
+Snapshot ──▶ find_pods_without() ──▶ the plan's `skipped`, and the output of explain
 
 Pure. The reasons follow from the rules of injection: admission injects sidecars only when a pod is created.
 """
@@ -10,7 +10,7 @@ from typing import Final
 
 from pykruise.kinds.sidecarset.snapshot import SelectedPod, SidecarSetSnapshot
 from pykruise.pods.reasons import ONE_AT_A_TIME, Code
-from pykruise.pods.view.sidecars import injected_sets
+from pykruise.pods.view.sidecars import list_injected_sets
 from pykruise.runtime.reasons import Reason
 
 _RECREATE: Final = f"recreate the pods {ONE_AT_A_TIME}: new ones get them"
@@ -18,7 +18,7 @@ _NOT_REVIEWED_LABEL: Final = ("control-plane", "openkruise")
 """Label of namespaces whose pods are not sent to webhooks (admission/reviewers.py)."""
 
 
-def pods_without(snapshot: SidecarSetSnapshot) -> Mapping[str, Reason]:
+def find_pods_without(snapshot: SidecarSetSnapshot) -> Mapping[str, Reason]:
     """Return the reasons that selected pods lack the sidecars of the SidecarSet, by `namespace/name`."""
     managed = {pod.label for pod in snapshot.pods}
     return {
@@ -28,13 +28,13 @@ def pods_without(snapshot: SidecarSetSnapshot) -> Mapping[str, Reason]:
     }
 
 
-def without_reviews(snapshot: SidecarSetSnapshot) -> Iterator[str]:
+def list_unreviewed_namespaces(snapshot: SidecarSetSnapshot) -> Iterator[str]:
     """Yield the namespaces whose pods are never sent to webhooks."""
     yield from ("kube-system", snapshot.settings.own_namespace)
 
 
 def _reason(selected: SelectedPod, snapshot: SidecarSetSnapshot) -> Reason:
-    view, listed = snapshot.sidecarset, injected_sets(selected.pod.annotations)
+    view, listed = snapshot.sidecarset, list_injected_sets(selected.pod.annotations)
     canary = next((name for name in snapshot.canaries if name in listed), "")
     if canary:
         return Reason(
@@ -42,7 +42,7 @@ def _reason(selected: SelectedPod, snapshot: SidecarSetSnapshot) -> Reason:
         )
     if view.name in listed:
         return Reason(Code.NOT_INJECTED, "it lists this SidecarSet, but lacks containers of it", _RECREATE)
-    namespace, never = selected.pod.namespace, tuple(without_reviews(snapshot))
+    namespace, never = selected.pod.namespace, tuple(list_unreviewed_namespaces(snapshot))
     label, value = _NOT_REVIEWED_LABEL
     if namespace in never or selected.namespace_labels.get(label) == value:
         remedy = (

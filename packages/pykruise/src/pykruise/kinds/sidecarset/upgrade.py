@@ -16,15 +16,20 @@ from pykruise.kinds.sidecarset.injection_records import (
     InjectionRecord,
     RecordError,
     UpgradeState,
+    encode_records,
+    encode_states,
+    encode_working,
     read_records,
     read_working,
-    records_text,
-    state_text,
-    working_text,
 )
 from pykruise.kinds.sidecarset.managed_pod import HotUpgradePair, ManagedPod, is_consistent, status_of
-from pykruise.kinds.sidecarset.pod_annotations import with_patches
-from pykruise.kinds.sidecarset.sidecar_contents import Sidecar, SidecarSetContents, hot_pair, sidecars_in_pod
+from pykruise.kinds.sidecarset.pod_annotations import apply_patches
+from pykruise.kinds.sidecarset.sidecar_contents import (
+    Sidecar,
+    SidecarSetContents,
+    list_sidecar_names,
+    name_hot_pair,
+)
 from pykruise.kinds.sidecarset.view import ReadableSidecarSetView
 from pykruise.kube.clock import Instant, format_time
 from pykruise.kube.documents import Document
@@ -50,7 +55,7 @@ def upgrade_patch(
         **_make_state(managed, sidecar_set, images, now=now),
         **versions,
     }
-    patched = with_patches(pod.annotations, contents.patch_pod_metadata)
+    patched = apply_patches(pod.annotations, contents.patch_pod_metadata)
     annotations |= {key: value for key, value in patched.items() if pod.annotations.get(key) != value}
     return _make_patch(pod, annotations, images)
 
@@ -81,7 +86,7 @@ def _choose_images(
                     images[target] = sidecar.empty_image
                     working[sidecar.name] = other
                     annotations |= {
-                        keys.SIDECARSET_WORKING_ANNOTATION: working_text(working),
+                        keys.SIDECARSET_WORKING_ANNOTATION: encode_working(working),
                         f"{keys.SIDECARSET_VERSION_PREFIX}{target}": SETTLED,
                         f"{keys.SIDECARSET_VERSION_ALT_PREFIX}{other}": SETTLED,
                     }
@@ -90,7 +95,7 @@ def _choose_images(
             working[sidecar.name] = target
             alternative = managed.pod.annotations.get(f"{keys.SIDECARSET_VERSION_PREFIX}{other}", SETTLED)
             annotations |= {
-                keys.SIDECARSET_WORKING_ANNOTATION: working_text(working),
+                keys.SIDECARSET_WORKING_ANNOTATION: encode_working(working),
                 f"{keys.SIDECARSET_VERSION_PREFIX}{target}": version,
                 f"{keys.SIDECARSET_VERSION_ALT_PREFIX}{target}": alternative,
                 f"{keys.SIDECARSET_VERSION_ALT_PREFIX}{other}": version,
@@ -102,7 +107,7 @@ def _choose_images(
 
 def _choose_target(managed: ManagedPod, sidecar: Sidecar, has: Mapping[str, str]) -> tuple[str, str]:
     """The container that gets the image, and its twin. Never selects the only container that serves."""
-    first, second = hot_pair(sidecar.name)
+    first, second = name_hot_pair(sidecar.name)
     if has.get(first) == sidecar.empty_image:
         return first, second
     if has.get(second) == sidecar.empty_image:
@@ -129,10 +134,10 @@ def _make_records(
     was_legacy = any(record.is_legacy for record in (*full.values(), *imageless.values()))
     record = InjectionRecord(hash=contents.hashes.full, name=name, sidecars=contents.names, updated_at=at)
     full[name] = msgspec.structs.replace(record, revision=revision)
-    records = {keys.SIDECARSET_HASH_ANNOTATION: records_text(_set_dates(full, at))}
+    records = {keys.SIDECARSET_HASH_ANNOTATION: encode_records(_set_dates(full, at))}
     if was_legacy:
         imageless[name] = msgspec.structs.replace(record, hash=contents.hashes.without_image)
-        records[keys.SIDECARSET_IMAGELESS_ANNOTATION] = records_text(_set_dates(imageless, at))
+        records[keys.SIDECARSET_IMAGELESS_ANNOTATION] = encode_records(_set_dates(imageless, at))
     return records
 
 
@@ -161,7 +166,7 @@ def _make_state(
     statuses = {status.name: status.image_id for status in managed.pod.container_statuses}
     changed = {name: statuses.get(name, "") for name in images}
     states[sidecar_set.name] = msgspec.structs.replace(before, image_ids={**before.image_ids, **changed})
-    return {keys.SIDECARSET_STATE_ANNOTATION: state_text(states)}
+    return {keys.SIDECARSET_STATE_ANNOTATION: encode_states(states)}
 
 
 # End of a hot upgrade
@@ -173,7 +178,7 @@ def can_be_reset(managed: ManagedPod, sidecar_set: ReadableSidecarSetView) -> bo
         return False
     idle = {pairs.other for pairs in managed.pairs}
     pod = managed.pod
-    names = [name for name in sidecars_in_pod(sidecar_set.contents.containers) if name not in idle]
+    names = [name for name in list_sidecar_names(sidecar_set.contents.containers) if name not in idle]
     if not is_consistent(pod, names, managed.state):
         return False
     is_ready = pod.phase == "Running" and pod.has_ready_condition

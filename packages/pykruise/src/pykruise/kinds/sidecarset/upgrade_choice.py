@@ -16,7 +16,7 @@ from pykruise.kinds.sidecarset.managed_pod import ManagedPod
 from pykruise.kinds.sidecarset.types import UpdateStrategy
 from pykruise.kinds.sidecarset.view import ReadableSidecarSetView
 from pykruise.kube.values.int_or_percent import IntOrPercent, Rounding, resolve
-from pykruise.pods.lifecycle.ordering import OrderTerm, by_priority, scatter
+from pykruise.pods.lifecycle.ordering import OrderTerm, scatter, sort_by_priority
 from pykruise.pods.reasons import ONE_AT_A_TIME, Code
 from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.amounts import limit_is_zero
@@ -74,11 +74,11 @@ def choose(sidecar_set: ReadableSidecarSetView, pods: Sequence[ManagedPod]) -> C
         else:
             waiting.append(pod)
     ordered = _sort_pods(waiting, pods, strategy)
-    keep = kept_back(strategy.partition, of=len(pods))
+    keep = count_kept_back(strategy.partition, of=len(pods))
     going = max(len(ordered) - keep, 0)
     skipped |= dict.fromkeys((pod.label for pod in ordered[going:]), BY_PARTITION)
     chosen, budgeted = _split_by_budget(ordered[:going], pods, strategy.max_unavailable)
-    is_zero = most_unavailable(strategy.max_unavailable, of=len(pods)) <= 0
+    is_zero = count_most_unavailable(strategy.max_unavailable, of=len(pods)) <= 0
     skipped |= dict.fromkeys((pod.label for pod in budgeted), BY_ZERO if is_zero else BY_BUDGET)
     return ChosenPods(pods=chosen, stuck=stuck, skipped=skipped)
 
@@ -91,7 +91,7 @@ def _sort_pods(
 ) -> list[ManagedPod]:
     by_uid = {pod.pod.uid: pod for pod in waiting}
     order: Sequence[PodView] = sorted((pod.pod for pod in waiting), key=_base_rank)
-    order = by_priority(order, strategy.priority_strategy, is_strict=True)
+    order = sort_by_priority(order, strategy.priority_strategy, is_strict=True)
     if strategy.scatter_strategy:
         all_pods = [pod.pod for pod in everyone]
         given = [OrderTerm(term.key, term.value) for term in strategy.scatter_strategy]
@@ -123,7 +123,7 @@ def _expand_terms(terms: Sequence[OrderTerm], pods: Sequence[PodView]) -> list[O
 # Limits
 
 
-def kept_back(partition: IntOrPercent | None, *, of: int) -> int:
+def count_kept_back(partition: IntOrPercent | None, *, of: int) -> int:
     """Number of waiting pods that keep their revision. Raises ValueError.
 
     A percentage is rounded up, but only 100% keeps all pods.
@@ -136,7 +136,7 @@ def kept_back(partition: IntOrPercent | None, *, of: int) -> int:
     return min(max(number, 0), of)
 
 
-def most_unavailable(value: IntOrPercent | None, *, of: int) -> int:
+def count_most_unavailable(value: IntOrPercent | None, *, of: int) -> int:
     """Number of upgraded pods that may be out of service together; a percentage is rounded up. Raises ValueError."""
     return 1 if value is None else resolve(value, of=of, rounding=Rounding.UP)
 
@@ -149,7 +149,7 @@ def _split_by_budget(
     A pod that is not ready is upgraded whatever the budget is, and then uses it: it is out of service until its
     upgrade has ended. The first pod that exceeds the budget ends the loop. OpenKruise does the same.
     """
-    most = most_unavailable(value, of=len(everyone))
+    most = count_most_unavailable(value, of=len(everyone))
     busy = sum(item.is_updated and not (item.is_consistent and item.is_ready) for item in everyone)
     chosen: list[ManagedPod] = []
     for number, pod in enumerate(ordered):

@@ -12,25 +12,29 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from pykruise.kinds.sidecarset.admission_facts import SidecarSetFacts
-from pykruise.kinds.sidecarset.annotation_rules import annotation_errors, entry_errors
-from pykruise.kinds.sidecarset.conflicts import conflict_errors
-from pykruise.kinds.sidecarset.defaults import spec_with_defaults
+from pykruise.kinds.sidecarset.annotation_rules import find_annotation_errors, find_entry_errors
+from pykruise.kinds.sidecarset.conflicts import find_conflict_errors
+from pykruise.kinds.sidecarset.defaults import add_spec_defaults
 from pykruise.kinds.sidecarset.hashes import is_native
 from pykruise.kinds.sidecarset.revisions import find_revision
-from pykruise.kinds.sidecarset.sidecar_rules import settings_errors, sidecar_errors
+from pykruise.kinds.sidecarset.sidecar_rules import find_settings_errors, find_sidecar_errors
 from pykruise.kinds.sidecarset.types import RevisionChoice, SidecarSetSpec, UpdateStrategy
-from pykruise.kinds.sidecarset.view import NOT_UPDATE, canary_base, read_spec
-from pykruise.kube.documents import annotations_of, same
+from pykruise.kinds.sidecarset.view import NOT_UPDATE, read_canary_base, read_spec
+from pykruise.kube.documents import annotations_of, is_same
 from pykruise.kube.errors import Cause
-from pykruise.kube.pod_rules.field_errors import invalid, not_supported, required
+from pykruise.kube.pod_rules.field_errors import (
+    make_invalid_error,
+    make_not_supported_error,
+    make_required_error,
+)
 from pykruise.kube.pod_rules.field_rules import check_size
-from pykruise.plans.stored_values import as_document
+from pykruise.plans.stored_values import to_document
 from pykruise.pods.lifecycle.ordering import MOST_WEIGHTS
 from pykruise.pods.workload.validation import (
-    amount_errors,
-    label_selector_errors,
-    metadata_errors,
-    priority_errors,
+    find_amount_errors,
+    find_label_selector_errors,
+    find_metadata_errors,
+    find_priority_errors,
     scatter_errors,
 )
 
@@ -56,29 +60,29 @@ def errors_of(
     stored: Mapping[str, Any] | None = (old.get("spec") or {}) if old is not None else None
     metadata = doc.get("metadata") or {}
     name = metadata.get("name") or ""
-    base = canary_base(annotations_of(doc))
-    was = canary_base(annotations_of(old)) if old is not None else base
+    base = read_canary_base(annotations_of(doc))
+    was = read_canary_base(annotations_of(old)) if old is not None else base
     errors = [*_name_errors(metadata), *_canary_errors(base, spec, facts, name=name, was=was)]
-    if same(given, stored) and base == was:
+    if is_same(given, stored) and base == was:
         return errors
     errors += _spec_errors(given, spec, facts, name=name)
     errors += _strategy_errors(given, spec.update_strategy)
     errors += check_size(doc, old, *WEIGHTS, most=MOST_WEIGHTS)
-    errors += sidecar_errors(given, stored=stored)
-    errors += annotation_errors(doc, spec, facts)
-    return errors or list(conflict_errors(given, spec, facts.others, name=name, base=base))
+    errors += find_sidecar_errors(given, stored=stored)
+    errors += find_annotation_errors(doc, spec, facts)
+    return errors or list(find_conflict_errors(given, spec, facts.others, name=name, base=base))
 
 
 # 5.1 Metadata and canaries
 
 
 def _name_errors(metadata: Mapping[str, Any]) -> Iterator[Cause]:
-    yield from metadata_errors(metadata)
+    yield from find_metadata_errors(metadata)
     name = metadata.get("name") or ""
     if name and not _NAME.fullmatch(name):
-        yield invalid("metadata.name", name, "must consist of letters, digits and '-'")
+        yield make_invalid_error("metadata.name", name, "must consist of letters, digits and '-'")
     if len(name) > LONGEST_NAME:
-        yield invalid("metadata.name", name, f"must be no more than {LONGEST_NAME} characters")
+        yield make_invalid_error("metadata.name", name, f"must be no more than {LONGEST_NAME} characters")
 
 
 def _canary_errors(
@@ -87,17 +91,17 @@ def _canary_errors(
     if not base:
         return
     if base == name:
-        yield invalid("metadata", base, "base sidecarSet cannot be itself")
+        yield make_invalid_error("metadata", base, "base sidecarSet cannot be itself")
         return
     if was != base:
-        yield invalid("metadata", base, "annotations[apps.kruise.io/sidecarset-base] is immutable")
+        yield make_invalid_error("metadata", base, "annotations[apps.kruise.io/sidecarset-base] is immutable")
     sidecar_set = next((item for item in facts.others if item.name == base), None)
     if sidecar_set is None:
-        yield invalid("metadata", base, "base sidecarSet is not found")
+        yield make_invalid_error("metadata", base, "base sidecarSet is not found")
     elif sidecar_set.base:
-        yield invalid("metadata", base, "base sidecarSet cannot be canary")
+        yield make_invalid_error("metadata", base, "base sidecarSet cannot be canary")
     if spec.update_type != NOT_UPDATE:
-        yield invalid("metadata", base, "RollingUpdate is not supported for canary sidecarSet")
+        yield make_invalid_error("metadata", base, "RollingUpdate is not supported for canary sidecarSet")
 
 
 # 5.2 Spec
@@ -118,15 +122,17 @@ def _shape_errors(given: Mapping[str, Any], spec: SidecarSetSpec) -> Iterator[Ca
             if is_native(container):
                 name = container.get("name")
                 detail = f"init container {name} keeps running and cannot be upgraded; use {NOT_UPDATE}"
-                yield required(STRATEGY, detail)
+                yield make_required_error(STRATEGY, detail)
     if given.get("selector") is None:
-        yield required("spec.selector", "no selector defined for SidecarSet")
+        yield make_required_error("spec.selector", "no selector defined for SidecarSet")
     else:
-        yield from label_selector_errors(given["selector"], "spec.selector", empty=EMPTY)
+        yield from find_label_selector_errors(given["selector"], "spec.selector", empty=EMPTY)
     if given.get("namespaceSelector") is not None:
-        yield from label_selector_errors(given["namespaceSelector"], "spec.namespaceSelector", empty=EMPTY)
+        yield from find_label_selector_errors(
+            given["namespaceSelector"], "spec.namespaceSelector", empty=EMPTY
+        )
     if not spec.containers and not spec.init_containers:
-        yield required("spec", "at least one container or init container is required")
+        yield make_required_error("spec", "at least one container or init container is required")
 
 
 def _revision_errors(choice: RevisionChoice, facts: SidecarSetFacts, *, sidecarset: str) -> Iterator[Cause]:
@@ -135,7 +141,7 @@ def _revision_errors(choice: RevisionChoice, facts: SidecarSetFacts, *, sidecars
         return
     if find_revision(choice, facts.revisions, sidecarset=sidecarset) is None:
         wanted = choice.revision_name or choice.custom_version
-        yield invalid(REVISION, wanted, "Cannot find specific ControllerRevision")
+        yield make_invalid_error(REVISION, wanted, "Cannot find specific ControllerRevision")
 
 
 def _choice_errors(choice: RevisionChoice | None) -> Iterator[Cause]:
@@ -143,9 +149,11 @@ def _choice_errors(choice: RevisionChoice | None) -> Iterator[Cause]:
     if choice is None:
         return
     if choice.policy not in ("", "Always", "Partial"):
-        yield not_supported(f"{REVISION}.policy", choice.policy, ("Always", "Partial"))
+        yield make_not_supported_error(f"{REVISION}.policy", choice.policy, ("Always", "Partial"))
     if not choice.revision_name and not choice.custom_version:
-        yield invalid(REVISION, "", "revisionName and customVersion cannot be empty simultaneously")
+        yield make_invalid_error(
+            REVISION, "", "revisionName and customVersion cannot be empty simultaneously"
+        )
 
 
 # 5.3 Update strategy
@@ -156,18 +164,20 @@ def _strategy_errors(given: Mapping[str, Any], strategy: UpdateStrategy | None) 
         return
     if strategy.selector is not None:
         if strategy.partition not in (None, 0):
-            yield invalid(STRATEGY, strategy.partition, "selector and partition cannot be used together")
+            yield make_invalid_error(
+                STRATEGY, strategy.partition, "selector and partition cannot be used together"
+            )
         selector = given["updateStrategy"]["selector"]
-        yield from label_selector_errors(selector, f"{STRATEGY}.selector", empty=EMPTY)
-    yield from amount_errors(strategy.partition, f"{STRATEGY}.partition")
-    yield from amount_errors(strategy.max_unavailable, f"{STRATEGY}.maxUnavailable")
-    yield from priority_errors(strategy.priority_strategy, f"{STRATEGY}.priorityStrategy")
+        yield from find_label_selector_errors(selector, f"{STRATEGY}.selector", empty=EMPTY)
+    yield from find_amount_errors(strategy.partition, f"{STRATEGY}.partition")
+    yield from find_amount_errors(strategy.max_unavailable, f"{STRATEGY}.maxUnavailable")
+    yield from find_priority_errors(strategy.priority_strategy, f"{STRATEGY}.priorityStrategy")
     yield from scatter_errors(strategy.scatter_strategy or (), f"{STRATEGY}.scatterStrategy")
 
 
-def stored_errors(spec: SidecarSetSpec) -> list[Cause]:
+def find_stored_errors(spec: SidecarSetSpec) -> list[Cause]:
     """Errors of a stored spec, considered alone. The API server validates the containers in the pods that get them."""
-    given = spec_with_defaults(as_document(spec)["spec"])
+    given = add_spec_defaults(to_document(spec)["spec"])
     read, _ = read_spec(given)
     if read is None:
         return []
@@ -175,6 +185,6 @@ def stored_errors(spec: SidecarSetSpec) -> list[Cause]:
         *_shape_errors(given, read),
         *_choice_errors(read.revision_choice),
         *_strategy_errors(given, read.update_strategy),
-        *settings_errors(given),
-        *entry_errors(read),
+        *find_settings_errors(given),
+        *find_entry_errors(read),
     ]

@@ -19,12 +19,12 @@ from pykruise.kube.documents import decode
 from pykruise.kube.schemas.typed_documents import read
 from pykruise.kube.schemas.types import LabelSelector
 from pykruise.kube.values.cel import Meant
-from pykruise.kube.values.selectors import NOTHING, Selector, SelectorError, selector_from
-from pykruise.pods.template.typed_parts import Parts, filled_parts
+from pykruise.kube.values.selectors import NOTHING, Selector, SelectorError, parse_selector
+from pykruise.pods.template.typed_parts import Parts, fill_parts
 from pykruise.pods.view import keys
-from pykruise.pods.view.names import revision_name
-from pykruise.pods.workload.revisions import Candidate, revision_hash
-from pykruise.pods.workload.views import WorkloadView, spec_reader, workload_fields
+from pykruise.pods.view.names import format_revision_name
+from pykruise.pods.workload.revisions import Candidate, hash_revision
+from pykruise.pods.workload.views import WorkloadView, make_spec_reader, read_workload_fields
 
 CANARY: Final = "apps.kruise.io/sidecarset-canary"
 CANARY_BASE: Final = "apps.kruise.io/sidecarset-base"
@@ -59,7 +59,7 @@ class SidecarSetView(WorkloadView, frozen=True, kw_only=True):
     @property
     def base(self) -> str:
         """The SidecarSet that this one is a canary of; empty: it is not a canary."""
-        return canary_base(self.annotations)
+        return read_canary_base(self.annotations)
 
     @property
     def is_only_injected(self) -> bool:
@@ -103,7 +103,7 @@ def has_contents(view: SidecarSetView) -> TypeGuard[ReadableSidecarSetView]:
     return view.spec is not None and view.contents is not None
 
 
-def canary_base(annotations: Mapping[str, str]) -> str:
+def read_canary_base(annotations: Mapping[str, str]) -> str:
     """The base in a canary's annotations; empty: the SidecarSet is not a canary."""
     return annotations.get(CANARY_BASE, "") if annotations.get(CANARY) == "true" else ""
 
@@ -114,7 +114,7 @@ PARTS: Final[Parts] = {
     "initContainers": _CONTAINERS,
     "volumes": "[]io.k8s.api.core.v1.Volume",
 }
-read_spec: Final = spec_reader(SidecarSetSpec, raw=PARTS, parts=PARTS)
+read_spec: Final = make_spec_reader(SidecarSetSpec, raw=PARTS, parts=PARTS)
 
 
 def project_sidecarset(raw: bytes | msgspec.Raw) -> SidecarSetView:
@@ -123,8 +123,8 @@ def project_sidecarset(raw: bytes | msgspec.Raw) -> SidecarSetView:
     Raises ValueError only when the text is not a Kubernetes object.
     """
     document = decode(raw)
-    fields = workload_fields(document)
-    given = filled_parts(document.get("spec") or {}, PARTS)
+    fields = read_workload_fields(document)
+    given = fill_parts(document.get("spec") or {}, PARTS)
     spec, problem = read_spec(given)
     contents: SidecarSetContents | None = None
     if spec is not None:
@@ -159,7 +159,7 @@ def _revision_name(name: str, generation: int, status: SidecarSetStatus, candida
     """Name of the spec's revision: the one that the controller reports, or the one that it will create."""
     if status.latest_revision and status.observed_generation == generation:
         return status.latest_revision
-    return revision_name(name, revision_hash(candidate.data, status.collision_count or 0))
+    return format_revision_name(name, hash_revision(candidate.data, status.collision_count or 0))
 
 
 def _read_hashes(annotations: Mapping[str, str], spec: Mapping[str, Any]) -> Hashes:
@@ -189,7 +189,7 @@ def _selectors_of(spec: SidecarSetSpec | None) -> Mapping[str, Selector]:
     for field, selector in given.items():
         try:
             if selector is not None:
-                selectors[field] = selector_from(msgspec.to_builtins(selector))
+                selectors[field] = parse_selector(msgspec.to_builtins(selector))
         except SelectorError as error:
             raise _SelectorProblemError(f"{field}: {error}") from error
     return selectors

@@ -44,7 +44,7 @@ def groups_of(pod: PodView, *, is_virtual: bool) -> Groups:
     )
 
 
-def mains(pod: PodView) -> list[ContainerFacts]:
+def select_mains(pod: PodView) -> list[ContainerFacts]:
     """The containers that are not sidecars."""
     return [container for container in pod.containers if container.ends_with_job is None]
 
@@ -55,13 +55,13 @@ def is_completed(pod: PodView, containers: Iterable[ContainerFacts]) -> bool:
     return all(status.exit_code is not None for status in pod.container_statuses if status.name in names)
 
 
-def running(pod: PodView, containers: Sequence[ContainerFacts]) -> list[ContainerFacts]:
+def select_running(pod: PodView, containers: Sequence[ContainerFacts]) -> list[ContainerFacts]:
     """Containers without a known end."""
     ended = {status.name for status in pod.container_statuses if status.exit_code is not None}
     return [container for container in containers if container.name not in ended]
 
 
-def succeeded(pod: PodView, containers: Iterable[ContainerFacts]) -> bool:
+def has_succeeded(pod: PodView, containers: Iterable[ContainerFacts]) -> bool:
     """Whether all these containers that have a status have succeeded."""
     names = {container.name for container in containers}
     return all(status.exit_code == 0 for status in pod.container_statuses if status.name in names)
@@ -73,7 +73,7 @@ def is_interesting(pod: PodView) -> bool:
         return False
     if len(pod.container_statuses) != len(pod.containers):
         return False  # the state of some containers is unknown
-    main = mains(pod)
+    main = select_mains(pod)
     if not is_completed(pod, main) or is_completed(pod, pod.containers):
         return False
-    return pod.restart_policy != _ON_FAILURE or succeeded(pod, main)
+    return pod.restart_policy != _ON_FAILURE or has_succeeded(pod, main)

@@ -16,16 +16,16 @@ import msgspec
 from pykruise.agent.rules.recreations import REQUESTS
 from pykruise.kinds.sidecarterminator.groups import (
     groups_of,
+    has_succeeded,
     is_completed,
     is_interesting,
-    mains,
-    running,
-    succeeded,
+    select_mains,
+    select_running,
 )
 from pykruise.kube.clock import Instant, format_time
 from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
-from pykruise.kube.values.owners import owner_reference
+from pykruise.kube.values.owners import build_owner_reference
 from pykruise.plans.pod_writes import pod_patch
 from pykruise.plans.purposes import Purpose
 from pykruise.plans.views import NodeView
@@ -36,7 +36,7 @@ from pykruise.runtime.actions import Create, Patch
 from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step
 from pykruise.runtime.reasons import Reason
 
-__all__ = ["REQUESTS", "SidecarTerminatorSnapshot", "plan_termination", "request_name"]
+__all__ = ["REQUESTS", "SidecarTerminatorSnapshot", "format_request_name", "plan_termination"]
 
 EVENT: Final = "SidecarTerminator"
 RETRY_S: Final = 5.0
@@ -53,7 +53,7 @@ class SidecarTerminatorSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     now: Instant
 
 
-def request_name(pod: PodView) -> str:
+def format_request_name(pod: PodView) -> str:
     """Name of the request that kills the pod's sidecars."""
     return f"sidecar-termination-{pod.uid}"
 
@@ -67,12 +67,12 @@ def plan_termination(snapshot: SidecarTerminatorSnapshot) -> Plan:
         reason = Reason(Code.NODE_LOST, f"its node {pod.node_name} is unknown")
         return Plan(requeue_after_s=RETRY_S, skipped={pod.name: reason})
     groups = groups_of(pod, is_virtual=node.is_virtual)
-    steps = _replace_images(snapshot, running(pod, groups.by_image))
-    steps += _kill(snapshot, running(pod, groups.normal))
+    steps = _replace_images(snapshot, select_running(pod, groups.by_image))
+    steps += _kill(snapshot, select_running(pod, groups.normal))
     others = (*groups.by_image, *groups.normal)
     if groups.ignored and is_completed(pod, others):
         steps += _set_final_phase(snapshot)
-        steps += _kill(snapshot, running(pod, groups.ignored))
+        steps += _kill(snapshot, select_running(pod, groups.ignored))
     return _build_plan(pod, steps)
 
 
@@ -118,7 +118,7 @@ def _set_final_phase(snapshot: SidecarTerminatorSnapshot) -> list[Step]:
     pod = snapshot.pod
     if pod.phase in FINISHED:
         return []
-    phase = "Succeeded" if succeeded(pod, mains(pod)) else "Failed"
+    phase = "Succeeded" if has_succeeded(pod, select_mains(pod)) else "Failed"
     condition = {
         "type": "SidecarTerminated",
         "status": "True",
@@ -141,14 +141,16 @@ def _patch_pod(pod: PodView, body: Document, *, subresource: str = "") -> Patch:
 def _kill(snapshot: SidecarTerminatorSnapshot, containers: Sequence[ContainerFacts]) -> list[Step]:
     if not containers or snapshot.has_request:
         return []
-    pod, name = snapshot.pod, request_name(snapshot.pod)
+    pod, name = snapshot.pod, format_request_name(snapshot.pod)
     body: Document = {
         "apiVersion": REQUESTS.api_version,
         "kind": REQUESTS.kind,
         "metadata": {
             "name": name,
             "namespace": pod.namespace,
-            "ownerReferences": [owner_reference(api_version="v1", kind="Pod", name=pod.name, uid=pod.uid)],
+            "ownerReferences": [
+                build_owner_reference(api_version="v1", kind="Pod", name=pod.name, uid=pod.uid)
+            ],
         },
         "spec": {
             "podName": pod.name,

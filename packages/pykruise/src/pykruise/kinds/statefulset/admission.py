@@ -9,8 +9,8 @@ claims can follow changed templates reads the storage classes.
 
 from typing import Final
 
-from pykruise.kinds.statefulset.claim_rules import claim_errors
-from pykruise.kinds.statefulset.defaults import StatefulSetDefaultingSettings, with_defaults
+from pykruise.kinds.statefulset.claim_rules import find_claim_errors
+from pykruise.kinds.statefulset.defaults import StatefulSetDefaultingSettings, add_defaults
 from pykruise.kinds.statefulset.snapshot import read_spec
 from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS, StatefulSetSpec
 from pykruise.kinds.statefulset.validation import errors_of
@@ -29,14 +29,14 @@ _REVIEWS: Final = SpecReviews[StatefulSetSpec](
 )
 
 
-def mutating(settings: StatefulSetDefaultingSettings) -> Reviewer:
+def build_mutating_review(settings: StatefulSetDefaultingSettings) -> Reviewer:
     """The mutating review under these settings."""
-    return _REVIEWS.mutating(
-        lambda request, doc: with_defaults(doc, old=request.old_object, settings=settings)
+    return _REVIEWS.build_mutating_review(
+        lambda request, doc: add_defaults(doc, old=request.old_object, settings=settings)
     )
 
 
-def validating(
+def build_validating_review(
     *,
     resizes_claims: bool = False,
     classes: ClassLookup | None = None,
@@ -53,7 +53,7 @@ def validating(
         managed = await managed_selector_of(request, revisions)
         causes = errors_of(doc, spec, old=request.old_object, managed=managed)
         if resizes_claims and request.old_object is not None:
-            causes += await claim_errors(spec, request.old_object, classes)
+            causes += await find_claim_errors(spec, request.old_object, classes)
         return causes
 
-    return _REVIEWS.judging(errors)
+    return _REVIEWS.build_judging_review(errors)

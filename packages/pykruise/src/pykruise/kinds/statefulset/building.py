@@ -1,7 +1,7 @@
 """New pods of a StatefulSet: their revision and their document.
 
 StatefulSetWorkingSet ──▶ StatefulSetRevisionChoice ──▶ the revision of each missing pod
-StatefulSetWorkingSet + slot + revision ──▶ pod_document()
+StatefulSetWorkingSet + slot + revision ──▶ build_pod_document()
 
 Pure. A lost pod is created again at the revision that the partition assigns to it. The partition counts ranks, not
 ordinals, so reserved ordinals and a start ordinal change nothing.
@@ -10,13 +10,13 @@ ordinals, so reserved ordinals and a start ordinal change nothing.
 from collections.abc import Mapping
 from typing import Final
 
-from pykruise.kinds.statefulset.claims import with_claims
+from pykruise.kinds.statefulset.claims import add_claims
 from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS
 from pykruise.kinds.statefulset.working_set import Slot, StatefulSetWorkingSet
 from pykruise.kube.documents import Document
 from pykruise.kube.resources import PODS
-from pykruise.pods.lifecycle.states import LifecycleState, is_all_hooked, state_metadata
-from pykruise.pods.template.metadata import pod_metadata
+from pykruise.pods.lifecycle.states import LifecycleState, build_state_metadata, is_all_hooked
+from pykruise.pods.template.metadata import read_pod_metadata
 from pykruise.pods.view import keys
 from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.revisions import RevisionView
@@ -34,7 +34,7 @@ class StatefulSetRevisionChoice:
         self._ws = ws
         self._old = sum(not ws.counts_as_updated(pod) for pod in ws.slot_pods) if ws.spec.is_unordered else 0
 
-    def of(self, slot: Slot) -> RevisionView:
+    def choose_revision(self, slot: Slot) -> RevisionView:
         """Return the revision of the pod to create for this slot."""
         ws = self._ws
         block = ws.spec.rolling_update
@@ -51,7 +51,7 @@ class StatefulSetRevisionChoice:
         return ws.update
 
 
-def identity_labels(ws: StatefulSetWorkingSet, slot: Slot) -> dict[str, str]:
+def build_identity_labels(ws: StatefulSetWorkingSet, slot: Slot) -> dict[str, str]:
     """Labels by which other controllers and clients find the pod with this ordinal."""
     labels = {POD_NAME_LABEL: slot.name}
     if ws.settings.pod_index_label:
@@ -59,25 +59,25 @@ def identity_labels(ws: StatefulSetWorkingSet, slot: Slot) -> dict[str, str]:
     return labels
 
 
-def pod_document(ws: StatefulSetWorkingSet, slot: Slot, revision: RevisionView) -> Document:
+def build_pod_document(ws: StatefulSetWorkingSet, slot: Slot, revision: RevisionView) -> Document:
     """Build the pod of a slot. The document shares parts of the template, so callers must not change it."""
     owner = ws.snapshot.statefulset
-    metadata = pod_metadata(revision.template)
+    metadata = read_pod_metadata(revision.template)
     labels: dict[str, str] = metadata.get("labels") or {}
     finalizers: list[str] = metadata.get("finalizers") or []
-    state = state_metadata(_choose_first_state(ws, labels, finalizers), now=ws.now)
+    state = build_state_metadata(_choose_first_state(ws, labels, finalizers), now=ws.now)
     own: Document = {
         "name": slot.name,
         "generateName": f"{owner.name}-",
         "namespace": owner.namespace,
         "labels": {
             **labels,
-            **identity_labels(ws, slot),
+            **build_identity_labels(ws, slot),
             keys.REVISION_LABEL: revision.name,
             **state["labels"],
         },
         "annotations": {**(metadata.get("annotations") or {}), **state["annotations"]},
-        "ownerReferences": [owner.reference_as(ADVANCED_STATEFUL_SETS)],
+        "ownerReferences": [owner.build_reference(ADVANCED_STATEFUL_SETS)],
     }
     if finalizers:
         own["finalizers"] = finalizers
@@ -88,7 +88,7 @@ def pod_document(ws: StatefulSetWorkingSet, slot: Slot, revision: RevisionView) 
         "apiVersion": PODS.api_version,
         "kind": PODS.kind,
         "metadata": own,
-        "spec": with_claims(ws, spec, slot.ordinal),
+        "spec": add_claims(ws, spec, slot.ordinal),
     }
 
 

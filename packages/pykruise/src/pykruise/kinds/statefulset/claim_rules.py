@@ -1,6 +1,6 @@
 """Changes of volumeClaimTemplates that existing claims can follow (volumeClaimUpdateStrategy OnPodRollingUpdate).
 
-new spec + stored object + storage classes ──▶ claim_errors() ──▶ field errors
+new spec + stored object + storage classes ──▶ find_claim_errors() ──▶ field errors
 
 Pure, except for the lookup of classes, which is an argument. Under OnDelete every change is allowed, because
 templates then only affect claims that are created later.
@@ -12,15 +12,15 @@ from typing import Any
 from pykruise.kinds.statefulset.types import ClaimUpdateType, StatefulSetSpec
 from pykruise.kube.documents import Document, annotations_of
 from pykruise.kube.errors import Cause, KubeError
-from pykruise.kube.pod_rules.field_errors import forbidden, invalid
+from pykruise.kube.pod_rules.field_errors import make_forbidden_error, make_invalid_error
 from pykruise.plans.review import ClassLookup
-from pykruise.pods.workload.claims import storage_of, template_name
+from pykruise.pods.workload.claims import read_template_name, storage_of
 
 FIELD = "spec.volumeClaimTemplates"
 _IS_DEFAULT = "storageclass.kubernetes.io/is-default-class"
 
 
-async def claim_errors(
+async def find_claim_errors(
     spec: StatefulSetSpec, old: Mapping[str, Any], classes: ClassLookup | None
 ) -> list[Cause]:
     """Find all errors of the new claim templates."""
@@ -31,14 +31,14 @@ async def claim_errors(
     before: list[dict[str, Any]] = (old.get("spec") or {}).get("volumeClaimTemplates") or []
     if len(new) != len(before):
         problem = "templates may be neither added nor removed while claims follow them"
-        return [invalid(FIELD, len(new), problem)]
-    by_name = {template_name(entry): entry for entry in before}
+        return [make_invalid_error(FIELD, len(new), problem)]
+    by_name = {read_template_name(entry): entry for entry in before}
     errors: list[Cause] = []
     resized: list[dict[str, Any]] = []
     for template in new:
-        name = template_name(template)
+        name = read_template_name(template)
         if name not in by_name:
-            errors.append(forbidden(f"{FIELD}[{name}].name", "a template may not be renamed"))
+            errors.append(make_forbidden_error(f"{FIELD}[{name}].name", "a template may not be renamed"))
             continue
         errors += _shape_errors(template, by_name[name])
         if _sizes_of(template) != _sizes_of(by_name[name]):
@@ -59,13 +59,13 @@ def _sizes_of(template: Mapping[str, Any]) -> tuple[int, int]:
 
 
 def _shape_errors(new: Mapping[str, Any], old: Mapping[str, Any]) -> Iterator[Cause]:
-    field = f"{FIELD}[{template_name(new)}]"
+    field = f"{FIELD}[{read_template_name(new)}]"
     wanted, there = (_spec_of(entry).get("storageClassName") for entry in (new, old))
     if None not in (wanted, there) and wanted != there:
-        yield invalid(field, wanted, f"the storage class of claims cannot change (it is {there})")
+        yield make_invalid_error(field, wanted, f"the storage class of claims cannot change (it is {there})")
     modes, had = (list(_spec_of(entry).get("accessModes") or ()) for entry in (new, old))
     if modes != had:
-        yield invalid(field, modes, "the access modes of claims cannot change")
+        yield make_invalid_error(field, modes, "the access modes of claims cannot change")
 
 
 async def _class_errors(templates: Sequence[Mapping[str, Any]], classes: ClassLookup | None) -> list[Cause]:
@@ -74,19 +74,21 @@ async def _class_errors(templates: Sequence[Mapping[str, Any]], classes: ClassLo
     try:
         result = await classes()
     except KubeError as error:
-        return [invalid(FIELD, "", f"storage classes cannot be read: {error}")]
+        return [make_invalid_error(FIELD, "", f"storage classes cannot be read: {error}")]
     by_name = {entry["metadata"]["name"]: entry for entry in result}
     errors: list[Cause] = []
     for template in templates:
-        field = f"{FIELD}[{template_name(template)}].spec"
+        field = f"{FIELD}[{read_template_name(template)}].spec"
         name = _spec_of(template).get("storageClassName")
         chosen = by_name.get(name) if name is not None else _find_default_class(result)
         if chosen is None:
             if name:
-                errors.append(invalid(f"{field}.storageClassName", name, "the storage class does not exist"))
+                errors.append(
+                    make_invalid_error(f"{field}.storageClassName", name, "the storage class does not exist")
+                )
         elif chosen.get("allowVolumeExpansion") is False:
             problem = f"storage class {chosen['metadata']['name']} does not let volumes grow"
-            errors.append(forbidden(f"{field}.resources.requests.storage", problem))
+            errors.append(make_forbidden_error(f"{field}.resources.requests.storage", problem))
     return errors
 
 

@@ -1,7 +1,7 @@
 """The PVCs of a StatefulSet's pods: created before their pod, and owned by the objects with which they are deleted.
 
-StatefulSetWorkingSet + ordinal ──▶ claims_to_create() ──▶ steps before a pod's creation, or the reason to wait
-                     ──▶ owner_steps()     ──▶ owner references that persistentVolumeClaimRetentionPolicy requires
+StatefulSetWorkingSet + ordinal ──▶ plan_claims() ──▶ steps before a pod's creation, or the reason to wait
+                     ──▶ plan_owners()     ──▶ owner references that persistentVolumeClaimRetentionPolicy requires
 
 Pure. This module deletes no claim: garbage collection deletes a claim when its owners no longer exist. It also never
 changes the size of an existing claim (expansion.py does).
@@ -14,16 +14,16 @@ from pykruise.kinds.statefulset.working_set import Slot, StatefulSetWorkingSet
 from pykruise.kube.documents import Document
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import PERSISTENT_VOLUME_CLAIMS
-from pykruise.kube.values.owners import owner_reference
+from pykruise.kube.values.owners import build_owner_reference
 from pykruise.pods.reasons import Code
-from pykruise.pods.view.owners import pod_reference
+from pykruise.pods.view.owners import build_pod_reference
 from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.claims import (
     ClaimView,
     OwnerFacts,
-    claim_documents,
-    claim_name,
-    with_claim_volumes,
+    add_claim_volumes,
+    build_claim_documents,
+    format_claim_name,
 )
 from pykruise.runtime.actions import Create, patch_object
 from pykruise.runtime.plan import Note, Step
@@ -34,14 +34,14 @@ USES_CLAIM: Final = "if that lasts, find out what still uses the claim"
 _POD: Final = "Pod"
 
 
-def claim_names(ws: StatefulSetWorkingSet, ordinal: int) -> dict[str, str]:
+def format_claim_names(ws: StatefulSetWorkingSet, ordinal: int) -> dict[str, str]:
     """Name of the claim template → name of the claim."""
-    return {name: claim_name(name, owner=ws.name, suffix=str(ordinal)) for name in ws.spec.claim_names}
+    return {name: format_claim_name(name, owner=ws.name, suffix=str(ordinal)) for name in ws.spec.claim_names}
 
 
-def with_claims(ws: StatefulSetWorkingSet, pod_spec: Document, ordinal: int) -> Document:
+def add_claims(ws: StatefulSetWorkingSet, pod_spec: Document, ordinal: int) -> Document:
     """Return the pod's spec with its claims as volumes, in the order of the templates."""
-    return with_claim_volumes(pod_spec, claim_names(ws, ordinal))
+    return add_claim_volumes(pod_spec, format_claim_names(ws, ordinal))
 
 
 def lacks_volume(ws: StatefulSetWorkingSet, pod: PodView, ordinal: int) -> bool:
@@ -50,13 +50,13 @@ def lacks_volume(ws: StatefulSetWorkingSet, pod: PodView, ordinal: int) -> bool:
     if not ws.spec.volume_claim_templates or pod.controller is None:
         return False
     mounted = dict(pod.claim_volumes)
-    return any(mounted.get(volume) != claim for volume, claim in claim_names(ws, ordinal).items())
+    return any(mounted.get(volume) != claim for volume, claim in format_claim_names(ws, ordinal).items())
 
 
 # Before a pod
 
 
-def stale_claim(ws: StatefulSetWorkingSet, slot: Slot) -> str:
+def find_stale_claim(ws: StatefulSetWorkingSet, slot: Slot) -> str:
     """Name of a claim that is still to be deleted with the last pod of this slot; empty: no such claim."""
     if not _retention_policy(ws)[0]:
         return ""
@@ -72,7 +72,7 @@ def lacks_claim(ws: StatefulSetWorkingSet, ordinal: int) -> bool:
     return len(present) < len(ws.spec.claim_names)
 
 
-def claims_to_create(ws: StatefulSetWorkingSet, slot: Slot) -> tuple[tuple[Step, ...], Reason | None]:
+def plan_claims(ws: StatefulSetWorkingSet, slot: Slot) -> tuple[tuple[Step, ...], Reason | None]:
     """Return steps that create the claims that the pod needs, and the reason for waiting.
 
     Every claim that can be created is created, even while another claim is still terminating.
@@ -81,7 +81,7 @@ def claims_to_create(ws: StatefulSetWorkingSet, slot: Slot) -> tuple[tuple[Step,
     if not templates:
         return (), None
     present = {claim.name: claim for claim in ws.claims_of(slot.ordinal)}
-    wanted = claim_documents(
+    wanted = build_claim_documents(
         templates,
         owner=ws.name,
         namespace=ws.namespace,
@@ -107,7 +107,7 @@ def claims_to_create(ws: StatefulSetWorkingSet, slot: Slot) -> tuple[tuple[Step,
 def _create_step(ws: StatefulSetWorkingSet, document: Document, *, pod: str) -> Step:
     name = document["metadata"]["name"]
     return Step(
-        action=Create(resource=PERSISTENT_VOLUME_CLAIMS, key=ws.key(name), body=document),
+        action=Create(resource=PERSISTENT_VOLUME_CLAIMS, key=ws.make_key(name), body=document),
         because=f"pod {pod} mounts it",
         done=Note(reason="SuccessfulCreate", message=f"created claim {name} for pod {pod}"),
         failed=Note(
@@ -131,7 +131,7 @@ def _retention_policy(ws: StatefulSetWorkingSet) -> tuple[bool, bool]:
 
 
 def _set_reference(ws: StatefulSetWorkingSet) -> Document:
-    return owner_reference(
+    return build_owner_reference(
         api_version=ADVANCED_STATEFUL_SETS.api_version,
         kind=ADVANCED_STATEFUL_SETS.kind,
         name=ws.name,
@@ -141,10 +141,12 @@ def _set_reference(ws: StatefulSetWorkingSet) -> Document:
     )
 
 
-def owner_steps(ws: StatefulSetWorkingSet, pod: PodView, *, is_surplus: bool) -> tuple[Step, ...]:
+def plan_owners(ws: StatefulSetWorkingSet, pod: PodView, *, is_surplus: bool) -> tuple[Step, ...]:
     """Patches for claims of the pod whose owners differ from those that the policy requires."""
     surplus = pod if is_surplus else None
-    result = (_owner_step(ws, claim, pod.name, surplus=surplus) for claim in ws.claims_of(ws.ordinal(pod)))
+    result = (
+        _owner_step(ws, claim, pod.name, surplus=surplus) for claim in ws.claims_of(ws.read_ordinal(pod))
+    )
     return tuple(step for step in result if step is not None)
 
 
@@ -161,7 +163,7 @@ def _owner_step(
     when_scaled, when_deleted = _retention_policy(ws)
     wanted: list[Document] = []
     if surplus is not None and when_scaled:
-        wanted.append(pod_reference(surplus))
+        wanted.append(build_pod_reference(surplus))
     elif when_deleted:
         wanted.append(_set_reference(ws))
     keep = {entry["uid"] for entry in wanted}

@@ -4,7 +4,7 @@ from typing import Final
 
 from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS
 from pykruise.kube.documents import Document
-from pykruise.kube.schemas.conversion import Conversion, drop, section
+from pykruise.kube.schemas.conversion import Conversion, drop, find_section
 
 _NEWER_SPEC: Final = (
     "lifecycle",
@@ -19,8 +19,8 @@ _NEWER_STATUS: Final = ("updatedAvailableReplicas", "updatedReadyReplicas", "vol
 
 def to_spoke(doc: Document) -> Document:
     """Convert v1beta1 to v1alpha1."""
-    drop(section(doc, "spec"), *_NEWER_SPEC)
-    drop(section(doc, "status"), *_NEWER_STATUS)
+    drop(find_section(doc, "spec"), *_NEWER_SPEC)
+    drop(find_section(doc, "status"), *_NEWER_STATUS)
     return doc
 
 

@@ -1,6 +1,6 @@
 """Defaults that admission writes into a StatefulSet (v1beta1).
 
-document [+ the stored one] ──▶ with_defaults() ──▶ the document to store
+document [+ the stored one] ──▶ add_defaults() ──▶ the document to store
 
 Pure; the input documents are not changed. Same rules as OpenKruise's mutating webhook. A template gets defaults only
 when the pod template is new or changed: otherwise an upgrade of this manager would roll out every pod again.
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any
 
 from pykruise.kinds.statefulset.types import ClaimUpdateType, ManagementPolicy, Retention
-from pykruise.kube.documents import Document, same, without_nulls
+from pykruise.kube.documents import Document, drop_nulls, is_same
 from pykruise.pods.api import PodUpdatePolicy, UpdateType
 from pykruise.pods.settings import OnGate
 from pykruise.pods.template import defaults as template_defaults
@@ -24,23 +24,23 @@ class StatefulSetDefaultingSettings(WorkloadDefaulting, frozen=True, kw_only=Tru
     auto_resize_claims: Annotated[bool, OnGate("StatefulSetAutoResizePVCGate")] = False
 
 
-def with_defaults(
+def add_defaults(
     doc: Mapping[str, Any],
     *,
     old: Mapping[str, Any] | None = None,
     settings: StatefulSetDefaultingSettings,
 ) -> Document:
     """Return the document with defaults. `old` is the stored object on an update, None on creation."""
-    spec: Document = {"replicas": 1, "revisionHistoryLimit": 10, **without_nulls(doc.get("spec"))}
+    spec: Document = {"replicas": 1, "revisionHistoryLimit": 10, **drop_nulls(doc.get("spec"))}
     spec["podManagementPolicy"] = spec.get("podManagementPolicy") or str(ManagementPolicy.ORDERED_READY)
-    spec["updateStrategy"] = _update_strategy(without_nulls(spec.get("updateStrategy")))
+    spec["updateStrategy"] = _update_strategy(drop_nulls(spec.get("updateStrategy")))
     if settings.auto_delete_claims:
-        policy = without_nulls(spec.get("persistentVolumeClaimRetentionPolicy"))
+        policy = drop_nulls(spec.get("persistentVolumeClaimRetentionPolicy"))
         for field in ("whenDeleted", "whenScaled"):
             policy[field] = policy.get(field) or str(Retention.RETAIN)
         spec["persistentVolumeClaimRetentionPolicy"] = policy
     if settings.auto_resize_claims:
-        strategy = without_nulls(spec.get("volumeClaimUpdateStrategy"))
+        strategy = drop_nulls(spec.get("volumeClaimUpdateStrategy"))
         strategy["type"] = strategy.get("type") or str(ClaimUpdateType.ON_DELETE)
         spec["volumeClaimUpdateStrategy"] = strategy
     if not settings.template_no_defaults:
@@ -53,19 +53,19 @@ def _default_templates(
 ) -> None:
     """Add defaults to the pod template, and to the claim templates only together with the pod template."""
     template = spec.get("template")
-    if not isinstance(template, Mapping) or same(stored.get("template"), template):
+    if not isinstance(template, Mapping) or is_same(stored.get("template"), template):
         return
-    spec["template"] = template_defaults.with_defaults(template, host_ports=settings.host_network_ports)
+    spec["template"] = template_defaults.add_defaults(template, host_ports=settings.host_network_ports)
     if spec.get("volumeClaimTemplates"):
         claims = spec["volumeClaimTemplates"]
-        spec["volumeClaimTemplates"] = [template_defaults.with_claim_defaults(claim) for claim in claims]
+        spec["volumeClaimTemplates"] = [template_defaults.add_claim_defaults(claim) for claim in claims]
 
 
 def _update_strategy(strategy: Document) -> Document:
     """Add defaults to the update strategy; under OnDelete nothing is added."""
     strategy["type"] = strategy.get("type") or str(UpdateType.ROLLING_UPDATE)
     if strategy["type"] == UpdateType.ROLLING_UPDATE:
-        block = without_nulls(strategy.get("rollingUpdate"))
+        block = drop_nulls(strategy.get("rollingUpdate"))
         block["podUpdatePolicy"] = block.get("podUpdatePolicy") or str(PodUpdatePolicy.RECREATE)
         block.setdefault("partition", 0)
         block.setdefault("maxUnavailable", 1)

@@ -16,7 +16,7 @@ from pykruise.kinds.statefulset.working_set import StatefulSetWorkingSet
 from pykruise.kube.clock import Instant
 from pykruise.kube.resources import PERSISTENT_VOLUME_CLAIMS
 from pykruise.pods.view import keys
-from pykruise.pods.workload.claims import ClaimView, claim_name, storage_of, template_name
+from pykruise.pods.workload.claims import ClaimView, format_claim_name, read_template_name, storage_of
 from pykruise.runtime.actions import patch_object
 from pykruise.runtime.plan import Note, Step
 
@@ -51,7 +51,7 @@ def _parse_template(template: Mapping[str, Any]) -> ClaimTemplate:
     spec = template.get("spec") or {}
     resources = spec.get("resources") or {}
     return ClaimTemplate(
-        name=template_name(template),
+        name=read_template_name(template),
         storage_class=spec.get("storageClassName"),
         access_modes=tuple(spec.get("accessModes") or ()),
         requested=storage_of(resources.get("requests")),
@@ -74,27 +74,27 @@ class Growth:
         )
         """Whether existing claims follow their templates at all."""
 
-    def claims(self, ordinal: int) -> Iterator[tuple[ClaimTemplate, ClaimView]]:
+    def list_claims(self, ordinal: int) -> Iterator[tuple[ClaimTemplate, ClaimView]]:
         """Each claim of the pod with its template."""
         for template in self.templates:
-            name = claim_name(template.name, owner=self._ws.name, suffix=str(ordinal))
+            name = format_claim_name(template.name, owner=self._ws.name, suffix=str(ordinal))
             claim = self._ws.snapshot.claims.get(name)
             if claim is not None and not claim.is_deleting:
                 yield template, claim
 
     def is_compatible(self, ordinal: int) -> bool:
         """Whether every claim of the pod matches its template or is larger."""
-        return all(template.is_met_by(claim) for template, claim in self.claims(ordinal))
+        return all(template.is_met_by(claim) for template, claim in self.list_claims(ordinal))
 
     def is_ready(self, ordinal: int) -> bool:
         """Whether every claim of the pod has reached its requested size."""
-        return all(template.is_ready_in(claim) for template, claim in self.claims(ordinal))
+        return all(template.is_ready_in(claim) for template, claim in self.list_claims(ordinal))
 
     def is_complete(self, ordinal: int) -> bool:
         """Whether the claims of the pod, which match their templates, cannot change further while the pod runs."""
         return all(
             template.is_ready_in(claim) or claim.resize_pending_since is not None
-            for template, claim in self.claims(ordinal)
+            for template, claim in self.list_claims(ordinal)
         )
 
     def restart_at(self, ordinal: int) -> Instant | None:
@@ -102,15 +102,15 @@ class Growth:
         return min(
             (
                 claim.resize_pending_since + RESIZE_PATIENCE_S
-                for template, claim in self.claims(ordinal)
+                for template, claim in self.list_claims(ordinal)
                 if claim.resize_pending_since is not None and not template.is_ready_in(claim)
             ),
             default=None,
         )
 
-    def why_not(self, ordinal: int) -> str:
+    def explain_obstacle(self, ordinal: int) -> str:
         """Reason why claims of the pod cannot follow their templates; empty when they can."""
-        for template, claim in self.claims(ordinal):
+        for template, claim in self.list_claims(ordinal):
             if template.is_met_by(claim):
                 continue
             if not template.has_shape_of(claim):
@@ -126,11 +126,11 @@ class Growth:
                     )
         return ""
 
-    def steps(self, ordinal: int) -> tuple[Step, ...]:
+    def plan_steps(self, ordinal: int) -> tuple[Step, ...]:
         """Patches that expand the claims of the pod."""
         return tuple(
             _expand_claim(self._ws, template, claim)
-            for template, claim in self.claims(ordinal)
+            for template, claim in self.list_claims(ordinal)
             if not template.is_met_by(claim)
         )
 

@@ -1,6 +1,6 @@
 """Advanced StatefulSet for the commands explain, plan and simulate.
 
-spec ──▶ strategy_by_policy()      status ──▶ counts_of()      ──▶ INSIGHT (plans/insight.py)
+spec ──▶ make_strategy_reader()      status ──▶ counts_of()      ──▶ INSIGHT (plans/insight.py)
 """
 
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ from typing import Any, Final
 from pykruise.kinds.statefulset.limits import limits_of
 from pykruise.kinds.statefulset.snapshot import read_spec
 from pykruise.kube.documents import Document
-from pykruise.plans.insight import RolloutCounts, WorkloadInsight, strategy_by_policy
+from pykruise.plans.insight import RolloutCounts, WorkloadInsight, make_strategy_reader
 from pykruise.pods.workload.ordinals import split_name
 from pykruise.runtime.plan import Plan
 
@@ -40,7 +40,7 @@ INSIGHT: Final = WorkloadInsight(
     has_known_names=True,
     # Same as Kubernetes' StatefulSet: under OrderedReady the controller does not change a pod until it is ready.
     replaces_stuck=lambda spec: spec.get("podManagementPolicy") == "Parallel",
-    strategy=strategy_by_policy(read_spec, min_ready_s=lambda spec: limits_of(spec)[0].min_ready_seconds),
+    strategy=make_strategy_reader(read_spec, min_ready_s=lambda spec: limits_of(spec)[0].min_ready_seconds),
     counts=counts_of,
     has_claim=has_claim,
 )

@@ -6,10 +6,10 @@ KIND ──▶ definitions, roles, caches, controllers, admission, doctor, expla
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
-from pykruise.kinds.statefulset.admission import mutating, validating
+from pykruise.kinds.statefulset.admission import build_mutating_review, build_validating_review
 from pykruise.kinds.statefulset.conversion import CONVERSION
 from pykruise.kinds.statefulset.insight import INSIGHT
-from pykruise.kinds.statefulset.plan import plan_statefulset, status_after
+from pykruise.kinds.statefulset.plan import compute_status_after, plan_statefulset
 from pykruise.kinds.statefulset.shown import SHOWN
 from pykruise.kinds.statefulset.snapshot import (
     STATEFUL_SET_VIEWS,
@@ -17,22 +17,29 @@ from pykruise.kinds.statefulset.snapshot import (
     StatefulSetSettings,
     StatefulSetView,
     StorageClassView,
-    snapshot,
+    read_snapshot,
 )
 from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS, StatefulSet
 from pykruise.kinds.statefulset.v1alpha1 import StatefulSetV1Alpha1
-from pykruise.kinds.statefulset.validation import last_pod_names, stored_errors
+from pykruise.kinds.statefulset.validation import find_stored_errors, list_last_pod_names
 from pykruise.kube.cache.store import Change
 from pykruise.kube.ids import Key
-from pykruise.kube.rbac import READ, on
+from pykruise.kube.rbac import READ, make_right
 from pykruise.kube.resources import PERSISTENT_VOLUME_CLAIMS, STORAGE_CLASSES
 from pykruise.kube.schemas.crds import Column, ScalePaths
-from pykruise.plans.kind import AGE, POD_OWNER_LENDS, POD_TEMPLATE, Kind, two_versions, workload_rights
+from pykruise.plans.kind import (
+    AGE,
+    POD_OWNER_LENDS,
+    POD_TEMPLATE,
+    Kind,
+    list_workload_rights,
+    make_two_versions,
+)
 from pykruise.plans.purposes import Purpose
 from pykruise.plans.review import Reviews
-from pykruise.plans.stored_values import TEMPLATE_IS_JUDGED_LATER, StoredSpec, judged
+from pykruise.plans.stored_values import TEMPLATE_IS_JUDGED_LATER, StoredSpec, add_judgement
 from pykruise.plans.views import CLAIM_VIEWS, NODE_VIEWS, POD_VIEWS, PULL_JOB_VIEWS, REVISION_VIEWS
-from pykruise.plans.wakes import named_after
+from pykruise.plans.wakes import wake_namesake
 from pykruise.pods.images.pull_jobs import IMAGE_PULL_JOBS
 from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.amounts import Amount
@@ -44,7 +51,7 @@ from pykruise.pods.workload.waiting import WAITING
 from pykruise.runtime.control import Control
 from pykruise.runtime.read import Around
 from pykruise.runtime.views import BY_NAMESPACE, Views
-from pykruise.runtime.wakes import Later, Wake, adoptable, by_owner, itself
+from pykruise.runtime.wakes import Later, Wake, wake_adopters, wake_itself, wake_owner
 
 _COLUMNS = (
     Column("DESIRED", "integer", ".spec.replicas"),
@@ -67,12 +74,12 @@ def _list_reads(settings: StatefulSetSettings) -> Sequence[Views[Any]]:
 
 def _list_wakes(settings: StatefulSetSettings) -> Sequence[Wake]:
     return (
-        itself(STATEFUL_SET_VIEWS),
-        by_owner(POD_VIEWS, ADVANCED_STATEFUL_SETS),
-        adoptable(POD_VIEWS, STATEFUL_SET_VIEWS, may_own=StatefulSetView.may_own),
+        wake_itself(STATEFUL_SET_VIEWS),
+        wake_owner(POD_VIEWS, ADVANCED_STATEFUL_SETS),
+        wake_adopters(POD_VIEWS, STATEFUL_SET_VIEWS, may_own=StatefulSetView.may_own),
         Wake(on=POD_VIEWS, keys=_enqueue_by_pod_name),
         Wake(on=CLAIM_VIEWS, keys=_enqueue_by_claim),
-        named_after(REVISION_VIEWS, STATEFUL_SET_VIEWS),
+        wake_namesake(REVISION_VIEWS, STATEFUL_SET_VIEWS),
         *((Wake(on=STORAGE_CLASS_VIEWS, keys=_enqueue_by_class),) if settings.auto_resize_claims else ()),
     )
 
@@ -107,7 +114,7 @@ def _enqueue_by_claim(
 
 def _sets_of(claim: ClaimView, around: Around[StatefulSetSettings]) -> Iterator[Key]:
     base, _ = split_name(claim.name)
-    for stateful_set in around.by_index(STATEFUL_SET_VIEWS, BY_NAMESPACE, claim.namespace):
+    for stateful_set in around.list_by_index(STATEFUL_SET_VIEWS, BY_NAMESPACE, claim.namespace):
         if base.endswith(f"-{stateful_set.name}"):
             yield stateful_set.key
 
@@ -117,7 +124,7 @@ def _enqueue_by_class(change: Change[StorageClassView], around: Around[StatefulS
     old, new = change.old, change.new
     if old is not None and new is not None and old.allows_expansion == new.allows_expansion:
         return
-    for stateful_set in around.all(STATEFUL_SET_VIEWS):
+    for stateful_set in around.list_all(STATEFUL_SET_VIEWS):
         if stateful_set.spec is not None and stateful_set.spec.volume_claim_update_strategy is not None:
             yield stateful_set.key
 
@@ -127,7 +134,7 @@ def _key_if_cached(key: Key, around: Around[StatefulSetSettings]) -> tuple[Key, 
 
 
 _STORED: Final = StoredSpec(
-    errors=stored_errors,
+    errors=find_stored_errors,
     kept={
         "spec.template": TEMPLATE_IS_JUDGED_LATER,
         "spec.volumeClaimTemplates": TEMPLATE_IS_JUDGED_LATER,
@@ -138,7 +145,7 @@ _STORED: Final = StoredSpec(
 
 KIND = Kind(
     resource=ADVANCED_STATEFUL_SETS,
-    versions=two_versions(StatefulSet, StatefulSetV1Alpha1, columns=_COLUMNS, scale=ScalePaths()),
+    versions=make_two_versions(StatefulSet, StatefulSetV1Alpha1, columns=_COLUMNS, scale=ScalePaths()),
     short_names=("sts", "asts"),
     conversion=CONVERSION,
     released_in="v1beta1",
@@ -165,29 +172,29 @@ KIND = Kind(
         DerivedName(
             what="the name of its last pod, which is a label and a host name,",
             longest=LONGEST_LABEL,
-            of=lambda doc, _: last_pod_names(doc),
+            of=lambda doc, _: list_last_pod_names(doc),
         ),
     ),
     settings=StatefulSetSettings,
     reviews=Reviews(
-        mutating=lambda settings, _: mutating(settings.defaulting),
-        validating=lambda settings, lookups: validating(
+        mutating=lambda settings, _: build_mutating_review(settings.defaulting),
+        validating=lambda settings, lookups: build_validating_review(
             resizes_claims=settings.auto_resize_claims, classes=lookups.classes, revisions=lookups.revisions
         ),
         is_protected=True,
     ),
     stored=_STORED,
-    control=judged(
+    control=add_judgement(
         Control(
             name="statefulset",
             component="statefulset-controller",
             objects=STATEFUL_SET_VIEWS,
             reads=_list_reads,
             wakes=_list_wakes,
-            snapshot=snapshot,
+            snapshot=read_snapshot,
             object_of=lambda snapshot: snapshot.statefulset,
             plan=plan_statefulset,
-            failed=status_after,
+            failed=compute_status_after,
             unreported=frozenset({Purpose.TIDY_UP}),
             standing=standing_of,
             own_conditions=frozenset({WAITING}),
@@ -195,11 +202,13 @@ KIND = Kind(
         ),
         _STORED,
     ),
-    lends=(*POD_OWNER_LENDS, on(PERSISTENT_VOLUME_CLAIMS, "create", "delete", "patch")),
+    lends=(*POD_OWNER_LENDS, make_right(PERSISTENT_VOLUME_CLAIMS, "create", "delete", "patch")),
     rights=(
-        *workload_rights(ADVANCED_STATEFUL_SETS),
-        on(STORAGE_CLASSES, *READ, why="StatefulSet: to check whether volumes of claims can grow"),
-        on(IMAGE_PULL_JOBS, *READ, "create", "delete", why="StatefulSet: to pull images ahead of updates"),
+        *list_workload_rights(ADVANCED_STATEFUL_SETS),
+        make_right(STORAGE_CLASSES, *READ, why="StatefulSet: to check whether volumes of claims can grow"),
+        make_right(
+            IMAGE_PULL_JOBS, *READ, "create", "delete", why="StatefulSet: to pull images ahead of updates"
+        ),
     ),
     insight=INSIGHT,
     shown=SHOWN,

@@ -12,7 +12,7 @@ import msgspec
 
 from pykruise.kinds.statefulset.types import StatefulSetSpec
 from pykruise.kube.values.int_or_percent import IntOrPercent, Rounding, resolve
-from pykruise.pods.workload.spec import LARGEST_SET, too_large
+from pykruise.pods.workload.spec import LARGEST_SET, describe_excess
 
 BLOCK: Final = "spec.updateStrategy.rollingUpdate"
 
@@ -43,7 +43,7 @@ def limits_of(spec: StatefulSetSpec) -> tuple[StatefulSetLimits, list[str]]:
         problems.append(f"spec.replicas: {replicas} is negative")
         replicas = 0
     if replicas > LARGEST_SET:
-        problems.append(f"spec.replicas: {too_large(replicas)}")
+        problems.append(f"spec.replicas: {describe_excess(replicas)}")
         replicas = LARGEST_SET
 
     def amount(value: IntOrPercent, field: str) -> int:

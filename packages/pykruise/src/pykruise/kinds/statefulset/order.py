@@ -1,6 +1,6 @@
 """Update order: the pods that are updated, and their order.
 
-StatefulSetWorkingSet ──▶ candidates() ──▶ slots in update order
+StatefulSetWorkingSet ──▶ list_candidates() ──▶ slots in update order
 
 Pure. The partition limits the number of pods. The highest ordinals come first, unless unorderedUpdate sets
 priorities.
@@ -10,11 +10,11 @@ from collections.abc import Sequence
 
 from pykruise.kinds.statefulset.building import StatefulSetRevisionChoice
 from pykruise.kinds.statefulset.working_set import Slot, StatefulSetWorkingSet
-from pykruise.pods.lifecycle.ordering import by_priority
+from pykruise.pods.lifecycle.ordering import sort_by_priority
 from pykruise.pods.view.pod_view import PodView
 
 
-def candidates(ws: StatefulSetWorkingSet) -> Sequence[Slot]:
+def list_candidates(ws: StatefulSetWorkingSet) -> Sequence[Slot]:
     """Slots that should have the update revision. A missing pod keeps its place in the order."""
     if ws.spec.is_on_delete:
         return []
@@ -27,7 +27,9 @@ def candidates(ws: StatefulSetWorkingSet) -> Sequence[Slot]:
     # part of the quota. Otherwise it is not a candidate, and updated or terminating pods use the quota.
     choice = StatefulSetRevisionChoice(ws)
     come_updated = {
-        slot.name for slot in ws.slots if slot.pod is None and choice.of(slot).hash == ws.update.hash
+        slot.name
+        for slot in ws.slots
+        if slot.pod is None and choice.choose_revision(slot).hash == ws.update.hash
     }
     ahead: list[Slot] = []
     others: list[PodView] = []
@@ -41,5 +43,5 @@ def candidates(ws: StatefulSetWorkingSet) -> Sequence[Slot]:
         else:
             others.append(pod)
     by_name = {slot.name: slot for slot in descending}
-    in_order = [by_name[pod.name] for pod in by_priority(others, unordered.priority_strategy)]
+    in_order = [by_name[pod.name] for pod in sort_by_priority(others, unordered.priority_strategy)]
     return [*ahead, *in_order][: ws.limits.quota]

@@ -23,38 +23,38 @@ from pykruise.kinds.statefulset.snapshot import ReadableStatefulSet, StatefulSet
 from pykruise.kinds.statefulset.status import (
     FAILED_CREATE,
     FAILED_UPDATE,
-    observed,
+    observe_status,
     status_of,
 )
 from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS, ClaimUpdateType, StatefulSetStatus
-from pykruise.kinds.statefulset.update import plan_update, updating_names
+from pykruise.kinds.statefulset.update import list_updating_names, plan_update
 from pykruise.kinds.statefulset.waiting import waiting_of
 from pykruise.kinds.statefulset.working_set import StatefulSetWorkingSet
 from pykruise.kube.documents import Document
-from pykruise.plans.failed_resizes import without_other_cause
-from pykruise.plans.ownership import adopter_of, adoption_stages, release_pods, revision_stages
+from pykruise.plans.failed_resizes import drop_other_causes
+from pykruise.plans.ownership import adopter_of, plan_adoption, plan_revisions, release_pods
 from pykruise.plans.phases import PlanPhase
 from pykruise.plans.pod_writes import stage_of, write_phases
 from pykruise.plans.purposes import Purpose
-from pykruise.plans.warning_events import warning_notes
+from pykruise.plans.warning_events import make_warning_notes
 from pykruise.plans.workload_frame import (
     Frame,
     Problem,
-    changed_status,
+    build_changed_status,
     choose_update_revision,
     plan_workload,
     requeue_after,
+    set_mismatch,
     status_to_amend,
     truncate_history,
-    with_mismatch,
 )
-from pykruise.pods.lifecycle.availability import next_available_at, next_late_at
+from pykruise.pods.lifecycle.availability import find_next_available_time, find_next_late_time
 from pykruise.pods.reasons import Code
-from pykruise.pods.template.metadata import pod_labels
+from pykruise.pods.template.metadata import read_pod_labels
 from pykruise.pods.view.pod_view import PodView
-from pykruise.pods.workload.revisions import RevisionView, UpdateChoice, choose_current, sorted_revisions
+from pykruise.pods.workload.revisions import RevisionView, UpdateChoice, choose_current, sort_revisions
 from pykruise.pods.workload.selector_guard import LOOK_AGAIN_S, SELECTOR_MISMATCH
-from pykruise.pods.workload.waiting import WAITING, with_condition, without
+from pykruise.pods.workload.waiting import WAITING, drop_conditions, set_condition
 from pykruise.runtime.execute import Failure
 from pykruise.runtime.plan import Chain, Note, Plan
 from pykruise.runtime.reasons import Reason
@@ -71,7 +71,7 @@ def plan_statefulset(snapshot: StatefulSetSnapshot) -> Plan:
     return plan_workload(_FRAME, snapshot)
 
 
-def status_after(snapshot: StatefulSetSnapshot, plan: Plan, failed: Failure) -> Document | None:
+def compute_status_after(snapshot: StatefulSetSnapshot, plan: Plan, failed: Failure) -> Document | None:
     """Return the status after this write of `plan` failed; None when there is nothing to report."""
     status = status_to_amend(snapshot.statefulset, plan, failed, StatefulSetStatus)
     if status is None:
@@ -81,14 +81,14 @@ def status_after(snapshot: StatefulSetSnapshot, plan: Plan, failed: Failure) -> 
     reason = failed.reason
     waits = () if plan.waiting is not None and plan.waiting.remedy else (WAITING,)
     for said in (kind, *waits):
-        conditions = with_condition(
-            without_other_cause(conditions, said, reason),
+        conditions = set_condition(
+            drop_other_causes(conditions, said, reason),
             said,
             reason=reason.code,
             message=reason.full_message,
             now=snapshot.now,
         )
-    return msgspec.structs.replace(status, conditions=conditions).document()
+    return msgspec.structs.replace(status, conditions=conditions).to_document()
 
 
 # Joining the phases
@@ -97,7 +97,7 @@ def status_after(snapshot: StatefulSetSnapshot, plan: Plan, failed: Failure) -> 
 def _plan_phases(snapshot: ReadableStatefulSet, unrecorded: RevisionView | None) -> Plan:
     spec = snapshot.statefulset.spec
     limits, _ = limits_of(spec)
-    own = sorted_revisions([*snapshot.revisions, *snapshot.orphaned_revisions])
+    own = sort_revisions([*snapshot.revisions, *snapshot.orphaned_revisions])
     statefulset = snapshot.statefulset
     choice = choose_update_revision(
         statefulset, own, resource=ADVANCED_STATEFUL_SETS, others=snapshot.other_revisions
@@ -134,7 +134,7 @@ def _join_phases(
         else PlanPhase()
     )
     written = scale.phase.touched | update.touched
-    refresh = plan_refresh(ws, differences, updating=updating_names(ws), except_for=written)
+    refresh = plan_refresh(ws, differences, updating=list_updating_names(ws), except_for=written)
     acted = update.touched | refresh.touched | (scale.phase.touched - scale.phase.skipped.keys())
     reasons = {**refresh.skipped, **update.skipped, **scale.phase.skipped}
     skipped = {
@@ -152,21 +152,23 @@ def _join_phases(
     )
     return Plan(
         stages=(
-            *adoption_stages(
+            *plan_adoption(
                 adopter_of(statefulset, ADVANCED_STATEFUL_SETS), snapshot.orphans, snapshot.orphaned_revisions
             ),
             *write_phases(release_pods(mismatched, owner_uid=statefulset.uid, because=_NOT_ITS_OWN)),
-            *revision_stages(choice, statefulset, unrecorded=unrecorded),
+            *plan_revisions(choice, statefulset, unrecorded=unrecorded),
             *plan_pre_download(ws, differences),
             # The update of one pod completes before the next one starts.
             *write_phases(refresh, scale.phase, update),
             *stage_of(Purpose.TIDY_UP, _truncate_history(ws)),
         ),
-        status=changed_status(statefulset, status, zeros=() if ws.slots else ("updatedAvailableReplicas",)),
+        status=build_changed_status(
+            statefulset, status, zeros=() if ws.slots else ("updatedAvailableReplicas",)
+        ),
         requeue_after_s=requeue_after(
             (scale.phase, update, refresh),
-            next_available_at(ws.counted, min_ready_seconds=ws.limits.min_ready_seconds, now=ws.now),
-            next_late_at((*ws.slot_pods, *ws.surplus), now=ws.now),
+            find_next_available_time(ws.counted, min_ready_seconds=ws.limits.min_ready_seconds, now=ws.now),
+            find_next_late_time((*ws.slot_pods, *ws.surplus), now=ws.now),
             ws.now + TAKEN_AGAIN_S if snapshot.taken else None,
             now=ws.now,
         ),
@@ -214,7 +216,7 @@ def _warning_notes(snapshot: StatefulSetSnapshot, status: StatefulSetStatus) -> 
         for condition in status.conditions or ()
         if (condition.type, condition.reason) != (WAITING, Code.CANNOT_UPDATE)
     ]
-    return warning_notes(
+    return make_warning_notes(
         snapshot.statefulset.status.conditions,
         [condition for condition in waiting if condition.type == WAITING],
     )
@@ -243,7 +245,7 @@ def _find_problems(snapshot: ReadableStatefulSet) -> list[Problem]:
     """Stored values that admission would have rejected."""
     statefulset, spec = snapshot.statefulset, snapshot.statefulset.spec
     problems = limits_of(spec)[1]
-    if not statefulset.selector.matches(pod_labels(spec.template)):
+    if not statefulset.selector.matches(read_pod_labels(spec.template)):
         problems.append("spec.template.metadata.labels: do not match spec.selector")
     return [Problem(problem) for problem in problems]
 
@@ -251,8 +253,8 @@ def _find_problems(snapshot: ReadableStatefulSet) -> list[Problem]:
 def _status_when_refused(snapshot: StatefulSetSnapshot, problems: Sequence[Problem]) -> StatefulSetStatus:
     message = "; ".join(problem.message for problem in problems)
     status = _status_as_observed(snapshot)
-    kept = without(status.conditions or (), SELECTOR_MISMATCH, WAITING, FAILED_CREATE)
-    conditions = with_condition(
+    kept = drop_conditions(status.conditions or (), SELECTOR_MISMATCH, WAITING, FAILED_CREATE)
+    conditions = set_condition(
         kept, FAILED_UPDATE, reason=Code.INVALID_SPEC, message=message, now=snapshot.now
     )
     return msgspec.structs.replace(status, conditions=conditions)
@@ -260,7 +262,7 @@ def _status_when_refused(snapshot: StatefulSetSnapshot, problems: Sequence[Probl
 
 def _status_when_guarded(snapshot: StatefulSetSnapshot, message: str) -> StatefulSetStatus:
     stored = snapshot.statefulset.status
-    conditions = with_mismatch(stored.conditions, message, now=snapshot.now)
+    conditions = set_mismatch(stored.conditions, message, now=snapshot.now)
     return msgspec.structs.replace(
         _status_as_observed(snapshot), observed_generation=stored.observed_generation, conditions=conditions
     )
@@ -270,7 +272,7 @@ def _status_as_observed(snapshot: StatefulSetSnapshot) -> StatefulSetStatus:
     """The stored status with counters computed from the current pods."""
     statefulset = snapshot.statefulset
     spec = statefulset.spec
-    stateful_set_status = observed(
+    stateful_set_status = observe_status(
         statefulset.status,
         snapshot.pods,
         min_ready_seconds=limits_of(spec)[0].min_ready_seconds if spec else 0,

@@ -10,8 +10,8 @@ in place.
 from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS
 from pykruise.kinds.statefulset.working_set import StatefulSetWorkingSet
 from pykruise.plans.in_place import Differences
-from pykruise.plans.pre_download import PreDownload, over_too_soon, pre_download_stages, why_not_needed
-from pykruise.pods.images.pull_jobs import annotated_settings, annotated_threshold
+from pykruise.plans.pre_download import PreDownload, explain_too_soon, plan_image_pulls, why_not_needed
+from pykruise.pods.images.pull_jobs import read_annotated_settings, read_annotated_threshold
 from pykruise.runtime.plan import Stage
 
 
@@ -24,19 +24,19 @@ def plan_pre_download(ws: StatefulSetWorkingSet, differences: Differences) -> tu
     statefulset, limits = ws.snapshot.statefulset, ws.limits
     status = statefulset.status
     have = status.updated_ready_replicas if status.update_revision == ws.update.name else 0
-    too_soon = over_too_soon(
+    too_soon = explain_too_soon(
         replicas=limits.replicas, partition=limits.partition, max_unavailable=limits.max_unavailable
     )
     wanted = PreDownload(
         revision=ws.update,
         is_rolling=ws.update.hash != ws.current.hash,
         warns=True,
-        is_due=annotated_threshold(statefulset.annotations, of=limits.replicas) <= have,
+        is_due=read_annotated_threshold(statefulset.annotations, of=limits.replicas) <= have,
         not_needed=lambda: why_not_needed(too_soon, differences, ws.current, is_in_place=ws.spec.is_in_place),
         over_too_soon=too_soon,
         replaced=lambda: [ws.current.template],
         selector=ws.spec.selector,
-        owner=statefulset.reference_as(ADVANCED_STATEFUL_SETS),
-        settings=annotated_settings(statefulset.annotations),
+        owner=statefulset.build_reference(ADVANCED_STATEFUL_SETS),
+        settings=read_annotated_settings(statefulset.annotations),
     )
-    return pre_download_stages(wanted, owned=ws.snapshot.pull_jobs)
+    return plan_image_pulls(wanted, owned=ws.snapshot.pull_jobs)

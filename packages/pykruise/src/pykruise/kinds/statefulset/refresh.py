@@ -17,8 +17,8 @@ from pykruise.plans.lifecycle_refresh import bring_into_service, refresh_phase
 from pykruise.plans.phases import ChangePod, PlanPhase
 from pykruise.pods.api import PodUpdatePolicy
 from pykruise.pods.in_place import NotInPlace
-from pykruise.pods.lifecycle.readiness import PRE_DELETE_HOOK, PRE_UPDATE_HOOK, let_go
-from pykruise.pods.lifecycle.states import LifecycleState, next_state, why_waiting
+from pykruise.pods.lifecycle.readiness import PRE_DELETE_HOOK, PRE_UPDATE_HOOK, remove_hold
+from pykruise.pods.lifecycle.states import LifecycleState, explain_waiting, find_next_state
 from pykruise.pods.view.pod_view import SERVING_STATES, PodView
 from pykruise.runtime.reasons import Reason
 
@@ -73,14 +73,14 @@ def _is_wanted_again(
 def _is_recreated(ws: StatefulSetWorkingSet, differences: Differences, pod: PodView) -> bool:
     """Whether an update deletes the pod."""
     only = ws.spec.policy == PodUpdatePolicy.IN_PLACE_ONLY
-    return not only and isinstance(differences.of(pod), NotInPlace)
+    return not only and isinstance(differences.find_difference(pod), NotInPlace)
 
 
 def _decide(
     ws: StatefulSetWorkingSet, pod: PodView, progress: InPlaceProgress, *, is_updated: bool, is_kept: bool
 ) -> ChangePod | Reason | None:
     """Decide one write with everything that the pod needs, or the reason why it waits."""
-    state = next_state(
+    state = find_next_state(
         pod,
         ws.spec.lifecycle,
         is_updated=is_updated,
@@ -89,10 +89,12 @@ def _decide(
     released: Sequence[Document] = ()
     if is_kept:
         state = LifecycleState.NORMAL
-        released = let_go(pod, PRE_DELETE_HOOK, now=ws.now)
+        released = remove_hold(pod, PRE_DELETE_HOOK, now=ws.now)
     elif pod.state in SERVING_STATES:
         # The remains of an interrupted update or deletion would otherwise keep the pod out of service forever.
-        released = let_go(pod, PRE_DELETE_HOOK, now=ws.now) or let_go(pod, PRE_UPDATE_HOOK, now=ws.now)
+        released = remove_hold(pod, PRE_DELETE_HOOK, now=ws.now) or remove_hold(
+            pod, PRE_UPDATE_HOOK, now=ws.now
+        )
     because = "its deletion is no longer wanted" if is_kept else ""
     change = bring_into_service(pod, progress, state=state, released=released, because=because, now=ws.now)
-    return change or why_waiting(pod, ws.spec.lifecycle)
+    return change or explain_waiting(pod, ws.spec.lifecycle)

@@ -15,20 +15,20 @@ import msgspec
 from pykruise.kinds.statefulset.building import (
     POD_NAME_LABEL,
     StatefulSetRevisionChoice,
-    identity_labels,
-    pod_document,
+    build_identity_labels,
+    build_pod_document,
 )
 from pykruise.kinds.statefulset.claims import (
     USES_CLAIM,
-    claims_to_create,
+    find_stale_claim,
     lacks_claim,
     lacks_volume,
-    owner_steps,
-    stale_claim,
+    plan_claims,
+    plan_owners,
 )
 from pykruise.kinds.statefulset.working_set import Slot, StatefulSetWorkingSet
-from pykruise.kube.values.counts import counted
-from pykruise.plans.in_place import go_on
+from pykruise.kube.values.counts import format_count
+from pykruise.plans.in_place import find_progress
 from pykruise.plans.phases import (
     MOST_AT_ONCE,
     ChangePod,
@@ -40,7 +40,7 @@ from pykruise.plans.phases import (
     decide_deletion,
 )
 from pykruise.plans.purposes import Purpose
-from pykruise.pods.lifecycle.states import LifecycleState, why_waiting
+from pykruise.pods.lifecycle.states import LifecycleState, explain_waiting
 from pykruise.pods.reasons import Code
 from pykruise.pods.view.pod_view import FINISHED, PodView
 from pykruise.pods.workload.selector_guard import LOOK_AGAIN_S
@@ -87,7 +87,7 @@ class _Found:
     def is_full(self) -> bool:
         return len(self.create) + len(self.replace) >= MOST_AT_ONCE
 
-    def phase(
+    def build_phase(
         self,
         surplus: DecidedStage | None = None,
         skipped: Mapping[str, Reason] = {},
@@ -149,11 +149,11 @@ def _ordered(ws: StatefulSetWorkingSet) -> Scale:
             result.skipped.setdefault(pod.name, _why_not_available(ws, pod))
             advances = not pod.is_deleting and (pod.state in _TAKEN_OUT or pod.is_specified_delete)
         # An update or deletion that took the pod out of service continues, because nothing else brings it back.
-        return Scale(phase=result.phase(), may_update=advances, only=slot.name)
+        return Scale(phase=result.build_phase(), may_update=advances, only=slot.name)
     if not ws.surplus:
-        return Scale(phase=result.phase())
+        return Scale(phase=result.build_phase())
     # Updates wait until no surplus pod remains.
-    return Scale(phase=result.phase(*_surplus_in_order(ws)), may_update=False)
+    return Scale(phase=result.build_phase(*_surplus_in_order(ws)), may_update=False)
 
 
 def _surplus_in_order(ws: StatefulSetWorkingSet) -> tuple[DecidedStage, dict[str, Reason]]:
@@ -212,7 +212,7 @@ def _parallel(ws: StatefulSetWorkingSet) -> Scale:
                 break
     if exhausted:
         result.notes.append(_limit_note(ws))
-    phase = result.phase(*_delete_surplus_together(ws), is_partial=is_partial)
+    phase = result.build_phase(*_delete_surplus_together(ws), is_partial=is_partial)
     return Scale(phase=phase, exhausted=exhausted)
 
 
@@ -249,7 +249,7 @@ def _surplus_writes(
     ws: StatefulSetWorkingSet, pod: PodView, decision: DeletePod | ChangePod | Reason | None
 ) -> Sequence[Decision]:
     """Give the claims of the pod their owners, before its deletion if it is deleted."""
-    steps = owner_steps(ws, pod, is_surplus=True)
+    steps = plan_owners(ws, pod, is_surplus=True)
     if decision is None or isinstance(decision, Reason):
         return [Chain(subject=pod.name, steps=steps)] if steps else ()
     return [msgspec.structs.replace(decision, before=steps)]
@@ -261,7 +261,8 @@ def _unmounted_note(names: list[str]) -> list[Note]:
         return []
     shown = ", ".join(names[:10]) + (", …" if len(names) > 10 else "")
     message = (
-        f"{counted(len(names), 'pod was', 'pods were')} created before spec.volumeClaimTemplates changed; they mount "
+        f"{format_count(len(names), 'pod was', 'pods were')} created before spec.volumeClaimTemplates "
+        "changed; they mount "
         f"the volumes of the current templates after they are recreated: {shown}"
     )
     return [Note(reason="ClaimsNotMounted", message=message, warning=True, again_after_s=math.inf)]
@@ -273,15 +274,15 @@ def _unmounted_note(names: list[str]) -> list[Note]:
 def _create_pod(
     ws: StatefulSetWorkingSet, slot: Slot, choice: StatefulSetRevisionChoice, value: _Found
 ) -> None:
-    revision = choice.of(slot)
+    revision = choice.choose_revision(slot)
     if slot.name in ws.snapshot.taken:
         value.skipped[slot.name] = _name_taken(slot.name, ws.snapshot.taken[slot.name])
         return
-    if stale := stale_claim(ws, slot):
+    if stale := find_stale_claim(ws, slot):
         message = f"is not created before claim {stale} of its last pod is deleted"
         value.skipped[slot.name] = Reason(Code.CLAIM, message, USES_CLAIM)
         return
-    steps, waits = claims_to_create(ws, slot)
+    steps, waits = plan_claims(ws, slot)
     if waits:
         value.skipped[slot.name] = waits
         if steps:
@@ -289,7 +290,7 @@ def _create_pod(
         return
     creation = CreatePod(
         subject=slot.name,
-        document=pod_document(ws, slot, revision),
+        document=build_pod_document(ws, slot, revision),
         because=f"missing; built from revision {revision.name}",
         created=f"created pod {slot.name}",
         failed=f"failed to create pod {slot.name}",
@@ -326,13 +327,13 @@ def _repair_pod(ws: StatefulSetWorkingSet, slot: Slot, pod: PodView, value: _Fou
     if pod.is_deleting:
         return
     if pod.phase == "Pending" and lacks_claim(ws, slot.ordinal):
-        steps, waits = claims_to_create(ws, slot)
+        steps, waits = plan_claims(ws, slot)
         if steps:
             value.claims.append(Chain(subject=f"claims of {slot.name}", steps=steps))
         if waits:
             value.skipped[pod.name] = waits
     value.claims += (
-        Chain(subject=step.action.key.name, steps=(step,)) for step in owner_steps(ws, pod, is_surplus=False)
+        Chain(subject=step.action.key.name, steps=(step,)) for step in plan_owners(ws, pod, is_surplus=False)
     )
     if pod.labels.get(POD_NAME_LABEL) != pod.name:
         value.repair.append(_label_pod(ws, slot, pod))
@@ -343,7 +344,7 @@ def _repair_pod(ws: StatefulSetWorkingSet, slot: Slot, pod: PodView, value: _Fou
 def _label_pod(ws: StatefulSetWorkingSet, slot: Slot, pod: PodView) -> ChangePod:
     return ChangePod(
         pod=pod,
-        metadata={"labels": identity_labels(ws, slot)},
+        metadata={"labels": build_identity_labels(ws, slot)},
         because="it lacks the label with its name",
         done=Note(reason="SuccessfulUpdate", message=f"repaired the labels of pod {pod.name}"),
         failed=Note(
@@ -355,8 +356,8 @@ def _label_pod(ws: StatefulSetWorkingSet, slot: Slot, pod: PodView) -> ChangePod
 def _why_not_available(ws: StatefulSetWorkingSet, pod: PodView) -> Reason:
     if pod.is_deleting:
         return TERMINATES
-    under_way = go_on(pod, now=ws.now, settings=ws.settings.in_place).waits
-    if reason := under_way or why_waiting(pod, ws.spec.lifecycle):
+    under_way = find_progress(pod, now=ws.now, settings=ws.settings.in_place).waits
+    if reason := under_way or explain_waiting(pod, ws.spec.lifecycle):
         return reason
     if pod.is_ready:
         message = f"must be ready for {ws.limits.min_ready_seconds} s before the next pod is created"

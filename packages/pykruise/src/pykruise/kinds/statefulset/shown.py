@@ -7,7 +7,7 @@ from typing import Final
 
 from pykruise.plans.progress import Count, ProgressCounts, Rollout
 from pykruise.plans.shown import TEMPLATE, Cell, Field, Metrics, Shown, Verbs
-from pykruise.plans.shown_lines import revisions_line
+from pykruise.plans.shown_lines import make_revisions_line
 
 _BLOCK: Final = "spec.updateStrategy.rollingUpdate"
 
@@ -24,7 +24,7 @@ SHOWN: Final = Shown(
             available=Count("status.availableReplicas"),
         ),
     ),
-    line=revisions_line("Advanced StatefulSet"),
+    line=make_revisions_line("Advanced StatefulSet"),
     columns=(
         Cell("DESIRED", "spec.replicas", 1),
         Cell("CURRENT", "status.replicas"),

@@ -1,7 +1,7 @@
 """Everything that a decision about one StatefulSet needs, as one value.
 
 bytes of a StatefulSet ──▶ STATEFUL_SET_VIEWS ──▶ StatefulSetView (stored in the cache)
-StatefulSetView + Read ──▶ snapshot() ──▶ StatefulSetSnapshot ──▶ plan.py
+StatefulSetView + Read ──▶ read_snapshot() ──▶ StatefulSetSnapshot ──▶ plan.py
 
 Claims are found by name, because a StatefulSet's claims have neither an id nor a controlling owner.
 """
@@ -22,25 +22,25 @@ from pykruise.kube.clock import Instant
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import STORAGE_CLASSES
 from pykruise.kube.values.selectors import Selector
-from pykruise.plans.declared_features import undeclaring_nodes
+from pykruise.plans.declared_features import find_undeclaring_nodes
 from pykruise.plans.stored_values import Judged
 from pykruise.plans.views import CLAIM_VIEWS, POD_VIEWS
-from pykruise.plans.workloads import pull_jobs_of, revisions_around
+from pykruise.plans.workloads import list_revisions_around, pull_jobs_of
 from pykruise.pods.images.pull_jobs import PullJobView
 from pykruise.pods.in_place import GateSettings
 from pykruise.pods.settings import OnGate
 from pykruise.pods.template.typed_parts import TEMPLATES
 from pykruise.pods.view.pod_view import PodView
-from pykruise.pods.workload.claims import ClaimView, claim_name
-from pykruise.pods.workload.ordinals import NO_ORDINAL, reserved_of, split_name, wanted_ordinals
+from pykruise.pods.workload.claims import ClaimView, format_claim_name
+from pykruise.pods.workload.ordinals import NO_ORDINAL, list_wanted_ordinals, reserved_of, split_name
 from pykruise.pods.workload.revisions import RevisionView
 from pykruise.pods.workload.views import (
     Projector,
     WorkloadView,
+    make_spec_reader,
+    make_template_candidate,
     selector_of,
     sort_out,
-    spec_reader,
-    template_candidate,
 )
 from pykruise.runtime.read import Read
 from pykruise.runtime.views import BY_NAMESPACE, Views
@@ -84,7 +84,9 @@ class StatefulSetView(WorkloadView, frozen=True, kw_only=True):
         )
 
 
-read_spec: Final = spec_reader(StatefulSetSpec, raw={"template", "volumeClaimTemplates"}, parts=TEMPLATES)
+read_spec: Final = make_spec_reader(
+    StatefulSetSpec, raw={"template", "volumeClaimTemplates"}, parts=TEMPLATES
+)
 
 STATEFUL_SET_VIEWS: Final = Views[StatefulSetView](
     resource=ADVANCED_STATEFUL_SETS,
@@ -92,7 +94,7 @@ STATEFUL_SET_VIEWS: Final = Views[StatefulSetView](
         StatefulSetView,
         read_spec=read_spec,
         status=StatefulSetStatus,
-        candidate_of=template_candidate,
+        candidate_of=make_template_candidate,
         derived=lambda spec, _: {"selector": selector_of(spec.selector)},
     ),
     indexes={BY_NAMESPACE: lambda stateful_set: (stateful_set.namespace,)},
@@ -183,16 +185,16 @@ class ReadableStatefulSet(StatefulSetSnapshot, frozen=True, kw_only=True):
     statefulset: ReadableStatefulSetView
 
 
-async def snapshot(view: StatefulSetView, read: Read[StatefulSetSettings]) -> StatefulSetSnapshot:
+async def read_snapshot(view: StatefulSetView, read: Read[StatefulSetSettings]) -> StatefulSetSnapshot:
     """Read the StatefulSet with its pods, PVCs and revisions from the caches."""
     settings = read.settings
-    pods = tuple(read.owned(POD_VIEWS, view.uid))
-    orphans = read.orphans(POD_VIEWS, view.namespace)
+    pods = tuple(read.list_owned(POD_VIEWS, view.uid))
+    orphans = read.list_orphans(POD_VIEWS, view.namespace)
     adoptable = [pod for pod in orphans if not pod.is_deleting and view.may_own(pod)]
-    around = sort_out(await revisions_around(view, read), view, selector=view.selector)
+    around = sort_out(await list_revisions_around(view, read), view, selector=view.selector)
     names = claim_names_of(view, [*pods, *adoptable], settings=settings)
     claims = {name: read.get(CLAIM_VIEWS, Key(view.namespace, name)) for name in names}
-    classes = read.all(STORAGE_CLASS_VIEWS) if read.is_read(STORAGE_CLASS_VIEWS) else ()
+    classes = read.list_all(STORAGE_CLASS_VIEWS) if read.is_read(STORAGE_CLASS_VIEWS) else ()
     return StatefulSetSnapshot(
         statefulset=view,
         pods=pods,
@@ -204,7 +206,7 @@ async def snapshot(view: StatefulSetView, read: Read[StatefulSetSettings]) -> St
         taken=dict(_find_taken(view, read, known={pod.uid for pod in (*pods, *adoptable)})),
         storage_classes={class_.name: class_ for class_ in classes},
         pull_jobs=pull_jobs_of(view, read),
-        undeclaring=undeclaring_nodes(
+        undeclaring=find_undeclaring_nodes(
             view.spec.template if view.spec is not None else None, pods, read, settings=settings.in_place
         ),
         now=read.now(),
@@ -229,7 +231,7 @@ def _find_taken(
 def wanted_ordinals_of(spec: StatefulSetSpec, *, settings: StatefulSetSettings) -> Sequence[int]:
     """Ordinals of the pods that should exist."""
     return tuple(
-        wanted_ordinals(
+        list_wanted_ordinals(
             start=start_of(spec, settings=settings),
             replicas=limits_of(spec)[0].replicas,
             reserved=reserved_of(spec.reserve_ordinals or ()),
@@ -248,7 +250,7 @@ def claim_names_of(
     ordinals |= set(wanted_ordinals_of(spec, settings=settings))
     for template in spec.claim_names:
         for ordinal in ordinals:
-            yield claim_name(template, owner=statefulset.name, suffix=str(ordinal))
+            yield format_claim_name(template, owner=statefulset.name, suffix=str(ordinal))
 
 
 def start_of(spec: StatefulSetSpec, *, settings: StatefulSetSettings) -> int:

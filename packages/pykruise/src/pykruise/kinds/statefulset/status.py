@@ -16,18 +16,18 @@ from pykruise.kinds.statefulset.types import ClaimStatus, StatefulSetStatus
 from pykruise.kinds.statefulset.working_set import StatefulSetWorkingSet
 from pykruise.kube.clock import Instant
 from pykruise.kube.schemas.types import PlainCondition
-from pykruise.plans.failed_resizes import refused_since
+from pykruise.plans.failed_resizes import read_refused_since
 from pykruise.pods.lifecycle.availability import is_available
 from pykruise.pods.reasons import NOT_WRITTEN
 from pykruise.pods.view.pod_view import PodView
-from pykruise.pods.workload.waiting import WAITING, with_condition, with_waiting, without
+from pykruise.pods.workload.waiting import WAITING, drop_conditions, set_condition, set_waiting
 from pykruise.runtime.reasons import Reason
 
 FAILED_CREATE: Final = "FailedCreatePod"
 FAILED_UPDATE: Final = "FailedUpdatePod"
 
 
-def counters(
+def build_counters(
     pods: Iterable[PodView], *, current: str, update: str, min_ready_seconds: int, now: Instant
 ) -> dict[str, Any]:
     """Counters of the status, by field. `current`, `update`: hashes of the revisions."""
@@ -62,7 +62,7 @@ def status_of(
     """
     statefulset = ws.snapshot.statefulset
     stored = statefulset.status
-    counted = counters(
+    counted = build_counters(
         ws.counted,
         current=ws.current.hash,
         update=ws.update.hash,
@@ -78,8 +78,8 @@ def status_of(
     ]
     if failure is not None:
         old = [condition for condition in stored.conditions or () if condition.type == FAILED_UPDATE]
-        conditions = with_condition(
-            [*without(conditions, FAILED_UPDATE), *old],
+        conditions = set_condition(
+            [*drop_conditions(conditions, FAILED_UPDATE), *old],
             FAILED_UPDATE,
             reason=failure.code,
             message=failure.message,
@@ -89,7 +89,7 @@ def status_of(
     # After a failure, only a reason with a remedy is shown: "pods are being created" would contradict the failure.
     is_said = waiting is not None and (bool(waiting.remedy) or not conditions)
     if is_said or not any(condition.reason in NOT_WRITTEN for condition in conditions):
-        conditions = with_waiting([*conditions, *old_waiting], waiting if is_said else None, now=ws.now)
+        conditions = set_waiting([*conditions, *old_waiting], waiting if is_said else None, now=ws.now)
     else:  # the set waits for the rejected write, whose condition is kept
         conditions = [*conditions, *old_waiting]
     return StatefulSetStatus(
@@ -123,7 +123,7 @@ def _claim_statuses(ws: StatefulSetWorkingSet) -> list[ClaimStatus]:
     compatible = dict.fromkeys((template.name for template in growth.templates), 0)
     ready = dict(compatible)
     for slot in ws.slots if growth.templates else ():
-        for template, claim in growth.claims(slot.ordinal):
+        for template, claim in growth.list_claims(slot.ordinal):
             if template.is_met_by(claim):
                 compatible[template.name] += 1
                 ready[template.name] += template.is_ready_in(claim)
@@ -137,11 +137,11 @@ def _claim_statuses(ws: StatefulSetWorkingSet) -> list[ClaimStatus]:
     ]
 
 
-def observed(
+def observe_status(
     status: StatefulSetStatus, pods: Iterable[PodView], *, min_ready_seconds: int, now: Instant
 ) -> StatefulSetStatus:
     """Return a stored status with counters computed from the current pods, for a set that must not be changed."""
-    counted = counters(
+    counted = build_counters(
         pods,
         current=status.current_revision.rpartition("-")[2],
         update=status.update_revision.rpartition("-")[2],
@@ -154,4 +154,4 @@ def observed(
 def resize_refused_since(ws: StatefulSetWorkingSet) -> Instant | None:
     """Time since which the condition reports that the API server refuses a resize; None: it does not."""
     stored = ws.snapshot.statefulset.status
-    return refused_since(stored.conditions, FAILED_UPDATE)
+    return read_refused_since(stored.conditions, FAILED_UPDATE)

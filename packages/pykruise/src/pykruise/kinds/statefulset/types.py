@@ -28,7 +28,7 @@ from pykruise.pods.api import (
     PriorityStrategy,
 )
 from pykruise.pods.lifecycle.states import Lifecycle
-from pykruise.pods.workload.claims import template_name
+from pykruise.pods.workload.claims import read_template_name
 from pykruise.pods.workload.spec import SpecWithPolicy
 
 ADVANCED_STATEFUL_SETS: Final = Resource("apps.kruise.io", "v1beta1", "statefulsets", "StatefulSet")
@@ -170,7 +170,7 @@ class StatefulSetSpec(CommonSpec, SpecWithPolicy[RollingUpdate], frozen=True, kw
     @property
     def claim_names(self) -> list[str]:
         """Names of the claim templates, in the order of the spec."""
-        return [template_name(template) for template in self.volume_claim_templates or ()]
+        return [read_template_name(template) for template in self.volume_claim_templates or ()]
 
 
 class ClaimStatus(Typed, frozen=True, kw_only=True):

@@ -12,18 +12,18 @@ from typing import Final
 
 from pykruise.kinds.statefulset.expansion import Growth
 from pykruise.kinds.statefulset.in_place import target_of
-from pykruise.kinds.statefulset.order import candidates
+from pykruise.kinds.statefulset.order import list_candidates
 from pykruise.kinds.statefulset.status import resize_refused_since
 from pykruise.kinds.statefulset.working_set import Slot, StatefulSetWorkingSet
 from pykruise.kube.clock import Instant
-from pykruise.plans.failed_resizes import overdue_refusals
+from pykruise.plans.failed_resizes import find_overdue_refusals
 from pykruise.plans.in_place import (
     BEGUN_AT_ONCE,
     Differences,
-    only_in_place,
+    find_hook_wait,
+    make_only_in_place_reason,
+    make_unknown_state_reason,
     take_turn,
-    unknown_state,
-    waits_for,
 )
 from pykruise.plans.phases import (
     MAX_UNAVAILABLE_USED_UP,
@@ -101,11 +101,11 @@ class _Pass:
         hook = self.ws.spec.hooks.pre_delete
         self.act(pod, decide_deletion(pod, hook=hook, now=self.ws.now, because=because))
 
-    def refused_resize(self, pod: PodView, change: UpdateSpec) -> str:
+    def find_refused_resize(self, pod: PodView, change: UpdateSpec) -> str:
         """Reason why the pod is recreated instead of resized, now that it has its turn; empty: it is resized. Only
         the first pod gets a reason.
         """
-        overdue = overdue_refusals(
+        overdue = find_overdue_refusals(
             [(pod, change)],
             refused_since=self.refused_since,
             settings=self.ws.settings.in_place,
@@ -121,7 +121,7 @@ class _Pass:
         self.failure = failure
         self.notes = (Note(reason=event, message=failure.message, warning=True, again_after_s=LOOK_AGAIN_S),)
 
-    def phase(self) -> PlanPhase:
+    def build_phase(self) -> PlanPhase:
         """Build the phase from this pass."""
         return PlanPhase(
             decided=(DecidedStage(purpose=Purpose.UPDATE_PODS, decisions=self.decisions),),
@@ -151,12 +151,12 @@ def plan_update(
     elif ws.spec.is_paused:
         current.skipped |= _skip_old(ws, PAUSED)
     else:
-        wanted = candidates(ws)
+        wanted = list_candidates(ws)
         names = {slot.name for slot in wanted}
         kept = _skip_old(ws, BY_PARTITION)
         current.skipped |= {name: why for name, why in kept.items() if name not in names}
         _update_pods(current, [slot for slot in wanted if only in ("", slot.name)], differences)
-    return current.phase()
+    return current.build_phase()
 
 
 def _skip_old(ws: StatefulSetWorkingSet, reason: Reason) -> Mapping[str, Reason]:
@@ -236,12 +236,12 @@ def _update_pod(current: _Pass, slot: Slot, differences: Differences) -> bool:
     if not current.may_lose(slot.name):
         return False
     if not fits:
-        problem = growth.why_not(slot.ordinal)
+        problem = growth.explain_obstacle(slot.ordinal)
         if problem:
             reason = Reason(Code.CLAIM_CANNOT_FOLLOW, problem)
             current.fail(pod, reason, failure=reason, event="FailedUpdatePVC")
             return False
-        current.act(pod, Chain(subject=pod.name, steps=growth.steps(slot.ordinal)))
+        current.act(pod, Chain(subject=pod.name, steps=growth.plan_steps(slot.ordinal)))
         return True
     if growth.is_on and not growth.is_complete(slot.ordinal):
         current.act(pod, CLAIMS_GROW)
@@ -268,12 +268,12 @@ def _restart_pod(current: _Pass, pod: PodView, at: Instant) -> None:
 def _update_or_recreate(current: _Pass, pod: PodView, differences: Differences) -> bool:
     ws = current.ws
     if pod.state not in _UPDATABLE:
-        current.act(pod, unknown_state(pod))
+        current.act(pod, make_unknown_state_reason(pod))
         return True
-    result = differences.of(pod)
+    result = differences.find_difference(pod)
     if isinstance(result, NotInPlace):
         if ws.spec.policy == PodUpdatePolicy.IN_PLACE_ONLY:
-            why = only_in_place(result.reason)
+            why = make_only_in_place_reason(result.reason)
             failure = Reason(Code.CANNOT_UPDATE, f"pod {pod.name} {why.message}")
             current.fail(pod, why, failure=failure, event="FailedUpdatePodInPlace")
             return False
@@ -284,18 +284,18 @@ def _update_or_recreate(current: _Pass, pod: PodView, differences: Differences) 
         # refresh.py first brings the pod back into service: an update in place is no reason to delete it.
         current.act(pod, COMES_BACK)
         return True
-    if refused := current.refused_resize(pod, result):
+    if refused := current.find_refused_resize(pod, result):
         current.delete(pod, f"recreated for revision {ws.update.name} ({refused})")
         return True
     target = target_of(ws)
-    waits = waits_for(pod, target.hook)
+    waits = find_hook_wait(pod, target.hook)
     current.begun += waits is None
     current.act(pod, waits or take_turn(pod, result, target))
     return True
 
 
-def updating_names(ws: StatefulSetWorkingSet) -> frozenset[str]:
+def list_updating_names(ws: StatefulSetWorkingSet) -> frozenset[str]:
     """Names of the pods that a running update covers."""
     if ws.spec.is_paused:
         return frozenset()
-    return frozenset(slot.name for slot in candidates(ws))
+    return frozenset(slot.name for slot in list_candidates(ws))

@@ -1,7 +1,7 @@
 """Validation of a StatefulSet (v1beta1): all errors in one answer, each with its field.
 
 document [+ the stored one] ──▶ errors_of() ──▶ field errors
-document ──▶ last_pod_names()
+document ──▶ list_last_pod_names()
 
 Pure. Rule numbers refer to the specification's table. Int-or-percent fields are parsed as the controller parses them,
 but only `5` and `50%` are accepted: `"5"` is rejected.
@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from pykruise.kinds.statefulset.defaults import StatefulSetDefaultingSettings, with_defaults
+from pykruise.kinds.statefulset.defaults import StatefulSetDefaultingSettings, add_defaults
 from pykruise.kinds.statefulset.types import (
     ClaimUpdateType,
     ManagementPolicy,
@@ -23,21 +23,27 @@ from pykruise.kinds.statefulset.types import (
 from pykruise.kube.documents import get_path
 from pykruise.kube.errors import Cause
 from pykruise.kube.patches import diff_json
-from pykruise.kube.pod_rules.field_errors import duplicate, forbidden, invalid, not_supported, required
+from pykruise.kube.pod_rules.field_errors import (
+    make_duplicate_error,
+    make_forbidden_error,
+    make_invalid_error,
+    make_not_supported_error,
+    make_required_error,
+)
 from pykruise.kube.pod_rules.field_rules import check_not_negative, check_size
 from pykruise.kube.pod_rules.names import is_dns1123_label
 from pykruise.kube.values.int_or_percent import IntOrPercent, Rounding, is_whole_percent, resolve
-from pykruise.plans.stored_values import as_document
+from pykruise.plans.stored_values import to_document
 from pykruise.pods.api import PodUpdatePolicy, UpdateType
 from pykruise.pods.lifecycle.ordering import MOST_WEIGHTS
 from pykruise.pods.view import keys
-from pykruise.pods.workload.ordinals import last_wanted_ordinal, pod_name, range_of, reserved_of
+from pykruise.pods.workload.ordinals import find_last_wanted_ordinal, format_pod_name, range_of, reserved_of
 from pykruise.pods.workload.validation import (
-    immutable_errors,
-    metadata_errors,
-    pod_errors,
-    priority_errors,
-    selector_errors,
+    find_immutable_errors,
+    find_metadata_errors,
+    find_pod_errors,
+    find_priority_errors,
+    find_selector_errors,
 )
 
 MUTABLE: Final = (
@@ -78,7 +84,7 @@ def errors_of(
     When the document's spec lacks a selector or template, `spec` contains a placeholder.
     """
     given: Mapping[str, Any] = doc.get("spec") or {}
-    errors = list(metadata_errors(doc.get("metadata") or {}))
+    errors = list(find_metadata_errors(doc.get("metadata") or {}))
     errors += _name_errors(doc.get("metadata") or {}, errors)  # rule 1
     errors += _management_errors(spec)  # rules 2, 3 and 7
     errors += _reserved_errors(spec)  # rules 4 to 6
@@ -86,11 +92,13 @@ def errors_of(
     errors += check_size(doc, old, *WEIGHTS, most=MOST_WEIGHTS)
     errors += _retention_errors(spec)  # rule 20
     errors += check_not_negative(spec.replicas, "spec.replicas")  # rule 21
-    errors += selector_errors(given, kind=KIND)  # rules 22 to 24
-    errors += pod_errors(given, kind=KIND, further_volumes=_claim_volumes(spec), stored=old)  # rules 25 to 27
+    errors += find_selector_errors(given, kind=KIND)  # rules 22 to 24
+    errors += find_pod_errors(
+        given, kind=KIND, further_volumes=_claim_volumes(spec), stored=old
+    )  # rules 25 to 27
     errors += _further_errors(spec)
     if old is not None:
-        errors += immutable_errors(
+        errors += find_immutable_errors(
             _drop_empty(given),
             {**old, "spec": _drop_empty(old.get("spec") or {})},
             kind=KIND,
@@ -114,16 +122,16 @@ def _drop_empty(spec: Mapping[str, Any]) -> dict[str, Any]:
     return {field: value for field, value in spec.items() if value not in (None, "", [], {})}
 
 
-def last_pod_names(doc: Mapping[str, Any]) -> list[str]:
+def list_last_pod_names(doc: Mapping[str, Any]) -> list[str]:
     """Name of the pod with the highest ordinal, once all pods exist."""
     spec: Mapping[str, Any] = doc.get("spec") or {}
     replicas = spec.get("replicas")
-    last = last_wanted_ordinal(
+    last = find_last_wanted_ordinal(
         start=get_path(spec, "ordinals", "start", default=0) or 0,
         replicas=1 if replicas is None else replicas,
         reserved=reserved_of(spec.get("reserveOrdinals") or ()),
     )
-    return [] if last is None else [pod_name(doc["metadata"]["name"], last)]
+    return [] if last is None else [format_pod_name(doc["metadata"]["name"], last)]
 
 
 def _name_errors(metadata: Mapping[str, Any], causes: list[Cause]) -> Iterator[Cause]:
@@ -132,15 +140,15 @@ def _name_errors(metadata: Mapping[str, Any], causes: list[Cause]) -> Iterator[C
     """
     name = metadata.get("name")
     if name and not any(cause.field == "metadata.name" for cause in causes):
-        yield from (invalid("metadata.name", name, problem) for problem in is_dns1123_label(name))
+        yield from (make_invalid_error("metadata.name", name, problem) for problem in is_dns1123_label(name))
 
 
 def _management_errors(spec: StatefulSetSpec) -> Iterator[Cause]:
     field = "spec.podManagementPolicy"
     if not spec.pod_management_policy:
-        yield required(field)
+        yield make_required_error(field)
     elif spec.pod_management_policy not in (*ManagementPolicy,):
-        yield invalid(
+        yield make_invalid_error(
             field,
             spec.pod_management_policy,
             f"must be '{ManagementPolicy.ORDERED_READY}' or '{ManagementPolicy.PARALLEL}'",
@@ -153,15 +161,17 @@ def _management_errors(spec: StatefulSetSpec) -> Iterator[Cause]:
 def _max_unavailable_errors(value: IntOrPercent, field: str, spec: StatefulSetSpec) -> Iterator[Cause]:
     """Rule: at least one pod, and exactly one unless pods are managed in parallel."""
     if isinstance(value, str) and not is_whole_percent(value):
-        yield invalid(field, value, "must be a whole number or a percentage such as 50%")
+        yield make_invalid_error(field, value, "must be a whole number or a percentage such as 50%")
         return
     if isinstance(value, int) and value < 0:
         yield from check_not_negative(value, field)
         return
     if resolve(value, of=1, rounding=Rounding.UP) < 1:
-        yield invalid(field, value, "must be at least 1")
+        yield make_invalid_error(field, value, "must be at least 1")
     if not spec.is_parallel and value != 1:
-        yield invalid(field, value, f"must be 1 unless podManagementPolicy is {ManagementPolicy.PARALLEL}")
+        yield make_invalid_error(
+            field, value, f"must be 1 unless podManagementPolicy is {ManagementPolicy.PARALLEL}"
+        )
 
 
 def _reserved_errors(spec: StatefulSetSpec) -> Iterator[Cause]:
@@ -172,25 +182,27 @@ def _reserved_errors(spec: StatefulSetSpec) -> Iterator[Cause]:
             continue
         pair = range_of(entry)
         if pair is None:
-            yield invalid(field, entry, "must be a number, or a range of numbers such as 5-8")
+            yield make_invalid_error(field, entry, "must be a number, or a range of numbers such as 5-8")
         elif pair[0] > pair[1]:
-            yield invalid(field, entry, "must not begin after its end")
+            yield make_invalid_error(field, entry, "must not begin after its end")
 
 
 def _strategy_errors(spec: StatefulSetSpec) -> Iterator[Cause]:
     strategy = spec.update_strategy
     if strategy is None or not strategy.type:
-        yield required(STRATEGY, "type is required")
+        yield make_required_error(STRATEGY, "type is required")
         return
     if strategy.type not in (*UpdateType,):
-        yield invalid(
+        yield make_invalid_error(
             STRATEGY, strategy.type, f"must be '{UpdateType.ROLLING_UPDATE}' or '{UpdateType.ON_DELETE}'"
         )
         return
     block = strategy.rolling_update
     if strategy.type == UpdateType.ON_DELETE:
         if block is not None:
-            yield invalid(BLOCK, "", f"only allowed for updateStrategy '{UpdateType.ROLLING_UPDATE}'")
+            yield make_invalid_error(
+                BLOCK, "", f"only allowed for updateStrategy '{UpdateType.ROLLING_UPDATE}'"
+            )
     elif block is not None:
         yield from _rolling_errors(block, spec)
 
@@ -199,30 +211,34 @@ def _rolling_errors(block: RollingUpdate, spec: StatefulSetSpec) -> Iterator[Cau
     yield from check_not_negative(block.partition, f"{BLOCK}.partition")
     if block.min_ready_seconds is not None and not 0 <= block.min_ready_seconds <= LONGEST_MIN_READY_S:
         problem = f"must be between 0 and {LONGEST_MIN_READY_S}, inclusive"
-        yield invalid(f"{BLOCK}.minReadySeconds", block.min_ready_seconds, problem)
+        yield make_invalid_error(f"{BLOCK}.minReadySeconds", block.min_ready_seconds, problem)
     if block.max_unavailable is None:
-        yield required(f"{BLOCK}.maxUnavailable")
+        yield make_required_error(f"{BLOCK}.maxUnavailable")
     else:
         yield from _max_unavailable_errors(block.max_unavailable, f"{BLOCK}.maxUnavailable", spec)
     yield from _policy_errors(block, spec)
     if block.unordered_update is not None:
         field = f"{BLOCK}.unorderedUpdate"
         if not spec.is_parallel:
-            yield required(field, f"can only work with podManagementPolicy {ManagementPolicy.PARALLEL}")
-        yield from priority_errors(block.unordered_update.priority_strategy, f"{field}.priorityStrategy")
+            yield make_required_error(
+                field, f"can only work with podManagementPolicy {ManagementPolicy.PARALLEL}"
+            )
+        yield from find_priority_errors(block.unordered_update.priority_strategy, f"{field}.priorityStrategy")
 
 
 def _policy_errors(block: RollingUpdate, spec: StatefulSetSpec) -> Iterator[Cause]:
     field = f"{BLOCK}.podUpdatePolicy"
     if not block.pod_update_policy:
-        yield required(field)
+        yield make_required_error(field)
     elif block.pod_update_policy not in (*PodUpdatePolicy,):
-        yield invalid(field, block.pod_update_policy, f"must be one of {', '.join(PodUpdatePolicy)}")
+        yield make_invalid_error(
+            field, block.pod_update_policy, f"must be one of {', '.join(PodUpdatePolicy)}"
+        )
     elif block.pod_update_policy != PodUpdatePolicy.RECREATE:
         gates = get_path(spec.template, "spec", "readinessGates") or ()
         if not any(gate.get("conditionType") == keys.IN_PLACE_READY for gate in gates):
             problem = f"podUpdatePolicy {block.pod_update_policy} needs a gate {keys.IN_PLACE_READY}"
-            yield invalid("spec.template.spec.readinessGates", list(gates), problem)
+            yield make_invalid_error("spec.template.spec.readinessGates", list(gates), problem)
 
 
 def _retention_errors(spec: StatefulSetSpec) -> Iterator[Cause]:
@@ -232,7 +248,7 @@ def _retention_errors(spec: StatefulSetSpec) -> Iterator[Cause]:
     for field, value in (("whenDeleted", policy.when_deleted), ("whenScaled", policy.when_scaled)):
         if value not in (*Retention,):
             path = f"spec.persistentVolumeClaimRetentionPolicy.{field}"
-            yield not_supported(path, value, [str(retention) for retention in reversed(Retention)])
+            yield make_not_supported_error(path, value, [str(retention) for retention in reversed(Retention)])
 
 
 def _further_errors(spec: StatefulSetSpec) -> Iterator[Cause]:
@@ -241,7 +257,7 @@ def _further_errors(spec: StatefulSetSpec) -> Iterator[Cause]:
     yield from check_not_negative(spec.revision_history_limit, "spec.revisionHistoryLimit")
     strategy = spec.volume_claim_update_strategy
     if strategy is not None and strategy.type not in ("", *ClaimUpdateType):
-        yield not_supported(
+        yield make_not_supported_error(
             "spec.volumeClaimUpdateStrategy.type",
             strategy.type,
             [str(claim_update_type) for claim_update_type in ClaimUpdateType],
@@ -250,9 +266,9 @@ def _further_errors(spec: StatefulSetSpec) -> Iterator[Cause]:
     for index, name in enumerate(spec.claim_names):
         field = f"spec.volumeClaimTemplates[{index}].metadata.name"
         if not name:
-            yield invalid(field, name, "a claim template must have a name")
+            yield make_invalid_error(field, name, "a claim template must have a name")
         elif name in seen:
-            yield duplicate(field, name)
+            yield make_duplicate_error(field, name)
         seen.add(name)
 
 
@@ -269,7 +285,7 @@ def _in_place_only_errors(
     ]
     if others:
         problem = f"only images may change in spec.template.spec under InPlaceOnly, not {', '.join(others)}"
-        yield forbidden("spec.template.spec", problem)
+        yield make_forbidden_error("spec.template.spec", problem)
 
 
 def _is_image(operation: Mapping[str, Any]) -> bool:
@@ -279,9 +295,9 @@ def _is_image(operation: Mapping[str, Any]) -> bool:
     return False
 
 
-def stored_errors(spec: StatefulSetSpec) -> list[Cause]:
+def find_stored_errors(spec: StatefulSetSpec) -> list[Cause]:
     """Find the errors of a stored spec, after adding defaults. Rules that only apply to new objects are not checked."""
-    doc = as_document(spec)
-    doc = with_defaults(doc, old=doc, settings=StatefulSetDefaultingSettings())
+    doc = to_document(spec)
+    doc = add_defaults(doc, old=doc, settings=StatefulSetDefaultingSettings())
     read = msgspec.convert(doc["spec"], StatefulSetSpec)
     return errors_of(doc, read, old=doc)

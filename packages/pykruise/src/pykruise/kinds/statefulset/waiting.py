@@ -11,11 +11,11 @@ from typing import Final
 from pykruise.kinds.statefulset.expansion import Growth
 from pykruise.kinds.statefulset.scale import TERMINATES, Scale
 from pykruise.kinds.statefulset.working_set import StatefulSetWorkingSet
-from pykruise.kube.values.counts import counted
-from pykruise.pods.lifecycle.blockers import blockers_of, kept_from_ending
+from pykruise.kube.values.counts import format_count
+from pykruise.pods.lifecycle.blockers import blockers_of, find_end_blocker
 from pykruise.pods.reasons import Code
 from pykruise.pods.view.pod_view import PodView
-from pykruise.pods.workload.waiting import waiting_for_pods, waiting_for_strategy
+from pykruise.pods.workload.waiting import find_pod_wait, find_strategy_wait
 from pykruise.runtime.reasons import Reason
 
 _HOOKS: Final = frozenset({Code.PRE_NORMAL_HOOK, Code.IN_PLACE_UPDATE_HOOK, Code.PRE_DELETE_HOOK})
@@ -57,15 +57,15 @@ def waiting_of(
     is_being_made = missing is not None and missing.code == Code.CREATING and ws.spec.is_parallel
     return (
         _reason_of_problem(problem)
-        or waiting_for_pods(_find_held_pods(ws))
+        or find_pod_wait(_find_held_pods(ws))
         or _reason_of_outdated(ws, hard)
-        or waiting_for_pods(hard)
+        or find_pod_wait(hard)
         or (missing if is_being_made else None)
         or _reason_of_outdated(ws, stuck)
-        or waiting_for_pods(stuck)
+        or find_pod_wait(stuck)
         or missing
         or _reason_of_surplus(ws, skipped)
-        or waiting_for_pods(obstacles)
+        or find_pod_wait(obstacles)
         or _reason_of_growth(ws, growth)
         or _reason_of_updates(ws, skipped)
     )
@@ -74,7 +74,7 @@ def waiting_of(
 def _find_held_pods(ws: StatefulSetWorkingSet) -> list[tuple[PodView, Reason]]:
     """Pods that something keeps from being deleted: finalizers, nodes, or for surplus pods a hook."""
     pods = (pod for pod in (*ws.slot_pods, *ws.surplus) if pod.is_deleting)
-    result = [(pod, kept) for pod in pods if (kept := kept_from_ending(pod, now=ws.now))]
+    result = [(pod, kept) for pod in pods if (kept := find_end_blocker(pod, now=ws.now))]
     staying = (pod for pod in ws.surplus if not pod.is_deleting)
     hooked = [
         pair
@@ -130,13 +130,15 @@ def _reason_of_missing(
         limit = ws.limits.scale_max_unavailable
         return Reason(
             Code.SCALE_UP_LIMITED,
-            f"{counted(len(missing), 'pod is', 'pods are')} missing, and"
+            f"{format_count(len(missing), 'pod is', 'pods are')} missing, and"
             f" scaleStrategy.maxUnavailable ({limit}) is used up",
             "if that lasts, find out why pods are not available",
         )
     if all(slot.pod is not None and slot.pod.is_deleting for slot in missing):
         return Reason(Code.DEPARTING, f"pod {missing[0].name} {TERMINATES.message}")
-    return Reason(Code.CREATING, f"{counted(len(missing), 'pod is', 'pods are')} missing and being created")
+    return Reason(
+        Code.CREATING, f"{format_count(len(missing), 'pod is', 'pods are')} missing and being created"
+    )
 
 
 def _reason_of_surplus(ws: StatefulSetWorkingSet, skipped: Mapping[str, Reason]) -> Reason | None:
@@ -147,7 +149,7 @@ def _reason_of_surplus(ws: StatefulSetWorkingSet, skipped: Mapping[str, Reason])
     why = f"; pod {pod.name} {skipped[pod.name].message}{finalizers}" if pod.name in skipped else ""
     return Reason(
         Code.DELETING,
-        f"{counted(len(ws.surplus), 'pod is', 'pods are')} surplus{why}",
+        f"{format_count(len(ws.surplus), 'pod is', 'pods are')} surplus{why}",
         "if that lasts, find out what blocks it" if why else "",
     )
 
@@ -172,13 +174,13 @@ def _reason_of_updates(ws: StatefulSetWorkingSet, skipped: Mapping[str, Reason])
     if marked:
         why = f": {skipped[marked[0].name].message}" if marked[0].name in skipped else ""
         return Reason(
-            Code.DELETING, f"{counted(len(marked), 'pod is', 'pods are')} specified for deletion{why}"
+            Code.DELETING, f"{format_count(len(marked), 'pod is', 'pods are')} specified for deletion{why}"
         )
     old = [pod for pod in ws.slot_pods if not ws.is_updated(pod)]
     if not old:
         return Reason(Code.CLAIMS_GROW, "claims are smaller than their templates and about to grow")
-    count = f"{len(old)} of {counted(len(ws.slots), 'pod is', 'pods are')} of an older template"
-    held = waiting_for_strategy(count, is_on_delete=ws.spec.is_on_delete, is_paused=ws.spec.is_paused)
+    count = f"{len(old)} of {format_count(len(ws.slots), 'pod is', 'pods are')} of an older template"
+    held = find_strategy_wait(count, is_on_delete=ws.spec.is_on_delete, is_paused=ws.spec.is_paused)
     if held is not None:
         return held
     if len(old) <= ws.limits.partition:

@@ -17,17 +17,17 @@ from pykruise.kinds.statefulset.snapshot import StatefulSetSettings, StatefulSet
 from pykruise.kinds.statefulset.types import StatefulSetSpec
 from pykruise.kube.clock import Instant
 from pykruise.kube.ids import Key
-from pykruise.plans.in_place import go_on
+from pykruise.plans.in_place import find_progress
 from pykruise.pods.lifecycle.availability import is_available
 from pykruise.pods.lifecycle.states import LifecycleState
 from pykruise.pods.view.pod_view import PodView
-from pykruise.pods.workload.claims import ClaimView, claim_name
+from pykruise.pods.workload.claims import ClaimView, format_claim_name
 from pykruise.pods.workload.ordinals import (
     NO_ORDINAL,
-    pod_name,
+    format_pod_name,
+    list_wanted_ordinals,
     reserved_of,
     split_name,
-    wanted_ordinals,
 )
 from pykruise.pods.workload.revisions import RevisionView
 
@@ -67,13 +67,13 @@ class StatefulSetWorkingSet:
         self._update_hash = update.hash
         self._claim_names = spec.claim_names
         self.reserved = reserved_of(spec.reserve_ordinals or ())
-        by_ordinal = {ordinal: pod for pod in pods if (ordinal := self.ordinal(pod)) != NO_ORDINAL}
-        wanted = wanted_ordinals(
+        by_ordinal = {ordinal: pod for pod in pods if (ordinal := self.read_ordinal(pod)) != NO_ORDINAL}
+        wanted = list_wanted_ordinals(
             start=start_of(spec, settings=snapshot.settings), replicas=limits.replicas, reserved=self.reserved
         )
         owner = snapshot.statefulset.name
         self.slots: Sequence[Slot] = [
-            Slot(ordinal, rank, pod_name(owner, ordinal), by_ordinal.pop(ordinal, None))
+            Slot(ordinal, rank, format_pod_name(owner, ordinal), by_ordinal.pop(ordinal, None))
             for rank, ordinal in enumerate(wanted)
         ]
         self.surplus: Sequence[PodView] = [pod for _, pod in sorted(by_ordinal.items(), reverse=True)]
@@ -101,16 +101,16 @@ class StatefulSetWorkingSet:
         """Namespace of the set and of everything that it creates."""
         return self.snapshot.statefulset.namespace
 
-    def key(self, name: str) -> Key:
+    def make_key(self, name: str) -> Key:
         """Key of an object in the set's namespace."""
         return Key(self.namespace, name)
 
     # pods
 
-    def ordinal(self, pod: PodView) -> int:
+    def read_ordinal(self, pod: PodView) -> int:
         """Ordinal in the pod's name; NO_ORDINAL when this set would not have chosen the name."""
         _, ordinal = split_name(pod.name)
-        return ordinal if pod.name == pod_name(self.name, ordinal) else NO_ORDINAL
+        return ordinal if pod.name == format_pod_name(self.name, ordinal) else NO_ORDINAL
 
     @cached_property
     def slot_pods(self) -> Sequence[PodView]:
@@ -158,14 +158,14 @@ class StatefulSetWorkingSet:
         """Whether an update in place of the pod is not complete."""
         if not pod.may_be_updating:
             return False
-        return not go_on(pod, now=self.now, settings=self.settings.in_place).is_complete
+        return not find_progress(pod, now=self.now, settings=self.settings.in_place).is_complete
 
     # claims
 
     def claims_of(self, ordinal: int) -> list[ClaimView]:
         """Existing claims of the pod with this ordinal, in the order of the templates."""
         result = (
-            self.snapshot.claims.get(claim_name(name, owner=self.name, suffix=str(ordinal)))
+            self.snapshot.claims.get(format_claim_name(name, owner=self.name, suffix=str(ordinal)))
             for name in self._claim_names
         )
         return [claim for claim in result if claim is not None]

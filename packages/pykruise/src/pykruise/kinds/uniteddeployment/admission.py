@@ -1,6 +1,6 @@
 """UnitedDeployment's two admission reviews.
 
-AdmissionRequest ──▶ mutating()        ──▶ the object with its defaults
+AdmissionRequest ──▶ build_mutating_review()        ──▶ the object with its defaults
                  ──▶ validate_united() ──▶ allowed, or rejected (422) with every field error
 
 The reviews check the hub version; an object in the older version is converted first.
@@ -8,7 +8,7 @@ The reviews check the hub version; an object in the older version is converted f
 
 from typing import Final
 
-from pykruise.kinds.uniteddeployment.defaults import with_defaults
+from pykruise.kinds.uniteddeployment.defaults import add_defaults
 from pykruise.kinds.uniteddeployment.snapshot import PARTS, read_spec
 from pykruise.kinds.uniteddeployment.types import UNITED_DEPLOYMENTS, UnitedDeploymentSpec
 from pykruise.kinds.uniteddeployment.validation import errors_of, warnings_of
@@ -25,14 +25,14 @@ _REVIEWS: Final = SpecReviews[UnitedDeploymentSpec](
 )
 
 
-def mutating(settings: DefaultingSettings) -> Reviewer:
+def build_mutating_review(settings: DefaultingSettings) -> Reviewer:
     """The mutating review under these settings."""
-    return _REVIEWS.mutating(
-        lambda request, doc: with_defaults(doc, old=request.old_object, settings=settings)
+    return _REVIEWS.build_mutating_review(
+        lambda request, doc: add_defaults(doc, old=request.old_object, settings=settings)
     )
 
 
-validate_united: Final[Reviewer] = _REVIEWS.validating(
+validate_united: Final[Reviewer] = _REVIEWS.build_validating_review(
     lambda request, doc, spec: errors_of(doc, spec, old=request.old_object),
     warnings_of=lambda _, spec: warnings_of(spec),
 )

@@ -18,7 +18,7 @@ from typing import Final
 
 import msgspec
 
-from pykruise.kube.values.counts import counted
+from pykruise.kube.values.counts import format_count
 from pykruise.kube.values.go_text import excerpt
 
 _PERCENT: Final = re.compile(r"[0-9]{1,3}%", re.ASCII)
@@ -58,8 +58,8 @@ class SubsetShare(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the stored condition already reported the subset as unschedulable."""
 
 
-def scaled(value: int | str | None, *, of: int | None) -> int:
-    """Resolve a number or percentage of a subset: `scaled("50%", of=5)` is 3, because half a pod is rounded up.
+def resolve_amount(value: int | str | None, *, of: int | None) -> int:
+    """Resolve a number or percentage of a subset: `resolve_amount("50%", of=5)` is 3, because half a pod is rounded up.
 
     Raises ValueError for an absent value, a value below 0 or above 100%, a value that is neither a number nor a whole
     percentage, and a percentage of an unknown number.
@@ -118,10 +118,12 @@ def _divide_replicas(shares: Sequence[SubsetShare], replicas: int | None) -> dic
     if _is_whole(shares):
         return _divide_by_fractions(shares, replicas)
     if total > replicas:
-        raise AllocationError(f"subsets have {counted(total, 'replica')}, and spec.replicas is {replicas}")
+        raise AllocationError(
+            f"subsets have {format_count(total, 'replica')}, and spec.replicas is {replicas}"
+        )
     if shares and not others and total < replicas:
         raise AllocationError(
-            f"all subsets together have {counted(total, 'replica')}, and spec.replicas is {replicas}"
+            f"all subsets together have {format_count(total, 'replica')}, and spec.replicas is {replicas}"
         )
     if not others:
         return specified
@@ -136,7 +138,7 @@ def _divide_replicas(shares: Sequence[SubsetShare], replicas: int | None) -> dic
 def _resolve_number(value: int | str | None, replicas: int | None) -> int | None:
     """Return the number; None: the value is absent or invalid."""
     try:
-        return scaled(value, of=replicas)
+        return resolve_amount(value, of=replicas)
     except ValueError:
         return None
 

@@ -16,7 +16,7 @@ from pykruise.kinds.uniteddeployment.types import Subset
 from pykruise.kinds.uniteddeployment.working_set import UnitedDeploymentWorkingSet
 from pykruise.kinds.uniteddeployment.workload_documents import WantedWorkload, change_of, replicas_change_of
 from pykruise.kinds.uniteddeployment.workloads import SubsetWorkload
-from pykruise.kinds.uniteddeployment.writes import creation, deletion, update
+from pykruise.kinds.uniteddeployment.writes import plan_creation, plan_deletion, update
 from pykruise.pods.template.subset_placement import PlacementError
 from pykruise.runtime.plan import Chain
 
@@ -78,7 +78,9 @@ def change_workloads(ws: UnitedDeploymentWorkingSet, allocated: Mapping[str, int
     return Changes(
         created=created,
         # plan.py orders the stages: deletion follows the creation of the workloads that replace these.
-        deleted=[deletion(workload, why) for workload, why in ws.own.unwanted if not workload.is_deleting],
+        deleted=[
+            plan_deletion(workload, why) for workload, why in ws.own.unwanted if not workload.is_deleting
+        ],
         shrinking=shrinking,
         # An adopted workload keeps its size in this plan, and may have to shrink before others grow.
         growing=[] if ws.own.adopted else growing,
@@ -122,7 +124,7 @@ def _create_workloads(
         replicas = max(min(allocated[subset.name], free), 0)
         wanted = _describe_workload(ws, subset, replicas, allocated=allocated[subset.name])
         try:
-            chains.append(creation(wanted, ws.united, name=name))
+            chains.append(plan_creation(wanted, ws.united, name=name))
         except PlacementError as error:
             errors.append(SubsetError(PROVISIONED, subset.name, str(error)))
         else:

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from pykruise.kinds.uniteddeployment.types import UNITED_DEPLOYMENTS
 from pykruise.kube.documents import Document
-from pykruise.kube.schemas.conversion import Conversion, annotate, section
+from pykruise.kube.schemas.conversion import Conversion, annotate, find_section
 from pykruise.pods.workload import cloneset_versions, v1alpha1_strategy
 
 DIALECT: Final = "pykruise.io/clone-set-template"
@@ -32,8 +32,8 @@ def to_hub(doc: Document) -> Document:
     """Convert v1alpha1 to v1beta1."""
     normalize(doc)
     if not _is_newer(doc):
-        template_to_hub(section(doc, "spec", "template") or {})
-    status = section(doc, "status")
+        convert_template_to_hub(find_section(doc, "spec", "template") or {})
+    status = find_section(doc, "status")
     if status is None:
         return doc
     update = status.pop("updateStatus", None)
@@ -50,8 +50,8 @@ def to_hub(doc: Document) -> Document:
 def to_spoke(doc: Document) -> Document:
     """Convert v1beta1 to v1alpha1."""
     if not _is_newer(doc):
-        template_to_spoke(section(doc, "spec", "template") or {})
-    if (status := section(doc, "status")) is not None:
+        convert_template_to_spoke(find_section(doc, "spec", "template") or {})
+    if (status := find_section(doc, "status")) is not None:
         _status_to_spoke(status)
     return doc
 
@@ -70,7 +70,7 @@ def _status_to_spoke(status: Document) -> None:
 
 def normalize(doc: Document) -> Document:
     """Make the CloneSet template of a v1alpha1 document use one dialect. Other documents are returned unchanged."""
-    spec = section(doc, "spec", "template", "cloneSetTemplate", "spec")
+    spec = find_section(doc, "spec", "template", "cloneSetTemplate", "spec")
     if spec is None or doc.get("apiVersion") != f"{UNITED_DEPLOYMENTS.group}/v1alpha1":
         return doc
     was_newer, released, newer = _is_newer(doc), _speaks_released(spec), _speaks_newer(spec)
@@ -84,44 +84,44 @@ def normalize(doc: Document) -> Document:
     return doc
 
 
-def template_to_hub(template: Document) -> Document:
+def convert_template_to_hub(template: Document) -> Document:
     """Convert `spec.template` of a released v1alpha1 UnitedDeployment to v1beta1. This changes the argument.
 
     A template that has v1beta1's fields is not changed.
     """
-    clone_set = section(template, "cloneSetTemplate")
-    if clone_set is not None and not _speaks_newer(section(clone_set, "spec") or {}):
+    clone_set = find_section(template, "cloneSetTemplate")
+    if clone_set is not None and not _speaks_newer(find_section(clone_set, "spec") or {}):
         cloneset_versions.to_hub(clone_set)
     return template
 
 
-def template_to_spoke(template: Document) -> Document:
+def convert_template_to_spoke(template: Document) -> Document:
     """Convert `spec.template` of a v1beta1 UnitedDeployment to released v1alpha1. This changes the argument."""
-    if (clone_set := section(template, "cloneSetTemplate")) is not None:
+    if (clone_set := find_section(template, "cloneSetTemplate")) is not None:
         cloneset_versions.to_spoke(clone_set)
     return template
 
 
-def speaks_newer_dialect(annotations: Mapping[str, str]) -> bool:
+def is_newer_dialect(annotations: Mapping[str, str]) -> bool:
     """Whether the v1alpha1 form of an object with these annotations has v1beta1's spec in its CloneSet template."""
     return annotations.get(DIALECT) == _NEWER
 
 
 def _is_newer(doc: Document) -> bool:
-    return speaks_newer_dialect(section(doc, "metadata", "annotations") or {})
+    return is_newer_dialect(find_section(doc, "metadata", "annotations") or {})
 
 
 def _speaks_released(spec: Document) -> bool:
-    strategy = section(spec, "updateStrategy") or {}
+    strategy = find_section(spec, "updateStrategy") or {}
     return (
         strategy.get("type") in v1alpha1_strategy.POLICIES
         or any(field in strategy for field in v1alpha1_strategy.FLAT_FIELDS)
-        or "disablePVCReuse" in (section(spec, "scaleStrategy") or {})
+        or "disablePVCReuse" in (find_section(spec, "scaleStrategy") or {})
     )
 
 
 def _speaks_newer(spec: Document) -> bool:
-    strategy, scale = section(spec, "updateStrategy") or {}, section(spec, "scaleStrategy") or {}
+    strategy, scale = find_section(spec, "updateStrategy") or {}, find_section(spec, "scaleStrategy") or {}
     return (
         isinstance(strategy.get("rollingUpdate"), dict)
         or strategy.get("type") == "RollingUpdate"
@@ -131,7 +131,7 @@ def _speaks_newer(spec: Document) -> bool:
 
 def _make_newer(spec: Document, *, released_first: bool) -> None:
     """Convert fields of both dialects to the newer one. `released_first`: released fields win when both are set."""
-    strategy = section(spec, "updateStrategy")
+    strategy = find_section(spec, "updateStrategy")
     if strategy is not None:
         flat: Document = {
             field: strategy.pop(field) for field in v1alpha1_strategy.FLAT_FIELDS if field in strategy
@@ -139,11 +139,11 @@ def _make_newer(spec: Document, *, released_first: bool) -> None:
         if strategy.get("type") in v1alpha1_strategy.POLICIES:
             flat["podUpdatePolicy"] = strategy["type"]
             strategy["type"] = "RollingUpdate"
-        nested = section(strategy, "rollingUpdate") or {}
+        nested = find_section(strategy, "rollingUpdate") or {}
         merged = {**nested, **flat} if released_first else {**flat, **nested}
         if merged or flat:
             strategy["rollingUpdate"] = merged
-    scale = section(spec, "scaleStrategy")
+    scale = find_section(spec, "scaleStrategy")
     if scale is not None and "disablePVCReuse" in scale:
         reuses = scale.pop("disablePVCReuse") is not True
         if released_first or "enablePVCReuse" not in scale:

@@ -1,6 +1,6 @@
 """Defaults that admission writes into a UnitedDeployment (either version).
 
-document [+ the stored one] ──▶ with_defaults() ──▶ the document to store
+document [+ the stored one] ──▶ add_defaults() ──▶ the document to store
 
 Pure; the input document is not changed. Same rules as OpenKruise's mutating webhook. Only the template of built-in
 StatefulSets gets its defaults here. Workloads of the other kinds get theirs when they are created.
@@ -10,12 +10,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from pykruise.kinds.uniteddeployment.workloads import STATEFUL_SET
-from pykruise.kube.documents import Document, same, without_nulls
+from pykruise.kube.documents import Document, drop_nulls, is_same
 from pykruise.pods.template import defaults as template_defaults
 from pykruise.pods.template.defaults import DefaultingSettings
 
 
-def with_defaults(
+def add_defaults(
     doc: Mapping[str, Any],
     *,
     old: Mapping[str, Any] | None = None,
@@ -24,15 +24,15 @@ def with_defaults(
     """Return the document with defaults. `old` is the stored document on an update: an unchanged template gets no
     defaults.
     """
-    spec: Document = {"replicas": 1, "revisionHistoryLimit": 10, **without_nulls(doc.get("spec"))}
-    strategy = without_nulls(spec.get("updateStrategy"))
+    spec: Document = {"replicas": 1, "revisionHistoryLimit": 10, **drop_nulls(doc.get("spec"))}
+    strategy = drop_nulls(spec.get("updateStrategy"))
     strategy["type"] = strategy.get("type") or "Manual"
     if strategy["type"] == "Manual":
         strategy.setdefault("manualUpdate", {})
     spec["updateStrategy"] = strategy
     template = spec.get("template")
     stored = ((old or {}).get("spec") or {}).get("template")
-    if template and not same(stored, template) and not settings.template_no_defaults:
+    if template and not is_same(stored, template) and not settings.template_no_defaults:
         spec["template"] = _default_template(template)
     topology = spec.get("topology")
     if isinstance(topology, Mapping) and topology.get("subsets"):
@@ -47,10 +47,10 @@ def _default_template(template: Mapping[str, Any]) -> Document:
         return result
     spec = dict(inner)
     if isinstance(spec.get("template"), Mapping):
-        spec["template"] = template_defaults.with_defaults(spec["template"])
+        spec["template"] = template_defaults.add_defaults(spec["template"])
     if spec.get("volumeClaimTemplates"):
         spec["volumeClaimTemplates"] = [
-            template_defaults.with_claim_defaults(claim) for claim in spec["volumeClaimTemplates"]
+            template_defaults.add_claim_defaults(claim) for claim in spec["volumeClaimTemplates"]
         ]
     return {**result, STATEFUL_SET: {**given, "spec": spec}}
 

@@ -6,18 +6,18 @@ status ──▶ headline_of()      ──▶ INSIGHT (plans/insight.py)
 from collections.abc import Mapping
 from typing import Any, Final
 
-from pykruise.kube.values.counts import counted
+from pykruise.kube.values.counts import format_count
 from pykruise.plans.insight import Insight
 
 
 def headline_of(status: Mapping[str, Any]) -> str:
     """A line about the progress of the update and the division of the pods."""
     counts = [
-        f"{status.get('readyReplicas') or 0} of {counted(status.get('replicas') or 0, 'pod is', 'pods are')} ready"
+        f"{status.get('readyReplicas') or 0} of {format_count(status.get('replicas') or 0, 'pod is', 'pods are')} ready"
     ]
-    counts.append(f"{counted(status.get('updatedReplicas') or 0, 'is', 'are')} updated")
+    counts.append(f"{format_count(status.get('updatedReplicas') or 0, 'is', 'are')} updated")
     if reserved := status.get("reservedPods"):
-        counts.append(f"{counted(reserved, 'more is', 'more are')} in reserve")
+        counts.append(f"{format_count(reserved, 'more is', 'more are')} in reserve")
     entries = ", ".join(
         f"{item.get('name')} {item.get('replicas') or 0}" for item in status.get("subsetStatuses") or ()
     )

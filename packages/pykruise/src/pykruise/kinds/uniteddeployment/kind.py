@@ -8,27 +8,32 @@ CloneSet, which manifests for releases before OpenKruise 1.9 use.
 
 from typing import Any, Final
 
-from pykruise.kinds.uniteddeployment.admission import mutating, validate_united
+from pykruise.kinds.uniteddeployment.admission import build_mutating_review, validate_united
 from pykruise.kinds.uniteddeployment.conversion import CONVERSION
 from pykruise.kinds.uniteddeployment.insight import INSIGHT
-from pykruise.kinds.uniteddeployment.plan import plan_united, status_after
+from pykruise.kinds.uniteddeployment.plan import compute_status_after, plan_united
 from pykruise.kinds.uniteddeployment.shown import SHOWN
-from pykruise.kinds.uniteddeployment.snapshot import REPLICA_SET_VIEWS, UNITED_VIEWS, UnitedSettings, snapshot
+from pykruise.kinds.uniteddeployment.snapshot import (
+    REPLICA_SET_VIEWS,
+    UNITED_VIEWS,
+    UnitedSettings,
+    read_snapshot,
+)
 from pykruise.kinds.uniteddeployment.types import UNITED_DEPLOYMENTS, UnitedDeployment
 from pykruise.kinds.uniteddeployment.v1alpha1 import UnitedDeploymentV1Alpha1
-from pykruise.kinds.uniteddeployment.validation import stored_errors
-from pykruise.kinds.uniteddeployment.wakes import wakes
-from pykruise.kinds.uniteddeployment.workload_documents import subset_revisions
+from pykruise.kinds.uniteddeployment.validation import find_stored_errors
+from pykruise.kinds.uniteddeployment.wakes import list_wakes
+from pykruise.kinds.uniteddeployment.workload_documents import list_subset_revisions
 from pykruise.kinds.uniteddeployment.workloads import TEMPLATES, WORKLOAD_VIEWS
 from pykruise.kube.documents import Document
-from pykruise.kube.rbac import READ, WRITE, on
+from pykruise.kube.rbac import READ, WRITE, make_right
 from pykruise.kube.resources import DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS
 from pykruise.kube.schemas.crds import Column, ScalePaths, Version
-from pykruise.kube.schemas.merged_lists import merging_object
-from pykruise.plans.kind import AGE, Kind, SpecSchema, workload_rights
+from pykruise.kube.schemas.merged_lists import build_merging_object
+from pykruise.plans.kind import AGE, Kind, SpecSchema, list_workload_rights
 from pykruise.plans.purposes import Purpose
 from pykruise.plans.review import Reviews
-from pykruise.plans.stored_values import TEMPLATE_IS_JUDGED_LATER, StoredSpec, judged
+from pykruise.plans.stored_values import TEMPLATE_IS_JUDGED_LATER, StoredSpec, add_judgement
 from pykruise.plans.views import POD_VIEWS, REVISION_VIEWS
 from pykruise.pods.workload.amounts import EACH, Amount
 from pykruise.pods.workload.derived_names import HASH, LONGEST_LABEL, DerivedName
@@ -52,8 +57,8 @@ def _build_versions(schema_of: SpecSchema) -> tuple[Version, ...]:
     """Build the versions. The specs of the templates have the schemas of the v1beta1 workloads."""
     clone_set, stateful_set = schema_of("CloneSet"), schema_of("StatefulSet")
     builtin = {
-        "spec.template.deploymentTemplate.spec": merging_object("io.k8s.api.apps.v1.DeploymentSpec"),
-        "spec.template.statefulSetTemplate.spec": merging_object("io.k8s.api.apps.v1.StatefulSetSpec"),
+        "spec.template.deploymentTemplate.spec": build_merging_object("io.k8s.api.apps.v1.DeploymentSpec"),
+        "spec.template.statefulSetTemplate.spec": build_merging_object("io.k8s.api.apps.v1.StatefulSetSpec"),
     }
     old = {_CLONE_SET: _with_released_fields(clone_set), _STATEFUL_SET: stateful_set, **builtin}
     new = {_CLONE_SET: clone_set, _STATEFUL_SET: stateful_set, **builtin}
@@ -89,7 +94,7 @@ def _with_released_fields(spec: Document) -> Document:
 
 
 _STORED: Final = StoredSpec(
-    errors=stored_errors,
+    errors=find_stored_errors,
     kept={
         "spec.template.statefulSetTemplate.spec.template": TEMPLATE_IS_JUDGED_LATER,
         "spec.template.advancedStatefulSetTemplate.spec.template": TEMPLATE_IS_JUDGED_LATER,
@@ -118,40 +123,40 @@ KIND = Kind(
         DerivedName(
             what="the label controller-revision-hash of a subset's pods",
             longest=LONGEST_LABEL,
-            of=lambda doc, _: subset_revisions(doc),
+            of=lambda doc, _: list_subset_revisions(doc),
         ),
     ),
     settings=UnitedSettings,
     reviews=Reviews(
-        mutating=lambda settings, _: mutating(settings),
+        mutating=lambda settings, _: build_mutating_review(settings),
         validating=lambda *_: validate_united,
         is_protected=True,
     ),
     stored=_STORED,
-    control=judged(
+    control=add_judgement(
         Control(
             name="uniteddeployment",
             component="uniteddeployment-controller",
             objects=UNITED_VIEWS,
             reads=lambda _: (POD_VIEWS, REVISION_VIEWS, REPLICA_SET_VIEWS, *WORKLOAD_VIEWS.values()),
-            wakes=wakes,
-            snapshot=snapshot,
+            wakes=list_wakes,
+            snapshot=read_snapshot,
             object_of=lambda snapshot: snapshot.united,
             plan=plan_united,
-            failed=status_after,
+            failed=compute_status_after,
             unreported=frozenset({Purpose.TRUNCATE_REVISIONS}),
             standing=standing_of,
         ),
         _STORED,
     ),
-    lends=tuple(on(resource, *WRITE) for resource in (DEPLOYMENTS, STATEFUL_SETS)),
+    lends=tuple(make_right(resource, *WRITE) for resource in (DEPLOYMENTS, STATEFUL_SETS)),
     rights=(
-        *workload_rights(UNITED_DEPLOYMENTS),
+        *list_workload_rights(UNITED_DEPLOYMENTS),
         *(
-            on(resource, *READ, *WRITE, why="UnitedDeployment: to own the workloads of its subsets")
+            make_right(resource, *READ, *WRITE, why="UnitedDeployment: to own the workloads of its subsets")
             for resource in TEMPLATES.values()
         ),
-        on(REPLICA_SETS, *READ, why="UnitedDeployment: to find the workload of a pod"),
+        make_right(REPLICA_SETS, *READ, why="UnitedDeployment: to find the workload of a pod"),
     ),
     insight=INSIGHT,
     shown=SHOWN,

@@ -1,6 +1,6 @@
 """Ownership of workloads: the workload of each subset, and those that are adopted, released or unwanted.
 
-UnitedSnapshot ──▶ ownership_of() ──▶ WorkloadOwnership        adoption(), release() ──▶ stages of a plan
+UnitedSnapshot ──▶ ownership_of() ──▶ WorkloadOwnership        plan_adoption(), release() ──▶ stages of a plan
 
 Pure. Only workloads in the UnitedDeployment's namespace are considered, and only those with a subset label are
 adopted. When a subset has two workloads, the older one stays, whatever the order of the list.
@@ -15,7 +15,7 @@ from pykruise.kinds.uniteddeployment.snapshot import ReadableUnitedDeployment, R
 from pykruise.kinds.uniteddeployment.types import UNITED_DEPLOYMENTS
 from pykruise.kinds.uniteddeployment.workloads import SubsetWorkload, type_of
 from pykruise.kube.documents import Document
-from pykruise.plans.ownership import adopter_of, still_there
+from pykruise.plans.ownership import adopter_of, check_still_there
 from pykruise.plans.purposes import Purpose
 from pykruise.pods.workload.views import selector_of
 from pykruise.runtime.actions import patch_object
@@ -80,17 +80,17 @@ def _note_missing_subset(workload: SubsetWorkload) -> Note:
     return Note(reason="InvalidSubset", message=message, warning=True, again_after_s=_AGAIN_S)
 
 
-def adoption(united: ReadableUnitedView, workloads: Sequence[SubsetWorkload]) -> list[Stage]:
+def plan_adoption(united: ReadableUnitedView, workloads: Sequence[SubsetWorkload]) -> list[Stage]:
     """Stages that adopt these workloads, after a check that the UnitedDeployment still exists."""
     if not workloads:
         return []
-    reference = united.reference_as(UNITED_DEPLOYMENTS)
+    reference = united.build_reference(UNITED_DEPLOYMENTS)
     chains = [
         _set_owners(workload, [*workload.owners, reference], "it matches the selector, and has no controller")
         for workload in workloads
     ]
     adopter = adopter_of(united, UNITED_DEPLOYMENTS)
-    return [still_there(adopter), Stage(purpose=Purpose.ADOPT, chains=tuple(chains))]
+    return [check_still_there(adopter), Stage(purpose=Purpose.ADOPT, chains=tuple(chains))]
 
 
 def release(workloads: Sequence[tuple[SubsetWorkload, str]]) -> list[Stage]:

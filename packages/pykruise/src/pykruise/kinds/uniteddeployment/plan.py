@@ -15,7 +15,7 @@ import msgspec
 
 from pykruise.kinds.uniteddeployment.allocation import AllocationError, Mode
 from pykruise.kinds.uniteddeployment.changes import Changes, change_workloads, partition_of
-from pykruise.kinds.uniteddeployment.ownership import adoption, release
+from pykruise.kinds.uniteddeployment.ownership import plan_adoption, release
 from pykruise.kinds.uniteddeployment.schedulability import passed_over_of, schedulable_of
 from pykruise.kinds.uniteddeployment.snapshot import ReadableUnitedDeployment, UnitedSnapshot, is_readable
 from pykruise.kinds.uniteddeployment.status import (
@@ -24,31 +24,31 @@ from pykruise.kinds.uniteddeployment.status import (
     SUBSETS_UPDATED,
     Conditions,
     StatusInputs,
+    set_condition,
+    set_updated,
     status_of,
-    with_condition,
-    with_updated,
 )
-from pykruise.kinds.uniteddeployment.stuck_pods import stuck_pods
+from pykruise.kinds.uniteddeployment.stuck_pods import delete_stuck_pods
 from pykruise.kinds.uniteddeployment.types import UNITED_DEPLOYMENTS, UnitedDeploymentStatus
 from pykruise.kinds.uniteddeployment.working_set import (
     UnitedDeploymentWorkingSet,
     allocate_replicas,
+    build_working_set,
     close_growing_subsets,
-    working_set,
 )
 from pykruise.kinds.uniteddeployment.workloads import type_of
-from pykruise.kinds.uniteddeployment.writes import mark, stage_of, with_note
+from pykruise.kinds.uniteddeployment.writes import add_note, mark, stage_of
 from pykruise.kube.documents import Document
-from pykruise.kube.values.counts import counted
-from pykruise.plans.ownership import adopt_used, delete_revision, revision_stages
+from pykruise.kube.values.counts import format_count
+from pykruise.plans.ownership import adopt_used, delete_revision, plan_revisions
 from pykruise.plans.purposes import Purpose
-from pykruise.plans.stored_values import refused_plan
+from pykruise.plans.stored_values import make_refused_plan
 from pykruise.pods.reasons import Code
 from pykruise.pods.workload.waiting import condition_of
 from pykruise.runtime.execute import Failure
 from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step
 from pykruise.runtime.reasons import Reason
-from pykruise.runtime.status import status_patch
+from pykruise.runtime.status import build_status_patch
 
 _AGAIN_S: Final = 600.0
 
@@ -62,9 +62,9 @@ def plan_united(snapshot: UnitedSnapshot) -> Plan:
     if united.is_deleting:
         return Plan()
     if not is_readable(snapshot):
-        return refused_plan(snapshot.refused or [snapshot.united.problem])
+        return make_refused_plan(snapshot.refused or [snapshot.united.problem])
     if not united.template:
-        return refused_plan(["spec.template: exactly one of the templates must be set"])
+        return make_refused_plan(["spec.template: exactly one of the templates must be set"])
     if not snapshot.is_served:
         kind = type_of(united.template)
         message = f"the API server does not serve {kind}: its definition is not installed"
@@ -73,7 +73,7 @@ def plan_united(snapshot: UnitedSnapshot) -> Plan:
     return _plan_readable(snapshot)
 
 
-def status_after(snapshot: UnitedSnapshot, plan: Plan, failure: Failure) -> Document | None:
+def compute_status_after(snapshot: UnitedSnapshot, plan: Plan, failure: Failure) -> Document | None:
     """Return the status with the error. The generation counts as observed only when everything was written.
 
     None when there is nothing to report: an old revision that could not be deleted blocks nothing.
@@ -89,7 +89,7 @@ def status_after(snapshot: UnitedSnapshot, plan: Plan, failure: Failure) -> Docu
         is_said = reason.code == Code.NAME_TOO_LONG  # messages of other errors come from the API server
         error = f"subset {failure.subject}: {reason.full_message if is_said else reason.message}"
         code = reason.code if is_said else ERROR
-        conditions = with_condition(conditions, kind, error=error, code=code, now=snapshot.now)
+        conditions = set_condition(conditions, kind, error=error, code=code, now=snapshot.now)
     seen = united.status.observed_generation
     return _build_document(
         msgspec.structs.replace(status, conditions=list(conditions), observed_generation=seen)
@@ -106,7 +106,7 @@ _CONDITIONS: Final[Mapping[str, str]] = {
 
 
 def _plan_readable(snapshot: ReadableUnitedDeployment) -> Plan:
-    ws = working_set(snapshot)
+    ws = build_working_set(snapshot)
     try:
         allocated = allocate_replicas(ws)
     except AllocationError as error:
@@ -133,14 +133,14 @@ def _stages(ws: UnitedDeploymentWorkingSet, changes: Changes) -> list[Stage]:
     labels = [mark(pod, value) for pod, value in ws.verdict.labels.values()]
     return [
         *_store_revision(ws),
-        *adoption(ws.united, ws.own.adopted),
+        *plan_adoption(ws.united, ws.own.adopted),
         *release(ws.own.released),
         *([Stage(purpose=Purpose.MARK_PODS, chains=tuple(labels))] if labels else []),
         *stage_of(Purpose.CREATE_WORKLOADS, changes.created, ramp=True),
         *stage_of(Purpose.DELETE_WORKLOADS, changes.deleted),
         *stage_of(Purpose.UPDATE_WORKLOADS, changes.shrinking),
         *stage_of(Purpose.GROW_WORKLOADS, changes.growing, only_after=(Purpose.UPDATE_WORKLOADS,)),
-        *stage_of(Purpose.DELETE_PODS, stuck_pods(ws.snapshot, ws.own.workloads, ws.target)),
+        *stage_of(Purpose.DELETE_PODS, delete_stuck_pods(ws.snapshot, ws.own.workloads, ws.target)),
         *stage_of(Purpose.TRUNCATE_REVISIONS, _delete_old_revisions(ws)),
     ]
 
@@ -152,9 +152,9 @@ def _store_revision(ws: UnitedDeploymentWorkingSet) -> list[Stage]:
     )
     stages = (
         *adopt_used(ws.choice, ws.united, UNITED_DEPLOYMENTS),
-        *revision_stages(ws.choice, ws.united),
+        *plan_revisions(ws.choice, ws.united),
     )
-    return [with_note(stage, failed) for stage in stages]
+    return [add_note(stage, failed) for stage in stages]
 
 
 def _delete_old_revisions(ws: UnitedDeploymentWorkingSet) -> list[Chain]:
@@ -178,7 +178,7 @@ def _store_closed_first(ws: UnitedDeploymentWorkingSet, status: UnitedDeployment
         return
     wanted = _build_document(_keep_observed_generation(ws, status))
     # The patch contains the conditions together with the rest of the status.
-    patch = status_patch(
+    patch = build_status_patch(
         UNITED_DEPLOYMENTS,
         ws.united.key,
         uid=ws.united.uid,
@@ -231,7 +231,7 @@ def _build_status(
     conditions = _judge_condition(ws, changes, ws.conditions, PROVISIONED, is_pending=is_provisioning)
     conditions = _judge_condition(ws, changes, conditions, SUBSETS_UPDATED, is_pending=changes.is_updating)
     if condition_of(conditions, SUBSETS_UPDATED) is None:
-        conditions = with_condition(conditions, SUBSETS_UPDATED, now=ws.now)
+        conditions = set_condition(conditions, SUBSETS_UPDATED, now=ws.now)
     status = status_of(
         StatusInputs(
             united=ws.united,
@@ -249,7 +249,7 @@ def _build_status(
         conditions,
     )
     # An update that has just ended is reported as ended in the same status.
-    conditions = with_updated(conditions, current=status.current_revision, target=ws.target, now=ws.now)
+    conditions = set_updated(conditions, current=status.current_revision, target=ws.target, now=ws.now)
     return msgspec.structs.replace(status, conditions=list(conditions))
 
 
@@ -260,7 +260,7 @@ def _judge_condition(
     error = "; ".join(map(str, changes.errors_of(kind)))
     if is_pending and not error:
         return conditions
-    return with_condition(conditions, kind, error=error, now=ws.now)
+    return set_condition(conditions, kind, error=error, now=ws.now)
 
 
 def _reason_of_unplaced(ws: UnitedDeploymentWorkingSet, allocated: Mapping[str, int]) -> Reason | None:
@@ -268,7 +268,7 @@ def _reason_of_unplaced(ws: UnitedDeploymentWorkingSet, allocated: Mapping[str, 
     missing = (ws.spec.replicas or 0) - sum(allocated.values())
     if missing <= 0 or ws.spec.mode is Mode.RESERVE:
         return None
-    pods = counted(missing, "pod belongs", "pods belong")
+    pods = format_count(missing, "pod belongs", "pods belong")
     closed = [name for name, entry in sorted(ws.entries.items()) if passed_over_of(entry) is not None]
     if not closed:
         message = f"{pods} to no subset: each has its maxReplicas"
@@ -302,7 +302,7 @@ def _find_waiting(
         return Reason(Code.SUBSETS, "its subsets do not match the spec yet")
     if reserved:
         message = (
-            f"{counted(reserved, 'pod finds no node and is', 'pods find no node and are')} kept in reserve;"
+            f"{format_count(reserved, 'pod finds no node and is', 'pods find no node and are')} kept in reserve;"
             " other subsets replace them"
         )
         return Reason(Code.IN_RESERVE, message)
@@ -310,7 +310,8 @@ def _find_waiting(
         held = sum(partition_of(ws, name, count) for name, count in allocated.items())
         if held and status.updated_ready_replicas >= wanted - held:
             return Reason(
-                Code.PARTITION, f"partitions of its subsets keep {counted(held, 'pod')} at older revisions"
+                Code.PARTITION,
+                f"partitions of its subsets keep {format_count(held, 'pod')} at older revisions",
             )
         return Reason(Code.SUBSETS, f"its subsets are not all at revision {status.updated_revision}")
     return None
@@ -325,4 +326,4 @@ def _keep_observed_generation(
 
 def _build_document(status: UnitedDeploymentStatus) -> Document:
     """Return the document to store. It always contains currentRevision, even when it is empty."""
-    return {"currentRevision": status.current_revision, **status.document()}
+    return {"currentRevision": status.current_revision, **status.to_document()}

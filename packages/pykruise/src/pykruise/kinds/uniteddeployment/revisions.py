@@ -1,6 +1,6 @@
 """The template of a UnitedDeployment as a revision: its meaning, and the text from which its name is hashed.
 
-spec.template ──▶ candidate_of() ──▶ Candidate        stored ControllerRevision ──▶ as_own() ──▶ RevisionView
+spec.template ──▶ candidate_of() ──▶ Candidate        stored ControllerRevision ──▶ convert_revision() ──▶ RevisionView
 
 Pure. A revision contains the whole template of the workload: a change of its strategy is a new revision too. As with
 all revisions (workload/revisions.py), two templates are equal when they have the same meaning. The bytes are those
@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import msgspec
 
-from pykruise.kinds.uniteddeployment.conversion import template_to_hub, template_to_spoke
+from pykruise.kinds.uniteddeployment.conversion import convert_template_to_hub, convert_template_to_spoke
 from pykruise.kinds.uniteddeployment.types import UNITED_DEPLOYMENTS
 from pykruise.kinds.uniteddeployment.workloads import (
     ADVANCED_STATEFUL_SET,
@@ -25,14 +25,14 @@ from pykruise.kinds.uniteddeployment.workloads import (
     STATEFUL_SET,
     TEMPLATES,
 )
-from pykruise.kube.documents import Document, canonical, deep_copy
-from pykruise.kube.values.go_text import go_json
+from pykruise.kube.documents import Document, deep_copy, encode_canonical
+from pykruise.kube.values.go_text import encode_go_json
 from pykruise.pods.workload.revisions import (
     Candidate,
     RevisionView,
-    template_essence,
-    typed_claim,
-    typed_form,
+    reduce_to_essence,
+    to_typed_claim,
+    to_typed_form,
 )
 
 _ZERO_IS_ABSENT: Final = frozenset({"gracePeriodSeconds", "minReadySeconds"})
@@ -81,17 +81,17 @@ def candidate_of(template: Mapping[str, Any], *, version: str = UNITED_DEPLOYMEN
     UnitedDeployments in `version`.
     """
     plain = {name: value for name, value in template.items() if name != "$patch"}
-    written = plain if version == UNITED_DEPLOYMENTS.version else template_to_spoke(deep_copy(plain))
+    written = plain if version == UNITED_DEPLOYMENTS.version else convert_template_to_spoke(deep_copy(plain))
     typed = {name: _to_typed(name, value) for name, value in written.items() if value is not None}
-    data = go_json({"spec": {"template": {**typed, "$patch": "replace"}}}, sort_keys=True).encode()
+    data = encode_go_json({"spec": {"template": {**typed, "$patch": "replace"}}}, sort_keys=True).encode()
     return Candidate(template=plain, data=data, meaning=_encode_meaning(plain))
 
 
-def as_own(revision: RevisionView) -> RevisionView:
+def convert_revision(revision: RevisionView) -> RevisionView:
     """Convert the template of a stored revision to the hub version, so it can be compared with a candidate."""
     template = revision.template
     if revision.controller_version not in ("", UNITED_DEPLOYMENTS.version):
-        template = template_to_hub(deep_copy(template))
+        template = convert_template_to_hub(deep_copy(template))
     return msgspec.structs.replace(revision, template=template, meaning=_encode_meaning(template))
 
 
@@ -107,9 +107,9 @@ def _encode_meaning(template: Mapping[str, Any]) -> bytes:
             result[name] = {
                 **typed,
                 "spec": _drop_empty(spec),
-                _POD_TEMPLATE: template_essence(pods or {}),
+                _POD_TEMPLATE: reduce_to_essence(pods or {}),
             }
-    return canonical(result)
+    return encode_canonical(result)
 
 
 def _drop_defaults(value: Document, defaults: Mapping[str, Any]) -> Document:
@@ -141,13 +141,13 @@ def _to_typed(name: str, template: Mapping[str, Any]) -> Document:
     for field, value in (given if isinstance(given, Mapping) else {}).items():
         if field == _CLAIMS and isinstance(value, list):
             if value:
-                spec[field] = [typed_claim(claim) for claim in value]
+                spec[field] = [to_typed_claim(claim) for claim in value]
         elif field not in (_POD_TEMPLATE, "selector") and not _is_absent(value, field, ""):
             spec[field] = _to_typed_value(value, field)
         elif field == "selector":
             spec[field] = value
     result = {"selector": None, **_ALWAYS[name], **spec}
-    result[_POD_TEMPLATE] = typed_form((given or {}).get(_POD_TEMPLATE) or {})
+    result[_POD_TEMPLATE] = to_typed_form((given or {}).get(_POD_TEMPLATE) or {})
     metadata = template.get("metadata") or {}
     return {"metadata": {"creationTimestamp": None, **_drop_empty_metadata(metadata)}, "spec": result}
 

@@ -71,7 +71,7 @@ def judge_subsets(
     now: Instant,
 ) -> SchedulabilityVerdict:
     """Judge all subsets. `workloads`, `entries`: by subset. `pods`: by uid of the workload. `target`: name of the
-    revision to which pods are updated since `updating_since`.
+    revision to which pods are updated since `find_updating_since`.
     """
     cases = [
         _Case(
@@ -109,7 +109,7 @@ def passed_over_of(entry: SubsetStatus) -> PlainCondition | None:
 
 def is_unschedulable(pod: PodView) -> bool:
     """Whether the scheduler has reported that it finds no node for the pod."""
-    scheduled = pod.condition("PodScheduled")
+    scheduled = pod.find_condition("PodScheduled")
     return (
         not pod.is_deleting
         and pod.phase == "Pending"
@@ -120,7 +120,7 @@ def is_unschedulable(pod: PodView) -> bool:
     )
 
 
-def with_schedulable(
+def set_schedulable(
     old: PlainCondition | None, *, status: str, reason: str, message: str, now: Instant
 ) -> PlainCondition:
     """Return the condition. With unchanged status and reason it is not changed, so its time is that of the first
@@ -137,10 +137,10 @@ def with_schedulable(
     )
 
 
-def passed_over_again(old: PlainCondition | None, *, now: Instant) -> PlainCondition:
+def set_passed_over_again(old: PlainCondition | None, *, now: Instant) -> PlainCondition:
     """Return the condition of a subset that has just recovered and grows: its new pods start as reserved."""
     message = "subset just recovered scaled up"
-    return with_schedulable(old, status="False", reason="reschedule", message=message, now=now)
+    return set_schedulable(old, status="False", reason="reschedule", message=message, now=now)
 
 
 def _join_verdicts(verdicts: Iterable[SchedulabilityVerdict]) -> SchedulabilityVerdict:
@@ -173,11 +173,11 @@ def _judge_adaptive(case: _Case) -> SchedulabilityVerdict:
                 unschedulable=were_unschedulable, were_unschedulable=were_unschedulable, due=until
             )
         message = f"unschedulable subset recovered after {spec.unschedulable_s:.6f} seconds"
-        condition = with_schedulable(condition, status="True", reason="recover", message=message, now=now)
+        condition = set_schedulable(condition, status="True", reason="recover", message=message, now=now)
     late, due = _count_late(case)
     if late:
         message = "timeout pending pods found"
-        condition = with_schedulable(condition, status="False", reason="reschedule", message=message, now=now)
+        condition = set_schedulable(condition, status="False", reason="reschedule", message=message, now=now)
         due = now + spec.unschedulable_s
     return SchedulabilityVerdict(
         unschedulable=frozenset({case.name}) if late else frozenset(),
@@ -236,7 +236,7 @@ def _judge_reserve(case: _Case, *, target: str, updating_since: Instant) -> Sche
         condition = passed_over
     else:
         status, message = ("False", "reserved pods found") if count else ("True", "no reserved pods")
-        condition = with_schedulable(
+        condition = set_schedulable(
             case.condition, status=status, reason="reschedule", message=message, now=case.now
         )
     return SchedulabilityVerdict(

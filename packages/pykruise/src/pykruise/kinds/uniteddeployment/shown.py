@@ -7,7 +7,7 @@ from typing import Final
 
 from pykruise.plans.progress import Count, ProgressCounts, Rollout, Sum
 from pykruise.plans.shown import Cell, Field, Metrics, Shown, Verbs
-from pykruise.plans.shown_lines import pods_line
+from pykruise.plans.shown_lines import make_pods_line
 
 _TEMPLATES: Final = (
     "statefulSetTemplate",
@@ -30,7 +30,7 @@ SHOWN: Final = Shown(
         ),
         partitions=Sum("spec.updateStrategy.manualUpdate.partitions"),
     ),
-    line=pods_line("UnitedDeployment", pods="new"),
+    line=make_pods_line("UnitedDeployment", pods="new"),
     columns=(
         Cell("DESIRED", "spec.replicas", "-"),
         Cell("UPDATED", "status.updatedReplicas"),

@@ -1,7 +1,7 @@
 """Everything that a decision about one UnitedDeployment needs, as one value.
 
 bytes of a UnitedDeployment ──▶ UNITED_VIEWS ──▶ UnitedView (stored in the cache)
-UnitedView + Read ──▶ snapshot() ──▶ UnitedSnapshot ──▶ plan.py
+UnitedView + Read ──▶ read_snapshot() ──▶ UnitedSnapshot ──▶ plan.py
 
 This module chooses the name of a missing workload, the same name each time. A workload that was already created, but
 is not yet in the cache, is therefore not created twice.
@@ -12,15 +12,15 @@ from typing import Any, Final, TypeGuard
 
 import msgspec
 
-from pykruise.kinds.uniteddeployment.conversion import speaks_newer_dialect
-from pykruise.kinds.uniteddeployment.revisions import as_own, candidate_of
+from pykruise.kinds.uniteddeployment.conversion import is_newer_dialect
+from pykruise.kinds.uniteddeployment.revisions import candidate_of, convert_revision
 from pykruise.kinds.uniteddeployment.types import (
     UNITED_DEPLOYMENTS,
     Subset,
     UnitedDeploymentSpec,
     UnitedDeploymentStatus,
 )
-from pykruise.kinds.uniteddeployment.workload_documents import workload_name
+from pykruise.kinds.uniteddeployment.workload_documents import format_workload_name
 from pykruise.kinds.uniteddeployment.workloads import (
     DEPLOYMENT,
     TEMPLATES,
@@ -34,7 +34,7 @@ from pykruise.kube.ids import Key
 from pykruise.plans.stored_values import Judged
 from pykruise.plans.targets import REPLICA_SET, TARGET_VIEWS
 from pykruise.plans.views import POD_VIEWS
-from pykruise.plans.workloads import revisions_around
+from pykruise.plans.workloads import list_revisions_around
 from pykruise.pods.template.defaults import DefaultingSettings
 from pykruise.pods.template.typed_parts import CLAIMS, POD_TEMPLATE, Parts
 from pykruise.pods.template.typed_parts import read_spec as read_open
@@ -78,16 +78,16 @@ class UnitedView(WorkloadView, frozen=True, kw_only=True):
         version.
         """
         stored = stored_version_of(self.annotations, hub=UNITED_DEPLOYMENTS.version)
-        return UNITED_DEPLOYMENTS.version if speaks_newer_dialect(self.annotations) else stored
+        return UNITED_DEPLOYMENTS.version if is_newer_dialect(self.annotations) else stored
 
     @property
     def template(self) -> str:
         """Field of `spec.template` that is set; empty: no field, or more than one."""
-        given = given_templates(self.spec) if self.spec is not None else {}
+        given = list_given_templates(self.spec) if self.spec is not None else {}
         return next(iter(given)) if len(given) == 1 else ""
 
 
-def given_templates(spec: UnitedDeploymentSpec) -> dict[str, Document]:
+def list_given_templates(spec: UnitedDeploymentSpec) -> dict[str, Document]:
     """Return the templates that are set, by field."""
     given = msgspec.to_builtins(spec.template) if spec.template is not None else {}
     return {name: given[name] for name in TEMPLATES if given.get(name) is not None}
@@ -114,7 +114,7 @@ UNITED_VIEWS: Final = Views[UnitedView](
         UnitedView,
         read_spec=read_spec,
         status=UnitedDeploymentStatus,
-        candidate_of=lambda spec: candidate_of(given_templates(spec)),
+        candidate_of=lambda spec: candidate_of(list_given_templates(spec)),
     ),
     indexes={BY_NAMESPACE: lambda united: (united.namespace,)},
 )
@@ -159,16 +159,16 @@ def is_readable(snapshot: UnitedSnapshot) -> TypeGuard[ReadableUnitedDeployment]
     return snapshot.united.spec is not None and not snapshot.refused
 
 
-async def snapshot(view: UnitedView, read: Read[UnitedSettings]) -> UnitedSnapshot:
+async def read_snapshot(view: UnitedView, read: Read[UnitedSettings]) -> UnitedSnapshot:
     """Read the UnitedDeployment with its workloads and their pods from the caches. Waits for the first lists of the
     workloads' kinds.
     """
     served = {name for name, views in WORKLOAD_VIEWS.items() if await read.wait_served(views)}
     workloads = _sort_by_age(
-        workload for name in served for workload in read.owned(WORKLOAD_VIEWS[name], view.uid)
+        workload for name in served for workload in read.list_owned(WORKLOAD_VIEWS[name], view.uid)
     )
     own = view.template
-    orphans = read.orphans(WORKLOAD_VIEWS[own], view.namespace) if own in served else ()
+    orphans = read.list_orphans(WORKLOAD_VIEWS[own], view.namespace) if own in served else ()
     return UnitedSnapshot(
         united=view,
         workloads=workloads,
@@ -192,22 +192,22 @@ def _pods_of(workload: SubsetWorkload, read: Read[UnitedSettings]) -> Iterator[P
     """Return the workload's pods by owner. No pod is adopted or released here."""
     owners = [workload.uid]
     if workload.template == DEPLOYMENT:
-        owners = [target.uid for target in read.owned(REPLICA_SET_VIEWS, workload.uid)]
-    pods = [pod for uid in owners for pod in read.owned(POD_VIEWS, uid)]
+        owners = [target.uid for target in read.list_owned(REPLICA_SET_VIEWS, workload.uid)]
+    pods = [pod for uid in owners for pod in read.list_owned(POD_VIEWS, uid)]
     return iter(sorted(pods, key=lambda pod: pod.name))
 
 
 async def _read_revisions(view: UnitedView, read: Read[UnitedSettings]) -> OwnRevisions:
     """Return its own revisions by owner: those that OpenKruise stored for CloneSets have no labels to select them."""
-    around = sort_out(await revisions_around(view, read), view, selector=None)
+    around = sort_out(await list_revisions_around(view, read), view, selector=None)
 
     def own(revisions: Sequence[RevisionView]) -> list[RevisionView]:
-        return [as_own(revision) for revision in revisions]
+        return [convert_revision(revision) for revision in revisions]
 
     return OwnRevisions(
         own=own(around.own),
         free=[],
-        others={name: as_own(revision) for name, revision in around.others.items()},
+        others={name: convert_revision(revision) for name, revision in around.others.items()},
     )
 
 
@@ -223,7 +223,7 @@ def _choose_names(
         if subset.name in present:
             continue
         for attempt in range(100):
-            name = workload_name(view.name, subset.name, uid=view.uid, attempt=attempt)
+            name = format_workload_name(view.name, subset.name, uid=view.uid, attempt=attempt)
             if read.get(views, Key(view.namespace, name)) is None:
                 yield subset.name, name
                 break

@@ -1,6 +1,6 @@
 """The status of a UnitedDeployment: counts, revisions, an entry per subset, conditions.
 
-StatusInputs ──▶ status_of() ──▶ UnitedDeploymentStatus        conditions ──▶ with_condition() ──▶ conditions
+StatusInputs ──▶ status_of() ──▶ UnitedDeploymentStatus        conditions ──▶ set_condition() ──▶ conditions
 
 Pure. Counts are those of the workloads in the snapshot, before anything is written.
 """
@@ -22,7 +22,7 @@ from pykruise.kube.clock import Instant, format_time, parse_time
 from pykruise.kube.schemas.types import PlainCondition
 from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.views import selector_of
-from pykruise.pods.workload.waiting import condition_of, without
+from pykruise.pods.workload.waiting import condition_of, drop_conditions
 
 PROVISIONED: Final = "SubsetProvisioned"
 SUBSETS_UPDATED: Final = "SubsetUpdated"
@@ -96,7 +96,7 @@ def status_of(seen: StatusInputs, conditions: Conditions) -> UnitedDeploymentSta
         updated_revision=seen.target,
         subset_statuses=_subset_statuses(seen),
         conditions=list(conditions) or None,
-        label_selector=selector_text(united),
+        label_selector=format_selector(united),
     )
 
 
@@ -151,7 +151,7 @@ def _build_entry(seen: StatusInputs, name: str) -> SubsetStatus:
     )
 
 
-def selector_text(united: ReadableUnitedView) -> str:
+def format_selector(united: ReadableUnitedView) -> str:
     """Return the selector for autoscalers, which excludes reserved pods. If unreadable, return the stored one."""
     selector = selector_of(united.spec.selector)
     if selector is None:
@@ -162,7 +162,7 @@ def selector_text(united: ReadableUnitedView) -> str:
 # ── conditions ───────────────────────────────────────────────────────────
 
 
-def with_updated(conditions: Conditions, *, current: str, target: str, now: Instant) -> Conditions:
+def set_updated(conditions: Conditions, *, current: str, target: str, now: Instant) -> Conditions:
     """Set the condition that reports whether all pods are at the target revision. A new target starts it again."""
     status, reason, verb = "False", "UnitedDeploymentRevisionUpdating", "updating"
     if current == target:
@@ -183,10 +183,10 @@ def _write_condition(
     new = UnitedDeploymentCondition(
         type=kind, status=status, reason=reason, message=message, last_transition_time=since
     )
-    return [*without(conditions, kind), new]
+    return [*drop_conditions(conditions, kind), new]
 
 
-def updating_since(conditions: Conditions) -> Instant | None:
+def find_updating_since(conditions: Conditions) -> Instant | None:
     """Instant since which pods are updated to the target revision."""
     united_deployment_condition = condition_of(conditions, UPDATED)
     try:
@@ -202,14 +202,14 @@ def updating_since(conditions: Conditions) -> Instant | None:
         return None
 
 
-def with_condition(
+def set_condition(
     conditions: Conditions, kind: str, *, error: str = "", code: str = ERROR, now: Instant
 ) -> Conditions:
     """Set a condition to True, or to False with the error. A condition that does not change keeps its place. `code`:
     a reason other than OpenKruise's.
     """
     status, reason = ("False", code) if error else ("True", "")
-    conditions = without(conditions, _FAILURE)
+    conditions = drop_conditions(conditions, _FAILURE)
     old = condition_of(conditions, kind)
     if old is not None and old.status == status and old.reason == reason and old.message == error:
         return conditions

@@ -1,6 +1,6 @@
 """Pods that block a built-in StatefulSet: they have an older template and are not ready.
 
-UnitedSnapshot + workloads ──▶ stuck_pods() ──▶ deletions
+UnitedSnapshot + workloads ──▶ delete_stuck_pods() ──▶ deletions
 
 Pure. A built-in StatefulSet updates no pod while another pod is not ready, even if that pod has the broken template
 that the update should replace. Same rule as OpenKruise, for the StatefulSet template only.
@@ -12,13 +12,13 @@ from pykruise.kinds.uniteddeployment.snapshot import ReadableUnitedDeployment
 from pykruise.kinds.uniteddeployment.workload_documents import is_on_delete
 from pykruise.kinds.uniteddeployment.workloads import REVISION_LABEL, STATEFUL_SET, SubsetWorkload
 from pykruise.kube.resources import PODS
-from pykruise.plans.pod_writes import pod_chain
+from pykruise.plans.pod_writes import make_pod_chain
 from pykruise.pods.view.pod_view import PodView
 from pykruise.runtime.actions import delete_object
 from pykruise.runtime.plan import Chain, Step
 
 
-def stuck_pods(
+def delete_stuck_pods(
     snapshot: ReadableUnitedDeployment, workloads: Mapping[str, SubsetWorkload], target: str
 ) -> list[Chain]:
     """Delete each stuck pod. The workload must already be at the target, because otherwise the pod is created again
@@ -48,7 +48,7 @@ def _delete_stuck_pods(
             continue
         action = delete_object(PODS, pod, unchanged=True, propagation="Background")
         because = "it is of an older template and not ready: its StatefulSet would wait for it"
-        yield pod_chain(pod, Step(action=action, because=because))
+        yield make_pod_chain(pod, Step(action=action, because=because))
 
 
 def _parse_ordinal(pod: PodView, workload: SubsetWorkload) -> int | None:

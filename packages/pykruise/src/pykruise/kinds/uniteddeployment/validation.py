@@ -14,9 +14,15 @@ from typing import Any, Final
 import msgspec
 import orjson
 
-from pykruise.kinds.uniteddeployment.allocation import UNBOUNDED, Mode, SubsetShare, has_bounds, scaled
-from pykruise.kinds.uniteddeployment.defaults import with_defaults
-from pykruise.kinds.uniteddeployment.snapshot import given_templates, read_spec
+from pykruise.kinds.uniteddeployment.allocation import (
+    UNBOUNDED,
+    Mode,
+    SubsetShare,
+    has_bounds,
+    resolve_amount,
+)
+from pykruise.kinds.uniteddeployment.defaults import add_defaults
+from pykruise.kinds.uniteddeployment.snapshot import list_given_templates, read_spec
 from pykruise.kinds.uniteddeployment.types import Subset, UnitedDeploymentSpec
 from pykruise.kinds.uniteddeployment.workload_documents import WantedWorkload, pod_template_of
 from pykruise.kinds.uniteddeployment.workloads import (
@@ -26,26 +32,26 @@ from pykruise.kinds.uniteddeployment.workloads import (
     STATEFUL_SET,
     TEMPLATES,
 )
-from pykruise.kube.documents import Document, get_path, labels_of, same, without_nulls
+from pykruise.kube.documents import Document, drop_nulls, get_path, is_same, labels_of
 from pykruise.kube.errors import Cause
 from pykruise.kube.pod_rules.field_errors import (
-    forbidden,
-    go_string_map,
-    invalid,
-    invalid_shown,
-    not_supported,
-    required,
-    without_stored,
+    drop_stored_errors,
+    format_go_string_map,
+    make_forbidden_error,
+    make_invalid_error,
+    make_invalid_shown_error,
+    make_not_supported_error,
+    make_required_error,
 )
 from pykruise.kube.pod_rules.field_rules import check_not_negative
 from pykruise.kube.pod_rules.names import is_dns1123_label
-from pykruise.kube.values.selectors import Selector, SelectorError, selector_from
-from pykruise.plans.stored_values import as_document
-from pykruise.pods.template.metadata import patch_key_errors, single_pod_errors
-from pykruise.pods.template.placement_validation import node_term_errors, toleration_errors
+from pykruise.kube.values.selectors import Selector, SelectorError, parse_selector
+from pykruise.plans.stored_values import to_document
+from pykruise.pods.template.metadata import find_single_pod_errors, patch_key_errors
+from pykruise.pods.template.placement_validation import find_node_term_errors, find_toleration_errors
 from pykruise.pods.template.subset_placement import PlacementError
-from pykruise.pods.template.validation import template_errors, unknown_field_warnings
-from pykruise.pods.workload.validation import metadata_errors, selector_errors
+from pykruise.pods.template.validation import find_template_errors, list_unknown_field_warnings
+from pykruise.pods.workload.validation import find_metadata_errors, find_selector_errors
 
 SUBSETS: Final = "spec.topology.subsets"
 
@@ -74,14 +80,14 @@ def errors_of(
 ) -> list[Cause]:
     """Find the field errors of a document whose spec was parsed as `spec`. `old`: the stored document on an update."""
     given: Mapping[str, Any] = doc.get("spec") or {}
-    errors = list(metadata_errors(doc.get("metadata") or {}))  # rule 1
+    errors = list(find_metadata_errors(doc.get("metadata") or {}))  # rule 1
     errors += check_not_negative(spec.replicas, "spec.replicas")  # rule 2
-    errors += selector_errors({"selector": given.get("selector")}, kind="uniteddeployment")  # rule 3
+    errors += find_selector_errors({"selector": given.get("selector")}, kind="uniteddeployment")  # rule 3
     errors += _template_errors(spec)  # rules 4 to 11
     errors += _allocation_errors(spec)  # rules 12 to 17
     errors += _subsets_errors(spec)  # rules 18 to 23
     errors += _strategy_errors(spec)  # rules 24 and 25
-    errors += without_stored([*_key_errors(given)], lambda: _key_errors((old or {}).get("spec") or {}))
+    errors += drop_stored_errors([*_key_errors(given)], lambda: _key_errors((old or {}).get("spec") or {}))
     if old is not None:
         errors += _update_errors(spec, old.get("spec") or {})
     return errors
@@ -91,7 +97,7 @@ def _key_errors(spec: Mapping[str, Any]) -> Iterator[Cause]:
     """Labels and annotations that belong to a single pod, in the template and in patches of subsets."""
     for name in TEMPLATES:
         metadata = get_path(spec, "template", name, "spec", "template", "metadata")
-        yield from single_pod_errors(metadata, f"spec.template.{name}.spec.template.metadata")
+        yield from find_single_pod_errors(metadata, f"spec.template.{name}.spec.template.metadata")
     for index, subset in enumerate(get_path(spec, "topology", "subsets") or ()):
         yield from patch_key_errors(get_path(subset, "patch"), f"{SUBSETS}[{index}].patch")
 
@@ -100,14 +106,14 @@ def _key_errors(spec: Mapping[str, Any]) -> Iterator[Cause]:
 
 
 def _template_errors(spec: UnitedDeploymentSpec) -> Iterator[Cause]:
-    templates = given_templates(spec)
+    templates = list_given_templates(spec)
     if spec.mode is Mode.RESERVE and {STATEFUL_SET, ADVANCED_STATEFUL_SET} & set(templates):
         detail = "pods can only be kept in reserve with a CloneSet or a Deployment template"
-        yield invalid("spec.topology.scheduleStrategy", _to_json(spec.schedule_strategy), detail)
+        yield make_invalid_error("spec.topology.scheduleStrategy", _to_json(spec.schedule_strategy), detail)
     if not templates:
-        yield required("spec.template", f"one of {', '.join(TEMPLATES)} must be given")
+        yield make_required_error("spec.template", f"one of {', '.join(TEMPLATES)} must be given")
     elif len(templates) > 1:
-        yield invalid("spec.template", [*templates], "only one of the templates may be given")
+        yield make_invalid_error("spec.template", [*templates], "only one of the templates may be given")
     selector = _parse_selector(spec)
     for name, template in templates.items():
         path = f"spec.template.{name}"
@@ -116,7 +122,9 @@ def _template_errors(spec: UnitedDeploymentSpec) -> Iterator[Cause]:
             continue
         yield from _match_errors(selector, template, f"{path}.metadata.labels")
         if inner.get("replicas") is not None:
-            yield invalid(f"{path}.spec.replicas", inner["replicas"], "is divided among the subsets")
+            yield make_invalid_error(
+                f"{path}.spec.replicas", inner["replicas"], "is divided among the subsets"
+            )
         yield from _strategy_of_template(name, inner, f"{path}.spec")
         pod = inner.get("template") or {}
         yield from _match_errors(selector, pod, f"{path}.spec.template.metadata.labels")
@@ -127,7 +135,7 @@ def _template_errors(spec: UnitedDeploymentSpec) -> Iterator[Cause]:
 def _parse_selector(spec: UnitedDeploymentSpec) -> Selector | None:
     """Parse the selector; None: its errors are reported elsewhere."""
     try:
-        return selector_from(msgspec.to_builtins(spec.selector))
+        return parse_selector(msgspec.to_builtins(spec.selector))
     except SelectorError:
         return None
 
@@ -135,7 +143,9 @@ def _parse_selector(spec: UnitedDeploymentSpec) -> Selector | None:
 def _match_errors(selector: Selector | None, holder: Mapping[str, Any], path: str) -> Iterator[Cause]:
     labels = labels_of(holder)
     if selector is not None and not selector.matches(labels):
-        yield invalid_shown(path, go_string_map(labels), "`selector` does not match template `labels`")
+        yield make_invalid_shown_error(
+            path, format_go_string_map(labels), "`selector` does not match template `labels`"
+        )
 
 
 def _strategy_of_template(name: str, spec: Mapping[str, Any], path: str) -> Iterator[Cause]:
@@ -147,14 +157,16 @@ def _strategy_of_template(name: str, spec: Mapping[str, Any], path: str) -> Iter
     block = strategy.get("rollingUpdate") or {}
     if kind == "RollingUpdate" and block.get("partition") is not None:
         detail = "is set by spec.updateStrategy.manualUpdate.partitions"
-        yield invalid(f"{path}.updateStrategy.rollingUpdate.partition", block["partition"], detail)
+        yield make_invalid_error(f"{path}.updateStrategy.rollingUpdate.partition", block["partition"], detail)
     if name != STATEFUL_SET:
         return
     if kind not in ("RollingUpdate", "OnDelete"):
-        yield invalid(f"{path}.updateStrategy", strategy, "must be 'RollingUpdate' or 'OnDelete'")
+        yield make_invalid_error(f"{path}.updateStrategy", strategy, "must be 'RollingUpdate' or 'OnDelete'")
     policy = spec.get("podManagementPolicy") or "OrderedReady"
     if policy not in ("OrderedReady", "Parallel"):
-        yield invalid(f"{path}.podManagementPolicy", policy, "must be 'OrderedReady' or 'Parallel'")
+        yield make_invalid_error(
+            f"{path}.podManagementPolicy", policy, "must be 'OrderedReady' or 'Parallel'"
+        )
     for field in ("minReadySeconds", "revisionHistoryLimit"):
         value = spec.get(field)
         if isinstance(value, int):
@@ -165,9 +177,11 @@ def _pod_errors(template: Mapping[str, Any], path: str) -> Iterator[Cause]:
     pod = template.get("spec") or {}
     policy = pod.get("restartPolicy")
     if policy and policy != "Always":
-        yield not_supported(f"{path}.restartPolicy", policy, ["Always"])
+        yield make_not_supported_error(f"{path}.restartPolicy", policy, ["Always"])
     if pod.get("activeDeadlineSeconds") is not None:
-        yield forbidden(f"{path}.activeDeadlineSeconds", "pods of the workload must not have a deadline")
+        yield make_forbidden_error(
+            f"{path}.activeDeadlineSeconds", "pods of the workload must not have a deadline"
+        )
 
 
 # ── replicas of the subsets ──────────────────────────────────────────────
@@ -190,7 +204,7 @@ def _allocation_errors(spec: UnitedDeploymentSpec) -> Iterator[Cause]:
 
 
 def _of_subsets(spec: UnitedDeploymentSpec, detail: str) -> Cause:
-    return invalid(SUBSETS, [subset.name for subset in spec.subsets], detail)
+    return make_invalid_error(SUBSETS, [subset.name for subset in spec.subsets], detail)
 
 
 def _size_errors(subset: Subset, index: int, spec: UnitedDeploymentSpec) -> Iterator[Cause]:
@@ -204,12 +218,12 @@ def _size_errors(subset: Subset, index: int, spec: UnitedDeploymentSpec) -> Iter
         if value is None:
             continue
         try:
-            errors[field] = scaled(value, of=spec.replicas)
+            errors[field] = resolve_amount(value, of=spec.replicas)
         except ValueError as error:
-            yield invalid(f"{SUBSETS}[{index}].{field}", value, str(error))
+            yield make_invalid_error(f"{SUBSETS}[{index}].{field}", value, str(error))
     if errors.get("minReplicas", 0) > errors.get("maxReplicas", UNBOUNDED):
         detail = "must not be above maxReplicas"
-        yield invalid(f"{SUBSETS}[{index}].minReplicas", subset.min_replicas, detail)
+        yield make_invalid_error(f"{SUBSETS}[{index}].minReplicas", subset.min_replicas, detail)
 
 
 def _bounds_errors(spec: UnitedDeploymentSpec, subsets: Sequence[Subset]) -> Iterator[Cause]:
@@ -228,7 +242,7 @@ def _replicas_errors(spec: UnitedDeploymentSpec, subsets: Sequence[Subset]) -> I
         if len(given) < len(subsets):
             yield _of_subsets(spec, "spec.replicas is not set, so each subset must have replicas")
         return
-    total = sum(scaled(item, of=spec.replicas) for item in given)
+    total = sum(resolve_amount(item, of=spec.replicas) for item in given)
     if total > spec.replicas:
         yield _of_subsets(spec, f"replicas are {total} together, and spec.replicas is {spec.replicas}")
     if len(given) == len(subsets) and total != spec.replicas:
@@ -245,21 +259,22 @@ def _subsets_errors(spec: UnitedDeploymentSpec) -> Iterator[Cause]:
     for index, subset in enumerate(spec.subsets):
         path = f"{SUBSETS}[{index}]"
         if not subset.name:
-            yield required(f"{path}.name")
+            yield make_required_error(f"{path}.name")
         elif subset.name in seen:
-            yield invalid(f"{path}.name", subset.name, "each name may occur once")
+            yield make_invalid_error(f"{path}.name", subset.name, "each name may occur once")
         seen.add(subset.name)
         yield from (
-            invalid(f"{path}.name", subset.name, problem) for problem in is_dns1123_label(subset.name)
+            make_invalid_error(f"{path}.name", subset.name, problem)
+            for problem in is_dns1123_label(subset.name)
         )
         if subset.node_selector_term is not None:
-            errors = node_term_errors(_to_json(subset.node_selector_term), f"{path}.nodeSelectorTerm")
+            errors = find_node_term_errors(_to_json(subset.node_selector_term), f"{path}.nodeSelectorTerm")
             yield from (error for error in errors if not _LABEL_VALUE.fullmatch(error.field))
         if subset.tolerations:
-            yield from toleration_errors(_to_json(subset.tolerations), f"{path}.tolerations")
+            yield from find_toleration_errors(_to_json(subset.tolerations), f"{path}.tolerations")
         if is_adaptive and subset.replicas is not None:
             detail = "subsets of the Adaptive strategy have minReplicas and maxReplicas"
-            yield forbidden(f"{path}.replicas", detail)
+            yield make_forbidden_error(f"{path}.replicas", detail)
 
 
 def _strategy_errors(spec: UnitedDeploymentSpec) -> Iterator[Cause]:
@@ -267,12 +282,12 @@ def _strategy_errors(spec: UnitedDeploymentSpec) -> Iterator[Cause]:
     if strategy is None:
         return
     if strategy.type not in ("", "Manual"):
-        yield not_supported("spec.updateStrategy.type", strategy.type, ["Manual"])
+        yield make_not_supported_error("spec.updateStrategy.type", strategy.type, ["Manual"])
     names = {subset.name for subset in spec.subsets}
     partitions = (strategy.manual_update.partitions or {}) if strategy.manual_update is not None else {}
     for name in sorted(set(partitions) - names):
         field = "spec.updateStrategy.manualUpdate.partitions"
-        yield invalid(field, name, "is the name of no subset")
+        yield make_invalid_error(field, name, "is the name of no subset")
 
 
 # ── updates ──────────────────────────────────────────────────────────────
@@ -282,7 +297,7 @@ def _update_errors(spec: UnitedDeploymentSpec, old: Mapping[str, Any]) -> Iterat
     stored, _ = read_spec({"selector": {}, **old})
     if stored is None:
         return
-    templates, before = given_templates(spec), given_templates(stored)
+    templates, before = list_given_templates(spec), list_given_templates(stored)
     for name, mutable in _MUTABLE.items():
         if name in templates and name in before:
             yield from _immutable_errors(name, templates[name], before[name], mutable)
@@ -297,7 +312,7 @@ def _update_errors(spec: UnitedDeploymentSpec, old: Mapping[str, Any]) -> Iterat
         ):
             if new != stayed:
                 detail = "may not be changed; remove the subset, and add one of another name"
-                yield forbidden(f"{SUBSETS}[{index}].{field}", detail)
+                yield make_forbidden_error(f"{SUBSETS}[{index}].{field}", detail)
 
 
 def _immutable_errors(
@@ -305,15 +320,15 @@ def _immutable_errors(
 ) -> Iterator[Cause]:
     after, before = (_fill_defaults(entry["spec"]) for entry in (new, old))
     fields = {*after, *before} - {*mutable, "selector"}
-    if any(not same(after.get(field), before.get(field)) for field in fields):
+    if any(not is_same(after.get(field), before.get(field)) for field in fields):
         allowed = ", ".join(f"'{field}'" for field in mutable)
         detail = f"updates to statefulset spec for fields other than {allowed} are forbidden"
-        yield forbidden(f"spec.template.{name}.spec", detail)
+        yield make_forbidden_error(f"spec.template.{name}.spec", detail)
 
 
 def _fill_defaults(spec: Mapping[str, Any]) -> Document:
     """Return the spec without empty fields and with defaults for absent ones."""
-    said = {field: value for field, value in without_nulls(spec).items() if value not in ("", [], {})}
+    said = {field: value for field, value in drop_nulls(spec).items() if value not in ("", [], {})}
     return {"podManagementPolicy": "OrderedReady", **said}
 
 
@@ -322,11 +337,11 @@ def _fill_defaults(spec: Mapping[str, Any]) -> Document:
 
 def warnings_of(spec: UnitedDeploymentSpec) -> list[str]:
     """Warnings about specs that are admitted although no workload or no pod can be created from them."""
-    ((name, template),) = given_templates(spec).items()
+    ((name, template),) = list_given_templates(spec).items()
     path = f"spec.template.{name}.spec.template"
     inner: Mapping[str, Any] = template["spec"]
     pod = inner.get("template") or {}
-    warnings = [*_find_doubts(pod, path, inner), *unknown_field_warnings(pod, path)]
+    warnings = [*_find_doubts(pod, path, inner), *list_unknown_field_warnings(pod, path)]
     if warnings:
         return warnings[:MOST_TRIED]
     for index, subset in enumerate(spec.subsets[:MOST_TRIED]):
@@ -345,7 +360,7 @@ def _find_doubts(template: Mapping[str, Any], path: str, spec: Mapping[str, Any]
     ]
     own = {volume.get("name") for volume in (template.get("spec") or {}).get("volumes") or ()}
     further = [fromkey for fromkey in dict.fromkeys(claims) if fromkey and fromkey not in own]
-    for error in template_errors(template, path, further_volumes=further):
+    for error in find_template_errors(template, path, further_volumes=further):
         yield f"{error.field}: {error.message}"
     for error in _pod_errors(template, f"{path}.spec"):
         yield f"{error.field}: {error.message}"
@@ -370,12 +385,12 @@ def _to_json(value: Any) -> Any:
     return orjson.loads(msgspec.json.encode(value))
 
 
-def stored_errors(spec: UnitedDeploymentSpec) -> list[Cause]:
+def find_stored_errors(spec: UnitedDeploymentSpec) -> list[Cause]:
     """Find the errors of a stored spec, after adding defaults. A wrong sum of the subsets' replicas (`kubectl scale`
     can cause it) is not an error here, because the allocation handles it.
     """
-    doc = as_document(spec)
-    doc = with_defaults(doc, old=doc)
+    doc = to_document(spec)
+    doc = add_defaults(doc, old=doc)
     united_deployment_spec, _ = read_spec(doc["spec"])
     if united_deployment_spec is None:
         return []

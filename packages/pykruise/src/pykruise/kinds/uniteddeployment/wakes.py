@@ -22,21 +22,21 @@ from pykruise.kube.ids import Key
 from pykruise.kube.values.group_kinds import GroupKind
 from pykruise.plans.targets import REPLICA_SET
 from pykruise.plans.views import POD_VIEWS, REVISION_VIEWS
-from pykruise.plans.wakes import named_after
+from pykruise.plans.wakes import wake_namesake
 from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.views import selector_of
 from pykruise.runtime.read import Around
 from pykruise.runtime.views import BY_NAMESPACE
-from pykruise.runtime.wakes import Wake, is_controller, itself
+from pykruise.runtime.wakes import Wake, is_controller, wake_itself
 
 
-def wakes(_: UnitedSettings) -> Sequence[Wake]:
+def list_wakes(_: UnitedSettings) -> Sequence[Wake]:
     """All events that enqueue a UnitedDeployment."""
     return (
-        itself(UNITED_VIEWS),
+        wake_itself(UNITED_VIEWS),
         *(Wake(on=views, keys=_enqueue_by_workload) for views in WORKLOAD_VIEWS.values()),
         Wake(on=POD_VIEWS, keys=_enqueue_by_pod),
-        named_after(REVISION_VIEWS, UNITED_VIEWS),
+        wake_namesake(REVISION_VIEWS, UNITED_VIEWS),
     )
 
 
@@ -45,7 +45,7 @@ def _enqueue_by_workload(change: Change[SubsetWorkload], around: Around[UnitedSe
     yield from (key for key in dict.fromkeys(owners) if key is not None)
     new = change.new
     if new is not None and new.controller is None and new.subset and not new.is_deleting:
-        for united in around.by_index(UNITED_VIEWS, BY_NAMESPACE, new.namespace):
+        for united in around.list_by_index(UNITED_VIEWS, BY_NAMESPACE, new.namespace):
             selector = selector_of(united.spec.selector) if united.spec is not None else None
             if selector is not None and selector.matches(new.labels):
                 yield united.key
@@ -90,5 +90,5 @@ def _counts_equally(old: PodView, new: PodView) -> bool:
         and old.node_name == new.node_name
         and old.has_ready_condition == new.has_ready_condition
         and old.ready_since == new.ready_since
-        and old.condition("PodScheduled") == new.condition("PodScheduled")
+        and old.find_condition("PodScheduled") == new.find_condition("PodScheduled")
     )

@@ -1,6 +1,6 @@
 """Facts about a UnitedDeployment before anything is written, computed once for all decisions of a plan.
 
-UnitedSnapshot ──▶ working_set() ──▶ UnitedDeploymentWorkingSet ──▶ allocate_replicas() ──▶ changes.py, plan.py
+UnitedSnapshot ──▶ build_working_set() ──▶ UnitedDeploymentWorkingSet ──▶ allocate_replicas() ──▶ changes.py, plan.py
 
 Pure. The order is: revision ▸ ownership of workloads ▸ schedulability ▸ allocation.
 """
@@ -15,15 +15,15 @@ from pykruise.kinds.uniteddeployment.revisions import candidate_of
 from pykruise.kinds.uniteddeployment.schedulability import (
     SchedulabilityVerdict,
     judge_subsets,
-    passed_over_again,
     schedulable_of,
+    set_passed_over_again,
 )
 from pykruise.kinds.uniteddeployment.snapshot import (
     ReadableUnitedDeployment,
     ReadableUnitedView,
-    given_templates,
+    list_given_templates,
 )
-from pykruise.kinds.uniteddeployment.status import Conditions, entries_of, updating_since, with_updated
+from pykruise.kinds.uniteddeployment.status import Conditions, entries_of, find_updating_since, set_updated
 from pykruise.kinds.uniteddeployment.types import (
     UNITED_DEPLOYMENTS,
     Subset,
@@ -32,7 +32,7 @@ from pykruise.kinds.uniteddeployment.types import (
 )
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document
-from pykruise.pods.workload.revisions import UpdateChoice, choose_update, revision_body
+from pykruise.pods.workload.revisions import UpdateChoice, build_revision_body, choose_update
 
 
 class UnitedDeploymentWorkingSet(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,15 +71,15 @@ class UnitedDeploymentWorkingSet(msgspec.Struct, frozen=True, kw_only=True):
         return self.choice.revision.name
 
 
-def working_set(snapshot: ReadableUnitedDeployment) -> UnitedDeploymentWorkingSet:
+def build_working_set(snapshot: ReadableUnitedDeployment) -> UnitedDeploymentWorkingSet:
     """Compute everything that does not depend on the number of pods of each subset."""
     united, status = snapshot.united, snapshot.united.status
-    templates = given_templates(united.spec)
+    templates = list_given_templates(united.spec)
     own = ownership_of(snapshot)
     entries = entries_of(united, now=snapshot.now)
     choice = _choose_revision(snapshot, templates)
     target = choice.revision.name
-    conditions = with_updated(
+    conditions = set_updated(
         status.conditions or (), current=status.current_revision or target, target=target, now=snapshot.now
     )
     return UnitedDeploymentWorkingSet(
@@ -95,7 +95,7 @@ def working_set(snapshot: ReadableUnitedDeployment) -> UnitedDeploymentWorkingSe
             snapshot.subset_pods,
             entries,
             target=target,
-            updating_since=updating_since(conditions),
+            updating_since=find_updating_since(conditions),
             now=snapshot.now,
         ),
     )
@@ -113,14 +113,14 @@ def _choose_revision(snapshot: ReadableUnitedDeployment, templates: Mapping[str,
         owner=united.name,
         collision_count=united.status.collision_count or 0,
         others=snapshot.revisions.others,
-        body=lambda name, name_hash, number: revision_body(
+        body=lambda name, name_hash, number: build_revision_body(
             name,
             name_hash,
             number,
             namespace=united.namespace,
             labels=labels,
             annotations={},
-            owner=united.reference_as(msgspec.structs.replace(UNITED_DEPLOYMENTS, version=version)),
+            owner=united.build_reference(msgspec.structs.replace(UNITED_DEPLOYMENTS, version=version)),
         ),
         annotations={},
     )
@@ -162,7 +162,7 @@ def close_growing_subsets(
     recovered = ws.verdict.were_unschedulable - ws.verdict.unschedulable
     # The condition is written again as a whole, because the stored one has been False throughout.
     closed = {
-        name: passed_over_again(schedulable_of(ws.entries[name]), now=ws.now)
+        name: set_passed_over_again(schedulable_of(ws.entries[name]), now=ws.now)
         for name, count in allocated.items()
         if name in recovered and count > ws.own.workloads[name].replicas
     }

@@ -26,13 +26,13 @@ from pykruise.kinds.uniteddeployment.workloads import (
     TEMPLATES,
     SubsetWorkload,
 )
-from pykruise.kube.documents import Document, get_path, same
+from pykruise.kube.documents import Document, get_path, is_same
 from pykruise.kube.patches.merge import diff_merge
 from pykruise.kube.pod_rules.names import is_dns1123_subdomain
-from pykruise.kube.values.go_text import go_json
-from pykruise.kube.values.hashing import fnv32, hash_text
+from pykruise.kube.values.go_text import encode_go_json
+from pykruise.kube.values.hashing import hash_fnv32, hash_text
 from pykruise.kube.values.int_or_percent import Rounding, resolve
-from pykruise.pods.template.subset_placement import REQUIRED, with_patch, with_required
+from pykruise.pods.template.subset_placement import REQUIRED, add_required, apply_patch
 from pykruise.pods.workload.derived_names import HASH
 
 _SUFFIX: Final = 5
@@ -71,16 +71,16 @@ def name_prefix(united: str, subset: str) -> str:
     return f"{united}-" if is_dns1123_subdomain(f"{prefix[:-1]}a") else prefix
 
 
-def workload_name(united: str, subset: str, *, uid: str, attempt: int = 0) -> str:
+def format_workload_name(united: str, subset: str, *, uid: str, attempt: int = 0) -> str:
     """Name of the subset's workload. It is the same for the same UnitedDeployment, so the workload is not created
     twice.
     """
     # The attempt comes first, because the last characters of a text hardly change the first characters of its hash.
-    suffix = hash_text(fnv32(f"{attempt}/{uid}/{subset}".encode()))[:_SUFFIX]
+    suffix = hash_text(hash_fnv32(f"{attempt}/{uid}/{subset}".encode()))[:_SUFFIX]
     return f"{name_prefix(united, subset)[:_LONGEST_PREFIX]}{suffix}"
 
 
-def subset_revisions(doc: Mapping[str, Any]) -> Iterator[str]:
+def list_subset_revisions(doc: Mapping[str, Any]) -> Iterator[str]:
     """Names of the revisions of the subsets' workloads, which are labels of their pods. Pods of a Deployment have
     only a hash.
     """
@@ -127,13 +127,13 @@ def pod_template_of(wanted: WantedWorkload) -> Document:
     if term.get("matchExpressions") or term.get("matchFields"):
         spec["affinity"] = _add_affinity(spec.get("affinity") or {}, term)
     result: Document = {**template, "metadata": {**metadata, "labels": labels}, "spec": spec}
-    return with_patch(result, subset.patch) if subset.patch is not None else result
+    return apply_patch(result, subset.patch) if subset.patch is not None else result
 
 
 def _add_affinity(affinity: Mapping[str, Any], term: Document) -> Document:
     nodes: Document = dict(affinity.get("nodeAffinity") or {})
     terms: Any = (nodes.get(REQUIRED) or {}).get("nodeSelectorTerms")
-    nodes[REQUIRED] = {"nodeSelectorTerms": with_required(terms, term, field="nodeSelectorTerm")}
+    nodes[REQUIRED] = {"nodeSelectorTerms": add_required(terms, term, field="nodeSelectorTerm")}
     return {**affinity, "nodeAffinity": nodes}
 
 
@@ -148,7 +148,7 @@ def _build_labels(wanted: WantedWorkload) -> Document:
 
 def _build_annotations(wanted: WantedWorkload) -> Document:
     patch = wanted.subset.patch
-    text = "" if patch is None else go_json(patch, sort_keys=True)
+    text = "" if patch is None else encode_go_json(patch, sort_keys=True)
     return {**(wanted.metadata.get("annotations") or {}), PATCH_ANNOTATION: text}
 
 
@@ -225,7 +225,7 @@ def _has_patch(workload: SubsetWorkload, patch: Any) -> bool:
     if not stored or patch is None:
         return not stored and patch is None
     try:
-        return same(orjson.loads(stored), patch)
+        return is_same(orjson.loads(stored), patch)
     except orjson.JSONDecodeError:
         return False
 

@@ -1,6 +1,7 @@
 """The writes of a plan for a UnitedDeployment, each with its reason and its events.
 
-WantedWorkload, workloads, pods ──▶ creation(), update(), deletion(), mark() ──▶ chains ──▶ stage_of() ──▶ stages
+WantedWorkload, workloads, pods ──▶ plan_creation(), update(), plan_deletion(), mark() ──▶ chains ──▶ stage_of()
+    ──▶ stages
 
 Pure. A failed write of the first stages blocks everything. A failed write of one subset does not block the others.
 """
@@ -16,7 +17,7 @@ from pykruise.kinds.uniteddeployment.workload_documents import WantedWorkload, d
 from pykruise.kinds.uniteddeployment.workloads import RESERVED_LABEL, TEMPLATES, SubsetWorkload, type_of
 from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
-from pykruise.plans.pod_writes import pod_chain, pod_patch
+from pykruise.plans.pod_writes import make_pod_chain, pod_patch
 from pykruise.plans.purposes import Purpose
 from pykruise.pods.view.pod_view import PodView
 from pykruise.runtime.actions import Create, delete_object, patch_object
@@ -32,7 +33,7 @@ _FIRST: Final = (
 """Stages that must succeed: if one of these fails, nothing else is written."""
 
 
-def creation(wanted: WantedWorkload, united: UnitedView, *, name: str) -> Chain:
+def plan_creation(wanted: WantedWorkload, united: UnitedView, *, name: str) -> Chain:
     """Create a workload. Raises PlacementError when its subset's patch cannot be applied."""
     kind = type_of(wanted.template)
     body = document_of(
@@ -40,7 +41,7 @@ def creation(wanted: WantedWorkload, united: UnitedView, *, name: str) -> Chain:
         name=name,
         namespace=united.namespace,
         united=united.name,
-        owner=united.reference_as(UNITED_DEPLOYMENTS),
+        owner=united.build_reference(UNITED_DEPLOYMENTS),
     )
     step = Step(
         action=Create(resource=TEMPLATES[wanted.template], key=Key(united.namespace, name), body=body),
@@ -84,7 +85,7 @@ def _describe_change(workload: SubsetWorkload, wanted: WantedWorkload) -> str:
     return ", and ".join(result) or f"subset {wanted.subset.name} differs"
 
 
-def deletion(workload: SubsetWorkload, because: str) -> Chain:
+def plan_deletion(workload: SubsetWorkload, because: str) -> Chain:
     """Delete a workload with its pods."""
     kind = type_of(workload.template)
     step = Step(
@@ -101,10 +102,12 @@ def deletion(workload: SubsetWorkload, because: str) -> Chain:
 def mark(pod: PodView, value: str) -> Chain:
     """Set the label that records whether a pod is reserved."""
     action = pod_patch(pod, {"metadata": {"labels": {RESERVED_LABEL: value}}})
-    return pod_chain(pod, Step(action=action, because="it is in reserve" if value == "true" else "it works"))
+    return make_pod_chain(
+        pod, Step(action=action, because="it is in reserve" if value == "true" else "it works")
+    )
 
 
-def with_note(stage: Stage, failed: Note) -> Stage:
+def add_note(stage: Stage, failed: Note) -> Stage:
     """Return the stage whose writes record this event when they fail."""
     chains = [
         msgspec.structs.replace(

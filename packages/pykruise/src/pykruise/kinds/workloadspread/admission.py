@@ -16,29 +16,29 @@ from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS, WorkloadSpread
 from pykruise.kinds.workloadspread.validation import SpreadSurroundings, errors_of
 from pykruise.kinds.workloadspread.view import read_spec, target_of
 from pykruise.kube.admission import AdmissionRequest, Reviewer
-from pykruise.kube.documents import Document, same
+from pykruise.kube.documents import Document, is_same
 from pykruise.kube.errors import Cause, KubeError
-from pykruise.kube.pod_rules.field_errors import invalid
+from pykruise.kube.pod_rules.field_errors import make_invalid_error
 from pykruise.pods.workload.admission import SpecReviews, name_of
 from pykruise.pods.workload.allowed_workloads import WhiteList, WhiteListError
-from pykruise.pods.workload.validation import metadata_errors
+from pykruise.pods.workload.validation import find_metadata_errors
 
 
-def validating(reader: SpreadReader | None) -> Reviewer:
+def build_validating_review(reader: SpreadReader | None) -> Reviewer:
     """The review. Without a reader it checks only the object itself."""
 
     async def errors(request: AdmissionRequest, doc: Document, spec: WorkloadSpreadSpec) -> list[Cause]:
         around, problems = await _read_surroundings(reader, request, spec)
-        causes = [*metadata_errors(doc.get("metadata") or {}), *problems]
+        causes = [*find_metadata_errors(doc.get("metadata") or {}), *problems]
         given, stored = doc.get("spec") or {}, (request.old_object or {}).get("spec")
         # Errors in a stored spec must not block changes of the object's finalizers or labels.
-        if request.old_object is None or not same(doc.get("spec"), stored):
+        if request.old_object is None or not is_same(doc.get("spec"), stored):
             old = _parse_spec(stored or {})[0] if request.old_object is not None else None
             causes += errors_of(spec, around, has_target=given.get("targetRef") is not None, old=old)
             causes += _patch_type_errors(given)
         return causes
 
-    return _REVIEWS.judging(errors)
+    return _REVIEWS.build_judging_review(errors)
 
 
 def _parse_spec(given: Mapping[str, Any]) -> tuple[WorkloadSpreadSpec | None, str]:
@@ -82,7 +82,7 @@ def _patch_type_errors(spec: Mapping[str, Any]) -> Iterator[Cause]:
     for index, subset in enumerate(spec.get("subsets") or ()):
         if _has_odd_patch(subset):
             detail = "must be an object: a strategic merge patch of the pod template"
-            yield invalid(f"spec.subsets[{index}].patch", subset["patch"], detail)
+            yield make_invalid_error(f"spec.subsets[{index}].patch", subset["patch"], detail)
 
 
 async def _read_surroundings(
@@ -96,11 +96,11 @@ async def _read_surroundings(
     white_list, problem = WhiteList(), ""
     try:
         if target[0] not in BUILT_IN:
-            white_list = await reader.white_list()
+            white_list = await reader.read_white_list()
     except (WhiteListError, KubeError) as error:
         problem = f"the white list cannot be read: {error}"
     try:
-        spreads = await reader.spreads(namespace)
+        spreads = await reader.list_spreads(namespace)
     except KubeError as error:
         text = f"Internal error: the other WorkloadSpreads cannot be read: {error}"
         return SpreadSurroundings(), [Cause(reason="InternalError", message=text, field="<nil>")]

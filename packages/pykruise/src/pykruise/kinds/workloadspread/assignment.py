@@ -13,12 +13,12 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from pykruise.kinds.workloadspread.injection import Matched, inject, read_matched
-from pykruise.kinds.workloadspread.ordinals import numbering_of, subset_by_ordinal
-from pykruise.kinds.workloadspread.readers import SpreadReader, replicas_for
+from pykruise.kinds.workloadspread.ordinals import find_subset_by_ordinal, numbering_of
+from pykruise.kinds.workloadspread.readers import SpreadReader, read_replicas_for
 from pykruise.kinds.workloadspread.subset_allocator import SubsetAllocator
 from pykruise.kinds.workloadspread.targets import BUILT_IN, PathError
 from pykruise.kinds.workloadspread.types import Subset
-from pykruise.kinds.workloadspread.versions import DEFAULT_VERSIONED, version_of, versioned_kinds
+from pykruise.kinds.workloadspread.versions import DEFAULT_VERSIONED, parse_versioned_kinds, version_of
 from pykruise.kinds.workloadspread.view import SpreadView
 from pykruise.kube.cache.batched_updates import UnsettledError
 from pykruise.kube.clock import Clock
@@ -52,7 +52,7 @@ class Assignment:
         self._warned = ""
         """The last logged error of an unreadable white list."""
 
-    async def placed(self, pod: Document, *, namespace: str) -> Document | None:
+    async def place_pod(self, pod: Document, *, namespace: str) -> Document | None:
         """Return the pod placed in its subset; None: it belongs to no subset. Raises AssignmentError."""
         owner = controller_of(pod)
         if owner is None or not is_active(pod):
@@ -65,7 +65,7 @@ class Assignment:
         except (UnsettledError, PlacementError, KubeError, OwnerMissingError, PathError) as error:
             raise AssignmentError(str(error)) from error
 
-    async def gone(self, pod: Document, *, namespace: str) -> None:
+    async def release_slot(self, pod: Document, *, namespace: str) -> None:
         """Release the slot of a pod whose deletion or eviction is admitted. Raises AssignmentError."""
         text = annotations_of(pod).get(MATCHED_SPREAD_ANNOTATION)
         owner = controller_of(pod)
@@ -93,7 +93,7 @@ class Assignment:
     ) -> SpreadView | None:
         targets = [
             (view, view.target)
-            for view in sorted(await self._reader.spreads(namespace), key=lambda spread: spread.name)
+            for view in sorted(await self._reader.list_spreads(namespace), key=lambda spread: spread.name)
             if view.target is not None and not view.is_deleting
         ]
         known = await self._list_target_kinds({kind for _, (kind, _) in targets})
@@ -111,7 +111,7 @@ class Assignment:
         if BUILT_IN.issuperset(targets):
             return BUILT_IN
         try:
-            white_list = await self._reader.white_list()
+            white_list = await self._reader.read_white_list()
         except WhiteListError as error:
             # An unreadable ConfigMap must not block pods: it counts as absent, and the error is logged once.
             if str(error) != self._warned:
@@ -137,7 +137,7 @@ class Assignment:
             if kind not in known:
                 return False
             if here is chain[-1]:
-                above = await self._reader.above(here, namespace)
+                above = await self._reader.read_controller(here, namespace)
                 if above is None:
                     return False
                 chain.append(above)
@@ -145,7 +145,9 @@ class Assignment:
 
     async def _find_by_name(self, namespace: str, name: str) -> SpreadView | None:
         # Pods keep their annotation after their WorkloadSpread is deleted. This must not cost a request per pod.
-        return next((spread for spread in await self._reader.spreads(namespace) if spread.name == name), None)
+        return next(
+            (spread for spread in await self._reader.list_spreads(namespace) if spread.name == name), None
+        )
 
     # ── choice of the subset ─────────────────────────────────────────────────
 
@@ -159,20 +161,20 @@ class Assignment:
         version = version_of(labels_of(pod), owner_kind=owner.kind, versioned=self._versioned)
         pod_name = _name_of(pod)
         taken = await self._allocator.allocate(view, version=version, pod_name=pod_name)
-        result = view.subset(taken.subset)
+        result = view.find_subset(taken.subset)
         if result is None:
             return None
         uid = taken.key if not pod_name else ""
         return inject(pod, result, Matched(name=view.name, subset=result.name, uid=uid))
 
     async def _choose_by_ordinal(self, pod: Mapping[str, Any], view: SpreadView) -> Subset | None:
-        target = await self._reader.target(view)
-        return subset_by_ordinal(
+        target = await self._reader.read_target(view)
+        return find_subset_by_ordinal(
             view.subsets,
             view.status.subset_statuses or (),
             pod_name=_name_of(pod),
             numbering=numbering_of(target),
-            replicas=await replicas_for(view.subsets, view, self._reader),
+            replicas=await read_replicas_for(view.subsets, view, self._reader),
         )
 
 
@@ -196,7 +198,7 @@ class Spreading:
         self.reader = reader
         self.quota = quota
         self.allocator = SubsetAllocator(reader, clock=clock, rng=rng)
-        self.assignment = Assignment(reader, self.allocator, versioned=versioned_kinds(versioned))
+        self.assignment = Assignment(reader, self.allocator, versioned=parse_versioned_kinds(versioned))
 
 
 _LONGEST_CHAIN = 10

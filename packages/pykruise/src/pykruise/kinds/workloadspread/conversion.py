@@ -7,7 +7,7 @@ from typing import Final
 
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
 from pykruise.kube.documents import Document
-from pykruise.kube.schemas.conversion import Conversion, drop, each, rename, section
+from pykruise.kube.schemas.conversion import Conversion, drop, find_section, iterate_objects, rename
 
 _NAMES: Final = (
     ("requiredNodeSelectorTerm", "requiredNodeSelector"),
@@ -41,16 +41,16 @@ def to_spoke(doc: Document) -> Document:
 
 
 def _list_subsets(doc: Document) -> Iterator[Document]:
-    return each((section(doc, "spec") or {}).get("subsets"))
+    return iterate_objects((find_section(doc, "spec") or {}).get("subsets"))
 
 
 def _list_conditions(doc: Document) -> Iterator[Document]:
-    status = section(doc, "status") or {}
+    status = find_section(doc, "status") or {}
     versioned = status.get("versionedSubsetStatuses")
     lists = [status.get("subsetStatuses"), *(versioned.values() if isinstance(versioned, dict) else ())]
     for statuses in lists:
-        for subset in each(statuses):
-            yield from each(subset.get("conditions"))
+        for subset in iterate_objects(statuses):
+            yield from iterate_objects(subset.get("conditions"))
 
 
 CONVERSION: Final = Conversion(WORKLOAD_SPREADS, "v1alpha1", to_hub=to_hub, to_spoke=to_spoke)

@@ -1,6 +1,6 @@
 """Deletion costs of pods, so that a workload keeps its spread when it is scaled in.
 
-Grouped ──▶ wanted_costs() ──▶ pod name → cost
+Grouped ──▶ compute_wanted_costs() ──▶ pod name → cost
 
 Pure. Pods of the last subset are deleted first, and within a subset those above its limit. For old versions the order
 of the subsets is reversed, because the new version fills the first subsets.
@@ -25,7 +25,7 @@ def has_costs(snapshot: SpreadSnapshot) -> bool:
     return target is not None and target[0].kind in _WITH_COSTS
 
 
-def wanted_costs(snapshot: SpreadSnapshot, groups: Grouped) -> dict[str, int]:
+def compute_wanted_costs(snapshot: SpreadSnapshot, groups: Grouped) -> dict[str, int]:
     """Return the cost of every active pod except surplus pods: these have no cost, so they are deleted before pods of
     subsets, whose costs are positive. Return nothing while the latest version is unknown.
     """

@@ -2,7 +2,7 @@
 
 pod + subset ──▶ inject() ──▶ the pod with tolerations, node affinity, the subset's patch, and the annotation
 
-Pure; the input pod is not changed. `tried()` applies only the patch: admission of WorkloadSpreads tries it on the
+Pure; the input pod is not changed. `try_patch()` applies only the patch: admission of WorkloadSpreads tries it on the
 target's template, in the same way as on pods.
 """
 
@@ -13,7 +13,7 @@ import msgspec
 
 from pykruise.kinds.workloadspread.types import Subset
 from pykruise.kube.documents import Document
-from pykruise.pods.template.subset_placement import REQUIRED, with_patch, with_required
+from pykruise.pods.template.subset_placement import REQUIRED, add_required, apply_patch
 from pykruise.pods.view.keys import MATCHED_SPREAD_ANNOTATION
 from pykruise.pods.view.pod_view import PodView
 
@@ -28,7 +28,7 @@ class Matched(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     uid: str = ""
     """Key of its slot, if the pod had no name when the slot was allocated."""
 
-    def text(self) -> str:
+    def to_text(self) -> str:
         """Text of the annotation."""
         return msgspec.json.encode(self).decode()
 
@@ -43,7 +43,7 @@ def read_matched(text: str | None) -> Matched | None:
         return None
 
 
-def subset_noted(pod: PodView, spread: str) -> str | None:
+def read_noted_subset(pod: PodView, spread: str) -> str | None:
     """Return the subset in the pod's annotation; None: the pod has no annotation of this WorkloadSpread."""
     matched = read_matched(pod.annotations.get(MATCHED_SPREAD_ANNOTATION))
     return matched.subset if matched is not None and matched.name == spread and matched.subset else None
@@ -52,17 +52,17 @@ def subset_noted(pod: PodView, spread: str) -> str | None:
 def inject(pod: Mapping[str, Any], subset: Subset, matched: Matched) -> Document:
     """Return the pod placed in the subset. Raises PlacementError."""
     placed: Document = {**pod, "spec": _placed(pod["spec"], subset)}
-    result = tried(placed, subset) if subset.patch is not None else placed
+    result = try_patch(placed, subset) if subset.patch is not None else placed
     metadata: Mapping[str, Any] = result.get("metadata") or {}
-    annotations = {**(metadata.get("annotations") or {}), MATCHED_SPREAD_ANNOTATION: matched.text()}
+    annotations = {**(metadata.get("annotations") or {}), MATCHED_SPREAD_ANNOTATION: matched.to_text()}
     return {**result, "metadata": {**metadata, "annotations": annotations}}
 
 
-def tried(pod: Mapping[str, Any], subset: Subset) -> Document:
+def try_patch(pod: Mapping[str, Any], subset: Subset) -> Document:
     """Return the pod with the subset's patch. Raises PlacementError when it cannot be merged, or the result is not a
     pod.
     """
-    return with_patch(pod, subset.patch)
+    return apply_patch(pod, subset.patch)
 
 
 def _placed(spec: Mapping[str, Any], subset: Subset) -> Document:
@@ -79,15 +79,15 @@ def _placed(spec: Mapping[str, Any], subset: Subset) -> Document:
         ]
     if subset.required_node_selector is not None:
         terms = (nodes.get(REQUIRED) or {}).get("nodeSelectorTerms")
-        nodes[REQUIRED] = {"nodeSelectorTerms": required_terms(terms, subset)}
+        nodes[REQUIRED] = {"nodeSelectorTerms": combine_required_terms(terms, subset)}
     result["affinity"] = {**affinity, "nodeAffinity": nodes}
     return result
 
 
-def required_terms(terms: Sequence[Mapping[str, Any]] | None, subset: Subset) -> list[Document]:
+def combine_required_terms(terms: Sequence[Mapping[str, Any]] | None, subset: Subset) -> list[Document]:
     """Return the terms of a pod, each combined with the subset's requirements, which must not be empty.
 
     Raises PlacementError for too many expressions.
     """
     wanted = msgspec.to_builtins(subset.required_node_selector)
-    return with_required(terms, wanted, field="requiredNodeSelector")
+    return add_required(terms, wanted, field="requiredNodeSelector")

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Final
 
-from pykruise.kinds.workloadspread.admission import validating
+from pykruise.kinds.workloadspread.admission import build_validating_review
 from pykruise.kinds.workloadspread.conversion import CONVERSION
 from pykruise.kinds.workloadspread.injection import read_matched
 from pykruise.kinds.workloadspread.insight import INSIGHT
@@ -15,21 +15,21 @@ from pykruise.kinds.workloadspread.plan import plan_spread
 from pykruise.kinds.workloadspread.pod_steps import STEPS
 from pykruise.kinds.workloadspread.readers import RIGHTS
 from pykruise.kinds.workloadspread.shown import SHOWN
-from pykruise.kinds.workloadspread.snapshot_reads import SpreadSettings, snapshot
+from pykruise.kinds.workloadspread.snapshot_reads import SpreadSettings, read_snapshot
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS, WorkloadSpread
 from pykruise.kinds.workloadspread.v1alpha1 import WorkloadSpreadV1Alpha1
-from pykruise.kinds.workloadspread.validation import stored_errors
+from pykruise.kinds.workloadspread.validation import find_stored_errors
 from pykruise.kinds.workloadspread.versions import version_of_pod
 from pykruise.kinds.workloadspread.view import BY_TARGET, SPREAD_VIEWS, SpreadView
 from pykruise.kube.cache.store import Change
 from pykruise.kube.ids import Key
-from pykruise.kube.rbac import on
+from pykruise.kube.rbac import make_right
 from pykruise.kube.resources import PODS
 from pykruise.kube.schemas.crds import Column
 from pykruise.kube.values.group_kinds import GroupKind
-from pykruise.plans.kind import Kind, two_versions
+from pykruise.plans.kind import Kind, make_two_versions
 from pykruise.plans.review import Reviews
-from pykruise.plans.stored_values import StoredSpec, judged
+from pykruise.plans.stored_values import StoredSpec, add_judgement
 from pykruise.plans.targets import DEPLOYMENT, REPLICA_SET, TARGET_VIEWS, TargetView, deployment_of
 from pykruise.plans.views import NODE_VIEWS, POD_VIEWS
 from pykruise.pods.lifecycle.blockers import has_new_obstacle
@@ -39,7 +39,7 @@ from pykruise.pods.workload.amounts import EACH, Amount
 from pykruise.runtime.control import Control
 from pykruise.runtime.read import Around
 from pykruise.runtime.views import BY_NAMESPACE
-from pykruise.runtime.wakes import Wake, itself, with_each_owner
+from pykruise.runtime.wakes import Wake, split_by_owner, wake_itself
 
 _COLUMNS = (
     Column("WorkloadName", "string", ".spec.targetRef.name"),
@@ -62,7 +62,7 @@ _COLUMNS = (
 
 def _list_wakes(settings: SpreadSettings) -> Sequence[Wake]:
     return (
-        itself(SPREAD_VIEWS),
+        wake_itself(SPREAD_VIEWS),
         Wake(on=POD_VIEWS, keys=partial(_enqueue_by_pod, versioned=settings.versioned)),
         *(Wake(on=views, keys=partial(_enqueue_by_target, kind)) for kind, views in TARGET_VIEWS.items()),
     )
@@ -76,7 +76,7 @@ def _enqueue_by_pod(
     enqueues the WorkloadSpreads of both owners.
     """
     pod = change.latest
-    if not around.by_index(SPREAD_VIEWS, BY_NAMESPACE, pod.namespace):
+    if not around.list_by_index(SPREAD_VIEWS, BY_NAMESPACE, pod.namespace):
         return
     old, new = change.old, change.new
     noted = read_matched(pod.annotations.get(MATCHED_SPREAD_ANNOTATION))
@@ -86,7 +86,7 @@ def _enqueue_by_pod(
         if spread is not None and (old is None or new is None or _is_relevant(spread, old, new, versioned)):
             yield key
     elif new is None or (new.node_name and (old is None or _is_moved(old, new, versioned))):
-        for item in with_each_owner(change):
+        for item in split_by_owner(change):
             yield from _enqueue_by_owner(item, around)
 
 
@@ -101,7 +101,9 @@ def _is_relevant(spread: SpreadView, old: PodView, new: PodView, versioned: froz
         return True
     if not spread.reschedule_after_s:
         return False
-    return old.node_name != new.node_name or old.condition("PodScheduled") != new.condition("PodScheduled")
+    return old.node_name != new.node_name or old.find_condition("PodScheduled") != new.find_condition(
+        "PodScheduled"
+    )
 
 
 def _is_selected(spread: SpreadView, pod: PodView) -> bool:
@@ -142,12 +144,12 @@ def _enqueue_by_target(
 
 
 def _spreads_of(namespace: str, kind: GroupKind, name: str, around: Around[SpreadSettings]) -> Iterator[Key]:
-    for spread in around.by_index(SPREAD_VIEWS, BY_TARGET, (namespace, kind, name)):
+    for spread in around.list_by_index(SPREAD_VIEWS, BY_TARGET, (namespace, kind, name)):
         yield spread.key
 
 
 _STORED: Final = StoredSpec(
-    errors=stored_errors,
+    errors=find_stored_errors,
     kept={
         "spec.subsets[].maxReplicas": "the subset gets no new pods, and an event names it",
     },
@@ -155,31 +157,31 @@ _STORED: Final = StoredSpec(
 
 KIND = Kind(
     resource=WORKLOAD_SPREADS,
-    versions=two_versions(WorkloadSpread, WorkloadSpreadV1Alpha1, columns=_COLUMNS),
+    versions=make_two_versions(WorkloadSpread, WorkloadSpreadV1Alpha1, columns=_COLUMNS),
     short_names=("ws",),
     conversion=CONVERSION,
     gates=("WorkloadSpread",),
     amounts=(Amount(path=("spec", "subsets", EACH, "maxReplicas")),),
     settings=SpreadSettings,
     reviews=Reviews(
-        validating=lambda _, lookups: validating(lookups.readers.get("workloadspread")),
+        validating=lambda _, lookups: build_validating_review(lookups.readers.get("workloadspread")),
     ),
     stored=_STORED,
-    control=judged(
+    control=add_judgement(
         Control(
             name="workloadspread",
             component="workloadspread-controller",
             objects=SPREAD_VIEWS,
             reads=lambda _: (POD_VIEWS, NODE_VIEWS, *TARGET_VIEWS.values()),
             wakes=_list_wakes,
-            snapshot=snapshot,
+            snapshot=read_snapshot,
             object_of=lambda snapshot: snapshot.spread,
             plan=plan_spread,
             is_status_shared=True,
         ),
         _STORED,
     ),
-    lends=(on(PODS, "create", "patch"),),
+    lends=(make_right(PODS, "create", "patch"),),
     rights=RIGHTS,
     insight=INSIGHT,
     shown=SHOWN,

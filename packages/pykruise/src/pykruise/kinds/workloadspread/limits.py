@@ -33,7 +33,7 @@ def limit_of(subset: Subset, *, replicas: int) -> int:
     return limit
 
 
-def room_in(subset: Subset, *, replicas: int) -> int:
+def compute_room(subset: Subset, *, replicas: int) -> int:
     """Return the limit, and 0 for a limit that cannot be resolved."""
     try:
         return limit_of(subset, replicas=replicas)
@@ -41,6 +41,6 @@ def room_in(subset: Subset, *, replicas: int) -> int:
         return 0
 
 
-def depends_on_replicas(subsets: Iterable[Subset]) -> bool:
+def needs_replicas(subsets: Iterable[Subset]) -> bool:
     """Whether any limit is a percentage of the workload's replicas."""
     return any(isinstance(subset.max_replicas, str) for subset in subsets)

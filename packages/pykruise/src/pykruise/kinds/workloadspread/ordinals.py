@@ -1,6 +1,6 @@
 """Subsets of a StatefulSet's pods: they follow from the ordinals, without counting pods.
 
-pod name + subsets + target ──▶ subset_by_ordinal() ──▶ the subset, or None: beyond the last one
+pod name + subsets + target ──▶ find_subset_by_ordinal() ──▶ the subset, or None: beyond the last one
 
 Pure. A pod of a StatefulSet is always created again under its name, so its ordinal determines its subset. Ordinals
 that the StatefulSet does not use (`reserveOrdinals`, `ordinals.start`) take no slot.
@@ -17,7 +17,7 @@ from pykruise.kinds.workloadspread.limits import ANY_NUMBER, LimitError, limit_o
 from pykruise.kinds.workloadspread.slots import is_schedulable
 from pykruise.kinds.workloadspread.types import Subset, SubsetStatus
 from pykruise.kube.documents import get_path
-from pykruise.kube.values.ranges import Ranges, merged
+from pykruise.kube.values.ranges import Ranges, merge_ranges
 
 _ORDINAL: Final = re.compile(r"-([0-9]{1,18})$", re.ASCII)
 _RANGE: Final = re.compile(r"\s*([0-9]{1,10})\s*(?:-\s*([0-9]{1,10})\s*)?", re.ASCII)
@@ -49,7 +49,7 @@ def numbering_of(target: Mapping[str, Any] | None) -> Numbering:
     for ordinal in get_path(target, "spec", "reserveOrdinals") or ():
         if (match := _RANGE.fullmatch(str(ordinal))) is not None:
             reserved.append((int(match[1]), int(match[2] or match[1])))
-    return Numbering(start if isinstance(start, int) else 0, merged(reserved))
+    return Numbering(start if isinstance(start, int) else 0, merge_ranges(reserved))
 
 
 def rank_of(ordinal: int, numbering: Numbering) -> int:
@@ -60,15 +60,15 @@ def rank_of(ordinal: int, numbering: Numbering) -> int:
     return ordinal - start - reserved.count_below(ordinal) + reserved.count_below(start)
 
 
-def ordinals_beyond(replicas: int, numbering: Numbering) -> Iterator[int]:
+def iterate_ordinals_beyond(replicas: int, numbering: Numbering) -> Iterator[int]:
     """Yield, without end and in ascending order, the ordinals of pods beyond the first `replicas`."""
-    for first, last in numbering.reserved.gaps_from(numbering.start):
+    for first, last in numbering.reserved.iterate_gaps(numbering.start):
         size = replicas if last is None else min(last - first + 1, replicas)
         replicas -= size
         yield from count(first + size) if last is None else range(first + size, last + 1)
 
 
-def subset_by_ordinal(
+def find_subset_by_ordinal(
     subsets: Sequence[Subset],
     statuses: Sequence[SubsetStatus],
     *,

@@ -1,6 +1,6 @@
 """Pods with the patches of WorkloadSpreads, to find the patch because of which the API server rejects a pod.
 
-workload, pod, WorkloadSpreads ──▶ patched_pods() ──▶ (PodOrigin, pod) for each patch
+workload, pod, WorkloadSpreads ──▶ list_patched_pods() ──▶ (PodOrigin, pod) for each patch
 
 Pure.
 """
@@ -9,12 +9,12 @@ from collections.abc import Iterator, Sequence
 
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
 from pykruise.kube.documents import Document, get_path
-from pykruise.kube.patches import PatchError, apply_strategic_merge, definition_for
+from pykruise.kube.patches import PatchError, apply_strategic_merge, find_definition
 from pykruise.kube.resources import PODS
 from pykruise.plans.pod_steps import PodOrigin
 
 
-def patched_pods(
+def list_patched_pods(
     workload: Document, pod: Document, spreads: Sequence[Document]
 ) -> Iterator[tuple[PodOrigin, Document]]:
     """Yield the pod with each patch of the workload's WorkloadSpreads. The webhook does not patch pods in a dry run,
@@ -29,7 +29,7 @@ def patched_pods(
             if not (patch := subset.get("patch")):
                 continue
             try:
-                patched = apply_strategic_merge(pod, patch, definition=definition_for(PODS) or "")
+                patched = apply_strategic_merge(pod, patch, definition=find_definition(PODS) or "")
             except PatchError:
                 continue  # admission has already reported the error
             yield (

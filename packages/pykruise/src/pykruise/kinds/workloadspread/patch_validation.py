@@ -9,19 +9,19 @@ that cannot be merged is not checked further.
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from pykruise.kinds.workloadspread.injection import tried
+from pykruise.kinds.workloadspread.injection import try_patch
 from pykruise.kinds.workloadspread.targets import BUILT_IN
 from pykruise.kinds.workloadspread.types import Subset
 from pykruise.kube.documents import Document, get_path
 from pykruise.kube.errors import Cause
-from pykruise.kube.pod_rules.field_errors import invalid
+from pykruise.kube.pod_rules.field_errors import make_invalid_error
 from pykruise.kube.values.group_kinds import group_kind
-from pykruise.pods.template.defaults import with_defaults
+from pykruise.pods.template.defaults import add_defaults
 from pykruise.pods.template.metadata import patch_key_errors
-from pykruise.pods.template.placement_validation import toleration_errors
+from pykruise.pods.template.placement_validation import find_toleration_errors
 from pykruise.pods.template.subset_placement import PlacementError
-from pykruise.pods.template.typed_parts import TEMPLATES, filled_parts, part_of, why_unreadable
-from pykruise.pods.template.validation import pod_spec_errors
+from pykruise.pods.template.typed_parts import TEMPLATES, explain_unreadable, fill_parts, part_of
+from pykruise.pods.template.validation import find_pod_spec_errors
 
 
 def template_of(target: Mapping[str, Any]) -> Document:
@@ -47,19 +47,19 @@ def patch_errors(subset: Subset, target: Mapping[str, Any] | None, *, path: str)
     yield from patch_key_errors(subset.patch, path)
     if target is None or group_kind(target["apiVersion"], target["kind"]) not in BUILT_IN:
         return
-    spec = filled_parts(target.get("spec") or {}, TEMPLATES)
-    if any(why_unreadable(part_of(spec, path), kind) for path, kind in TEMPLATES.items()):
+    spec = fill_parts(target.get("spec") or {}, TEMPLATES)
+    if any(explain_unreadable(part_of(spec, path), kind) for path, kind in TEMPLATES.items()):
         return
     try:
-        pod = with_defaults(tried(template_of({"spec": spec}), subset))["spec"]
+        pod = add_defaults(try_patch(template_of({"spec": spec}), subset))["spec"]
     except PlacementError as error:
-        yield invalid(path, subset.patch, str(error))
+        yield make_invalid_error(path, subset.patch, str(error))
         return
-    yield from pod_spec_errors(pod, path)
-    yield from toleration_errors(pod.get("tolerations") or (), f"{path}.tolerations")
+    yield from find_pod_spec_errors(pod, path)
+    yield from find_toleration_errors(pod.get("tolerations") or (), f"{path}.tolerations")
 
 
-def errors_by_subset(
+def find_errors_by_subset(
     subsets: Iterable[Subset], target: Mapping[str, Any] | None
 ) -> Iterator[tuple[str, Cause]]:
     """Errors of the patches of all subsets, each after the name of its subset."""

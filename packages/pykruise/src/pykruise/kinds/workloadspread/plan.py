@@ -12,22 +12,22 @@ allocate the same slot in the meantime.
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from pykruise.kinds.workloadspread.deletion_costs import has_costs, wanted_costs
+from pykruise.kinds.workloadspread.deletion_costs import compute_wanted_costs, has_costs
 from pykruise.kinds.workloadspread.slots import is_schedulable
 from pykruise.kinds.workloadspread.snapshot import SpreadSnapshot
-from pykruise.kinds.workloadspread.status import ComputedSpread, computed, normalized
-from pykruise.kinds.workloadspread.subset_grouping import Adoption, Grouped, grouped
+from pykruise.kinds.workloadspread.status import ComputedSpread, compute_spread, normalize_status
+from pykruise.kinds.workloadspread.subset_grouping import Adoption, Grouped, group_pods
 from pykruise.kube.resources import PODS
 from pykruise.plans.phases import MOST_AT_ONCE
-from pykruise.plans.pod_writes import pod_chain, pod_patch
+from pykruise.plans.pod_writes import make_pod_chain, pod_patch
 from pykruise.plans.purposes import Purpose
-from pykruise.plans.stored_values import refused_plan
+from pykruise.plans.stored_values import make_refused_plan
 from pykruise.pods.corrections import OF_THE_WORKLOAD
 from pykruise.pods.lifecycle.blockers import blockers_of
 from pykruise.pods.reasons import Code
 from pykruise.pods.view.keys import DELETION_COST_ANNOTATION
 from pykruise.pods.view.pod_view import PodView
-from pykruise.pods.workload.waiting import waiting_for_repeated
+from pykruise.pods.workload.waiting import find_repeated_wait
 from pykruise.runtime.actions import delete_object
 from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step
 from pykruise.runtime.reasons import Reason
@@ -46,18 +46,18 @@ def plan_spread(snapshot: SpreadSnapshot) -> Plan:
         return Plan()
     if spread.target is None or snapshot.refused:
         problem = spread.problem or "spec.targetRef: names no workload"
-        return refused_plan(snapshot.refused or [problem])
-    groups = grouped(snapshot)
-    result = computed(snapshot, groups)
+        return make_refused_plan(snapshot.refused or [problem])
+    groups = group_pods(snapshot)
+    result = compute_spread(snapshot, groups)
     marks = tuple(_mark_pods(snapshot, groups, result))
     moves = tuple(_reschedule_pods(snapshot, groups, result.timed_out))
     stages = [Stage(purpose=Purpose.MARK_PODS, chains=marks[:MOST_AT_ONCE])] if marks else []
     if moves:
         stages.append(Stage(purpose=Purpose.RESCHEDULE_PODS, chains=moves, regardless=True))
-    is_written = result.status == normalized(spread.status)
+    is_written = result.status == normalize_status(spread.status)
     return Plan(
         stages=tuple(stages),
-        status=None if is_written else result.status.document(),
+        status=None if is_written else result.status.to_document(),
         requeue_after_s=_requeue_after(snapshot, result, is_partial=len(marks) > MOST_AT_ONCE),
         waiting=_find_waiting(snapshot),
         skipped=groups.unassigned,
@@ -72,20 +72,20 @@ def _find_waiting(snapshot: SpreadSnapshot) -> Reason | None:
         return Reason(Code.NO_TARGET, f"{target[0].kind} {target[1]} does not exist", _NO_TARGET)
     if snapshot.patch_errors:
         subset, error = snapshot.patch_errors[0]
-        return Reason(Code.PATCH, f"{error.field}: {error.message}", corrected_patch(subset))
+        return Reason(Code.PATCH, f"{error.field}: {error.message}", describe_patch_remedy(subset))
     homeless = (pod for pod in snapshot.pods if pod.is_active and not pod.node_name)
     obstacles = blockers_of(homeless, None, now=snapshot.now, correction=OF_THE_WORKLOAD)
-    return waiting_for_repeated(obstacles)
+    return find_repeated_wait(obstacles)
 
 
-def corrected_patch(subset: str) -> str:
+def describe_patch_remedy(subset: str) -> str:
     """Remedy of a patch that makes invalid pods."""
     return f"correct the patch of subset {subset}: until then its pods are refused"
 
 
 def _mark_pods(snapshot: SpreadSnapshot, groups: Grouped, value: ComputedSpread) -> Iterator[Chain]:
     """Build one write for each pod that needs an annotation, another cost, or both."""
-    costs = wanted_costs(snapshot, groups)
+    costs = compute_wanted_costs(snapshot, groups)
     waiting = _find_uncounted(snapshot, groups, value)
     for pod in snapshot.pods:
         if pod.name in waiting:
@@ -95,12 +95,12 @@ def _mark_pods(snapshot: SpreadSnapshot, groups: Grouped, value: ComputedSpread)
         has_cost = cost is None or pod.annotations.get(DELETION_COST_ANNOTATION) == str(cost)
         if adoption is None and has_cost:
             continue
-        yield pod_chain(pod, _build_mark_step(pod, adoption, None if has_cost else cost))
+        yield make_pod_chain(pod, _build_mark_step(pod, adoption, None if has_cost else cost))
 
 
 def _find_uncounted(snapshot: SpreadSnapshot, groups: Grouped, value: ComputedSpread) -> frozenset[str]:
     """Names of pods without the annotation that the stored list of their version does not count yet."""
-    stored = normalized(snapshot.spread.status).versioned_subset_statuses or {}
+    stored = normalize_status(snapshot.spread.status).versioned_subset_statuses or {}
     wanted = value.status.versioned_subset_statuses or {}
     return frozenset(
         pod.name
@@ -163,7 +163,7 @@ def _reschedule_pods(
                 warning=True,
             ),
         )
-        yield pod_chain(pod, step)
+        yield make_pod_chain(pod, step)
 
 
 def _requeue_after(snapshot: SpreadSnapshot, value: ComputedSpread, *, is_partial: bool) -> float | None:

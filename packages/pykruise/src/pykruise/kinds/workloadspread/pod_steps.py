@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from pykruise.kinds.workloadspread.assignment import AssignmentError, Spreading
-from pykruise.kinds.workloadspread.origins import patched_pods
+from pykruise.kinds.workloadspread.origins import list_patched_pods
 from pykruise.kinds.workloadspread.readers import RIGHTS, CachedSpreads, LiveSpreads
 from pykruise.kinds.workloadspread.snapshot_reads import SpreadSettings
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
@@ -20,7 +20,7 @@ from pykruise.kube.admission import AdmissionRequest
 from pykruise.kube.control.quota import FullError, Quota
 from pykruise.kube.documents import Document
 from pykruise.kube.errors import ErrorStatus, KubeError
-from pykruise.kube.values.cel import Interests, any_of, both, meant_by
+from pykruise.kube.values.cel import Interests, any_of, build_selection, join_terms
 from pykruise.plans.pod_steps import (
     PodOrigins,
     PodReaders,
@@ -54,16 +54,16 @@ class SpreadInjection:
     def __init__(self, spreading: Spreading | None) -> None:
         self._spreading = spreading
 
-    def wanted(self, interests: Interests) -> str:
+    def build_match_condition(self, interests: Interests) -> str:
         """CEL expression that selects pods with a controller, where WorkloadSpreads exist."""
-        return both(meant_by(interests, WORKLOAD_SPREADS.kind), _HAS_CONTROLLER)
+        return join_terms(build_selection(interests, WORKLOAD_SPREADS.kind), _HAS_CONTROLLER)
 
     async def change(self, pod: Document, request: AdmissionRequest) -> Document | None:
         if self._spreading is None or is_dry(request):
             return None
         try:
             with _limit_waiting(self._spreading, request.namespace):
-                return await self._spreading.assignment.placed(pod, namespace=request.namespace)
+                return await self._spreading.assignment.place_pod(pod, namespace=request.namespace)
         except AssignmentError as error:
             raise StepError(str(error)) from error
 
@@ -74,9 +74,9 @@ class SpreadRelease:
     def __init__(self, spreading: Spreading | None) -> None:
         self._spreading = spreading
 
-    def wanted(self, interests: Interests) -> str:
+    def build_match_condition(self, interests: Interests) -> str:
         """CEL expression that selects deletions of annotated pods, and all evictions where WorkloadSpreads exist."""
-        return any_of([_GOES, both(meant_by(interests, WORKLOAD_SPREADS.kind), _IS_EVICTED)])
+        return any_of([_GOES, join_terms(build_selection(interests, WORKLOAD_SPREADS.kind), _IS_EVICTED)])
 
     async def judge(self, request: AdmissionRequest) -> ErrorStatus | None:
         if self._spreading is None or is_dry(request):
@@ -85,7 +85,7 @@ class SpreadRelease:
             with _limit_waiting(self._spreading, request.namespace):
                 pod = await _pod_of(request, self._spreading)
                 if pod is not None:
-                    await self._spreading.assignment.gone(pod, namespace=request.namespace)
+                    await self._spreading.assignment.release_slot(pod, namespace=request.namespace)
         except (AssignmentError, KubeError) as error:
             raise StepError(str(error)) from error
         return None
@@ -112,7 +112,7 @@ async def _pod_of(request: AdmissionRequest, spreading: Spreading) -> Document |
         case "DELETE", "":
             return request.old_object
         case "CREATE", "eviction":
-            pod = await spreading.reader.pod(request.namespace, request.name)
+            pod = await spreading.reader.read_pod(request.namespace, request.name)
             if pod is None:
                 raise StepError(f"pod {request.namespace}/{request.name} does not exist")
             return pod
@@ -148,5 +148,5 @@ STEPS: Final = PodSteps(
     ),
     selects=PodSelection(views=SPREAD_VIEWS, announces=()),
     rights=RIGHTS,
-    origins=PodOrigins(untraced=patched_pods),
+    origins=PodOrigins(untraced=list_patched_pods),
 )

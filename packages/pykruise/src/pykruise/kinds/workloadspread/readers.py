@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-from pykruise.kinds.workloadspread.limits import depends_on_replicas
+from pykruise.kinds.workloadspread.limits import needs_replicas
 from pykruise.kinds.workloadspread.targets import BUILT_IN, PathError, replicas_of
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS, Subset, SubsetStatus
 from pykruise.kinds.workloadspread.view import SPREAD_VIEWS, SpreadView
@@ -22,7 +22,7 @@ from pykruise.kube.clock import Clock
 from pykruise.kube.documents import Document, decode, get_path
 from pykruise.kube.errors import NotFoundError
 from pykruise.kube.ids import Key
-from pykruise.kube.rbac import READ, Right, on
+from pykruise.kube.rbac import READ, Right, make_right
 from pykruise.kube.resources import CONFIG_MAPS, PODS
 from pykruise.kube.values.group_kinds import GroupKind
 from pykruise.kube.values.owners import OwnerReference
@@ -45,10 +45,12 @@ from pykruise.runtime.object_reader import CachedObjects, LiveObjects
 WHITE_LIST_KEY: Final = "WorkloadSpread_Watch_Custom_Workload_WhiteList"
 
 RIGHTS: tuple[Right, ...] = (
-    on(WORKLOAD_SPREADS, *READ, why="WorkloadSpread: to watch them"),
-    on(WORKLOAD_SPREADS, "patch", subresource="status", why="WorkloadSpread: to record the slots of pods"),
+    make_right(WORKLOAD_SPREADS, *READ, why="WorkloadSpread: to watch them"),
+    make_right(
+        WORKLOAD_SPREADS, "patch", subresource="status", why="WorkloadSpread: to record the slots of pods"
+    ),
     *(
-        on(resource, *READ, why="WorkloadSpread: to read the workloads whose pods are spread")
+        make_right(resource, *READ, why="WorkloadSpread: to read the workloads whose pods are spread")
         for resource in TARGET_RESOURCES.values()
     ),
     Right(
@@ -57,8 +59,8 @@ RIGHTS: tuple[Right, ...] = (
         verbs=("get",),
         why="WorkloadSpread: to read the replicas of workloads on the white list",
     ),
-    on(PODS, "get", why="WorkloadSpread: to read the pod that is evicted"),
-    on(
+    make_right(PODS, "get", why="WorkloadSpread: to read the pod that is evicted"),
+    make_right(
         CONFIG_MAPS,
         *READ,
         names=(CONFIGURATION,),
@@ -78,11 +80,11 @@ class TargetReader(WorkloadReader):
         super().__init__(client)
         self._namespace = namespace
 
-    async def white_list(self) -> WhiteList:
+    async def read_white_list(self) -> WhiteList:
         """Read further kinds of workloads. Raises WhiteListError, KubeError."""
         return read_white_list(await read_configuration(self._client(), self._namespace, WHITE_LIST_KEY))
 
-    async def target(self, view: SpreadView) -> Document | None:
+    async def read_target(self, view: SpreadView) -> Document | None:
         """Read the workload whose pods are spread."""
         result = view.target
         if result is None:
@@ -96,9 +98,9 @@ class TargetReader(WorkloadReader):
             return None
         return await self.read_scale(result[0], view.namespace, result[1], version=_version_of(view))
 
-    async def replicas(self, view: SpreadView) -> int:
+    async def read_replicas(self, view: SpreadView) -> int:
         """Read the replicas of the workload; 0: the workload does not exist. Raises PathError, KubeError."""
-        target, document = view.target, await self.target(view)
+        target, document = view.target, await self.read_target(view)
         if target is None or document is None:
             return 0
         listed = await self._find_listed(target[0])
@@ -122,7 +124,7 @@ class TargetReader(WorkloadReader):
         if kind in BUILT_IN:
             return None
         try:
-            return (await self.white_list()).find(kind)
+            return (await self.read_white_list()).find(kind)
         except WhiteListError:
             return None
 
@@ -135,15 +137,15 @@ def _version_of(view: SpreadView) -> str:
 class SpreadReader(Protocol):
     """Reads of admission. All methods raise KubeError when the API server gives no answer."""
 
-    async def spreads(self, namespace: str) -> Sequence[SpreadView]:
+    async def list_spreads(self, namespace: str) -> Sequence[SpreadView]:
         """Return the WorkloadSpreads of a namespace, in any order."""
         ...
 
-    async def newest(self, key: Key) -> SpreadView | None:
+    async def find_newest(self, key: Key) -> SpreadView | None:
         """Return the newest known object: from a current cache if there is one, otherwise from the API server."""
         ...
 
-    async def fresh(self, key: Key) -> SpreadView | None:
+    async def read_fresh(self, key: Key) -> SpreadView | None:
         """Read the stored object; None: it no longer exists."""
         ...
 
@@ -153,11 +155,11 @@ class SpreadReader(Protocol):
         """
         ...
 
-    async def above(self, owner: OwnerReference, namespace: str) -> OwnerReference | None:
+    async def read_controller(self, owner: OwnerReference, namespace: str) -> OwnerReference | None:
         """Read the controller of an owner; None: it has none. Raises OwnerMissingError."""
         ...
 
-    async def target(self, view: SpreadView) -> Document | None:
+    async def read_target(self, view: SpreadView) -> Document | None:
         """See TargetReader."""
         ...
 
@@ -165,15 +167,15 @@ class SpreadReader(Protocol):
         """See TargetReader."""
         ...
 
-    async def replicas(self, view: SpreadView) -> int:
+    async def read_replicas(self, view: SpreadView) -> int:
         """See TargetReader."""
         ...
 
-    async def white_list(self) -> WhiteList:
+    async def read_white_list(self) -> WhiteList:
         """See TargetReader."""
         ...
 
-    async def pod(self, namespace: str, name: str) -> Document | None:
+    async def read_pod(self, namespace: str, name: str) -> Document | None:
         """Read a pod; None: it does not exist."""
         ...
 
@@ -194,25 +196,25 @@ class LiveSpreads(TargetReader):
         self._owners = OwnerReader(client, clock=clock)
         self._white_list = WhiteListReader(client, namespace=namespace, key=WHITE_LIST_KEY, clock=clock)
 
-    async def spreads(self, namespace: str) -> Sequence[SpreadView]:
-        return await self._objects.in_namespace(namespace)
+    async def list_spreads(self, namespace: str) -> Sequence[SpreadView]:
+        return await self._objects.list_in_namespace(namespace)
 
-    async def newest(self, key: Key) -> SpreadView | None:
-        return await self._objects.newest(key)
+    async def find_newest(self, key: Key) -> SpreadView | None:
+        return await self._objects.find_newest(key)
 
-    async def fresh(self, key: Key) -> SpreadView | None:
-        return await self._objects.fresh(key)
+    async def read_fresh(self, key: Key) -> SpreadView | None:
+        return await self._objects.read_fresh(key)
 
     async def write(self, view: SpreadView, lists: Mapping[str, Sequence[SubsetStatus]]) -> SpreadView:
-        return await self._objects.patch_status(view, places_patch(lists))
+        return await self._objects.patch_status(view, build_places_patch(lists))
 
-    async def above(self, owner: OwnerReference, namespace: str) -> OwnerReference | None:
-        return await self._owners.above(owner, namespace)
+    async def read_controller(self, owner: OwnerReference, namespace: str) -> OwnerReference | None:
+        return await self._owners.read_controller(owner, namespace)
 
-    async def white_list(self) -> WhiteList:
+    async def read_white_list(self) -> WhiteList:
         return await self._white_list.read()
 
-    async def pod(self, namespace: str, name: str) -> Document | None:
+    async def read_pod(self, namespace: str, name: str) -> Document | None:
         try:
             return decode(await self._client().get(PODS, namespace, name))
         except NotFoundError:
@@ -226,25 +228,25 @@ class CachedSpreads(LiveSpreads):
         self.objects = CachedObjects(client, SPREAD_VIEWS, clock=clock, rng=rng)
         super().__init__(lambda: client, namespace=namespace, clock=clock, objects=self.objects)
 
-    def problems(self) -> Sequence[str]:
+    def list_problems(self) -> Sequence[str]:
         """Reasons why reviews would have to wait."""
-        return self.objects.problems()
+        return self.objects.list_problems()
 
     async def run(self) -> None:
         """Keep the cache up to date until cancelled."""
         await self.objects.run()
 
 
-async def replicas_for(subsets: Sequence[Subset], view: SpreadView, reader: SpreadReader) -> int:
+async def read_replicas_for(subsets: Sequence[Subset], view: SpreadView, reader: SpreadReader) -> int:
     """Return the replicas to which the percentages of these subsets refer. The workload is read only if any subset
     needs it.
 
     Raises PathError, KubeError.
     """
-    return await reader.replicas(view) if depends_on_replicas(subsets) else 0
+    return await reader.read_replicas(view) if needs_replicas(subsets) else 0
 
 
-def places_patch(lists: Mapping[str, Sequence[SubsetStatus]]) -> Document:
+def build_places_patch(lists: Mapping[str, Sequence[SubsetStatus]]) -> Document:
     """Build the patch that stores lists by version."""
     result: dict[str, Any] = {
         version: msgspec.to_builtins(list(entries)) for version, entries in lists.items()

@@ -2,13 +2,14 @@
 
 entries (one version's list in the status) + pod ──▶ allocate_slot() ──▶ Allocated ──▶ subset_allocator.py stores it
                                                  ──▶ release_slot()  ──▶ the new list, or None: nothing to store
-entry + the pods of its subset ──▶ pending_creations() ──▶ slots that are kept for pods that do not exist yet
+entry + the pods of its subset ──▶ find_pending_creations() ──▶ slots that are kept for pods that do not exist yet
 
 Pure. An entry's `missingReplicas` is the number of free slots, or -1: unlimited.
 
 A slot is released when the deletion of its pod is admitted, so that the pod's successor finds it. The API server may
 still reject the deletion afterwards, because the pod no longer meets its preconditions. Such a slot is therefore
-allocated only after its pod is known to terminate: `unconfirmed_deletions()` returns the pods for which this matters.
+allocated only after its pod is known to terminate: `find_unconfirmed_deletions()` returns the pods for which this
+matters.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -17,7 +18,7 @@ from typing import Final
 import msgspec
 
 from pykruise.kinds.workloadspread.injection import read_matched
-from pykruise.kinds.workloadspread.limits import ANY_NUMBER, room_in
+from pykruise.kinds.workloadspread.limits import ANY_NUMBER, compute_room
 from pykruise.kinds.workloadspread.types import Subset, SubsetStatus
 from pykruise.kube.clock import Instant, parse_time
 from pykruise.pods.view.keys import MATCHED_SPREAD_ANNOTATION
@@ -41,10 +42,10 @@ class Allocated(msgspec.Struct, frozen=True, kw_only=True):
     """The list to store; None: it is unchanged."""
 
 
-def fresh_entries(subsets: Sequence[Subset], *, replicas: int = 0) -> list[SubsetStatus]:
+def make_fresh_entries(subsets: Sequence[Subset], *, replicas: int = 0) -> list[SubsetStatus]:
     """Build the list of a version about which nothing is known. `replicas`: of the workload, for limits in percent."""
     return [
-        SubsetStatus(name=subset.name, replicas=0, missing_replicas=room_in(subset, replicas=replicas))
+        SubsetStatus(name=subset.name, replicas=0, missing_replicas=compute_room(subset, replicas=replicas))
         for subset in subsets
     ]
 
@@ -55,7 +56,7 @@ def is_schedulable(entry: SubsetStatus) -> bool:
     return condition is None or condition.status != "False"
 
 
-def unconfirmed_deletions(
+def find_unconfirmed_deletions(
     entries: Sequence[SubsetStatus], *, wanted: int, going: Collection[str]
 ) -> Iterable[tuple[Sequence[str], int]]:
     """Yield per subset the pods whose deletion was admitted and that are not known to terminate, with the number of
@@ -150,7 +151,7 @@ def needs_limit(entries: Sequence[SubsetStatus], *, subset: str) -> bool:
     return any(entry.name == subset and entry.missing_replicas == 0 for entry in entries)
 
 
-def pending_creations(
+def find_pending_creations(
     entry: SubsetStatus | None, pods: Iterable[PodView]
 ) -> Iterator[tuple[str, str, Instant]]:
     """Yield pods that were admitted to a subset and are not among its pods: key, recorded time, and the time until

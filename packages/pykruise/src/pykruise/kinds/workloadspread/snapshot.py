@@ -16,7 +16,7 @@ from pykruise.kube.values.group_kinds import GroupKind
 from pykruise.plans.stored_values import Judged
 from pykruise.plans.targets import TargetView
 from pykruise.plans.views import NodeView
-from pykruise.pods.view.names import short_hash
+from pykruise.pods.view.names import shorten_hash
 from pykruise.pods.view.pod_view import PodView
 
 
@@ -48,7 +48,7 @@ class SpreadSnapshot(Judged, frozen=True, kw_only=True):
     """Seconds after which the workload must be read again, because no watch reports its changes."""
 
 
-def latest_version(
+def find_latest_version(
     kind: GroupKind,
     target: TargetView | None,
     *,
@@ -73,4 +73,4 @@ def latest_version(
             return None
     if target.generation > target.observed_generation:
         return None
-    return short_hash(target.update_revision) or None
+    return shorten_hash(target.update_revision) or None

@@ -1,6 +1,6 @@
 """Snapshot of one WorkloadSpread: its workload, the pods, their nodes.
 
-SpreadView + Read ──▶ snapshot() ──▶ SpreadSnapshot ──▶ plan.py
+SpreadView + Read ──▶ read_snapshot() ──▶ SpreadSnapshot ──▶ plan.py
 
 Workloads of the built-in kinds are cached. Workloads of the white list are read each time. Pods that existed before
 their WorkloadSpread are read completely, once, to find their subset.
@@ -13,12 +13,12 @@ from typing import Annotated, Final
 
 import msgspec
 
-from pykruise.kinds.workloadspread.injection import subset_noted
-from pykruise.kinds.workloadspread.patch_validation import errors_by_subset
+from pykruise.kinds.workloadspread.injection import read_noted_subset
+from pykruise.kinds.workloadspread.patch_validation import find_errors_by_subset
 from pykruise.kinds.workloadspread.readers import TargetReader
-from pykruise.kinds.workloadspread.snapshot import SpreadSnapshot, latest_version
+from pykruise.kinds.workloadspread.snapshot import SpreadSnapshot, find_latest_version
 from pykruise.kinds.workloadspread.targets import BUILT_IN, PathError, replicas_of
-from pykruise.kinds.workloadspread.versions import version_of_pod, versioned_kinds
+from pykruise.kinds.workloadspread.versions import parse_versioned_kinds, version_of_pod
 from pykruise.kinds.workloadspread.view import SPREAD_VIEWS, SpreadView
 from pykruise.kube.documents import Document, decode, get_path
 from pykruise.kube.errors import Cause, KubeError, NotFoundError
@@ -26,7 +26,7 @@ from pykruise.kube.ids import Key
 from pykruise.kube.resources import PODS
 from pykruise.kube.values.group_kinds import GroupKind
 from pykruise.kube.values.selectors import SelectorError, parse_label_selector
-from pykruise.plans.selected_pods import selected_pods
+from pykruise.plans.selected_pods import select_pods
 from pykruise.plans.targets import DEPLOYMENT, REPLICA_SET, TARGET_VIEWS, TargetView
 from pykruise.plans.views import NODE_VIEWS, POD_VIEWS
 from pykruise.pods.settings import FromFlag, FromManager
@@ -55,7 +55,7 @@ class SpreadSettings(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def versioned(self) -> frozenset[str]:
         """Kinds whose pods are counted by version, in lower case."""
-        return versioned_kinds(self.versioned_kinds)
+        return parse_versioned_kinds(self.versioned_kinds)
 
 
 class SpreadGatherError(KubeError):
@@ -84,7 +84,7 @@ class WholePods:
         self.documents: Mapping[str, Document] = {}
 
 
-async def snapshot(view: SpreadView, read: Read[SpreadSettings]) -> SpreadSnapshot | None:
+async def read_snapshot(view: SpreadView, read: Read[SpreadSettings]) -> SpreadSnapshot | None:
     """Read the state of one WorkloadSpread; None: it has been deleted meanwhile.
 
     Raises SpreadGatherError, and KubeError when a read fails.
@@ -152,32 +152,32 @@ async def _read_facts(
         return SpreadFacts(is_there=False)
     replicas: int | None = result.replicas
     if spread.replicas_paths:
-        document = await _get_reader(read).target(spread)
+        document = await _get_reader(read).read_target(spread)
         paths = spread.replicas_paths
         replicas = replicas_of(document, kind, paths=paths) if document is not None else 0
-    sets = read.owned(TARGET_VIEWS[REPLICA_SET], result.uid) if kind == DEPLOYMENT else []
+    sets = read.list_owned(TARGET_VIEWS[REPLICA_SET], result.uid) if kind == DEPLOYMENT else []
     owners = [
         target.uid for target in sets if not target.is_deleting and result.selector.matches(target.labels)
     ]
     return SpreadFacts(
         replicas=replicas,
         owners=tuple(owners or [result.uid]),
-        latest=latest_version(kind, result, replica_sets=sets, versioned=read.settings.versioned),
+        latest=find_latest_version(kind, result, replica_sets=sets, versioned=read.settings.versioned),
         latest_is_coming=not result.is_paused,
     )
 
 
 async def _read_custom(spread: SpreadView, kind: GroupKind, read: Read[SpreadSettings]) -> SpreadFacts:
     reader = _get_reader(read)
-    document = await reader.target(spread)
+    document = await reader.read_target(spread)
     if document is None or get_path(document, "metadata", "deletionTimestamp"):
         return SpreadFacts(is_there=False, polls_after=POLL_S)
-    listed = (await reader.white_list()).find(kind)
+    listed = (await reader.read_white_list()).find(kind)
     path = listed.replicas_path if listed is not None else ""
     replicas = replicas_of(document, kind, paths=spread.replicas_paths, listed_path=path)
     uid = get_path(document, "metadata", "uid")
     pods: Sequence[PodView] = ()
-    if replicas is None or not read.owned(POD_VIEWS, uid):
+    if replicas is None or not read.list_owned(POD_VIEWS, uid):
         scale = await reader.scale(spread)
         if replicas is None:
             replicas = get_path(scale, "spec", "replicas")
@@ -188,7 +188,7 @@ async def _read_custom(spread: SpreadView, kind: GroupKind, read: Read[SpreadSet
         replicas=replicas,
         owners=(uid,),
         pods=tuple(pods),
-        latest=latest_version(kind, None, versioned=read.settings.versioned),
+        latest=find_latest_version(kind, None, versioned=read.settings.versioned),
         polls_after=POLL_S,
     )
 
@@ -198,12 +198,12 @@ def _select_pods(namespace: str, text: str, read: Read[SpreadSettings]) -> list[
         selector = parse_label_selector(text)
     except SelectorError:
         return []
-    return list(selected_pods(selector, namespace, read))
+    return list(select_pods(selector, namespace, read))
 
 
 def _list_pods(spread: SpreadView, facts: SpreadFacts, read: Read[SpreadSettings]) -> list[PodView]:
     """Return the selected pods that the cache contains now."""
-    pods = [pod for uid in facts.owners for pod in read.owned(POD_VIEWS, uid)]
+    pods = [pod for uid in facts.owners for pod in read.list_owned(POD_VIEWS, uid)]
     if not pods:
         pods = [pod for item in facts.pods if (pod := read.get(POD_VIEWS, Key(item.namespace, item.name)))]
     return [pod for pod in pods if spread.selector is not None and spread.selector.matches(pod.labels)]
@@ -232,11 +232,11 @@ async def _find_patch_errors(
     known = await _read_target(kind, Key(spread.namespace, name), read)
     if known is None:
         return ()
-    memory = read.memory(TriedPatches)
+    memory = read.find_memory(TriedPatches)
     tried = (known.uid, known.template_digest, spread.generation)
     if memory.tried != tried:
-        document = await _get_reader(read).target(spread)
-        memory.errors, memory.tried = tuple(errors_by_subset(spread.subsets, document)), tried
+        document = await _get_reader(read).read_target(spread)
+        memory.errors, memory.tried = tuple(find_errors_by_subset(spread.subsets, document)), tried
     return memory.errors
 
 
@@ -256,10 +256,10 @@ async def _read_whole_pods(
         pod
         for pod in pods
         if pod.node_name
-        and subset_noted(pod, spread.name) is None
+        and read_noted_subset(pod, spread.name) is None
         and (version_of_pod(pod, versioned) not in full or spread.is_older_than_it(pod))
     ]
-    memory = read.memory(WholePods)
+    memory = read.find_memory(WholePods)
     known = memory.documents
     result = {pod.uid: known[pod.uid] for pod in wanted if pod.uid in known}
     missing = [pod for pod in wanted if pod.uid not in known]
@@ -286,7 +286,9 @@ def _find_full_versions(
     A version is not included while the status counts pods without the annotation: these are adopted next.
     """
     noted = Counter(
-        version_of_pod(pod, versioned) for pod in pods if pod.is_active and subset_noted(pod, spread.name)
+        version_of_pod(pod, versioned)
+        for pod in pods
+        if pod.is_active and read_noted_subset(pod, spread.name)
     )
     return frozenset(
         version

@@ -1,6 +1,6 @@
 """Status: pods, free slots and conditions of each subset, in total and by version.
 
-SpreadSnapshot + Grouped ──▶ computed() ──▶ the status, events, pods to reschedule, the next reconcile
+SpreadSnapshot + Grouped ──▶ compute_spread() ──▶ the status, events, pods to reschedule, the next reconcile
 
 Pure. Slots that admission recorded (creatingPods, deletingPods) are taken from the same object version against which
 the new status is written. A change in between causes a conflict, and everything is computed again.
@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from pykruise.kinds.workloadspread.limits import ANY_NUMBER, LimitError, limit_of
-from pykruise.kinds.workloadspread.slots import CREATION_S, SCHEDULABLE, pending_creations
+from pykruise.kinds.workloadspread.slots import CREATION_S, SCHEDULABLE, find_pending_creations
 from pykruise.kinds.workloadspread.snapshot import SpreadSnapshot
 from pykruise.kinds.workloadspread.subset_grouping import Grouped
 from pykruise.kinds.workloadspread.types import Subset, SubsetStatus, WorkloadSpreadStatus
@@ -27,10 +27,10 @@ __all__ = [
     "DELETION_S",
     "WINDOW_S",
     "ComputedSpread",
-    "closed_at",
-    "computed",
-    "moves_at",
-    "normalized",
+    "compute_spread",
+    "find_closing_time",
+    "find_move_time",
+    "normalize_status",
 ]
 
 DELETION_S: Final = 15.0
@@ -72,12 +72,12 @@ class _Tally:
         )
 
 
-def computed(snapshot: SpreadSnapshot, groups: Grouped) -> ComputedSpread:
+def compute_spread(snapshot: SpreadSnapshot, groups: Grouped) -> ComputedSpread:
     """Compute the status for this instant."""
     spread, tally = snapshot.spread, _Tally()
     overall = _compute_entries(
         snapshot,
-        {subset.name: list(groups.of(subset.name)) for subset in spread.subsets},
+        {subset.name: list(groups.list_pods(subset.name)) for subset in spread.subsets},
         spread.status.subset_statuses or (),
         tally,
     )
@@ -109,7 +109,7 @@ def _is_remembered(entry: SubsetStatus) -> bool:
     All pods of a version may be rescheduled at the same time, and their successors read the list that these leave
     behind. A version that is not the latest one may become the latest again.
     """
-    return bool(entry.creating_pods) or closed_at(entry) is not None
+    return bool(entry.creating_pods) or find_closing_time(entry) is not None
 
 
 def _summarize(snapshot: SpreadSnapshot, entries: Iterable[SubsetStatus]) -> str | None:
@@ -126,7 +126,7 @@ def _summarize(snapshot: SpreadSnapshot, entries: Iterable[SubsetStatus]) -> str
     return ", ".join(shown) or None
 
 
-def normalized(status: WorkloadSpreadStatus) -> WorkloadSpreadStatus:
+def normalize_status(status: WorkloadSpreadStatus) -> WorkloadSpreadStatus:
     """Return a stored status in the form that `computed` writes: an empty map or list becomes absent."""
     versioned = status.versioned_subset_statuses or {}
     return WorkloadSpreadStatus(
@@ -209,7 +209,7 @@ def _entry(
     # A terminating pod above maxReplicas does not free a slot.
     missing = limit if limit == ANY_NUMBER else max(limit - (len(active) - len(deleting)), 0)
     waiting: dict[str, str] = {}
-    for key, since, until in pending_creations(old, pods):
+    for key, since, until in find_pending_creations(old, pods):
         if until <= snapshot.now:
             tally.tell("CreatePodFailed", f"pod {key} was admitted, but was not created")
             continue
@@ -228,7 +228,7 @@ def _entry(
 # ── whether pods find nodes ──────────────────────────────────────────────────
 
 
-def moves_at(pod: PodView, snapshot: SpreadSnapshot) -> Instant | None:
+def find_move_time(pod: PodView, snapshot: SpreadSnapshot) -> Instant | None:
     """Instant at which a pod that finds no node has waited long enough in its subset; None: it is not rescheduled.
 
     Pods of the last subset are never rescheduled; the caller must exclude them.
@@ -243,7 +243,7 @@ def _find_timed_out(pods: Iterable[PodView], snapshot: SpreadSnapshot, tally: _T
     """Return the pods that found no node within the allowed time."""
     result: list[PodView] = []
     for pod in pods:
-        at = moves_at(pod, snapshot)
+        at = find_move_time(pod, snapshot)
         if at is None:
             continue
         if at <= snapshot.now:
@@ -253,7 +253,7 @@ def _find_timed_out(pods: Iterable[PodView], snapshot: SpreadSnapshot, tally: _T
     return tuple(result)
 
 
-def closed_at(entry: SubsetStatus) -> Instant | None:
+def find_closing_time(entry: SubsetStatus) -> Instant | None:
     """Instant since which the subset is closed to new pods; None: it is open."""
     condition = condition_of(entry.conditions, SCHEDULABLE)
     return (
@@ -266,7 +266,7 @@ def closed_at(entry: SubsetStatus) -> Instant | None:
 def _is_unschedulable(pod: PodView) -> bool:
     if pod.is_deleting or pod.phase != "Pending" or pod.node_name:
         return False
-    condition = pod.condition("PodScheduled")
+    condition = pod.find_condition("PodScheduled")
     return condition is not None and condition.status == "False" and condition.reason == "Unschedulable"
 
 

@@ -13,15 +13,15 @@ import uuid
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 
-from pykruise.kinds.workloadspread.limits import LimitError, depends_on_replicas, limit_of
-from pykruise.kinds.workloadspread.readers import SpreadReader, replicas_for
+from pykruise.kinds.workloadspread.limits import LimitError, limit_of, needs_replicas
+from pykruise.kinds.workloadspread.readers import SpreadReader, read_replicas_for
 from pykruise.kinds.workloadspread.slots import (
     Allocated,
     allocate_slot,
-    fresh_entries,
+    find_unconfirmed_deletions,
+    make_fresh_entries,
     needs_limit,
     release_slot,
-    unconfirmed_deletions,
 )
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS, SubsetStatus
 from pykruise.kinds.workloadspread.view import SpreadView
@@ -54,9 +54,9 @@ class SubsetAllocator:
 
         self.updates = BatchedUpdates(_SlotUpdates(reader, clock=clock, fresh_id=fresh_id), rng=rng)
 
-    def stats(self) -> BatchStats:
+    def read_stats(self) -> BatchStats:
         """Counters so far."""
-        return self.updates.stats()
+        return self.updates.read_stats()
 
     async def allocate(self, view: SpreadView, *, version: str, pod_name: str) -> Allocated:
         """Allocate a slot for a new pod. The result has no subset when no slot is free or the WorkloadSpread was
@@ -88,11 +88,11 @@ class _SlotUpdates:
         self._seen_going: dict[str, frozenset[tuple[str, str]]] = {}
         """WorkloadSpread → pods with an admitted deletion that are known to terminate, each with the recorded time."""
 
-    async def newest(self, key: Key) -> SpreadView | None:
-        return await self._reader.newest(key)
+    async def find_newest(self, key: Key) -> SpreadView | None:
+        return await self._reader.find_newest(key)
 
-    async def fresh(self, key: Key) -> SpreadView | None:
-        return await self._reader.fresh(key)
+    async def read_fresh(self, key: Key) -> SpreadView | None:
+        return await self._reader.read_fresh(key)
 
     async def write(self, view: SpreadView, change: Lists) -> SpreadView:
         return await self._reader.write(view, change)
@@ -102,9 +102,9 @@ class _SlotUpdates:
             request.taken = Allocated()
 
     def is_free(self, view: SpreadView, request: _SlotRequest) -> bool:
-        entries = view.entries(request.version)
-        if not entries and not depends_on_replicas(view.subsets):
-            entries = fresh_entries(view.subsets)
+        entries = view.list_entries(request.version)
+        if not entries and not needs_replicas(view.subsets):
+            entries = make_fresh_entries(view.subsets)
         return bool(entries) and self._apply_request(entries, request) is None
 
     async def decide(self, view: SpreadView, batch: Sequence[_SlotRequest]) -> Lists | None:
@@ -117,13 +117,15 @@ class _SlotUpdates:
         noted = {
             pod
             for version in takes
-            for entry in view.entries(version)
+            for entry in view.list_entries(version)
             for pod in (entry.deleting_pods or {}).items()
         }
         seen = self._seen_going.pop(view.uid, frozenset()) & noted
         for version, wanted in takes.items():
             known = {name for name, _ in seen}
-            for names, lacking in unconfirmed_deletions(view.entries(version), wanted=wanted, going=known):
+            for names, lacking in find_unconfirmed_deletions(
+                view.list_entries(version), wanted=wanted, going=known
+            ):
                 gone = await self._find_gone(view, names, lacking)
                 seen |= {(name, since) for name, since in noted if name in gone}
         if seen:
@@ -141,7 +143,7 @@ class _SlotUpdates:
 
     async def _stays(self, view: SpreadView, pod_name: str) -> bool:
         try:
-            pod = await self._reader.pod(view.namespace, pod_name)
+            pod = await self._reader.read_pod(view.namespace, pod_name)
         except KubeError as error:
             raise UnsettledError(f"pod {view.namespace}/{pod_name} cannot be read: {error}") from error
         return pod is not None and is_active(pod)
@@ -156,7 +158,9 @@ class _SlotUpdates:
         changed: dict[str, Sequence[SubsetStatus]] = {}
         for request in batch:
             entries = (
-                lists.get(request.version) or view.entries(request.version) or await self._fresh_list(view)
+                lists.get(request.version)
+                or view.list_entries(request.version)
+                or await self._fresh_list(view)
             )
             limit = await self._find_limit(view, entries, request)
             new = self._apply_request(entries, request, limit, going)
@@ -166,18 +170,18 @@ class _SlotUpdates:
         return changed
 
     async def _fresh_list(self, view: SpreadView) -> list[SubsetStatus]:
-        replicas = await replicas_for(view.subsets, view, self._reader)
-        return fresh_entries(view.subsets, replicas=replicas)
+        replicas = await read_replicas_for(view.subsets, view, self._reader)
+        return make_fresh_entries(view.subsets, replicas=replicas)
 
     async def _find_limit(
         self, view: SpreadView, entries: Sequence[SubsetStatus], request: _SlotRequest
     ) -> int | None:
         """Return the limit of the subset whose slot is released, when it matters."""
-        subset = view.subset(request.subset)
+        subset = view.find_subset(request.subset)
         if subset is None or not needs_limit(entries, subset=subset.name):
             return None
         try:
-            return limit_of(subset, replicas=await replicas_for([subset], view, self._reader))
+            return limit_of(subset, replicas=await read_replicas_for([subset], view, self._reader))
         except LimitError:
             return None
 

@@ -1,6 +1,6 @@
 """Groups the pods of the workload by subset, and adopts pods that existed before the WorkloadSpread.
 
-pods + subsets + nodes ──▶ grouped() ──▶ version → subset → pods, and the adoptions to write
+pods + subsets + nodes ──▶ group_pods() ──▶ version → subset → pods, and the adoptions to write
 
 Pure. A pod's annotation names its subset. A pod without the annotation that has a node belongs to the subset with
 room that fits its node best. A pod without a node belongs to no subset yet. Where no fitting subset has room, a pod
@@ -13,13 +13,18 @@ from typing import Any, Final
 
 import msgspec
 
-from pykruise.kinds.workloadspread.injection import Matched, required_terms, subset_noted, tried
-from pykruise.kinds.workloadspread.limits import ANY_NUMBER, room_in
-from pykruise.kinds.workloadspread.slots import pending_creations
+from pykruise.kinds.workloadspread.injection import (
+    Matched,
+    combine_required_terms,
+    read_noted_subset,
+    try_patch,
+)
+from pykruise.kinds.workloadspread.limits import ANY_NUMBER, compute_room
+from pykruise.kinds.workloadspread.slots import find_pending_creations
 from pykruise.kinds.workloadspread.snapshot import SpreadSnapshot
 from pykruise.kinds.workloadspread.types import Subset
 from pykruise.kinds.workloadspread.versions import version_of_pod
-from pykruise.kube.documents import Document, same
+from pykruise.kube.documents import Document, is_same
 from pykruise.kube.pod_rules.nodes import NO_EXECUTE, NO_SCHEDULE, matches_term, tolerates
 from pykruise.plans.views import NodeView
 from pykruise.pods.reasons import ONE_AT_A_TIME, Code
@@ -63,7 +68,7 @@ class Grouped(msgspec.Struct, frozen=True, kw_only=True):
     are not written to.
     """
 
-    def of(self, subset: str) -> Iterator[PodView]:
+    def list_pods(self, subset: str) -> Iterator[PodView]:
         """Return the pods of a subset, of all versions."""
         for subsets in self.versions.values():
             yield from subsets.get(subset, ())
@@ -80,7 +85,7 @@ IS_SURPLUS: Final = Reason(
 )
 
 
-def grouped(snapshot: SpreadSnapshot) -> Grouped:
+def group_pods(snapshot: SpreadSnapshot) -> Grouped:
     """Assign every pod to its subset."""
     spread = snapshot.spread
     names = {item.name for item in spread.subsets}
@@ -90,7 +95,7 @@ def grouped(snapshot: SpreadSnapshot) -> Grouped:
     for pod in snapshot.pods:
         version = version_of_pod(pod, snapshot.versioned)
         subsets = versions.setdefault(version, {})
-        noted = subset_noted(pod, spread.name)
+        noted = read_noted_subset(pod, spread.name)
         if noted is None:
             unmarked.append((version, pod))
         elif noted in names:
@@ -136,9 +141,9 @@ def _count_free(
     entries = {status.name: status for status in stored}
     free: Counter[str] = Counter()
     for subset in snapshot.spread.subsets:
-        limit = room_in(subset, replicas=snapshot.replicas)
+        limit = compute_room(subset, replicas=snapshot.replicas)
         pods = subsets.get(subset.name, ())
-        pending = pending_creations(entries.get(subset.name), pods)
+        pending = find_pending_creations(entries.get(subset.name), pods)
         room = _WITHOUT_LIMIT if limit == ANY_NUMBER else limit
         free[subset.name] = room - len(pods) - sum(until > snapshot.now for _, _, until in pending)
     return free
@@ -197,7 +202,7 @@ def _score_fit(pod: Document, node: NodeView, subset: Subset) -> _Score | None:
         affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
         terms = (affinity.get(_REQUIRED) or {}).get("nodeSelectorTerms")
         try:
-            wanted = required_terms(terms, subset)
+            wanted = combine_required_terms(terms, subset)
         except PlacementError:
             return None
         if not any(matches_term(term, labels=node.labels, name=node.name) for term in wanted):
@@ -215,7 +220,7 @@ def _is_as_patched(pod: Document, subset: Subset) -> bool:
     if subset.patch is None:
         return False
     try:
-        return same(_drop_annotations(tried(pod, subset)), _drop_annotations(pod))
+        return is_same(_drop_annotations(try_patch(pod, subset)), _drop_annotations(pod))
     except PlacementError:
         return False
 
@@ -227,7 +232,7 @@ def _drop_annotations(pod: Mapping[str, Any]) -> Document:
 
 def _build_adoption(pod: PodView, subset: Subset, snapshot: SpreadSnapshot) -> Adoption:
     """Build the annotation, and take labels and annotations of the patch; nothing else of its metadata."""
-    note = Matched(name=snapshot.spread.name, subset=subset.name).text()
+    note = Matched(name=snapshot.spread.name, subset=subset.name).to_text()
     ignored = snapshot.spread.annotations.get(IGNORES_METADATA, "").lower() == "true"
     metadata: Mapping[str, Any] = {} if ignored else (subset.patch or {}).get("metadata") or {}
     return Adoption(

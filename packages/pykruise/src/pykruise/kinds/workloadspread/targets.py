@@ -28,7 +28,7 @@ class PathError(ValueError):
     """A path of replicas does not lead to a whole number; the message names the place where it ends."""
 
 
-def value_at(doc: Any, path: str) -> int:
+def read_value_at(doc: Any, path: str) -> int:
     """Return the whole number at a dotted path. Numeric segments index lists, and the empty path yields 0.
 
     Raises PathError.
@@ -70,9 +70,9 @@ def replicas_of(
     `paths`: paths of the target filter, whose values are added. `listed_path`: path of the white list.
     """
     if paths:
-        return sum(value_at(document, path) for path in paths)
+        return sum(read_value_at(document, path) for path in paths)
     if listed_path:
-        return value_at(document, listed_path)
+        return read_value_at(document, listed_path)
     spec: Document = document.get("spec") or {}
     if target == GroupKind(BATCH, "Job"):
         return _to_number(spec.get("parallelism"))

@@ -17,18 +17,18 @@ from pykruise.kinds.workloadspread.types import ScheduleStrategy, Subset, Worklo
 from pykruise.kinds.workloadspread.view import ADAPTIVE, STATEFUL_SET, target_of
 from pykruise.kube.documents import Document
 from pykruise.kube.errors import Cause
-from pykruise.kube.pod_rules.field_errors import invalid, required, too_many
+from pykruise.kube.pod_rules.field_errors import make_invalid_error, make_required_error, make_too_many_error
 from pykruise.kube.pod_rules.field_rules import check_segment
-from pykruise.kube.values.counts import counted
+from pykruise.kube.values.counts import format_count
 from pykruise.kube.values.group_kinds import GroupKind
 from pykruise.plans.targets import TARGET_RESOURCES
 from pykruise.pods.template.placement_validation import (
-    node_term_errors,
-    preferred_terms_errors,
-    toleration_errors,
+    find_node_term_errors,
+    find_preferred_terms_errors,
+    find_toleration_errors,
 )
 from pykruise.pods.workload.allowed_workloads import AllowedList, WhiteList
-from pykruise.pods.workload.validation import label_selector_errors
+from pykruise.pods.workload.validation import find_label_selector_errors
 
 TARGET: Final = "spec.targetRef"
 WINDOW_S: Final = 295
@@ -68,12 +68,12 @@ def errors_of(
     errors = [*_target_errors(spec, around, has_target=has_target)]
     errors += _subsets_errors(spec, around)
     if len(spec.subsets) > MOST_SUBSETS and (old is None or old.subsets != spec.subsets):
-        errors.append(too_many("spec.subsets", len(spec.subsets), MOST_SUBSETS))
+        errors.append(make_too_many_error("spec.subsets", len(spec.subsets), MOST_SUBSETS))
     errors += _strategy_errors(spec)
     errors += _filter_errors(spec)
     if old is not None and has_target and target_of(old) != target_of(spec):
         detail = "group, kind and name of the workload cannot be changed"
-        errors.append(invalid(TARGET, _format_target(spec), detail))
+        errors.append(make_invalid_error(TARGET, _format_target(spec), detail))
     return errors
 
 
@@ -89,15 +89,15 @@ def _target_errors(
     spec: WorkloadSpreadSpec, around: SpreadSurroundings, *, has_target: bool
 ) -> Iterator[Cause]:
     if not has_target:  # rule 1
-        yield required(TARGET)
+        yield make_required_error(TARGET)
         return
     reference = spec.target_ref
     if not (reference.api_version and reference.kind and reference.name):  # rule 2
-        yield invalid(TARGET, _format_target(spec), "apiVersion, kind and name must be given")
+        yield make_invalid_error(TARGET, _format_target(spec), "apiVersion, kind and name must be given")
         return
     target = target_of(spec)
     if target is None:  # rule 3
-        yield invalid(
+        yield make_invalid_error(
             TARGET, _format_target(spec), f"apiVersion {reference.api_version!r} is not <group>/<version>"
         )
         return
@@ -108,10 +108,10 @@ def _target_errors(
                 reason="InternalError", message=f"Internal error: {around.white_list_problem}", field=TARGET
             )
         elif around.white_list.find(target[0]) is None:
-            yield invalid(TARGET, _format_target(spec), _describe_refusal(target[0]))
+            yield make_invalid_error(TARGET, _format_target(spec), _describe_refusal(target[0]))
     for name, other in around.others.items():  # rule 6
         if other == target:
-            yield invalid(
+            yield make_invalid_error(
                 TARGET, _format_target(spec), f"WorkloadSpread {name} already spreads this workload"
             )
             return
@@ -128,15 +128,15 @@ def _describe_refusal(kind: GroupKind) -> str:
 
 def _subsets_errors(spec: WorkloadSpreadSpec, around: SpreadSurroundings) -> Iterator[Cause]:
     if not spec.subsets:
-        yield required("spec.subsets", "at least one subset is needed")
+        yield make_required_error("spec.subsets", "at least one subset is needed")
         return
     seen: set[str] = set()
     for index, subset in enumerate(spec.subsets):
         path = f"spec.subsets[{index}]"
         if not subset.name:
-            yield invalid(f"{path}.name", "", "must not be empty")
+            yield make_invalid_error(f"{path}.name", "", "must not be empty")
         elif subset.name in seen:
-            yield invalid(f"{path}.name", subset.name, "each name may occur once")
+            yield make_invalid_error(f"{path}.name", subset.name, "each name may occur once")
         seen.add(subset.name)
         yield from _placement_errors(subset, path)
         if subset.patch is not None:
@@ -146,15 +146,15 @@ def _subsets_errors(spec: WorkloadSpreadSpec, around: SpreadSurroundings) -> Ite
 
 def _placement_errors(subset: Subset, path: str) -> Iterator[Cause]:
     if subset.required_node_selector is not None:
-        yield from node_term_errors(
+        yield from find_node_term_errors(
             msgspec.to_builtins(subset.required_node_selector), f"{path}.requiredNodeSelector"
         )
     if subset.preferred_node_selector is not None:
-        yield from preferred_terms_errors(
+        yield from find_preferred_terms_errors(
             msgspec.to_builtins(subset.preferred_node_selector), f"{path}.preferredNodeSelector"
         )
     if subset.tolerations is not None:
-        yield from toleration_errors(msgspec.to_builtins(subset.tolerations), f"{path}.tolerations")
+        yield from find_toleration_errors(msgspec.to_builtins(subset.tolerations), f"{path}.tolerations")
 
 
 def _limits_errors(spec: WorkloadSpreadSpec) -> Iterator[Cause]:
@@ -168,30 +168,32 @@ def _limits_errors(spec: WorkloadSpreadSpec) -> Iterator[Cause]:
     for index, value in limited:
         path = f"spec.subsets[{index}].maxReplicas"
         if isinstance(value, str) is not isinstance(limited[0][1], str):
-            yield invalid(path, value, "all maxReplicas must be numbers, or all percentages")
+            yield make_invalid_error(path, value, "all maxReplicas must be numbers, or all percentages")
             return
         if isinstance(value, int):
             if value < 0:
-                yield invalid(path, value, "must be greater than or equal to 0")
+                yield make_invalid_error(path, value, "must be greater than or equal to 0")
                 return
             continue
         if spec.target_ref.kind == STATEFUL_SET:
-            yield invalid(path, value, "must be a number: pods of a StatefulSet are placed by their ordinals")
+            yield make_invalid_error(
+                path, value, "must be a number: pods of a StatefulSet are placed by their ordinals"
+            )
             return
         if not _PERCENT.fullmatch(value):
-            yield invalid(path, value, "must be a number, or a whole percentage such as 50%")
+            yield make_invalid_error(path, value, "must be a number, or a whole percentage such as 50%")
             return
         if int(value[:-1]) < 0:
-            yield invalid(path, value, "must be greater than or equal to 0%")
+            yield make_invalid_error(path, value, "must be greater than or equal to 0%")
             return
         total += int(value[:-1])
         if total > 100:
-            yield invalid(path, value, f"percentages add up to {total}%, which is more than 100%")
+            yield make_invalid_error(path, value, f"percentages add up to {total}%, which is more than 100%")
             return
     has_shares = bool(limited) and isinstance(limited[0][1], str)
     if has_shares and total < 100 and spec.subsets[-1].max_replicas is not None:
         detail = f"percentages add up to {total}%: make it 100%, or leave out maxReplicas of the last subset"
-        yield invalid("spec.subsets[0].maxReplicas", spec.subsets[0].max_replicas, detail)
+        yield make_invalid_error("spec.subsets[0].maxReplicas", spec.subsets[0].max_replicas, detail)
 
 
 # ── scheduleStrategy, targetFilter ───────────────────────────────────────────
@@ -201,31 +203,34 @@ def _strategy_errors(spec: WorkloadSpreadSpec) -> Iterator[Cause]:
     strategy = spec.schedule_strategy or ScheduleStrategy()
     path = "spec.scheduleStrategy"
     if strategy.type not in ("", "Fixed", ADAPTIVE):
-        yield invalid(f"{path}.type", strategy.type, "must be Adaptive or Fixed")
+        yield make_invalid_error(f"{path}.type", strategy.type, "must be Adaptive or Fixed")
     if strategy.adaptive is None:
         return
     if strategy.type != ADAPTIVE:
-        yield invalid(f"{path}.type", strategy.type, "must be Adaptive when adaptive is set")
+        yield make_invalid_error(f"{path}.type", strategy.type, "must be Adaptive when adaptive is set")
     count = len(spec.subsets)
     if count > 1 and spec.subsets[-1].max_replicas is not None:
         detail = (
             "the last subset must have no maxReplicas: it takes the pods that find no node in other subsets"
         )
-        yield invalid(f"{path}.adaptive", msgspec.to_builtins(strategy.adaptive), detail)
+        yield make_invalid_error(f"{path}.adaptive", msgspec.to_builtins(strategy.adaptive), detail)
     seconds = strategy.adaptive.reschedule_critical_seconds
     most = WINDOW_S // (count - 1) if count > 1 else _INT32_MAX
     if seconds is not None and not 0 <= seconds <= most:
-        detail = f"must be between 0 and {most}, so that a pod is tried in each of {counted(count, 'subset')} in time"
-        yield invalid(f"{path}.adaptive.rescheduleCriticalSeconds", seconds, detail)
+        detail = (
+            f"must be between 0 and {most}, so that a pod is tried in each of "
+            f"{format_count(count, 'subset')} in time"
+        )
+        yield make_invalid_error(f"{path}.adaptive.rescheduleCriticalSeconds", seconds, detail)
 
 
 def _filter_errors(spec: WorkloadSpreadSpec) -> Iterator[Cause]:
     if spec.target_filter is not None:
         selector = msgspec.to_builtins(spec.target_filter.selector)
-        yield from label_selector_errors(selector, "spec.targetFilter")
+        yield from find_label_selector_errors(selector, "spec.targetFilter")
 
 
-def stored_errors(spec: WorkloadSpreadSpec) -> list[Cause]:
+def find_stored_errors(spec: WorkloadSpreadSpec) -> list[Cause]:
     """Find the errors of a stored spec on its own. Whether its target may be spread and whether its patches fit
     depends on other objects.
     """

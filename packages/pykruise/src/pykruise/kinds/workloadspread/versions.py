@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 from typing import Final
 
 from pykruise.pods.view.keys import REVISION_LABEL, TEMPLATE_HASH_LABEL
-from pykruise.pods.view.names import short_hash
+from pykruise.pods.view.names import shorten_hash
 from pykruise.pods.view.pod_view import PodView
 
 UNVERSIONED: Final = "versionIgnored"
@@ -19,7 +19,7 @@ UNVERSIONED: Final = "versionIgnored"
 DEFAULT_VERSIONED: Final = frozenset({"deployment", "replicaset"})
 
 
-def versioned_kinds(names: Collection[str]) -> frozenset[str]:
+def parse_versioned_kinds(names: Collection[str]) -> frozenset[str]:
     """Parse the kinds of the flag --ws-enabled-versioned-status to lower case. Pods of Deployments belong to
     ReplicaSets.
     """
@@ -31,7 +31,7 @@ def version_of(labels: Mapping[str, str], *, owner_kind: str, versioned: Collect
     """Return the version of a pod, from its labels and the kind of its controller."""
     if owner_kind.lower() not in versioned:
         return UNVERSIONED
-    return labels.get(TEMPLATE_HASH_LABEL) or short_hash(labels.get(REVISION_LABEL, "")) or UNVERSIONED
+    return labels.get(TEMPLATE_HASH_LABEL) or shorten_hash(labels.get(REVISION_LABEL, "")) or UNVERSIONED
 
 
 def version_of_pod(pod: PodView, versioned: Collection[str]) -> str:

@@ -18,7 +18,7 @@ from pykruise.kube.documents import Document
 from pykruise.kube.values.group_kinds import GroupKind, group_kind
 from pykruise.kube.values.selectors import EVERYTHING, Selector
 from pykruise.pods.view.pod_view import PodView
-from pykruise.pods.workload.views import Projector, WorkloadView, selector_of, spec_reader
+from pykruise.pods.workload.views import Projector, WorkloadView, make_spec_reader, selector_of
 from pykruise.runtime.views import BY_NAMESPACE, Views
 
 RAW: Final = frozenset({"patch"})
@@ -88,16 +88,16 @@ class SpreadView(WorkloadView, frozen=True, kw_only=True):
             return 0
         return max(strategy.adaptive.reschedule_critical_seconds or 0, 0)
 
-    def subset(self, name: str) -> Subset | None:
+    def find_subset(self, name: str) -> Subset | None:
         """Return the subset of this name."""
         return next((subset for subset in self.subsets if subset.name == name), None)
 
-    def entries(self, version: str) -> list[SubsetStatus]:
+    def list_entries(self, version: str) -> list[SubsetStatus]:
         """Return the stored entries of the subsets for pods of this version."""
         return (self.status.versioned_subset_statuses or {}).get(version) or []
 
 
-read_spec: Final = spec_reader(WorkloadSpreadSpec, raw=RAW)
+read_spec: Final = make_spec_reader(WorkloadSpreadSpec, raw=RAW)
 
 
 def _derive_selector(spec: WorkloadSpreadSpec, _: Document) -> dict[str, Selector | None]:

@@ -7,9 +7,9 @@ from pykruise.kube.documents import decode, get_path
 from pykruise.kube.errors import ForbiddenError
 from pykruise.kube.rbac import Right
 from pykruise.kube.resources import SERVICE_ACCOUNTS, Resource
-from pykruise.manager.doctor.findings import Finding, fault, fine, unknown
+from pykruise.manager.doctor.findings import Finding, make_fault, make_fine, make_unknown
 from pykruise.manager.doctor.live import APPLY, Live
-from pykruise.manager.roles import ACCOUNT, needed
+from pykruise.manager.roles import ACCOUNT, list_needed_rights
 
 REVIEWS = Resource(
     "authorization.k8s.io", "v1", "subjectaccessreviews", "SubjectAccessReview", namespaced=False
@@ -19,8 +19,8 @@ REVIEWS = Resource(
 async def check_rights(live: Live) -> Sequence[Finding]:
     """Check that the manager's account has every right that its gates need."""
     if await live.get(SERVICE_ACCOUNTS, live.namespace, ACCOUNT) is None:
-        return [fault("rbac", f"there is no ServiceAccount {live.namespace}/{ACCOUNT}", APPLY)]
-    rights = needed(await live.gates())
+        return [make_fault("rbac", f"there is no ServiceAccount {live.namespace}/{ACCOUNT}", APPLY)]
+    rights = list_needed_rights(await live.read_gates())
     try:
         missing = [
             text
@@ -28,11 +28,13 @@ async def check_rights(live: Live) -> Sequence[Finding]:
             for text in result
         ]
     except ForbiddenError as error:
-        return [unknown("rbac", f"permissions cannot be checked: {error}", "run doctor as a cluster admin")]
+        return [
+            make_unknown("rbac", f"permissions cannot be checked: {error}", "run doctor as a cluster admin")
+        ]
     if missing:
         unique = list(dict.fromkeys(missing))
-        return [fault("rbac", f"{ACCOUNT} may not {text}", APPLY) for text in unique]
-    return [fine("rbac", f"{ACCOUNT} has all required permissions")]
+        return [make_fault("rbac", f"{ACCOUNT} may not {text}", APPLY) for text in unique]
+    return [make_fine("rbac", f"{ACCOUNT} has all required permissions")]
 
 
 async def _missing(live: Live, right: Right) -> list[str]:

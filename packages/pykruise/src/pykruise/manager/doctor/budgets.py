@@ -5,12 +5,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from pykruise.kube.documents import Document, annotations_of, get_path, labels_of
 from pykruise.kube.errors import NotFoundError
 from pykruise.kube.resources import POD_DISRUPTION_BUDGETS, PODS
-from pykruise.kube.values.counts import counted
-from pykruise.kube.values.selectors import SelectorError, selector_from
-from pykruise.manager.doctor.findings import Finding, FindingLevel, fine, warning
+from pykruise.kube.values.counts import format_count
+from pykruise.kube.values.selectors import SelectorError, parse_selector
+from pykruise.manager.doctor.findings import Finding, FindingLevel, make_fine, make_warning
 from pykruise.manager.doctor.live import Live
 from pykruise.pods.view.pod_view import is_active
-from pykruise.pods.workload.budgets import POD_UNAVAILABLE_BUDGETS, related_budget
+from pykruise.pods.workload.budgets import POD_UNAVAILABLE_BUDGETS, read_related_budget
 
 SHOWN = 3
 
@@ -22,10 +22,10 @@ async def check_budgets(live: Live) -> Sequence[Finding]:
     except NotFoundError:
         unavailable = []
     disruption, pods = await live.list(POD_DISRUPTION_BUDGETS), await live.list(PODS)
-    return budget_findings(unavailable, disruption, pods)
+    return find_budget_findings(unavailable, disruption, pods)
 
 
-def budget_findings(
+def find_budget_findings(
     unavailable: Sequence[Document], disruption: Sequence[Document], pods: Sequence[Document]
 ) -> list[Finding]:
     """Return problems of PodUnavailableBudgets, and pods with several budgets. Pure."""
@@ -37,7 +37,7 @@ def budget_findings(
     count = len(unavailable)
     nothing = f"no problem with {count} PodUnavailableBudget{'s' * (count != 1)}"
     return [
-        *(findings or [fine("budgets", nothing)]),
+        *(findings or [make_fine("budgets", nothing)]),
         *(finding for finding in doubled if finding.level == FindingLevel.OK),
     ]
 
@@ -50,15 +50,17 @@ def _find_useless(budgets: Sequence[Document]) -> Iterator[Finding]:
         total, desired = status.get("totalReplicas", 0), status.get("desiredAvailable", 0)
         if total == 0 and status.get("currentAvailable", 0) == 0:
             what = f"PodUnavailableBudget {_name(budget)} covers no pod"
-            yield warning("budgets", what, "correct its selector or targetRef, or delete it")
+            yield make_warning("budgets", what, "correct its selector or targetRef, or delete it")
         elif desired == 0:
-            must = f"0 of {counted(total, 'pod')} must serve"
+            must = f"0 of {format_count(total, 'pod')} must serve"
             what = f"PodUnavailableBudget {_name(budget)} allows every disruption: {must}"
-            yield warning("budgets", what, "lower maxUnavailable, or set protectTotalReplicas")
+            yield make_warning("budgets", what, "lower maxUnavailable, or set protectTotalReplicas")
         elif desired >= total:
-            must = f"{desired} of {counted(total, 'pod')} must serve"
+            must = f"{desired} of {format_count(total, 'pod')} must serve"
             what = f"PodUnavailableBudget {_name(budget)} never allows a disruption: {must}"
-            yield warning("budgets", what, "let at least one pod be unavailable, or drains wait for ever")
+            yield make_warning(
+                "budgets", what, "let at least one pod be unavailable, or drains wait for ever"
+            )
 
 
 def _find_doubled(
@@ -81,7 +83,7 @@ def _find_doubled(
             for entry in disruption
             if entry["metadata"]["namespace"] == namespace and _is_covered(entry, pod)
         ]
-        named = related_budget(annotations_of(pod))
+        named = read_related_budget(annotations_of(pod))
         if len(own) > 1:
             names = " and ".join(sorted(str(entry["metadata"]["name"]) for entry in own))
             what = (
@@ -99,9 +101,9 @@ def _find_doubled(
         more = f" and {len(some) - SHOWN} more" if len(some) > SHOWN else ""
         text = f"pods {', '.join(some[:SHOWN])}{more} {what}"
         yield (
-            warning("budgets", text, "cover each pod with one budget")
+            make_warning("budgets", text, "cover each pod with one budget")
             if is_blocked
-            else fine("budgets", text)
+            else make_fine("budgets", text)
         )
 
 
@@ -120,7 +122,7 @@ def _is_closed(budget: Document) -> bool:
 
 def _is_covered(budget: Document, pod: Document) -> bool:
     try:
-        return selector_from(get_path(budget, "spec", "selector")).matches(labels_of(pod))
+        return parse_selector(get_path(budget, "spec", "selector")).matches(labels_of(pod))
     except SelectorError:
         return False
 

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from pykruise.kube.errors import KubeError
 from pykruise.manager.doctor import access, budgets, holds, images, kinds, pods, slots, webhooks, workload
-from pykruise.manager.doctor.findings import Finding, unknown
+from pykruise.manager.doctor.findings import Finding, make_unknown
 from pykruise.manager.doctor.live import Live
 
 Check = Callable[[Live], Awaitable[Sequence[Finding]]]
@@ -47,4 +47,4 @@ async def _run_check(name: str, check: Check, live: Live) -> Sequence[Finding]:
     try:
         return await check(live)
     except KubeError as error:
-        return [unknown(name, f"cannot be checked: {error}")]
+        return [make_unknown(name, f"cannot be checked: {error}")]

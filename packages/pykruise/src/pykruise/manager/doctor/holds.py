@@ -6,7 +6,7 @@ from typing import Final
 
 from pykruise.kube.errors import KubeError, NotFoundError
 from pykruise.kube.resources import PODS
-from pykruise.manager.doctor.findings import Finding, fine, unknown, warning
+from pykruise.manager.doctor.findings import Finding, make_fine, make_unknown, make_warning
 from pykruise.manager.doctor.live import Live
 
 HELD_BACK: Final = "pykruise_api_held_back_seconds"
@@ -22,20 +22,20 @@ async def check_holds(live: Live) -> Sequence[Finding]:
     findings: list[Finding] = []
     pods = await live.list(PODS, live.namespace, label_selector=_SELECTOR)
     for name in sorted(str(pod["metadata"]["name"]) for pod in pods):
-        path = PODS.path(live.namespace, f"{name}:{_METRICS_PORT}", "proxy") + "/metrics"
+        path = PODS.format_path(live.namespace, f"{name}:{_METRICS_PORT}", "proxy") + "/metrics"
         try:
             text = (await live.client.get_path(path, timeout_s=5.0)).decode("utf-8", "replace")
         except NotFoundError:
             continue  # deleted meanwhile
         except KubeError as error:
-            findings.append(unknown("requests", f"metrics of {name} cannot be read: {error}"))
+            findings.append(make_unknown("requests", f"metrics of {name} cannot be read: {error}"))
             continue
         if held := sorted(holds_of(text), key=lambda hold: -hold[1]):
             what = ", ".join(f"{scope} for {left_s:.0f} s" for scope, left_s in held[:_SHOWN])
             more = f" and {len(held) - _SHOWN} more" if len(held) > _SHOWN else ""
             fix = "find out what responds with 429 or 503: an admission webhook of that resource, or a load balancer"
-            findings.append(warning("requests", f"{name} holds back {what}{more}", fix))
-    return findings or [fine("requests", "no manager delays its requests")]
+            findings.append(make_warning("requests", f"{name} holds back {what}{more}", fix))
+    return findings or [make_fine("requests", "no manager delays its requests")]
 
 
 def holds_of(text: str) -> Iterator[tuple[str, float]]:

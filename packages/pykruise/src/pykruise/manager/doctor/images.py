@@ -9,8 +9,8 @@ from pykruise.kube.documents import Document, get_path
 from pykruise.kube.errors import NotFoundError
 from pykruise.kube.program.flags import FlagError
 from pykruise.kube.resources import NAMESPACES, NODES
-from pykruise.kube.values.counts import counted
-from pykruise.manager.doctor.findings import Finding, fine, warning
+from pykruise.kube.values.counts import format_count
+from pykruise.manager.doctor.findings import Finding, make_fine, make_warning
 from pykruise.manager.doctor.live import APPLY, Live
 from pykruise.pods.images.node_image_api import NODE_IMAGES
 
@@ -20,11 +20,11 @@ SHOWN = 3
 async def check_images(live: Live) -> Sequence[Finding]:
     """Check that the namespace of copied secrets exists and that agents answer. Empty when gates disable pulls."""
     try:
-        settings = await live.settings()
+        settings = await live.read_settings()
     except (FlagError, GateError):
         return []  # the check of gates reports this
     if not (settings.gates["KruiseDaemon"] and settings.gates["ImagePullJobGate"]):
-        return [fine("images", "no images are pulled ahead: a gate is off")]
+        return [make_fine("images", "no images are pulled ahead: a gate is off")]
     home = settings.secrets_namespace
     findings: list[Finding] = []
     if await live.get(NAMESPACES, "", home) is None:
@@ -32,16 +32,18 @@ async def check_images(live: Live) -> Sequence[Finding]:
             f"namespace {home}, the destination of copied pull secrets, does not "
             "exist: ImagePullJobs with secrets wait"
         )
-        findings.append(warning("images", what, APPLY))
+        findings.append(make_warning("images", what, APPLY))
     try:
         node_images = await live.list(NODE_IMAGES)
     except NotFoundError:
         return findings  # the check of CRDs reports this
-    findings += image_findings(node_images, await live.list(NODES))
-    return findings or [fine("images", f"nothing is wrong with {counted(len(node_images), 'NodeImage')}")]
+    findings += find_image_findings(node_images, await live.list(NODES))
+    return findings or [
+        make_fine("images", f"nothing is wrong with {format_count(len(node_images), 'NodeImage')}")
+    ]
 
 
-def image_findings(node_images: Sequence[Document], nodes: Sequence[Document]) -> list[Finding]:
+def find_image_findings(node_images: Sequence[Document], nodes: Sequence[Document]) -> list[Finding]:
     """Return findings about NodeImages and their agents. Pure."""
     silent = sorted(image["metadata"]["name"] for image in node_images if any(_silent_tags(image)))
     known = {image["metadata"]["name"] for image in node_images}
@@ -54,11 +56,13 @@ def image_findings(node_images: Sequence[Document], nodes: Sequence[Document]) -
     findings: list[Finding] = []
     if silent:
         what = f"the agent does not answer on {_join_names(silent)}: no image is pulled ahead on these nodes"
-        findings.append(warning("images", what, "check that kruise-daemon runs there, and read its log"))
+        findings.append(make_warning("images", what, "check that kruise-daemon runs there, and read its log"))
     if node_images and bare:
         what = f"there is no NodeImage for {_join_names(bare)}: ImagePullJobs ignore these nodes"
         findings.append(
-            warning("images", what, "the manager creates one when a node has been ready for half a minute")
+            make_warning(
+                "images", what, "the manager creates one when a node has been ready for half a minute"
+            )
         )
     return findings
 

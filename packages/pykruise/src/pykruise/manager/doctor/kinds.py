@@ -2,48 +2,50 @@
 
 from collections.abc import Sequence
 
-from pykruise.kinds import conversions, crds
+from pykruise.kinds import build_crds, list_conversions
 from pykruise.kube.documents import Document, get_path
 from pykruise.kube.errors import ApiError, ForbiddenError, InternalError, InvalidError, KubeError
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, Resource
-from pykruise.kube.values.counts import counted
-from pykruise.manager.doctor.findings import Finding, fault, fine, unknown, warning
+from pykruise.kube.values.counts import format_count
+from pykruise.manager.doctor.findings import Finding, make_fault, make_fine, make_unknown, make_warning
 from pykruise.manager.doctor.live import APPLY, Live
-from pykruise.manager.doctor.trial import trial_cloneset
+from pykruise.manager.doctor.trial import make_trial_cloneset
 from pykruise.manager.install import SERVICE
 
 
 async def check_crds(live: Live) -> Sequence[Finding]:
     """Check that the CRDs exist, are established, and have the needed versions."""
-    wanted = crds()
+    wanted = build_crds()
     findings = [finding for crd in wanted for finding in await _check_crd(live, crd)]
-    return findings or [fine("crds", f"all {counted(len(wanted), 'is', 'are')} there")]
+    return findings or [make_fine("crds", f"all {format_count(len(wanted), 'is', 'are')} there")]
 
 
 async def _check_crd(live: Live, wanted: Document) -> list[Finding]:
     name = wanted["metadata"]["name"]
     stored = await live.get(CUSTOM_RESOURCE_DEFINITIONS, "", name)
     if stored is None:
-        return [fault("crds", f"{name} is not installed", APPLY)]
+        return [make_fault("crds", f"{name} is not installed", APPLY)]
     conditions = {
         condition["type"]: condition for condition in get_path(stored, "status", "conditions", default=[])
     }
     established = conditions.get("Established", {})
     if established.get("status") != "True":
         why = established.get("message") or "it is not served yet"
-        return [fault("crds", f"{name} is not established: {why}", f"kubectl describe crd {name}")]
+        return [make_fault("crds", f"{name} is not established: {why}", f"kubectl describe crd {name}")]
     versions = {version["name"]: version for version in stored["spec"]["versions"]}
     known = {version["name"] for version in wanted["spec"]["versions"]}
     stored_in = next((version["name"] for version in versions.values() if version.get("storage")), "none")
     findings = []
     if stored_in not in known:
         what = f"{name} is stored as {stored_in}; pykruise knows {', '.join(sorted(known))}"
-        findings.append(fault("crds", what, APPLY))
+        findings.append(make_fault("crds", what, APPLY))
     elif not versions[stored_in].get("served"):
-        findings.append(fault("crds", f"{name} does not serve {stored_in}, in which it is stored", APPLY))
+        findings.append(
+            make_fault("crds", f"{name} does not serve {stored_in}, in which it is stored", APPLY)
+        )
     elif len(versions) > 1:  # released versions of OpenKruise have one version only
         unserved = sorted(version for version in known if not versions.get(version, {}).get("served"))
-        findings += [fault("crds", f"{name} does not serve {version}", APPLY) for version in unserved]
+        findings += [make_fault("crds", f"{name} does not serve {version}", APPLY) for version in unserved]
     old = [
         version
         for version in get_path(stored, "status", "storedVersions", default=[])
@@ -51,7 +53,9 @@ async def _check_crd(live: Live, wanted: Document) -> list[Finding]:
     ]
     if old:
         findings.append(
-            fault("crds", f"{name} has objects stored as {', '.join(old)}, which it has no schema for", APPLY)
+            make_fault(
+                "crds", f"{name} has objects stored as {', '.join(old)}, which it has no schema for", APPLY
+            )
         )
     return findings
 
@@ -59,10 +63,10 @@ async def _check_crd(live: Live, wanted: Document) -> list[Finding]:
 async def check_conversion(live: Live) -> Sequence[Finding]:
     """Check that kinds with two versions have a conversion webhook that answers."""
     findings = []
-    for crd in crds():
+    for crd in build_crds():
         kind = (crd["spec"]["group"], crd["spec"]["names"]["kind"])
         stored = await live.get(CUSTOM_RESOURCE_DEFINITIONS, "", crd["metadata"]["name"])
-        if kind in conversions() and stored is not None and len(stored["spec"]["versions"]) > 1:
+        if kind in list_conversions() and stored is not None and len(stored["spec"]["versions"]) > 1:
             findings += _check_stanza(crd["metadata"]["name"], stored, live.namespace)
     return [*findings, *(await _try_conversion(live) if not findings else ())]
 
@@ -73,17 +77,19 @@ def _check_stanza(name: str, crd: Document, namespace: str) -> list[Finding]:
         what = (
             f"{name} is not converted by a webhook: fields whose names differ between its versions are lost"
         )
-        return [fault("conversion", what, APPLY)]
+        return [make_fault("conversion", what, APPLY)]
     config = get_path(conversion, "webhook", "clientConfig", default={})
     if not config.get("caBundle"):
         what = f"{name} names no authority for its conversion webhook: reading the other version fails"
         return [
-            fault("conversion", what, "start a manager: it fills in the authority, or its log has the error")
+            make_fault(
+                "conversion", what, "start a manager: it fills in the authority, or its log has the error"
+            )
         ]
     service = config.get("service")
     if service and (service.get("namespace"), service.get("name")) != (namespace, SERVICE):
         where = f"{service.get('namespace')}/{service.get('name')}"
-        return [fault("conversion", f"{name} is converted by {where}, not {namespace}/{SERVICE}", APPLY)]
+        return [make_fault("conversion", f"{name} is converted by {where}, not {namespace}/{SERVICE}", APPLY)]
     return []
 
 
@@ -93,25 +99,27 @@ async def _try_conversion(live: Live) -> list[Finding]:
     if resource is None:
         return []
     try:
-        await live.client.create(resource, live.namespace, trial_cloneset(resource), dry_run=True)
+        await live.client.create(resource, live.namespace, make_trial_cloneset(resource), dry_run=True)
     except ForbiddenError as error:
-        return [unknown("conversion", f"the dry run failed: {error}")]
+        return [make_unknown("conversion", f"the dry run failed: {error}")]
     except InternalError as error:
         if "conversion webhook" in str(error):
             what = f"the conversion webhook does not answer: {error}"
-            return [fault("conversion", what, "see the findings of service, certificate and manager")]
-        return [unknown("conversion", f"the dry run failed, admission refuses the dry run: {error}")]
+            return [make_fault("conversion", what, "see the findings of service, certificate and manager")]
+        return [make_unknown("conversion", f"the dry run failed, admission refuses the dry run: {error}")]
     except InvalidError as error:
-        return [warning("conversion", f"a plain CloneSet of {resource.version} is refused: {error}", APPLY)]
+        return [
+            make_warning("conversion", f"a plain CloneSet of {resource.version} is refused: {error}", APPLY)
+        ]
     except (ApiError, KubeError) as error:
-        return [unknown("conversion", f"the dry run failed: {error}")]
-    return [fine("conversion", f"{resource.version} is converted")]
+        return [make_unknown("conversion", f"the dry run failed: {error}")]
+    return [make_fine("conversion", f"{resource.version} is converted")]
 
 
 def _converted_cloneset() -> Resource | None:
-    for crd in crds():
+    for crd in build_crds():
         spec = crd["spec"]
-        if spec["names"]["kind"] == "CloneSet" and (spec["group"], "CloneSet") in conversions():
+        if spec["names"]["kind"] == "CloneSet" and (spec["group"], "CloneSet") in list_conversions():
             other = next((version["name"] for version in spec["versions"] if not version["storage"]), "")
             return Resource(spec["group"], other, "clonesets", "CloneSet") if other else None
     return None

@@ -50,7 +50,7 @@ class Live:
             return []
         return [decode(raw) for raw in listed.items]
 
-    async def path(self, path: str) -> Mapping[str, Any]:
+    async def read_path(self, path: str) -> Mapping[str, Any]:
         """Return the answer of any path, such as `/version` or discovery; empty when the path does not exist."""
         try:
             result: Mapping[str, Any] = decode(await self.client.get_path(path))
@@ -58,19 +58,19 @@ class Live:
             return {}
         return result
 
-    async def server_time(self) -> Instant | None:
+    async def read_server_time(self) -> Instant | None:
         """Return the API server's time from an answer's header, in whole seconds. None: the answer has no time."""
         answer = await self.client.transport.request(Request("GET", "/version"))
         date = answer.headers.get("date")
         return parsedate_to_datetime(date).timestamp() if date else None
 
-    async def deployment(self) -> Document | None:
+    async def read_deployment(self) -> Document | None:
         """The manager's Deployment."""
         return await self.get(DEPLOYMENTS, self.namespace, MANAGER)
 
-    async def settings(self) -> ManagerSettings:
+    async def read_settings(self) -> ManagerSettings:
         """Return the flags of the manager in the cluster. Raises FlagError or GateError for invalid ones."""
-        deployment = await self.deployment()
+        deployment = await self.read_deployment()
         containers = get_path(deployment or {}, "spec", "template", "spec", "containers", default=[])
         for container in containers:
             argv = [str(word) for word in container.get("args") or ()]
@@ -82,9 +82,9 @@ class Live:
             return parse([word for word in argv if word != "manager"], environ=environ).settings
         return parse([], environ={"POD_NAMESPACE": self.namespace}).settings
 
-    async def gates(self) -> Gates:
+    async def read_gates(self) -> Gates:
         """Return the manager's gates; the defaults when its flags are unreadable."""
         try:
-            return (await self.settings()).gates
+            return (await self.read_settings()).gates
         except (FlagError, GateError):
             return Gates()

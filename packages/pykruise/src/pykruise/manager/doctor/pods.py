@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 from pykruise.kube.documents import Document, get_path
 from pykruise.kube.resources import PODS
-from pykruise.kube.values.counts import counted
+from pykruise.kube.values.counts import format_count
 from pykruise.kube.values.owners import controller_of
-from pykruise.manager.doctor.findings import Finding, fine, warning
+from pykruise.manager.doctor.findings import Finding, make_fine, make_warning
 from pykruise.manager.doctor.live import Live
 
 READINESS = "KruisePodReady"
@@ -15,8 +15,8 @@ SHOWN = 3
 
 async def check_injection(live: Live) -> Sequence[Finding]:
     """Check that pods of OpenKruise's workloads have the readiness gate that in-place updates need."""
-    if not (await live.gates())["PodWebhook"]:
-        return [fine("pods", "PodWebhook is off: pods do not pass the webhooks")]
+    if not (await live.read_gates())["PodWebhook"]:
+        return [make_fine("pods", "PodWebhook is off: pods do not pass the webhooks")]
     result = await live.list(PODS)
     own = [pod for pod in result if _is_ours(pod) and not pod["metadata"].get("deletionTimestamp")]
     missed = [pod for pod in own if not _has_gate(pod)]
@@ -25,11 +25,13 @@ async def check_injection(live: Live) -> Sequence[Finding]:
             f"{pod['metadata']['namespace']}/{pod['metadata']['name']}" for pod in missed[:SHOWN]
         )
         more = f" and {len(missed) - SHOWN} more" if len(missed) > SHOWN else ""
-        count = counted(len(missed), "pod lacks", "pods lack")
+        count = format_count(len(missed), "pod lacks", "pods lack")
         what = f"{count} the readiness gate {READINESS}, so updates in place do not take them out"
         fix = "recreate them: they were created while the webhooks did not answer, or by another manager"
-        return [warning("pods", f"{what} of service: {names}{more}", fix)]
-    return [fine("pods", f"nothing is wrong with {counted(len(own), 'pod')} of OpenKruise's workloads")]
+        return [make_warning("pods", f"{what} of service: {names}{more}", fix)]
+    return [
+        make_fine("pods", f"nothing is wrong with {format_count(len(own), 'pod')} of OpenKruise's workloads")
+    ]
 
 
 def _is_ours(pod: Document) -> bool:

@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from pykruise.kube.clock import Instant, parse_time
 from pykruise.kube.documents import Document, annotations_of, get_path
 from pykruise.kube.election.key_slots import SLOTS, read_record
-from pykruise.kube.election.membership import RECORD, slot_lease
+from pykruise.kube.election.membership import RECORD, format_slot_lease
 from pykruise.kube.resources import LEASES
-from pykruise.manager.doctor.findings import Finding, fault, fine, warning
+from pykruise.manager.doctor.findings import Finding, make_fault, make_fine, make_warning
 from pykruise.manager.doctor.live import Live
 
 NAME = "kruise-manager"
@@ -25,11 +25,11 @@ async def check_slots(live: Live) -> Sequence[Finding]:
     """Check that every slot has a manager."""
     lease = await live.get(LEASES, live.namespace, NAME)
     if not is_shared(lease):
-        return [fine("slots", "one manager works on all objects")]
+        return [make_fine("slots", "one manager works on all objects")]
     slots = await asyncio.gather(
-        *(live.get(LEASES, live.namespace, slot_lease(NAME, slot)) for slot in range(SLOTS))
+        *(live.get(LEASES, live.namespace, format_slot_lease(NAME, slot)) for slot in range(SLOTS))
     )
-    return slot_findings(dict(enumerate(slots)), now=await live.server_time())
+    return find_slot_findings(dict(enumerate(slots)), now=await live.read_server_time())
 
 
 def is_shared(lease: Document | None) -> bool:
@@ -38,7 +38,7 @@ def is_shared(lease: Document | None) -> bool:
     return lease is not None and read_record(annotations_of(lease).get(RECORD), holder=holder) is not None
 
 
-def slot_findings(leases: Mapping[int, Document | None], *, now: Instant | None) -> list[Finding]:
+def find_slot_findings(leases: Mapping[int, Document | None], *, now: Instant | None) -> list[Finding]:
     """Return the slots by manager, and those without a manager. Pure."""
     by_holder: dict[str, list[int]] = {}
     for slot, lease in leases.items():
@@ -46,12 +46,14 @@ def slot_findings(leases: Mapping[int, Document | None], *, now: Instant | None)
     free = by_holder.pop("", [])
     shown = "; ".join(f"{holder}: {_join_slots(slots)}" for holder, slots in sorted(by_holder.items()))
     if not by_holder:
-        return [fault("slots", "no slot has a manager: no controller runs", "read the managers' logs")]
-    findings = [fine("slots", shown)]
+        return [make_fault("slots", "no slot has a manager: no controller runs", "read the managers' logs")]
+    findings = [make_fine("slots", shown)]
     if free:
         what = f"slots without a manager: {_join_slots(free)}; no manager works on their objects"
         fix = "managers take free slots within 20 s; if they stay free, read the log of the leader"
-        findings.append(warning("slots", what, fix) if len(free) <= 2 else fault("slots", what, fix))
+        findings.append(
+            make_warning("slots", what, fix) if len(free) <= 2 else make_fault("slots", what, fix)
+        )
     return findings
 
 

@@ -4,7 +4,7 @@ from pykruise.kube.documents import Document
 from pykruise.kube.resources import Resource
 
 
-def trial_cloneset(resource: Resource) -> Document:
+def make_trial_cloneset(resource: Resource) -> Document:
     """Return a CloneSet with no pods."""
     labels = {"pykruise.io/doctor": "trial"}
     return {

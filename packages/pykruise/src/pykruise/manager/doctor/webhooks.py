@@ -5,19 +5,19 @@ import binascii
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pykruise.admission.certificate_work import authorities_of, problem_with, shares_authority
+from pykruise.admission.certificate_work import authorities_of, find_problem, shares_authority
 from pykruise.admission.certificates import read_renew_before
 from pykruise.admission.configurations import (
     CONFIGURATIONS,
     MUTATING,
     MUTATING_NAME,
-    current_conditions,
+    read_current_conditions,
 )
-from pykruise.admission.match_conditions import conditions_due, widest_conditions
-from pykruise.admission.reviewers import reviewers
-from pykruise.admission.selector_index import list_selectors, selecting_kinds
-from pykruise.admission.settings import admission_settings
-from pykruise.admission.stores import certificates_in
+from pykruise.admission.match_conditions import list_due_conditions, list_widest_conditions
+from pykruise.admission.reviewers import build_reviewers
+from pykruise.admission.selector_index import list_selecting_kinds, list_selectors
+from pykruise.admission.settings import make_admission_settings
+from pykruise.admission.stores import read_certificates
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.gates import GateError
 from pykruise.kube.documents import Document, labels_of
@@ -29,13 +29,13 @@ from pykruise.kube.errors import (
 )
 from pykruise.kube.program.flags import FlagError
 from pykruise.kube.resources import NAMESPACES, SECRETS, SERVICES, Resource
-from pykruise.kube.values.counts import counted
-from pykruise.kube.values.selectors import SelectorError, selector_from
-from pykruise.kube.webhooks.reviews import rules_by_path
-from pykruise.manager.doctor.findings import Finding, fault, fine, unknown, warning
+from pykruise.kube.values.counts import format_count
+from pykruise.kube.values.selectors import SelectorError, parse_selector
+from pykruise.kube.webhooks.reviews import index_rules_by_path
+from pykruise.manager.doctor.findings import Finding, make_fault, make_fine, make_unknown, make_warning
 from pykruise.manager.doctor.live import APPLY, Live
-from pykruise.manager.doctor.trial import trial_cloneset
-from pykruise.manager.doctor.workload import ready_addresses
+from pykruise.manager.doctor.trial import make_trial_cloneset
+from pykruise.manager.doctor.workload import count_ready_addresses
 from pykruise.manager.install import MANAGER
 from pykruise.manager.settings import WebhookSettings
 
@@ -46,7 +46,7 @@ LOG = f"kubectl -n {{namespace}} logs deployment/{MANAGER}"
 
 async def _webhook_settings(live: Live) -> WebhookSettings:
     try:
-        return (await live.settings()).webhook
+        return (await live.read_settings()).webhook
     except (FlagError, GateError):
         return WebhookSettings()
 
@@ -61,49 +61,51 @@ async def _is_by_url(live: Live) -> bool:
 async def check_service(live: Live) -> Sequence[Finding]:
     """Check that the Service leads to a ready pod."""
     if await _is_by_url(live):
-        return [fine("service", "webhooks are registered by URL, no Service is needed")]
+        return [make_fine("service", "webhooks are registered by URL, no Service is needed")]
     settings = await _webhook_settings(live)
     service = await live.get(SERVICES, live.namespace, settings.service)
     name = f"{live.namespace}/{settings.service}"
     if service is None:
-        return [fault("service", f"there is no Service {name}: no webhook can be reached", APPLY)]
+        return [make_fault("service", f"there is no Service {name}: no webhook can be reached", APPLY)]
     ports = service["spec"].get("ports") or []
     port = next((port for port in ports if port.get("port") == 443), None)
     if port is None:
-        return [fault("service", f"Service {name} has no port 443", APPLY)]
+        return [make_fault("service", f"Service {name} has no port 443", APPLY)]
     if port.get("targetPort") not in (settings.port, "webhook-server"):
         what = f"Service {name} leads to port {port.get('targetPort')}, the manager serves at {settings.port}"
-        return [fault("service", what, APPLY)]
+        return [make_fault("service", what, APPLY)]
     label = f"kubernetes.io/service-name={settings.service}"
     slices = await live.list(ENDPOINT_SLICES, live.namespace, label_selector=label)
-    ready = ready_addresses(slices)
+    ready = count_ready_addresses(slices)
     if not ready:
         what = f"Service {name} has no ready pod: every write to OpenKruise's kinds is refused"
-        return [fault("service", what, f"see the finding of manager; {LOG.format(namespace=live.namespace)}")]
-    return [fine("service", f"{counted(ready, 'pod is', 'pods are')} behind {name}")]
+        return [
+            make_fault("service", what, f"see the finding of manager; {LOG.format(namespace=live.namespace)}")
+        ]
+    return [make_fine("service", f"{format_count(ready, 'pod is', 'pods are')} behind {name}")]
 
 
 async def check_certificate(live: Live) -> Sequence[Finding]:
     """Check that the pair in the Secret is valid, lasts long enough, and covers the Service's name."""
     if await _is_by_url(live):
-        return [fine("certificate", "webhooks are registered by URL, the manager uses its own files")]
+        return [make_fine("certificate", "webhooks are registered by URL, the manager uses its own files")]
     settings = await _webhook_settings(live)
     secret = await live.get(SECRETS, live.namespace, settings.secret)
     name = f"{live.namespace}/{settings.secret}"
     if secret is None:
         fix = f"start a manager, which creates one; otherwise {LOG.format(namespace=live.namespace)}"
-        return [fault("certificate", f"there is no Secret {name}", fix)]
-    stored = certificates_in(secret)
+        return [make_fault("certificate", f"there is no Secret {name}", fix)]
+    stored = read_certificates(secret)
     host = f"{settings.service}.{live.namespace}.svc"
-    problem = problem_with(stored, host=host, now=live.clock(), lasting_s=0.0)
+    problem = find_problem(stored, host=host, now=live.clock(), lasting_s=0.0)
     fix = f"delete it, and the manager creates a new one: kubectl -n {live.namespace} delete secret {settings.secret}"
     if problem:
-        return [fault("certificate", f"Secret {name}: {problem}", fix)]
-    if soon := problem_with(stored, host=host, now=live.clock(), lasting_s=WEEK_S):
+        return [make_fault("certificate", f"Secret {name}: {problem}", fix)]
+    if soon := find_problem(stored, host=host, now=live.clock(), lasting_s=WEEK_S):
         renew_days = read_renew_before(settings.renew_before) / 86400
-        what = f"Secret {name}: {soon}, and it should have been renewed {counted(round(renew_days), 'day')} before"
-        return [warning("certificate", what, fix)]
-    return [fine("certificate", f"{name} is valid for {host}")]
+        what = f"Secret {name}: {soon}, and it should have been renewed {format_count(round(renew_days), 'day')} before"
+        return [make_warning("certificate", what, fix)]
+    return [make_fine("certificate", f"{name} is valid for {host}")]
 
 
 async def check_configurations(live: Live) -> Sequence[Finding]:
@@ -112,7 +114,7 @@ async def check_configurations(live: Live) -> Sequence[Finding]:
     """
     settings = await _webhook_settings(live)
     secret = await live.get(SECRETS, live.namespace, settings.secret)
-    authority = certificates_in(secret or {}).authority
+    authority = read_certificates(secret or {}).authority
     namespaces = {
         name: labels_of(configurations)
         for name in (live.namespace, "kube-system")
@@ -124,7 +126,9 @@ async def check_configurations(live: Live) -> Sequence[Finding]:
         configurations = await live.get(resource, "", name)
         if configurations is None:
             findings.append(
-                fault("webhooks", f"{name} does not exist: objects get no defaults and no validation", APPLY)
+                make_fault(
+                    "webhooks", f"{name} does not exist: objects get no defaults and no validation", APPLY
+                )
             )
             continue
         for entry in configurations.get("webhooks") or ():
@@ -133,15 +137,15 @@ async def check_configurations(live: Live) -> Sequence[Finding]:
         findings += await _check_conditions(live, name, configurations)
     if len(findings) == 0:
         # The manager leaves out entries of kinds that are not installed; check_crds reports these kinds.
-        gated = admission_settings(await live.gates())
-        wanted = {rule.name for rule in reviewers(gated) if rule.needs is None}
+        gated = make_admission_settings(await live.read_gates())
+        wanted = {rule.name for rule in build_reviewers(gated) if rule.needs is None}
         if missing := sorted(wanted - set(entries)):
             what = f"these webhooks are not registered: {', '.join(missing)}"
-            findings.append(warning("webhooks", what, APPLY))
+            findings.append(make_warning("webhooks", what, APPLY))
     return findings or [
-        fine(
+        make_fine(
             "webhooks",
-            f"{counted(len(entries), 'is registered and believes', 'are registered and believe')}"
+            f"{format_count(len(entries), 'is registered and believes', 'are registered and believe')}"
             " the manager's authority",
         )
     ]
@@ -149,20 +153,24 @@ async def check_configurations(live: Live) -> Sequence[Finding]:
 
 async def _check_conditions(live: Live, name: str, conditions: Document) -> list[Finding]:
     """Check that API servers send reviews of every pod, or of all pods that objects select."""
-    written = current_conditions(conditions)
+    written = read_current_conditions(conditions)
     if not any(written.values()):
         return []
-    settings = admission_settings(await live.gates(), namespace=live.namespace)
-    rules = {path: rule for path, rule in rules_by_path(reviewers(settings)).items() if path in written}
-    selecting = selecting_kinds(settings)
+    settings = make_admission_settings(await live.read_gates(), namespace=live.namespace)
+    rules = {
+        path: rule for path, rule in index_rules_by_path(build_reviewers(settings)).items() if path in written
+    }
+    selecting = list_selecting_kinds(settings)
     interests = await list_selectors(live.client, selecting)
-    due = conditions_due(rules, interests)
-    if {path: written[path] for path in due} in (due, widest_conditions(rules)):
+    due = list_due_conditions(rules, interests)
+    if {path: written[path] for path in due} in (due, list_widest_conditions(rules)):
         return []
     names = ", ".join(sorted(f"{kind.resource.kind}s" for kind in selecting))
     what = f"with {name} API servers do not send reviews of all pods that objects select ({names})"
     log = LOG.format(namespace=live.namespace)
-    return [fault("webhooks", what, f"start a manager, which corrects this within a second; otherwise {log}")]
+    return [
+        make_fault("webhooks", what, f"start a manager, which corrects this within a second; otherwise {log}")
+    ]
 
 
 def _check_entry(
@@ -180,23 +188,23 @@ def _check_entry(
     if service and (service.get("namespace"), service.get("name")) != (namespace, settings.service):
         where = f"{service.get('namespace')}/{service.get('name')}"
         what = f"{name} points to Service {where}, not {namespace}/{settings.service}"
-        findings.append(fault("webhooks", what, APPLY))
+        findings.append(make_fault("webhooks", what, APPLY))
     bundle = _bundle_of(config)
     if not bundle:
         what = f"{name} names no authority: the API server refuses the manager's certificate"
-        findings.append(fault("webhooks", what, f"start a manager, which fills it in; otherwise {log}"))
+        findings.append(make_fault("webhooks", what, f"start a manager, which fills it in; otherwise {log}"))
     elif problem := _problem_of(bundle):
         findings.append(
-            fault("webhooks", f"the authority of {name} {problem}", f"restart the manager; {log}")
+            make_fault("webhooks", f"the authority of {name} {problem}", f"restart the manager; {log}")
         )
     elif service and authority and not shares_authority(bundle, authority):
         what = f"{name} trusts another authority than the one that signed the manager's certificate"
-        findings.append(fault("webhooks", what, f"restart the manager; {log}"))
+        findings.append(make_fault("webhooks", what, f"restart the manager; {log}"))
     for where, labels in namespaces.items():
         if _guards_pods(entry) and _is_selected(entry, labels) and entry.get("failurePolicy") == "Fail":
             what = f"{name} guards pods of {where}: when the manager is down they cannot start"
             fix = APPLY if where != namespace else f"label {where} as install does, and {APPLY}"
-            findings.append(fault("webhooks", what, fix))
+            findings.append(make_fault("webhooks", what, fix))
     return findings
 
 
@@ -224,7 +232,7 @@ def _guards_pods(entry: Mapping[str, Any]) -> bool:
 
 def _is_selected(entry: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
     try:
-        return selector_from(entry.get("namespaceSelector") or {}).matches(labels)
+        return parse_selector(entry.get("namespaceSelector") or {}).matches(labels)
     except SelectorError:
         return False
 
@@ -232,22 +240,24 @@ def _is_selected(entry: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
 async def check_admission(live: Live) -> Sequence[Finding]:
     """Create a CloneSet with no pods as a dry run, which calls both webhooks of the kind."""
     try:
-        await live.client.create(CLONE_SETS, live.namespace, trial_cloneset(CLONE_SETS), dry_run=True)
+        await live.client.create(CLONE_SETS, live.namespace, make_trial_cloneset(CLONE_SETS), dry_run=True)
     except (InternalError, ServerTimeoutError) as error:
         return [
-            fault("admission", f"a CloneSet cannot be written: {error}", _fix_of(str(error), live.namespace))
+            make_fault(
+                "admission", f"a CloneSet cannot be written: {error}", _fix_of(str(error), live.namespace)
+            )
         ]
     except InvalidError as error:
         return [
-            warning(
+            make_warning(
                 "admission",
                 f"a plain CloneSet is refused: {error}",
                 "check which other webhooks admit CloneSets",
             )
         ]
     except KubeError as error:
-        return [unknown("admission", f"the dry run failed: {error}")]
-    return [fine("admission", "a CloneSet passes the webhooks (dry run)")]
+        return [make_unknown("admission", f"the dry run failed: {error}")]
+    return [make_fine("admission", "a CloneSet passes the webhooks (dry run)")]
 
 
 def _fix_of(error: str, namespace: str) -> str:

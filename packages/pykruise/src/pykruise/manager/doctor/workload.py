@@ -9,9 +9,9 @@ from pykruise.kube.documents import Document, annotations_of, get_path
 from pykruise.kube.program.flags import FlagError
 from pykruise.kube.resources import DAEMON_SETS, LEASES, NAMESPACES
 from pykruise.kube.schemas.releases import MINORS, NEWEST_MINOR, number_of
-from pykruise.kube.values.counts import counted
+from pykruise.kube.values.counts import format_count
 from pykruise.manager.daemon import DAEMON, POLICIES_SINCE, has_admission_policies
-from pykruise.manager.doctor.findings import Finding, fault, fine, warning
+from pykruise.manager.doctor.findings import Finding, make_fault, make_fine, make_warning
 from pykruise.manager.doctor.live import APPLY, Live
 from pykruise.manager.install import MANAGER, NAMESPACE_LABELS, RUNS_IN
 from pykruise.pods.in_place import has_resize
@@ -25,7 +25,7 @@ Version = tuple[int, int]
 
 
 async def _version(live: Live) -> tuple[str, Version]:
-    result = await live.path("/version")
+    result = await live.read_path("/version")
     text = str(result.get("gitVersion") or "")
     match = re.match(r"v?(\d+)\.(\d+)", text)
     return text, (int(match[1]), int(match[2])) if match else (0, 0)
@@ -36,51 +36,55 @@ async def check_cluster(live: Live) -> Sequence[Finding]:
     text, version = await _version(live)
     if version < OLDEST:
         what = f"Kubernetes {text or 'of an unknown version'} is older than {OLDEST[0]}.{OLDEST[1]}"
-        return [fault("cluster", what, "upgrade the cluster")]
+        return [make_fault("cluster", what, "upgrade the cluster")]
     if version > number_of(NEWEST_MINOR):
         what = f"Kubernetes {text} is newer than {NEWEST_MINOR}, the newest that this version knows"
         fix = "upgrade pykruise when there is a version that knows it; fields that it does not know are kept"
-        return [warning("cluster", what, fix)]
+        return [make_warning("cluster", what, fix)]
     if not has_admission_policies(f"{version[0]}.{version[1]}"):
         what = (
             f"Kubernetes {text} has no ValidatingAdmissionPolicy: nothing restricts "
             "an agent to its own node, so one whose"
             " node is taken over can write of others"
         )
-        return [warning("cluster", what, f"upgrade the cluster to {POLICIES_SINCE} or newer")]
-    return [fine("cluster", f"Kubernetes {text}")]
+        return [make_warning("cluster", what, f"upgrade the cluster to {POLICIES_SINCE} or newer")]
+    return [make_fine("cluster", f"Kubernetes {text}")]
 
 
 async def check_namespace(live: Live) -> Sequence[Finding]:
     """Check that the namespace exists and that pod webhooks exclude it."""
     namespace = await live.get(NAMESPACES, "", live.namespace)
     if namespace is None:
-        return [fault("namespace", f"{live.namespace} does not exist", APPLY)]
+        return [make_fault("namespace", f"{live.namespace} does not exist", APPLY)]
     labels = namespace["metadata"].get("labels") or {}
     missing = {key: value for key, value in NAMESPACE_LABELS.items() if labels.get(key) != value}
     if missing:
         pairs = " ".join(f"{key}={value}" for key, value in missing.items())
         what = f"{live.namespace} lacks the label {pairs}: its own pods would wait for its own webhooks"
-        return [fault("namespace", what, f"kubectl label namespace {live.namespace} {pairs} --overwrite")]
-    return [fine("namespace", f"{live.namespace} is excluded from pod webhooks")]
+        return [
+            make_fault("namespace", what, f"kubectl label namespace {live.namespace} {pairs} --overwrite")
+        ]
+    return [make_fine("namespace", f"{live.namespace} is excluded from pod webhooks")]
 
 
 async def check_manager(live: Live) -> Sequence[Finding]:
     """Check that the Deployment exists and has ready pods."""
-    deployment = await live.deployment()
+    deployment = await live.read_deployment()
     name = f"{live.namespace}/{MANAGER}"
     if deployment is None:
         what = f"there is no Deployment {name}; a manager outside the cluster cannot be examined from here"
-        return [warning("manager", what, APPLY)]
+        return [make_warning("manager", what, APPLY)]
     if place := annotations_of(deployment).get(RUNS_IN):
-        return [fine("manager", f"it runs in {place}, and not in a pod")]
+        return [make_fine("manager", f"it runs in {place}, and not in a pod")]
     wanted = deployment["spec"].get("replicas", 1)
     status = deployment.get("status") or {}
     ready = status.get("readyReplicas", 0)
     if wanted == 0:
         what = f"Deployment {name} is scaled to 0: nothing is reconciled and webhooks refuse"
         return [
-            fault("manager", what, f"kubectl -n {live.namespace} scale deployment {MANAGER} --replicas=2")
+            make_fault(
+                "manager", what, f"kubectl -n {live.namespace} scale deployment {MANAGER} --replicas=2"
+            )
         ]
     if ready == 0:
         why = "; ".join(
@@ -90,45 +94,50 @@ async def check_manager(live: Live) -> Sequence[Finding]:
         )
         what = f"no pod of Deployment {name} is ready{f' ({why})' if why else ''}"
         fix = f"kubectl -n {live.namespace} describe pods; kubectl -n {live.namespace} logs deployment/{MANAGER}"
-        return [fault("manager", what, fix)]
+        return [make_fault("manager", what, fix)]
     if ready < wanted:
-        what = f"{ready} of {counted(wanted, f'pod of Deployment {name} is', f'pods of Deployment {name} are')} ready"
-        return [warning("manager", what, f"kubectl -n {live.namespace} describe pods")]
-    return [fine("manager", f"{ready} of {counted(wanted, 'pod is', 'pods are')} ready")]
+        what = (
+            f"{ready} of "
+            f"{format_count(wanted, f'pod of Deployment {name} is', f'pods of Deployment {name} are')} ready"
+        )
+        return [make_warning("manager", what, f"kubectl -n {live.namespace} describe pods")]
+    return [make_fine("manager", f"{ready} of {format_count(wanted, 'pod is', 'pods are')} ready")]
 
 
 async def check_gates(live: Live) -> Sequence[Finding]:
     """Check that flags and gates are valid and that the cluster supports them."""
     try:
-        settings = await live.settings()
+        settings = await live.read_settings()
     except (FlagError, GateError) as error:
         return [
-            fault("gates", f"the manager refuses its flags: {error}", "correct the args of its Deployment")
+            make_fault(
+                "gates", f"the manager refuses its flags: {error}", "correct the args of its Deployment"
+            )
         ]
     gates = settings.gates
     findings = [
-        warning("gates", note, "set the gates to the values that you require") for note in gates.notes
+        make_warning("gates", note, "set the gates to the values that you require") for note in gates.notes
     ]
-    if gates["InPlaceWorkloadVerticalScaling"] and not has_resize(await live.path("/api/v1")):
+    if gates["InPlaceWorkloadVerticalScaling"] and not has_resize(await live.read_path("/api/v1")):
         what = "InPlaceWorkloadVerticalScaling is on, but the API server has no pods/resize"
         fix = "switch the gate off, or upgrade to Kubernetes 1.33 (1.32: InPlacePodVerticalScaling)"
-        findings.append(fault("gates", what, fix))
+        findings.append(make_fault("gates", what, fix))
     if gates["KruiseDaemon"]:
         findings += _daemon_findings(await live.get(DAEMON_SETS, live.namespace, DAEMON), live.namespace)
-    return findings or [fine("gates", str(gates) or "all gates have their defaults")]
+    return findings or [make_fine("gates", str(gates) or "all gates have their defaults")]
 
 
 def _daemon_findings(daemon: Document | None, namespace: str) -> list[Finding]:
     """Return findings about whether agents run on all nodes. Pure."""
     if daemon is None:
         what = "KruiseDaemon is on, but there is no DaemonSet kruise-daemon: features that need it wait"
-        return [warning("gates", what, f"--feature-gates=KruiseDaemon=false, or {APPLY}")]
+        return [make_warning("gates", what, f"--feature-gates=KruiseDaemon=false, or {APPLY}")]
     status = daemon.get("status") or {}
     wanted, ready = status.get("desiredNumberScheduled", 0), status.get("numberReady", 0)
     if ready < wanted:
-        nodes = f"{ready} of {counted(wanted, 'node')}"
+        nodes = f"{ready} of {format_count(wanted, 'node')}"
         what = f"agents are ready on {nodes}: images, probes and recreations wait on the others"
-        return [warning("gates", what, f"kubectl -n {namespace} describe pods -l control-plane=daemon")]
+        return [make_warning("gates", what, f"kubectl -n {namespace} describe pods -l control-plane=daemon")]
     return []
 
 
@@ -138,43 +147,45 @@ async def check_lease(live: Live) -> Sequence[Finding]:
     name = f"{live.namespace}/kruise-manager"
     if lease is None:
         what = f"there is no lease {name}: no manager has ever been the leader"
-        return [fault("lease", what, "read the manager's log; a replica leads only when its webhooks work")]
+        return [
+            make_fault("lease", what, "read the manager's log; a replica leads only when its webhooks work")
+        ]
     spec = lease.get("spec") or {}
     holder = spec.get("holderIdentity") or ""
     if not holder:
-        return [fault("lease", f"lease {name} has no holder: no controller runs", "start a manager")]
-    now = await live.server_time()
+        return [make_fault("lease", f"lease {name} has no holder: no controller runs", "start a manager")]
+    now = await live.read_server_time()
     renewed = parse_time(spec["renewTime"]) if spec.get("renewTime") else None
     length = spec.get("leaseDurationSeconds") or 15
     if now is not None and renewed is not None:
         if now - renewed > length + 1:
             what = f"{holder} has not renewed lease {name} for {now - renewed:.0f} s: no controller runs"
-            return [fault("lease", what, "check whether that manager is alive, and read its log")]
+            return [make_fault("lease", what, "check whether that manager is alive, and read its log")]
         if renewed - now > SKEW_S:
             what = f"{holder} renewed lease {name} {renewed - now:.0f} s in the future: its clock is ahead"
-            return [fault("lease", what, "synchronise the clocks of the nodes (NTP)")]
-    return [fine("lease", f"{holder} leads")]
+            return [make_fault("lease", what, "synchronise the clocks of the nodes (NTP)")]
+    return [make_fine("lease", f"{holder} leads")]
 
 
 async def check_clock(live: Live) -> Sequence[Finding]:
     """Check that the clocks of this machine and the API server agree."""
-    now = await live.server_time()
+    now = await live.read_server_time()
     if now is None:
-        return [fine("clock", "the API server does not report its time")]
+        return [make_fine("clock", "the API server does not report its time")]
     # The header has whole seconds.
     skew_s = live.clock() - now
     if abs(skew_s) > SKEW_S + 1:
         side = "ahead of" if skew_s > 0 else "behind"
         what = f"this machine is {abs(skew_s):.0f} s {side} the API server"
         return [
-            warning(
+            make_warning(
                 "clock", what, "synchronise the clocks (NTP): certificates and times to live depend on it"
             )
         ]
-    return [fine("clock", "the clock of the API server agrees with this machine")]
+    return [make_fine("clock", "the clock of the API server agrees with this machine")]
 
 
-def ready_addresses(slices: Sequence[dict[str, object]]) -> int:
+def count_ready_addresses(slices: Sequence[dict[str, object]]) -> int:
     """Count the ready endpoints of EndpointSlices."""
     return sum(
         1

@@ -1,7 +1,7 @@
 """A NodeImage as decisions see it: the images that its node should pull, and their progress.
 
 JSON of a NodeImage ──▶ project_node_image() ──▶ NodeImageView ──▶ kinds/nodeimage, kinds/imagepulljob
-two views of one NodeImage ──▶ changed_tags() ──▶ the tags that an event concerns
+two views of one NodeImage ──▶ list_changed_tags() ──▶ the tags that an event concerns
 
 Pure.
 """
@@ -32,10 +32,10 @@ __all__ = [
     "SUCCEEDED",
     "WAITING",
     "NodeImageView",
-    "changed_tags",
     "instant_of",
     "is_over",
-    "owner_uids",
+    "list_changed_tags",
+    "list_owner_uids",
     "project_node_image",
 ]
 
@@ -45,7 +45,7 @@ SUCCEEDED: Final = "Succeeded"
 FAILED: Final = "Failed"
 
 EVERY_TAG: Final = ""
-"""Member of `changed_tags`: the change concerns all tags of the image."""
+"""Member of `list_changed_tags`: the change concerns all tags of the image."""
 
 
 class NodeImageView(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,7 +66,7 @@ class NodeImageView(msgspec.Struct, frozen=True, kw_only=True):
     problem: str = ""
     """`<path>: <what is wrong>` when the object cannot be read (it bypassed the schema); empty otherwise."""
 
-    def entry(self, image: ImageName) -> TagSpec | None:
+    def find_entry(self, image: ImageName) -> TagSpec | None:
         """Requested entry of this image; None: the image is not requested."""
         spec = self.images.get(image.name)
         if spec is None:
@@ -92,12 +92,12 @@ def instant_of(text: str | None) -> Instant | None:
         return None
 
 
-def owner_uids(view: NodeImageView) -> frozenset[str]:
+def list_owner_uids(view: NodeImageView) -> frozenset[str]:
     """The uids of all objects that request an image on the node."""
     return frozenset(ref.uid for _, tag in view.entries for ref in tag.owner_references or () if ref.uid)
 
 
-def changed_tags(old: NodeImageView, new: NodeImageView) -> Iterator[tuple[str, str]]:
+def list_changed_tags(old: NodeImageView, new: NodeImageView) -> Iterator[tuple[str, str]]:
     """Images (name, tag) with a changed entry or status. A change of secrets or sandbox yields the tag EVERY_TAG."""
     for name in {**old.images, **new.images}:
         before, after = old.images.get(name), new.images.get(name)

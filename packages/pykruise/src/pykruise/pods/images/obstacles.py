@@ -14,7 +14,7 @@ from pykruise.kube.values.image_references import ImageName
 from pykruise.pods.images.node_image_api import TagSpec, TagStatus
 from pykruise.pods.images.node_images import FAILED, NodeImageView, instant_of, is_over
 from pykruise.pods.reasons import NEEDS_A_PERSON, Code
-from pykruise.pods.workload.waiting import first_shared
+from pykruise.pods.workload.waiting import find_first_shared
 from pykruise.runtime.reasons import Reason
 
 ANSWERS_IN_S: Final = 60.0
@@ -37,7 +37,7 @@ def obstacle_of(
     """Obstacle of an entry that has not succeeded. `secrets`: pull secrets of the job that requested it; `missing`:
     those that do not exist.
     """
-    entry, status = node.entry(image), node.statuses.get(image)
+    entry, status = node.find_entry(image), node.statuses.get(image)
     if entry is None:
         return None
     if status is not None and is_over(entry, status):
@@ -109,12 +109,12 @@ def _late_at(entry: TagSpec) -> Instant | None:
     return None if asked_at is None else asked_at + ANSWERS_IN_S
 
 
-def next_late_at(asked: Iterable[tuple[NodeImageView, ImageName]], *, now: Instant) -> Instant | None:
+def find_next_late_time(asked: Iterable[tuple[NodeImageView, ImageName]], *, now: Instant) -> Instant | None:
     """Earliest time at which an agent that has not begun with an image becomes late; None: there is no such time."""
     times = (
         time
         for node, image in asked
-        if (entry := node.entry(image)) is not None and not _has_begun(entry, node.statuses.get(image))
+        if (entry := node.find_entry(image)) is not None and not _has_begun(entry, node.statuses.get(image))
         if (time := _late_at(entry)) is not None and time > now
     )
     return min(times, default=None)
@@ -124,9 +124,9 @@ def _has_begun(entry: TagSpec, status: TagStatus | None) -> bool:
     return status is not None and status.version == entry.version
 
 
-def first_obstacle(obstacles: dict[str, Reason]) -> Reason | None:
+def find_first_obstacle(obstacles: dict[str, Reason]) -> Reason | None:
     """First obstacle on a job's nodes that needs a person, with the number of nodes that share it, or None."""
-    return first_shared(
+    return find_first_shared(
         [
             (f"node {node}:", obstacle)
             for node, obstacle in obstacles.items()

@@ -20,7 +20,7 @@ from pykruise.kube.schemas.typed_documents import read
 from pykruise.kube.schemas.types import LabelSelector, ObjectReference
 from pykruise.kube.values.image_references import ImageName, parse_image
 from pykruise.kube.values.int_or_percent import IntOrPercent, Rounding, is_percent, resolve
-from pykruise.kube.values.selectors import Selector, selector_from
+from pykruise.kube.values.selectors import Selector, parse_selector
 from pykruise.pods.images.api import ImageNodeSelector, ImagePullJobSpec, ImagePullJobStatus, PullSpec
 from pykruise.pods.view import keys
 from pykruise.pods.view.pod_view import ControllerView
@@ -102,7 +102,7 @@ class PullSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Timeout of one attempt."""
 
 
-def annotated_settings(annotations: Mapping[str, str]) -> PullSettings:
+def read_annotated_settings(annotations: Mapping[str, str]) -> PullSettings:
     """Read the pull settings from a workload's annotations. A value that is not a whole number counts as absent."""
     parallelism = _parse_whole(annotations.get(keys.PRE_DOWNLOAD_PARALLELISM_ANNOTATION, ""))
     timeout_s = _parse_whole(annotations.get(keys.PRE_DOWNLOAD_TIMEOUT_ANNOTATION, ""))
@@ -112,7 +112,7 @@ def annotated_settings(annotations: Mapping[str, str]) -> PullSettings:
     )
 
 
-def annotated_threshold(annotations: Mapping[str, str], *, of: int) -> int:
+def read_annotated_threshold(annotations: Mapping[str, str], *, of: int) -> int:
     """Number of updated and ready pods that a workload requires before its images are pulled in advance: a number, or
     a percentage of `of` pods, rounded up. Any other value counts as 0.
     """
@@ -220,14 +220,14 @@ def _to_node_selector(chosen: ImageNodeSelector | None) -> Selector | None:
     """Convert the selector; an empty one selects all nodes."""
     if chosen is None:
         return None
-    return selector_from({"matchLabels": chosen.match_labels, "matchExpressions": _to_expressions(chosen)})
+    return parse_selector({"matchLabels": chosen.match_labels, "matchExpressions": _to_expressions(chosen)})
 
 
 def _to_pod_selector(spec: PullSpec) -> Selector | None:
     if spec.pod_selector is None:
         return None
     chosen = spec.pod_selector
-    return selector_from({"matchLabels": chosen.match_labels, "matchExpressions": _to_expressions(chosen)})
+    return parse_selector({"matchLabels": chosen.match_labels, "matchExpressions": _to_expressions(chosen)})
 
 
 def _to_expressions(chosen: ImageNodeSelector | LabelSelector) -> Any:
@@ -239,7 +239,7 @@ def is_pull_job(ref: ObjectReference) -> bool:
     return ref.kind == IMAGE_PULL_JOBS.kind and ref.api_version.partition("/")[0] == IMAGE_PULL_JOBS.group
 
 
-def changed_images(new: Mapping[str, Any], olds: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+def find_changed_images(new: Mapping[str, Any], olds: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     """Container → image, for `new` containers that at least one old template lacks or has with another image."""
     images: dict[str, str] = {}
     for container in _containers_of(new):
@@ -262,7 +262,7 @@ def changed_images(new: Mapping[str, Any], olds: Sequence[Mapping[str, Any]]) ->
     return images
 
 
-def changed_volume_images(new: Mapping[str, Any], olds: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+def find_changed_volume_images(new: Mapping[str, Any], olds: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     """Volume → image, for image volumes of the `new` template whose image at least one old template does not mount.
 
     The names end with IMAGE_VOLUME, so they never equal a container's name. Empty references are ignored.

@@ -1,6 +1,6 @@
 """Common rules of jobs that pull images: their admission and their quantities.
 
-spec ──▶ with_pull_defaults() ──▶ the spec as stored        typed spec ──▶ pull_errors() ──▶ field errors
+spec ──▶ add_pull_defaults() ──▶ the spec as stored        typed spec ──▶ pull_errors() ──▶ field errors
 spec.parallelism ──▶ parallelism_of() ──▶ number of nodes that pull at the same time
 
 Pure. Same rules as OpenKruise, but all errors are reported together.
@@ -14,9 +14,15 @@ import msgspec
 
 from pykruise.kube.documents import Document
 from pykruise.kube.errors import Cause
-from pykruise.kube.pod_rules.field_errors import duplicate, forbidden, invalid, not_supported, required
+from pykruise.kube.pod_rules.field_errors import (
+    make_duplicate_error,
+    make_forbidden_error,
+    make_invalid_error,
+    make_not_supported_error,
+    make_required_error,
+)
 from pykruise.kube.values.image_references import parse_image
-from pykruise.kube.values.selectors import SelectorError, selector_from
+from pykruise.kube.values.selectors import SelectorError, parse_selector
 from pykruise.pods.images.api import PullSpec
 
 TIMEOUT_S: Final = 600
@@ -26,7 +32,7 @@ COMPLETION_TYPES: Final = ("Always", "Never")
 _WHOLE: Final = re.compile(r"[+-]?[0-9]{1,10}", re.ASCII)
 
 
-def with_pull_defaults(spec: Mapping[str, Any], *, pull_policy: bool) -> Document:
+def add_pull_defaults(spec: Mapping[str, Any], *, pull_policy: bool) -> Document:
     """Return the spec with defaults. `pull_policy`: whether imagePullPolicy has a default, too."""
     completion = dict(spec.get("completionPolicy") or {})
     completion["type"] = completion.get("type") or "Always"
@@ -53,15 +59,15 @@ def parallelism_of(value: int | str | None) -> int:
     return int(value)
 
 
-def image_errors(image: str, path: str) -> Iterator[Cause]:
+def find_image_errors(image: str, path: str) -> Iterator[Cause]:
     """Errors of an image reference that is missing or cannot be parsed."""
     if not image:
-        yield required(path)
+        yield make_required_error(path)
         return
     try:
         parse_image(image)
     except ValueError as error:
-        yield invalid(path, image, str(error))
+        yield make_invalid_error(path, image, str(error))
 
 
 def pull_errors(spec: PullSpec, given: Mapping[str, Any]) -> Iterator[Cause]:
@@ -70,7 +76,7 @@ def pull_errors(spec: PullSpec, given: Mapping[str, Any]) -> Iterator[Cause]:
     try:
         parallelism_of(spec.parallelism)
     except ValueError as error:
-        yield invalid("spec.parallelism", spec.parallelism, str(error))
+        yield make_invalid_error("spec.parallelism", spec.parallelism, str(error))
     yield from _completion_errors(spec)
 
 
@@ -80,23 +86,25 @@ def _selector_errors(spec: PullSpec, given: Mapping[str, Any]) -> Iterator[Cause
         path = "spec.selector"
         has_labels = bool(chosen.match_labels or chosen.match_expressions)
         if chosen.names and has_labels:
-            yield invalid(path, given.get("selector"), "names exclude matchLabels and matchExpressions")
+            yield make_invalid_error(
+                path, given.get("selector"), "names exclude matchLabels and matchExpressions"
+            )
         yield from _label_errors(chosen.match_labels, chosen.match_expressions, path)
         for number, name in _find_repeated(chosen.names or ()):
-            yield duplicate(f"{path}.names[{number}]", name)
+            yield make_duplicate_error(f"{path}.names[{number}]", name)
     pods = spec.pod_selector
     if pods is not None:
         if chosen is not None:
-            yield forbidden("spec.podSelector", "may not be set together with selector")
+            yield make_forbidden_error("spec.podSelector", "may not be set together with selector")
         yield from _label_errors(pods.match_labels, pods.match_expressions, "spec.podSelector")
 
 
 def _label_errors(labels: Any, expressions: Any, path: str) -> Iterator[Cause]:
     document = {"matchLabels": labels, "matchExpressions": msgspec.to_builtins(expressions)}
     try:
-        selector_from(document)
+        parse_selector(document)
     except SelectorError as error:
-        yield invalid(path, {name: value for name, value in document.items() if value}, str(error))
+        yield make_invalid_error(path, {name: value for name, value in document.items() if value}, str(error))
 
 
 def _find_repeated(names: Sequence[str]) -> Iterator[tuple[int, str]]:
@@ -111,14 +119,16 @@ def _completion_errors(spec: PullSpec) -> Iterator[Cause]:
     policy, path = spec.completion_policy, "spec.completionPolicy"
     deadline_s, ttl_s = policy.active_deadline_seconds, policy.ttl_seconds_after_finished
     if policy.type not in ("", *COMPLETION_TYPES):
-        yield not_supported(f"{path}.type", policy.type, COMPLETION_TYPES)
+        yield make_not_supported_error(f"{path}.type", policy.type, COMPLETION_TYPES)
     elif policy.type == "Never":
         for name, value in (("activeDeadlineSeconds", deadline_s), ("ttlSecondsAfterFinished", ttl_s)):
             if value is not None:
-                yield invalid(f"{path}.{name}", value, "can only be set with completion policy Always")
+                yield make_invalid_error(
+                    f"{path}.{name}", value, "can only be set with completion policy Always"
+                )
     elif deadline_s is not None:
         timeout_s = spec.pull_policy.timeout_seconds if spec.pull_policy else None
         least = TIMEOUT_S if timeout_s is None else timeout_s
         if deadline_s < least:
             why = f"must not be less than pullPolicy.timeoutSeconds ({least})"
-            yield invalid(f"{path}.activeDeadlineSeconds", deadline_s, why)
+            yield make_invalid_error(f"{path}.activeDeadlineSeconds", deadline_s, why)

@@ -12,13 +12,13 @@ pod must provide. All modules are pure: the caller passes the time in, and nothi
 from pykruise.pods.in_place.annotations import AnnotationError
 from pykruise.pods.in_place.completion import (
     CompletionVerdict,
-    containers_verdict,
-    image_verdict,
-    pod_verdict,
+    judge_containers,
+    judge_image,
+    judge_pod,
 )
-from pykruise.pods.in_place.difference import NotInPlace, Template, difference
+from pykruise.pods.in_place.difference import NotInPlace, Template, find_difference
 from pykruise.pods.in_place.grace import grace_of
-from pykruise.pods.in_place.pod import GateSettings, InPlaceSettings, PodPatch, UpdatablePod, with_ready_gates
+from pykruise.pods.in_place.pod import GateSettings, InPlaceSettings, PodPatch, UpdatablePod, add_ready_gates
 from pykruise.pods.in_place.resources import has_resize, has_resize_by_version
 from pykruise.pods.in_place.state import ImageRecord, UpdateState, state_of
 from pykruise.pods.in_place.steps import (
@@ -28,10 +28,10 @@ from pykruise.pods.in_place.steps import (
     Continue,
     NextStep,
     Waiting,
+    find_next_step,
     is_at_rest,
-    next_step,
-    ready_conditions,
-    restarts_containers,
+    is_restarting_containers,
+    list_ready_conditions,
     start,
     takes_out_of_service,
 )
@@ -56,19 +56,19 @@ __all__ = [
     "UpdateSpec",
     "UpdateState",
     "Waiting",
-    "containers_verdict",
-    "difference",
+    "add_ready_gates",
+    "find_difference",
+    "find_next_step",
     "grace_of",
     "has_resize",
     "has_resize_by_version",
-    "image_verdict",
     "is_at_rest",
-    "next_step",
-    "pod_verdict",
-    "ready_conditions",
-    "restarts_containers",
+    "is_restarting_containers",
+    "judge_containers",
+    "judge_image",
+    "judge_pod",
+    "list_ready_conditions",
     "start",
     "state_of",
     "takes_out_of_service",
-    "with_ready_gates",
 ]

@@ -84,6 +84,6 @@ def write_time(instant: Instant | None) -> str | None:
     return None if instant is None else format_time(instant)
 
 
-def text(document: Mapping[str, Any]) -> str:
+def encode_annotation(document: Mapping[str, Any]) -> str:
     """Encode the document as the annotation's value."""
     return orjson.dumps(document).decode()

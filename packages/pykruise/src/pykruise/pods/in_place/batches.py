@@ -1,6 +1,6 @@
 """Select the containers that change now and the ones that change later, by launch priority.
 
-pod + UpdateSpec + UpdateState ──▶ next_batch() ──▶ Batch (the changes to make now, the state afterwards)
+pod + UpdateSpec + UpdateState ──▶ find_next_batch() ──▶ Batch (the changes to make now, the state afterwards)
 
 Pure. Containers that were started in an order are updated in that order: the ones with the highest priority first,
 the next ones when these are ready. Containers without a priority change with the first batch. Containers whose
@@ -13,15 +13,15 @@ from typing import TypeVar
 import msgspec
 
 from pykruise.kube.clock import Instant
-from pykruise.pods.in_place.completion import image_verdict
+from pykruise.pods.in_place.completion import judge_image
 from pykruise.pods.in_place.pod import (
     InPlaceSettings,
     UpdatablePod,
-    resizable,
-    running_containers,
-    running_statuses,
+    list_resizable,
+    list_running_containers,
+    list_running_statuses,
 )
-from pykruise.pods.in_place.resources import with_differences_only
+from pykruise.pods.in_place.resources import keep_differences
 from pykruise.pods.in_place.state import BatchRecord, ImageRecord, UpdateState
 from pykruise.pods.in_place.update_spec import WHOLE_POD, RefMetadata, ResourceChange, UpdateSpec
 from pykruise.pods.view.containers import ContainerFacts
@@ -38,16 +38,16 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
     """The state to store with these changes."""
 
 
-def effective_spec(pod: UpdatablePod, spec: UpdateSpec, settings: InPlaceSettings) -> UpdateSpec:
+def drop_present_changes(pod: UpdatablePod, spec: UpdateSpec, settings: InPlaceSettings) -> UpdateSpec:
     """`spec` without changes that the pod already has, so that its containers are not restarted for them.
 
     Containers that the pod does not have are left out too.
     """
-    live = resizable(pod)
+    live = list_resizable(pod)
     resources = {
         name: rest
         for name, change in (spec.resources if settings.vertical_scaling else {}).items()
-        if name in live and (rest := with_differences_only(live[name], change))
+        if name in live and (rest := keep_differences(live[name], change))
     }
     return msgspec.structs.replace(
         spec,
@@ -59,12 +59,12 @@ def effective_spec(pod: UpdatablePod, spec: UpdateSpec, settings: InPlaceSetting
     )
 
 
-def next_batch(
+def find_next_batch(
     pod: UpdatablePod, spec: UpdateSpec, state: UpdateState, *, now: Instant, settings: InPlaceSettings
 ) -> Batch:
     """Changes of `spec` to make now. The records keep the image ids from before the change."""
-    wanted = effective_spec(pod, spec, settings)
-    waiting = [part for name, part in resizable(pod).items() if name in wanted.container_names]
+    wanted = drop_present_changes(pod, spec, settings)
+    waiting = [part for name, part in list_resizable(pod).items() if name in wanted.container_names]
     chosen = _choose_first_batch(waiting, wanted.ref_metadata)
     now_names = [container.name for container in waiting if container.name in chosen]
     images = {name: wanted.images[name] for name in now_names if name in wanted.images}
@@ -128,8 +128,8 @@ def _record_images(
     pod: UpdatablePod, images: Mapping[str, str], state: UpdateState, *, now: Instant
 ) -> dict[str, ImageRecord]:
     """Create records for the containers whose image changes now."""
-    statuses = running_statuses(pod)
-    live = {container.name: container for container in running_containers(pod)}
+    statuses = list_running_statuses(pod)
+    live = {container.name: container for container in list_running_containers(pod)}
     records: dict[str, ImageRecord] = {}
     for name in images:
         status = statuses.get(name)
@@ -140,8 +140,8 @@ def _record_images(
         earlier = state.image_records.get(name)
         is_settled = (
             earlier is None
-            or image_verdict(
-                live[name], status, earlier, changed_at=state.changed_at(name), now=now
+            or judge_image(
+                live[name], status, earlier, changed_at=state.find_change_time(name), now=now
             ).is_complete
         )
         # An earlier change may not have replaced this container yet. If the new change reverts the earlier one, the

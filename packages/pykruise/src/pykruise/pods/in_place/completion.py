@@ -1,6 +1,6 @@
 """Whether the containers run with their new spec.
 
-pod + UpdateState ──▶ containers_verdict() / pod_verdict() ──▶ CompletionVerdict: complete, or the reason for waiting
+pod + UpdateState ──▶ judge_containers() / judge_pod() ──▶ CompletionVerdict: complete, or the reason for waiting
 
 Pure. Evidence, from the strongest to the weakest: the hash with which the kubelet created the container; another
 image id; another container that shows the new image name; the name alone. An image id alone cannot distinguish two
@@ -19,15 +19,15 @@ from pykruise.pods.in_place.pod import (
     GRACE_ANNOTATIONS,
     InPlaceSettings,
     UpdatablePod,
-    annotation,
-    running_containers,
-    running_statuses,
+    list_running_containers,
+    list_running_statuses,
+    read_annotation,
 )
-from pykruise.pods.in_place.resources import is_resize_pending, unmet_resources, why_resize_waits
+from pykruise.pods.in_place.resources import explain_waiting_resize, find_unmet_resources, is_resize_pending
 from pykruise.pods.in_place.runtime_meta import (
     ContainerMeta,
-    lacking_environment,
-    runs_as_specified,
+    find_lacking_environment,
+    is_running_as_specified,
     runtime_meta_of,
 )
 from pykruise.pods.in_place.state import ImageRecord, UpdateState, state_of
@@ -57,9 +57,9 @@ def _make_waiting_verdict(because: str, *, look_at: Instant | None = None) -> Co
     return CompletionVerdict(is_complete=False, because=because, look_at=look_at)
 
 
-def pod_verdict(pod: UpdatablePod, *, now: Instant, settings: InPlaceSettings) -> CompletionVerdict:
+def judge_pod(pod: UpdatablePod, *, now: Instant, settings: InPlaceSettings) -> CompletionVerdict:
     """Whether the pod has no unfinished update in place. A pod that was never updated in place is complete."""
-    if annotation(pod, GRACE_ANNOTATIONS) is not None:
+    if read_annotation(pod, GRACE_ANNOTATIONS) is not None:
         return _make_waiting_verdict("waits for the end of its grace period")
     try:
         state = state_of(pod)
@@ -69,10 +69,10 @@ def pod_verdict(pod: UpdatablePod, *, now: Instant, settings: InPlaceSettings) -
         return _COMPLETE
     if state.has_next:
         return _make_waiting_verdict("containers wait for a later batch")
-    return containers_verdict(pod, state, now=now, settings=settings)
+    return judge_containers(pod, state, now=now, settings=settings)
 
 
-def containers_verdict(
+def judge_containers(
     pod: UpdatablePod, state: UpdateState, *, now: Instant, settings: InPlaceSettings
 ) -> CompletionVerdict:
     """Whether the containers changed so far run with their spec."""
@@ -90,7 +90,7 @@ def containers_verdict(
             return verdict
     # The agent reports only regular containers; a sidecar is judged by its image.
     changed_sidecar = any(sidecar.name in state.image_records for sidecar in pod.sidecars)
-    if meta is not None and not changed_sidecar and runs_as_specified(pod, meta):
+    if meta is not None and not changed_sidecar and is_running_as_specified(pod, meta):
         return _COMPLETE
     return _images_verdict(pod, state, now=now)
 
@@ -98,7 +98,7 @@ def containers_verdict(
 def _environment_verdict(pod: UpdatablePod, meta: Mapping[str, ContainerMeta] | None) -> CompletionVerdict:
     if meta is None:
         return _make_waiting_verdict("the agent on the node has not reported the containers' environment yet")
-    if name := lacking_environment(pod, meta):
+    if name := find_lacking_environment(pod, meta):
         return _make_waiting_verdict(f"container {name} has not been restarted with its new environment yet")
     return _COMPLETE
 
@@ -107,10 +107,10 @@ def _check_resources(pod: UpdatablePod) -> CompletionVerdict:
     """Whether the resources of the spec are in force. A container that is made again for its image may show those of
     the spec before the node has granted them, so a resize that the kubelet reports as pending is open whatever else is
     reported."""
-    name = unmet_resources(pod) or ("the pod" if is_resize_pending(pod) else "")
+    name = find_unmet_resources(pod) or ("the pod" if is_resize_pending(pod) else "")
     if not name:
         return _COMPLETE
-    said = why_resize_waits(pod)
+    said = explain_waiting_resize(pod)
     return _make_waiting_verdict(
         f"the node has not provided the resources of {name} yet{said and f' ({said})'}"
     )
@@ -118,15 +118,15 @@ def _check_resources(pod: UpdatablePod) -> CompletionVerdict:
 
 def _images_verdict(pod: UpdatablePod, state: UpdateState, *, now: Instant) -> CompletionVerdict:
     """Verdict of the first incomplete container, with the earliest time to look again."""
-    live = {container.name: container for container in running_containers(pod)}
-    statuses = running_statuses(pod)
+    live = {container.name: container for container in list_running_containers(pod)}
+    statuses = list_running_statuses(pod)
     open_ones = [
         verdict
         for name, record in state.image_records.items()
         if name in live
         and not (
-            verdict := image_verdict(
-                live[name], statuses.get(name), record, changed_at=state.changed_at(name), now=now
+            verdict := judge_image(
+                live[name], statuses.get(name), record, changed_at=state.find_change_time(name), now=now
             )
         ).is_complete
     ]
@@ -137,7 +137,7 @@ def _images_verdict(pod: UpdatablePod, state: UpdateState, *, now: Instant) -> C
     return msgspec.structs.replace(open_ones[0], look_at=min(times, default=None))
 
 
-def image_verdict(
+def judge_image(
     container: ContainerFacts,
     status: ContainerStatusFacts | None,
     record: ImageRecord,

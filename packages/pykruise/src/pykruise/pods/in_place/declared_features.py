@@ -1,6 +1,6 @@
 """Features that nodes declare, as far as an update in place needs one.
 
-UpdateSpec + the pod's node ──▶ on_node() ──▶ the same, or NotInPlace
+UpdateSpec + the pod's node ──▶ fit_to_node() ──▶ the same, or NotInPlace
 
 Pure. Rule: since 1.36 the admission plugin NodeDeclaredFeatureValidator refuses a resize of a whole pod whose node does
 not list the feature in `status.declaredFeatures` (KEP 5328). A resize of containers needs none.
@@ -18,7 +18,7 @@ RESIZES_PODS: Final = "InPlacePodLevelResourcesVerticalScaling"
 UNDECLARED: Final = "its node does not declare that it changes the resources of whole pods"
 
 
-def on_node(
+def fit_to_node(
     how: UpdateSpec | NotInPlace, node: str, *, undeclaring: Collection[str]
 ) -> UpdateSpec | NotInPlace:
     """Return the change that brings a pod on this node to its target. `undeclaring`: nodes that declare features

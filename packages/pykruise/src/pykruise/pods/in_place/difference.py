@@ -1,6 +1,6 @@
 """Changes that a running pod accepts, found by comparing the templates of two revisions.
 
-old + target revision ──▶ difference() ──▶ UpdateSpec, or NotInPlace with the reason
+old + target revision ──▶ find_difference() ──▶ UpdateSpec, or NotInPlace with the reason
 
 Pure. Templates are compared by meaning: a default that only one of them spells out, a null, or another notation of a
 quantity is not a difference. Changes that are possible in place: images of regular containers and of native sidecars
@@ -14,10 +14,10 @@ from typing import Any, Literal, Protocol
 import msgspec
 import orjson
 
-from pykruise.kube.documents import Document, same
+from pykruise.kube.documents import Document, is_same
 from pykruise.kube.pod_rules.pod_resources import fill_pod_resources
 from pykruise.pods.in_place.pod import InPlaceSettings
-from pykruise.pods.in_place.resources import BOUNDS, RESIZABLE, effective_resources, qos_of
+from pykruise.pods.in_place.resources import BOUNDS, RESIZABLE, compute_effective_resources, qos_of
 from pykruise.pods.in_place.update_spec import (
     DELETE_FINALIZERS,
     FINALIZERS,
@@ -26,11 +26,11 @@ from pykruise.pods.in_place.update_spec import (
     RefMetadata,
     UpdateSpec,
 )
-from pykruise.pods.template.defaults import pull_policy_of_image, with_defaults
-from pykruise.pods.template.metadata import pod_metadata
+from pykruise.pods.template.defaults import add_defaults, pull_policy_of_image
+from pykruise.pods.template.metadata import read_pod_metadata
 from pykruise.pods.view import keys
 from pykruise.pods.view.containers import env_sources_of
-from pykruise.pods.workload.revisions import meaning
+from pykruise.pods.workload.revisions import encode_meaning
 
 
 class NotInPlace(msgspec.Struct, frozen=True):
@@ -59,7 +59,7 @@ class _Change(msgspec.Struct, frozen=True):
     kind: Literal["added", "removed", "changed"]
 
 
-def difference(
+def find_difference(
     old: Template | None,
     target: Template | None,
     *,
@@ -124,7 +124,7 @@ def _compare_templates(
                 ("spec", "containers", int(index), "resources", str(bound), str(resource)),
                 "changed",
             ) if settings.vertical_scaling and bound in BOUNDS and resource in RESIZABLE:
-                amount = effective_resources(new["spec"]["containers"][index])[bound][resource]
+                amount = compute_effective_resources(new["spec"]["containers"][index])[bound][resource]
                 bounds = resources.setdefault(_container_name(old, index), {})
                 bounds.setdefault(bound, {})[resource] = str(amount)
             case (
@@ -145,7 +145,7 @@ def _compare_templates(
     if not has_metadata:
         return changed
     sources = _find_sources(new) if settings.env_from_metadata else {}
-    return _with_metadata(changed, pod_metadata(old), pod_metadata(new), sources)
+    return _with_metadata(changed, read_pod_metadata(old), read_pod_metadata(new), sources)
 
 
 def _qos_of(template: Document) -> str:
@@ -157,7 +157,7 @@ def _pod_resources_of(template: Document) -> Document:
     spec: Document = {
         **template["spec"],
         "containers": [
-            {**container, "resources": effective_resources(container)}
+            {**container, "resources": compute_effective_resources(container)}
             for container in template["spec"]["containers"]
         ],
     }
@@ -202,9 +202,9 @@ def _format_path(path: Path) -> str:
 
 def _make_comparable(old: Document, new: Document) -> tuple[Any, Any]:
     """Both templates in one form with defaults spelled out, so that only real differences remain."""
-    templates = [with_defaults(template) for template in _with_same_pull_policies(old, new)]
+    templates = [add_defaults(template) for template in _with_same_pull_policies(old, new)]
     before, after = [_with_requests(template) for template in templates]
-    return orjson.loads(meaning(before)), orjson.loads(meaning(after))
+    return orjson.loads(encode_meaning(before)), orjson.loads(encode_meaning(after))
 
 
 def _with_same_pull_policies(old: Document, new: Document) -> tuple[Document, Document]:
@@ -232,7 +232,7 @@ def _with_containers(template: Document, first: Sequence[Document]) -> Document:
 
 def _with_requests(template: Document) -> Document:
     containers = [
-        {**container, "resources": effective_resources(container)}
+        {**container, "resources": compute_effective_resources(container)}
         for container in template["spec"]["containers"]
     ]
     spec = {**template["spec"], "containers": containers}
@@ -256,7 +256,7 @@ def _find_changes(old: Any, new: Any, path: Path) -> Iterator[_Change]:
             yield from _find_changes(before, after, (*path, index))
         for index in range(min(len(old), len(new)), max(len(old), len(new))):
             yield _Change((*path, index), "added" if len(new) > len(old) else "removed")
-    elif not same(old, new):
+    elif not is_same(old, new):
         yield _Change(path, "changed")
 
 

@@ -1,6 +1,6 @@
 """Time between taking a pod out of service and changing it: `apps.kruise.io/inplace-update-grace`.
 
-UpdateSpec ──▶ grace_text() ──▶ annotation, until the time has passed ──▶ parse_grace() ──▶ UpdateSpec
+UpdateSpec ──▶ encode_grace() ──▶ annotation, until the time has passed ──▶ parse_grace() ──▶ UpdateSpec
 
 Pure. While the annotation exists, the pod has the old spec but the new revision label.
 """
@@ -13,8 +13,14 @@ import orjson
 
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document
-from pykruise.pods.in_place.annotations import AnnotationError, WireMetadata, read_refs, text, write_changes
-from pykruise.pods.in_place.pod import GRACE_ANNOTATIONS, UpdatablePod, annotation
+from pykruise.pods.in_place.annotations import (
+    AnnotationError,
+    WireMetadata,
+    encode_annotation,
+    read_refs,
+    write_changes,
+)
+from pykruise.pods.in_place.pod import GRACE_ANNOTATIONS, UpdatablePod, read_annotation
 from pykruise.pods.in_place.update_spec import UpdateSpec
 from pykruise.pods.view import keys
 
@@ -38,7 +44,7 @@ def grace_of(pod: UpdatablePod) -> UpdateSpec | None:
 
     Raises AnnotationError.
     """
-    result = annotation(pod, GRACE_ANNOTATIONS)
+    result = read_annotation(pod, GRACE_ANNOTATIONS)
     return parse_grace(result) if result else None
 
 
@@ -71,7 +77,7 @@ def _parse_patch(data: bytes | None) -> Document | None:
     return patch
 
 
-def grace_text(spec: UpdateSpec) -> str:
+def encode_grace(spec: UpdateSpec) -> str:
     """Encode the spec as the annotation's value."""
     result: Document = {"revision": spec.revision}
     names = ("containerImages", "containerRefMetadata", "containerResources")
@@ -83,10 +89,10 @@ def grace_text(spec: UpdateSpec) -> str:
         result["updateEnvFromMetadata"] = True
     if spec.grace_seconds > 0:
         result["graceSeconds"] = spec.grace_seconds
-    return text(result)
+    return encode_annotation(result)
 
 
-def grace_until(started_at: Instant | None, *, seconds: int, now: Instant) -> Instant | None:
+def compute_grace_end(started_at: Instant | None, *, seconds: int, now: Instant) -> Instant | None:
     """Time to look again; None: the grace period has ended.
 
     The start is stored in whole seconds, rounded down. The remaining time is rounded up, so that the pod always gets

@@ -20,7 +20,7 @@ class InPlaceImageName(msgspec.Struct, frozen=True):
     digest: str = ""
 
 
-def image_name(text: str) -> InPlaceImageName:
+def parse_image_name(text: str) -> InPlaceImageName:
     """Parse an image reference and add the default registry and tag.
 
     A reference by digest gets no tag. A colon before the last `/` belongs to a port.
@@ -47,7 +47,7 @@ def mean_the_same(left: str, right: str) -> bool:
     """Whether both references name the same image: same repository, and same digest or else same tag."""
     if left == right:
         return True
-    item, other = image_name(left), image_name(right)
+    item, other = parse_image_name(left), parse_image_name(right)
     if item.repository != other.repository:
         return False
     if item.digest or other.digest:
@@ -62,5 +62,5 @@ def is_running(status: ContainerStatusFacts, image: str) -> bool:
     """
     if mean_the_same(status.image, image):
         return True
-    digest = image_name(image).digest
+    digest = parse_image_name(image).digest
     return bool(digest) and (status.image_id.endswith(digest) or status.image.endswith(digest))

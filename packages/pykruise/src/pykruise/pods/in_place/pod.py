@@ -142,30 +142,30 @@ class PodPatch(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the API server only checks the patch, because it could refuse it after the pod has left service."""
 
 
-def running_containers(pod: UpdatablePod) -> list[ContainerFacts]:
+def list_running_containers(pod: UpdatablePod) -> list[ContainerFacts]:
     """All containers whose image can change while the pod runs. Names are unique among them."""
     return [*pod.containers, *pod.sidecars]
 
 
-def resizable(pod: UpdatablePod) -> dict[str, ContainerFacts]:
+def list_resizable(pod: UpdatablePod) -> dict[str, ContainerFacts]:
     """Everything with resources that can change, by name: the containers and, under WHOLE_POD, the pod itself."""
-    parts = {container.name: container for container in running_containers(pod)}
+    parts = {container.name: container for container in list_running_containers(pod)}
     if pod.resources is not None:
         parts[WHOLE_POD] = ContainerFacts(name=WHOLE_POD, resources=pod.resources)
     return parts
 
 
-def running_statuses(pod: UpdatablePod) -> dict[str, ContainerStatusFacts]:
+def list_running_statuses(pod: UpdatablePod) -> dict[str, ContainerStatusFacts]:
     """Statuses of these containers by name."""
     return {status.name: status for status in (*pod.container_statuses, *pod.init_statuses)}
 
 
-def annotation(pod: UpdatablePod, spellings: Sequence[str]) -> str | None:
+def read_annotation(pod: UpdatablePod, spellings: Sequence[str]) -> str | None:
     """Value of the first of the keys that the pod has; None: it has none of them."""
     return next((pod.annotations[key] for key in spellings if key in pod.annotations), None)
 
 
-def with_ready_gates(pod_spec: Mapping[str, Any]) -> Document:
+def add_ready_gates(pod_spec: Mapping[str, Any]) -> Document:
     """The spec of a pod that can be updated in place: adds the readiness gates that its workload sets.
 
     Without it the pod webhook would add KruisePodReady. A pod created with the gate needs no webhook call for it.

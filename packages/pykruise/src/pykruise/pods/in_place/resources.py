@@ -35,7 +35,7 @@ def has_resize_by_version(git_version: str) -> bool:
     return match is not None and (int(match[1]), int(match[2])) >= _FIRST_WITH_RESIZE
 
 
-def effective_resources(container: Mapping[str, Any]) -> Document:
+def compute_effective_resources(container: Mapping[str, Any]) -> Document:
     """`resources` that a pod of the template gives this container: a limit implies an equal request.
 
     Other fields of the resources are kept.
@@ -54,11 +54,11 @@ def qos_of(pod_spec: Mapping[str, Any]) -> str:
     """
     own = pod_spec.get("resources") or {}
     if own.get("requests") or own.get("limits"):
-        return qos_class([{"resources": own}])
-    return qos_class([*pod_spec["containers"], *(pod_spec.get("initContainers") or ())])
+        return compute_qos_class([{"resources": own}])
+    return compute_qos_class([*pod_spec["containers"], *(pod_spec.get("initContainers") or ())])
 
 
-def qos_class(containers: Iterable[Mapping[str, Any]]) -> str:
+def compute_qos_class(containers: Iterable[Mapping[str, Any]]) -> str:
     """`Guaranteed`, `Burstable` or `BestEffort`, from the cpu and memory of a template's containers.
 
     `containers`: regular and init containers. Raises ValueError for an invalid quantity.
@@ -67,7 +67,7 @@ def qos_class(containers: Iterable[Mapping[str, Any]]) -> str:
     limits: dict[str, int] = {}
     is_guaranteed = True
     for container in containers:
-        resources = effective_resources(container)
+        resources = compute_effective_resources(container)
         named = _add(resources.get("limits"), limits)
         _add(resources.get("requests"), requests)
         is_guaranteed = is_guaranteed and named == len(RESIZABLE)
@@ -87,12 +87,12 @@ def _add(amounts: Mapping[str, Any] | None, total: dict[str, int]) -> int:
     return named
 
 
-def restarts(container: ContainerFacts, change: ResourceChange) -> bool:
+def is_restarting(container: ContainerFacts, change: ResourceChange) -> bool:
     """Whether the change restarts the container, according to its resize policies."""
     return any(name in amounts for name in container.restarts_for for amounts in change.values())
 
 
-def with_differences_only(container: ContainerFacts, change: ResourceChange) -> ResourceChange:
+def keep_differences(container: ContainerFacts, change: ResourceChange) -> ResourceChange:
     """Quantities of `change` that the live container does not have yet; empty: it has all of them."""
     result: dict[str, dict[str, str]] = {}
     for bound in BOUNDS:
@@ -114,7 +114,7 @@ def resize_body(changes: Mapping[str, ResourceChange]) -> Document:
     return body
 
 
-def unmet_resources(pod: UpdatablePod) -> str:
+def find_unmet_resources(pod: UpdatablePod) -> str:
     """The first part (`container main`, `the pod`) with resources in force that differ from the spec; empty: all
     agree.
 
@@ -138,7 +138,7 @@ def is_resize_pending(pod: UpdatablePod) -> bool:
     )
 
 
-def why_resize_waits(pod: UpdatablePod) -> str:
+def explain_waiting_resize(pod: UpdatablePod) -> str:
     """The kubelet's report about a resize without progress, such as `Infeasible: Node didn't have enough cpu`."""
     for condition in pod.conditions:
         if condition.type in ("PodResizePending", "PodResizeInProgress") and condition.status == "True":

@@ -1,6 +1,6 @@
 """Report of the node's agent about a pod's containers: `apps.kruise.io/runtime-containers-meta`.
 
-annotation ──▶ runtime_meta_of() ──▶ meta by container ──▶ runs_as_specified(), lacking_environment()
+annotation ──▶ runtime_meta_of() ──▶ meta by container ──▶ is_running_as_specified(), find_lacking_environment()
 
 Pure. The plain hash is the kubelet's hash of name and image (since Kubernetes 1.31). The environment hash is the
 agent's hash of the variables that read metadata. An equal hash proves that the container was created with this spec.
@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from pykruise.agent.rules import environment
-from pykruise.agent.rules.container_metadata import container_hash
+from pykruise.agent.rules.container_metadata import compute_container_hash
 from pykruise.pods.in_place.annotations import AnnotationError
 from pykruise.pods.in_place.pod import RUNTIME_META_ANNOTATION, UpdatablePod
 from pykruise.pods.view.containers import ContainerFacts, ContainerStatusFacts
@@ -64,28 +64,28 @@ def runtime_meta_of(pod: UpdatablePod) -> Mapping[str, ContainerMeta] | None:
     }
 
 
-def environment_hash(
+def compute_environment_hash(
     container: ContainerFacts, *, labels: Mapping[str, str], annotations: Mapping[str, str]
 ) -> int:
     """Compute the agent's hash of the variables that read these labels and annotations."""
-    return environment.environment_hash(
+    return environment.compute_environment_hash(
         container.env_sources,
         lambda source: (labels if source.field == "labels" else annotations).get(source.key, ""),
     )
 
 
-def runs_as_specified(pod: UpdatablePod, meta: Mapping[str, ContainerMeta]) -> bool:
+def is_running_as_specified(pod: UpdatablePod, meta: Mapping[str, ContainerMeta]) -> bool:
     """Whether the meta proves that every regular container was created with the current spec."""
     return all(
-        entry is not None and entry.plain_hash == container_hash(container.name, container.image)
+        entry is not None and entry.plain_hash == compute_container_hash(container.name, container.image)
         for container, entry in _with_present_meta(pod, meta)
     )
 
 
-def lacking_environment(pod: UpdatablePod, meta: Mapping[str, ContainerMeta]) -> str:
+def find_lacking_environment(pod: UpdatablePod, meta: Mapping[str, ContainerMeta]) -> str:
     """Name of the first container whose environment lacks the current labels or annotations; empty: none."""
     for container, entry in _with_present_meta(pod, meta):
-        expected = environment_hash(container, labels=pod.labels, annotations=pod.annotations)
+        expected = compute_environment_hash(container, labels=pod.labels, annotations=pod.annotations)
         if entry is None or entry.environment_hash != expected:
             return container.name
     return ""

@@ -1,6 +1,6 @@
 """Progress of a pod's update in place: the annotation `apps.kruise.io/inplace-update-state`.
 
-annotation ──▶ parse_state() ──▶ UpdateState ──▶ state_text() ──▶ annotation
+annotation ──▶ parse_state() ──▶ UpdateState ──▶ encode_state() ──▶ annotation
 
 Pure. All managers that may take over a pod share this format. One field is added, which other managers ignore: the id
 of the container to replace, because a second tag of the same image has the same image id.
@@ -15,13 +15,13 @@ from pykruise.kube.documents import Document
 from pykruise.pods.in_place.annotations import (
     AnnotationError,
     WireMetadata,
+    encode_annotation,
     read_refs,
     read_time,
-    text,
     write_changes,
     write_time,
 )
-from pykruise.pods.in_place.pod import STATE_ANNOTATIONS, UpdatablePod, annotation
+from pykruise.pods.in_place.pod import STATE_ANNOTATIONS, UpdatablePod, read_annotation
 from pykruise.pods.in_place.update_spec import RefMetadata, ResourceChange, UpdateSpec
 from pykruise.pods.view import keys
 
@@ -76,7 +76,7 @@ class UpdateState(msgspec.Struct, frozen=True, kw_only=True):
             update_env_from_metadata=self.update_env_from_metadata and bool(self.next_ref_metadata),
         )
 
-    def changed_at(self, container: str) -> Instant | None:
+    def find_change_time(self, container: str) -> Instant | None:
         """Time of the container's last change in this update."""
         times = [batch.at for batch in self.batches if container in batch.containers]
         return times[-1] if times else self.started_at
@@ -87,7 +87,7 @@ def state_of(pod: UpdatablePod) -> UpdateState | None:
 
     Raises AnnotationError.
     """
-    result = annotation(pod, STATE_ANNOTATIONS)
+    result = read_annotation(pod, STATE_ANNOTATIONS)
     return None if result is None else parse_state(result)
 
 
@@ -152,7 +152,7 @@ def _parse_resources(
     }
 
 
-def state_text(state: UpdateState) -> str:
+def encode_state(state: UpdateState) -> str:
     """Encode the state as the annotation's value."""
     result: Document = {
         "revision": state.revision,
@@ -178,7 +178,7 @@ def state_text(state: UpdateState) -> str:
             {"timestamp": write_time(batch.at), "containers": sorted(batch.containers)}
             for batch in state.batches
         ]
-    return text(result)
+    return encode_annotation(result)
 
 
 def _write_record(record: ImageRecord) -> Document:

@@ -1,7 +1,7 @@
 """Next writes to a pod for its update in place, or the reason for waiting.
 
 pod + UpdateSpec ──▶ start()     ──▶ the writes that begin the update
-pod              ──▶ next_step() ──▶ Continue (writes) | Waiting (why, until when) | Complete | Broken
+pod              ──▶ find_next_step() ──▶ Continue (writes) | Waiting (why, until when) | Complete | Broken
 
 Pure. A whole update is three writes: a condition that takes the pod out of service, one patch with images, labels and
 annotations, and the condition that returns the pod to service. The first write is left out when no container
@@ -17,25 +17,25 @@ import msgspec
 from pykruise.kube.clock import Instant, format_time
 from pykruise.kube.documents import Document
 from pykruise.pods.in_place.annotations import AnnotationError
-from pykruise.pods.in_place.batches import Batch, effective_spec, next_batch
-from pykruise.pods.in_place.completion import containers_verdict
-from pykruise.pods.in_place.grace import grace_of, grace_text, grace_until
+from pykruise.pods.in_place.batches import Batch, drop_present_changes, find_next_batch
+from pykruise.pods.in_place.completion import judge_containers
+from pykruise.pods.in_place.grace import compute_grace_end, encode_grace, grace_of
 from pykruise.pods.in_place.pod import (
     GRACE_ANNOTATIONS,
     STATE_ANNOTATIONS,
     InPlaceSettings,
     PodPatch,
     UpdatablePod,
-    annotation,
-    running_statuses,
+    list_running_statuses,
+    read_annotation,
 )
-from pykruise.pods.in_place.resources import resize_body, restarts
-from pykruise.pods.in_place.state import UpdateState, state_of, state_text
-from pykruise.pods.in_place.update_spec import WHOLE_POD, UpdateSpec, merged_metadata, with_pending
-from pykruise.pods.lifecycle.ready_condition import ready_after
+from pykruise.pods.in_place.resources import is_restarting, resize_body
+from pykruise.pods.in_place.state import UpdateState, encode_state, state_of
+from pykruise.pods.in_place.update_spec import WHOLE_POD, UpdateSpec, add_pending, merge_metadata
+from pykruise.pods.lifecycle.ready_condition import compute_ready_after
 from pykruise.pods.lifecycle.states import LifecycleState
 from pykruise.pods.view import keys
-from pykruise.pods.view.names import short_hash
+from pykruise.pods.view.names import shorten_hash
 
 RESIZE: Final = "resize"
 START_REASON = "StartInPlaceUpdate"
@@ -82,12 +82,16 @@ def takes_out_of_service(pod: UpdatablePod, spec: UpdateSpec, *, settings: InPla
     """Whether `spec` takes the pod out of service: the pod has the readiness gate for it, and a container restarts.
     Changes that the pod already has do not count.
     """
-    return keys.IN_PLACE_READY in pod.readiness_gates and restarts_containers(pod, spec, settings=settings)
+    return keys.IN_PLACE_READY in pod.readiness_gates and is_restarting_containers(
+        pod, spec, settings=settings
+    )
 
 
-def restarts_containers(pod: UpdatablePod, spec: UpdateSpec, *, settings: InPlaceSettings) -> bool:
+def is_restarting_containers(pod: UpdatablePod, spec: UpdateSpec, *, settings: InPlaceSettings) -> bool:
     """Whether `spec` restarts a container of the pod. Changes that the pod already has do not count."""
-    return _restarts_any(pod, effective_spec(pod, with_pending(spec, _find_pending_changes(pod)), settings))
+    return _restarts_any(
+        pod, drop_present_changes(pod, add_pending(spec, _find_pending_changes(pod)), settings)
+    )
 
 
 def start(
@@ -105,8 +109,8 @@ def start(
     `labels` name the target revision in the form that the kind writes. `metadata`: further labels and annotations for
     the same write (the lifecycle state). Changes that an earlier unfinished update left open are included.
     """
-    whole = with_pending(spec, _find_pending_changes(pod))
-    wanted = effective_spec(pod, whole, settings)
+    whole = add_pending(spec, _find_pending_changes(pod))
+    wanted = drop_present_changes(pod, whole, settings)
     state = _make_state(pod, wanted, now=now, settings=settings)
     is_disruptive = _restarts_any(pod, wanted)
     writes: list[PodPatch] = []
@@ -118,11 +122,11 @@ def start(
     extra = {**(metadata or {}), "labels": {**labels, **((metadata or {}).get("labels") or {})}}
     if spec.grace_seconds > 0 and is_disruptive:
         annotations = {
-            keys.IN_PLACE_STATE_ANNOTATION: state_text(state),
-            keys.IN_PLACE_GRACE_ANNOTATION: grace_text(wanted),
+            keys.IN_PLACE_STATE_ANNOTATION: encode_state(state),
+            keys.IN_PLACE_GRACE_ANNOTATION: encode_grace(wanted),
         }
         because = f"leaves service {spec.grace_seconds} s before it is updated to {spec.revision}"
-        body = {"metadata": merged_metadata(extra, {"annotations": _without_others(pod, annotations)})}
+        body = {"metadata": merge_metadata(extra, {"annotations": _without_others(pod, annotations)})}
         return (*writes, PodPatch(body=body, because=because))
     because = f"updated in place to {spec.revision}"
     writes += _make_batch_writes(pod, wanted, state, extra=extra, because=because, now=now, settings=settings)
@@ -150,7 +154,7 @@ def _ask_for_resize(
     return (resize,), wanted if restarts else msgspec.structs.replace(wanted, resources={})
 
 
-def next_step(pod: UpdatablePod, *, now: Instant, settings: InPlaceSettings) -> NextStep:
+def find_next_step(pod: UpdatablePod, *, now: Instant, settings: InPlaceSettings) -> NextStep:
     """Next step of the pod's update. Every plan calls it for every pod; for most pods the result is Complete."""
     try:
         if any(pod.annotations.get(key) for key in GRACE_ANNOTATIONS):
@@ -159,8 +163,8 @@ def next_step(pod: UpdatablePod, *, now: Instant, settings: InPlaceSettings) -> 
             return _drop_grace(pod, "the grace annotation is empty")
         state = state_of(pod)
         if state is None:
-            return Complete(conditions=ready_conditions(pod, now=now))
-        verdict = containers_verdict(pod, state, now=now, settings=settings)
+            return Complete(conditions=list_ready_conditions(pod, now=now))
+        verdict = judge_containers(pod, state, now=now, settings=settings)
     except AnnotationError as error:
         return Broken(problem=str(error))
     if verdict.is_broken:
@@ -170,25 +174,25 @@ def next_step(pod: UpdatablePod, *, now: Instant, settings: InPlaceSettings) -> 
         return Waiting(because=verdict.because, since=since, look_at=verdict.look_at)
     if state.has_next:
         return _start_next_batch(pod, state, now=now, settings=settings)
-    return Complete(conditions=ready_conditions(pod, now=now))
+    return Complete(conditions=list_ready_conditions(pod, now=now))
 
 
 def is_at_rest(pod: UpdatablePod) -> bool:
-    """Whether `next_step` certainly has nothing to write to the pod. Does not parse the pod's annotations.
+    """Whether `find_next_step` certainly has nothing to write to the pod. Does not parse the pod's annotations.
 
     True for nearly all pods at nearly all times, so a plan over ten thousand pods examines only a few. A pod in the
     middle of an update (lifecycle state Updating) is never at rest.
     """
     if pod.labels.get(keys.STATE_LABEL) == LifecycleState.UPDATING:
         return False
-    if ready_conditions(pod, now=0.0):
+    if list_ready_conditions(pod, now=0.0):
         return False
-    state = annotation(pod, STATE_ANNOTATIONS)
+    state = read_annotation(pod, STATE_ANNOTATIONS)
     has_later_batch = state is not None and _LATER_BATCH in state
     return not has_later_batch and not any(key in pod.annotations for key in GRACE_ANNOTATIONS)
 
 
-def ready_conditions(pod: UpdatablePod, *, now: Instant) -> tuple[Document, ...]:
+def list_ready_conditions(pod: UpdatablePod, *, now: Instant) -> tuple[Document, ...]:
     """`InPlaceUpdateReady=True` without reason or message; empty: the pod lacks the gate, or needs no change."""
     if keys.IN_PLACE_READY not in pod.readiness_gates:
         return ()
@@ -220,7 +224,7 @@ def _find_pending_changes(pod: UpdatablePod) -> UpdateSpec | None:
     except AnnotationError:
         grace = None
     update_spec = state.next_spec if state is not None else None
-    return with_pending(grace, update_spec) if grace is not None else update_spec
+    return add_pending(grace, update_spec) if grace is not None else update_spec
 
 
 def _make_state(
@@ -238,7 +242,7 @@ def _make_state(
         old = state_of(pod)
     except AnnotationError:
         return state
-    if old is None or containers_verdict(pod, old, now=now, settings=settings).is_complete:
+    if old is None or judge_containers(pod, old, now=now, settings=settings).is_complete:
         return state
     return msgspec.structs.replace(
         state,
@@ -255,7 +259,7 @@ def _has_unreported_image(pod: UpdatablePod, wanted: UpdateSpec) -> bool:
     The record is empty then. If the status reports the old image in the meantime, it would be taken for the new
     image.
     """
-    statuses = running_statuses(pod)
+    statuses = list_running_statuses(pod)
     return any((status := statuses.get(name)) is None or not status.image_id for name in wanted.images)
 
 
@@ -268,7 +272,7 @@ def _resize_restarts(pod: UpdatablePod, wanted: UpdateSpec) -> bool:
     """Whether a container restarts for its resources alone, by its resize policies."""
     live = {container.name: container for container in pod.containers}
     changes = ((live[name], change) for name, change in wanted.resources.items() if name != WHOLE_POD)
-    return any(restarts(container, change) for container, change in changes)
+    return any(is_restarting(container, change) for container, change in changes)
 
 
 def _make_not_ready_patch(pod: UpdatablePod, *, now: Instant) -> PodPatch:
@@ -281,7 +285,7 @@ def _make_not_ready_patch(pod: UpdatablePod, *, now: Instant) -> PodPatch:
         entry["lastTransitionTime"] = format_time(now)
     if old is not None and old.message:
         entry["message"] = None
-    conditions = [entry, *ready_after(pod, entry, now=now)]
+    conditions = [entry, *compute_ready_after(pod, entry, now=now)]
     return PodPatch(
         subresource="status",
         body={"status": {"conditions": conditions}},
@@ -298,14 +302,14 @@ def _end_grace(pod: UpdatablePod, *, now: Instant, settings: InPlaceSettings) ->
         return _drop_grace(pod, "the grace annotation is empty")
     if state is None:
         return Broken(problem="the pod is in a grace period, but has no state of an update in place")
-    if short_hash(pod.labels.get(keys.REVISION_LABEL, "")) != short_hash(spec.revision):
+    if shorten_hash(pod.labels.get(keys.REVISION_LABEL, "")) != shorten_hash(spec.revision):
         return _drop_grace(pod, f"its grace period was for {spec.revision}, which is no longer its revision")
-    look_at = grace_until(state.started_at, seconds=spec.grace_seconds, now=now)
+    look_at = compute_grace_end(state.started_at, seconds=spec.grace_seconds, now=now)
     if look_at is not None:
         because = f"out of service for {spec.grace_seconds} s before it is updated to {spec.revision}"
         return Waiting(because=because, since=state.started_at, look_at=look_at)
     because = f"its grace period has ended; updated in place to {spec.revision}"
-    wanted = effective_spec(pod, spec, settings)
+    wanted = drop_present_changes(pod, spec, settings)
     writes = _make_batch_writes(pod, wanted, state, extra={}, because=because, now=now, settings=settings)
     return Continue(writes=_with_check(writes), because=because)
 
@@ -318,7 +322,7 @@ def _drop_grace(pod: UpdatablePod, because: str) -> Continue:
 def _start_next_batch(
     pod: UpdatablePod, state: UpdateState, *, now: Instant, settings: InPlaceSettings
 ) -> NextStep:
-    ready = {status.name for status in running_statuses(pod).values() if status.ready}
+    ready = {status.name for status in list_running_statuses(pod).values() if status.ready}
     unready = [name for name in state.required_ready if name not in ready]
     if unready:
         since = state.batches[-1].at if state.batches else state.started_at
@@ -356,16 +360,16 @@ def _make_batch_writes(
     label, nothing would request it again. The drawback: if the process dies between the two writes and the target is
     then reverted, the resize stays.
     """
-    batch = next_batch(pod, wanted, state, now=now, settings=settings)
+    batch = find_next_batch(pod, wanted, state, now=now, settings=settings)
     patch = (wanted.metadata_patch or {}).get("metadata") or {}
     own = {
         "labels": dict(batch.labels),
         "annotations": {
             **batch.annotations,
-            **_without_others(pod, {keys.IN_PLACE_STATE_ANNOTATION: state_text(batch.state)}),
+            **_without_others(pod, {keys.IN_PLACE_STATE_ANNOTATION: encode_state(batch.state)}),
         },
     }
-    body: Document = {"metadata": merged_metadata(merged_metadata(patch, extra), own)}
+    body: Document = {"metadata": merge_metadata(merge_metadata(patch, extra), own)}
     containers = _build_containers(pod, batch, with_resources=not settings.uses_resize)
     sidecars = [
         {"name": sidecar.name, "image": batch.images[sidecar.name]}

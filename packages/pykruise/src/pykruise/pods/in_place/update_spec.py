@@ -1,6 +1,6 @@
 """Changes that an update in place makes to a pod: the result of comparing two revisions.
 
-difference() ──▶ UpdateSpec ──┬▶ with_pending() (adds the changes that an unfinished update left open)
+difference() ──▶ UpdateSpec ──┬▶ add_pending() (adds the changes that an unfinished update left open)
                               └▶ batches.py, and grace.py stores it while the pod leaves service
 
 Pure values. All changes are keyed by container name, so they fit any pod of the old revision.
@@ -57,7 +57,7 @@ class UpdateSpec(msgspec.Struct, frozen=True, kw_only=True):
         return frozenset((*self.images, *self.ref_metadata, *self.resources))
 
 
-def with_pending(spec: UpdateSpec, pending: UpdateSpec | None) -> UpdateSpec:
+def add_pending(spec: UpdateSpec, pending: UpdateSpec | None) -> UpdateSpec:
     """`spec` with the open changes of an earlier, unfinished update that `spec` does not override.
 
     The new spec is the difference between two revisions. Without the open changes, a pod that never fully reached the
@@ -76,7 +76,7 @@ def with_pending(spec: UpdateSpec, pending: UpdateSpec | None) -> UpdateSpec:
     )
 
 
-def merged_metadata(first: Mapping[str, Any], second: Mapping[str, Any]) -> Document:
+def merge_metadata(first: Mapping[str, Any], second: Mapping[str, Any]) -> Document:
     """Merge two patches of `metadata` into one with the effect of applying both in this order.
 
     Handles labels, annotations and finalizers; a template cannot change other metadata of a pod.
@@ -155,4 +155,4 @@ def _merge_patches(spec: UpdateSpec, pending: UpdateSpec) -> Document | None:
         if older.get(field):
             older[field] = {key: value for key, value in older[field].items() if key not in from_env}
     newer = (spec.metadata_patch or {}).get("metadata") or {}
-    return {"metadata": merged_metadata(older, newer)}
+    return {"metadata": merge_metadata(older, newer)}

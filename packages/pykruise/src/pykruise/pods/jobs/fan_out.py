@@ -18,7 +18,7 @@ from pykruise.kube.clock import Instant
 from pykruise.pods.reasons import Code
 from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.amounts import limit_is_zero
-from pykruise.pods.workload.waiting import waiting_for_repeated
+from pykruise.pods.workload.waiting import find_repeated_wait
 from pykruise.runtime.reasons import Reason
 
 
@@ -156,7 +156,7 @@ class FanOutDecision(msgspec.Struct, frozen=True, kw_only=True):
     counts: FanOutCounts = FanOutCounts()
 
 
-def fan_out(
+def decide_fan_out(
     targets: Iterable[FanOutTarget], policy: JobPolicy, run: JobRun, *, now: Instant
 ) -> FanOutDecision:
     """Decide about the targets now. Targets are started in the given order.
@@ -324,7 +324,7 @@ HELD: Final = {
 """Reasons of targets that are not started."""
 
 
-def waiting_for(
+def find_wait_reason(
     decision: FanOutDecision,
     *,
     nothing_fits: Reason,
@@ -338,7 +338,7 @@ def waiting_for(
     """
     if not decision.counts.wanted:
         return nothing_fits
-    if (of_pods := waiting_for_repeated(obstacles)) is not None:
+    if (of_pods := find_repeated_wait(obstacles)) is not None:
         return of_pods
     if decision.waiting:
         return HELD[next(iter(decision.waiting.values()))]

@@ -1,6 +1,6 @@
 """Common admission rules of jobs: their names, and templates of pods that run to completion.
 
-metadata ──▶ job_name_errors() ──▶ field errors        template ──▶ with_pod_defaults() ──▶ the template as stored
+metadata ──▶ find_job_name_errors() ──▶ field errors        template ──▶ add_pod_defaults() ──▶ the template as stored
 
 Pure.
 """
@@ -11,25 +11,25 @@ from typing import Any, Final
 
 from pykruise.kube.documents import Document
 from pykruise.kube.errors import Cause
-from pykruise.kube.pod_rules.field_errors import invalid
+from pykruise.kube.pod_rules.field_errors import make_invalid_error
 from pykruise.pods.template import defaults as template_defaults
 
 LONGEST_NAME: Final = 63
 _NAME: Final = re.compile(r"[a-zA-Z0-9-]+", re.ASCII)
 
 
-def job_name_errors(metadata: Mapping[str, Any]) -> Iterator[Cause]:
+def find_job_name_errors(metadata: Mapping[str, Any]) -> Iterator[Cause]:
     """Errors of a job's name, which becomes a label value on the job's objects. Same rule as OpenKruise."""
     name = str(metadata.get("name") or "")
     if name and not _NAME.fullmatch(name):
-        yield invalid("metadata.name", name, "must consist of letters, digits and '-'")
+        yield make_invalid_error("metadata.name", name, "must consist of letters, digits and '-'")
     if len(name) > LONGEST_NAME:
-        yield invalid("metadata.name", name, f"must be no more than {LONGEST_NAME} characters")
+        yield make_invalid_error("metadata.name", name, f"must be no more than {LONGEST_NAME} characters")
 
 
-def with_pod_defaults(template: Mapping[str, Any], *, complete: bool) -> Document:
+def add_pod_defaults(template: Mapping[str, Any], *, complete: bool) -> Document:
     """Template of pods that run to completion: restart policy OnFailure and, with `complete`, all other defaults."""
     spec: Document = dict(template.get("spec") or {})
     spec["restartPolicy"] = spec.get("restartPolicy") or "OnFailure"
     defaults = {**template, "spec": spec}
-    return template_defaults.with_defaults(defaults) if complete else defaults
+    return template_defaults.add_defaults(defaults) if complete else defaults

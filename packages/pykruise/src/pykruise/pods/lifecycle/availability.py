@@ -1,6 +1,6 @@
 """Availability of a pod, and the next time at which it changes without an event.
 
-PodView + minReadySeconds + now ──▶ is_available(), becomes_available_at()
+PodView + minReadySeconds + now ──▶ is_available(), find_available_time()
 
 Pure; serves every kind.
 """
@@ -28,20 +28,22 @@ def is_ready_long_enough(pod: PodView, *, min_ready_seconds: int, now: Instant) 
     return pod.ready_since is not None and pod.ready_since + min_ready_seconds <= now
 
 
-def becomes_available_at(pod: PodView, *, min_ready_seconds: int) -> Instant | None:
+def find_available_time(pod: PodView, *, min_ready_seconds: int) -> Instant | None:
     """Time at which a serving pod has been ready for long enough; None: time alone does not make it available."""
     if not pod.is_serving or pod.ready_since is None:
         return None
     return pod.ready_since + max(min_ready_seconds, 0)
 
 
-def next_late_at(pods: Iterable[PodView], *, now: Instant) -> Instant | None:
+def find_next_late_time(pods: Iterable[PodView], *, now: Instant) -> Instant | None:
     """Earliest time at which the creation or the end of one of the pods becomes overdue; None: there is none."""
     times = (time for pod in pods if (time := _late_at(pod)) is not None)
     return min((item for item in times if item > now), default=None)
 
 
-def next_available_at(pods: Iterable[PodView], *, min_ready_seconds: int, now: Instant) -> Instant | None:
+def find_next_available_time(
+    pods: Iterable[PodView], *, min_ready_seconds: int, now: Instant
+) -> Instant | None:
     """Earliest time at which one of the pods becomes available without an event; None: there is none."""
     if min_ready_seconds <= 0:
         return None
@@ -58,6 +60,6 @@ def next_available_at(pods: Iterable[PodView], *, min_ready_seconds: int, now: I
 def _late_at(pod: PodView) -> Instant | None:
     if pod.ends_at is not None and pod.node_name:
         return pod.ends_at + ENDED_IN_S
-    if not pod.node_name and pod.created_at is not None and pod.condition("PodScheduled") is None:
+    if not pod.node_name and pod.created_at is not None and pod.find_condition("PodScheduled") is None:
         return pod.created_at + SCHEDULED_IN_S
     return None if pod.creating is None else pod.creating.since + CREATED_IN_S

@@ -11,9 +11,9 @@ from itertools import islice
 from typing import Final
 
 from pykruise.kube.clock import Instant, format_time
-from pykruise.kube.values.counts import counted
+from pykruise.kube.values.counts import format_count
 from pykruise.pods.corrections import IN_TEMPLATE, Correction
-from pykruise.pods.lifecycle.states import UPDATE_UNDER_WAY, Lifecycle, LifecycleState, why_waiting
+from pykruise.pods.lifecycle.states import UPDATE_UNDER_WAY, Lifecycle, LifecycleState, explain_waiting
 from pykruise.pods.mounts import CREATED_IN_S, ENDED_IN_S, SCHEDULED_IN_S
 from pykruise.pods.reasons import Code
 from pykruise.pods.view import keys
@@ -100,11 +100,11 @@ def _obstacles_in(pod: PodView) -> tuple[object, ...]:
         for status in (*pod.init_statuses, *pod.container_statuses)
         if status.waiting in IMAGE_FAILURES or status.waiting in _START_FAILURES
     )
-    scheduled = pod.condition("PodScheduled")
+    scheduled = pod.find_condition("PodScheduled")
     return failing, scheduled.reason if scheduled is not None and scheduled.status == "False" else ""
 
 
-def failed_as(pod: PodView) -> Reason:
+def explain_failure(pod: PodView) -> Reason:
     """Reason for the failure of a pod that runs to completion: its container with an exit code, and its node."""
     where = f" on node {pod.node_name}" if pod.node_name else ""
     ended = next(
@@ -117,7 +117,7 @@ def failed_as(pod: PodView) -> Reason:
     return Reason(Code.POD_FAILED, f"{how}{where}", log, ended.name if ended is not None else "")
 
 
-def ephemeral_blocker(ephemeral: EphemeralView, image: str) -> Reason | None:
+def find_ephemeral_blocker(ephemeral: EphemeralView, image: str) -> Reason | None:
     """Obstacle of an ephemeral container; None: it runs, starts, or succeeded. `image`: the container's image."""
     if ephemeral.state is EphemeralState.FAILED:
         ended = f"exit code {ephemeral.exit_code}" if ephemeral.exit_code else ephemeral.reason
@@ -146,7 +146,7 @@ def ephemeral_blocker(ephemeral: EphemeralView, image: str) -> Reason | None:
     return None
 
 
-def kept_from_ending(pod: PodView, *, now: Instant) -> Reason | None:
+def find_end_blocker(pod: PodView, *, now: Instant) -> Reason | None:
     """Obstacle that keeps a deleted pod from terminating: its finalizers or its node; None: there is none."""
     return _find_open_finalizers(pod) or _find_lost_node(pod, now)
 
@@ -207,18 +207,18 @@ def _find_container_obstacle(pod: PodView, correction: Correction) -> Reason | N
             return Reason(
                 Code.IMAGE_PULL,
                 f"image {image} of container {status.name}{volumes} cannot be pulled{secrets} ({status.waiting})",
-                f"{correction.of('the image or its pull secret')}, or make it available",
+                f"{correction.describe_for('the image or its pull secret')}, or make it available",
                 status.name,
             )
         if status.lacks:
             return Reason(
                 Code.CONTAINER_FAILS,
                 f"container {status.name} cannot be created ({status.waiting}): {status.lacks}",
-                f"create what is missing, or {correction.of('the reference')}",
+                f"create what is missing, or {correction.describe_for('the reference')}",
                 status.name,
             )
         if status.waiting in _START_FAILURES:
-            restarts = counted(status.restart_count, "restart")
+            restarts = format_count(status.restart_count, "restart")
             return Reason(
                 Code.CONTAINER_FAILS,
                 f"container {status.name} does not start ({status.waiting}, {restarts})",
@@ -231,14 +231,14 @@ def _find_container_obstacle(pod: PodView, correction: Correction) -> Reason | N
 def _find_scheduling_obstacle(pod: PodView, now: Instant, correction: Correction) -> Reason | None:
     if pod.node_name:
         return None
-    scheduled = pod.condition("PodScheduled")
+    scheduled = pod.find_condition("PodScheduled")
     if scheduled is None or scheduled.status != "False":
         if scheduled is not None or pod.created_at is None or now < pod.created_at + SCHEDULED_IN_S:
             return Reason(Code.SCHEDULING, "waits for the scheduler")
         return Reason(
             Code.NO_SCHEDULER,
             "no scheduler has processed it",
-            f"{correction.of('schedulerName')}, or start a scheduler of that name",
+            f"{correction.describe_for('schedulerName')}, or start a scheduler of that name",
         )
     said = scheduled.message or scheduled.reason or "no reason given"
     if scheduled.reason == "SchedulingGated":
@@ -279,7 +279,7 @@ def _find_resize_obstacle(pod: PodView, correction: Correction) -> Reason | None
 
 def resize_blocker(pod: PodView, correction: Correction = IN_TEMPLATE) -> Reason | None:
     """The kubelet's answer to a change of cpu or memory that it cannot execute (yet); None: there is none."""
-    pending = pod.condition("PodResizePending")
+    pending = pod.find_condition("PodResizePending")
     if pending is None or pending.status != "True":
         return None
     return Reason(
@@ -292,7 +292,7 @@ def resize_blocker(pod: PodView, correction: Correction = IN_TEMPLATE) -> Reason
 def _find_lifecycle_obstacle(pod: PodView, lifecycle: Lifecycle | None) -> Reason | None:
     if pod.is_in_grace:
         return Reason(Code.GRACE_PERIOD, "is in the grace period before its update in place")
-    match pod.state, why_waiting(pod, lifecycle):
+    match pod.state, explain_waiting(pod, lifecycle):
         case LifecycleState.PREPARING_NORMAL, Reason(code=Code.PRE_NORMAL_HOOK, message=message):
             return Reason(Code.PRE_NORMAL_HOOK, message, "add the hook of spec.lifecycle to the pod")
         case LifecycleState.UPDATING, _:
@@ -323,7 +323,7 @@ def _find_readiness_obstacle(pod: PodView, *, min_ready_seconds: int, now: Insta
             Code.STARTING, f"its containers start ({starting or 'Pending'})"
         )
     for gate in pod.readiness_gates:
-        condition = pod.condition(gate)
+        condition = pod.find_condition(gate)
         if condition is None or condition.status != "True":
             if gate in pod.open_gates:
                 continue  # this same plan sets it

@@ -16,12 +16,12 @@ COMPLETED_ANNOTATION: Final = "apps.kruise.io/container-launch-priority-complete
 _PREFIX: Final = "p_"
 
 
-def barrier_name(pod: str) -> str:
+def format_barrier_name(pod: str) -> str:
     """Name of the pod's ConfigMap."""
     return f"{pod}-barrier"
 
 
-def barrier_key(priority: int) -> str:
+def format_barrier_key(priority: int) -> str:
     """ConfigMap key that containers of this priority wait for."""
     return f"{_PREFIX}{priority}"
 

@@ -1,7 +1,7 @@
 """Order of pods for deletion and for updates (base, priority, scatter).
 
-PodViews with their precomputed ranks ──▶ deletion_order() ──▶ pods whose loss costs least first
-                                      ──▶ update_order() ▶ by_priority() ▶ scatter()
+PodViews with their precomputed ranks ──▶ sort_for_deletion() ──▶ pods whose loss costs least first
+                                      ──▶ update_order() ▶ sort_by_priority() ▶ scatter()
 
 Pure; serves every kind. Every order is total (the name decides last) and every later step is stable, so the same pods
 always get the same order, whatever the order of the input.
@@ -15,7 +15,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from pykruise.kube.values.selectors import Selector, SelectorError, selector_from
+from pykruise.kube.values.selectors import Selector, SelectorError, parse_selector
 from pykruise.pods.api import PriorityStrategy, WeightPriorityTerm
 from pykruise.pods.view.pod_view import PodView
 
@@ -41,7 +41,7 @@ class OrderTerm(msgspec.Struct, frozen=True):
 # Deletion
 
 
-def deletion_order(
+def sort_for_deletion(
     pods: Sequence[PodView],
     *,
     available: Callable[[PodView], bool],
@@ -54,11 +54,11 @@ def deletion_order(
     The first difference decides: no node; Pending, Unknown, Running; not available, then not Ready; lower cost;
     higher spread rank; most recently ready; more restarts; newest.
     """
-    spread = spread_ranks(pods, topology_keys=topology_keys, node_labels=node_labels or {})
+    spread = compute_spread_ranks(pods, topology_keys=topology_keys, node_labels=node_labels or {})
     return _sort_by_rank(pods, spread, available=available)
 
 
-def spread_ranks(
+def compute_spread_ranks(
     pods: Sequence[PodView], *, topology_keys: Sequence[str], node_labels: Mapping[str, Mapping[str, str]]
 ) -> dict[str, float]:
     """Name of a pod → gain in spread when the pod is deleted (0 when absent).
@@ -139,7 +139,7 @@ def update_order(pods: Iterable[PodView]) -> list[PodView]:
     return sorted(pods, key=lambda pod: pod.rank)
 
 
-def by_priority(
+def sort_by_priority(
     pods: Sequence[PodView], strategy: PriorityStrategy | None, *, is_strict: bool = False
 ) -> Sequence[PodView]:
     """Stable sort by the weights of a priorityStrategy, otherwise by its labels.
@@ -149,20 +149,20 @@ def by_priority(
     if strategy is None:
         return pods
     if strategy.weight_priority:
-        return by_weight(pods, list(_parse_weights(strategy.weight_priority, is_strict=is_strict)))
-    return by_ordered_keys(pods, [term.ordered_key for term in strategy.order_priority or ()])
+        return sort_by_weight(pods, list(_parse_weights(strategy.weight_priority, is_strict=is_strict)))
+    return sort_by_ordered_keys(pods, [term.ordered_key for term in strategy.order_priority or ()])
 
 
 def _parse_weights(terms: Iterable[WeightPriorityTerm], *, is_strict: bool) -> Iterator[tuple[Selector, int]]:
     for term in terms:
         try:
-            yield selector_from(msgspec.to_builtins(term.match_selector)), term.weight
+            yield parse_selector(msgspec.to_builtins(term.match_selector)), term.weight
         except SelectorError:
             if is_strict:
                 raise
 
 
-def by_weight(pods: Sequence[PodView], terms: Sequence[tuple[Selector, int]]) -> list[PodView]:
+def sort_by_weight(pods: Sequence[PodView], terms: Sequence[tuple[Selector, int]]) -> list[PodView]:
     """Stable sort by the sum of the weights of all matching selectors, the greatest first.
 
     Only the first MOST_WEIGHTS terms count. Admission rejects more terms, except in objects that already had more.
@@ -173,7 +173,7 @@ def by_weight(pods: Sequence[PodView], terms: Sequence[tuple[Selector, int]]) ->
     )
 
 
-def by_ordered_keys(pods: Sequence[PodView], ordered_keys: Sequence[str]) -> list[PodView]:
+def sort_by_ordered_keys(pods: Sequence[PodView], ordered_keys: Sequence[str]) -> list[PodView]:
     """Stable sort: pods without any of the labels first, then by the first label that a pod has, higher number first.
 
     The number is the end of the label's value: `sts-10` is 10; no number, or one beyond 63 bits, is 0.
@@ -195,7 +195,7 @@ def _trailing_number(text: str) -> int:
     return number if number <= _INT64_MAX else 0
 
 
-def first(pods: Sequence[P], chosen: Callable[[P], bool]) -> list[P]:
+def put_first(pods: Sequence[P], chosen: Callable[[P], bool]) -> list[P]:
     """Stable partition: the chosen pods before the others."""
     ahead = [pod for pod in pods if chosen(pod)]
     return [*ahead, *(pod for pod in pods if not chosen(pod))] if ahead else list(pods)

@@ -1,7 +1,7 @@
 """Readiness gates that this project sets: `InPlaceUpdateReady` and `KruisePodReady`.
 
-pod ──▶ missing_conditions() ──▶ conditions that let a pod become Ready
-pod + key ──▶ hold_back() / let_go() ──▶ conditions for one patch of `pods/status`
+pod ──▶ list_missing_conditions() ──▶ conditions that let a pod become Ready
+pod + key ──▶ hold_back() / remove_hold() ──▶ conditions for one patch of `pods/status`
 
 Pure. The functions return entries of `status.conditions` for a strategic merge patch (merged by type); an empty list
 means that there is nothing to write. A patch of `pods/status` may carry labels and annotations too: the API server
@@ -13,7 +13,7 @@ from typing import Final
 
 from pykruise.kube.clock import Instant, format_time
 from pykruise.kube.documents import Document
-from pykruise.pods.lifecycle.readiness_messages import Message, with_message, without_message
+from pykruise.pods.lifecycle.readiness_messages import Message, add_message, remove_message
 from pykruise.pods.view.pod_view import ConditionView, PodView
 
 USER_AGENT: Final = "Lifecycle"
@@ -21,19 +21,19 @@ PRE_DELETE_HOOK: Final = "preDeleteHook"
 PRE_UPDATE_HOOK: Final = "preUpdateHook"
 
 
-def missing_conditions(pod: PodView, *, now: Instant) -> list[Document]:
+def list_missing_conditions(pod: PodView, *, now: Instant) -> list[Document]:
     """Conditions that open the pod's `open_gates`."""
-    return [_make_true_condition(gate, pod.condition(gate), now=now) for gate in pod.open_gates]
+    return [_make_true_condition(gate, pod.find_condition(gate), now=now) for gate in pod.open_gates]
 
 
 def hold_back(pod: PodView, key: str, *, now: Instant) -> list[Document]:
     """Conditions that take the pod out of service because of `key`; empty for a pod without the gate."""
-    return with_message(pod, Message(USER_AGENT, key), now=now)
+    return add_message(pod, Message(USER_AGENT, key), now=now)
 
 
-def let_go(pod: PodView, key: str, *, now: Instant) -> list[Document]:
+def remove_hold(pod: PodView, key: str, *, now: Instant) -> list[Document]:
     """Conditions that remove `key`; True when no other writer holds the pod. The kubelet updates Ready afterwards."""
-    return without_message(pod, Message(USER_AGENT, key), now=now)
+    return remove_message(pod, Message(USER_AGENT, key), now=now)
 
 
 def _make_true_condition(kind: str, old: ConditionView | None, *, now: Instant) -> Document:

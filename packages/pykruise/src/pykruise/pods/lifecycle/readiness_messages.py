@@ -1,6 +1,6 @@
 """The condition `KruisePodReady`: several writers hold a pod back, each with its own messages.
 
-pod + Message ──▶ with_message() / without_message() ──▶ conditions for one patch of `pods/status`
+pod + Message ──▶ add_message() / remove_message() ──▶ conditions for one patch of `pods/status`
 
 Pure. The condition's own message is a JSON list of the writers that hold the pod back, with their reasons. The
 condition is True only when the list is empty. The list is read, changed and written, so the patch must carry the
@@ -14,7 +14,7 @@ import orjson
 
 from pykruise.kube.clock import Instant, format_time
 from pykruise.kube.documents import Document
-from pykruise.pods.lifecycle.ready_condition import Gated, ready_after
+from pykruise.pods.lifecycle.ready_condition import Gated, compute_ready_after
 from pykruise.pods.view import keys
 from pykruise.pods.view.pod_view import ConditionView
 
@@ -31,7 +31,7 @@ def messages_of(pod: Gated) -> tuple[Message, ...]:
     return _parse_messages(_find_condition(pod))
 
 
-def with_message(pod: Gated, message: Message, *, now: Instant) -> list[Document]:
+def add_message(pod: Gated, message: Message, *, now: Instant) -> list[Document]:
     """Conditions that hold the pod back because of `message`; empty for a pod without the readiness gate."""
     if keys.KRUISE_POD_READY not in pod.readiness_gates:
         return []
@@ -41,10 +41,10 @@ def with_message(pod: Gated, message: Message, *, now: Instant) -> list[Document
     if condition is not None and condition.status == "False" and message in messages:
         return []
     held = _make_entry({*messages, message}, now=now)
-    return [held, *ready_after(pod, held, now=now)]
+    return [held, *compute_ready_after(pod, held, now=now)]
 
 
-def without_message(pod: Gated, message: Message, *, now: Instant) -> list[Document]:
+def remove_message(pod: Gated, message: Message, *, now: Instant) -> list[Document]:
     """Conditions that remove `message`. The kubelet updates Ready afterwards, because it knows the containers best."""
     messages = messages_of(pod)
     if keys.KRUISE_POD_READY not in pod.readiness_gates or message not in messages:
@@ -52,7 +52,7 @@ def without_message(pod: Gated, message: Message, *, now: Instant) -> list[Docum
     return [_make_entry((item for item in messages if item != message), now=now)]
 
 
-def looked_at(pod: Gated, *, now: Instant) -> list[Document]:
+def update_probe_time(pod: Gated, *, now: Instant) -> list[Document]:
     """The unchanged condition with the current probe time; empty for a pod without the condition.
 
     The write gives the pod a new resourceVersion, so the API server rejects pending patches that were computed from

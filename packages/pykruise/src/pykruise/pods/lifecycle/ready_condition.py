@@ -1,6 +1,6 @@
 """The pod's Ready condition at the moment when one of its readiness gates changes.
 
-pod + the gate's new condition ──▶ ready_after() ──▶ the Ready entry to write together with it, or none
+pod + the gate's new condition ──▶ compute_ready_after() ──▶ the Ready entry to write together with it, or none
 
 Pure. The kubelet would update Ready shortly afterwards, but taking a pod out of service must not wait for that.
 """
@@ -25,7 +25,7 @@ class Gated(Protocol):
         """Types of conditions that must be True."""
 
 
-def ready_after(pod: Gated, changed: Document, *, now: Instant) -> list[Document]:
+def compute_ready_after(pod: Gated, changed: Document, *, now: Instant) -> list[Document]:
     """The Ready entry of a patch that also holds `changed`; empty when Ready does not change.
 
     Also empty while containers are not ready, or before the kubelet has reported conditions.

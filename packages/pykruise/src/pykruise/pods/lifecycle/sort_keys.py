@@ -75,7 +75,7 @@ def update_rank(
     )
 
 
-def deletion_cost(text: str | None) -> int:
+def parse_deletion_cost(text: str | None) -> int:
     """The pod-deletion-cost annotation as a number; 0 when absent or malformed.
 
     Same rule as Kubernetes' ReplicaSets: no plus sign, no leading zeros, and it must fit 32 bits.

@@ -1,8 +1,8 @@
 """Lifecycle states of a pod, and the hooks that let other controllers take part in its transitions.
 
-pod + hooks of its owner ──▶ next_state() ──▶ the state it should have now, or None: it waits
+pod + hooks of its owner ──▶ find_next_state() ──▶ the state it should have now, or None: it waits
 hook + pod               ──▶ is_hooked(), is_all_hooked()
-state                    ──▶ state_metadata() ──▶ labels and annotations of the patch that sets it
+state                    ──▶ build_state_metadata() ──▶ labels and annotations of the patch that sets it
 
 Pure; serves every kind that has `spec.lifecycle`. A label publishes the state. Another controller (a registry, a load
 balancer) watches it, does its part, and sets or removes the hook's labels and finalizers.
@@ -93,7 +93,7 @@ def is_all_hooked(hook: LifecycleHook | None, pod: PodView) -> bool:
     )
 
 
-def next_state(
+def find_next_state(
     pod: PodView, lifecycle: Lifecycle | None, *, is_updated: bool, is_update_complete: bool
 ) -> LifecycleState | None:
     """State that a pod changes to automatically now; None: it keeps its state.
@@ -128,7 +128,7 @@ def _state_after_update(pod: PodView, lifecycle: Lifecycle | None) -> LifecycleS
     return LifecycleState.NORMAL
 
 
-def pre_delete_wait(hook: LifecycleHook | None, pod: PodView) -> Reason:
+def explain_pre_delete(hook: LifecycleHook | None, pod: PodView) -> Reason:
     """Reason of a pod that the preDelete hook holds, with the labels and finalizers that hold it."""
     message = f"waits until the preDelete hook is removed from the pod{_list_holders(hook, pod)}"
     return Reason(Code.PRE_DELETE_HOOK, message)
@@ -158,7 +158,7 @@ def _list_holders(hook: LifecycleHook | None, pod: PodView) -> str:
 UPDATE_UNDER_WAY: Final = Reason(Code.UPDATING_IN_PLACE, "its update in place is under way")
 
 
-def why_waiting(pod: PodView, lifecycle: Lifecycle | None) -> Reason | None:
+def explain_waiting(pod: PodView, lifecycle: Lifecycle | None) -> Reason | None:
     """Reason why a pod that is not Normal keeps its state; None: nothing holds it."""
     match pod.state:
         case LifecycleState.PREPARING_NORMAL:
@@ -178,7 +178,7 @@ def why_waiting(pod: PodView, lifecycle: Lifecycle | None) -> Reason | None:
             message = f"waits for the inPlaceUpdate hook: {_list_missing(hook, pod)}"
             return Reason(Code.IN_PLACE_UPDATE_HOOK, message, "the hook's owner must add it to the pod again")
         case LifecycleState.PREPARING_DELETE:
-            return pre_delete_wait(lifecycle.pre_delete if lifecycle else None, pod)
+            return explain_pre_delete(lifecycle.pre_delete if lifecycle else None, pod)
     return None
 
 
@@ -192,7 +192,7 @@ def _list_missing(hook: LifecycleHook, pod: PodView) -> str:
     return ", ".join(labels + finalizers)
 
 
-def state_metadata(state: LifecycleState, *, now: Instant) -> Document:
+def build_state_metadata(state: LifecycleState, *, now: Instant) -> Document:
     """`labels` and `annotations` that give a pod this state."""
     return {
         "labels": {keys.STATE_LABEL: str(state)},

@@ -1,7 +1,8 @@
 """Results of probes as they appear on a pod: conditions, labels and annotations.
 
-results of a pod's probes ──▶ conditions_after() ──▶ conditions to write, and conflicting probes
-                          ──▶ marks_of()         ──▶ labels and annotations ──▶ metadata_patch() ──▶ the differences
+results of a pod's probes ──▶ compute_conditions_after() ──▶ conditions to write, and conflicting probes
+                          ──▶ marks_of()         ──▶ labels and annotations ──▶ build_metadata_patch()
+                              ──▶ the differences
 
 Pure. Same rule as OpenKruise: if two probes have one condition type, the first one sets it. A key from a policy of
 another state is removed, unless the policy of the current state sets it.
@@ -40,7 +41,7 @@ class Marks(msgspec.Struct, frozen=True):
     annotations: Mapping[str, str | None] = {}
 
 
-def conditions_after(
+def compute_conditions_after(
     pod: PodView, outcomes: Iterable[MarkOutcome]
 ) -> tuple[list[Document], list[MarkConflict]]:
     """Conditions whose status or message must change, and the probes that conflict with another one."""
@@ -62,7 +63,7 @@ def conditions_after(
 
 def _changed(pod: PodView, type_: str, state: ProbeState) -> Document | None:
     status = "True" if state.state == SUCCEEDED else "False"
-    before = pod.condition(type_)
+    before = pod.find_condition(type_)
     if before is not None and (before.status, before.message) == (status, state.message):
         return None
     result: Document = {"type": type_, "status": status, "message": state.message}
@@ -97,7 +98,7 @@ class _Keys:
                 self.values.setdefault(key, None)
 
 
-def metadata_patch(
+def build_metadata_patch(
     marks: Marks, *, labels: Mapping[str, str], annotations: Mapping[str, str]
 ) -> Document | None:
     """Merge patch that gives a pod with these labels and annotations the marks; None: the pod already has them."""

@@ -61,7 +61,7 @@ def obstacles_of(probed: Iterable[Probed], *, now: Instant) -> dict[str, Reason]
     return {name: obstacle for name, obstacle in result if obstacle is not None}
 
 
-def next_late_at(probed: Iterable[Probed], *, now: Instant) -> Instant | None:
+def find_next_late_time(probed: Iterable[Probed], *, now: Instant) -> Instant | None:
     """Earliest time at which an agent that has not run all probes of a pod becomes late, or at which the node of a pod
     counts as lost; None: there is none.
     """

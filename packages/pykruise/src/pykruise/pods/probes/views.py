@@ -1,6 +1,6 @@
 """PodProbeMarkers and NodePodProbes as decisions see them.
 
-JSON of a PodProbeMarker ──▶ marker_projector()    ──▶ MarkerView
+JSON of a PodProbeMarker ──▶ make_marker_projector()    ──▶ MarkerView
 JSON of a NodePodProbe   ──▶ project_node_probes() ──▶ NodeProbesView ──▶ kinds/podprobemarker, kinds/nodepodprobe
 
 Pure. On its node a marker's probe is named `<marker>#<probe>`.
@@ -24,7 +24,13 @@ from pykruise.pods.probes.api import (
     PodProbeMarkerSpec,
     PodProbeStatus,
 )
-from pykruise.pods.workload.views import Projector, WorkloadView, selector_of, spec_reader, workload_fields
+from pykruise.pods.workload.views import (
+    Projector,
+    WorkloadView,
+    make_spec_reader,
+    read_workload_fields,
+    selector_of,
+)
 
 __all__ = [
     "FAILED",
@@ -35,8 +41,8 @@ __all__ = [
     "UNKNOWN",
     "MarkerView",
     "NodeProbesView",
-    "marker_keys",
-    "marker_projector",
+    "list_marker_keys",
+    "make_marker_projector",
     "name_of_probe",
     "project_node_probes",
     "read_marker_spec",
@@ -89,7 +95,7 @@ class NodeProbesView(msgspec.Struct, frozen=True, kw_only=True):
     """`<path>: <what is wrong>` when the object cannot be read (it bypassed the schema); empty otherwise."""
 
 
-read_marker_spec: Final = spec_reader(PodProbeMarkerSpec)
+read_marker_spec: Final = make_spec_reader(PodProbeMarkerSpec)
 
 
 def _derive_fields(spec: PodProbeMarkerSpec, _: Document) -> dict[str, Selector | None]:
@@ -97,7 +103,7 @@ def _derive_fields(spec: PodProbeMarkerSpec, _: Document) -> dict[str, Selector 
     return {"selector": None if selector is None or selector.is_empty else selector}
 
 
-def marker_projector() -> Projector[MarkerView]:
+def make_marker_projector() -> Projector[MarkerView]:
     """Projector of PodProbeMarkers into views."""
     return Projector(MarkerView, read_spec=read_marker_spec, derived=_derive_fields)
 
@@ -105,7 +111,7 @@ def marker_projector() -> Projector[MarkerView]:
 def project_node_probes(raw: bytes | msgspec.Raw) -> NodeProbesView:
     """Decode a NodePodProbe's JSON text into its view. Raises ValueError when the text is not an object."""
     document = decode(raw)
-    fields: Document = workload_fields(document)
+    fields: Document = read_workload_fields(document)
     spec, wrong_spec = read(document.get("spec") or {}, NodePodProbeSpec, path="spec")
     status, wrong_status = read(document.get("status") or {}, NodePodProbeStatus, path="status")
     return NodeProbesView(
@@ -135,7 +141,7 @@ def split_name(name: str) -> tuple[str, str]:
     return (marker, probe) if marker and mark else ("", "")
 
 
-def marker_keys(view: NodeProbesView) -> frozenset[Key]:
+def list_marker_keys(view: NodeProbesView) -> frozenset[Key]:
     """Keys of the markers with probes or results on the node."""
     asked = {Key(pod.namespace, split_name(probe.name)[0]) for pod in view.pods for probe in pod.probes or ()}
     keys = {

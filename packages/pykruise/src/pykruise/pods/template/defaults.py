@@ -1,6 +1,6 @@
 """Defaults of pod templates, which OpenKruise's workloads write into new or changed templates.
 
-template ──▶ with_defaults() ──▶ the template with every default spelled out
+template ──▶ add_defaults() ──▶ the template with every default spelled out
 
 Pure: the input template is not changed. Never use this on a template that did not change: a default that a later
 version adds would look like a new revision and roll out to every pod.
@@ -58,7 +58,7 @@ def pull_policy_of_image(image: str) -> str:
     return "Always" if tag == "latest" else "IfNotPresent"
 
 
-def with_defaults(
+def add_defaults(
     template: Mapping[str, Any],
     *,
     pull_policy: Callable[[str], str] = lambda image: "Always",
@@ -86,17 +86,17 @@ def with_defaults(
     return defaults
 
 
-def with_container_defaults(container: Mapping[str, Any], *, probes: Sequence[str] = _PROBES) -> Document:
+def add_container_defaults(container: Mapping[str, Any], *, probes: Sequence[str] = _PROBES) -> Document:
     """A single container with its defaults; only the given probes get theirs."""
     return _default_container(container, pull_policy=pull_policy_of_image, on_host=False, probes=probes)
 
 
-def with_volume_defaults(volume: Mapping[str, Any]) -> Document:
+def add_volume_defaults(volume: Mapping[str, Any]) -> Document:
     """A volume with its defaults. A volume without a source becomes an emptyDir."""
     return _default_volume(volume)
 
 
-def with_claim_defaults(claim: Mapping[str, Any]) -> Document:
+def add_claim_defaults(claim: Mapping[str, Any]) -> Document:
     """A volumeClaimTemplate with its defaults."""
     defaults: Document = dict(claim)
     defaults["status"] = {"phase": "Pending", **(defaults.get("status") or {})}

@@ -1,8 +1,9 @@
 """The metadata that a pod template gives to its pods: everything except keys about a single pod.
 
-template ──▶ pod_metadata(), pod_labels()       ──▶ metadata for builders of pods, selectors and updates in place
-         ──▶ single_pod_errors()                ──▶ field errors
-patch    ──▶ without_single_pod_keys()          ──▶ the patch to merge into pods and templates
+template ──▶ read_pod_metadata(), read_pod_labels()
+    ──▶ metadata for builders of pods, selectors and updates in place
+         ──▶ find_single_pod_errors()                ──▶ field errors
+patch    ──▶ drop_single_pod_keys()          ──▶ the patch to merge into pods and templates
          ──▶ patch_key_errors()                 ──▶ field errors
 
 Pure; serves every kind that owns pods. A label such as `apps.kruise.io/specified-delete` is a request about one pod.
@@ -15,7 +16,7 @@ from typing import Any, Final
 
 from pykruise.kube.documents import Document
 from pykruise.kube.errors import Cause
-from pykruise.kube.pod_rules.field_errors import forbidden
+from pykruise.kube.pod_rules.field_errors import make_forbidden_error
 from pykruise.pods.view.keys import SINGLE_POD_ANNOTATIONS, SINGLE_POD_LABELS
 
 SINGLE_POD_KEYS: Final[Mapping[str, frozenset[str]]] = {
@@ -25,7 +26,7 @@ SINGLE_POD_KEYS: Final[Mapping[str, frozenset[str]]] = {
 """Keys about a single pod, by field of the metadata."""
 
 
-def pod_metadata(template: Mapping[str, Any]) -> Document:
+def read_pod_metadata(template: Mapping[str, Any]) -> Document:
     """Metadata that the template gives to its pods."""
     metadata: Mapping[str, Any] = template.get("metadata") or {}
     return {
@@ -34,30 +35,32 @@ def pod_metadata(template: Mapping[str, Any]) -> Document:
     }
 
 
-def pod_labels(template: Mapping[str, Any]) -> dict[str, str]:
+def read_pod_labels(template: Mapping[str, Any]) -> dict[str, str]:
     """Labels that the template gives to its pods."""
     return _keep_shared_keys(template.get("metadata") or {}, "labels")
 
 
-def without_single_pod_keys(patch: Any) -> Any:
+def drop_single_pod_keys(patch: Any) -> Any:
     """Remove keys about a single pod from a patch of a pod or template. Other values are returned unchanged."""
     if not isinstance(patch, Mapping) or not isinstance(patch.get("metadata"), Mapping):
         return patch
-    return {**patch, "metadata": pod_metadata(patch)}
+    return {**patch, "metadata": read_pod_metadata(patch)}
 
 
-def single_pod_errors(metadata: Any, path: str) -> Iterator[Cause]:
+def find_single_pod_errors(metadata: Any, path: str) -> Iterator[Cause]:
     """One error for each key about a single pod in the metadata of a template at `path`."""
     for field, keys in SINGLE_POD_KEYS.items():
         entries = metadata.get(field) if isinstance(metadata, Mapping) else None
         for key in sorted(keys.intersection(entries if isinstance(entries, Mapping) else ())):
-            yield forbidden(f"{path}.{field}", f"{key} applies to a single pod, and a template to all pods")
+            yield make_forbidden_error(
+                f"{path}.{field}", f"{key} applies to a single pod, and a template to all pods"
+            )
 
 
 def patch_key_errors(patch: Any, path: str) -> Iterator[Cause]:
     """The same errors for a patch of pods or of a template at `path`."""
     if isinstance(patch, Mapping):
-        yield from single_pod_errors(patch.get("metadata"), f"{path}.metadata")
+        yield from find_single_pod_errors(patch.get("metadata"), f"{path}.metadata")
 
 
 def _keep_shared_keys(metadata: Mapping[str, Any], field: str) -> dict[str, str]:

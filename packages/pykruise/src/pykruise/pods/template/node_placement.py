@@ -2,7 +2,7 @@
 
 pod spec ──▶ requirements_of() ──▶ NodeRequirements ──▶ mismatch(node), untolerated(node)
 pod spec ──▶ request_of() ──▶ resources that it requests from a node ──▶ shortage(request, node)
-pod spec + node ──▶ bound_to() ──▶ the spec of a pod that the scheduler assigns to that node
+pod spec + node ──▶ bind_to_node() ──▶ the spec of a pod that the scheduler assigns to that node
 
 Pure. The rules are the ones of Kubernetes' scheduler and its DaemonSet controller (kube/pod_rules/nodes.py).
 """
@@ -37,7 +37,7 @@ class NodeRequirements(msgspec.Struct, frozen=True, kw_only=True):
     """Terms of the required node affinity, one of which must match; None: no affinity is required."""
     tolerations: Sequence[Mapping[str, Any]] = ()
 
-    def mismatch(self, node: NodeView) -> str:
+    def find_mismatch(self, node: NodeView) -> str:
         """Why the node's name or labels do not match; empty when they match."""
         if self.node_name and self.node_name != node.name:
             return f"the template names the node {self.node_name}"
@@ -50,7 +50,7 @@ class NodeRequirements(msgspec.Struct, frozen=True, kw_only=True):
             return "the node does not match the required node affinity"
         return ""
 
-    def untolerated(self, node: NodeView) -> Sequence[Taint]:
+    def list_untolerated(self, node: NodeView) -> Sequence[Taint]:
         """Taints of the node that keep the pod away. Mere preferences (PreferNoSchedule) do not count."""
         return [
             taint
@@ -58,11 +58,11 @@ class NodeRequirements(msgspec.Struct, frozen=True, kw_only=True):
             if taint.effect in (NO_SCHEDULE, NO_EXECUTE) and not tolerates(self.tolerations, taint)
         ]
 
-    def obstacle(self, node: NodeView) -> str:
+    def find_obstacle(self, node: NodeView) -> str:
         """Why a new pod may not run on the node: its name, labels, taints or cordon; empty: it may."""
-        if why := self.mismatch(node):
+        if why := self.find_mismatch(node):
             return why
-        if node.taints and (taints := self.untolerated(node)):
+        if node.taints and (taints := self.list_untolerated(node)):
             return f"the node has the taint {taints[0]}, which is not tolerated"
         if node.is_cordoned and not tolerates(self.tolerations, UNSCHEDULABLE):
             return "the node is cordoned"
@@ -74,12 +74,12 @@ def requirements_of(spec: Mapping[str, Any]) -> NodeRequirements:
     return NodeRequirements(
         node_name=spec.get("nodeName") or "",
         node_selector=spec.get("nodeSelector") or {},
-        terms=required_terms(spec.get("affinity")),
+        terms=read_required_terms(spec.get("affinity")),
         tolerations=spec.get("tolerations") or (),
     )
 
 
-def required_terms(affinity: Any) -> Sequence[Mapping[str, Any]] | None:
+def read_required_terms(affinity: Any) -> Sequence[Mapping[str, Any]] | None:
     """Terms of the required node affinity; None: there is none."""
     try:
         required = ((affinity or {}).get("nodeAffinity") or {}).get(_REQUIRED)
@@ -90,7 +90,7 @@ def required_terms(affinity: Any) -> Sequence[Mapping[str, Any]] | None:
         return ()
 
 
-def bound_to(spec: Document, node: str) -> Document:
+def bind_to_node(spec: Document, node: str) -> Document:
     """The spec bound to the node by a node affinity, which replaces the required one (the node meets it already)."""
     field = {"key": "metadata.name", "operator": "In", "values": [node]}
     affinity = spec.get("affinity") or {}
@@ -124,7 +124,7 @@ def request_of(spec: Mapping[str, Any]) -> Request:
     return {name: amount for name, amount in result.items() if amount > 0}
 
 
-def shortage(request: Request, node: NodeView) -> str:
+def find_shortage(request: Request, node: NodeView) -> str:
     """Why even an empty node has too little; empty: it has enough. A node that reports no resources accepts no pod."""
     if _parse_amount(node.allocatable.get("pods")) < 1:
         return "the node has no capacity for pods (its allocatable pods)"

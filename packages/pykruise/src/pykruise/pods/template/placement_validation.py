@@ -1,6 +1,6 @@
 """Validation of a pod's placement: node selector terms, preferences, tolerations.
 
-documents ──▶ node_term_errors(), preferred_terms_errors(), toleration_errors() ──▶ field errors
+documents ──▶ find_node_term_errors(), find_preferred_terms_errors(), find_toleration_errors() ──▶ field errors
 
 Pure. Same rules as Kubernetes' validation of pods.
 """
@@ -9,7 +9,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from pykruise.kube.errors import Cause
-from pykruise.kube.pod_rules.field_errors import forbidden, invalid, not_supported, required
+from pykruise.kube.pod_rules.field_errors import (
+    make_forbidden_error,
+    make_invalid_error,
+    make_not_supported_error,
+    make_required_error,
+)
 from pykruise.kube.pod_rules.names import is_qualified_name, is_valid_label_value
 from pykruise.kube.pod_rules.nodes import NO_EXECUTE, NO_SCHEDULE
 
@@ -21,7 +26,7 @@ _NODE_NAME: Final = "metadata.name"
 Document = Mapping[str, Any]
 
 
-def node_term_errors(term: Document, path: str) -> Iterator[Cause]:
+def find_node_term_errors(term: Document, path: str) -> Iterator[Cause]:
     """Errors of a NodeSelectorTerm."""
     for index, item in enumerate(term.get("matchExpressions") or ()):
         yield from _expression_errors(item, f"{path}.matchExpressions[{index}]")
@@ -33,46 +38,50 @@ def _expression_errors(errors: Document, path: str) -> Iterator[Cause]:
     operator, values = errors.get("operator") or "", errors.get("values") or ()
     match operator:
         case "In" | "NotIn" if not values:
-            yield required(f"{path}.values", "must be specified when `operator` is 'In' or 'NotIn'")
+            yield make_required_error(
+                f"{path}.values", "must be specified when `operator` is 'In' or 'NotIn'"
+            )
         case "Exists" | "DoesNotExist" if values:
-            yield forbidden(
+            yield make_forbidden_error(
                 f"{path}.values", "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
             )
         case "Gt" | "Lt" if len(values) != 1:
-            yield required(f"{path}.values", "must be specified single value when `operator` is 'Lt' or 'Gt'")
+            yield make_required_error(
+                f"{path}.values", "must be specified single value when `operator` is 'Lt' or 'Gt'"
+            )
         case _ if operator not in _OPERATORS:
-            yield invalid(f"{path}.operator", operator, "not a valid selector operator")
+            yield make_invalid_error(f"{path}.operator", operator, "not a valid selector operator")
     key = errors.get("key") or ""
-    yield from (invalid(f"{path}.key", key, problem) for problem in is_qualified_name(key))
+    yield from (make_invalid_error(f"{path}.key", key, problem) for problem in is_qualified_name(key))
     if operator in ("In", "NotIn"):
         for index, value in enumerate(values):
             for problem in is_valid_label_value(value):
-                yield invalid(f"{path}.values[{index}]", value, problem)
+                yield make_invalid_error(f"{path}.values[{index}]", value, problem)
 
 
 def _field_errors(errors: Document, path: str) -> Iterator[Cause]:
     operator, values = errors.get("operator") or "", errors.get("values") or ()
     if operator not in ("In", "NotIn"):
-        yield invalid(f"{path}.operator", operator, "not a valid selector operator")
+        yield make_invalid_error(f"{path}.operator", operator, "not a valid selector operator")
     elif len(values) != 1:
-        yield required(
+        yield make_required_error(
             f"{path}.values",
             "must be only one value when `operator` is 'In' or 'NotIn' for node field selector",
         )
     if (key := errors.get("key") or "") != _NODE_NAME:
-        yield invalid(f"{path}.key", key, "not a valid field selector key")
+        yield make_invalid_error(f"{path}.key", key, "not a valid field selector key")
 
 
-def preferred_terms_errors(terms: Sequence[Document], path: str) -> Iterator[Cause]:
+def find_preferred_terms_errors(terms: Sequence[Document], path: str) -> Iterator[Cause]:
     """Errors of a list of PreferredSchedulingTerms."""
     for index, term in enumerate(terms):
         weight = term.get("weight") or 0
         if not 1 <= weight <= 100:
-            yield invalid(f"{path}[{index}].weight", weight, "must be in the range 1-100")
-        yield from node_term_errors(term.get("preference") or {}, f"{path}[{index}].preference")
+            yield make_invalid_error(f"{path}[{index}].weight", weight, "must be in the range 1-100")
+        yield from find_node_term_errors(term.get("preference") or {}, f"{path}[{index}].preference")
 
 
-def toleration_errors(tolerations: Sequence[Document], path: str) -> Iterator[Cause]:
+def find_toleration_errors(tolerations: Sequence[Document], path: str) -> Iterator[Cause]:
     """Errors of a list of tolerations."""
     for index, toleration in enumerate(tolerations):
         yield from _toleration_errors(toleration, f"{path}[{index}]")
@@ -82,22 +91,26 @@ def _toleration_errors(errors: Document, path: str) -> Iterator[Cause]:
     key, operator = errors.get("key"), errors.get("operator") or ""
     value, effect = errors.get("value") or "", errors.get("effect") or ""
     if key:
-        yield from (invalid(f"{path}.key", key, problem) for problem in is_qualified_name(key))
+        yield from (make_invalid_error(f"{path}.key", key, problem) for problem in is_qualified_name(key))
     elif operator != "Exists":
-        yield invalid(
+        yield make_invalid_error(
             f"{path}.operator",
             operator,
             'operator must be Exists when `key` is empty, which means "match all"',
         )
     if errors.get("tolerationSeconds") is not None and effect != NO_EXECUTE:
-        yield invalid(f"{path}.effect", effect, "effect must be 'NoExecute' when `tolerationSeconds` is set")
+        yield make_invalid_error(
+            f"{path}.effect", effect, "effect must be 'NoExecute' when `tolerationSeconds` is set"
+        )
     match operator:
         case "" | "Equal":
             for problem in is_valid_label_value(value):
-                yield invalid(f"{path}.operator", value, problem)
+                yield make_invalid_error(f"{path}.operator", value, problem)
         case "Exists" if value:
-            yield invalid(f"{path}.operator", errors, "value must be empty when `operator` is 'Exists'")
+            yield make_invalid_error(
+                f"{path}.operator", errors, "value must be empty when `operator` is 'Exists'"
+            )
         case _ if operator not in _TOLERATION_OPERATORS:
-            yield not_supported(f"{path}.operator", operator, _TOLERATION_OPERATORS)
+            yield make_not_supported_error(f"{path}.operator", operator, _TOLERATION_OPERATORS)
     if effect and effect not in _EFFECTS:
-        yield not_supported(f"{path}.effect", effect, _EFFECTS)
+        yield make_not_supported_error(f"{path}.effect", effect, _EFFECTS)

@@ -1,7 +1,7 @@
 """Additions of a subset to pods: required nodes and a patch. All kinds with subsets share this rule.
 
-pod or pod template + patch ──▶ with_patch() ──▶ the pod or template with the patch, or PlacementError
-node selector terms + a term ──▶ with_required() ──▶ terms that each require it too
+pod or pod template + patch ──▶ apply_patch() ──▶ the pod or template with the patch, or PlacementError
+node selector terms + a term ──▶ add_required() ──▶ terms that each require it too
 
 Pure; the arguments are not changed.
 """
@@ -10,16 +10,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from pykruise.kube.documents import Document
-from pykruise.kube.patches import PatchError, apply_strategic_merge, definition_for
+from pykruise.kube.patches import PatchError, apply_strategic_merge, find_definition
 from pykruise.kube.resources import PODS
-from pykruise.kube.schemas.zero_values import filled
-from pykruise.kube.values.counts import counted
-from pykruise.pods.template.metadata import without_single_pod_keys
-from pykruise.pods.template.typed_parts import POD_TEMPLATE, why_unreadable
+from pykruise.kube.schemas.zero_values import fill_zero_values
+from pykruise.kube.values.counts import format_count
+from pykruise.pods.template.metadata import drop_single_pod_keys
+from pykruise.pods.template.typed_parts import POD_TEMPLATE, explain_unreadable
 
 REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 
-_found = definition_for(PODS)
+_found = find_definition(PODS)
 assert _found is not None
 _POD: Final = _found
 
@@ -33,17 +33,17 @@ class PlacementError(ValueError):
     """Error of a subset that cannot be applied to the pod."""
 
 
-def with_patch(pod: Mapping[str, Any], patch: Any) -> Document:
+def apply_patch(pod: Mapping[str, Any], patch: Any) -> Document:
     """Apply a strategic merge patch to a pod or pod template, except for keys about a single pod.
 
     Raises PlacementError when the patch cannot be merged or the result is not a pod.
     """
     try:
-        merged = apply_strategic_merge(pod, without_single_pod_keys(patch) or {}, definition=_POD)
+        merged = apply_strategic_merge(pod, drop_single_pod_keys(patch) or {}, definition=_POD)
     except PatchError as error:
         raise PlacementError(f"failed to merge patch: {error}") from error
-    result: Document = filled(merged, POD_TEMPLATE)
-    if problem := why_unreadable(result, POD_TEMPLATE):
+    result: Document = fill_zero_values(merged, POD_TEMPLATE)
+    if problem := explain_unreadable(result, POD_TEMPLATE):
         raise PlacementError(f"patch gives no pod{problem}")
     spec = result.get("spec") or {}
     before = (pod.get("spec") or {}).get("priorityClassName") or ""
@@ -54,7 +54,7 @@ def with_patch(pod: Mapping[str, Any], patch: Any) -> Document:
     return result
 
 
-def with_required(
+def add_required(
     terms: Sequence[Mapping[str, Any]] | None, wanted: Mapping[str, Any], *, field: str
 ) -> list[Document]:
     """Add the required expressions to every term of a pod. One of the terms must match, so the result is an AND.
@@ -66,7 +66,7 @@ def with_required(
     count = len(terms) * sum(len(wanted.get(expression) or ()) for expression in _EXPRESSIONS)
     if count > MOST_EXPRESSIONS:
         raise PlacementError(
-            f"{field} would add {counted(count, 'expression')} to the pod's {counted(len(terms), 'term')}; "
+            f"{field} would add {format_count(count, 'expression')} to the pod's {format_count(len(terms), 'term')}; "
             f"at most {MOST_EXPRESSIONS} fit an object"
         )
     return [_merge_terms(term, wanted) for term in terms]

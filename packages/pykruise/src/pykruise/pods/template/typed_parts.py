@@ -1,6 +1,6 @@
 """Parts of a spec that its schema leaves open (templates, containers), read as their Kubernetes types.
 
-spec + Parts ──▶ filled_parts() ──▶ the spec, with Go's zero values for nulls in lists and maps of the parts
+spec + Parts ──▶ fill_parts() ──▶ the spec, with Go's zero values for nulls in lists and maps of the parts
              ──▶ read_spec()    ──▶ the typed spec, or the first part of it that cannot be read, and why
 
 Pure. A CRD stores such parts without checks (`x-kubernetes-preserve-unknown-fields`), so an API server accepts
@@ -16,12 +16,12 @@ from pykruise.kube.schemas.builtin_types import (
     AmountError,
     DecodeError,
     Decoder,
-    decoder_for,
+    find_decoder,
     go_type_of,
-    json_kind,
+    name_json_kind,
 )
 from pykruise.kube.schemas.typed_documents import read
-from pykruise.kube.schemas.zero_values import filled
+from pykruise.kube.schemas.zero_values import fill_zero_values
 
 T = TypeVar("T")
 
@@ -36,17 +36,17 @@ TEMPLATE: Final[Parts] = {"template": POD_TEMPLATE}
 TEMPLATES: Final[Parts] = {**TEMPLATE, "volumeClaimTemplates": CLAIMS}
 
 
-def why_unreadable(value: Any, kind: str) -> str:
+def explain_unreadable(value: Any, kind: str) -> str:
     """Why a value cannot be read as this type, in Go's words; empty: it can be read. For an item of a list the text
     starts with its index.
     """
     item = kind.removeprefix("[]")
-    decoder = decoder_for(item)
+    decoder = find_decoder(item)
     assert decoder is not None, "its types are in the package's data"
     if item == kind:
         return _explain_failure(decoder, value, kind)
     if value is not None and not isinstance(value, list):
-        return f": json: cannot unmarshal {json_kind(value)} into Go value of type {go_type_of(kind)}"
+        return f": json: cannot unmarshal {name_json_kind(value)} into Go value of type {go_type_of(kind)}"
     result = (
         f"[{index}]{why}"
         for index, part in enumerate(value or ())
@@ -60,18 +60,18 @@ def _explain_failure(decoder: Decoder, value: Any, kind: str) -> str:
     try:
         decoder.decode(given)
     except AmountError:
-        return _explain_failure(decoder, filled(given, kind, amounts=True), kind)
+        return _explain_failure(decoder, fill_zero_values(given, kind, amounts=True), kind)
     except DecodeError as error:
         return f": {error}"
     return ""
 
 
-def filled_parts(spec: Mapping[str, Any], parts: Parts) -> Document:
+def fill_parts(spec: Mapping[str, Any], parts: Parts) -> Document:
     """The spec with zero values in its parts where Go reads a null as one."""
     result = dict(spec)
     for path, kind in parts.items():
         if (value := part_of(result, path)) is not None:
-            result = with_part(result, path, filled(value, kind))
+            result = replace_part(result, path, fill_zero_values(value, kind))
     return result
 
 
@@ -79,12 +79,12 @@ def read_spec(
     spec: Mapping[str, Any], kind: type[T], *, raw: Collection[str] = (), parts: Parts = NO_PARTS
 ) -> tuple[T | None, str]:
     """Return the typed spec, or None and `<path>: <what is wrong>`. Fields in `raw` stay documents, including nulls."""
-    given = filled_parts(spec, parts)
+    given = fill_parts(spec, parts)
     result, problem = read(given, kind, path="spec", raw=raw)
     if result is None:
         return None, problem
     for path, type_ in parts.items():
-        if why := why_unreadable(part_of(given, path), type_):
+        if why := explain_unreadable(part_of(given, path), type_):
             return None, f"spec.{path}{why}"
     return result, ""
 
@@ -94,15 +94,15 @@ def part_of(spec: Any, path: str) -> Any:
     return get_path(spec, *path.split("."))
 
 
-def with_part(spec: Mapping[str, Any], path: str, value: Any) -> Document:
+def replace_part(spec: Mapping[str, Any], path: str, value: Any) -> Document:
     """The spec with this value at the path of an existing part; objects on the path are copied."""
     step, _, rest = path.partition(".")
-    return {**spec, step: with_part(spec[step], rest, value) if rest else value}
+    return {**spec, step: replace_part(spec[step], rest, value) if rest else value}
 
 
-def without_parts(spec: Mapping[str, Any], paths: Collection[str], parts: Parts) -> Document:
+def empty_parts(spec: Mapping[str, Any], paths: Collection[str], parts: Parts) -> Document:
     """The spec with these parts empty."""
     result = dict(spec)
     for path in paths:
-        result = with_part(result, path, [] if parts[path].startswith("[]") else {})
+        result = replace_part(result, path, [] if parts[path].startswith("[]") else {})
     return result

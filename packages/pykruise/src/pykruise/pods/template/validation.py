@@ -13,15 +13,15 @@ from typing import Any, Final
 from pykruise.kube.documents import Document
 from pykruise.kube.errors import Cause
 from pykruise.kube.pod_rules.containers import check_whitespace
-from pykruise.kube.pod_rules.field_errors import forbidden, invalid
+from pykruise.kube.pod_rules.field_errors import make_forbidden_error, make_invalid_error
 from pykruise.kube.pod_rules.names import is_qualified_name, is_valid_label_value
 from pykruise.kube.pod_rules.pods import check_pod_spec
-from pykruise.kube.schemas.builtin_types import DecodeError, decoder_for
+from pykruise.kube.schemas.builtin_types import DecodeError, find_decoder
 from pykruise.kube.schemas.served_fields import ServedFields
-from pykruise.kube.values.go_text import excerpt, quoted
+from pykruise.kube.values.go_text import excerpt, quote_text
 from pykruise.kube.values.quantities import parse_quantity
-from pykruise.pods.template.defaults import with_defaults
-from pykruise.pods.template.metadata import single_pod_errors
+from pykruise.pods.template.defaults import add_defaults
+from pykruise.pods.template.metadata import find_single_pod_errors
 from pykruise.pods.template.typed_parts import POD_TEMPLATE
 
 MOST_WARNINGS: Final = 16
@@ -41,24 +41,26 @@ numbers (1.35), search domains may contain underscores (1.34). The API server de
 """
 
 
-def template_errors(
+def find_template_errors(
     template: Mapping[str, Any], path: str, *, further_volumes: Sequence[str] = ()
 ) -> list[Cause]:
     """All errors of a template at `path`. `further_volumes`: names of its claim templates."""
     metadata = template.get("metadata") or {}
     spec = template.get("spec") or {}
-    errors = labels_errors(metadata.get("labels") or {}, f"{path}.metadata.labels")
-    errors += single_pod_errors(metadata, f"{path}.metadata")
+    errors = find_labels_errors(metadata.get("labels") or {}, f"{path}.metadata.labels")
+    errors += find_single_pod_errors(metadata, f"{path}.metadata")
     for key in metadata.get("annotations") or {}:
         for problem in is_qualified_name(key.lower()):
-            errors.append(invalid(f"{path}.metadata.annotations", key, problem))
+            errors.append(make_invalid_error(f"{path}.metadata.annotations", key, problem))
     errors += _spec_errors(spec, f"{path}.spec", further_volumes)
     if spec.get("ephemeralContainers"):
-        errors.append(forbidden(f"{path}.spec.ephemeralContainers", "not allowed in a pod template"))
+        errors.append(
+            make_forbidden_error(f"{path}.spec.ephemeralContainers", "not allowed in a pod template")
+        )
     return errors
 
 
-def unknown_field_warnings(
+def list_unknown_field_warnings(
     template: Mapping[str, Any],
     path: str,
     served: ServedFields = ServedFields(),  # noqa: B008 - frozen
@@ -68,23 +70,23 @@ def unknown_field_warnings(
     The field is kept, because a newer API server may know it. Only the first MOST_WARNINGS fields are reported.
     """
     try:
-        unknown = served.unknown_in(template, POD_TEMPLATE)
+        unknown = served.list_unknown_fields(template, POD_TEMPLATE)
     except DecodeError:
         return []
-    return [f"unknown field {quoted(excerpt(f'{path}.{place}'))}" for place in unknown[:MOST_WARNINGS]]
+    return [f"unknown field {quote_text(excerpt(f'{path}.{place}'))}" for place in unknown[:MOST_WARNINGS]]
 
 
-def pod_spec_errors(spec: Mapping[str, Any], path: str) -> list[Cause]:
+def find_pod_spec_errors(spec: Mapping[str, Any], path: str) -> list[Cause]:
     """All errors of a pod spec at `path`."""
     return _spec_errors(spec, path, ())
 
 
-def labels_errors(labels: Mapping[str, Any], path: str) -> list[Cause]:
+def find_labels_errors(labels: Mapping[str, Any], path: str) -> list[Cause]:
     """Errors of invalid label keys and values."""
     errors: list[Cause] = []
     for key, value in labels.items():
-        errors += [invalid(path, key, problem) for problem in is_qualified_name(key)]
-        errors += [invalid(path, value, problem) for problem in is_valid_label_value(value)]
+        errors += [make_invalid_error(path, key, problem) for problem in is_qualified_name(key)]
+        errors += [make_invalid_error(path, value, problem) for problem in is_valid_label_value(value)]
     return errors
 
 
@@ -93,27 +95,27 @@ def _spec_errors(given: Mapping[str, Any], path: str, further_volumes: Sequence[
         error
         for group in ("initContainers", "containers")
         for index, container in enumerate(given.get(group) or ())
-        for error in amount_errors(container, f"{path}.{group}[{index}]")
+        for error in find_amount_errors(container, f"{path}.{group}[{index}]")
     ]
     if amounts:
         return amounts
-    decoder = decoder_for(POD_TEMPLATE)
+    decoder = find_decoder(POD_TEMPLATE)
     assert decoder is not None, "its types are in the package's data"
     try:
         template, unknown = decoder.decode({"spec": given})
     except DecodeError as error:
-        return [invalid(path, "", str(error))]
-    spec = with_defaults(template)["spec"]
+        return [make_invalid_error(path, "", str(error))]
+    spec = add_defaults(template)["spec"]
     spec.pop("ephemeralContainers", None)  # not allowed at all
     spec["volumes"] = [*(spec.get("volumes") or ()), *map(_make_claim_volume, further_volumes)]
     causes = [*check_pod_spec(spec, path, is_pod=False), *check_whitespace(spec, path)]
     if (grace := spec["terminationGracePeriodSeconds"]) < 0:
         at_least = "must be greater than or equal to 0"
-        causes.append(invalid(f"{path}.terminationGracePeriodSeconds", grace, at_least))
+        causes.append(make_invalid_error(f"{path}.terminationGracePeriodSeconds", grace, at_least))
     return list(_drop_accepted(causes, path, unknown))
 
 
-def amount_errors(container: Mapping[str, Any], path: str) -> Iterator[Cause]:
+def find_amount_errors(container: Mapping[str, Any], path: str) -> Iterator[Cause]:
     """Errors of a container's invalid quantities. They are checked first, because a container with such a quantity
     cannot be decoded.
     """
@@ -123,7 +125,7 @@ def amount_errors(container: Mapping[str, Any], path: str) -> Iterator[Cause]:
             try:
                 parse_quantity(text)
             except ValueError as error:
-                yield invalid(f"{path}.resources.{bound}[{name}]", text, str(error))
+                yield make_invalid_error(f"{path}.resources.{bound}[{name}]", text, str(error))
 
 
 def _make_claim_volume(name: str) -> Document:

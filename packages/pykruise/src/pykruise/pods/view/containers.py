@@ -1,6 +1,6 @@
 """Containers of a pod and their kubelet status: the facts that an update in place needs.
 
-JSON ──▶ RawContainer / RawStatus (msgspec) ──▶ container_facts() / status_facts() ──▶ small shared values
+JSON ──▶ RawContainer / RawStatus (msgspec) ──▶ read_container_facts() / read_status_facts() ──▶ small shared values
 JSON ──▶ ContainerText ──▶ FactsTable ──▶ the same values, for many pods of one template
 
 Pure, except for the table, which is bounded. A projection of pods decodes the raw forms and keeps the facts. The
@@ -13,8 +13,8 @@ from typing import Any, Final
 
 import msgspec
 
-from pykruise.agent.rules.environment import EnvSource, env_sources
-from pykruise.kube.cache.remembering import remembers
+from pykruise.agent.rules.environment import EnvSource, parse_env_sources
+from pykruise.kube.cache.remembering import register_limit
 from pykruise.pods.lifecycle.launch_order import BARRIER_VARIABLE, priority_of_key
 
 _JOB_PREFIX: Final = "KRUISE_TERMINATE_SIDECAR_"
@@ -176,7 +176,7 @@ class ContainerText(msgspec.Struct, gc=False, rename="camel"):
 
 
 LONGEST_TEXT: Final = 4_096
-FACTS: Final = remembers("facts of containers", entries=1_000, bytes_each=4 * LONGEST_TEXT)
+FACTS: Final = register_limit("facts of containers", entries=1_000, bytes_each=4 * LONGEST_TEXT)
 
 
 class FactsTable:
@@ -197,7 +197,7 @@ class FactsTable:
         if container is None:
             if len(self._facts) >= self._limit:
                 self._facts = {}
-            container = container_facts(
+            container = read_container_facts(
                 RawContainer(
                     name=text.name,
                     image=text.image,
@@ -249,13 +249,13 @@ class RawStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     resources: RawResources | None = None
 
 
-def container_facts(raw: RawContainer) -> ContainerFacts:
+def read_container_facts(raw: RawContainer) -> ContainerFacts:
     """Extract the facts of a container."""
     return ContainerFacts(
         name=raw.name,
         image=raw.image or "",
         launch_priority=_launch_priority_of(raw.env or ()),
-        env_sources=env_sources(_field_paths_of(raw.env or ())),
+        env_sources=parse_env_sources(_field_paths_of(raw.env or ())),
         resources=resources_of(raw.resources),
         restarts_for=tuple(
             policy.resource_name
@@ -267,7 +267,7 @@ def container_facts(raw: RawContainer) -> ContainerFacts:
     )
 
 
-def status_facts(raw: RawStatus) -> ContainerStatusFacts:
+def read_status_facts(raw: RawStatus) -> ContainerStatusFacts:
     """Extract the facts of a container's status."""
     waiting = raw.state.waiting if raw.state else None
     terminated = raw.state.terminated if raw.state else None
@@ -295,7 +295,7 @@ def env_sources_of(container: Mapping[str, Any]) -> tuple[EnvSource, ...]:
         env = msgspec.convert(entries or [], tuple[_Env, ...])
     except msgspec.ValidationError:
         return ()
-    return env_sources(_field_paths_of(env))
+    return parse_env_sources(_field_paths_of(env))
 
 
 def _field_paths_of(env: Iterable[_Env]) -> Iterable[tuple[str, str]]:

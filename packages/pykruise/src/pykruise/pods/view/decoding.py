@@ -11,11 +11,11 @@ from typing import Any, Final
 
 import msgspec
 
-from pykruise.kube.cache.remembering import remembers
+from pykruise.kube.cache.remembering import register_limit
 from pykruise.kube.clock import Instant, parse_time
 from pykruise.kube.documents import LAST_APPLIED
 from pykruise.pods.lifecycle.launch_order import COMPLETED_ANNOTATION
-from pykruise.pods.lifecycle.sort_keys import deletion_cost, update_rank
+from pykruise.pods.lifecycle.sort_keys import parse_deletion_cost, update_rank
 from pykruise.pods.mounts import MOST_NAMED, NOT_CREATED, CreatingView, mounts_of
 from pykruise.pods.template.node_placement import NodeRequirements, requirements_of
 from pykruise.pods.view import keys
@@ -28,11 +28,11 @@ from pykruise.pods.view.containers import (
     RawResources,
     RawStatus,
     Resources,
+    read_status_facts,
     resources_of,
-    status_facts,
 )
-from pykruise.pods.view.ephemeral import ephemeral_views
-from pykruise.pods.view.names import short_hash
+from pykruise.pods.view.ephemeral import decode_ephemeral_views
+from pykruise.pods.view.names import shorten_hash
 from pykruise.pods.view.pod_view import SERVING_STATES, ConditionView, ControllerView, PodView
 
 NEEDED_ANNOTATIONS: Final = (
@@ -54,7 +54,7 @@ A pod with sidecars keeps all annotations except the one that is as large as the
 any.
 """
 
-SHARED_VALUES: Final = remembers("values that pods share", entries=100_000, bytes_each=256)
+SHARED_VALUES: Final = register_limit("values that pods share", entries=100_000, bytes_each=256)
 """Maximum size of a projector's table. A full table is emptied (existing views keep their values)."""
 
 
@@ -215,7 +215,7 @@ class PodProjector:
         containers = self._share_containers(spec.containers) if spec.containers else ()
         annotations = _select_annotations(meta.annotations, containers) if meta.annotations else {}
         state = labels.get(keys.STATE_LABEL, "")
-        revision = short_hash(labels.get(keys.REVISION_LABEL, ""))
+        revision = shorten_hash(labels.get(keys.REVISION_LABEL, ""))
         node_name = spec.node_name or ""
         phase = status.phase or ""
         statuses = status.container_statuses or ()
@@ -266,7 +266,7 @@ class PodProjector:
             creating=_find_creation(spec, status) if phase == "Pending" and node_name else None,
             pull_secrets=_find_pull_secrets(spec) if lacks_image else (),
             image_volumes=_find_image_volumes(spec.volumes) if lacks_image else (),
-            ephemeral=ephemeral_views(spec.ephemeral_containers, status.ephemeral_container_statuses)
+            ephemeral=decode_ephemeral_views(spec.ephemeral_containers, status.ephemeral_container_statuses)
             if len(spec.ephemeral_containers)
             else (),
             state=state,
@@ -279,7 +279,9 @@ class PodProjector:
             is_in_grace=_is_in_grace(annotations) if annotations else False,
             open_gates=_find_open_gates(gates, conditions, annotations) if gates else (),
             may_be_updating=state == "Updating" or _may_be_updating(gates, conditions, annotations),
-            deletion_cost=deletion_cost(annotations.get(keys.DELETION_COST_ANNOTATION)) if annotations else 0,
+            deletion_cost=parse_deletion_cost(annotations.get(keys.DELETION_COST_ANNOTATION))
+            if annotations
+            else 0,
             rank=update_rank(
                 name=meta.name,
                 node_name=node_name,
@@ -345,7 +347,7 @@ class PodProjector:
                 raw.restart_count,
                 raw.ready,
             )
-        facts = status_facts(raw)
+        facts = read_status_facts(raw)
         return ContainerStatusFacts(
             share(facts.name, facts.name),
             share(facts.image, facts.image),

@@ -1,6 +1,6 @@
 """Ephemeral containers of a pod: the facts that the job that added them needs.
 
-spec.ephemeralContainers + status.ephemeralContainerStatuses ──▶ ephemeral_views() ──▶ EphemeralViews
+spec.ephemeralContainers + status.ephemeralContainerStatuses ──▶ decode_ephemeral_views() ──▶ EphemeralViews
 
 Pure. Kubernetes allows no change or removal of an existing ephemeral container.
 """
@@ -79,7 +79,7 @@ _decode_containers = msgspec.json.Decoder(tuple[_Container, ...] | None).decode
 _decode_statuses = msgspec.json.Decoder(tuple[_Status, ...] | None).decode
 
 
-def ephemeral_views(containers: msgspec.Raw, statuses: msgspec.Raw) -> tuple[EphemeralView, ...]:
+def decode_ephemeral_views(containers: msgspec.Raw, statuses: msgspec.Raw) -> tuple[EphemeralView, ...]:
     """Decode views from the JSON texts of both lists; an empty text is an empty list. Raises msgspec.DecodeError."""
     if not len(containers):
         return ()

@@ -1,7 +1,7 @@
 """Names of pods and revisions, and the ids in these names.
 
-owner name + InstanceId ──▶ pod_name()
-IdSource (a value of the snapshot) + ids in use ──▶ fresh_ids() ──▶ ids for the pods of one plan
+owner name + InstanceId ──▶ format_pod_name()
+IdSource (a value of the snapshot) + ids in use ──▶ draw_ids() ──▶ ids for the pods of one plan
 
 Pure: the same source gives the same ids, so the same snapshot gives the same plan.
 """
@@ -11,8 +11,8 @@ from typing import NewType
 
 import msgspec
 
-from pykruise.kube.values.hashing import rand_suffix
-from pykruise.kube.values.seeded import numbers_from
+from pykruise.kube.values.hashing import draw_suffix
+from pykruise.kube.values.seeded import make_random
 
 InstanceId = NewType("InstanceId", str)
 """Five characters that a pod and its claims share."""
@@ -33,29 +33,29 @@ class IdSource(msgspec.Struct, frozen=True):
 
     seed: int
 
-    def fresh_ids(self, count: int, *, used: Iterable[str]) -> list[InstanceId]:
+    def draw_ids(self, count: int, *, used: Iterable[str]) -> list[InstanceId]:
         """`count` different ids that are not in `used`, sorted."""
-        rng = numbers_from(self.seed)
+        rng = make_random(self.seed)
         taken = set(used)
         fresh: list[InstanceId] = []
         while len(fresh) < count:
-            drawn = rand_suffix(rng, ID_LENGTH)
+            drawn = draw_suffix(rng, ID_LENGTH)
             if drawn not in taken:
                 taken.add(drawn)
                 fresh.append(InstanceId(drawn))
         return sorted(fresh)
 
 
-def short_hash(revision: str) -> RevisionHash:
+def shorten_hash(revision: str) -> RevisionHash:
     """The part after the last `-`, or the whole text: `web-7c9d` and `7c9d` are the same revision."""
     return RevisionHash(revision[revision.rfind("-") + 1 :])
 
 
-def pod_name(owner: str, instance_id: InstanceId) -> str:
+def format_pod_name(owner: str, instance_id: InstanceId) -> str:
     """`<owner>-<id>`."""
     return f"{owner}-{instance_id}"
 
 
-def revision_name(owner: str, revision_hash: RevisionHash) -> RevisionName:
+def format_revision_name(owner: str, revision_hash: RevisionHash) -> RevisionName:
     """`<owner>-<hash>`, with the owner's name cut to the longest valid length."""
     return RevisionName(f"{owner[:LONGEST_REVISION_OWNER]}-{revision_hash}")

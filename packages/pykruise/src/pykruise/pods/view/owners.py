@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from pykruise.kube.documents import Document
 from pykruise.kube.resources import PODS
-from pykruise.kube.values.owners import controller_of, owner_reference
+from pykruise.kube.values.owners import build_owner_reference, controller_of
 from pykruise.pods.view.pod_view import PodView
 
 KRUISE_APPS: Final = "apps.kruise.io"
@@ -29,9 +29,9 @@ def is_of_kruise_workload(pod: Mapping[str, Any]) -> bool:
     )
 
 
-def pod_reference(pod: PodView) -> Document:
+def build_pod_reference(pod: PodView) -> Document:
     """Owner reference to the pod for an object that is deleted with the pod but not managed by it."""
-    return owner_reference(
+    return build_owner_reference(
         api_version=PODS.api_version,
         kind=PODS.kind,
         name=pod.name,

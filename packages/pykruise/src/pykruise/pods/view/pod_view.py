@@ -135,7 +135,7 @@ class PodView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         """Whether the Ready condition itself is True, whatever phase and readiness gates are."""
         return self.rank.is_ready
 
-    def condition(self, kind: str) -> ConditionView | None:
+    def find_condition(self, kind: str) -> ConditionView | None:
         """The condition of this type; None: the pod has none."""
         return next((condition for condition in self.conditions if condition.type == kind), None)
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from pykruise.kube.documents import Document, canonical, decode
+from pykruise.kube.documents import Document, decode, encode_canonical
 from pykruise.kube.resources import CONFIG_MAPS, SECRETS, Resource
 from pykruise.pods.view.pod_view import ControllerView
 
@@ -109,10 +109,10 @@ def _find_controller(owners: tuple[_Owner, ...]) -> ControllerView | None:
 
 def content_of(kind: str, document: Mapping[str, Any]) -> str:
     """Digest of a Secret's or ConfigMap's contents, equal for objects that an API server stores equally."""
-    return hashlib.sha256(canonical(contents(kind, document))).hexdigest()
+    return hashlib.sha256(encode_canonical(read_contents(kind, document))).hexdigest()
 
 
-def contents(kind: str, document: Mapping[str, Any]) -> Document:
+def read_contents(kind: str, document: Mapping[str, Any]) -> Document:
     """Fields of a Secret or ConfigMap besides its metadata, as an API server would store them.
 
     Empty fields are left out. Unlike OpenKruise, `stringData` is compared as the `data` that it becomes.

@@ -15,7 +15,7 @@ REMEMBERED: Final = 1024
 """Size of the cache of parsed annotations: many pods have equal ones."""
 
 
-def injected_sets(annotations: Mapping[str, str]) -> tuple[str, ...]:
+def list_injected_sets(annotations: Mapping[str, str]) -> tuple[str, ...]:
     """Names of the SidecarSets in a pod's annotation, sorted, without duplicates."""
     listed = annotations.get(keys.SIDECARSET_LIST_ANNOTATION, "")
     return tuple(sorted({name for name in listed.split(",") if name})) if listed else ()
@@ -29,7 +29,7 @@ class _State(msgspec.Struct, rename="camel"):
     last_container_statuses: dict[str, _Status | None] | None = None
 
 
-def replaced_image_ids(annotations: Mapping[str, str]) -> Mapping[str, str] | None:
+def read_replaced_image_ids(annotations: Mapping[str, str]) -> Mapping[str, str] | None:
     """Image ids of sidecars before their last update in place, by container; None: the annotation cannot be read."""
     text = annotations.get(keys.SIDECARSET_STATE_ANNOTATION)
     return _parse_image_ids(text) if text else {}

@@ -13,21 +13,21 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import msgspec
 
 from pykruise.kube.admission import ALLOWED, AdmissionAnswer, AdmissionRequest, Reviewer, is_reviewed_write
-from pykruise.kube.documents import Document, get_path, same
+from pykruise.kube.documents import Document, get_path, is_same
 from pykruise.kube.errors import Cause, ErrorStatus, KubeError
-from pykruise.kube.pod_rules.field_errors import bad_request, refusal
+from pykruise.kube.pod_rules.field_errors import build_bad_request, build_refusal
 from pykruise.kube.resources import Resource
 from pykruise.pods.template.typed_parts import (
     NO_PARTS,
     POD_TEMPLATE,
     Parts,
-    filled_parts,
+    empty_parts,
+    explain_unreadable,
+    fill_parts,
     part_of,
-    why_unreadable,
-    with_part,
-    without_parts,
+    replace_part,
 )
-from pykruise.pods.template.validation import unknown_field_warnings
+from pykruise.pods.template.validation import list_unknown_field_warnings
 
 S = TypeVar("S")
 
@@ -73,7 +73,9 @@ class SpecReviews(msgspec.Struct, Generic[S], frozen=True, kw_only=True):
     `spec.template` cause warnings.
     """
 
-    def mutating(self, with_defaults: Callable[[AdmissionRequest, Document], Document]) -> Reviewer:
+    def build_mutating_review(
+        self, with_defaults: Callable[[AdmissionRequest, Document], Document]
+    ) -> Reviewer:
         """Reviewer that sets defaults. `with_defaults(request, object)` returns the object to store and does not
         change its arguments.
         """
@@ -84,12 +86,12 @@ class SpecReviews(msgspec.Struct, Generic[S], frozen=True, kw_only=True):
                 return asked
             result = with_defaults(asked.request, asked.doc)
             for path in asked.kept:
-                result = {**result, "spec": with_part(result["spec"], path, part_of(asked.stored, path))}
-            return ALLOWED if same(result, request.object) else AdmissionAnswer(object=result)
+                result = {**result, "spec": replace_part(result["spec"], path, part_of(asked.stored, path))}
+            return ALLOWED if is_same(result, request.object) else AdmissionAnswer(object=result)
 
         return review
 
-    def validating(
+    def build_validating_review(
         self,
         errors_of: Callable[[AdmissionRequest, Document, S], Sequence[Cause]],
         *,
@@ -102,9 +104,9 @@ class SpecReviews(msgspec.Struct, Generic[S], frozen=True, kw_only=True):
         async def judge(request: AdmissionRequest, doc: Document, spec: S) -> Sequence[Cause]:
             return errors_of(request, doc, spec)
 
-        return self.judging(judge, warnings_of=warnings_of)
+        return self.build_judging_review(judge, warnings_of=warnings_of)
 
-    def judging(
+    def build_judging_review(
         self,
         errors_of: Callable[[AdmissionRequest, Document, S], Awaitable[Sequence[Cause]]],
         *,
@@ -121,7 +123,7 @@ class SpecReviews(msgspec.Struct, Generic[S], frozen=True, kw_only=True):
             except KubeError as error:
                 return AdmissionAnswer(refusal=self._make_unavailable_status(error))
             if errors := [error for error in errors if not asked.is_kept(error.field)]:
-                return AdmissionAnswer(refusal=refusal(self.resource, name_of(request), errors))
+                return AdmissionAnswer(refusal=build_refusal(self.resource, name_of(request), errors))
             return AdmissionAnswer(
                 warnings=(
                     *warnings_of(asked.doc, asked.spec),
@@ -138,19 +140,19 @@ class SpecReviews(msgspec.Struct, Generic[S], frozen=True, kw_only=True):
         resource = request.resource
         if resource.group != self.resource.group or resource.version not in self.versions:
             problem = f"{resource.api_version} {resource.kind} is not reviewed here"
-            return AdmissionAnswer(refusal=bad_request(problem))
+            return AdmissionAnswer(refusal=build_bad_request(problem))
         if request.object is None:
-            return AdmissionAnswer(refusal=bad_request("the request has no object"))
+            return AdmissionAnswer(refusal=build_bad_request("the request has no object"))
         new, old = self._fill_parts(request.object), self._fill_parts(request.old_object or {})
         given, stored = new.get("spec"), old.get("spec")
         unreadable = [
-            path for path, kind in self.parts.items() if why_unreadable(part_of(stored, path), kind)
+            path for path, kind in self.parts.items() if explain_unreadable(part_of(stored, path), kind)
         ]
-        kept = [path for path in unreadable if same(part_of(given, path), part_of(stored, path))]
+        kept = [path for path in unreadable if is_same(part_of(given, path), part_of(stored, path))]
         doc = self._remove_parts(new, kept)
         spec, problem = self._read(doc)
         if spec is None:
-            return AdmissionAnswer(refusal=bad_request(problem))
+            return AdmissionAnswer(refusal=build_bad_request(problem))
         before = self._remove_parts(old, unreadable) if request.old_object is not None else None
         if before is not None and self._read(before)[0] is None:
             before = {**before, "spec": {}}  # no rule can compare with it
@@ -159,10 +161,10 @@ class SpecReviews(msgspec.Struct, Generic[S], frozen=True, kw_only=True):
 
     def _fill_parts(self, doc: Document) -> Document:
         spec = doc.get("spec")
-        return {**doc, "spec": filled_parts(spec, self.parts)} if isinstance(spec, Mapping) else doc
+        return {**doc, "spec": fill_parts(spec, self.parts)} if isinstance(spec, Mapping) else doc
 
     def _remove_parts(self, doc: Document, parts: Sequence[str]) -> Document:
-        return {**doc, "spec": without_parts(doc["spec"], parts, self.parts)} if parts else doc
+        return {**doc, "spec": empty_parts(doc["spec"], parts, self.parts)} if parts else doc
 
     def _make_unavailable_status(self, error: KubeError) -> ErrorStatus:
         text = f"the objects to compare the {self.resource.kind} with cannot be read: {error}"
@@ -172,7 +174,7 @@ class SpecReviews(msgspec.Struct, Generic[S], frozen=True, kw_only=True):
         if self.parts.get("template") != POD_TEMPLATE:
             return []
         template = get_path(doc, "spec", "template", default={})
-        return unknown_field_warnings(template, "spec.template", request.served)
+        return list_unknown_field_warnings(template, "spec.template", request.served)
 
     def _read(self, doc: Mapping[str, Any]) -> tuple[S | None, str]:
         """The typed spec, with placeholders for missing fields that validation reports; otherwise the problem."""

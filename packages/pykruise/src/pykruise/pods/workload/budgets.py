@@ -20,12 +20,12 @@ from pykruise.kube.ids import Key
 from pykruise.kube.resources import Resource
 from pykruise.kube.schemas.typed_documents import read
 from pykruise.kube.values.group_kinds import GroupKind, group_kind
-from pykruise.kube.values.selectors import NOTHING, Selector, SelectorError, selector_from
-from pykruise.pods.in_place import InPlaceSettings, pod_verdict
-from pykruise.pods.in_place.images import image_name
+from pykruise.kube.values.selectors import NOTHING, Selector, SelectorError, parse_selector
+from pykruise.pods.in_place import InPlaceSettings, judge_pod
+from pykruise.pods.in_place.images import parse_image_name
 from pykruise.pods.view import keys
 from pykruise.pods.view.pod_view import PodView
-from pykruise.pods.view.sidecars import replaced_image_ids
+from pykruise.pods.view.sidecars import read_replaced_image_ids
 from pykruise.runtime.actions import Patch, patch_object
 
 POD_UNAVAILABLE_BUDGETS: Final = Resource(
@@ -221,7 +221,7 @@ def _read_records(stored: Mapping[str, str | None] | None) -> Mapping[str, str]:
 def _read_selector(document: Mapping[str, Any] | None) -> tuple[Selector, str]:
     """Parse the selector. A selector without requirements matches no pod, like an absent one."""
     try:
-        selector = selector_from(document)
+        selector = parse_selector(document)
     except SelectorError as error:
         return NOTHING, f"spec.selector: {error}"
     return (NOTHING, "") if selector.is_empty else (selector, "")
@@ -230,7 +230,7 @@ def _read_selector(document: Mapping[str, Any] | None) -> tuple[Selector, str]:
 def _read_ignored_selector(given: Mapping[str, Any] | None) -> tuple[Selector | None, str]:
     """Return the selector, or the reason why it cannot be read."""
     try:
-        return (selector_from(given) if given is not None else None), ""
+        return (parse_selector(given) if given is not None else None), ""
     except SelectorError as error:
         return None, str(error)
 
@@ -251,21 +251,21 @@ def _parse_number(text: str | None) -> int | None:
 
 def budget_name_of(pod: PodView) -> str:
     """Name of the budget that protects the pod; empty: no budget does."""
-    return related_budget(pod.annotations)
+    return read_related_budget(pod.annotations)
 
 
-def related_budget(annotations: Mapping[str, str]) -> str:
+def read_related_budget(annotations: Mapping[str, str]) -> str:
     """Name of the budget in a pod's annotations; empty: there is none."""
     text = annotations.get(keys.RELATED_PUB_ANNOTATION)
     return text or annotations.get(keys.LEGACY_RELATED_PUB_ANNOTATION, "")
 
 
-def related_annotations(name: str) -> dict[str, str]:
+def build_related_annotations(name: str) -> dict[str, str]:
     """Annotations that assign a pod to the budget of this name."""
     return dict.fromkeys((keys.RELATED_PUB_ANNOTATION, keys.LEGACY_RELATED_PUB_ANNOTATION), name)
 
 
-def protected_operations(budget: BudgetView, *, is_resize_apart: bool = False) -> frozenset[str]:
+def list_protected_operations(budget: BudgetView, *, is_resize_apart: bool = False) -> frozenset[str]:
     """Operations that the budget protects against. `is_resize_apart` (gate InPlacePodVerticalScaling): RESIZE is
     protected only if it is listed; otherwise it is protected together with UPDATE.
     """
@@ -293,7 +293,7 @@ def is_recorded(budget: BudgetView, pod: PodView) -> bool:
         return True
 
 
-def lets_go_again(budget: BudgetView, pod: PodView, *, now: Instant) -> bool:
+def is_admitted_again(budget: BudgetView, pod: PodView, *, now: Instant) -> bool:
     """Whether a record admits its pod once more without cost: during the first half of the record's lifetime.
 
     Later the pod needs a new admission. This view of the budget may be stale, so the record may already be dropped
@@ -335,7 +335,7 @@ def ask(
     """
     if budget is None or is_exempt(pod.annotations):
         return FREE
-    if not counts_as_available(pod, now=now, settings=settings):
+    if not is_counted_as_available(pod, now=now, settings=settings):
         return FREE
     if budget.ignored_problem:
         text = f"PodUnavailableBudget {budget.name}: spec.ignoredPodSelector: {budget.ignored_problem}"
@@ -344,9 +344,9 @@ def ask(
         return FREE
     if budget.desired_available == 0:
         return FREE
-    if operation not in protected_operations(budget, is_resize_apart=is_resize_apart):
+    if operation not in list_protected_operations(budget, is_resize_apart=is_resize_apart):
         return FREE
-    if lets_go_again(budget, pod, now=now):
+    if is_admitted_again(budget, pod, now=now):
         return FREE
     if budget.unavailable_allowed - spent <= 0:
         text = f"PodUnavailableBudget {budget.name} allows no more unavailable pods"
@@ -397,16 +397,16 @@ _STAYING: Final = frozenset({Operation.UPDATE, Operation.RESIZE})
 # ── pods that count ──────────────────────────────────────────────────────────
 
 
-def counts_as_available(pod: PodView, *, now: Instant, settings: InPlaceSettings) -> bool:
+def is_counted_as_available(pod: PodView, *, now: Instant, settings: InPlaceSettings) -> bool:
     """Whether the pod serves and runs with its spec, so that taking it out of service costs one unit of its budget."""
     return _is_ready(pod) and (not _needs_check(pod) or _is_consistent(pod, now=now, settings=settings))
 
 
-def counts_at(pod: PodView, *, now: Instant, settings: InPlaceSettings) -> Instant | None:
+def find_counting_time(pod: PodView, *, now: Instant, settings: InPlaceSettings) -> Instant | None:
     """Time at which a pod that does not count may count without an event; None: time alone does not change it."""
     if not _is_ready(pod) or not _needs_check(pod):
         return None
-    return pod_verdict(pod, now=now, settings=settings).look_at
+    return judge_pod(pod, now=now, settings=settings).look_at
 
 
 def _is_ready(pod: PodView) -> bool:
@@ -437,21 +437,21 @@ _OF_UPDATES: Final = (
 
 def _is_consistent(pod: PodView, *, now: Instant, settings: InPlaceSettings) -> bool:
     """Whether the pod runs with its spec, by digest where images have one, otherwise by its last update in place."""
-    digests = {container.name: image_name(container.image).digest for container in pod.containers}
+    digests = {container.name: parse_image_name(container.image).digest for container in pod.containers}
     ids = {status.name: status.image_id for status in pod.container_statuses}
     named: Sequence[tuple[str, str]] = [(name, digest) for name, digest in digests.items() if digest]
     if any(not ids.get(name, "").endswith(digest) for name, digest in named):
         return False
     if len(named) == len(digests):
         return True
-    return _has_new_sidecars(pod) and pod_verdict(pod, now=now, settings=settings).is_complete
+    return _has_new_sidecars(pod) and judge_pod(pod, now=now, settings=settings).is_complete
 
 
 def _has_new_sidecars(pod: PodView) -> bool:
     """Whether each sidecar that a SidecarSet updated in place runs its new image."""
     if not pod.annotations.get(keys.SIDECARSET_LIST_ANNOTATION):
         return True
-    before = replaced_image_ids(pod.annotations)
+    before = read_replaced_image_ids(pod.annotations)
     if before is None:
         return False
     images = {container.name: container.image for container in pod.containers}

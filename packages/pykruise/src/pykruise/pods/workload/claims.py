@@ -1,8 +1,8 @@
 """Volume claims of pods: created from templates, labelled with the pod's id, reused or deleted.
 
-templates + owner + id ──▶ claim_documents(), with_claim_volumes() ──▶ claims and a pod that mounts them
+templates + owner + id ──▶ build_claim_documents(), add_claim_volumes() ──▶ claims and a pod that mounts them
 stored claims ──▶ ClaimView ──▶ kinds/<kind>/claims.py: claims to create, reuse, delete or hand over
-templates ──▶ templates_hash() ──▶ recorded with each revision
+templates ──▶ hash_templates() ──▶ recorded with each revision
 
 Pure. A claim outlives its pod when its owner keeps it for the next pod with the same id. Only the id connects the
 two: a claim without an id belongs to no pod.
@@ -15,8 +15,8 @@ import msgspec
 
 from pykruise.kube.clock import Instant, parse_time
 from pykruise.kube.documents import Document, deep_copy
-from pykruise.kube.values.go_text import go_json
-from pykruise.kube.values.hashing import bytes_hash
+from pykruise.kube.values.go_text import encode_go_json
+from pykruise.kube.values.hashing import hash_bytes
 from pykruise.kube.values.quantities import Quantity, format_quantity
 from pykruise.pods.view import keys
 from pykruise.pods.view.names import InstanceId
@@ -162,12 +162,12 @@ def _resize_pending_since(conditions: Iterable[_Condition]) -> Instant | None:
 # Creation of claims
 
 
-def claim_name(template: str, *, owner: str, suffix: str) -> str:
+def format_claim_name(template: str, *, owner: str, suffix: str) -> str:
     """`<template>-<owner>-<suffix>`; the suffix is the pod's id, or its ordinal."""
     return f"{template}-{owner}-{suffix}"
 
 
-def claim_documents(
+def build_claim_documents(
     templates: Iterable[Mapping[str, Any]],
     *,
     owner: str,
@@ -184,7 +184,7 @@ def claim_documents(
     return [
         _make_claim(
             template,
-            name=claim_name(template_name(template), owner=owner, suffix=suffix),
+            name=format_claim_name(read_template_name(template), owner=owner, suffix=suffix),
             namespace=namespace,
             labels=labels,
             owner_references=owner_references,
@@ -221,7 +221,7 @@ def _make_claim(
     }
 
 
-def with_claim_volumes(pod_spec: Mapping[str, Any], claims: Mapping[str, str]) -> Document:
+def add_claim_volumes(pod_spec: Mapping[str, Any], claims: Mapping[str, str]) -> Document:
     """The pod spec with a volume for each claim (template name → claim name).
 
     A claim's volume replaces a volume of the same name; other volumes are kept. The arguments are not changed.
@@ -239,25 +239,25 @@ def with_claim_volumes(pod_spec: Mapping[str, Any], claims: Mapping[str, str]) -
 # Hash of the templates
 
 
-def templates_hash(templates: Sequence[Mapping[str, Any]] | None) -> str:
+def hash_templates(templates: Sequence[Mapping[str, Any]] | None) -> str:
     """Hash of the claim templates in a revision: decimal, or empty without templates.
 
     Only names and specs count. A manager written in Go computes the same number.
     """
     if not templates:
         return ""
-    typed = [_to_typed_claim(template) for template in sorted(templates, key=template_name)]
-    return str(bytes_hash(go_json(typed).encode()))
+    typed = [_to_typed_claim(template) for template in sorted(templates, key=read_template_name)]
+    return str(hash_bytes(encode_go_json(typed).encode()))
 
 
-def template_name(template: Mapping[str, Any]) -> str:
+def read_template_name(template: Mapping[str, Any]) -> str:
     """Name of a claim template and of its volume; empty: the template has no name."""
     return str((template.get("metadata") or {}).get("name") or "")
 
 
 def _to_typed_claim(template: Mapping[str, Any]) -> Document:
     """The claim's fields in the order of Go's typed object, with the fields that Go always writes."""
-    name = template_name(template)
+    name = read_template_name(template)
     metadata: Document = {"name": name} if name else {}
     return {
         "metadata": {**metadata, "creationTimestamp": None},

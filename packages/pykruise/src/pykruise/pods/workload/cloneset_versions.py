@@ -13,7 +13,7 @@ fields, so that a write through v1alpha1 does not restore removed settings.
 from typing import Final
 
 from pykruise.kube.documents import Document
-from pykruise.kube.schemas.conversion import annotate, drop, section
+from pykruise.kube.schemas.conversion import annotate, drop, find_section
 from pykruise.kube.values.int_or_percent import Rounding, is_percent, resolve
 from pykruise.pods.view import keys
 from pykruise.pods.workload import v1alpha1_strategy
@@ -35,14 +35,14 @@ _SHARE: Final = "imagePreDownloadMinUpdatedReadyPods"
 
 def to_hub(doc: Document) -> Document:
     """Convert v1alpha1 to v1beta1."""
-    if (spec := section(doc, "spec")) is not None:
+    if (spec := find_section(doc, "spec")) is not None:
         _spec_to_hub(doc, spec)
     return doc
 
 
 def to_spoke(doc: Document) -> Document:
     """Convert v1beta1 to v1alpha1."""
-    if (spec := section(doc, "spec")) is not None:
+    if (spec := find_section(doc, "spec")) is not None:
         _spec_to_spoke(doc, spec)
     return doc
 
@@ -55,7 +55,7 @@ def _spec_to_hub(doc: Document, spec: Document) -> None:
         if _excludes_preparing_delete(doc):
             scale["excludePreparingDelete"] = True
     # v1alpha1 has fields for image pre-download, but only its annotations count.
-    in_place = section(spec, "updateStrategy", "inPlaceUpdateStrategy")
+    in_place = find_section(spec, "updateStrategy", "inPlaceUpdateStrategy")
     drop(in_place, *(field for _, field in _FIELDS))
     v1alpha1_strategy.nest(spec)
     _read_annotations(doc, spec)
@@ -83,14 +83,14 @@ def _ensure_scale_strategy(spec: Document) -> Document | None:
 
 
 def _excludes_preparing_delete(doc: Document) -> bool:
-    return (section(doc, "metadata", "labels") or {}).get(EXCLUDE_PREPARING_DELETE) == "true"
+    return (find_section(doc, "metadata", "labels") or {}).get(EXCLUDE_PREPARING_DELETE) == "true"
 
 
 def _read_annotations(doc: Document, spec: Document) -> None:
     """Copy settings of image pre-download into the strategy. Values that are not numbers are left out, except the
     parallelism, which is copied as text.
     """
-    annotations = section(doc, "metadata", "annotations") or {}
+    annotations = find_section(doc, "metadata", "annotations") or {}
     texts = {field: annotations[key] for key, field in _FIELDS if annotations.get(key)}
     result: Document = {}
     for field, text in texts.items():
@@ -108,11 +108,11 @@ def _read_annotations(doc: Document, spec: Document) -> None:
 
 
 def _write_annotations(doc: Document, spec: Document) -> None:
-    in_place = section(spec, "updateStrategy", "inPlaceUpdateStrategy")
+    in_place = find_section(spec, "updateStrategy", "inPlaceUpdateStrategy")
     was_empty = not in_place
     for key, field in _FIELDS:
         value = in_place.pop(field, None) if in_place is not None else None
-        said = _parse_amount(field, (section(doc, "metadata", "annotations") or {}).get(key), spec)
+        said = _parse_amount(field, (find_section(doc, "metadata", "annotations") or {}).get(key), spec)
         if value is not None and value == said:
             continue  # a text with this meaning is kept, such as a percentage
         if value is not None:

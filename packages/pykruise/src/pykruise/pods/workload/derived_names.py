@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from pykruise.kube.documents import get_path
-from pykruise.kube.values.counts import counted
+from pykruise.kube.values.counts import format_count
 
 LONGEST_LABEL: Final = 63
 LONGEST_NAME: Final = 253
@@ -42,6 +42,6 @@ def warnings_of_names(doc: Mapping[str, Any], derived: Sequence[DerivedName], se
         longest = max(derived_name.of(doc, settings), key=len, default="")
         if len(longest) > derived_name.longest:
             yield (
-                f"metadata.name: {derived_name.what} would be {longest}, of {counted(len(longest), 'character')}, "
+                f"metadata.name: {derived_name.what} would be {longest}, of {format_count(len(longest), 'character')}, "
                 f"and may have {derived_name.longest}: it cannot be created; use a shorter name"
             )

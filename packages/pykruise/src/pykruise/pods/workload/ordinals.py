@@ -1,7 +1,7 @@
 """Ordinals of a StatefulSet's pods.
 
 spec.reserveOrdinals ──▶ reserved_of() ──▶ Reserved
-start + replicas + Reserved ──▶ wanted_ordinals(), is_wanted()
+start + replicas + Reserved ──▶ list_wanted_ordinals(), is_wanted()
 name of a pod ──▶ split_name() ──▶ its set and its ordinal
 
 Pure. Ranges are stored as ranges: `0-2000000000` costs nothing.
@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 
 from pykruise.kube.values.go_text import excerpt
-from pykruise.kube.values.ranges import Ranges, merged
+from pykruise.kube.values.ranges import Ranges, merge_ranges
 
 NO_ORDINAL: Final = -1
 """Ordinal of a pod whose name contains none."""
@@ -50,10 +50,10 @@ def reserved_of(entries: Iterable[int | str]) -> Reserved:
             )
         else:
             result.append(pair)
-    return Reserved(merged(result), tuple(problems))
+    return Reserved(merge_ranges(result), tuple(problems))
 
 
-def wanted_ordinals(*, start: int, replicas: int, reserved: Reserved) -> list[int]:
+def list_wanted_ordinals(*, start: int, replicas: int, reserved: Reserved) -> list[int]:
     """The ordinals of `replicas` pods in ascending order: from `start` on, without the reserved ordinals.
 
     The result is shorter when the ordinals exceed 32 bits: such a pod's name would contain no ordinal.
@@ -64,10 +64,10 @@ def wanted_ordinals(*, start: int, replicas: int, reserved: Reserved) -> list[in
     return wanted
 
 
-def last_wanted_ordinal(*, start: int, replicas: int, reserved: Reserved) -> int | None:
-    """The last of `wanted_ordinals()`, at the same cost for any number of replicas; None: there is none."""
+def find_last_wanted_ordinal(*, start: int, replicas: int, reserved: Reserved) -> int | None:
+    """The last of `list_wanted_ordinals()`, at the same cost for any number of replicas; None: there is none."""
     missing = replicas
-    for first, last in reserved.ranges.gaps_from(start):
+    for first, last in reserved.ranges.iterate_gaps(start):
         if missing <= 0:
             return None
         if last is None or missing <= last - first + 1:
@@ -77,7 +77,7 @@ def last_wanted_ordinal(*, start: int, replicas: int, reserved: Reserved) -> int
 
 
 def is_wanted(ordinal: int, *, start: int, replicas: int, reserved: Reserved) -> bool:
-    """Whether `wanted_ordinals()` contains the ordinal, at the same cost for any number of replicas."""
+    """Whether `list_wanted_ordinals()` contains the ordinal, at the same cost for any number of replicas."""
     ranges = reserved.ranges
     if ordinal < start or ordinal > _LARGEST or ordinal in ranges:
         return False
@@ -86,7 +86,7 @@ def is_wanted(ordinal: int, *, start: int, replicas: int, reserved: Reserved) ->
 
 def _list_wanted(start: int, replicas: int, reserved: Reserved) -> list[int]:
     wanted: list[int] = []
-    for first, last in reserved.ranges.gaps_from(start):
+    for first, last in reserved.ranges.iterate_gaps(start):
         missing = replicas - len(wanted)
         wanted.extend(range(first, first + missing if last is None else min(last + 1, first + missing)))
         if len(wanted) >= replicas:
@@ -103,6 +103,6 @@ def split_name(name: str) -> tuple[str, int]:
     return parent, ordinal if ordinal <= _LARGEST else NO_ORDINAL
 
 
-def pod_name(owner: str, ordinal: int) -> str:
+def format_pod_name(owner: str, ordinal: int) -> str:
     """`<set>-<ordinal>`."""
     return f"{owner}-{ordinal}"

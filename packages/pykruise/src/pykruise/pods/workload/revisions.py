@@ -17,14 +17,14 @@ from typing import Any, Final
 import msgspec
 
 from pykruise.kube.clock import Instant, parse_time
-from pykruise.kube.documents import Document, canonical
+from pykruise.kube.documents import Document, encode_canonical
 from pykruise.kube.resources import CONTROLLER_REVISIONS
-from pykruise.kube.values.go_text import go_json
-from pykruise.kube.values.hashing import fnv32, hash_text
+from pykruise.kube.values.go_text import encode_go_json
+from pykruise.kube.values.hashing import hash_fnv32, hash_text
 from pykruise.kube.values.quantities import Quantity, format_quantity
-from pykruise.pods.template.defaults import with_claim_defaults, with_defaults
+from pykruise.pods.template.defaults import add_claim_defaults, add_defaults
 from pykruise.pods.view import keys
-from pykruise.pods.view.names import RevisionHash, RevisionName, revision_name, short_hash
+from pykruise.pods.view.names import RevisionHash, RevisionName, format_revision_name, shorten_hash
 
 
 class RevisionView(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,7 +51,7 @@ class RevisionView(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def hash(self) -> RevisionHash:
         """The last part of the name, which pods of the revision have in their label."""
-        return short_hash(self.name)
+        return shorten_hash(self.name)
 
 
 class Candidate(msgspec.Struct, frozen=True, kw_only=True):
@@ -137,7 +137,7 @@ _EMPTY_OBJECT_COUNTS: Final = frozenset({"labelSelector", "namespaceSelector"})
 _CONTAINER_LISTS: Final = ("containers", "initContainers", "ephemeralContainers")
 
 
-def typed_form(template: Mapping[str, Any]) -> Document:
+def to_typed_form(template: Mapping[str, Any]) -> Document:
     """The template in the form of a typed Go client: without empty optional fields, with canonical quantities, and
     with fields that such a client always writes (`creationTimestamp: null`, `resources: {}`).
     """
@@ -209,17 +209,17 @@ def _parse_amount(value: Any) -> Any:
         return value
 
 
-def meaning(template: Mapping[str, Any]) -> bytes:
+def encode_meaning(template: Mapping[str, Any]) -> bytes:
     """Bytes that are equal for templates with the same meaning, whichever client wrote them.
 
     A template means the same with and without the defaults that webhooks write into it.
     """
-    return canonical(template_essence(template))
+    return encode_canonical(reduce_to_essence(template))
 
 
-def template_essence(template: Mapping[str, Any]) -> Document:
+def reduce_to_essence(template: Mapping[str, Any]) -> Document:
     """The template's meaning: with all defaults, and without fields that have no effect."""
-    essence: Document = _to_essence(typed_form(_with_defaults(template)))
+    essence: Document = _to_essence(to_typed_form(_with_defaults(template)))
     return essence
 
 
@@ -228,16 +228,16 @@ def _with_defaults(template: Mapping[str, Any]) -> Mapping[str, Any]:
     if not isinstance(template.get("spec"), Mapping):
         return template
     try:
-        return with_defaults(template)
+        return add_defaults(template)
     except (AttributeError, TypeError, ValueError):
         return template  # a stored part of a wrong type: its readers report it, and here it is compared unchanged
 
 
-def typed_claim(claim: Any) -> Any:
+def to_typed_claim(claim: Any) -> Any:
     """A volumeClaimTemplate in the form of a typed Go client."""
     if not isinstance(claim, Mapping):
         return claim
-    result: Document = _to_typed_object(with_claim_defaults(claim), "")
+    result: Document = _to_typed_object(add_claim_defaults(claim), "")
     result["metadata"] = {"creationTimestamp": None, **(result.get("metadata") or {})}
     spec: Document = dict(result.get("spec") or {})
     result["spec"] = {**spec, "resources": spec.get("resources") or {}}
@@ -265,21 +265,21 @@ def _to_essence(value: Any, field: str = "") -> Any:
     return value
 
 
-def revision_data(template: Mapping[str, Any]) -> bytes:
+def encode_revision_data(template: Mapping[str, Any]) -> bytes:
     """The `data` of a revision with the same bytes as from Go: the template and `"$patch":"replace"`."""
-    patch = {**typed_form(template), "$patch": "replace"}
-    return go_json({"spec": {"template": patch}}, sort_keys=True).encode()
+    patch = {**to_typed_form(template), "$patch": "replace"}
+    return encode_go_json({"spec": {"template": patch}}, sort_keys=True).encode()
 
 
-def revision_hash(data: bytes, collision_count: int) -> RevisionHash:
+def hash_revision(data: bytes, collision_count: int) -> RevisionHash:
     """The last part of the name: FNV-1 of the data and the decimal collision count, safely encoded."""
-    return RevisionHash(hash_text(fnv32(data + str(collision_count).encode())))
+    return RevisionHash(hash_text(hash_fnv32(data + str(collision_count).encode())))
 
 
-def candidate(template: Mapping[str, Any]) -> Candidate:
+def make_candidate(template: Mapping[str, Any]) -> Candidate:
     """The revision in which a live template would be stored."""
     plain = {field: value for field, value in template.items() if field != "$patch"}
-    return Candidate(template=plain, data=revision_data(template), meaning=meaning(template))
+    return Candidate(template=plain, data=encode_revision_data(template), meaning=encode_meaning(template))
 
 
 class _Owner(msgspec.Struct, rename="camel"):
@@ -331,7 +331,7 @@ def project_revision(raw: bytes | msgspec.Raw) -> RevisionView:
         controller_version=controller.api_version.rpartition("/")[2],
         is_deleting=meta.deletion_timestamp is not None,
         template=template,
-        meaning=meaning(template),
+        meaning=encode_meaning(template),
     )
 
 
@@ -346,7 +346,7 @@ def _template_of(data: Any) -> Document:
     return {field: value for field, value in template.items() if field != "$patch"}
 
 
-def sorted_revisions(revisions: Iterable[RevisionView]) -> list[RevisionView]:
+def sort_revisions(revisions: Iterable[RevisionView]) -> list[RevisionView]:
     """Sort revisions, oldest first: by number, then creation time, then name."""
     return sorted(
         revisions, key=lambda revision: (revision.number, revision.created_at or 0.0, revision.name)
@@ -404,8 +404,8 @@ def _make_revision(
     body: BodyMaker,
 ) -> UpdateChoice:
     while True:
-        name_hash = revision_hash(wanted.data, collision_count)
-        name = revision_name(owner, name_hash)
+        name_hash = hash_revision(wanted.data, collision_count)
+        name = format_revision_name(owner, name_hash)
         holder = taken.get(name)
         if holder is None:
             break
@@ -431,7 +431,7 @@ def _make_revision(
     return UpdateChoice(revision=view, collision_count=collision_count, create=document)
 
 
-def revision_body(
+def build_revision_body(
     name: RevisionName,
     name_hash: RevisionHash,
     number: int,

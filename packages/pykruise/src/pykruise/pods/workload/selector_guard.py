@@ -3,7 +3,7 @@
 spec.selector + the owner's revisions and pods ──▶ check_selector() ──▶ Managed  : continue
                                                                    └─▶ Mismatch : change nothing, report it
 record_of() ──▶ the annotation that every new revision gets
-is_guarded(), managed_selector() ──▶ the selector that admission allows to restore
+is_guarded(), find_managed_selector() ──▶ the selector that admission allows to restore
 
 Pure; serves every kind that has pods and a selector. The webhook forbids changes of `spec.selector`, but a stored
 selector can still change when no webhook is called (an outage, a restored etcd, a direct write). A controller that
@@ -18,7 +18,7 @@ from typing import Any, Final
 import msgspec
 
 from pykruise.kube.documents import Document
-from pykruise.kube.values.selectors import SelectorError, selector_from
+from pykruise.kube.values.selectors import SelectorError, parse_selector
 from pykruise.pods.reasons import Code
 from pykruise.pods.view import keys
 from pykruise.pods.workload.revisions import RevisionView
@@ -49,7 +49,7 @@ class Mismatch(msgspec.Struct, frozen=True, kw_only=True):
     stored: str
     """The stored selector, canonical."""
 
-    def message(self, kind: str) -> str:
+    def format_message(self, kind: str) -> str:
         """Cause and remedy, for the condition and the event. `kind`: for example CloneSet."""
         managed = self.managed or "(not recorded; the pods or revisions that it owns do not match)"
         return (
@@ -65,7 +65,7 @@ class Mismatch(msgspec.Struct, frozen=True, kw_only=True):
         return Reason(Code.SELECTOR_CHANGED, "spec.selector differs from the selector that manages its pods")
 
 
-def canonical_selector(selector: Mapping[str, Any]) -> str:
+def encode_selector(selector: Mapping[str, Any]) -> str:
     """Compact JSON that is equal for selectors with the same meaning: the order of keys, expressions and values does
     not count, and absent equals empty.
     """
@@ -91,7 +91,7 @@ def canonical_selector(selector: Mapping[str, Any]) -> str:
 
 def record_of(selector: Mapping[str, Any]) -> dict[str, str]:
     """Annotation of a revision that records the selector with which its pods are managed."""
-    return {keys.MANAGED_SELECTOR_ANNOTATION: canonical_selector(selector)}
+    return {keys.MANAGED_SELECTOR_ANNOTATION: encode_selector(selector)}
 
 
 def check_selector(
@@ -103,7 +103,7 @@ def check_selector(
     terminate. The selector was not used to find either. The newest record decides. Without a record (another manager
     kept the owner) every owned revision must match; without revisions at least one of the pods must match.
     """
-    text = canonical_selector(selector)
+    text = encode_selector(selector)
     recorded = [revision for revision in owned if revision.annotations.get(keys.MANAGED_SELECTOR_ANNOTATION)]
     if recorded:
         managed = max(recorded, key=_age_of).annotations[keys.MANAGED_SELECTOR_ANNOTATION]
@@ -111,7 +111,7 @@ def check_selector(
         is_same = managed == text or _canonicalize_record(managed) == text
         return Managed() if is_same else Mismatch(managed=managed, stored=text)
     try:
-        matches = selector_from(selector).matches
+        matches = parse_selector(selector).matches
     except SelectorError:
         return Managed()  # nothing can be decided; the planner rejects an unreadable selector
     if owned:
@@ -132,7 +132,7 @@ def is_guarded(conditions: Iterable[Mapping[str, Any]]) -> bool:
     )
 
 
-def managed_selector(owned: Iterable[RevisionView]) -> Document | None:
+def find_managed_selector(owned: Iterable[RevisionView]) -> Document | None:
     """The selector in the newest record; None: there is no record, or it cannot be read. `owned`: revisions
     controlled by the owner. Admission allows a change back to exactly this selector.
     """
@@ -153,6 +153,6 @@ def _age_of(revision: RevisionView) -> tuple[int, float, str]:
 def _canonicalize_record(text: str) -> str:
     try:
         result = json.loads(text)
-        return canonical_selector(result)
+        return encode_selector(result)
     except (ValueError, AttributeError, TypeError):
         return text

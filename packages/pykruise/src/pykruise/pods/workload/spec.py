@@ -85,6 +85,6 @@ class SpecWithPolicy(RollingSpec[P]):
         return (block.in_place_update_strategy if block else None) or _NO_SETTINGS
 
 
-def too_large(replicas: int) -> str:
+def describe_excess(replicas: int) -> str:
     """Error text for more than LARGEST_SET pods."""
     return f"{replicas} is more than the {LARGEST_SET} pods that a cluster can have"

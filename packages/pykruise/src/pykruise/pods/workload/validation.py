@@ -1,8 +1,8 @@
 """Validation of the common parts of workloads with pods: metadata, selector, template.
 
-document ──▶ metadata_errors(), selector_errors(), pod_errors() ──▶ field errors
-order of updates ──▶ priority_errors(), scatter_errors() ──▶ field errors
-new + stored document ──▶ immutable_errors()
+document ──▶ find_metadata_errors(), find_selector_errors(), find_pod_errors() ──▶ field errors
+order of updates ──▶ find_priority_errors(), scatter_errors() ──▶ field errors
+new + stored document ──▶ find_immutable_errors()
 
 Pure; serves every kind. A kind adds the errors of its own fields.
 """
@@ -12,80 +12,84 @@ from typing import Any
 
 import msgspec
 
-from pykruise.kube.documents import same
+from pykruise.kube.documents import is_same
 from pykruise.kube.errors import Cause
 from pykruise.kube.pod_rules.field_errors import (
-    forbidden,
-    go_string_map,
-    invalid,
-    invalid_shown,
-    not_supported,
-    required,
-    without_stored,
+    drop_stored_errors,
+    format_go_string_map,
+    make_forbidden_error,
+    make_invalid_error,
+    make_invalid_shown_error,
+    make_not_supported_error,
+    make_required_error,
 )
 from pykruise.kube.pod_rules.field_rules import check_not_negative
 from pykruise.kube.pod_rules.names import is_dns1123_subdomain, is_qualified_name
 from pykruise.kube.values.int_or_percent import IntOrPercent, is_whole_percent
-from pykruise.kube.values.selectors import SelectorError, selector_from
+from pykruise.kube.values.selectors import SelectorError, parse_selector
 from pykruise.pods.api import PriorityStrategy, ScatterTerm
-from pykruise.pods.template.metadata import pod_labels
-from pykruise.pods.template.validation import labels_errors, template_errors
-from pykruise.pods.workload.claims import template_name
-from pykruise.pods.workload.selector_guard import canonical_selector, is_guarded
+from pykruise.pods.template.metadata import read_pod_labels
+from pykruise.pods.template.validation import find_labels_errors, find_template_errors
+from pykruise.pods.workload.claims import read_template_name
+from pykruise.pods.workload.selector_guard import encode_selector, is_guarded
 
 
-def metadata_errors(metadata: Mapping[str, Any]) -> Iterator[Cause]:
+def find_metadata_errors(metadata: Mapping[str, Any]) -> Iterator[Cause]:
     """Errors of name, labels and annotations. The name may be missing when it will be generated."""
     name = metadata.get("name")
     if not name and not metadata.get("generateName"):
-        yield required("metadata.name", "name or generateName is required")
+        yield make_required_error("metadata.name", "name or generateName is required")
     if name:
-        yield from (invalid("metadata.name", name, problem) for problem in is_dns1123_subdomain(name))
-    yield from labels_errors(metadata.get("labels") or {}, "metadata.labels")
+        yield from (
+            make_invalid_error("metadata.name", name, problem) for problem in is_dns1123_subdomain(name)
+        )
+    yield from find_labels_errors(metadata.get("labels") or {}, "metadata.labels")
     for key in metadata.get("annotations") or {}:
         for problem in is_qualified_name(key.lower()):
-            yield invalid("metadata.annotations", key, problem)
+            yield make_invalid_error("metadata.annotations", key, problem)
 
 
-def selector_errors(spec: Mapping[str, Any], *, kind: str) -> Iterator[Cause]:
+def find_selector_errors(spec: Mapping[str, Any], *, kind: str) -> Iterator[Cause]:
     """`spec.selector` must be valid, select something, and match the template. `kind`: in lower case."""
     if spec.get("selector") is None:
-        yield required("spec.selector")
+        yield make_required_error("spec.selector")
         return
     try:
-        selector = selector_from(spec["selector"])
+        selector = parse_selector(spec["selector"])
     except SelectorError as error:
-        yield invalid("spec.selector", spec["selector"], str(error))
+        yield make_invalid_error("spec.selector", spec["selector"], str(error))
         return
     if selector.is_empty:
-        yield invalid("spec.selector", spec["selector"], f"empty selector is invalid for {kind}")
+        yield make_invalid_error("spec.selector", spec["selector"], f"empty selector is invalid for {kind}")
         return
-    labels = pod_labels(spec.get("template") or {})
+    labels = read_pod_labels(spec.get("template") or {})
     if spec.get("template") and not selector.matches(labels):
         field = "spec.template.metadata.labels"
-        yield invalid_shown(field, go_string_map(labels), "`selector` does not match template `labels`")
+        yield make_invalid_shown_error(
+            field, format_go_string_map(labels), "`selector` does not match template `labels`"
+        )
 
 
-def label_selector_errors(selector: Any, field: str, *, empty: str = "") -> Iterator[Cause]:
+def find_label_selector_errors(selector: Any, field: str, *, empty: str = "") -> Iterator[Cause]:
     """Errors of a label selector. `empty`: the error of a selector that selects everything; without it, it is valid."""
     try:
-        result = selector_from(selector)
+        result = parse_selector(selector)
     except SelectorError as error:
-        yield invalid(field, selector, str(error))
+        yield make_invalid_error(field, selector, str(error))
         return
     if empty and result.is_empty:
-        yield invalid(field, selector, empty)
+        yield make_invalid_error(field, selector, empty)
 
 
-def amount_errors(value: IntOrPercent | None, field: str) -> Iterator[Cause]:
+def find_amount_errors(value: IntOrPercent | None, field: str) -> Iterator[Cause]:
     """Errors unless the value is a whole number of at least 0, or a whole percentage."""
     if not isinstance(value, str):
         yield from check_not_negative(value, field)
     elif not is_whole_percent(value):
-        yield invalid(field, value, "must be a valid percent value (e.g. '10%') or a whole number")
+        yield make_invalid_error(field, value, "must be a valid percent value (e.g. '10%') or a whole number")
 
 
-def pod_errors(
+def find_pod_errors(
     spec: Mapping[str, Any],
     *,
     kind: str,
@@ -99,25 +103,25 @@ def pod_errors(
     """
     template = spec.get("template")
     if not template:
-        yield required("spec.template")
+        yield make_required_error("spec.template")
         return
     old: Mapping[str, Any] = (stored or {}).get("spec") or {}
     if not _has_template(old, spec):
-        yield from without_stored(
-            template_errors(template, "spec.template", further_volumes=list(further_volumes)),
+        yield from drop_stored_errors(
+            find_template_errors(template, "spec.template", further_volumes=list(further_volumes)),
             lambda: _stored_errors(old),
         )
     pod: Mapping[str, Any] = template.get("spec") or {}
     policy = pod.get("restartPolicy")
     if policy and policy != "Always":
-        yield not_supported("spec.template.spec.restartPolicy", policy, ["Always"])
+        yield make_not_supported_error("spec.template.spec.restartPolicy", policy, ["Always"])
     if pod.get("activeDeadlineSeconds") is not None:
         field = "spec.template.spec.activeDeadlineSeconds"
-        yield forbidden(field, f"activeDeadlineSeconds in {kind} is not supported")
+        yield make_forbidden_error(field, f"activeDeadlineSeconds in {kind} is not supported")
 
 
 def _has_template(old: Mapping[str, Any], spec: Mapping[str, Any]) -> bool:
-    return all(same(old.get(field), spec.get(field)) for field in ("template", "volumeClaimTemplates"))
+    return all(is_same(old.get(field), spec.get(field)) for field in ("template", "volumeClaimTemplates"))
 
 
 def _stored_errors(old: Mapping[str, Any]) -> list[Cause]:
@@ -125,11 +129,11 @@ def _stored_errors(old: Mapping[str, Any]) -> list[Cause]:
     template = old.get("template")
     if not template:
         return []
-    claims = [template_name(template) for template in old.get("volumeClaimTemplates") or ()]
-    return template_errors(template, "spec.template", further_volumes=claims)
+    claims = [read_template_name(template) for template in old.get("volumeClaimTemplates") or ()]
+    return find_template_errors(template, "spec.template", further_volumes=claims)
 
 
-def immutable_errors(
+def find_immutable_errors(
     new: Mapping[str, Any],
     stored: Mapping[str, Any],
     *,
@@ -149,17 +153,19 @@ def immutable_errors(
         fields.discard("selector")
     if any(not _has_same_meaning(field, new.get(field), old.get(field)) for field in fields):
         allowed = ", ".join(f"'{field}'" for field in mutable)
-        yield forbidden("spec", f"updates to {kind} spec for fields other than {allowed} are forbidden")
+        yield make_forbidden_error(
+            "spec", f"updates to {kind} spec for fields other than {allowed} are forbidden"
+        )
 
 
 def _is_selector(selector: Any, managed: Mapping[str, Any]) -> bool:
-    return isinstance(selector, Mapping) and canonical_selector(selector) == canonical_selector(managed)
+    return isinstance(selector, Mapping) and encode_selector(selector) == encode_selector(managed)
 
 
 def _has_same_meaning(field: str, new: Any, old: Any) -> bool:
     if field == "selector":
         new, old = _drop_empty_parts(new), _drop_empty_parts(old)
-    return same(new, old)
+    return is_same(new, old)
 
 
 def _drop_empty_parts(selector: Any) -> Any:
@@ -168,25 +174,25 @@ def _drop_empty_parts(selector: Any) -> Any:
     return {name: value for name, value in selector.items() if value}
 
 
-def priority_errors(strategy: PriorityStrategy | None, field: str) -> Iterator[Cause]:
+def find_priority_errors(strategy: PriorityStrategy | None, field: str) -> Iterator[Cause]:
     """Errors of a priorityStrategy: it must use one list, weights from 0 to 100 with non-empty selectors, and
     non-empty keys.
     """
     if strategy is None:
         return
     if strategy.weight_priority and strategy.order_priority:
-        yield required(field, "only one of weightPriority and orderPriority may be used")
+        yield make_required_error(field, "only one of weightPriority and orderPriority may be used")
     for weight in strategy.weight_priority or ():
         if not 0 <= weight.weight <= 100:
-            yield required(field, f"weight {weight.weight} is not between 0 and 100")
+            yield make_required_error(field, f"weight {weight.weight} is not between 0 and 100")
         try:
-            if selector_from(msgspec.to_builtins(weight.match_selector)).is_empty:
-                yield required(field, "matchSelector may not be empty")
+            if parse_selector(msgspec.to_builtins(weight.match_selector)).is_empty:
+                yield make_required_error(field, "matchSelector may not be empty")
         except SelectorError as error:
-            yield required(field, f"matchSelector: {error}")
+            yield make_required_error(field, f"matchSelector: {error}")
     for order in strategy.order_priority or ():
         if not order.ordered_key:
-            yield required(field, "orderedKey may not be empty")
+            yield make_required_error(field, "orderedKey may not be empty")
 
 
 def scatter_errors(terms: Iterable[ScatterTerm], field: str) -> Iterator[Cause]:
@@ -194,7 +200,7 @@ def scatter_errors(terms: Iterable[ScatterTerm], field: str) -> Iterator[Cause]:
     seen: set[tuple[str, str]] = set()
     for term in terms:
         if not term.key:
-            yield required(field, "key may not be empty")
+            yield make_required_error(field, "key may not be empty")
         if (term.key, term.value) in seen:
-            yield required(field, f"{term.key}={term.value} is listed more than once")
+            yield make_required_error(field, f"{term.key}={term.value} is listed more than once")
         seen.add((term.key, term.value))

@@ -1,7 +1,7 @@
 """A workload's own object in its cache: the common parts of all kinds.
 
 JSON ──▶ Projector ──▶ a kind's view; a spec is read only once, however often the status changes
-document ──▶ workload_fields() ──▶ fields of every view from metadata and status
+document ──▶ read_workload_fields() ──▶ fields of every view from metadata and status
 revisions of the namespace ──▶ sort_out() ──▶ its own, adoptable ones, others with a name that it may want
 
 Pure, except for the projector, which caches specs; serves every kind.
@@ -14,19 +14,19 @@ from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
-from pykruise.kube.cache.remembering import remembers
+from pykruise.kube.cache.remembering import register_limit
 from pykruise.kube.clock import Instant, parse_time
 from pykruise.kube.documents import Document, decode
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import Resource
 from pykruise.kube.schemas.typed_documents import read
-from pykruise.kube.values.owners import owner_reference
-from pykruise.kube.values.selectors import Selector, SelectorError, selector_from
+from pykruise.kube.values.owners import build_owner_reference
+from pykruise.kube.values.selectors import Selector, SelectorError, parse_selector
 from pykruise.pods.template.typed_parts import NO_PARTS, Parts, read_spec
 from pykruise.pods.view.names import LONGEST_REVISION_OWNER
 from pykruise.pods.view.pod_view import PodView
-from pykruise.pods.workload.revisions import Candidate, RevisionView, candidate, sorted_revisions
-from pykruise.runtime.kstatus import Conditions, without_kstatus
+from pykruise.pods.workload.revisions import Candidate, RevisionView, make_candidate, sort_revisions
+from pykruise.runtime.kstatus import Conditions, split_kstatus
 
 
 class WorkloadView(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,9 +62,9 @@ class WorkloadView(msgspec.Struct, frozen=True, kw_only=True):
         """Creation time; 0: the object has none."""
         return parse_time(self.creation_time) if self.creation_time else 0.0
 
-    def reference_as(self, resource: Resource) -> Document:
+    def build_reference(self, resource: Resource) -> Document:
         """Owner reference for the object's pods and revisions; `resource` is the object's resource."""
-        return owner_reference(
+        return build_owner_reference(
             api_version=resource.api_version, kind=resource.kind, name=self.name, uid=self.uid
         )
 
@@ -95,7 +95,7 @@ SpecReader = Callable[[Mapping[str, Any]], tuple[Any, str]]
 """Returns the typed spec of a document, or None and `<path>: <what is wrong>`. A null field counts as absent."""
 
 
-def spec_reader(kind: type, *, raw: Collection[str] = (), parts: Parts = NO_PARTS) -> SpecReader:
+def make_spec_reader(kind: type, *, raw: Collection[str] = (), parts: Parts = NO_PARTS) -> SpecReader:
     """Create a reader of specs of this type. Fields named in `raw` (templates) stay documents, including nulls. The
     `parts` of these fields are read as Kubernetes types.
     """
@@ -111,7 +111,7 @@ SPEC_BYTES: Final = 768 * 1024
 their objects exist.
 """
 KINDS: Final = 20
-remembers("specs by kind", entries=KINDS, bytes_each=4 * SPEC_BYTES)
+register_limit("specs by kind", entries=KINDS, bytes_each=4 * SPEC_BYTES)
 
 
 class Projector(Generic[V]):
@@ -167,18 +167,18 @@ class Projector(Generic[V]):
         return {"spec": spec, "candidate": candidate, **self._derived(spec, document)}
 
 
-def template_candidate(spec: Any) -> Candidate:
+def make_template_candidate(spec: Any) -> Candidate:
     """The revision in which `spec.template` would be stored."""
-    return candidate(spec.template)
+    return make_candidate(spec.template)
 
 
-def workload_fields(document: Mapping[str, Any]) -> dict[str, Any]:
+def read_workload_fields(document: Mapping[str, Any]) -> dict[str, Any]:
     """Fields of a WorkloadView from metadata and status. Raises ValueError when the document is not an object."""
     return _read_fields(msgspec.convert(document.get("metadata"), _Meta), document.get("status"))
 
 
 def _read_fields(meta: _Meta, status: Document | None) -> dict[str, Any]:
-    stored, kstatus = without_kstatus(status or {})
+    stored, kstatus = split_kstatus(status or {})
     return {
         "namespace": meta.namespace,
         "name": meta.name,
@@ -198,7 +198,7 @@ def _read_fields(meta: _Meta, status: Document | None) -> dict[str, Any]:
 def selector_of(selector: Any) -> Selector | None:
     """The selector in a typed `spec.selector`; None: it cannot be read."""
     try:
-        return selector_from(msgspec.to_builtins(selector))
+        return parse_selector(msgspec.to_builtins(selector))
     except SelectorError:
         return None
 
@@ -235,7 +235,7 @@ def sort_out(
             free.append(revision)
         elif revision.name.startswith(prefix):
             others[revision.name] = revision
-    return OwnRevisions(own=sorted_revisions(own), free=sorted_revisions(free), others=others)
+    return OwnRevisions(own=sort_revisions(own), free=sort_revisions(free), others=others)
 
 
 def _is_free(revision: RevisionView) -> bool:

@@ -1,7 +1,7 @@
 """Condition of a workload that has not converged: the reason for which it waits.
 
-a kind's waiting.py ──▶ Reason ──▶ with_waiting() ──▶ conditions
-pods with obstacles ──▶ waiting_for_pods() ──▶ Reason
+a kind's waiting.py ──▶ Reason ──▶ set_waiting() ──▶ conditions
+pods with obstacles ──▶ find_pod_wait() ──▶ Reason
 
 Pure; for kinds with plain Kubernetes conditions.
 """
@@ -29,17 +29,17 @@ WAITING: Final = "Waiting"
 _UNPAUSE: Final = "set spec.updateStrategy.rollingUpdate.paused to false"
 
 
-def waiting_for_pods(obstacles: Sequence[tuple[PodView, Reason]]) -> Reason | None:
+def find_pod_wait(obstacles: Sequence[tuple[PodView, Reason]]) -> Reason | None:
     """The first pod's obstacle with the number of pods that share it; None: there is no obstacle."""
-    return first_shared([(f"pod {pod.name}", reason) for pod, reason in obstacles])
+    return find_first_shared([(f"pod {pod.name}", reason) for pod, reason in obstacles])
 
 
-def waiting_for_repeated(obstacles: Iterable[tuple[PodView, Reason]]) -> Reason | None:
+def find_repeated_wait(obstacles: Iterable[tuple[PodView, Reason]]) -> Reason | None:
     """The same for obstacles that an owner repeats from its pods, because they do not disappear automatically."""
-    return waiting_for_pods([pair for pair in obstacles if pair[1].code in REPEATED])
+    return find_pod_wait([pair for pair in obstacles if pair[1].code in REPEATED])
 
 
-def first_shared(obstacles: Sequence[tuple[str, Reason]]) -> Reason | None:
+def find_first_shared(obstacles: Sequence[tuple[str, Reason]]) -> Reason | None:
     """The first obstacle with its object's name and the number of others that share it; None: there is none."""
     if not obstacles:
         return None
@@ -49,7 +49,7 @@ def first_shared(obstacles: Sequence[tuple[str, Reason]]) -> Reason | None:
     return Reason(first.code, f"{name}{more} {first.message}", first.remedy)
 
 
-def waiting_for_strategy(count: str, *, is_on_delete: bool, is_paused: bool) -> Reason | None:
+def find_strategy_wait(count: str, *, is_on_delete: bool, is_paused: bool) -> Reason | None:
     """Reason of old pods that `spec.updateStrategy` does not update. `count`: number of pods, in words."""
     if is_on_delete:
         remedy = "delete them so that they are updated, or choose RollingUpdate"
@@ -59,18 +59,16 @@ def waiting_for_strategy(count: str, *, is_on_delete: bool, is_paused: bool) -> 
     return None
 
 
-def with_waiting(
+def set_waiting(
     conditions: Sequence[PlainCondition], waiting: Reason | None, *, now: Instant
 ) -> list[PlainCondition]:
     """Set the condition Waiting, or remove it when `waiting` is None."""
     if waiting is None:
-        return without(conditions, WAITING)
-    return with_condition(
-        conditions, WAITING, reason=waiting.code, message=waiting.condition_message, now=now
-    )
+        return drop_conditions(conditions, WAITING)
+    return set_condition(conditions, WAITING, reason=waiting.code, message=waiting.condition_message, now=now)
 
 
-def with_condition(
+def set_condition(
     conditions: Sequence[PlainCondition],
     kind: str,
     *,
@@ -83,7 +81,7 @@ def with_condition(
     old = condition_of(conditions, kind)
     kept = old.last_transition_time if old is not None and old.status == status else format_time(now)
     new = PlainCondition(type=kind, status=status, reason=reason, message=message, last_transition_time=kept)
-    return [*without(conditions, kind), new]
+    return [*drop_conditions(conditions, kind), new]
 
 
 def condition_of(conditions: Iterable[C] | None, kind: str) -> C | None:
@@ -91,6 +89,6 @@ def condition_of(conditions: Iterable[C] | None, kind: str) -> C | None:
     return next((condition for condition in conditions or () if condition.type == kind), None)
 
 
-def without(conditions: Iterable[C], *kinds: str) -> list[C]:
+def drop_conditions(conditions: Iterable[C], *kinds: str) -> list[C]:
     """The conditions of other types."""
     return [condition for condition in conditions if condition.type not in kinds]

@@ -17,7 +17,7 @@ import msgspec
 import orjson
 
 from pykruise.kube.documents import Document
-from pykruise.kube.package_data import package_data
+from pykruise.kube.package_data import read_package_data
 from pykruise.kube.resources import Resource
 from pykruise.kube.schemas.releases import NEWEST_MINOR, number_of
 from pykruise.sandbox.apiserver.custom.conversions import EVENT_FACTS, EVENT_FIELDS, EventConverter
@@ -73,7 +73,7 @@ class Converter(Protocol):
 class Conversions(Protocol):
     """Provides the converters for objects of CRDs."""
 
-    def converter(self, crd: Mapping[str, Any], version: str) -> Converter | None:
+    def find_converter(self, crd: Mapping[str, Any], version: str) -> Converter | None:
         """Return the converter between this CRD's storage version and `version`; None: only the apiVersion differs."""
         ...
 
@@ -148,19 +148,19 @@ class Catalog:
         self.revision = 0
         self.install(entries)
 
-    def entry(self, group: str, version: str, plural: str) -> CatalogEntry | None:
+    def find_entry(self, group: str, version: str, plural: str) -> CatalogEntry | None:
         """The served resource, or None."""
         return self._entries.get((group, version, plural))
 
-    def entries(self) -> Iterator[CatalogEntry]:
+    def list_entries(self) -> Iterator[CatalogEntry]:
         """All served resources, built-in ones first, in the order of their discovery."""
         return iter(tuple(self._entries.values()))
 
-    def of_crd(self, name: str) -> tuple[CatalogEntry, ...]:
+    def list_crd_entries(self, name: str) -> tuple[CatalogEntry, ...]:
         """The entries that a CRD defines (one per served version)."""
         return tuple(entry for entry in self._entries.values() if entry.crd == name)
 
-    def of_shelf(self, shelf: str) -> CatalogEntry | None:
+    def find_shelf_entry(self, shelf: str) -> CatalogEntry | None:
         """Return any entry whose objects are on this shelf."""
         return next((entry for entry in self._entries.values() if entry.shelf == shelf), None)
 
@@ -172,20 +172,20 @@ class Catalog:
         """Whether this group-version has any resource."""
         return any(known[:2] == (group, version) for known in self._entries)
 
-    def groups(self) -> tuple[str, ...]:
+    def list_groups(self) -> tuple[str, ...]:
         """All groups: the core group (empty) first, then built-in ones, then those of CRDs by name."""
         builtin = dict.fromkeys(entry.resource.group for entry in self._entries.values() if not entry.crd)
         custom = {entry.resource.group for entry in self._entries.values() if entry.crd} - set(builtin)
         return (*builtin, *sorted(custom))
 
-    def versions(self, group: str) -> tuple[str, ...]:
+    def list_versions(self, group: str) -> tuple[str, ...]:
         """The versions of a group, the preferred one first (Kubernetes' version priority)."""
         versions = {
             entry.resource.version for entry in self._entries.values() if entry.resource.group == group
         }
-        return tuple(sorted(versions, key=version_priority, reverse=True))
+        return tuple(sorted(versions, key=compute_version_priority, reverse=True))
 
-    def resources(self, group: str, version: str) -> tuple[CatalogEntry, ...]:
+    def list_resources(self, group: str, version: str) -> tuple[CatalogEntry, ...]:
         """The resources of a group-version."""
         return tuple(entry for key, entry in self._entries.items() if key[:2] == (group, version))
 
@@ -214,7 +214,7 @@ class Catalog:
 _VERSION: Final = re.compile(r"v(\d+)(?:(alpha|beta)(\d+))?")
 
 
-def version_priority(version: str) -> tuple[int, int, int, tuple[int, ...]]:
+def compute_version_priority(version: str) -> tuple[int, int, int, tuple[int, ...]]:
     """Sort key: v2 before v1 before v2beta1 before v1alpha1 before anything else (greater is preferred)."""
     match = _VERSION.fullmatch(version)
     if match is None:
@@ -286,7 +286,7 @@ _WORKLOAD_SCALE: Final = ServedScalePaths(
 )
 
 
-def builtin_entries(
+def list_builtin_entries(
     strategy_for: Callable[[Resource], Strategy], *, minor: str = NEWEST_MINOR
 ) -> tuple[CatalogEntry, ...]:
     """Entries that a Kubernetes of this minor serves without CRDs, from data/discovery.json and data/tables.json."""
@@ -385,4 +385,4 @@ def _read_tables() -> Mapping[str, tuple[ServedColumn, ...]]:
 
 
 def _read_data(name: str) -> bytes:
-    return package_data("pykruise.sandbox", name)
+    return read_package_data("pykruise.sandbox", name)

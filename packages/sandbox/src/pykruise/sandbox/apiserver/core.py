@@ -30,8 +30,13 @@ from pykruise.sandbox.apiserver.objects.storage import NO_LABELS, Storage, Stora
 from pykruise.sandbox.apiserver.plugins.namespace_limits import LIMIT_RANGES, QUOTAS, NamespaceLimits
 from pykruise.sandbox.apiserver.plugins.reviewers import Admission
 from pykruise.sandbox.apiserver.requests.call import Call
-from pykruise.sandbox.apiserver.requests.encoding import encode_object, relabel, revised, with_revision
-from pykruise.sandbox.apiserver.requests.selection import Selection, fields_extractor
+from pykruise.sandbox.apiserver.requests.encoding import (
+    encode_object,
+    relabel,
+    replace_revision,
+    revise_bytes,
+)
+from pykruise.sandbox.apiserver.requests.selection import Selection, make_fields_extractor
 from pykruise.sandbox.apiserver.requests.watches import Hub
 
 Listener = Callable[[StorageChange], None]
@@ -74,7 +79,7 @@ class Core:
         self.tokens = Tokens(storage.get, clock=clock, rng=rng)
         self.limits = NamespaceLimits(storage)
         for shelf in (QUOTAS, LIMIT_RANGES):
-            self.on_change(shelf, self.limits.changed)
+            self.on_change(shelf, self.limits.handle_change)
         self.authorizer: Authorizer | None = None
         """None: all users may do everything."""
         if rbac:
@@ -94,7 +99,7 @@ class Core:
         """Decode a fresh document of the object in the entry's version."""
         return await self.from_storage(entry, decode(stored.raw))
 
-    def beside(self, entry: CatalogEntry, stored: Stored, doc: Document, shared: Set[str]) -> Document:
+    def decode_beside(self, entry: CatalogEntry, stored: Stored, doc: Document, shared: Set[str]) -> Document:
         """Return a second document of an object that has already been decoded in the entry's version. The members in
         `shared` are shared with the first document.
         """
@@ -127,10 +132,10 @@ class Core:
     def preview(self, call: Call, doc: Document, managed: bytes, *, stored: Stored | None = None) -> bytes:
         """Encode an unstored document in the form that the call requests. `stored`: the object that it would change."""
         if call.shows_managed:
-            doc = self.ownership.added(call.entry, doc, managed, stored=stored)
+            doc = self.ownership.add_managed_fields(call.entry, doc, managed, stored=stored)
         return encode_object(doc)
 
-    async def for_storage(self, entry: CatalogEntry, doc: Document) -> Document:
+    async def encode_for_storage(self, entry: CatalogEntry, doc: Document) -> Document:
         """Convert a document of the entry's version to its stored form."""
         if entry.converter is not None:
             return (await entry.converter.to_storage([doc]))[0]
@@ -155,7 +160,7 @@ class Core:
             raw = encode_object(doc)
             if managed == old.managed and raw == old.raw:
                 return old
-            raw = revised(raw, old.revision, revision)
+            raw = revise_bytes(raw, old.revision, revision)
             metadata["resourceVersion"] = str(revision)
         else:
             metadata["resourceVersion"] = str(revision)
@@ -176,7 +181,7 @@ class Core:
         """Commit the removal. Return the last state of the object, with the revision of its removal."""
         revision = self.storage.revision + 1
         self._commit(StorageChange(revision, entry.shelf, stored, None))
-        return with_revision(stored, revision)
+        return replace_revision(stored, revision)
 
     def _commit(self, change: StorageChange) -> None:
         self.storage.commit(change)
@@ -199,15 +204,15 @@ class Core:
     def _extractor_of(self, facts: tuple[str, ...]) -> Callable[[Mapping[str, Any]], tuple[str, ...]]:
         extractor = self._extractors.get(facts)
         if extractor is None:
-            extractor = self._extractors[facts] = fields_extractor(facts)
+            extractor = self._extractors[facts] = make_fields_extractor(facts)
         return extractor
 
 
 def trigger_of(entry: CatalogEntry, namespace: str, selection: Selection) -> tuple[str, str]:
     """Return the trigger under which the hub registers a watcher: the most selective value that its selection fixes."""
-    name = selection.required("metadata.name")
+    name = selection.find_required_value("metadata.name")
     if name is not None:
         return ("metadata.name", name)
-    if entry.shelf == "pods" and (node := selection.required(_BY_NODE)) is not None:
+    if entry.shelf == "pods" and (node := selection.find_required_value(_BY_NODE)) is not None:
         return (_BY_NODE, node)
     return ("metadata.namespace", namespace) if namespace else _EVERYTHING

@@ -25,21 +25,21 @@ from pykruise.kube.schemas.releases import NEWEST_MINOR, Release
 from pykruise.sandbox.apiserver import builtin
 from pykruise.sandbox.apiserver.access.attributes import attributes_of
 from pykruise.sandbox.apiserver.access.bootstrap import make_first_roles
-from pykruise.sandbox.apiserver.access.impersonation import acting_as
+from pykruise.sandbox.apiserver.access.impersonation import impersonate_user
 from pykruise.sandbox.apiserver.access.users import ADMIN, User
-from pykruise.sandbox.apiserver.catalog import Catalog, CatalogEntry, Conversions, builtin_entries
+from pykruise.sandbox.apiserver.catalog import Catalog, CatalogEntry, Conversions, list_builtin_entries
 from pykruise.sandbox.apiserver.core import Core
 from pykruise.sandbox.apiserver.custom.crds import CRD_SHELF, CrdStrategy
 from pykruise.sandbox.apiserver.custom.definitions import Definitions
 from pykruise.sandbox.apiserver.objects.expiry import EventExpiry
 from pykruise.sandbox.apiserver.objects.lifecycle import FIRST_NAMESPACES
-from pykruise.sandbox.apiserver.objects.metadata import new_uid
+from pykruise.sandbox.apiserver.objects.metadata import make_uid
 from pykruise.sandbox.apiserver.objects.storage import MemoryStorage, Storage
 from pykruise.sandbox.apiserver.objects.strategies import Strategy
 from pykruise.sandbox.apiserver.plugins.quota_books import QuotaBooks
 from pykruise.sandbox.apiserver.plugins.reviewers import Admission, AdmissionChain, ReviewRule
 from pykruise.sandbox.apiserver.policies import Policies
-from pykruise.sandbox.apiserver.printing.forms import object_in_form
+from pykruise.sandbox.apiserver.printing.forms import render_object
 from pykruise.sandbox.apiserver.requests import (
     applying,
     deletion,
@@ -50,25 +50,25 @@ from pykruise.sandbox.apiserver.requests import (
     token_requests,
     writes,
 )
-from pykruise.sandbox.apiserver.requests.call import Call, CallAnswer, flag
+from pykruise.sandbox.apiserver.requests.call import Call, CallAnswer, parse_flag
 from pykruise.sandbox.apiserver.requests.negotiation import JSON, PLAIN, YAML, form_of, to_yaml
 from pykruise.sandbox.apiserver.requests.patching import is_apply
 from pykruise.sandbox.apiserver.requests.reviews import REVIEWS
 from pykruise.sandbox.apiserver.requests.routes import Route, route
 from pykruise.sandbox.apiserver.requests.statuses import (
     Refusal,
-    bad_request,
-    internal_error,
-    method_not_allowed,
-    not_found,
+    build_status_document,
+    make_bad_request,
+    make_internal_error,
+    make_method_not_allowed,
+    make_not_found,
     page_not_found,
-    status_document,
 )
 from pykruise.sandbox.apiserver.requests.watches import Hub, HubStats, LineStream
 from pykruise.sandbox.apiserver.webhooks.admission import WebhookAdmission
 from pykruise.sandbox.apiserver.webhooks.calling import Caller, NoCaller
 from pykruise.sandbox.apiserver.webhooks.conversion import WebhookConversions
-from pykruise.sandbox.version import served_release
+from pykruise.sandbox.version import find_served_release
 
 _LOG: Final = logging.getLogger(__name__)
 
@@ -86,7 +86,7 @@ _COLLECTION: Final[Mapping[str, tuple[str, Action]]] = {
 }
 _OBJECT: Final[Mapping[str, tuple[str, Action]]] = {
     "GET": ("get", reads.get),
-    "PUT": ("update", writes.replace),
+    "PUT": ("update", writes.replace_object),
     "PATCH": ("patch", writes.patch),
     "DELETE": ("delete", deletion.delete),
 }
@@ -97,7 +97,7 @@ _SPECIAL: Final[Mapping[str, Mapping[str, Action]]] = {
     "eviction": {"POST": subresources.evict},
     "finalize": {"PUT": subresources.finalize},
     "log": {"GET": logs.read_log},
-    "token": {"POST": token_requests.request_token},
+    "token": {"POST": token_requests.create_token},
     "exec": _CONNECT,
     "attach": _CONNECT,
     "portforward": _CONNECT,
@@ -134,7 +134,7 @@ class ApiServer:
         checks_accounts: bool = True,
         kubernetes: str = NEWEST_MINOR,
     ) -> None:
-        release = served_release(kubernetes)
+        release = find_served_release(kubernetes)
         own = admission if admission is not None else AdmissionChain(reviewers)
         caller = webhooks if webhooks is not None else NoCaller()
         configured = WebhookAdmission(own, caller)
@@ -142,7 +142,8 @@ class ApiServer:
         self._core = Core(
             storage=storage if storage is not None else MemoryStorage(),
             catalog=Catalog(
-                builtin_entries(partial(_strategy_for, release=release), minor=kubernetes), minor=kubernetes
+                list_builtin_entries(partial(_strategy_for, release=release), minor=kubernetes),
+                minor=kubernetes,
             ),
             hub=Hub(buffer_events=watch_buffer),
             admission=policies,
@@ -171,9 +172,9 @@ class ApiServer:
         """Storage of the objects."""
         return self._core.storage
 
-    def stats(self) -> HubStats:
+    def read_stats(self) -> HubStats:
         """Counts of the watches."""
-        return self._core.hub.stats()
+        return self._core.hub.read_stats()
 
     def restore(self, resource: Resource, documents: Iterable[Document]) -> None:
         """Store objects as another server stored them: uids, times and status stay.
@@ -181,7 +182,7 @@ class ApiServer:
         There are no defaults, no validation and no admission. For copies of a cluster, before its components run.
         Raises KeyError for a resource that is not served.
         """
-        entry = self._core.catalog.entry(resource.group, resource.version, resource.plural)
+        entry = self._core.catalog.find_entry(resource.group, resource.version, resource.plural)
         if entry is None:
             raise KeyError(str(resource))
         for document in documents:
@@ -225,17 +226,19 @@ class ApiServer:
         except Refusal as refusal:
             return _refusal_response(refusal)
         except RecursionError:
-            return _refusal_response(bad_request("the object is nested too deep"))
+            return _refusal_response(make_bad_request("the object is nested too deep"))
         except Exception as err:
             _LOG.exception("%s %s failed", method, path)
-            return _refusal_response(internal_error(f"{type(err).__name__}: {err}"))
+            return _refusal_response(make_internal_error(f"{type(err).__name__}: {err}"))
 
     def is_stream(self, method: str, path: str, query: Mapping[str, str]) -> bool:
         """Whether a request is a watch or follows a log, so that it needs `stream`."""
-        return method == "GET" and (self._is_watch(path, query) or (_is_log(path) and flag(query, "follow")))
+        return method == "GET" and (
+            self._is_watch(path, query) or (_is_log(path) and parse_flag(query, "follow"))
+        )
 
     def _is_watch(self, path: str, query: Mapping[str, str]) -> bool:
-        if flag(query, "watch"):
+        if parse_flag(query, "watch"):
             return True
         parts = path.split("/", 5)
         return (parts[1:2] == ["api"] and parts[3:4] == ["watch"]) or (
@@ -262,24 +265,24 @@ class ApiServer:
             if result is None:
                 raise page_not_found()
             call = _build_call("GET", result, query, headers, None, who)
-            if result.subresource == "log" and not flag(query, "watch"):
+            if result.subresource == "log" and not parse_flag(query, "watch"):
                 log = await logs.follow_log(self._core, call)
                 return self._build_response(call, log) if isinstance(log, CallAnswer) else log
             if result.subresource:
-                raise method_not_allowed()
+                raise make_method_not_allowed()
             return reads.watch(self._core, call)
         except Refusal as refusal:
             return _refusal_response(refusal)
         except Exception as err:
             _LOG.exception("watch of %s failed", path)
-            return _refusal_response(internal_error(f"{type(err).__name__}: {err}"))
+            return _refusal_response(make_internal_error(f"{type(err).__name__}: {err}"))
 
     def _authorize(
         self, user: User, method: str, path: str, query: Mapping[str, str], headers: Mapping[str, str]
     ) -> User:
         """Return the user that the request acts as, if that user is allowed to send it. Raises Refusal (403)."""
         authorizer = self._core.authorizer
-        user = acting_as(user, headers, authorizer)
+        user = impersonate_user(user, headers, authorizer)
         if authorizer is not None and not user.is_master:
             authorizer.check(attributes_of(user, method, path, query))
         return user
@@ -301,7 +304,7 @@ class ApiServer:
         if result is None:
             return self._outside_resources(method, path, headers)
         if method == "GET" and self._is_watch(path, query):
-            raise bad_request("a watch is a stream: this endpoint answers single requests")
+            raise make_bad_request("a watch is a stream: this endpoint answers single requests")
         call = _build_call(method, result, query, headers, body, who)
         if call.entry.deprecated:
             call.warnings.append(call.entry.deprecation_warning)
@@ -317,7 +320,7 @@ class ApiServer:
         if call.subresource:
             known = entry.subresources.get(call.subresource)
             if known is None:
-                raise not_found(entry.resource, call.name) if entry.is_custom else page_not_found()
+                raise make_not_found(entry.resource, call.name) if entry.is_custom else page_not_found()
             if call.subresource in _LIKE_OBJECT:
                 if is_apply(call) and "patch" in known.verbs:
                     return applying.apply
@@ -326,7 +329,7 @@ class ApiServer:
                     return action
             action = _SPECIAL.get(call.subresource, {}).get(call.method)
             if action is None:
-                raise method_not_allowed()
+                raise make_method_not_allowed()
             return action
         if not call.name and entry.resource.plural in REVIEWS and call.method == "POST":
             return REVIEWS[entry.resource.plural]
@@ -334,16 +337,16 @@ class ApiServer:
             return self._bind_by_body
         verb, action = (_OBJECT if call.name else _COLLECTION).get(call.method, ("", None))
         if action is None or verb not in entry.verbs or entry.resource.plural in REVIEWS:
-            raise method_not_allowed()
+            raise make_method_not_allowed()
         if entry.resource.namespaced and not call.namespace and verb != "list":
-            raise method_not_allowed()
+            raise make_method_not_allowed()
         return applying.apply if verb == "patch" and is_apply(call) else action
 
     async def _bind_by_body(self, core: Core, call: Call) -> CallAnswer:
         """Bind a pod in the old way: POST to the collection of bindings."""
         from msgspec.structs import replace
 
-        pods = core.catalog.entry("", "v1", "pods")
+        pods = core.catalog.find_entry("", "v1", "pods")
         assert pods is not None
         return await subresources.bind(core, replace(call, entry=pods))
 
@@ -352,7 +355,7 @@ class ApiServer:
         if answer.content_type or answer.status == 204:
             return Response(answer.status, {"content-type": answer.content_type}, body)
         if answer.is_object and not call.form.is_plain and answer.status < 300:
-            body = object_in_form(call.entry, body, form=call.form, now=self._core.clock())
+            body = render_object(call.entry, body, form=call.form, now=self._core.clock())
         headers: Mapping[str, str] = _HEADERS
         if call.form.yaml:
             body, headers = to_yaml(body), {**headers, "content-type": YAML}
@@ -364,7 +367,7 @@ class ApiServer:
         """Answer a path that is not a resource: health, discovery or OpenAPI."""
         first = path.split("/", 2)[1] if path.startswith("/") else ""
         if method not in _GET:
-            raise page_not_found() if first not in _HEALTH else method_not_allowed()
+            raise page_not_found() if first not in _HEALTH else make_method_not_allowed()
         if first in _HEALTH:
             return Response(200, _TEXT, b"ok")
         if first in ("api", "apis", "version"):
@@ -389,24 +392,24 @@ class ApiServer:
         if parts[0] != "apis" or len(parts) < 3:
             return False
         group, version = parts[1:3]
-        entries = [entry for entry in self._core.catalog.entries() if entry.resource.group == group]
+        entries = [entry for entry in self._core.catalog.list_entries() if entry.resource.group == group]
         return any(not entry.is_custom or entry.resource.version == version for entry in entries)
 
     def _answer_discovery(self, path: str, accept: str) -> Document | None:
-        from pykruise.sandbox.apiserver.requests.discovery import discovery_answer
+        from pykruise.sandbox.apiserver.requests.discovery import answer_discovery
 
-        return discovery_answer(path.rstrip("/") or "/", accept, self._core.catalog)
+        return answer_discovery(path.rstrip("/") or "/", accept, self._core.catalog)
 
     def _answer_openapi(self, path: str) -> bytes | None:
-        from pykruise.sandbox.apiserver.requests.openapi import openapi_answer
+        from pykruise.sandbox.apiserver.requests.openapi import answer_openapi
 
-        return openapi_answer(path, self._core.catalog)
+        return answer_openapi(path, self._core.catalog)
 
     # --- start and end
     # --------------------------------------------------------------------------------------
 
     def _make_first_namespaces(self) -> None:
-        entry = self._core.catalog.entry("", "v1", NAMESPACES.plural)
+        entry = self._core.catalog.find_entry("", "v1", NAMESPACES.plural)
         assert entry is not None
         for name in FIRST_NAMESPACES:
             if self._core.get(entry, "", name) is None:
@@ -418,7 +421,7 @@ class ApiServer:
             "kind": entry.resource.kind,
             "metadata": {
                 "name": name,
-                "uid": new_uid(self._core.rng),
+                "uid": make_uid(self._core.rng),
                 "creationTimestamp": format_time(self._core.clock()),
                 "labels": {"kubernetes.io/metadata.name": name},
             },
@@ -428,7 +431,7 @@ class ApiServer:
 
     async def _end_definitions(self) -> None:
         """Delete the objects of terminating CRDs. A CRD is removed after its last object."""
-        ending = {entry.crd: entry for entry in self._core.catalog.entries() if entry.terminating}
+        ending = {entry.crd: entry for entry in self._core.catalog.list_entries() if entry.terminating}
         for name, entry in ending.items():
             for stored in self._core.storage.scan(entry.shelf).items:
                 call = Call(
@@ -460,7 +463,7 @@ def _is_log(path: str) -> bool:
 def _strategy_for(resource: Resource, *, release: Release) -> Strategy:
     if resource == CUSTOM_RESOURCE_DEFINITIONS:
         return CrdStrategy()
-    return builtin.strategy_for(resource, release)
+    return builtin.find_strategy(resource, release)
 
 
 def _build_call(
@@ -487,7 +490,7 @@ def _build_call(
 
 
 def _refusal_response(refusal: Refusal) -> Response:
-    doc = status_document(refusal.status, continue_token=refusal.continue_token)
+    doc = build_status_document(refusal.status, continue_token=refusal.continue_token)
     headers = _HEADERS
     details = refusal.status.details
     if details is not None and details.retry_after_seconds:

@@ -1,7 +1,7 @@
 """HorizontalPodAutoscalers: they scale their target by a metric from an annotation, because simulated pods use no
 resources.
 
-annotation sandbox.pykruise.io/metric ──▶ wanted_replicas() ──▶ PATCH <workload>/scale, and the status
+annotation sandbox.pykruise.io/metric ──▶ compute_wanted_replicas() ──▶ PATCH <workload>/scale, and the status
 
 The annotation has the present value of the metric, as an average over the pods: a percentage of their requests, or a
 quantity of the metric (`150m`). Same rule as Kubernetes' horizontal controller with one metric, but without delays
@@ -29,8 +29,8 @@ from pykruise.runtime.operator import Work
 from pykruise.runtime.plan import Plan, Step
 from pykruise.runtime.read import Around, Read
 from pykruise.runtime.wakes import Wake
-from pykruise.sandbox.controllers.pods import documents
-from pykruise.sandbox.controllers.steps import in_order, normal, status_step
+from pykruise.sandbox.controllers.pods import make_document_views
+from pykruise.sandbox.controllers.steps import make_normal_note, run_in_order, write_status
 from pykruise.sandbox.inventory import discover
 
 AUTOSCALERS: Final = Resource("autoscaling", "v2", "horizontalpodautoscalers", "HorizontalPodAutoscaler")
@@ -44,7 +44,7 @@ TOLERANCE: Final = 0.1
 EVERY_S: Final = 15.0
 
 
-def wanted_replicas(spec: Mapping[str, Any], *, current: int, metric: str) -> int:
+def compute_wanted_replicas(spec: Mapping[str, Any], *, current: int, metric: str) -> int:
     """Return the number of pods that the autoscaler wants when there are `current` ones. Without a valid metric the
     number stays, within the bounds.
     """
@@ -60,7 +60,7 @@ def wanted_replicas(spec: Mapping[str, Any], *, current: int, metric: str) -> in
     return max(least, min(wanted, most))
 
 
-def current_metrics(spec: Mapping[str, Any], *, metric: str) -> list[Document] | None:
+def read_current_metrics(spec: Mapping[str, Any], *, metric: str) -> list[Document] | None:
     """The first metric as the status shows it; None when the annotation has no valid value."""
     value, metrics = _parse_number(metric), spec.get("metrics") or ()
     if value is None or not metrics:
@@ -125,7 +125,7 @@ class AutoscalerSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     now: Instant
 
 
-async def snapshot(autoscaler: DocumentView, read: Read[Any]) -> AutoscalerSnapshot | None:
+async def read_snapshot(autoscaler: DocumentView, read: Read[Any]) -> AutoscalerSnapshot | None:
     """Read the target's scale from the API server, because the target can be of any kind."""
     if autoscaler.is_deleting:
         return None
@@ -157,11 +157,11 @@ def plan_autoscaler(snapshot: AutoscalerSnapshot) -> Plan:
         status = _status_without_scale(autoscaler, snapshot.problem, snapshot.now)
         return Plan(status=status, requeue_after_s=EVERY_S)
     metric = autoscaler.annotations.get(METRIC, "")
-    wanted = wanted_replicas(autoscaler.spec, current=scaled.replicas, metric=metric)
+    wanted = compute_wanted_replicas(autoscaler.spec, current=scaled.replicas, metric=metric)
     status = {
         "currentReplicas": scaled.replicas,
         "desiredReplicas": wanted,
-        "currentMetrics": current_metrics(autoscaler.spec, metric=metric),
+        "currentMetrics": read_current_metrics(autoscaler.spec, metric=metric),
     }
     if wanted == scaled.replicas:
         if "lastScaleTime" in autoscaler.status:
@@ -170,9 +170,11 @@ def plan_autoscaler(snapshot: AutoscalerSnapshot) -> Plan:
     status["lastScaleTime"] = format_time(snapshot.now)
     steps = (
         _scale_step(scaled, wanted, metric),
-        status_step(AUTOSCALERS, autoscaler, status, because="it reports the metric and the wanted replicas"),
+        write_status(
+            AUTOSCALERS, autoscaler, status, because="it reports the metric and the wanted replicas"
+        ),
     )
-    return Plan(stages=in_order("scale", steps), requeue_after_s=EVERY_S)
+    return Plan(stages=run_in_order("scale", steps), requeue_after_s=EVERY_S)
 
 
 def _scale_step(scaled: Scaled, wanted: int, metric: str) -> Step:
@@ -183,11 +185,13 @@ def _scale_step(scaled: Scaled, wanted: int, metric: str) -> Step:
         body={"spec": {"replicas": wanted}},
         subresource="scale",
     )
-    done = normal("SuccessfulRescale", f"New size: {wanted}; reason: the metric is {metric or 'unknown'}")
+    done = make_normal_note(
+        "SuccessfulRescale", f"New size: {wanted}; reason: the metric is {metric or 'unknown'}"
+    )
     return Step(action=action, because="the metric is off its target", done=done)
 
 
-AUTOSCALER_VIEWS: Final = documents(AUTOSCALERS)
+AUTOSCALER_VIEWS: Final = make_document_views(AUTOSCALERS)
 
 
 def _changed(change: Change[DocumentView], _: Around[Any]) -> tuple[Key, ...]:
@@ -207,7 +211,7 @@ WORK: Final = Work(
         component="horizontal-pod-autoscaler",
         objects=AUTOSCALER_VIEWS,
         wakes=lambda _: (Wake(on=AUTOSCALER_VIEWS, keys=_changed),),
-        snapshot=snapshot,
+        snapshot=read_snapshot,
         object_of=lambda snapshot: snapshot.autoscaler,
         plan=plan_autoscaler,
     ),

@@ -1,6 +1,6 @@
 """Aggregated ClusterRoles: `view` has the rules of all ClusterRoles with its label.
 
-ClusterRole with an aggregationRule + all ClusterRoles ──▶ aggregated() ──▶ PATCH of its rules
+ClusterRole with an aggregationRule + all ClusterRoles ──▶ aggregate_rules() ──▶ PATCH of its rules
 
 Same rule as Kubernetes' clusterrole-aggregation controller.
 """
@@ -15,17 +15,17 @@ from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import CLUSTER_ROLES
-from pykruise.kube.values.selectors import selector_from
+from pykruise.kube.values.selectors import parse_selector
 from pykruise.runtime.control import Control, is_same_object
 from pykruise.runtime.objects import DocumentView
 from pykruise.runtime.operator import Work
 from pykruise.runtime.plan import Plan
 from pykruise.runtime.read import Around, Read
 from pykruise.runtime.wakes import Wake
-from pykruise.sandbox.controllers.pods import documents
-from pykruise.sandbox.controllers.steps import in_order, merged
+from pykruise.sandbox.controllers.pods import make_document_views
+from pykruise.sandbox.controllers.steps import merge_object, run_in_order
 
-ROLE_VIEWS: Final = documents(CLUSTER_ROLES)
+ROLE_VIEWS: Final = make_document_views(CLUSTER_ROLES)
 
 
 class ClusterRoleSnapshot(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,26 +36,28 @@ class ClusterRoleSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     now: Instant
 
 
-async def snapshot(role: DocumentView, read: Read[Any]) -> ClusterRoleSnapshot | None:
+async def read_snapshot(role: DocumentView, read: Read[Any]) -> ClusterRoleSnapshot | None:
     """Read a snapshot from caches, without requests."""
     if "aggregationRule" not in role.doc:
         return None
-    return ClusterRoleSnapshot(role=role, roles=read.all(ROLE_VIEWS), now=read.now())
+    return ClusterRoleSnapshot(role=role, roles=read.list_all(ROLE_VIEWS), now=read.now())
 
 
 def plan_role(snapshot: ClusterRoleSnapshot) -> Plan:
     """Write the role's rules when they differ."""
-    rules = aggregated(snapshot.role, snapshot.roles)
+    rules = aggregate_rules(snapshot.role, snapshot.roles)
     if rules == (snapshot.role.doc.get("rules") or []):
         return Plan()
-    step = merged(CLUSTER_ROLES, snapshot.role, {"rules": rules}, because="the roles that it selects changed")
-    return Plan(stages=in_order("aggregate", [step]))
+    step = merge_object(
+        CLUSTER_ROLES, snapshot.role, {"rules": rules}, because="the roles that it selects changed"
+    )
+    return Plan(stages=run_in_order("aggregate", [step]))
 
 
-def aggregated(role: DocumentView, roles: Iterable[DocumentView]) -> list[Document]:
+def aggregate_rules(role: DocumentView, roles: Iterable[DocumentView]) -> list[Document]:
     """The rules of all other roles that the role selects, in the order of their names and without duplicates."""
     said: Mapping[str, Any] = role.doc["aggregationRule"]
-    selectors = [selector_from(each) for each in said.get("clusterRoleSelectors") or ()]
+    selectors = [parse_selector(each) for each in said.get("clusterRoleSelectors") or ()]
     result: list[Document] = []
     for other in sorted(roles, key=lambda each: each.name):
         if other.name != role.name and any(selector.matches(other.labels) for selector in selectors):
@@ -65,7 +67,7 @@ def aggregated(role: DocumentView, roles: Iterable[DocumentView]) -> list[Docume
 
 def _aggregating(change: Change[DocumentView], around: Around[Any]) -> Iterator[Key]:
     """Enqueue all aggregated roles, because any role may be a part of any other."""
-    return (role.key for role in around.all(ROLE_VIEWS) if "aggregationRule" in role.doc)
+    return (role.key for role in around.list_all(ROLE_VIEWS) if "aggregationRule" in role.doc)
 
 
 WORK: Final = Work(
@@ -75,7 +77,7 @@ WORK: Final = Work(
         component="clusterrole-aggregation-controller",
         objects=ROLE_VIEWS,
         wakes=lambda _: (Wake(on=ROLE_VIEWS, keys=_aggregating),),
-        snapshot=snapshot,
+        snapshot=read_snapshot,
         object_of=lambda snapshot: snapshot.role,
         plan=plan_role,
         is_current=is_same_object,

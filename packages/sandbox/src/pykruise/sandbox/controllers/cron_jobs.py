@@ -1,6 +1,6 @@
 """CronJobs: create Jobs on a schedule.
 
-CronJob + its Jobs ──▶ snapshot() ──▶ plan_cron_job() ──▶ old Jobs deleted ──▶ a Job created
+CronJob + its Jobs ──▶ read_snapshot() ──▶ plan_cron_job() ──▶ old Jobs deleted ──▶ a Job created
                                                       ──▶ status: Jobs that started, and that ended
 
 A new Job is recorded in the status by the plan after the one that created it. Same rules as Kubernetes' cron job
@@ -20,24 +20,24 @@ from pykruise.kube.ids import Key
 from pykruise.kube.resources import CRON_JOBS, JOBS
 from pykruise.kube.values.cron import Schedule, ScheduleError, parse_schedule
 from pykruise.runtime.control import Control
-from pykruise.runtime.objects import DocumentView, owner_reference_to
+from pykruise.runtime.objects import DocumentView, build_owner_reference_to
 from pykruise.runtime.operator import Work
 from pykruise.runtime.plan import REPORT_STATUS, Note, Plan, Step
 from pykruise.runtime.read import Read
-from pykruise.runtime.wakes import by_owner, itself
-from pykruise.sandbox.controllers.job_plans import condition, is_finished
+from pykruise.runtime.wakes import wake_itself, wake_owner
+from pykruise.sandbox.controllers.job_plans import find_true_condition, is_finished
 from pykruise.sandbox.controllers.jobs import JOB_VIEWS
-from pykruise.sandbox.controllers.pods import documents
+from pykruise.sandbox.controllers.pods import make_document_views
 from pykruise.sandbox.controllers.steps import (
     CREATE,
     DELETE,
-    created,
-    deleted,
-    each,
-    in_order,
-    normal,
-    status_step,
-    warning,
+    create_object,
+    delete_object,
+    make_normal_note,
+    make_warning_note,
+    run_each,
+    run_in_order,
+    write_status,
 )
 from pykruise.sandbox.pod_view import instant_of
 
@@ -71,15 +71,15 @@ class CronJobSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     now: Instant
 
 
-async def snapshot(cron: DocumentView, read: Read[Any]) -> CronJobSnapshot:
+async def read_snapshot(cron: DocumentView, read: Read[Any]) -> CronJobSnapshot:
     """Read a snapshot from caches, without requests."""
     now = read.now()
     due = due_of(cron, now=now)
     namesake = None
     if due.at is not None:
-        namesake = read.get(JOB_VIEWS, Key(cron.namespace, job_name(cron, due.at)))
+        namesake = read.get(JOB_VIEWS, Key(cron.namespace, format_job_name(cron, due.at)))
     return CronJobSnapshot(
-        cron=cron, jobs=read.owned(JOB_VIEWS, cron.uid), due=due, namesake=namesake, now=now
+        cron=cron, jobs=read.list_owned(JOB_VIEWS, cron.uid), due=due, namesake=namesake, now=now
     )
 
 
@@ -91,7 +91,7 @@ def due_of(cron: DocumentView, *, now: Instant) -> CronJobDue:
         schedule = parse_schedule(cron.spec["schedule"], zone=cron.spec.get("timeZone") or "")
     except ScheduleError as err:
         return CronJobDue(problem=f'unparseable schedule: "{cron.spec["schedule"]}" : {err}')
-    at, missed = latest_due(cron, schedule, now=now)
+    at, missed = find_latest_due(cron, schedule, now=now)
     following = schedule.next(now)
     is_noted = at is not None and format_time(at) == cron.status.get("lastScheduleTime")
     return CronJobDue(
@@ -115,7 +115,7 @@ def plan_cron_job(snapshot: CronJobSnapshot) -> Plan:
                 _note_start(status, snapshot.namesake, due.at)
         elif cron.spec.get("concurrencyPolicy") == "Forbid" and status.get("active"):
             text = "Not starting job because prior execution is running and concurrency policy is Forbid"
-            said.append(normal("JobAlreadyActive", text))
+            said.append(make_normal_note("JobAlreadyActive", text))
         else:
             start = True
             if cron.spec.get("concurrencyPolicy") == "Replace":
@@ -126,11 +126,11 @@ def plan_cron_job(snapshot: CronJobSnapshot) -> Plan:
         status["active"] = [item for item in status["active"] if item.get("uid") not in uids]
     # Ended Jobs are reported once, with the status that no longer lists them.
     because = "Jobs have ended"
-    noted = status_step(CRON_JOBS, cron, status, because=because, notes=ended) if ended else None
+    noted = write_status(CRON_JOBS, cron, status, because=because, notes=ended) if ended else None
     stages = (
-        *in_order(REPORT_STATUS, [noted]),
-        *each(DELETE, [(job.name, _delete_job(job)) for job in gone]),
-        *(in_order(CREATE, [_create_job(cron, due.at)]) if start and due.at is not None else ()),
+        *run_in_order(REPORT_STATUS, [noted]),
+        *run_each(DELETE, [(job.name, _delete_job(job)) for job in gone]),
+        *(run_in_order(CREATE, [_create_job(cron, due.at)]) if start and due.at is not None else ()),
     )
     return Plan(
         stages=stages,
@@ -142,9 +142,9 @@ def plan_cron_job(snapshot: CronJobSnapshot) -> Plan:
 
 def _problem_notes(due: CronJobDue) -> Iterator[Note]:
     if due.problem:
-        yield warning("UnparseableSchedule", due.problem)
+        yield make_warning_note("UnparseableSchedule", due.problem)
     if due.missed > _MANY:
-        yield warning(
+        yield make_warning_note(
             "TooManyMissedTimes",
             "too many missed start times. Set or decrease .spec.startingDeadlineSeconds or check clock skew",
         )
@@ -157,11 +157,11 @@ def _note_ends(status: Document, jobs: Sequence[DocumentView]) -> Iterator[Note]
     for uid, value in list(active.items()):
         job = known.get(str(uid))
         if job is None:
-            yield normal("MissingJob", f"Active job went missing: {value.get('name')}")
+            yield make_normal_note("MissingJob", f"Active job went missing: {value.get('name')}")
             del active[uid]
         elif is_finished(job):
-            end = "Complete" if condition(job, "Complete") else "Failed"
-            yield normal("SawCompletedJob", f"Saw completed job: {job.name}, condition: {end}")
+            end = "Complete" if find_true_condition(job, "Complete") else "Failed"
+            yield make_normal_note("SawCompletedJob", f"Saw completed job: {job.name}, condition: {end}")
             del active[uid]
     times = [job.status["completionTime"] for job in jobs if job.status.get("completionTime")]
     if times:
@@ -192,14 +192,14 @@ def _outdated(cron: DocumentView, jobs: Sequence[DocumentView]) -> list[Document
         ("Complete", "successfulJobsHistoryLimit", 3),
         ("Failed", "failedJobsHistoryLimit", 1),
     ):
-        ended = [job for job in jobs if condition(job, kind) and not job.is_deleting]
+        ended = [job for job in jobs if find_true_condition(job, kind) and not job.is_deleting]
         ended.sort(key=lambda job: (job.status.get("startTime") or "9", job.name))
         limit = cron.count("spec", field, default=default)
         result += ended[: max(0, len(ended) - limit)]
     return result
 
 
-def latest_due(cron: DocumentView, schedule: Schedule, *, now: Instant) -> tuple[Instant | None, int]:
+def find_latest_due(cron: DocumentView, schedule: Schedule, *, now: Instant) -> tuple[Instant | None, int]:
     """Return the latest due time that is not recorded yet and within the deadline, and the approximate number of such
     times.
     """
@@ -221,12 +221,12 @@ def latest_due(cron: DocumentView, schedule: Schedule, *, now: Instant) -> tuple
     return due, missed
 
 
-def job_name(cron: DocumentView, due: Instant) -> str:
+def format_job_name(cron: DocumentView, due: Instant) -> str:
     """Name of the Job for a time. It contains the minute, so that no Job is created twice."""
     return f"{cron.name}-{int(due // 60)}"
 
 
-def job_from(cron: DocumentView, due: Instant) -> Document:
+def build_job(cron: DocumentView, due: Instant) -> Document:
     """Build the Job for a time."""
     template: Document = cron.spec.get("jobTemplate") or {}
     metadata: Document = template.get("metadata") or {}
@@ -235,9 +235,9 @@ def job_from(cron: DocumentView, due: Instant) -> Document:
     if zone:
         at = datetime.fromtimestamp(due, ZoneInfo(zone)).isoformat(timespec="seconds")
     made: Document = {
-        "name": job_name(cron, due),
+        "name": format_job_name(cron, due),
         "annotations": {**(metadata.get("annotations") or {}), SCHEDULED: at},
-        "ownerReferences": [owner_reference_to(CRON_JOBS, cron)],
+        "ownerReferences": [build_owner_reference_to(CRON_JOBS, cron)],
     }
     if labels := metadata.get("labels"):
         made["labels"] = labels
@@ -246,23 +246,23 @@ def job_from(cron: DocumentView, due: Instant) -> Document:
 
 
 def _create_job(cron: DocumentView, due: Instant) -> Step:
-    return created(
+    return create_object(
         JOBS,
         cron.namespace,
-        job_from(cron, due),
+        build_job(cron, due),
         because="its time is due",
-        done=normal("SuccessfulCreate", f"Created job {job_name(cron, due)}"),
-        failed=warning("FailedCreate", "Error creating job"),
+        done=make_normal_note("SuccessfulCreate", f"Created job {format_job_name(cron, due)}"),
+        failed=make_warning_note("FailedCreate", "Error creating job"),
     )
 
 
 def _delete_job(job: DocumentView) -> Step:
-    done = normal("SuccessfulDelete", f"Deleted job {job.name}")
+    done = make_normal_note("SuccessfulDelete", f"Deleted job {job.name}")
     because = "it is beyond the history limit, or replaced"
-    return deleted(JOBS, job, because=because, propagation="Background", done=done)
+    return delete_object(JOBS, job, because=because, propagation="Background", done=done)
 
 
-CRON_JOB_VIEWS: Final = documents(CRON_JOBS)
+CRON_JOB_VIEWS: Final = make_document_views(CRON_JOBS)
 
 WORK: Final = Work(
     resource=CRON_JOBS,
@@ -271,8 +271,8 @@ WORK: Final = Work(
         component="cronjob-controller",
         objects=CRON_JOB_VIEWS,
         reads=lambda _: (JOB_VIEWS,),
-        wakes=lambda _: (itself(CRON_JOB_VIEWS), by_owner(JOB_VIEWS, CRON_JOBS)),
-        snapshot=snapshot,
+        wakes=lambda _: (wake_itself(CRON_JOB_VIEWS), wake_owner(JOB_VIEWS, CRON_JOBS)),
+        snapshot=read_snapshot,
         object_of=lambda snapshot: snapshot.cron,
         plan=plan_cron_job,
     ),

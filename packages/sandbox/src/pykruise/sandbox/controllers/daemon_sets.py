@@ -1,6 +1,6 @@
 """DaemonSets: one pod on every matching node.
 
-DaemonSet + nodes + its pods ──▶ snapshot() ──▶ next_step() ──▶ pods to create and to delete, status
+DaemonSet + nodes + its pods ──▶ read_snapshot() ──▶ decide_next_step() ──▶ pods to create and to delete, status
 
 Node affinity binds a pod to its node, and the scheduler places it, as in Kubernetes. Updates are OnDelete, or rolling
 within maxUnavailable. With maxSurge, a second pod is created on the node, which replaces the old one when it is
@@ -19,20 +19,20 @@ from pykruise.kube.ids import Key
 from pykruise.kube.resources import DAEMON_SETS, PODS
 from pykruise.kube.values.int_or_percent import Rounding, resolve
 from pykruise.runtime.control import Control
-from pykruise.runtime.objects import DocumentView, owner_reference_to
+from pykruise.runtime.objects import DocumentView, build_owner_reference_to
 from pykruise.runtime.operator import Work
-from pykruise.runtime.ownership import ownership_of, ownership_stages
+from pykruise.runtime.ownership import ownership_of, plan_ownership
 from pykruise.runtime.plan import CREATED_NAME, Plan
 from pykruise.runtime.plan import Step as Write
 from pykruise.runtime.read import Around, Read
-from pykruise.runtime.wakes import Wake, itself
+from pykruise.runtime.wakes import Wake, wake_itself
 from pykruise.sandbox.controllers import revisions
 from pykruise.sandbox.controllers.pods import (
     NODE_VIEWS,
     POD_VIEWS,
-    available_at,
-    documents,
-    pod_from,
+    build_pod,
+    find_available_time,
+    make_document_views,
     pods_of,
     selector_of,
 )
@@ -40,11 +40,11 @@ from pykruise.sandbox.controllers.revisions import REVISION_LABEL, REVISION_VIEW
 from pykruise.sandbox.controllers.steps import (
     CREATE,
     DELETE,
-    created,
-    each,
-    normal,
-    pod_deleted,
-    warning,
+    create_object,
+    delete_pod,
+    make_normal_note,
+    make_warning_note,
+    run_each,
 )
 from pykruise.sandbox.nodes.specs import SandboxNodeView, Taint
 from pykruise.sandbox.pod_view import SandboxPodView
@@ -84,7 +84,7 @@ def node_of(pod: SandboxPodView) -> str:
     return ""
 
 
-def runs_on(owner: DocumentView, node: SandboxNodeView, *, staying: bool) -> bool:
+def is_running_on(owner: DocumentView, node: SandboxNodeView, *, staying: bool) -> bool:
     """Whether the node should run a pod of the set; `staying`: whether an existing pod may stay."""
     spec = owner.spec["template"]["spec"]
     if not matches_node(spec, node):
@@ -106,7 +106,7 @@ def _daemon_tolerations(spec: Document) -> list[Document]:
     return [{"key": key, "operator": "Exists", "effect": effect} for key, effect in keys]
 
 
-def next_step(
+def decide_next_step(
     owner: DocumentView,
     nodes: Sequence[SandboxNodeView],
     pods: Sequence[SandboxPodView],
@@ -124,7 +124,7 @@ def next_step(
     for node in nodes:
         there = by_node.get(node.name, [])
         alive = [pod for pod in there if not pod.is_deleting]
-        if not runs_on(owner, node, staying=bool(there)):
+        if not is_running_on(owner, node, staying=bool(there)):
             delete += alive
             continue
         over = [pod for pod in alive if pod.is_over]
@@ -133,7 +133,7 @@ def next_step(
             (pod for pod in alive if not pod.is_over), key=lambda pod: (pod.node_name == "", pod.created_at)
         )
         delete += _select_surplus(owner, running, update=update, now=now) if surges else running[1:]
-        if not there or (surges and not running and runs_on(owner, node, staying=False)):
+        if not there or (surges and not running and is_running_on(owner, node, staying=False)):
             create.append(node.name)
     known = {node.name for node in nodes}
     delete += [
@@ -158,7 +158,7 @@ def _surge_limit(owner: DocumentView, *, of: int) -> int:
 
 
 def _is_available(owner: DocumentView, pod: SandboxPodView, now: Instant) -> bool:
-    due = available_at(pod, min_ready_s=owner.count("spec", "minReadySeconds"))
+    due = find_available_time(pod, min_ready_s=owner.count("spec", "minReadySeconds"))
     return due is not None and due <= now
 
 
@@ -174,7 +174,7 @@ def _select_surplus(
     old = [pod for pod in running if pod.labels.get(REVISION_LABEL) != update]
     gone = [*new[1:], *old[1:]]
     if new and old:
-        ready = available_at(old[0], min_ready_s=0) is not None
+        ready = find_available_time(old[0], min_ready_s=0) is not None
         if not ready or _is_available(owner, new[0], now):
             gone.append(old[0])
     return gone
@@ -191,7 +191,7 @@ def _next_surge_step(
     """Create second pods within the surge limit. A new pod does not count while the old pod on its node is
     unavailable.
     """
-    desired = sum(runs_on(owner, node, staying=False) for node in nodes)
+    desired = sum(is_running_on(owner, node, staying=False) for node in nodes)
     room = _surge_limit(owner, of=desired)
     create: list[str] = []
     candidates: list[str] = []
@@ -211,7 +211,7 @@ def _next_surge_step(
             continue
         if new:
             room -= 1  # the old pod would be deleted already if the new one were available
-        elif runs_on(owner, node, staying=False):
+        elif is_running_on(owner, node, staying=False):
             (candidates if serves else create).append(node.name)
         else:
             (leaving if serves else delete).append(old[0])
@@ -230,7 +230,7 @@ def _select_outdated(
 ) -> tuple[SandboxPodView, ...]:
     """Select the old pods to replace now: the unavailable ones, and as many others as the budget allows."""
     strategy = owner.spec.get("updateStrategy") or {}
-    wanted = [node for node in nodes if runs_on(owner, node, staying=False)]
+    wanted = [node for node in nodes if is_running_on(owner, node, staying=False)]
     rolling: Any = get_path(strategy, "rollingUpdate", "maxUnavailable", default=1)
     budget = max(1, resolve(rolling, of=len(wanted), rounding=Rounding.UP))
     idle: list[SandboxPodView] = []
@@ -260,7 +260,7 @@ def _by_node(pods: Sequence[SandboxPodView]) -> dict[str, list[SandboxPodView]]:
     return node
 
 
-def daemon_set_status(
+def compute_daemon_set_status(
     owner: DocumentView,
     nodes: Sequence[SandboxNodeView],
     pods: Sequence[SandboxPodView],
@@ -274,7 +274,7 @@ def daemon_set_status(
     soon: list[Instant] = []
     for node in nodes:
         there = by_node.get(node.name, [])
-        if not runs_on(owner, node, staying=False):
+        if not is_running_on(owner, node, staying=False):
             counts["misscheduled"] += bool(there)
             continue
         counts["desired"] += 1
@@ -283,7 +283,7 @@ def daemon_set_status(
         counts["current"] += 1
         pod = min(there, key=lambda pod: (pod.created_at, pod.labels.get(REVISION_LABEL) == update))
         counts["updated"] += pod.labels.get(REVISION_LABEL) == update
-        due = available_at(pod, min_ready_s=owner.count("spec", "minReadySeconds"))
+        due = find_available_time(pod, min_ready_s=owner.count("spec", "minReadySeconds"))
         if due is not None:
             counts["ready"] += 1
             counts["available"] += due <= now
@@ -321,15 +321,15 @@ class DaemonSetControllerSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     now: Instant
 
 
-async def snapshot(owner: DocumentView, read: Read[Any]) -> DaemonSetControllerSnapshot | None:
+async def read_snapshot(owner: DocumentView, read: Read[Any]) -> DaemonSetControllerSnapshot | None:
     """Read a snapshot from caches, without requests."""
     if owner.is_deleting:
         return None  # its revisions may be deleted or orphaned, so the revision of its pods is unknown
     return DaemonSetControllerSnapshot(
         owner=owner,
-        nodes=sorted(read.all(NODE_VIEWS), key=lambda node: node.name),
-        pods=read.owned(POD_VIEWS, owner.uid),
-        orphans=read.orphans(POD_VIEWS, owner.namespace),
+        nodes=sorted(read.list_all(NODE_VIEWS), key=lambda node: node.name),
+        pods=read.list_owned(POD_VIEWS, owner.uid),
+        orphans=read.list_orphans(POD_VIEWS, owner.namespace),
         history=revisions.history_of(owner, read),
         now=read.now(),
     )
@@ -339,23 +339,23 @@ def plan_daemon_set(snapshot: DaemonSetControllerSnapshot) -> Plan:
     """Adopt and release, then create and delete pods after their revision, then write the status."""
     owner, pods, history = snapshot.owner, snapshot.pods, snapshot.history
     ownership = ownership_of(owner, selector_of(owner), pods, snapshot.orphans)
-    stages = ownership_stages(owner, DAEMON_SETS, PODS, ownership)
-    stages += revisions.adoptions(owner, DAEMON_SETS, history)
+    stages = plan_ownership(owner, DAEMON_SETS, PODS, ownership)
+    stages += revisions.plan_adoptions(owner, DAEMON_SETS, history)
     if stages:
         return Plan(stages=stages)
-    revision = revisions.chosen(owner, DAEMON_SETS, history)
+    revision = revisions.choose_revision(owner, DAEMON_SETS, history)
     if revision.is_taken:
         return Plan(status={**owner.status, "collisionCount": owner.count("status", "collisionCount") + 1})
     update = revision.name.removeprefix(f"{owner.name}-")
-    step = next_step(owner, snapshot.nodes, pods, update=update, now=snapshot.now)
-    status, next_at = daemon_set_status(owner, snapshot.nodes, pods, update=update, now=snapshot.now)
+    step = decide_next_step(owner, snapshot.nodes, pods, update=update, now=snapshot.now)
+    status, next_at = compute_daemon_set_status(owner, snapshot.nodes, pods, update=update, now=snapshot.now)
     live = {revision.name, *(f"{owner.name}-{pod.labels.get(REVISION_LABEL, '')}" for pod in pods)}
     return Plan(
         stages=(
             *revision.stages,
-            *each(DELETE, [(pod.name, _delete_pod(pod)) for pod in step.delete]),
-            *each(CREATE, [(node, _create_pod(owner, node, update)) for node in step.create], ramp=True),
-            *revisions.truncations(owner, history, live),
+            *run_each(DELETE, [(pod.name, _delete_pod(pod)) for pod in step.delete]),
+            *run_each(CREATE, [(node, _create_pod(owner, node, update)) for node in step.create], ramp=True),
+            *revisions.plan_truncations(owner, history, live),
         ),
         status=status,
         requeue_after_s=None if next_at is None else next_at - snapshot.now,
@@ -363,25 +363,25 @@ def plan_daemon_set(snapshot: DaemonSetControllerSnapshot) -> Plan:
 
 
 def _create_pod(owner: DocumentView, node: str, update: str) -> Write:
-    reference = owner_reference_to(DAEMON_SETS, owner)
-    pod = pod_from(owner.spec["template"], owner=reference, prefix=f"{owner.name}-")
+    reference = build_owner_reference_to(DAEMON_SETS, owner)
+    pod = build_pod(owner.spec["template"], owner=reference, prefix=f"{owner.name}-")
     pod["metadata"].setdefault("labels", {})[REVISION_LABEL] = update
     spec = pod["spec"]
     spec["tolerations"] = [*(spec.get("tolerations") or ()), *_daemon_tolerations(spec)]
     _bind_to_node(spec, node)
-    return created(
+    return create_object(
         PODS,
         owner.namespace,
         pod,
         because="the node has no pod of the set",
-        done=normal("SuccessfulCreate", f"Created pod: {CREATED_NAME}"),
-        failed=warning("FailedCreate", "Error creating"),
+        done=make_normal_note("SuccessfulCreate", f"Created pod: {CREATED_NAME}"),
+        failed=make_warning_note("FailedCreate", "Error creating"),
     )
 
 
 def _delete_pod(pod: SandboxPodView) -> Write:
-    done = normal("SuccessfulDelete", f"Deleted pod: {pod.name}")
-    return pod_deleted(pod, because="it is replaced, or its node is not eligible for it", done=done)
+    done = make_normal_note("SuccessfulDelete", f"Deleted pod: {pod.name}")
+    return delete_pod(pod, because="it is replaced, or its node is not eligible for it", done=done)
 
 
 def _bind_to_node(spec: Document, node: str) -> None:
@@ -391,14 +391,14 @@ def _bind_to_node(spec: Document, node: str) -> None:
     affinity["requiredDuringSchedulingIgnoredDuringExecution"] = {"nodeSelectorTerms": [only]}
 
 
-DAEMON_SET_VIEWS: Final = documents(DAEMON_SETS)
+DAEMON_SET_VIEWS: Final = make_document_views(DAEMON_SETS)
 
 
 def _on_node(change: Change[SandboxNodeView], around: Around[Any]) -> Iterator[Key]:
     """Enqueue all sets, because any set may have a pod on the node. Heartbeats change nothing."""
     old, new = change.old, change.new
-    if old is None or new is None or not new.looks_like(old):
-        yield from (owner.key for owner in around.all(DAEMON_SET_VIEWS))
+    if old is None or new is None or not new.is_similar(old):
+        yield from (owner.key for owner in around.list_all(DAEMON_SET_VIEWS))
 
 
 WORK: Final = Work(
@@ -409,11 +409,11 @@ WORK: Final = Work(
         objects=DAEMON_SET_VIEWS,
         reads=lambda _: (POD_VIEWS, NODE_VIEWS, REVISION_VIEWS),
         wakes=lambda _: (
-            itself(DAEMON_SET_VIEWS),
+            wake_itself(DAEMON_SET_VIEWS),
             *pods_of(DAEMON_SETS),
             Wake(on=NODE_VIEWS, keys=_on_node),
         ),
-        snapshot=snapshot,
+        snapshot=read_snapshot,
         object_of=lambda snapshot: snapshot.owner,
         plan=plan_daemon_set,
     ),

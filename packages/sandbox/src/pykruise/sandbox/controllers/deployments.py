@@ -1,7 +1,7 @@
 """Deployments: replica sets that replace each other.
 
 Deployment + ReplicaSets ──▶ rollouts.next_step() ──▶ replica sets to create, scale, delete
-                         └──▶ deployment_status()  ──▶ the status (conditions, counts)
+                         └──▶ compute_deployment_status()  ──▶ the status (conditions, counts)
 
 Same rules as Kubernetes' deployment controller, and the same texts of conditions and events.
 """
@@ -23,26 +23,32 @@ from pykruise.runtime.control import Control
 from pykruise.runtime.execute import Failure
 from pykruise.runtime.objects import DocumentView
 from pykruise.runtime.operator import Work
-from pykruise.runtime.ownership import ownership_of, ownership_stages
+from pykruise.runtime.ownership import ownership_of, plan_ownership
 from pykruise.runtime.plan import Note, Plan, Step
 from pykruise.runtime.read import Around, Read
-from pykruise.runtime.wakes import Wake, adoptable, by_owner, is_controller, itself
+from pykruise.runtime.wakes import Wake, is_controller, wake_adopters, wake_itself, wake_owner
 from pykruise.sandbox.controllers import rollouts
-from pykruise.sandbox.controllers.pods import POD_VIEWS, documents, selector_of, selects
+from pykruise.sandbox.controllers.pods import POD_VIEWS, is_selected, make_document_views, selector_of
 from pykruise.sandbox.controllers.replica_sets import REPLICA_SET_VIEWS
 from pykruise.sandbox.controllers.rollouts import (
     REVISION,
     Sets,
+    build_size_annotations,
+    decide_next_step,
+    format_replica_set_name,
     group,
     is_complete,
-    next_step,
-    progress_since,
-    replica_set_name,
+    read_progress_since,
     replicas_of,
-    size_annotations,
-    surge_and_unavailable,
+    resolve_surge_and_unavailable,
 )
-from pykruise.sandbox.controllers.steps import created, deleted, in_order, merged, normal
+from pykruise.sandbox.controllers.steps import (
+    create_object,
+    delete_object,
+    make_normal_note,
+    merge_object,
+    run_in_order,
+)
 from pykruise.sandbox.pod_view import SandboxPodView
 
 _ROLL_OUT: Final = "roll out"
@@ -50,7 +56,7 @@ _ROLL_OUT: Final = "roll out"
 _NO_DEADLINE: Final = 2**31 - 1
 
 
-def deployment_status(
+def compute_deployment_status(
     deployment: DocumentView, sets: Sets, *, now: Instant, failure: str = ""
 ) -> tuple[Document, Instant | None]:
     """Return the status, and the rollout's deadline (None: there is none, or it does not count now).
@@ -90,7 +96,7 @@ def deployment_status(
 
 
 def _available_condition(deployment: DocumentView, available: int) -> Document:
-    _, unavailable = surge_and_unavailable(deployment)
+    _, unavailable = resolve_surge_and_unavailable(deployment)
     if available >= replicas_of(deployment) - unavailable:
         return _build_condition(
             "Available", "True", "MinimumReplicasAvailable", "Deployment has minimum availability."
@@ -151,7 +157,7 @@ def _update_progress(
         return now + float(limit_s)
     if known is None or known["reason"] == "NewReplicaSetAvailable":
         return None
-    due = progress_since(known) + float(limit_s)
+    due = read_progress_since(known) + float(limit_s)
     if due < now and known["reason"] != "ProgressDeadlineExceeded":
         text = f"{name} has timed out progressing."
         _set_condition(
@@ -206,21 +212,21 @@ class DeploymentSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     now: Instant
 
 
-async def snapshot(deployment: DocumentView, read: Read[Any]) -> DeploymentSnapshot:
+async def read_snapshot(deployment: DocumentView, read: Read[Any]) -> DeploymentSnapshot:
     """Read a snapshot from caches, without requests."""
-    owned = read.owned(REPLICA_SET_VIEWS, deployment.uid)
+    owned = read.list_owned(REPLICA_SET_VIEWS, deployment.uid)
     sets = group(deployment, owned)
     namesake = None
     if sets.new is None:
-        key = Key(deployment.namespace, replica_set_name(deployment))
+        key = Key(deployment.namespace, format_replica_set_name(deployment))
         namesake = read.get(REPLICA_SET_VIEWS, key)
     return DeploymentSnapshot(
         deployment=deployment,
         owned=owned,
         sets=sets,
-        orphans=read.orphans(REPLICA_SET_VIEWS, deployment.namespace),
+        orphans=read.list_orphans(REPLICA_SET_VIEWS, deployment.namespace),
         busy=frozenset(
-            document.uid for document in sets.old if _has_pods(read.owned(POD_VIEWS, document.uid))
+            document.uid for document in sets.old if _has_pods(read.list_owned(POD_VIEWS, document.uid))
         ),
         namesake=namesake,
         now=read.now(),
@@ -236,29 +242,29 @@ def plan_deployment(snapshot: DeploymentSnapshot) -> Plan:
     deployment = snapshot.deployment
     ownership = ownership_of(deployment, selector_of(deployment), snapshot.owned, snapshot.orphans)
     if not ownership.is_settled:
-        return Plan(stages=ownership_stages(deployment, DEPLOYMENTS, REPLICA_SETS, ownership))
+        return Plan(stages=plan_ownership(deployment, DEPLOYMENTS, REPLICA_SETS, ownership))
     sets = snapshot.sets
-    step = next_step(deployment, sets, busy=snapshot.busy, now=snapshot.now)
+    step = decide_next_step(deployment, sets, busy=snapshot.busy, now=snapshot.now)
     if step.create is not None and snapshot.namesake is not None:
         # Another object has the name with this hash. Counting the collision changes the next name.
         collisions = deployment.count("status", "collisionCount") + 1
         return Plan(status={**deployment.status, "collisionCount": collisions})
-    status, deadline = deployment_status(deployment, sets, now=snapshot.now)
+    status, deadline = compute_deployment_status(deployment, sets, now=snapshot.now)
     return Plan(
-        stages=in_order(_ROLL_OUT, _plan_writes(deployment, step)),
+        stages=run_in_order(_ROLL_OUT, _plan_writes(deployment, step)),
         status=status,
         # One second later, because the condition is False only after the deadline.
         requeue_after_s=None if deadline is None else max(1.0, deadline - snapshot.now + 1.0),
     )
 
 
-def status_after(snapshot: DeploymentSnapshot, plan: Plan, failure: Failure) -> Document | None:
+def compute_status_after(snapshot: DeploymentSnapshot, plan: Plan, failure: Failure) -> Document | None:
     """The status when the new replica set could not be created."""
     action = failure.step.action
     if not isinstance(action, Create) or not isinstance(failure.error, ApiError):
         return None
     shown = f'Failed to create new replica set "{action.key.name}": {failure.error}'
-    return deployment_status(snapshot.deployment, snapshot.sets, now=snapshot.now, failure=shown)[0]
+    return compute_deployment_status(snapshot.deployment, snapshot.sets, now=snapshot.now, failure=shown)[0]
 
 
 def _plan_writes(deployment: DocumentView, step: rollouts.DeploymentStep) -> Iterator[Step]:
@@ -266,7 +272,7 @@ def _plan_writes(deployment: DocumentView, step: rollouts.DeploymentStep) -> Ite
         yield _record_revision(deployment, step.revision)
     if step.create is not None:
         name, size = step.create["metadata"]["name"], step.create["spec"]["replicas"]
-        yield created(
+        yield create_object(
             REPLICA_SETS,
             deployment.namespace,
             step.create,
@@ -275,13 +281,15 @@ def _plan_writes(deployment: DocumentView, step: rollouts.DeploymentStep) -> Ite
         )
     if step.annotate is not None:
         view, patch = step.annotate
-        yield merged(REPLICA_SETS, view, patch, because="its annotations are those of the deployment")
+        yield merge_object(REPLICA_SETS, view, patch, because="its annotations are those of the deployment")
     for view, size in step.scale:
-        body = {"metadata": {"annotations": size_annotations(deployment)}, "spec": {"replicas": size}}
-        scaled = merged(REPLICA_SETS, view, body, because="the rollout scales it")
+        body = {"metadata": {"annotations": build_size_annotations(deployment)}, "spec": {"replicas": size}}
+        scaled = merge_object(REPLICA_SETS, view, body, because="the rollout scales it")
         yield msgspec.structs.replace(scaled, done=_scale_note(view.name, replicas_of(view), size))
     for view in step.delete:
-        yield deleted(REPLICA_SETS, view, because="it is beyond the history limit", propagation="Background")
+        yield delete_object(
+            REPLICA_SETS, view, because="it is beyond the history limit", propagation="Background"
+        )
 
 
 def _record_revision(deployment: DocumentView, revision: str) -> Step:
@@ -301,10 +309,10 @@ def _scale_note(name: str, before: int, after: int) -> Note | None:
     if before == after:
         return None
     way = "up" if after > before else "down"
-    return normal("ScalingReplicaSet", f"Scaled {way} replica set {name} from {before} to {after}")
+    return make_normal_note("ScalingReplicaSet", f"Scaled {way} replica set {name} from {before} to {after}")
 
 
-DEPLOYMENT_VIEWS: Final = documents(DEPLOYMENTS)
+DEPLOYMENT_VIEWS: Final = make_document_views(DEPLOYMENTS)
 
 
 def _recreating(change: Change[SandboxPodView], around: Around[Any]) -> Iterator[Key]:
@@ -330,16 +338,18 @@ WORK: Final = Work(
         objects=DEPLOYMENT_VIEWS,
         reads=lambda _: (REPLICA_SET_VIEWS, POD_VIEWS),
         wakes=lambda _: (
-            itself(DEPLOYMENT_VIEWS),
-            by_owner(REPLICA_SET_VIEWS, DEPLOYMENTS),
-            adoptable(
-                REPLICA_SET_VIEWS, DEPLOYMENT_VIEWS, may_own=lambda owner, view: selects(owner, view.labels)
+            wake_itself(DEPLOYMENT_VIEWS),
+            wake_owner(REPLICA_SET_VIEWS, DEPLOYMENTS),
+            wake_adopters(
+                REPLICA_SET_VIEWS,
+                DEPLOYMENT_VIEWS,
+                may_own=lambda owner, view: is_selected(owner, view.labels),
             ),
             Wake(on=POD_VIEWS, keys=_recreating),
         ),
-        snapshot=snapshot,
+        snapshot=read_snapshot,
         object_of=lambda snapshot: snapshot.deployment,
         plan=plan_deployment,
-        failed=status_after,
+        failed=compute_status_after,
     ),
 )

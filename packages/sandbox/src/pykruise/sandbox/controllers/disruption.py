@@ -1,6 +1,6 @@
 """PodDisruptionBudgets: how many of their pods may be evicted.
 
-PodDisruptionBudget + the pods it selects + the sizes of their owners ──▶ budget_status() ──▶ its status
+PodDisruptionBudget + the pods it selects + the sizes of their owners ──▶ compute_budget_status() ──▶ its status
 
 The API server enforces the status when it handles evictions. Same rules as Kubernetes' disruption controller. The
 size of an owner is its `spec.replicas` (for a ReplicaSet that of its Deployment, if it has one); for other kinds it
@@ -19,15 +19,15 @@ from pykruise.kube.errors import ApiError
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import DEPLOYMENTS, POD_DISRUPTION_BUDGETS, REPLICA_SETS, STATEFUL_SETS
 from pykruise.kube.values.int_or_percent import Rounding, is_percent, resolve
-from pykruise.kube.values.selectors import selector_from
+from pykruise.kube.values.selectors import parse_selector
 from pykruise.runtime.control import Control
 from pykruise.runtime.objects import DocumentView
 from pykruise.runtime.operator import Work
 from pykruise.runtime.plan import Plan
 from pykruise.runtime.read import Around, Read
 from pykruise.runtime.views import BY_NAMESPACE
-from pykruise.runtime.wakes import Wake, itself
-from pykruise.sandbox.controllers.pods import POD_VIEWS, documents
+from pykruise.runtime.wakes import Wake, wake_itself
+from pykruise.sandbox.controllers.pods import POD_VIEWS, make_document_views
 from pykruise.sandbox.inventory import discover
 from pykruise.sandbox.pod_view import OwnerRef, SandboxPodView, instant_of
 
@@ -35,7 +35,7 @@ _GIVEN_UP_S: Final = 120.0
 """Seconds after which an allowed eviction that has not deleted its pod no longer counts."""
 
 
-def budget_status(
+def compute_budget_status(
     budget: DocumentView, pods: Sequence[SandboxPodView], *, expected: int, now: Instant
 ) -> tuple[Document, float | None]:
     """Return the status, and in how many seconds an allowed eviction expires. `expected`: wanted pods of all owners."""
@@ -97,9 +97,9 @@ def _build_conditions(budget: DocumentView, is_allowed: bool, now: Instant) -> l
 
 # ── sizes ────────────────────────────────────────────────────────────────────
 
-BUDGET_VIEWS: Final = documents(POD_DISRUPTION_BUDGETS)
+BUDGET_VIEWS: Final = make_document_views(POD_DISRUPTION_BUDGETS)
 _SIZED: Final = {
-    resource.kind: documents(resource) for resource in (REPLICA_SETS, STATEFUL_SETS, DEPLOYMENTS)
+    resource.kind: make_document_views(resource) for resource in (REPLICA_SETS, STATEFUL_SETS, DEPLOYMENTS)
 }
 
 
@@ -154,14 +154,14 @@ class DisruptionBudgetSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     now: Instant
 
 
-async def snapshot(budget: DocumentView, read: Read[Any]) -> DisruptionBudgetSnapshot | None:
+async def read_snapshot(budget: DocumentView, read: Read[Any]) -> DisruptionBudgetSnapshot | None:
     """Read a snapshot. Sizes of kinds without a cache are read from the API server."""
     if budget.is_deleting:
         return None
-    selector = selector_from(budget.spec.get("selector"))
+    selector = parse_selector(budget.spec.get("selector"))
     pods = [
         pod
-        for pod in read.by_index(POD_VIEWS, BY_NAMESPACE, budget.namespace)
+        for pod in read.list_by_index(POD_VIEWS, BY_NAMESPACE, budget.namespace)
         if selector.matches(pod.labels) and not pod.is_over
     ]
     expected = await _expected_pods(read, budget.namespace, pods)
@@ -170,15 +170,15 @@ async def snapshot(budget: DocumentView, read: Read[Any]) -> DisruptionBudgetSna
 
 def plan_budget(snapshot: DisruptionBudgetSnapshot) -> Plan:
     """Write the status."""
-    status, next_s = budget_status(
+    status, next_s = compute_budget_status(
         snapshot.budget, snapshot.pods, expected=snapshot.expected, now=snapshot.now
     )
     return Plan(status=status, requeue_after_s=next_s)
 
 
 def _budgets_of_pod(change: Change[SandboxPodView], around: Around[Any]) -> Iterator[Key]:
-    for budget in around.by_index(BUDGET_VIEWS, BY_NAMESPACE, change.key.namespace):
-        selector = selector_from(budget.spec.get("selector"))
+    for budget in around.list_by_index(BUDGET_VIEWS, BY_NAMESPACE, change.key.namespace):
+        selector = parse_selector(budget.spec.get("selector"))
         if any(pod is not None and selector.matches(pod.labels) for pod in (change.old, change.new)):
             yield budget.key
 
@@ -186,7 +186,7 @@ def _budgets_of_pod(change: Change[SandboxPodView], around: Around[Any]) -> Iter
 def _budgets_of_resized(change: Change[DocumentView], around: Around[Any]) -> Iterator[Key]:
     old, new = change.old, change.new
     if old is None or new is None or old.spec.get("replicas") != new.spec.get("replicas"):
-        for budget in around.by_index(BUDGET_VIEWS, BY_NAMESPACE, change.key.namespace):
+        for budget in around.list_by_index(BUDGET_VIEWS, BY_NAMESPACE, change.key.namespace):
             yield budget.key
 
 
@@ -198,11 +198,11 @@ WORK: Final = Work(
         objects=BUDGET_VIEWS,
         reads=lambda _: (POD_VIEWS, *_SIZED.values()),
         wakes=lambda _: (
-            itself(BUDGET_VIEWS),
+            wake_itself(BUDGET_VIEWS),
             Wake(on=POD_VIEWS, keys=_budgets_of_pod),
             *(Wake(on=views, keys=_budgets_of_resized) for views in _SIZED.values()),
         ),
-        snapshot=snapshot,
+        snapshot=read_snapshot,
         object_of=lambda snapshot: snapshot.budget,
         plan=plan_budget,
         # A write must not give back a disruption that an eviction has taken in the meantime.

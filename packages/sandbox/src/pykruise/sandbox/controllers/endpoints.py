@@ -14,19 +14,26 @@ import msgspec
 
 from pykruise.kube.cache.cache import Change
 from pykruise.kube.clock import Instant
-from pykruise.kube.documents import Document, same
+from pykruise.kube.documents import Document, is_same
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import ENDPOINTS, SERVICES, Resource
-from pykruise.kube.values.hashing import rand_suffix
+from pykruise.kube.values.hashing import draw_suffix
 from pykruise.runtime.control import Control, is_same_object
-from pykruise.runtime.objects import DocumentView, absent_document, owner_reference_to
+from pykruise.runtime.objects import DocumentView, build_owner_reference_to, make_absent_document
 from pykruise.runtime.operator import Work
 from pykruise.runtime.plan import Plan, Step
 from pykruise.runtime.read import Around, Read
 from pykruise.runtime.views import BY_NAMESPACE
-from pykruise.runtime.wakes import Later, Wake, by_owner, itself
-from pykruise.sandbox.controllers.pods import NODE_VIEWS, POD_VIEWS, documents
-from pykruise.sandbox.controllers.steps import DELETE, created, deleted, each, in_order, merged
+from pykruise.runtime.wakes import Later, Wake, wake_itself, wake_owner
+from pykruise.sandbox.controllers.pods import NODE_VIEWS, POD_VIEWS, make_document_views
+from pykruise.sandbox.controllers.steps import (
+    DELETE,
+    create_object,
+    delete_object,
+    merge_object,
+    run_each,
+    run_in_order,
+)
 from pykruise.sandbox.pod_view import SandboxPodView
 
 ENDPOINT_SLICES: Final = Resource("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice")
@@ -34,7 +41,7 @@ _MANAGER: Final = "endpointslice-controller.k8s.io"
 _COALESCE_S: Final = 0.1  # pods that change within this time are written together
 
 
-def selected(service: DocumentView, pods: Sequence[SandboxPodView]) -> list[SandboxPodView]:
+def select_pods(service: DocumentView, pods: Sequence[SandboxPodView]) -> list[SandboxPodView]:
     """The service's pods with an address that have not ended, sorted by name."""
     wanted = (service.spec.get("selector") or {}).items()
     result = [pod for pod in pods if wanted <= pod.labels.items() and pod.status.pod_ip and not pod.is_over]
@@ -44,7 +51,7 @@ def selected(service: DocumentView, pods: Sequence[SandboxPodView]) -> list[Sand
 def slice_of(service: DocumentView, pods: Sequence[SandboxPodView], zones: Mapping[str, str]) -> Document:
     """Build the service's EndpointSlice without its metadata. `zones`: zones of nodes."""
     endpoints = []
-    for pod in selected(service, pods):
+    for pod in select_pods(service, pods):
         serving = pod.is_ready
         ready = serving and not pod.is_deleting
         if service.spec.get("publishNotReadyAddresses"):
@@ -65,7 +72,7 @@ def endpoints_of(service: DocumentView, pods: Sequence[SandboxPodView]) -> list[
     """The subsets of the service's Endpoints."""
     ready: list[Document] = []
     unready: list[Document] = []
-    for pod in selected(service, pods):
+    for pod in select_pods(service, pods):
         if pod.is_deleting:
             continue
         address = {"ip": pod.status.pod_ip, "nodeName": pod.node_name, "targetRef": _target_ref(pod)}
@@ -93,7 +100,7 @@ def _target_ref(pod: SandboxPodView) -> Document:
 def _slice_ports(service: DocumentView, pods: Sequence[SandboxPodView]) -> list[Document]:
     ports = []
     for port in service.spec.get("ports") or ():
-        number = _port_number(port, selected(service, pods))
+        number = _port_number(port, select_pods(service, pods))
         if number is None:
             continue
         shown: Document = {
@@ -137,14 +144,14 @@ class EndpointsSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     now: Instant
 
 
-async def snapshot(service: DocumentView, read: Read[Any]) -> EndpointsSnapshot:
+async def read_snapshot(service: DocumentView, read: Read[Any]) -> EndpointsSnapshot:
     """Read a snapshot from caches, without requests."""
     return EndpointsSnapshot(
         service=service,
-        pods=read.by_index(POD_VIEWS, BY_NAMESPACE, service.namespace) if service.uid else (),
+        pods=read.list_by_index(POD_VIEWS, BY_NAMESPACE, service.namespace) if service.uid else (),
         endpoints=read.get(ENDPOINTS_VIEWS, service.key),
-        slices=read.owned(SLICE_VIEWS, service.uid) if service.uid else (),
-        zones={node.name: node.zone for node in read.all(NODE_VIEWS)} if service.uid else {},
+        slices=read.list_owned(SLICE_VIEWS, service.uid) if service.uid else (),
+        zones={node.name: node.zone for node in read.list_all(NODE_VIEWS)} if service.uid else {},
         seed=read.draw_seed(),
         now=read.now(),
     )
@@ -157,13 +164,15 @@ def plan_endpoints(snapshot: EndpointsSnapshot) -> Plan:
         if known is None or "endpoints.kubernetes.io/managed-by" not in known.labels:
             return Plan()
         return Plan(
-            stages=in_order(DELETE, [deleted(ENDPOINTS, known, because="its Service no longer exists")])
+            stages=run_in_order(
+                DELETE, [delete_object(ENDPOINTS, known, because="its Service no longer exists")]
+            )
         )
     spec = service.spec
     if service.is_deleting or not spec.get("selector") or spec.get("type") == "ExternalName":
         return Plan()
     steps = (_slice_step(snapshot), _endpoints_step(snapshot))
-    return Plan(stages=each("publish", [("", step) for step in steps if step is not None]))
+    return Plan(stages=run_each("publish", [("", step) for step in steps if step is not None]))
 
 
 def _slice_step(snapshot: EndpointsSnapshot) -> Step | None:
@@ -183,17 +192,21 @@ def _slice_step(snapshot: EndpointsSnapshot) -> Step | None:
     ]
     if not mine:
         metadata = {
-            "name": f"{service.name}-{rand_suffix(Random(snapshot.seed))}",
+            "name": f"{service.name}-{draw_suffix(Random(snapshot.seed))}",
             "labels": labels,
-            "ownerReferences": [owner_reference_to(SERVICES, service)],
+            "ownerReferences": [build_owner_reference_to(SERVICES, service)],
         }
         body = {"apiVersion": ENDPOINT_SLICES.api_version, "kind": ENDPOINT_SLICES.kind, "metadata": metadata}
-        return created(ENDPOINT_SLICES, service.namespace, {**body, **content}, because="it has no slice yet")
+        return create_object(
+            ENDPOINT_SLICES, service.namespace, {**body, **content}, because="it has no slice yet"
+        )
     known = {name: mine[0].doc.get(name) for name in content}
-    if same(known, content) and same(dict(mine[0].labels), labels):
+    if is_same(known, content) and is_same(dict(mine[0].labels), labels):
         return None
     patch = {"metadata": {"labels": labels}, **content}
-    return merged(ENDPOINT_SLICES, mine[0], patch, because="the pods that the Service selects have changed")
+    return merge_object(
+        ENDPOINT_SLICES, mine[0], patch, because="the pods that the Service selects have changed"
+    )
 
 
 def _endpoints_step(snapshot: EndpointsSnapshot) -> Step | None:
@@ -205,16 +218,16 @@ def _endpoints_step(snapshot: EndpointsSnapshot) -> Step | None:
         body: Document = {"apiVersion": "v1", "kind": "Endpoints", "metadata": metadata}
         if subsets:
             body["subsets"] = subsets
-        return created(ENDPOINTS, service.namespace, body, because="the Service has no Endpoints yet")
-    if same(known.doc.get("subsets") or [], subsets):
+        return create_object(ENDPOINTS, service.namespace, body, because="the Service has no Endpoints yet")
+    if is_same(known.doc.get("subsets") or [], subsets):
         return None
     patch = {"metadata": {"labels": labels}, "subsets": subsets or None}
-    return merged(ENDPOINTS, known, patch, because="the pods that the Service selects have changed")
+    return merge_object(ENDPOINTS, known, patch, because="the pods that the Service selects have changed")
 
 
-SERVICE_VIEWS: Final = documents(SERVICES)
-ENDPOINTS_VIEWS: Final = documents(ENDPOINTS)
-SLICE_VIEWS: Final = documents(ENDPOINT_SLICES)
+SERVICE_VIEWS: Final = make_document_views(SERVICES)
+ENDPOINTS_VIEWS: Final = make_document_views(ENDPOINTS)
+SLICE_VIEWS: Final = make_document_views(ENDPOINT_SLICES)
 
 
 def _deleted_endpoints(change: Change[DocumentView], _: Around[Any]) -> tuple[Key, ...]:
@@ -225,7 +238,7 @@ def _services_of_pod(change: Change[SandboxPodView], around: Around[Any]) -> Ite
     old, new = change.old, change.new
     if old is not None and new is not None and _looks_same(old, new):
         return
-    for service in around.by_index(SERVICE_VIEWS, BY_NAMESPACE, change.key.namespace):
+    for service in around.list_by_index(SERVICE_VIEWS, BY_NAMESPACE, change.key.namespace):
         wanted = (service.spec.get("selector") or {}).items()
         if wanted and any(pod is not None and wanted <= pod.labels.items() for pod in (old, new)):
             yield Later(service.key, _COALESCE_S)
@@ -250,13 +263,13 @@ WORK: Final = Work(
         objects=SERVICE_VIEWS,
         reads=lambda _: (ENDPOINTS_VIEWS, SLICE_VIEWS, POD_VIEWS, NODE_VIEWS),
         wakes=lambda _: (
-            itself(SERVICE_VIEWS),
+            wake_itself(SERVICE_VIEWS),
             Wake(on=ENDPOINTS_VIEWS, keys=_deleted_endpoints),
-            by_owner(SLICE_VIEWS, SERVICES, when=lambda change, *_: change.new is None),
+            wake_owner(SLICE_VIEWS, SERVICES, when=lambda change, *_: change.new is None),
             Wake(on=POD_VIEWS, keys=_services_of_pod),
         ),
-        absent=absent_document,
-        snapshot=snapshot,
+        absent=make_absent_document,
+        snapshot=read_snapshot,
         object_of=lambda snapshot: snapshot.service,
         plan=plan_endpoints,
         is_current=is_same_object,

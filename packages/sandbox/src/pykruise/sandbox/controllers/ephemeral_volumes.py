@@ -18,19 +18,19 @@ from pykruise.kube.documents import Document, deep_copy
 from pykruise.kube.errors import NotFoundError
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import PERSISTENT_VOLUME_CLAIMS, PODS
-from pykruise.kube.values.owners import owner_reference
+from pykruise.kube.values.owners import build_owner_reference
 from pykruise.runtime.control import Control, is_same_object
 from pykruise.runtime.objects import DocumentView, project_document
 from pykruise.runtime.operator import Work
 from pykruise.runtime.plan import Note, Plan, Step
 from pykruise.runtime.read import Around, Read
 from pykruise.runtime.wakes import Wake
-from pykruise.sandbox.controllers.pods import BY_CLAIM, POD_VIEWS, documents
-from pykruise.sandbox.controllers.steps import CREATE, created, each, warning
+from pykruise.sandbox.controllers.pods import BY_CLAIM, POD_VIEWS, make_document_views
+from pykruise.sandbox.controllers.steps import CREATE, create_object, make_warning_note, run_each
 from pykruise.sandbox.controllers.volume_choice import describe_foreign_claim
 from pykruise.sandbox.pod_view import SandboxPodView
 
-CLAIM_VIEWS: Final = documents(PERSISTENT_VOLUME_CLAIMS)
+CLAIM_VIEWS: Final = make_document_views(PERSISTENT_VOLUME_CLAIMS)
 
 
 class EphemeralVolumeSnapshot(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,7 +44,7 @@ class EphemeralVolumeSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     now: Instant
 
 
-async def snapshot(pod: SandboxPodView, read: Read[Any]) -> EphemeralVolumeSnapshot | None:
+async def read_snapshot(pod: SandboxPodView, read: Read[Any]) -> EphemeralVolumeSnapshot | None:
     """Read the pod's volumes from the API server, because the cached pods do not have all fields."""
     if pod.is_deleting or not pod.own_claims:
         return None
@@ -76,24 +76,24 @@ def plan_claims(snapshot: EphemeralVolumeSnapshot) -> Plan:
         if known is None:
             steps.append((name, _create_claim(pod, name, volume)))
         elif why := describe_foreign_claim(known, pod):
-            notes.append(warning("FailedBinding", f"ephemeral volume {volume['name']}: {why}"))
-    return Plan(stages=each(CREATE, steps), notes=tuple(notes))
+            notes.append(make_warning_note("FailedBinding", f"ephemeral volume {volume['name']}: {why}"))
+    return Plan(stages=run_each(CREATE, steps), notes=tuple(notes))
 
 
 def _create_claim(pod: SandboxPodView, name: str, volume: Document) -> Step:
-    return created(
+    return create_object(
         PERSISTENT_VOLUME_CLAIMS,
         pod.namespace,
         _build_claim(pod, name, volume),
         because="the pod has an ephemeral volume",
-        failed=warning("FailedBinding", f"ephemeral volume {volume['name']}: create PVC {name}"),
+        failed=make_warning_note("FailedBinding", f"ephemeral volume {volume['name']}: create PVC {name}"),
     )
 
 
 def _build_claim(pod: SandboxPodView, name: str, volume: Document) -> Document:
     template: dict[str, Any] = volume["ephemeral"].get("volumeClaimTemplate") or {}
     own = template.get("metadata") or {}
-    owner = owner_reference(api_version="v1", kind="Pod", name=pod.name, uid=pod.uid)
+    owner = build_owner_reference(api_version="v1", kind="Pod", name=pod.name, uid=pod.uid)
     metadata = {field: own[field] for field in ("labels", "annotations") if own.get(field)}
     return {
         "apiVersion": "v1",
@@ -110,7 +110,7 @@ def _new_pods(change: Change[SandboxPodView], _: Around[Any]) -> tuple[Key, ...]
 def _pods_of_claim(change: Change[DocumentView], around: Around[Any]) -> Iterator[Key]:
     """Enqueue the pods that use a deleted claim."""
     if change.new is None:
-        for pod in around.by_index(POD_VIEWS, BY_CLAIM, (change.key.namespace, change.key.name)):
+        for pod in around.list_by_index(POD_VIEWS, BY_CLAIM, (change.key.namespace, change.key.name)):
             yield pod.key
 
 
@@ -122,7 +122,7 @@ WORK: Final = Work(
         objects=POD_VIEWS,
         reads=lambda _: (CLAIM_VIEWS,),
         wakes=lambda _: (Wake(on=POD_VIEWS, keys=_new_pods), Wake(on=CLAIM_VIEWS, keys=_pods_of_claim)),
-        snapshot=snapshot,
+        snapshot=read_snapshot,
         object_of=lambda snapshot: snapshot.pod,
         plan=plan_claims,
         is_current=is_same_object,

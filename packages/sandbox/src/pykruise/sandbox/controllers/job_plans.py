@@ -1,6 +1,6 @@
 """The next step of a Job, decided from its pods.
 
-Job + its pods + now ──▶ tally() ──▶ Tally ──▶ next_step() ──▶ Step ──▶ jobs.py
+Job + its pods + now ──▶ count_pods() ──▶ Tally ──▶ decide_next_step() ──▶ Step ──▶ jobs.py
 
 Pure; job_policies.py evaluates the policies. Same rules as Kubernetes' job controller with pod tracking by
 finalizers: a pod that has ended is first recorded in `status.uncountedTerminatedPods`, then loses its finalizer, and
@@ -17,17 +17,17 @@ from pykruise.kube.documents import Document
 from pykruise.runtime.objects import DocumentView
 from pykruise.sandbox.controllers.job_policies import (
     FINALIZER,
-    counts_per_index,
-    ended_at,
-    failed_indexes,
+    describe_met_policy,
+    find_held_back,
+    find_last_end,
     has_failed,
     has_succeeded,
-    held_back,
     index_of,
     index_text,
     indexes_of,
+    is_counted_per_index,
     judge,
-    met_success_policy,
+    list_failed_indexes,
 )
 from pykruise.sandbox.pod_view import SandboxPodView, instant_of
 
@@ -75,10 +75,10 @@ class JobStep(msgspec.Struct, frozen=True, kw_only=True):
 
 def is_finished(job: DocumentView) -> bool:
     """Whether the job is Complete or Failed."""
-    return condition(job, "Complete") is not None or condition(job, "Failed") is not None
+    return find_true_condition(job, "Complete") is not None or find_true_condition(job, "Failed") is not None
 
 
-def condition(job: DocumentView, kind: str) -> Document | None:
+def find_true_condition(job: DocumentView, kind: str) -> Document | None:
     """Return the job's condition of that type if it is true."""
     return next(
         (
@@ -93,7 +93,7 @@ def condition(job: DocumentView, kind: str) -> Document | None:
 # ── counting ─────────────────────────────────────────────────────────────────
 
 
-def tally(job: DocumentView, pods: Sequence[SandboxPodView]) -> JobTally:
+def count_pods(job: DocumentView, pods: Sequence[SandboxPodView]) -> JobTally:
     """Count the pods, including those that the status records."""
     noted = job.status.get("uncountedTerminatedPods") or {}
     known = {uid for name in ("succeeded", "failed") for uid in noted.get(name) or ()}
@@ -110,8 +110,8 @@ def tally(job: DocumentView, pods: Sequence[SandboxPodView]) -> JobTally:
         if has_succeeded(pod) and (index := index_of(pod)) is not None and index < _completions_of(job)
     )
     active = tuple(pod for pod in pods if not pod.is_over and not pod.is_deleting)
-    is_decided = any(condition(job, kind) for kind in ("FailureTarget", "SuccessCriteriaMet"))
-    failed = failed_indexes(job, pods, is_decided=is_decided)
+    is_decided = any(find_true_condition(job, kind) for kind in ("FailureTarget", "SuccessCriteriaMet"))
+    failed = list_failed_indexes(job, pods, is_decided=is_decided)
     counted = job.count("status", "succeeded") + len(noted.get("succeeded") or ()) + len(wins)
     return JobTally(
         active=active,
@@ -123,7 +123,7 @@ def tally(job: DocumentView, pods: Sequence[SandboxPodView]) -> JobTally:
         ignored=ignored,
         doomed=("PodFailurePolicy", doomed) if doomed is not None else None,
         failed_indexes=failed,
-        held=held_back(job, pods, active, completed | failed),
+        held=find_held_back(job, pods, active, completed | failed),
     )
 
 
@@ -139,7 +139,9 @@ def _completions_of(job: DocumentView) -> int:
 # ── deciding ─────────────────────────────────────────────────────────────────
 
 
-def next_step(job: DocumentView, pods: Sequence[SandboxPodView], seen: JobTally, *, now: Instant) -> JobStep:
+def decide_next_step(
+    job: DocumentView, pods: Sequence[SandboxPodView], seen: JobTally, *, now: Instant
+) -> JobStep:
     """Decide the next step."""
     if (failing := _find_failure(job, seen, now)) is not None:
         return JobStep(delete=seen.active, failing=failing)
@@ -161,7 +163,7 @@ def next_step(job: DocumentView, pods: Sequence[SandboxPodView], seen: JobTally,
     create: Sequence[int | None] = [None] * room
     if is_indexed(job):
         create = _next_indexes(job, pods, seen, room)
-    if counts_per_index(job):
+    if is_counted_per_index(job):
         waits = [_index_backoff_left(seen.held.get(index or 0), now) for index in create]
         create = [index for index, wait_s in zip(create, waits, strict=True) if wait_s <= 0]
         wait_s = min(waits, default=0.0) if not create else 0.0
@@ -182,9 +184,9 @@ def _next_indexes(job: DocumentView, pods: Sequence[SandboxPodView], seen: JobTa
 
 
 def _find_failure(job: DocumentView, seen: JobTally, now: Instant) -> Verdict | None:
-    if (known := condition(job, "FailureTarget")) is not None:
+    if (known := find_true_condition(job, "FailureTarget")) is not None:
         return known["reason"], known["message"]
-    if condition(job, "SuccessCriteriaMet") is not None:
+    if find_true_condition(job, "SuccessCriteriaMet") is not None:
         return None
     if seen.doomed is not None:
         return seen.doomed
@@ -221,9 +223,9 @@ def _deadline_in(job: DocumentView, now: Instant) -> float | None:
 
 
 def _find_success(job: DocumentView, seen: JobTally) -> Verdict | None:
-    if (known := condition(job, "SuccessCriteriaMet")) is not None:
+    if (known := find_true_condition(job, "SuccessCriteriaMet")) is not None:
         return known["reason"], known["message"]
-    if is_indexed(job) and (rule := met_success_policy(job, seen.completed)):
+    if is_indexed(job) and (rule := describe_met_policy(job, seen.completed)):
         return "SuccessPolicy", rule
     completions = job.spec.get("completions")
     if completions is None:
@@ -243,14 +245,14 @@ def _wanted_active(job: DocumentView, seen: JobTally) -> int:
 
 def _backoff_left(pods: Sequence[SandboxPodView], now: Instant) -> float:
     """Seconds until failed pods are replaced. The backoff doubles with each failure since the last success."""
-    won = max((ended_at(pod) for pod in pods if has_succeeded(pod)), default=0.0)
-    lost = [ended_at(pod) for pod in pods if pod.status.phase == "Failed" and ended_at(pod) >= won]
+    won = max((find_last_end(pod) for pod in pods if has_succeeded(pod)), default=0.0)
+    lost = [find_last_end(pod) for pod in pods if pod.status.phase == "Failed" and find_last_end(pod) >= won]
     return _wait_after(max(lost), len(lost)) - now if lost else 0.0
 
 
 def _index_backoff_left(failed: SandboxPodView | None, now: Instant) -> float:
     """The same for one index; its last failed pod has the number of its failures."""
-    return _wait_after(ended_at(failed), sum(failed.index_failures) + 1) - now if failed else 0.0
+    return _wait_after(find_last_end(failed), sum(failed.index_failures) + 1) - now if failed else 0.0
 
 
 def _wait_after(ended: Instant, failures: int) -> Instant:
@@ -260,7 +262,7 @@ def _wait_after(ended: Instant, failures: int) -> Instant:
 # ── status ───────────────────────────────────────────────────────────────────
 
 
-def job_status(
+def build_job_status(
     job: DocumentView, seen: JobTally, step: JobStep, pods: Sequence[SandboxPodView], *, now: Instant
 ) -> Document:
     """Build the status after this step. Pods that have ended are recorded, but not counted yet."""
@@ -283,7 +285,7 @@ def job_status(
         lost += [pod.uid for pod in pods if _is_cut_short(pod) and pod.uid not in lost]
     uncounted = {name: uids for name, uids in (("succeeded", won), ("failed", lost)) if uids}
     ready = sum(
-        (condition := pod.status.condition("Ready")) is not None and condition.status == "True"
+        (condition := pod.status.find_condition("Ready")) is not None and condition.status == "True"
         for pod in seen.active
     )
     status |= {
@@ -294,7 +296,7 @@ def job_status(
     }
     if is_indexed(job):
         status["completedIndexes"] = index_text(seen.completed)
-    if counts_per_index(job):
+    if is_counted_per_index(job):
         status["failedIndexes"] = index_text(seen.failed_indexes)
     _set_suspended(job, status, step, now)
     is_over = not seen.active and not seen.terminating and not step.create
@@ -331,7 +333,7 @@ def _is_cut_short(pod: SandboxPodView) -> bool:
     return FINALIZER in pod.finalizers and pod.is_deleting and not pod.is_over
 
 
-def counted(job: DocumentView, pods: Sequence[SandboxPodView]) -> Document:
+def count_recorded(job: DocumentView, pods: Sequence[SandboxPodView]) -> Document:
     """Return the status in which recorded pods without a finalizer are counted."""
     noted = job.status.get("uncountedTerminatedPods") or {}
     held = {pod.uid for pod in pods if FINALIZER in pod.finalizers}

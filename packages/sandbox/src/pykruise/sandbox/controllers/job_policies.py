@@ -1,7 +1,7 @@
 """Policies of a Job: for failed pods, for failed indexes, and for success before the last completion.
 
 a failed pod ──▶ judge() ──▶ Judgement (whether it counts, whether it fails its index or the job)
-a job + pods ──▶ failed_indexes(), held_back(), met_success_policy()
+a job + pods ──▶ list_failed_indexes(), find_held_back(), describe_met_policy()
 
 Pure. Same rules as Kubernetes' `podFailurePolicy`, `backoffLimitPerIndex` and `successPolicy`. The pods of an index
 carry the number of its failures: a failed pod keeps its finalizer until its replacement has the number.
@@ -89,7 +89,7 @@ def has_failed(pod: SandboxPodView, job: DocumentView) -> bool:
     return pod.is_deleting and not pod.is_over and not waits
 
 
-def ended_at(pod: SandboxPodView) -> float:
+def find_last_end(pod: SandboxPodView) -> float:
     """Time of the last end of a container; 0 when none has ended."""
     return max(
         (
@@ -136,18 +136,20 @@ def index_text(indexes: Iterable[int]) -> str:
 # ── limits per index ─────────────────────────────────────────────────────────
 
 
-def counts_per_index(job: DocumentView) -> bool:
+def is_counted_per_index(job: DocumentView) -> bool:
     """Whether each index has its own limit."""
     return job.spec.get("backoffLimitPerIndex") is not None
 
 
-def failed_indexes(job: DocumentView, pods: Sequence[SandboxPodView], *, is_decided: bool) -> frozenset[int]:
+def list_failed_indexes(
+    job: DocumentView, pods: Sequence[SandboxPodView], *, is_decided: bool
+) -> frozenset[int]:
     """Indexes that have finally failed: those in the status, and those of pods that are not counted yet.
 
     `is_decided`: the result of the job is known, so its pods are deleted early and their indexes do not fail any
     more.
     """
-    if not counts_per_index(job):
+    if not is_counted_per_index(job):
         return frozenset()
     known = frozenset(indexes_of(job.status.get("failedIndexes") or ""))
     if is_decided:
@@ -175,14 +177,14 @@ def _fails_its_index(job: DocumentView, pod: SandboxPodView, limit: int) -> bool
     return judgement.counts and pod.index_failures[0] >= limit
 
 
-def held_back(
+def find_held_back(
     job: DocumentView, pods: Sequence[SandboxPodView], active: Sequence[SandboxPodView], over: frozenset[int]
 ) -> Mapping[int, SandboxPodView]:
     """Last failed pod of each index that must be retried; its number of failures is not stored elsewhere yet.
 
     `over`: indexes that have succeeded or failed.
     """
-    if not counts_per_index(job):
+    if not is_counted_per_index(job):
         return {}
     running = {index_of(pod) for pod in active}
     back: dict[int, SandboxPodView] = {}
@@ -196,10 +198,10 @@ def held_back(
 
 
 def _is_later(pod: SandboxPodView, other: SandboxPodView) -> bool:
-    return (sum(pod.index_failures), ended_at(pod)) >= (sum(other.index_failures), ended_at(other))
+    return (sum(pod.index_failures), find_last_end(pod)) >= (sum(other.index_failures), find_last_end(other))
 
 
-def failures_after(job: DocumentView, replaced: SandboxPodView | None) -> tuple[int, int]:
+def count_failures_after(job: DocumentView, replaced: SandboxPodView | None) -> tuple[int, int]:
     """Number of failures of a new pod's index: those that count, and ignored ones."""
     if replaced is None:
         return 0, 0
@@ -210,7 +212,7 @@ def failures_after(job: DocumentView, replaced: SandboxPodView | None) -> tuple[
 # ── success ──────────────────────────────────────────────────────────────────
 
 
-def met_success_policy(job: DocumentView, succeeded: frozenset[int]) -> str:
+def describe_met_policy(job: DocumentView, succeeded: frozenset[int]) -> str:
     """Describe the rule of the success policy that is met; empty when none is."""
     if not succeeded:
         return ""

@@ -1,6 +1,6 @@
 """Jobs: pods that run to completion. Finished jobs are deleted after their TTL.
 
-Job + pods ──▶ snapshot() ──▶ plan_job(): job_plans.counted(), tally(), next_step()
+Job + pods ──▶ read_snapshot() ──▶ plan_job(): job_plans.counted(), count_pods(), next_step()
            ──▶ status (pods recorded) ──▶ finalizers removed ──▶ pods to delete and to create;  the next plan counts
            them
 
@@ -18,24 +18,24 @@ from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import JOBS, PODS
 from pykruise.runtime.control import Control, is_same_object
-from pykruise.runtime.objects import DocumentView, owner_reference_to
+from pykruise.runtime.objects import DocumentView, build_owner_reference_to
 from pykruise.runtime.operator import Work
-from pykruise.runtime.ownership import ownership_of, ownership_stages
+from pykruise.runtime.ownership import ownership_of, plan_ownership
 from pykruise.runtime.plan import CREATED_NAME, REPORT_STATUS, Note, Plan
 from pykruise.runtime.plan import Step as Write
 from pykruise.runtime.read import Around, Read
 from pykruise.runtime.views import BY_CONTROLLER
-from pykruise.runtime.wakes import Wake, itself
+from pykruise.runtime.wakes import Wake, wake_itself
 from pykruise.sandbox.controllers.job_plans import (
     JobStep,
     JobTally,
-    condition,
-    counted,
+    build_job_status,
+    count_pods,
+    count_recorded,
+    decide_next_step,
+    find_true_condition,
     is_finished,
     is_indexed,
-    job_status,
-    next_step,
-    tally,
     to_release,
 )
 from pykruise.sandbox.controllers.job_policies import (
@@ -43,29 +43,29 @@ from pykruise.sandbox.controllers.job_policies import (
     FINALIZER,
     IGNORED_FAILURES,
     INDEX,
-    counts_per_index,
-    failures_after,
+    count_failures_after,
+    is_counted_per_index,
 )
-from pykruise.sandbox.controllers.pods import POD_VIEWS, documents, pod_from, pods_of, selector_of
+from pykruise.sandbox.controllers.pods import POD_VIEWS, build_pod, make_document_views, pods_of, selector_of
 from pykruise.sandbox.controllers.steps import (
     CREATE,
     DELETE,
-    created,
-    deleted,
-    each,
-    in_order,
-    normal,
-    pod_deleted,
-    pod_patched,
-    status_step,
-    warning,
+    create_object,
+    delete_object,
+    delete_pod,
+    make_normal_note,
+    make_warning_note,
+    patch_pod,
+    run_each,
+    run_in_order,
+    write_status,
 )
 from pykruise.sandbox.pod_view import SandboxPodView, instant_of
 
 _OWN: Final = (None, "kubernetes.io/job-controller")
 _RELEASE: Final = "remove finalizers"
 
-JOB_VIEWS: Final = documents(JOBS)
+JOB_VIEWS: Final = make_document_views(JOBS)
 
 
 class JobSnapshot(msgspec.Struct, frozen=True, kw_only=True):
@@ -79,14 +79,14 @@ class JobSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     now: Instant
 
 
-async def snapshot(job: DocumentView, read: Read[Any]) -> JobSnapshot | None:
+async def read_snapshot(job: DocumentView, read: Read[Any]) -> JobSnapshot | None:
     """Read a snapshot from caches, without requests."""
     if job.is_deleting or job.spec.get("managedBy") not in _OWN:
         return None
     return JobSnapshot(
         job=job,
-        pods=read.owned(POD_VIEWS, job.uid),
-        orphans=read.orphans(POD_VIEWS, job.namespace),
+        pods=read.list_owned(POD_VIEWS, job.uid),
+        orphans=read.list_orphans(POD_VIEWS, job.namespace),
         now=read.now(),
     )
 
@@ -98,24 +98,24 @@ def plan_job(snapshot: JobSnapshot) -> Plan:
         return _expire(job, now)
     ownership = ownership_of(job, selector_of(job), pods, snapshot.orphans)
     if not ownership.is_settled:
-        return Plan(stages=ownership_stages(job, JOBS, PODS, ownership))
+        return Plan(stages=plan_ownership(job, JOBS, PODS, ownership))
     # First count the pods that an earlier plan has recorded and released, then look for more.
-    now_counted = _with_status(job, counted(job, pods))
-    seen = tally(now_counted, pods)
-    step = next_step(now_counted, pods, seen, now=now)
-    status = job_status(now_counted, seen, step, pods, now=now)
+    now_counted = _with_status(job, count_recorded(job, pods))
+    seen = count_pods(now_counted, pods)
+    step = decide_next_step(now_counted, pods, seen, now=now)
+    status = build_job_status(now_counted, seen, step, pods, now=now)
     released = to_release(pods, seen, step, status)
     notes = _notes_for(job, status)
     writes = (
-        *each(_RELEASE, [(pod.name, _release_pod(pod)) for pod in released]),
-        *each(DELETE, [(pod.name, _delete_pod(pod)) for pod in step.delete]),
-        *each(CREATE, [("", _create_pod(job, index, seen)) for index in step.create], ramp=True),
+        *run_each(_RELEASE, [(pod.name, _release_pod(pod)) for pod in released]),
+        *run_each(DELETE, [(pod.name, _delete_pod(pod)) for pod in step.delete]),
+        *run_each(CREATE, [("", _create_pod(job, index, seen)) for index in step.create], ramp=True),
     )
     if not (released or notes or _is_ending(step)):
         return Plan(stages=writes, status=status, requeue_after_s=step.look_in)
     because = "the status records the pods that are counted, and the reason of their end"
-    noted = status_step(JOBS, job, status, because=because, notes=notes)
-    return Plan(stages=(*in_order(REPORT_STATUS, [noted]), *writes), requeue_after_s=step.look_in)
+    noted = write_status(JOBS, job, status, because=because, notes=notes)
+    return Plan(stages=(*run_in_order(REPORT_STATUS, [noted]), *writes), requeue_after_s=step.look_in)
 
 
 def _is_ending(step: JobStep) -> bool:
@@ -131,12 +131,12 @@ def _expire(job: DocumentView, now: Instant) -> Plan:
     ttl_s = job.spec.get("ttlSecondsAfterFinished")
     if ttl_s is None:
         return Plan()
-    done = condition(job, "Complete") or condition(job, "Failed")
+    done = find_true_condition(job, "Complete") or find_true_condition(job, "Failed")
     left_s = instant_of((done or {}).get("lastTransitionTime"), default=now) + float(ttl_s) - now
     if left_s > 0:
         return Plan(requeue_after_s=left_s)
-    step = deleted(JOBS, job, because="ttlSecondsAfterFinished has passed", propagation="Foreground")
-    return Plan(stages=in_order(DELETE, [step]))
+    step = delete_object(JOBS, job, because="ttlSecondsAfterFinished has passed", propagation="Foreground")
+    return Plan(stages=run_in_order(DELETE, [step]))
 
 
 def _notes_for(job: DocumentView, status: Document) -> list[Note]:
@@ -144,13 +144,13 @@ def _notes_for(job: DocumentView, status: Document) -> list[Note]:
     notes: list[Note] = []
     was, is_now = (_condition_in(entry, "Suspended") is not None for entry in (job.status, status))
     if is_now and not was:
-        notes.append(normal("Suspended", "Job suspended"))
+        notes.append(make_normal_note("Suspended", "Job suspended"))
     elif was and not is_now:
-        notes.append(normal("Resumed", "Job resumed"))
+        notes.append(make_normal_note("Resumed", "Job resumed"))
     if _condition_in(status, "Complete"):
-        notes.append(normal("Completed", "Job completed"))
+        notes.append(make_normal_note("Completed", "Job completed"))
     elif (failed := _condition_in(status, "Failed")) is not None:
-        notes.append(warning(failed["reason"], failed["message"]))
+        notes.append(make_warning_note(failed["reason"], failed["message"]))
     return notes
 
 
@@ -167,35 +167,35 @@ def _condition_in(status: Document, kind: str) -> Document | None:
 
 
 def _create_pod(job: DocumentView, index: int | None, seen: JobTally) -> Write:
-    pod = pod_from(job.spec["template"], owner=owner_reference_to(JOBS, job), prefix=f"{job.name}-")
+    pod = build_pod(job.spec["template"], owner=build_owner_reference_to(JOBS, job), prefix=f"{job.name}-")
     metadata = pod["metadata"]
     metadata["finalizers"] = [*metadata.get("finalizers", ()), FINALIZER]
     if index is not None:
         _give_index(job, pod, index)
-        if counts_per_index(job):
-            counted_ones, ignored = failures_after(job, seen.held.get(index))
+        if is_counted_per_index(job):
+            counted_ones, ignored = count_failures_after(job, seen.held.get(index))
             metadata["annotations"][FAILURES] = str(counted_ones)
             if ignored:
                 metadata["annotations"][IGNORED_FAILURES] = str(ignored)
-    return created(
+    return create_object(
         PODS,
         job.namespace,
         pod,
         because="the job requires more active pods",
-        done=normal("SuccessfulCreate", f"Created pod: {CREATED_NAME}"),
-        failed=warning("FailedCreate", "Error creating"),
+        done=make_normal_note("SuccessfulCreate", f"Created pod: {CREATED_NAME}"),
+        failed=make_warning_note("FailedCreate", "Error creating"),
     )
 
 
 def _delete_pod(pod: SandboxPodView) -> Write:
-    done = normal("SuccessfulDelete", f"Deleted pod: {pod.name}")
-    return pod_deleted(pod, because="the job requires fewer active pods", done=done)
+    done = make_normal_note("SuccessfulDelete", f"Deleted pod: {pod.name}")
+    return delete_pod(pod, because="the job requires fewer active pods", done=done)
 
 
 def _release_pod(pod: SandboxPodView) -> Write:
     """Remove the tracking finalizer of a pod."""
     body = {"metadata": {"$deleteFromPrimitiveList/finalizers": [FINALIZER]}}
-    return pod_patched(pod, body, because="the status records its end, or nothing will count it")
+    return patch_pod(pod, body, because="the status records its end, or nothing will count it")
 
 
 def _give_index(job: DocumentView, pod: Document, index: int) -> None:
@@ -220,8 +220,8 @@ WORK: Final = Work(
         component="job-controller",
         objects=JOB_VIEWS,
         reads=lambda _: (POD_VIEWS,),
-        wakes=lambda _: (itself(JOB_VIEWS), *pods_of(JOBS)),
-        snapshot=snapshot,
+        wakes=lambda _: (wake_itself(JOB_VIEWS), *pods_of(JOBS)),
+        snapshot=read_snapshot,
         object_of=lambda snapshot: snapshot.job,
         plan=plan_job,
     ),
@@ -239,7 +239,7 @@ class Tracked(msgspec.Struct, frozen=True, kw_only=True):
     now: Instant
 
 
-async def tracked(pod: SandboxPodView, read: Read[Any]) -> Tracked | None:
+async def read_tracked(pod: SandboxPodView, read: Read[Any]) -> Tracked | None:
     """Read a snapshot from caches, without requests."""
     if FINALIZER not in pod.finalizers:
         return None
@@ -253,7 +253,7 @@ def plan_tracked(seen: Tracked) -> Plan:
     """Remove the finalizer of a pod that no job will count any more."""
     pod, job = seen.pod, seen.job
     if job is None or job.is_deleting or (is_finished(job) and pod.is_deleting):
-        return Plan(stages=in_order(_RELEASE, [_release_pod(pod)]))
+        return Plan(stages=run_in_order(_RELEASE, [_release_pod(pod)]))
     return Plan()
 
 
@@ -266,7 +266,7 @@ def _on_job(change: Change[DocumentView], around: Around[Any]) -> Iterator[Key]:
     """Enqueue the pods of a job that is deleted or being deleted, because it no longer counts them."""
     job = change.new or change.old
     if job is not None and (change.new is None or job.is_deleting):
-        for pod in around.by_index(POD_VIEWS, BY_CONTROLLER, job.uid):
+        for pod in around.list_by_index(POD_VIEWS, BY_CONTROLLER, job.uid):
             if FINALIZER in pod.finalizers:
                 yield pod.key
 
@@ -279,7 +279,7 @@ TRACKED_PODS: Final = Work(
         objects=POD_VIEWS,
         reads=lambda _: (JOB_VIEWS,),
         wakes=lambda _: (Wake(on=POD_VIEWS, keys=_on_pod), Wake(on=JOB_VIEWS, keys=_on_job)),
-        snapshot=tracked,
+        snapshot=read_tracked,
         object_of=lambda seen: seen.pod,
         plan=plan_tracked,
         is_current=is_same_object,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from pykruise.kube.cache.cache import Cache
 from pykruise.kube.client.client import Client
 from pykruise.kube.clock import Clock
-from pykruise.kube.control.controller import unmeasured
+from pykruise.kube.control.controller import skip_measuring
 from pykruise.kube.resources import Resource
 from pykruise.runtime.assemble import Tuning, views_of
 from pykruise.runtime.objects import DocumentView
@@ -60,7 +60,7 @@ class Controllers:
             clock=clock,
             rng=rng,
             # The limit on measured CPU time is off, because runs with equal seeds must be equal.
-            cpu_time=unmeasured,
+            cpu_time=skip_measuring,
         )
 
     def mirror(self, resource: Resource) -> Cache[DocumentView] | None:

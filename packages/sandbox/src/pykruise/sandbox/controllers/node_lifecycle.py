@@ -28,8 +28,8 @@ from pykruise.runtime.operator import Work
 from pykruise.runtime.plan import Chain, Plan, Stage, Step, Subject
 from pykruise.runtime.read import Around, Read
 from pykruise.runtime.wakes import Later, Wake
-from pykruise.sandbox.controllers.pods import BY_NODE, NODE_VIEWS, POD_VIEWS, documents
-from pykruise.sandbox.controllers.steps import each, in_order, normal, pod_deleted, pod_patched
+from pykruise.sandbox.controllers.pods import BY_NODE, NODE_VIEWS, POD_VIEWS, make_document_views
+from pykruise.sandbox.controllers.steps import delete_pod, make_normal_note, patch_pod, run_each, run_in_order
 from pykruise.sandbox.nodes.specs import LEASE_NAMESPACE, SandboxNodeView, Taint
 from pykruise.sandbox.pod_view import SandboxPodView, instant_of
 from pykruise.sandbox.scheduling.filters import tolerates
@@ -46,7 +46,7 @@ _OURS: Final = (UNREACHABLE, NOT_READY, "node.kubernetes.io/unschedulable")
 
 # ── nodes that do not renew their Lease ──────────────────────────────────────
 
-LEASE_VIEWS: Final = documents(LEASES)
+LEASE_VIEWS: Final = make_document_views(LEASES)
 
 
 class Renewals:
@@ -77,7 +77,7 @@ class NodeLifecycleWatched(msgspec.Struct, frozen=True, kw_only=True):
         return self.left_s is not None and self.left_s <= 0 and self.node.ready != "Unknown"
 
 
-async def watched(node: SandboxNodeView, read: Read[Any]) -> NodeLifecycleWatched | None:
+async def read_watched(node: SandboxNodeView, read: Read[Any]) -> NodeLifecycleWatched | None:
     """Read a snapshot. Conditions are read from the API server, because the cached nodes do not have all fields."""
     if node.is_deleting:
         return None
@@ -87,7 +87,7 @@ async def watched(node: SandboxNodeView, read: Read[Any]) -> NodeLifecycleWatche
         node=node,
         left_s=None if seen_at is None else seen_at + GRACE_S - now,
         conditions=(),
-        pods=read.by_index(POD_VIEWS, BY_NODE, node.name) if node.ready != "True" else (),
+        pods=read.list_by_index(POD_VIEWS, BY_NODE, node.name) if node.ready != "True" else (),
         now=now,
     )
     if not seen.is_lost:
@@ -103,12 +103,12 @@ def plan_life(seen: NodeLifecycleWatched) -> Plan:
     """Mark a lost node, maintain the taints for its conditions, and mark the pods of a node that is not ready."""
     node = seen.node
     if seen.is_lost:
-        return Plan(stages=in_order("mark the node", [_mark_unknown_step(seen)]), requeue_after_s=0.0)
-    wanted = taints_for(node)
+        return Plan(stages=run_in_order("mark the node", [_mark_unknown_step(seen)]), requeue_after_s=0.0)
+    wanted = compute_taints(node)
     tainted = [_taint_step(node, wanted, seen.now)] if wanted != node.taints else []
     unready = [(pod.name, _mark_unready_step(pod, seen.now)) for pod in seen.pods if pod.is_ready]
     return Plan(
-        stages=(*in_order("taint the node", tainted), *each("mark its pods", unready)),
+        stages=(*run_in_order("taint the node", tainted), *run_each("mark its pods", unready)),
         requeue_after_s=seen.left_s if node.ready == "True" else None,
     )
 
@@ -133,7 +133,7 @@ def _mark_unknown_step(seen: NodeLifecycleWatched) -> Step:
         subresource="status",
         uid=node.uid,
     )
-    done = normal("NodeNotReady", f"Node {node.name} status is now: NodeNotReady")
+    done = make_normal_note("NodeNotReady", f"Node {node.name} status is now: NodeNotReady")
     return Step(action=action, because="its Lease was not renewed in time", done=done)
 
 
@@ -161,10 +161,10 @@ def _taint_step(node: SandboxNodeView, wanted: tuple[Taint, ...], now: Instant) 
 def _mark_unready_step(pod: SandboxPodView, now: Instant) -> Step:
     condition = {"type": "Ready", "status": "False", "lastTransitionTime": format_time(now)}
     body = {"status": {"conditions": [condition]}}
-    return pod_patched(pod, body, because="its node is not ready", subresource="status")
+    return patch_pod(pod, body, because="its node is not ready", subresource="status")
 
 
-def taints_for(node: SandboxNodeView) -> tuple[Taint, ...]:
+def compute_taints(node: SandboxNodeView) -> tuple[Taint, ...]:
     """The taints that a node should have: foreign ones, and those for its conditions."""
     kept = tuple(taint for taint in node.taints if taint.key not in _OURS)
     wanted: list[tuple[str, str]] = []
@@ -184,7 +184,7 @@ def _on_lease(change: Change[DocumentView], around: Around[Any]) -> Iterator[Key
     """Record a renewal. It usually enqueues nothing, because the planned check sees it."""
     if change.key.namespace != LEASE_NAMESPACE:
         return
-    seen_at = around.memories.of_kind(Renewals, Renewals).seen_at
+    seen_at = around.memories.find_kind_memory(Renewals, Renewals).seen_at
     name = change.key.name
     if change.new is None:
         seen_at.pop(name, None)
@@ -215,7 +215,7 @@ LIFECYCLE: Final = Work(
         objects=NODE_VIEWS,
         reads=lambda _: (LEASE_VIEWS, POD_VIEWS),
         wakes=lambda _: (Wake(on=LEASE_VIEWS, keys=_on_lease), Wake(on=NODE_VIEWS, keys=_on_node)),
-        snapshot=watched,
+        snapshot=read_watched,
         object_of=lambda seen: seen.node,
         plan=plan_life,
         is_current=is_same_object,
@@ -234,11 +234,11 @@ class Inhabited(msgspec.Struct, frozen=True, kw_only=True):
     now: Instant
 
 
-async def inhabited(node: SandboxNodeView, read: Read[Any]) -> Inhabited | None:
+async def read_inhabited(node: SandboxNodeView, read: Read[Any]) -> Inhabited | None:
     """Read a snapshot from caches, without requests."""
     if not any(taint.effect == "NoExecute" for taint in node.taints):
         return None
-    return Inhabited(node=node, pods=read.by_index(POD_VIEWS, BY_NODE, node.name), now=read.now())
+    return Inhabited(node=node, pods=read.list_by_index(POD_VIEWS, BY_NODE, node.name), now=read.now())
 
 
 def plan_evictions(seen: Inhabited) -> Plan:
@@ -248,7 +248,7 @@ def plan_evictions(seen: Inhabited) -> Plan:
     for pod in seen.pods:
         if not pod.is_active:
             continue
-        left_s = tolerated_for(pod, seen.node.taints, seen.now)
+        left_s = compute_toleration_s(pod, seen.node.taints, seen.now)
         if left_s is None:
             continue
         if left_s > 0:
@@ -259,7 +259,7 @@ def plan_evictions(seen: Inhabited) -> Plan:
     return Plan(stages=stages, requeue_after_s=min(next_s, default=None))
 
 
-def tolerated_for(pod: SandboxPodView, taints: Iterable[Taint], now: Instant) -> float | None:
+def compute_toleration_s(pod: SandboxPodView, taints: Iterable[Taint], now: Instant) -> float | None:
     """Seconds that a pod may stay on a node with these NoExecute taints; None: without limit."""
     left: list[float] = []
     for taint in taints:
@@ -285,11 +285,11 @@ def _evict_steps(pod: SandboxPodView, now: Instant) -> tuple[Step, ...]:
         "lastTransitionTime": format_time(now),
     }
     because = "it does not tolerate a taint of its node"
-    note = normal("TaintManagerEviction", f"Marking for deletion Pod {pod.namespace}/{pod.name}")
+    note = make_normal_note("TaintManagerEviction", f"Marking for deletion Pod {pod.namespace}/{pod.name}")
     about = Subject(resource=PODS, key=pod.key, uid=pod.uid)
     return (
-        pod_patched(pod, {"status": {"conditions": [condition]}}, because=because, subresource="status"),
-        pod_deleted(pod, because=because, done=msgspec.structs.replace(note, about=about)),
+        patch_pod(pod, {"status": {"conditions": [condition]}}, because=because, subresource="status"),
+        delete_pod(pod, because=because, done=msgspec.structs.replace(note, about=about)),
     )
 
 
@@ -315,7 +315,7 @@ EVICTION: Final = Work(
         objects=NODE_VIEWS,
         reads=lambda _: (POD_VIEWS,),
         wakes=lambda _: (Wake(on=NODE_VIEWS, keys=_on_taints), Wake(on=POD_VIEWS, keys=_on_placed_pod)),
-        snapshot=inhabited,
+        snapshot=read_inhabited,
         object_of=lambda seen: seen.node,
         plan=plan_evictions,
         is_current=is_same_object,
@@ -326,13 +326,13 @@ EVICTION: Final = Work(
 # ── pods of deleted nodes ────────────────────────────────────────────────────
 
 
-async def deserted(node: SandboxNodeView, read: Read[Any]) -> Inhabited | None:
+async def read_deserted(node: SandboxNodeView, read: Read[Any]) -> Inhabited | None:
     """Read the pods of a deleted node. The deletion is checked in the API server, as the cache of nodes may be behind
     that of pods.
     """
     if node.uid:
         return None
-    pods = read.by_index(POD_VIEWS, BY_NODE, node.name)
+    pods = read.list_by_index(POD_VIEWS, BY_NODE, node.name)
     if not pods:
         return None
     try:
@@ -351,8 +351,8 @@ def plan_collection(seen: Inhabited) -> Plan:
 def _collect_steps(pod: SandboxPodView) -> Iterator[Step]:
     because = "its node no longer exists"
     if not pod.is_over:
-        yield pod_patched(pod, {"status": {"phase": "Failed"}}, because=because, subresource="status")
-    yield pod_deleted(pod, because=because, grace_period_s=0)
+        yield patch_pod(pod, {"status": {"phase": "Failed"}}, because=because, subresource="status")
+    yield delete_pod(pod, because=because, grace_period_s=0)
 
 
 def _on_gone_node(change: Change[SandboxNodeView], _: Around[Any]) -> Iterator[Later]:
@@ -375,7 +375,7 @@ POD_COLLECTION: Final = Work(
         reads=lambda _: (POD_VIEWS,),
         wakes=lambda _: (Wake(on=NODE_VIEWS, keys=_on_gone_node), Wake(on=POD_VIEWS, keys=_on_stray_pod)),
         absent=lambda key: SandboxNodeView(name=key.name),
-        snapshot=deserted,
+        snapshot=read_deserted,
         object_of=lambda seen: seen.node,
         plan=plan_collection,
         is_current=is_same_object,

@@ -2,7 +2,7 @@
 
 POD_VIEWS, NODE_VIEWS ──▶ the caches that scheduler and kubelets read, too
 documents(resource)   ──▶ all other resources, as whole documents
-template ──▶ pod_from() ──▶ a pod;   pod ──▶ available_at()
+template ──▶ build_pod() ──▶ a pod;   pod ──▶ find_available_time()
 """
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
@@ -12,10 +12,10 @@ from typing import Final
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document, deep_copy
 from pykruise.kube.resources import NODES, PODS, Resource
-from pykruise.kube.values.selectors import Selector, selector_from
-from pykruise.runtime.objects import DocumentView, object_views
+from pykruise.kube.values.selectors import Selector, parse_selector
+from pykruise.runtime.objects import DocumentView, make_object_views
 from pykruise.runtime.views import BY_CONTROLLER, BY_NAMESPACE, ORPHANS, Views
-from pykruise.runtime.wakes import Wake, adoptable, by_owner
+from pykruise.runtime.wakes import Wake, wake_adopters, wake_owner
 from pykruise.sandbox.nodes.specs import SandboxNodeView, project_node
 from pykruise.sandbox.pod_decoding import SandboxPodProjector
 from pykruise.sandbox.pod_view import SandboxPodView, instant_of
@@ -38,17 +38,17 @@ NODE_VIEWS: Final = Views[SandboxNodeView](resource=NODES, projector=lambda: pro
 
 
 @cache
-def documents(resource: Resource) -> Views[DocumentView]:
+def make_document_views(resource: Resource) -> Views[DocumentView]:
     """The views of any other resource. All controllers get the same value, so that they share a cache."""
-    return object_views(resource)
+    return make_object_views(resource)
 
 
 def selector_of(owner: DocumentView) -> Selector:
     """`spec.selector` of a workload."""
-    return selector_from(owner.spec.get("selector"))
+    return parse_selector(owner.spec.get("selector"))
 
 
-def selects(owner: DocumentView, labels: Mapping[str, str]) -> bool:
+def is_selected(owner: DocumentView, labels: Mapping[str, str]) -> bool:
     """Whether a workload's selector matches these labels; an empty selector matches none."""
     selector = selector_of(owner)
     return not selector.is_empty and selector.matches(labels)
@@ -59,12 +59,16 @@ def pods_of(resource: Resource) -> tuple[Wake, ...]:
     them.
     """
     return (
-        by_owner(POD_VIEWS, resource),
-        adoptable(POD_VIEWS, documents(resource), may_own=lambda owner, pod: selects(owner, pod.labels)),
+        wake_owner(POD_VIEWS, resource),
+        wake_adopters(
+            POD_VIEWS,
+            make_document_views(resource),
+            may_own=lambda owner, pod: is_selected(owner, pod.labels),
+        ),
     )
 
 
-def pod_from(template: Document, *, owner: Document, name: str = "", prefix: str = "") -> Document:
+def build_pod(template: Document, *, owner: Document, name: str = "", prefix: str = "") -> Document:
     """Build a pod from a template, with a name, or with one that the API server generates from `prefix`."""
     metadata = {
         field: deep_copy(value)
@@ -80,11 +84,11 @@ def pod_from(template: Document, *, owner: Document, name: str = "", prefix: str
     }
 
 
-def available_at(pod: SandboxPodView, *, min_ready_s: int) -> Instant | None:
+def find_available_time(pod: SandboxPodView, *, min_ready_s: int) -> Instant | None:
     """Time at which a ready pod becomes available; None when it is not ready. Same rule as Kubernetes' pod
     availability.
     """
-    ready = pod.status.condition("Ready")
+    ready = pod.status.find_condition("Ready")
     if ready is None or ready.status != "True":
         return None
     if min_ready_s == 0:

@@ -1,6 +1,6 @@
 """ReplicaSets: the requested number of pods from a template.
 
-ReplicaSet + its pods ──▶ snapshot() ──▶ plan_replica_set() ──▶ pods to create or delete, status
+ReplicaSet + its pods ──▶ read_snapshot() ──▶ plan_replica_set() ──▶ pods to create or delete, status
 
 Same rules as Kubernetes' replica set controller.
 """
@@ -18,28 +18,28 @@ from pykruise.kube.errors import ApiError
 from pykruise.kube.resources import PODS, REPLICA_SETS
 from pykruise.runtime.control import Control
 from pykruise.runtime.execute import Failure
-from pykruise.runtime.objects import DocumentView, owner_reference_to
+from pykruise.runtime.objects import DocumentView, build_owner_reference_to
 from pykruise.runtime.operator import Work
-from pykruise.runtime.ownership import ownership_of, ownership_stages
+from pykruise.runtime.ownership import ownership_of, plan_ownership
 from pykruise.runtime.plan import CREATED_NAME, Plan, Stage, Step
 from pykruise.runtime.read import Read
-from pykruise.runtime.wakes import itself
+from pykruise.runtime.wakes import wake_itself
 from pykruise.sandbox.controllers.pods import (
     POD_VIEWS,
-    available_at,
-    documents,
-    pod_from,
+    build_pod,
+    find_available_time,
+    make_document_views,
     pods_of,
     selector_of,
 )
 from pykruise.sandbox.controllers.steps import (
     CREATE,
     DELETE,
-    created,
-    each,
-    normal,
-    pod_deleted,
-    warning,
+    create_object,
+    delete_pod,
+    make_normal_note,
+    make_warning_note,
+    run_each,
 )
 from pykruise.sandbox.pod_view import SandboxPodView, instant_of
 
@@ -47,7 +47,7 @@ BURST: Final = 500
 """Largest number of pods that one plan creates or deletes."""
 
 
-def victims(
+def select_victims(
     pods: Sequence[SandboxPodView], related: Sequence[SandboxPodView], *, count: int, now: Instant
 ) -> list[SandboxPodView]:
     """Select the `count` pods to delete first. `related`: pods of all replica sets of the same owner.
@@ -58,7 +58,7 @@ def victims(
     crowd = Counter(pod.node_name for pod in related if pod.is_active)
 
     def rank(pod: SandboxPodView) -> tuple[Any, ...]:
-        ready = pod.status.condition("Ready")
+        ready = pod.status.find_condition("Ready")
         is_ready = ready is not None and ready.status == "True"
         ready_s = now - instant_of(ready.last_transition_time, default=now) if ready and is_ready else 0.0
         restarts = max((status.restart_count for status in pod.status.containers), default=0)
@@ -84,7 +84,7 @@ def _decimal_digits(seconds: float) -> int:
     return int(log10(seconds)) + 1 if seconds >= 1 else 0
 
 
-def replica_set_status(
+def compute_replica_set_status(
     owner: DocumentView,
     pods: Sequence[SandboxPodView],
     *,
@@ -97,7 +97,7 @@ def replica_set_status(
     """
     labels = (owner.spec.get("template") or {}).get("metadata", {}).get("labels") or {}
     min_ready_s = owner.count("spec", "minReadySeconds")
-    moments = [available_at(pod, min_ready_s=min_ready_s) for pod in pods]
+    moments = [find_available_time(pod, min_ready_s=min_ready_s) for pod in pods]
     ready = [moment for moment in moments if moment is not None]
     counts = {
         "fullyLabeledReplicas": sum(labels.items() <= pod.labels.items() for pod in pods),
@@ -150,18 +150,18 @@ class ReplicaSetSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     now: Instant
 
 
-async def snapshot(owner: DocumentView, read: Read[Any]) -> ReplicaSetSnapshot:
+async def read_snapshot(owner: DocumentView, read: Read[Any]) -> ReplicaSetSnapshot:
     """Read a snapshot from caches, without requests."""
-    pods = read.owned(POD_VIEWS, owner.uid)
+    pods = read.list_owned(POD_VIEWS, owner.uid)
     active = [pod for pod in pods if pod.is_active]
     related: Sequence[SandboxPodView] = ()
     if len(active) > _replicas_of(owner):
-        siblings = read.owned(REPLICA_SET_VIEWS, owner.owner_uid) if owner.owner_uid else (owner,)
-        related = [pod for sibling in siblings for pod in read.owned(POD_VIEWS, sibling.uid)]
+        siblings = read.list_owned(REPLICA_SET_VIEWS, owner.owner_uid) if owner.owner_uid else (owner,)
+        related = [pod for sibling in siblings for pod in read.list_owned(POD_VIEWS, sibling.uid)]
     return ReplicaSetSnapshot(
         owner=owner,
         pods=pods,
-        orphans=read.orphans(POD_VIEWS, owner.namespace),
+        orphans=read.list_orphans(POD_VIEWS, owner.namespace),
         active=active,
         related=related,
         now=read.now(),
@@ -177,21 +177,21 @@ def plan_replica_set(snapshot: ReplicaSetSnapshot) -> Plan:
     owner = snapshot.owner
     ownership = ownership_of(owner, selector_of(owner), snapshot.pods, snapshot.orphans)
     if not ownership.is_settled:
-        return Plan(stages=ownership_stages(owner, REPLICA_SETS, PODS, ownership))
+        return Plan(stages=plan_ownership(owner, REPLICA_SETS, PODS, ownership))
     stages = () if owner.is_deleting else _scale_stages(snapshot)
     kept = _failure_of(owner) if stages else None
-    status, next_at = replica_set_status(owner, snapshot.active, now=snapshot.now, failure=kept)
+    status, next_at = compute_replica_set_status(owner, snapshot.active, now=snapshot.now, failure=kept)
     again_s = None if next_at is None else next_at - snapshot.now
     return Plan(stages=stages, status=status, requeue_after_s=again_s)
 
 
-def status_after(snapshot: ReplicaSetSnapshot, plan: Plan, failure: Failure) -> Document | None:
+def compute_status_after(snapshot: ReplicaSetSnapshot, plan: Plan, failure: Failure) -> Document | None:
     """The status when pods could not be created or deleted."""
     if not isinstance(failure.error, ApiError) or failure.purpose not in (CREATE, DELETE):
         return None
     reason = "FailedCreate" if failure.purpose == CREATE else "FailedDelete"
     problem = (reason, str(failure.error))
-    return replica_set_status(snapshot.owner, snapshot.active, now=snapshot.now, failure=problem)[0]
+    return compute_replica_set_status(snapshot.owner, snapshot.active, now=snapshot.now, failure=problem)[0]
 
 
 def _failure_of(owner: DocumentView) -> tuple[str, str] | None:
@@ -208,33 +208,33 @@ def _scale_stages(snapshot: ReplicaSetSnapshot) -> tuple[Stage, ...]:
     if missing == 0:
         return ()
     if missing > 0:
-        return each(CREATE, [("", _create_pod(owner))] * min(missing, BURST), ramp=True)
-    leaving = victims(active, snapshot.related, count=min(-missing, BURST), now=snapshot.now)
-    return each(DELETE, [(pod.name, _delete_pod(pod)) for pod in leaving])
+        return run_each(CREATE, [("", _create_pod(owner))] * min(missing, BURST), ramp=True)
+    leaving = select_victims(active, snapshot.related, count=min(-missing, BURST), now=snapshot.now)
+    return run_each(DELETE, [(pod.name, _delete_pod(pod)) for pod in leaving])
 
 
 def _create_pod(owner: DocumentView) -> Step:
-    template, reference = owner.spec.get("template") or {}, owner_reference_to(REPLICA_SETS, owner)
-    return created(
+    template, reference = owner.spec.get("template") or {}, build_owner_reference_to(REPLICA_SETS, owner)
+    return create_object(
         PODS,
         owner.namespace,
-        pod_from(template, owner=reference, prefix=f"{owner.name}-"),
+        build_pod(template, owner=reference, prefix=f"{owner.name}-"),
         because="there are fewer pods than replicas",
-        done=normal("SuccessfulCreate", f"Created pod: {CREATED_NAME}"),
-        failed=warning("FailedCreate", "Error creating"),
+        done=make_normal_note("SuccessfulCreate", f"Created pod: {CREATED_NAME}"),
+        failed=make_warning_note("FailedCreate", "Error creating"),
     )
 
 
 def _delete_pod(pod: SandboxPodView) -> Step:
-    return pod_deleted(
+    return delete_pod(
         pod,
         because="there are more pods than replicas",
-        done=normal("SuccessfulDelete", f"Deleted pod: {pod.name}"),
-        failed=warning("FailedDelete", "Error deleting"),
+        done=make_normal_note("SuccessfulDelete", f"Deleted pod: {pod.name}"),
+        failed=make_warning_note("FailedDelete", "Error deleting"),
     )
 
 
-REPLICA_SET_VIEWS: Final = documents(REPLICA_SETS)
+REPLICA_SET_VIEWS: Final = make_document_views(REPLICA_SETS)
 
 WORK: Final = Work(
     resource=REPLICA_SETS,
@@ -243,10 +243,10 @@ WORK: Final = Work(
         component="replicaset-controller",
         objects=REPLICA_SET_VIEWS,
         reads=lambda _: (POD_VIEWS,),
-        wakes=lambda _: (itself(REPLICA_SET_VIEWS), *pods_of(REPLICA_SETS)),
-        snapshot=snapshot,
+        wakes=lambda _: (wake_itself(REPLICA_SET_VIEWS), *pods_of(REPLICA_SETS)),
+        snapshot=read_snapshot,
         object_of=lambda snapshot: snapshot.owner,
         plan=plan_replica_set,
-        failed=status_after,
+        failed=compute_status_after,
     ),
 )

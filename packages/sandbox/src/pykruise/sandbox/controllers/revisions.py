@@ -1,6 +1,7 @@
 """Revisions of StatefulSets and DaemonSets: their templates, stored as ControllerRevisions.
 
-owner + its ControllerRevisions ──▶ history_of() ──▶ History ──▶ chosen() ──▶ the revision of the present template,
+owner + its ControllerRevisions ──▶ history_of() ──▶ History ──▶ choose_revision()
+    ──▶ the revision of the present template,
                                                                              and the writes that it needs
 ControllerRevision ──▶ template_of() ──▶ its template
 
@@ -13,21 +14,29 @@ from typing import Any, Final
 
 import msgspec
 
-from pykruise.kube.documents import Document, canonical, same
+from pykruise.kube.documents import Document, encode_canonical, is_same
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import CONTROLLER_REVISIONS, Resource
-from pykruise.kube.values.hashing import fnv32a, hash_text
-from pykruise.runtime.objects import DocumentView, owner_reference_to
-from pykruise.runtime.ownership import ownership_of, ownership_stages
+from pykruise.kube.values.hashing import hash_fnv32a, hash_text
+from pykruise.runtime.objects import DocumentView, build_owner_reference_to
+from pykruise.runtime.ownership import ownership_of, plan_ownership
 from pykruise.runtime.plan import Stage, Step
 from pykruise.runtime.read import Read
-from pykruise.sandbox.controllers.pods import documents, selector_of
-from pykruise.sandbox.controllers.steps import CREATE, DELETE, created, deleted, each, in_order, merged
+from pykruise.sandbox.controllers.pods import make_document_views, selector_of
+from pykruise.sandbox.controllers.steps import (
+    CREATE,
+    DELETE,
+    create_object,
+    delete_object,
+    merge_object,
+    run_each,
+    run_in_order,
+)
 
 REVISION_LABEL = "controller-revision-hash"
 _HASH = "controller.kubernetes.io/hash"
 
-REVISION_VIEWS: Final = documents(CONTROLLER_REVISIONS)
+REVISION_VIEWS: Final = make_document_views(CONTROLLER_REVISIONS)
 
 
 class History(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,12 +62,12 @@ class RevisionChosen(msgspec.Struct, frozen=True, kw_only=True):
 
 def history_of(owner: DocumentView, read: Read[Any]) -> History:
     """Read the history from caches, without requests."""
-    result = read.owned(REVISION_VIEWS, owner.uid)
+    result = read.list_owned(REVISION_VIEWS, owner.uid)
     return History(
         revisions=tuple(
             sorted(result, key=lambda document: (number_of(document), document.created_at, document.name))
         ),
-        orphans=read.orphans(REVISION_VIEWS, owner.namespace),
+        orphans=read.list_orphans(REVISION_VIEWS, owner.namespace),
         namesake=read.get(REVISION_VIEWS, Key(owner.namespace, f"{owner.name}-{_digest_of(owner)}")),
     )
 
@@ -75,36 +84,36 @@ def number_of(revision: DocumentView) -> int:
     return int(revision.doc.get("revision") or 0)
 
 
-def adoptions(owner: DocumentView, resource: Resource, history: History) -> tuple[Stage, ...]:
+def plan_adoptions(owner: DocumentView, resource: Resource, history: History) -> tuple[Stage, ...]:
     """Stages that adopt the orphans that the owner selects; empty when there are none."""
     ownership = ownership_of(owner, selector_of(owner), (), history.orphans)
-    return ownership_stages(owner, resource, CONTROLLER_REVISIONS, ownership)
+    return plan_ownership(owner, resource, CONTROLLER_REVISIONS, ownership)
 
 
-def chosen(owner: DocumentView, resource: Resource, history: History) -> RevisionChosen:
+def choose_revision(owner: DocumentView, resource: Resource, history: History) -> RevisionChosen:
     """Return the revision of the present template: the newest one, an older one that becomes the newest, or a new
     one.
     """
     data = _data_of(owner)
     newest = number_of(history.revisions[-1]) if history.revisions else 0
-    equal = [revision for revision in history.revisions if same(revision.doc.get("data"), data)]
+    equal = [revision for revision in history.revisions if is_same(revision.doc.get("data"), data)]
     if equal:
         document = equal[-1]
         if number_of(document) == newest:
             return RevisionChosen(name=document.name)
         because = "the template is that of an older revision again"
-        step = merged(CONTROLLER_REVISIONS, document, {"revision": newest + 1}, because=because)
-        return RevisionChosen(name=document.name, stages=in_order("renew the revision", [step]))
+        step = merge_object(CONTROLLER_REVISIONS, document, {"revision": newest + 1}, because=because)
+        return RevisionChosen(name=document.name, stages=run_in_order("renew the revision", [step]))
     body = _build_document(owner, resource, data, newest + 1)
     name = body["metadata"]["name"]
     if history.namesake is not None:
         return RevisionChosen(name=name, is_taken=True)
     because = "the template has no revision yet"
-    step = created(CONTROLLER_REVISIONS, owner.namespace, body, because=because)
-    return RevisionChosen(name=name, stages=in_order(CREATE, [step]))
+    step = create_object(CONTROLLER_REVISIONS, owner.namespace, body, because=because)
+    return RevisionChosen(name=name, stages=run_in_order(CREATE, [step]))
 
 
-def truncations(owner: DocumentView, history: History, live: Collection[str]) -> tuple[Stage, ...]:
+def plan_truncations(owner: DocumentView, history: History, live: Collection[str]) -> tuple[Stage, ...]:
     """Stages that delete the oldest unused revisions beyond the owner's limit; `live` are the names of used ones."""
     limit = owner.count("spec", "revisionHistoryLimit", default=10)
     idle = [revision for revision in history.revisions if revision.name not in live]
@@ -112,11 +121,11 @@ def truncations(owner: DocumentView, history: History, live: Collection[str]) ->
     gone = [
         (document.name, _delete_revision(document, because)) for document in idle[: max(0, len(idle) - limit)]
     ]
-    return each(DELETE, gone)
+    return run_each(DELETE, gone)
 
 
 def _delete_revision(revision: DocumentView, because: str) -> Step:
-    return deleted(CONTROLLER_REVISIONS, revision, because=because)
+    return delete_object(CONTROLLER_REVISIONS, revision, because=because)
 
 
 def _data_of(owner: DocumentView) -> Document:
@@ -125,7 +134,9 @@ def _data_of(owner: DocumentView) -> Document:
 
 def _digest_of(owner: DocumentView) -> str:
     collisions = owner.count("status", "collisionCount")
-    return hash_text(fnv32a(canonical(_data_of(owner)) + (str(collisions).encode() if collisions else b"")))
+    return hash_text(
+        hash_fnv32a(encode_canonical(_data_of(owner)) + (str(collisions).encode() if collisions else b""))
+    )
 
 
 def _build_document(owner: DocumentView, resource: Resource, data: Document, number: int) -> Document:
@@ -137,7 +148,7 @@ def _build_document(owner: DocumentView, resource: Resource, data: Document, num
         "metadata": {
             "name": f"{owner.name}-{digest}",
             "labels": {**labels, _HASH: digest},
-            "ownerReferences": [owner_reference_to(resource, owner)],
+            "ownerReferences": [build_owner_reference_to(resource, owner)],
         },
         "data": data,
         "revision": number,

@@ -1,6 +1,6 @@
 """The next step of a Deployment, decided from its replica sets.
 
-Deployment + its ReplicaSets + which of them still have pods + now ──▶ next_step() ──▶ Step ──▶ deployments.py
+Deployment + its ReplicaSets + which of them still have pods + now ──▶ decide_next_step() ──▶ Step ──▶ deployments.py
 
 Pure. Same rules as Kubernetes' deployment controller. One step at a time: create or annotate the new replica set,
 scale it up, scale old ones down, clean up history. The next step is decided after the cache has the result.
@@ -13,10 +13,10 @@ from typing import Any, Final
 import msgspec
 
 from pykruise.kube.clock import Instant
-from pykruise.kube.documents import LAST_APPLIED, Document, canonical, deep_copy, same
-from pykruise.kube.values.hashing import fnv32a, hash_text
+from pykruise.kube.documents import LAST_APPLIED, Document, deep_copy, encode_canonical, is_same
+from pykruise.kube.values.hashing import hash_fnv32a, hash_text
 from pykruise.kube.values.int_or_percent import Rounding, resolve
-from pykruise.kube.values.owners import owner_reference
+from pykruise.kube.values.owners import build_owner_reference
 from pykruise.runtime.objects import DocumentView
 from pykruise.sandbox.pod_view import instant_of
 
@@ -77,14 +77,16 @@ def group(deployment: DocumentView, sets: Sequence[DocumentView]) -> Sets:
         (
             document
             for document in ordered
-            if same(_without_hash(document.spec.get("template") or {}), template)
+            if is_same(_without_hash(document.spec.get("template") or {}), template)
         ),
         None,
     )
     return Sets(new, tuple(document for document in ordered if document is not new))
 
 
-def next_step(deployment: DocumentView, sets: Sets, *, busy: frozenset[str], now: Instant) -> DeploymentStep:
+def decide_next_step(
+    deployment: DocumentView, sets: Sets, *, busy: frozenset[str], now: Instant
+) -> DeploymentStep:
     """Decide the next step. `busy`: uids of replica sets with pods that have not ended."""
     if deployment.is_deleting:
         return DeploymentStep()
@@ -98,7 +100,7 @@ def next_step(deployment: DocumentView, sets: Sets, *, busy: frozenset[str], now
     return _roll_out(deployment, sets, now)
 
 
-def surge_and_unavailable(deployment: DocumentView) -> tuple[int, int]:
+def resolve_surge_and_unavailable(deployment: DocumentView) -> tuple[int, int]:
     """`maxSurge` and `maxUnavailable` as numbers of pods. Never both 0, because then no pod could be replaced."""
     rolling = deployment.spec["strategy"].get("rollingUpdate")
     if rolling is None:
@@ -161,7 +163,7 @@ def _size_new_set(deployment: DocumentView, sets: Sets) -> int:
     wanted, current = replicas_of(deployment), replicas_of(sets.new)
     if current >= wanted:
         return wanted
-    surge, _ = surge_and_unavailable(deployment)
+    surge, _ = resolve_surge_and_unavailable(deployment)
     room = wanted + surge - sum(map(replicas_of, sets.all))
     return current + min(room, wanted - current) if room > 0 else current
 
@@ -172,7 +174,7 @@ def _scale_down_old(deployment: DocumentView, sets: Sets) -> tuple[tuple[Documen
     sizes = {item.uid: replicas_of(item) for item in sets.old}
     if not any(sizes.values()):
         return ()
-    _, unavailable = surge_and_unavailable(deployment)
+    _, unavailable = resolve_surge_and_unavailable(deployment)
     least = replicas_of(deployment) - unavailable
     not_there_yet = replicas_of(sets.new) - _available_replicas(sets.new)
     budget = sum(sizes.values()) + replicas_of(sets.new) - least - not_there_yet
@@ -250,7 +252,7 @@ def _resize_sets(deployment: DocumentView, sets: Sets) -> DeploymentStep:
 
 def _scale_proportionally(deployment: DocumentView, active: Sequence[DocumentView]) -> DeploymentStep:
     """Distribute a change of size over the replica sets of a rollout in progress."""
-    surge, _ = surge_and_unavailable(deployment)
+    surge, _ = resolve_surge_and_unavailable(deployment)
     wanted = replicas_of(deployment)
     allowed = wanted + surge if wanted else 0
     change = allowed - sum(map(replicas_of, active))
@@ -290,9 +292,9 @@ def _proportional_share(
     return min(share, left) if change > 0 else max(share, left)
 
 
-def size_annotations(deployment: DocumentView) -> dict[str, str]:
+def build_size_annotations(deployment: DocumentView) -> dict[str, str]:
     """Annotations of a replica set about the size of the whole deployment."""
-    surge, _ = surge_and_unavailable(deployment)
+    surge, _ = resolve_surge_and_unavailable(deployment)
     wanted = replicas_of(deployment)
     return {DESIRED: str(wanted), MAX: str(wanted + surge)}
 
@@ -346,28 +348,28 @@ def _annotate_new_set(deployment: DocumentView, sets: Sets) -> DeploymentStep:
 
 def _new_document(deployment: DocumentView, sets: Sets, revision: int, all_at_once: bool) -> Document:
     template = deep_copy(deployment.spec["template"])
-    digest = template_hash(deployment)
+    digest = hash_template(deployment)
     labels = {**((template.get("metadata") or {}).get("labels") or {}), HASH: digest}
     template.setdefault("metadata", {})["labels"] = labels
     selector = deep_copy(deployment.spec["selector"])
     selector["matchLabels"] = {**(selector.get("matchLabels") or {}), HASH: digest}
     annotations = {name: text for name, text in deployment.annotations.items() if name not in _NOT_COPIED}
-    annotations |= {REVISION: str(revision), **size_annotations(deployment)}
+    annotations |= {REVISION: str(revision), **build_size_annotations(deployment)}
     wanted = replicas_of(deployment)
     if not all_at_once:
-        surge, _ = surge_and_unavailable(deployment)
+        surge, _ = resolve_surge_and_unavailable(deployment)
         wanted = max(0, min(wanted + surge - sum(map(replicas_of, sets.old)), wanted))
     spec: dict[str, Any] = {"replicas": wanted, "selector": selector, "template": template}
     if min_ready_s := deployment.count("spec", "minReadySeconds"):
         spec["minReadySeconds"] = min_ready_s
-    owner = owner_reference(
+    owner = build_owner_reference(
         api_version="apps/v1", kind="Deployment", name=deployment.name, uid=deployment.uid
     )
     return {
         "apiVersion": "apps/v1",
         "kind": "ReplicaSet",
         "metadata": {
-            "name": replica_set_name(deployment),
+            "name": format_replica_set_name(deployment),
             "labels": labels,
             "annotations": annotations,
             "ownerReferences": [owner],
@@ -376,20 +378,20 @@ def _new_document(deployment: DocumentView, sets: Sets, revision: int, all_at_on
     }
 
 
-def replica_set_name(deployment: DocumentView) -> str:
+def format_replica_set_name(deployment: DocumentView) -> str:
     """The name of the replica set of the present template."""
-    return f"{deployment.name}-{template_hash(deployment)}"
+    return f"{deployment.name}-{hash_template(deployment)}"
 
 
-def template_hash(deployment: DocumentView) -> str:
+def hash_template(deployment: DocumentView) -> str:
     """The hash of the pod template in names and labels.
 
     Kubernetes hashes a dump of its Go structs; this function hashes the JSON, so names differ from those of a real
     cluster.
     """
     collisions = deployment.count("status", "collisionCount")
-    data = canonical(deployment.spec["template"]) + (str(collisions).encode() if collisions else b"")
-    return hash_text(fnv32a(data))
+    data = encode_canonical(deployment.spec["template"]) + (str(collisions).encode() if collisions else b"")
+    return hash_text(hash_fnv32a(data))
 
 
 def _without_hash(template: Document) -> Document:
@@ -400,6 +402,6 @@ def _without_hash(template: Document) -> Document:
     return {**template, "metadata": {**template["metadata"], "labels": rest}}
 
 
-def progress_since(condition: Document) -> Instant:
+def read_progress_since(condition: Document) -> Instant:
     """Time of the rollout's last progress."""
     return instant_of(condition.get("lastUpdateTime"), default=0.0)

@@ -17,12 +17,12 @@ from pykruise.runtime.objects import DocumentView
 from pykruise.runtime.operator import Work
 from pykruise.runtime.plan import Plan
 from pykruise.runtime.read import Read
-from pykruise.runtime.wakes import Wake, itself
-from pykruise.sandbox.controllers.pods import documents
-from pykruise.sandbox.controllers.steps import CREATE, created, in_order
+from pykruise.runtime.wakes import Wake, wake_itself
+from pykruise.sandbox.controllers.pods import make_document_views
+from pykruise.sandbox.controllers.steps import CREATE, create_object, run_in_order
 
-NAMESPACE_VIEWS: Final = documents(NAMESPACES)
-ACCOUNT_VIEWS: Final = documents(SERVICE_ACCOUNTS)
+NAMESPACE_VIEWS: Final = make_document_views(NAMESPACES)
+ACCOUNT_VIEWS: Final = make_document_views(SERVICE_ACCOUNTS)
 _NAME: Final = "default"
 
 
@@ -34,7 +34,7 @@ class ServiceAccountSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     now: Instant
 
 
-async def snapshot(namespace: DocumentView, read: Read[Any]) -> ServiceAccountSnapshot:
+async def read_snapshot(namespace: DocumentView, read: Read[Any]) -> ServiceAccountSnapshot:
     """Read a snapshot from caches, without requests."""
     account = read.get(ACCOUNT_VIEWS, Key(namespace.name, _NAME))
     return ServiceAccountSnapshot(namespace=namespace, account=account, now=read.now())
@@ -45,8 +45,10 @@ def plan_account(snapshot: ServiceAccountSnapshot) -> Plan:
     if snapshot.namespace.is_deleting or snapshot.account is not None:
         return Plan()
     body = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": _NAME}}
-    step = created(SERVICE_ACCOUNTS, snapshot.namespace.name, body, because="the namespace has no account")
-    return Plan(stages=in_order(CREATE, [step]))
+    step = create_object(
+        SERVICE_ACCOUNTS, snapshot.namespace.name, body, because="the namespace has no account"
+    )
+    return Plan(stages=run_in_order(CREATE, [step]))
 
 
 WORK: Final = Work(
@@ -57,7 +59,7 @@ WORK: Final = Work(
         objects=NAMESPACE_VIEWS,
         reads=lambda _: (ACCOUNT_VIEWS,),
         wakes=lambda _: (
-            itself(NAMESPACE_VIEWS),
+            wake_itself(NAMESPACE_VIEWS),
             Wake(
                 on=ACCOUNT_VIEWS,
                 keys=lambda change, _: (
@@ -67,7 +69,7 @@ WORK: Final = Work(
                 ),
             ),
         ),
-        snapshot=snapshot,
+        snapshot=read_snapshot,
         object_of=lambda snapshot: snapshot.namespace,
         plan=plan_account,
         is_current=is_same_object,

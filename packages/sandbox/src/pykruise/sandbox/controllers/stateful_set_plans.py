@@ -1,7 +1,7 @@
 """The next step of a StatefulSet, decided from its pods.
 
-StatefulSet + pods by ordinal + names of the current and the updated revision ──▶ next_step() ──▶ Step
-                                                                              └──▶ stateful_set_status()
+StatefulSet + pods by ordinal + names of the current and the updated revision ──▶ decide_next_step() ──▶ Step
+                                                                              └──▶ compute_stateful_set_status()
 
 Pure. Same rules as Kubernetes' stateful set control: each pod after its predecessor is ready, or all at the same time
 (`podManagementPolicy: Parallel`). Updates replace one pod at a time, from the highest ordinal down to the partition.
@@ -14,8 +14,8 @@ import msgspec
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document, deep_copy, get_path
 from pykruise.kube.resources import STATEFUL_SETS
-from pykruise.runtime.objects import DocumentView, owner_reference_to
-from pykruise.sandbox.controllers.pods import available_at, pod_from
+from pykruise.runtime.objects import DocumentView, build_owner_reference_to
+from pykruise.sandbox.controllers.pods import build_pod, find_available_time
 from pykruise.sandbox.controllers.revisions import REVISION_LABEL
 from pykruise.sandbox.pod_view import SandboxPodView
 
@@ -39,7 +39,7 @@ def ordinal_of(owner: DocumentView, name: str) -> int | None:
     return int(text) if is_one else None
 
 
-def next_step(
+def decide_next_step(
     owner: DocumentView, pods: Mapping[int, SandboxPodView], *, current: str, update: str, now: Instant
 ) -> StatefulSetControllerStep:
     """Decide the next step. `current`, `update`: names of revisions."""
@@ -66,7 +66,7 @@ def next_step(
             continue
         if in_turn and (wait := _blocked_until(owner, pod, now)) is not None:
             return StatefulSetControllerStep(look_at=wait or None)
-        due = available_at(pod, min_ready_s=owner.count("spec", "minReadySeconds"))
+        due = find_available_time(pod, min_ready_s=owner.count("spec", "minReadySeconds"))
         if due is not None and due > now:
             look_at.append(due)
     moment = min(look_at, default=None)
@@ -82,7 +82,7 @@ def _blocked_until(owner: DocumentView, pod: SandboxPodView, now: Instant) -> In
     """None when the next pod may follow this one; else the time when it may (0: after the next change)."""
     if pod.is_deleting:
         return 0.0
-    due = available_at(pod, min_ready_s=owner.count("spec", "minReadySeconds"))
+    due = find_available_time(pod, min_ready_s=owner.count("spec", "minReadySeconds"))
     if due is None:
         return 0.0
     return due if due > now else None
@@ -108,7 +108,7 @@ def _replace_outdated(
     for pod in reversed(pods[max(0, partition - first) :]):
         if pod.labels.get(REVISION_LABEL) != update and not pod.is_deleting:
             return StatefulSetControllerStep(delete=(pod,), look_at=look_at)
-        if pod.is_deleting or available_at(pod, min_ready_s=0) is None:
+        if pod.is_deleting or find_available_time(pod, min_ready_s=0) is None:
             return StatefulSetControllerStep(look_at=look_at)
         if look_at is not None:
             return StatefulSetControllerStep(look_at=look_at)
@@ -126,13 +126,13 @@ def _revision_for(owner: DocumentView, ordinal: int, *, current: str, update: st
     return current if ordinal < first + kept else update
 
 
-def stateful_set_status(
+def compute_stateful_set_status(
     owner: DocumentView, pods: Mapping[int, SandboxPodView], *, current: str, update: str, now: Instant
 ) -> Document:
     """Build the status. A complete rollout makes the updated revision the current one."""
     min_ready_s = owner.count("spec", "minReadySeconds")
     there = [pod for pod in pods.values() if pod.status.phase]
-    moments = [available_at(pod, min_ready_s=min_ready_s) for pod in there if not pod.is_over]
+    moments = [find_available_time(pod, min_ready_s=min_ready_s) for pod in there if not pod.is_over]
     ready = [moment for moment in moments if moment is not None]
     staying = [pod.labels.get(REVISION_LABEL) for pod in there if not pod.is_deleting]
     counts = {
@@ -165,7 +165,7 @@ def stateful_set_status(
 def pod_of(owner: DocumentView, template: Document, ordinal: int, revision: str) -> Document:
     """Build the pod of that ordinal, with its identity and its claims."""
     name = f"{owner.name}-{ordinal}"
-    pod = pod_from(template, owner=owner_reference_to(STATEFUL_SETS, owner), name=name)
+    pod = build_pod(template, owner=build_owner_reference_to(STATEFUL_SETS, owner), name=name)
     pod["metadata"]["labels"] = {
         **pod["metadata"].get("labels", {}),
         "statefulset.kubernetes.io/pod-name": name,
@@ -196,7 +196,7 @@ def claims_of(owner: DocumentView, ordinal: int) -> list[Document]:
             made["annotations"] = dict(metadata["annotations"])
         if get_path(owner.spec, "persistentVolumeClaimRetentionPolicy", "whenDeleted") == "Delete":
             made["ownerReferences"] = [
-                owner_reference_to(STATEFUL_SETS, owner) | {"blockOwnerDeletion": False}
+                build_owner_reference_to(STATEFUL_SETS, owner) | {"blockOwnerDeletion": False}
             ]
             made["ownerReferences"][0].pop("controller")
         claims.append(

@@ -1,6 +1,6 @@
 """StatefulSets: ordered pods with their own names and volumes.
 
-StatefulSet + pods + claims + ControllerRevisions ──▶ snapshot() ──▶ plan_stateful_set(): the step that
+StatefulSet + pods + claims + ControllerRevisions ──▶ read_snapshot() ──▶ plan_stateful_set(): the step that
 stateful_set_plans.py decides, as claims and pods to create and to delete ──▶ status
 """
 
@@ -18,24 +18,32 @@ from pykruise.runtime.actions import Patch
 from pykruise.runtime.control import Control
 from pykruise.runtime.objects import DocumentView
 from pykruise.runtime.operator import Work
-from pykruise.runtime.ownership import ownership_of, ownership_stages
+from pykruise.runtime.ownership import ownership_of, plan_ownership
 from pykruise.runtime.plan import Chain, Plan, Stage, Step
 from pykruise.runtime.read import Read
-from pykruise.runtime.wakes import itself
+from pykruise.runtime.wakes import wake_itself
 from pykruise.sandbox.controllers import revisions
-from pykruise.sandbox.controllers.pods import POD_VIEWS, documents, pods_of, selector_of
+from pykruise.sandbox.controllers.pods import POD_VIEWS, make_document_views, pods_of, selector_of
 from pykruise.sandbox.controllers.revisions import REVISION_LABEL, REVISION_VIEWS, History, template_of
 from pykruise.sandbox.controllers.stateful_set_plans import (
     claims_of,
-    next_step,
+    compute_stateful_set_status,
+    decide_next_step,
     ordinal_of,
     pod_of,
-    stateful_set_status,
 )
-from pykruise.sandbox.controllers.steps import CREATE, DELETE, created, each, normal, pod_deleted, warning
+from pykruise.sandbox.controllers.steps import (
+    CREATE,
+    DELETE,
+    create_object,
+    delete_pod,
+    make_normal_note,
+    make_warning_note,
+    run_each,
+)
 from pykruise.sandbox.pod_view import SandboxPodView
 
-CLAIM_VIEWS: Final = documents(PERSISTENT_VOLUME_CLAIMS)
+CLAIM_VIEWS: Final = make_document_views(PERSISTENT_VOLUME_CLAIMS)
 
 
 class StatefulSetControllerSnapshot(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,13 +66,13 @@ class StatefulSetControllerSnapshot(msgspec.Struct, frozen=True, kw_only=True):
         return {ordinal: pod for ordinal, pod in result if ordinal is not None}
 
 
-async def snapshot(owner: DocumentView, read: Read[Any]) -> StatefulSetControllerSnapshot | None:
+async def read_snapshot(owner: DocumentView, read: Read[Any]) -> StatefulSetControllerSnapshot | None:
     """Read a snapshot from caches, without requests."""
     history = revisions.history_of(owner, read)
     if owner.is_deleting and not history.revisions:
         return None  # orphaned with its pods, so a new revision would not be theirs
-    pods = read.owned(POD_VIEWS, owner.uid)
-    orphans = read.orphans(POD_VIEWS, owner.namespace)
+    pods = read.list_owned(POD_VIEWS, owner.uid)
+    orphans = read.list_orphans(POD_VIEWS, owner.namespace)
     return StatefulSetControllerSnapshot(
         owner=owner,
         pods=pods,
@@ -96,11 +104,11 @@ def plan_stateful_set(snapshot: StatefulSetControllerSnapshot) -> Plan:
     """Adopt and release, then write a step of pods after their revision, then the status."""
     owner, history = snapshot.owner, snapshot.history
     ownership = ownership_of(owner, selector_of(owner), snapshot.pods, snapshot.orphans)
-    stages = ownership_stages(owner, STATEFUL_SETS, PODS, ownership)
-    stages += revisions.adoptions(owner, STATEFUL_SETS, history)
+    stages = plan_ownership(owner, STATEFUL_SETS, PODS, ownership)
+    stages += revisions.plan_adoptions(owner, STATEFUL_SETS, history)
     if stages:
         return Plan(stages=stages)
-    update = revisions.chosen(owner, STATEFUL_SETS, history)
+    update = revisions.choose_revision(owner, STATEFUL_SETS, history)
     if update.is_taken:
         return Plan(status={**owner.status, "collisionCount": owner.count("status", "collisionCount") + 1})
     if owner.is_deleting and update.stages:
@@ -109,8 +117,8 @@ def plan_stateful_set(snapshot: StatefulSetControllerSnapshot) -> Plan:
     if all(revision.name != current for revision in history.revisions):
         current = update.name
     pods, now = snapshot.by_ordinal, snapshot.now
-    step = next_step(owner, pods, current=current, update=update.name, now=now)
-    status = stateful_set_status(owner, pods, current=current, update=update.name, now=now)
+    step = decide_next_step(owner, pods, current=current, update=update.name, now=now)
+    status = compute_stateful_set_status(owner, pods, current=current, update=update.name, now=now)
     live = {status["currentRevision"], update.name, current}
     live |= {pod.labels.get(REVISION_LABEL, "") for pod in pods.values()}
     templates = {revision.name: template_of(revision) for revision in history.revisions}
@@ -121,10 +129,10 @@ def plan_stateful_set(snapshot: StatefulSetControllerSnapshot) -> Plan:
     return Plan(
         stages=(
             *update.stages,
-            *each(DELETE, [(pod.name, _delete_pod(owner, pod)) for pod in step.delete]),
+            *run_each(DELETE, [(pod.name, _delete_pod(owner, pod)) for pod in step.delete]),
             *_build_stage(DELETE, tuple(_delete_condemned(snapshot, pod) for pod in step.condemned)),
             *_build_stage(CREATE, create, ramp=True),
-            *revisions.truncations(owner, history, live),
+            *revisions.plan_truncations(owner, history, live),
         ),
         status=status,
         requeue_after_s=None if step.look_at is None else max(0.0, step.look_at - now),
@@ -142,14 +150,14 @@ def _create_pod(
     owner = snapshot.owner
     name = f"{owner.name}-{ordinal}"
     text = f"create Pod {name} in StatefulSet {owner.name}"
-    failed = warning("FailedCreate", f"{text} failed error")
+    failed = make_warning_note("FailedCreate", f"{text} failed error")
     steps = [
-        created(
+        create_object(
             PERSISTENT_VOLUME_CLAIMS,
             owner.namespace,
             doc,
             because="the pod needs it",
-            done=normal(
+            done=make_normal_note(
                 "SuccessfulCreate",
                 f"create Claim {doc['metadata']['name']} Pod {name} in StatefulSet {owner.name} success",
             ),
@@ -158,12 +166,12 @@ def _create_pod(
         for doc in claims_of(owner, ordinal)
         if doc["metadata"]["name"] not in snapshot.claims
     ]
-    pod = created(
+    pod = create_object(
         PODS,
         owner.namespace,
         pod_of(owner, template, ordinal, revision),
         because="the set has no pod of this number",
-        done=normal("SuccessfulCreate", f"{text} successful"),
+        done=make_normal_note("SuccessfulCreate", f"{text} successful"),
         failed=failed,
     )
     return Chain(subject=name, steps=(*steps, pod))
@@ -203,10 +211,12 @@ def _give_claim_to_pod(pod: SandboxPodView, claim: DocumentView, owner_uid: str)
 
 def _delete_pod(owner: DocumentView, pod: SandboxPodView) -> Step:
     text = f"delete Pod {pod.name} in StatefulSet {owner.name} successful"
-    return pod_deleted(pod, because="it is replaced, or surplus", done=normal("SuccessfulDelete", text))
+    return delete_pod(
+        pod, because="it is replaced, or surplus", done=make_normal_note("SuccessfulDelete", text)
+    )
 
 
-STATEFUL_SET_VIEWS: Final = documents(STATEFUL_SETS)
+STATEFUL_SET_VIEWS: Final = make_document_views(STATEFUL_SETS)
 
 WORK: Final = Work(
     resource=STATEFUL_SETS,
@@ -215,8 +225,8 @@ WORK: Final = Work(
         component="statefulset-controller",
         objects=STATEFUL_SET_VIEWS,
         reads=lambda _: (POD_VIEWS, CLAIM_VIEWS, REVISION_VIEWS),
-        wakes=lambda _: (itself(STATEFUL_SET_VIEWS), *pods_of(STATEFUL_SETS)),
-        snapshot=snapshot,
+        wakes=lambda _: (wake_itself(STATEFUL_SET_VIEWS), *pods_of(STATEFUL_SETS)),
+        snapshot=read_snapshot,
         object_of=lambda snapshot: snapshot.owner,
         plan=plan_stateful_set,
     ),

@@ -15,7 +15,7 @@ from pykruise.kube.resources import PODS, Resource
 from pykruise.runtime.actions import Create, Delete, Patch
 from pykruise.runtime.objects import DocumentView
 from pykruise.runtime.plan import Chain, Note, Stage, Step
-from pykruise.runtime.status import status_patch
+from pykruise.runtime.status import build_status_patch
 from pykruise.sandbox.pod_view import SandboxPodView
 
 CREATE: Final = "create"
@@ -23,17 +23,17 @@ DELETE: Final = "delete"
 """Purposes of stages."""
 
 
-def normal(reason: str, message: str) -> Note:
+def make_normal_note(reason: str, message: str) -> Note:
     """An event of type Normal."""
     return Note(reason=reason, message=message, is_single=True)
 
 
-def warning(reason: str, message: str) -> Note:
+def make_warning_note(reason: str, message: str) -> Note:
     """An event of type Warning."""
     return Note(reason=reason, message=message, warning=True, is_single=True)
 
 
-def created(
+def create_object(
     resource: Resource,
     namespace: str,
     body: Document,
@@ -49,7 +49,7 @@ def created(
     )
 
 
-def deleted(
+def delete_object(
     resource: Resource, view: DocumentView, *, because: str, propagation: str = "", done: Note | None = None
 ) -> Step:
     """Delete an object."""
@@ -57,7 +57,7 @@ def deleted(
     return Step(action=action, because=because, done=done)
 
 
-def pod_deleted(
+def delete_pod(
     pod: SandboxPodView,
     *,
     because: str,
@@ -70,7 +70,7 @@ def pod_deleted(
     return Step(action=action, because=because, done=done, failed=failed)
 
 
-def pod_patched(pod: SandboxPodView, body: Document, *, because: str, subresource: str = "") -> Step:
+def patch_pod(pod: SandboxPodView, body: Document, *, because: str, subresource: str = "") -> Step:
     """Patch a pod with a strategic merge patch."""
     action = Patch(
         resource=PODS,
@@ -83,7 +83,7 @@ def pod_patched(pod: SandboxPodView, body: Document, *, because: str, subresourc
     return Step(action=action, because=because)
 
 
-def merged(resource: Resource, view: DocumentView, body: Document, *, because: str) -> Step:
+def merge_object(resource: Resource, view: DocumentView, body: Document, *, because: str) -> Step:
     """Patch an object with a merge patch, if it has not changed since it was read."""
     action = Patch(
         resource=resource,
@@ -96,14 +96,14 @@ def merged(resource: Resource, view: DocumentView, body: Document, *, because: s
     return Step(action=action, because=because)
 
 
-def status_step(
+def write_status(
     resource: Resource, view: DocumentView, status: Document, *, because: str, notes: Sequence[Note] = ()
 ) -> Step | None:
     """Write a status before or after other writes; None when it is already stored.
 
     `notes`: events for the write, at most one of them a warning.
     """
-    patch = status_patch(resource, view.key, uid=view.uid, stored=view.status, wanted=status)
+    patch = build_status_patch(resource, view.key, uid=view.uid, stored=view.status, wanted=status)
     if patch is None:
         return None
     done = next((note for note in notes if note.warning), None)
@@ -112,13 +112,13 @@ def status_step(
     )
 
 
-def each(purpose: str, steps: Iterable[tuple[str, Step]], *, ramp: bool = False) -> tuple[Stage, ...]:
+def run_each(purpose: str, steps: Iterable[tuple[str, Step]], *, ramp: bool = False) -> tuple[Stage, ...]:
     """Stage of independent writes for different subjects; empty without writes. `ramp`: see Stage."""
     chains = tuple(Chain(subject=subject, steps=(step,)) for subject, step in steps)
     return (Stage(purpose=purpose, chains=chains, ramp=ramp, is_independent=not ramp),) if chains else ()
 
 
-def in_order(purpose: str, steps: Iterable[Step | None]) -> tuple[Stage, ...]:
+def run_in_order(purpose: str, steps: Iterable[Step | None]) -> tuple[Stage, ...]:
     """Stage of sequential writes; empty without writes."""
     chain: tuple[Any, ...] = tuple(step for step in steps if step is not None)
     return (Stage(purpose=purpose, chains=(Chain(subject="", steps=chain),)),) if chain else ()

@@ -2,7 +2,7 @@
 
 pod, claims, volumes, classes ──▶ volumes_of() ──▶ PodVolumes | Hopeless(message)
 PodVolumes ──▶ check()   ──▶ reasons against a node (a scheduler's filter)
-           ──▶ binding() ──▶ for the chosen node: claims with the volume of each, or None when it must be created
+           ──▶ plan_binding() ──▶ for the chosen node: claims with the volume of each, or None when it must be created
 
 No I/O and no clock. Same rules as Kubernetes' scheduler plugin VolumeBinding and its persistent volume controller;
 the messages are those of 1.32. A claim of a class with volumeBindingMode WaitForFirstConsumer is bound when a pod
@@ -18,7 +18,7 @@ from pykruise.kube.documents import Document, get_path
 from pykruise.kube.ids import Key
 from pykruise.kube.pod_rules.nodes import matches_term
 from pykruise.kube.values.quantities import parse_quantity
-from pykruise.kube.values.selectors import selector_from
+from pykruise.kube.values.selectors import parse_selector
 from pykruise.runtime.objects import DocumentView
 from pykruise.sandbox.nodes.specs import SandboxNodeView
 from pykruise.sandbox.pod_view import SandboxPodView
@@ -52,11 +52,11 @@ class VolumeChoiceWorld(msgspec.Struct, frozen=True):
     volumes: VolumeChoiceViews
     classes: VolumeChoiceViews
 
-    def claim(self, pod: SandboxPodView, name: str) -> DocumentView | None:
+    def find_claim(self, pod: SandboxPodView, name: str) -> DocumentView | None:
         """Return a claim in the pod's namespace."""
         return self.claims.get(Key(pod.namespace, name))
 
-    def volume(self, name: str) -> DocumentView | None:
+    def find_volume(self, name: str) -> DocumentView | None:
         """Return a volume by name."""
         return self.volumes.get(Key("", name))
 
@@ -83,23 +83,23 @@ class PodVolumes(msgspec.Struct, frozen=True):
     def check(self, node: SandboxNodeView) -> Sequence[str]:
         """Reasons why the pod cannot use this node; empty when it can."""
         reasons = []
-        volumes = [self.world.volume(claim.spec["volumeName"]) for claim in self.bound]
+        volumes = [self.world.find_volume(claim.spec["volumeName"]) for claim in self.bound]
         if any(volume is None for volume in volumes):
             return (NO_VOLUME,)
-        if not all(reaches(volume, node) for volume in volumes if volume is not None):
+        if not all(is_reaching(volume, node) for volume in volumes if volume is not None):
             reasons.append(NODE_CONFLICT)
-        if self.waiting and self.binding(node) is None:
+        if self.waiting and self.plan_binding(node) is None:
             reasons.append(NOTHING_TO_BIND)
         return reasons
 
-    def binding(self, node: SandboxNodeView) -> list[tuple[DocumentView, DocumentView | None]] | None:
+    def plan_binding(self, node: SandboxNodeView) -> list[tuple[DocumentView, DocumentView | None]] | None:
         """Volume of each waiting claim on that node, or None for a volume that must be created.
 
         The result is None when a claim can get no volume there.
         """
         chosen: list[tuple[DocumentView, DocumentView | None]] = []
         taken: set[str] = set()
-        near = [volume for volume in self.world.volumes.values() if reaches(volume, node)]
+        near = [volume for volume in self.world.volumes.values() if is_reaching(volume, node)]
         # Small claims first, so that they do not take the volumes that large claims need.
         for claim in sorted(self.waiting, key=lambda document: (request_of(document), document.name)):
             selected = claim.annotations.get(SELECTED_NODE)
@@ -107,7 +107,9 @@ class PodVolumes(msgspec.Struct, frozen=True):
                 return None
             volume = None
             if not selected:
-                volume = best_volume(claim, [document for document in near if document.name not in taken])
+                volume = find_best_volume(
+                    claim, [document for document in near if document.name not in taken]
+                )
             if volume is not None:
                 taken.add(volume.name)
             elif not self._can_be_made(claim, node):
@@ -120,14 +122,14 @@ class PodVolumes(msgspec.Struct, frozen=True):
         if storage_class is None or storage_class.doc.get("provisioner") in (None, "", NO_PROVISIONER):
             return False
         terms = storage_class.doc.get("allowedTopologies") or ()
-        return not terms or any(allows(term, node.labels) for term in terms)
+        return not terms or any(is_allowed(term, node.labels) for term in terms)
 
 
 def volumes_of(pod: SandboxPodView, world: VolumeChoiceWorld) -> PodVolumes | Hopeless:
     """Return the claims of the pod; Hopeless when one is missing, terminating, lost, or should already be bound."""
     claims = []
     for name in dict.fromkeys(pod.claims):
-        claim = world.claim(pod, name)
+        claim = world.find_claim(pod, name)
         if claim is None and name in pod.own_claims:
             return Hopeless(
                 f'waiting for ephemeral volume controller to create the persistentvolumeclaim "{name}"'
@@ -145,7 +147,7 @@ def volumes_of(pod: SandboxPodView, world: VolumeChoiceWorld) -> PodVolumes | Ho
             return Hopeless(f'persistentvolumeclaim "{name}" is being deleted')
         claims.append(claim)
     waiting = tuple(
-        claim for claim in claims if not is_bound(claim) and waits_for_pod(claim, world.class_of(claim))
+        claim for claim in claims if not is_bound(claim) and is_waiting_for_pod(claim, world.class_of(claim))
     )
     bound = tuple(claim for claim in claims if is_bound(claim))
     if len(bound) + len(waiting) < len(claims):
@@ -166,7 +168,7 @@ def is_bound(claim: DocumentView) -> bool:
     return bool(claim.spec.get("volumeName")) and BIND_COMPLETED in claim.annotations
 
 
-def waits_for_pod(claim: DocumentView, storage_class: DocumentView | None) -> bool:
+def is_waiting_for_pod(claim: DocumentView, storage_class: DocumentView | None) -> bool:
     """Whether the claim is bound only when a pod that uses it gets its node."""
     return (
         storage_class is not None
@@ -175,13 +177,13 @@ def waits_for_pod(claim: DocumentView, storage_class: DocumentView | None) -> bo
     )
 
 
-def reaches(volume: DocumentView, node: SandboxNodeView) -> bool:
+def is_reaching(volume: DocumentView, node: SandboxNodeView) -> bool:
     """Whether the volume's node affinity allows the node."""
     terms = get_path(volume.spec, "nodeAffinity", "required", "nodeSelectorTerms", default=None)
     return terms is None or any(matches_term(term, labels=node.labels, name=node.name) for term in terms)
 
 
-def allows(term: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
+def is_allowed(term: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
     """Whether a term of a class's `allowedTopologies` allows nodes with these labels."""
     return all(
         labels.get(expression.get("key", "")) in (expression.get("values") or ())
@@ -192,7 +194,7 @@ def allows(term: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
 # ── claims and volumes ───────────────────────────────────────────────────────
 
 
-def best_volume(claim: DocumentView, volumes: Sequence[DocumentView]) -> DocumentView | None:
+def find_best_volume(claim: DocumentView, volumes: Sequence[DocumentView]) -> DocumentView | None:
     """The volume for a claim: the one that is reserved for it, else the smallest free one that matches."""
     for volume in volumes:
         reference = volume.spec.get("claimRef") or {}
@@ -216,7 +218,7 @@ def best_volume(claim: DocumentView, volumes: Sequence[DocumentView]) -> Documen
 
 
 def _volume_predicate(claim: DocumentView) -> Callable[[DocumentView], bool]:
-    selector = selector_from(claim.spec.get("selector") or {})
+    selector = parse_selector(claim.spec.get("selector") or {})
     storage_class = claim.spec.get("storageClassName") or ""
     mode = claim.spec.get("volumeMode", "Filesystem")
     access = set(claim.spec.get("accessModes") or ())
@@ -247,7 +249,7 @@ def request_of(claim: DocumentView) -> Any:
     return parse_quantity(get_path(claim.spec, "resources", "requests", "storage", default="0"))
 
 
-def reference_to(claim: DocumentView) -> Document:
+def build_claim_reference(claim: DocumentView) -> Document:
     """The `claimRef` of a volume that belongs to the claim."""
     return {
         "apiVersion": "v1",

@@ -28,30 +28,30 @@ from pykruise.kube.resources import (
 )
 from pykruise.kube.values.quantities import parse_quantity
 from pykruise.runtime.control import Control, is_same_object
-from pykruise.runtime.objects import DocumentView, absent_document, project_document
+from pykruise.runtime.objects import DocumentView, make_absent_document, project_document
 from pykruise.runtime.operator import Work
 from pykruise.runtime.plan import Note, Plan, Step
 from pykruise.runtime.read import Around, Read
-from pykruise.runtime.wakes import Wake, itself
-from pykruise.sandbox.controllers.pods import BY_CLAIM, NODE_VIEWS, POD_VIEWS, documents
+from pykruise.runtime.wakes import Wake, wake_itself
+from pykruise.sandbox.controllers.pods import BY_CLAIM, NODE_VIEWS, POD_VIEWS, make_document_views
 from pykruise.sandbox.controllers.steps import (
     CREATE,
-    created,
-    deleted,
-    in_order,
-    merged,
-    normal,
-    status_step,
-    warning,
+    create_object,
+    delete_object,
+    make_normal_note,
+    make_warning_note,
+    merge_object,
+    run_in_order,
+    write_status,
 )
 from pykruise.sandbox.controllers.volume_choice import (
     NO_PROVISIONER,
     SELECTED_NODE,
-    allows,
-    best_volume,
-    reference_to,
+    build_claim_reference,
+    find_best_volume,
+    is_allowed,
+    is_waiting_for_pod,
     size_of,
-    waits_for_pod,
 )
 from pykruise.sandbox.nodes.specs import SandboxNodeView
 from pykruise.sandbox.pod_view import SandboxPodView
@@ -65,9 +65,9 @@ VOLUME_FINALIZER: Final = "kubernetes.io/pv-protection"
 _BOUND: Final = {"pv.kubernetes.io/bind-completed": "yes", "pv.kubernetes.io/bound-by-controller": "yes"}
 
 
-CLAIM_VIEWS: Final = documents(PERSISTENT_VOLUME_CLAIMS)
-VOLUME_VIEWS: Final = documents(PERSISTENT_VOLUMES)
-CLASS_VIEWS: Final = documents(STORAGE_CLASSES)
+CLAIM_VIEWS: Final = make_document_views(PERSISTENT_VOLUME_CLAIMS)
+VOLUME_VIEWS: Final = make_document_views(PERSISTENT_VOLUMES)
+CLASS_VIEWS: Final = make_document_views(STORAGE_CLASSES)
 
 
 # ── default class ────────────────────────────────────────────────────────────
@@ -82,9 +82,9 @@ class Classes(msgspec.Struct, frozen=True, kw_only=True):
     now: Instant
 
 
-async def classes(wanted: DocumentView, read: Read[Any]) -> Classes:
+async def read_classes(wanted: DocumentView, read: Read[Any]) -> Classes:
     """Read the storage classes from caches, without requests."""
-    return Classes(wanted=wanted, has_some=bool(read.all(CLASS_VIEWS)), now=read.now())
+    return Classes(wanted=wanted, has_some=bool(read.list_all(CLASS_VIEWS)), now=read.now())
 
 
 def plan_default_class(seen: Classes) -> Plan:
@@ -98,8 +98,8 @@ def plan_default_class(seen: Classes) -> Plan:
         "provisioner": PROVISIONER,
         "allowVolumeExpansion": True,
     }
-    step = created(STORAGE_CLASSES, "", body, because="the cluster has no storage class")
-    return Plan(stages=in_order(CREATE, [step]))
+    step = create_object(STORAGE_CLASSES, "", body, because="the cluster has no storage class")
+    return Plan(stages=run_in_order(CREATE, [step]))
 
 
 DEFAULT_CLASS: Final = Work(
@@ -110,8 +110,8 @@ DEFAULT_CLASS: Final = Work(
         objects=CLASS_VIEWS,
         wakes=lambda _: (),
         at_start=(Key("", "standard"),),
-        absent=absent_document,
-        snapshot=classes,
+        absent=make_absent_document,
+        snapshot=read_classes,
         object_of=lambda seen: seen.wanted,
         plan=plan_default_class,
         is_current=is_same_object,
@@ -139,7 +139,7 @@ class ClaimSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     now: Instant
 
 
-async def claim_snapshot(claim: DocumentView, read: Read[Any]) -> ClaimSnapshot:
+async def read_claim_snapshot(claim: DocumentView, read: Read[Any]) -> ClaimSnapshot:
     """Read a snapshot of a claim from caches, without requests."""
     name, selected = claim.spec.get("volumeName"), claim.annotations.get(SELECTED_NODE)
     is_bound = claim.status.get("phase") == "Bound" and name
@@ -147,15 +147,15 @@ async def claim_snapshot(claim: DocumentView, read: Read[Any]) -> ClaimSnapshot:
     return ClaimSnapshot(
         claim=claim,
         bound=read.get(VOLUME_VIEWS, Key("", name)) if name else None,
-        volumes=() if is_bound else read.all(VOLUME_VIEWS),
+        volumes=() if is_bound else read.list_all(VOLUME_VIEWS),
         storage_class=(
-            default_class(read.all(CLASS_VIEWS))
+            default_class(read.list_all(CLASS_VIEWS))
             if class_name is None
             else read.get(CLASS_VIEWS, Key("", class_name))
         ),
         users=[
             pod
-            for pod in read.by_index(POD_VIEWS, BY_CLAIM, (claim.namespace, claim.name))
+            for pod in read.list_by_index(POD_VIEWS, BY_CLAIM, (claim.namespace, claim.name))
             # If the claim only has the name of a pod's ephemeral volume, the pod does not use it.
             if claim.name not in pod.own_claims or claim.owner_uid == pod.uid
         ],
@@ -171,7 +171,9 @@ def plan_claim(snapshot: ClaimSnapshot) -> Plan:
         return _unprotect_claim(snapshot)
     if CLAIM_FINALIZER not in claim.finalizers:
         patch: Document = {"metadata": {"finalizers": [*claim.finalizers, CLAIM_FINALIZER]}}
-        return _plan_of("protect", merged(PERSISTENT_VOLUME_CLAIMS, claim, patch, because="it is in use"))
+        return _plan_of(
+            "protect", merge_object(PERSISTENT_VOLUME_CLAIMS, claim, patch, because="it is in use")
+        )
     if claim.status.get("phase") == "Bound" and claim.spec.get("volumeName"):
         if snapshot.bound is None:
             return Plan(status={**claim.status, "phase": "Lost"})
@@ -180,17 +182,19 @@ def plan_claim(snapshot: ClaimSnapshot) -> Plan:
         # A default class is also set later. Same rule as retroactive default StorageClass assignment.
         patch = {"spec": {"storageClassName": snapshot.storage_class.name}}
         because = "it names no class, and there is a default one"
-        return _plan_of("choose a class", merged(PERSISTENT_VOLUME_CLAIMS, claim, patch, because=because))
+        return _plan_of(
+            "choose a class", merge_object(PERSISTENT_VOLUME_CLAIMS, claim, patch, because=because)
+        )
     volumes = snapshot.volumes
-    if waits_for_pod(claim, snapshot.storage_class):
+    if is_waiting_for_pod(claim, snapshot.storage_class):
         # Only volumes that the scheduler has chosen for the claim, or that were created for it.
         volumes = [volume for volume in volumes if volume.spec.get("claimRef")]
-    volume = best_volume(claim, list(volumes))
+    volume = find_best_volume(claim, list(volumes))
     return _provision(snapshot) if volume is None else _bind(claim, volume)
 
 
 def _plan_of(purpose: str, *steps: Step | None) -> Plan:
-    return Plan(stages=in_order(purpose, steps))
+    return Plan(stages=run_in_order(purpose, steps))
 
 
 def _unprotect_claim(snapshot: ClaimSnapshot) -> Plan:
@@ -204,7 +208,7 @@ def _unprotect_claim(snapshot: ClaimSnapshot) -> Plan:
     left = [finalizer for finalizer in claim.finalizers if finalizer != CLAIM_FINALIZER]
     patch = {"metadata": {"finalizers": left or None}}
     because = "no pod uses it now"
-    return _plan_of("unprotect", merged(PERSISTENT_VOLUME_CLAIMS, claim, patch, because=because))
+    return _plan_of("unprotect", merge_object(PERSISTENT_VOLUME_CLAIMS, claim, patch, because=because))
 
 
 def _provision(snapshot: ClaimSnapshot) -> Plan:
@@ -213,32 +217,34 @@ def _provision(snapshot: ClaimSnapshot) -> Plan:
     if storage_class is None:
         return Plan(notes=tuple(_no_class(claim)))
     provisioner = storage_class.doc.get("provisioner")
-    if waits_for_pod(claim, storage_class) and not claim.annotations.get(SELECTED_NODE):
+    if is_waiting_for_pod(claim, storage_class) and not claim.annotations.get(SELECTED_NODE):
         return Plan(notes=(_waiting_note(snapshot.users),))
     if claim.spec.get("selector") or claim.spec.get("volumeName"):
         return Plan()
     if provisioner == NO_PROVISIONER:
         text = f"no volume plugin matched name: {provisioner}"
-        return Plan(notes=(warning("ProvisioningFailed", text),))
+        return Plan(notes=(make_warning_note("ProvisioningFailed", text),))
     if provisioner != PROVISIONER:
         text = (
             f"Waiting for a volume to be created either by the external provisioner '{provisioner}' or "
             "manually by the system administrator. If volume creation is delayed, please verify that the "
             "provisioner is running and correctly registered."
         )
-        return Plan(notes=(normal("ExternalProvisioning", text),))
-    body = volume_for(claim, storage_class, snapshot.node)
-    done = normal("ProvisioningSucceeded", f"Successfully provisioned volume {body['metadata']['name']}")
+        return Plan(notes=(make_normal_note("ExternalProvisioning", text),))
+    body = build_volume(claim, storage_class, snapshot.node)
+    done = make_normal_note(
+        "ProvisioningSucceeded", f"Successfully provisioned volume {body['metadata']['name']}"
+    )
     because = "no existing volume satisfies it"
-    return _plan_of(CREATE, created(PERSISTENT_VOLUMES, "", body, because=because, done=done))
+    return _plan_of(CREATE, create_object(PERSISTENT_VOLUMES, "", body, because=because, done=done))
 
 
 def _no_class(claim: DocumentView) -> Iterator[Note]:
     if name := claim.spec.get("storageClassName"):
-        yield warning("ProvisioningFailed", f'storageclass.storage.k8s.io "{name}" not found')
+        yield make_warning_note("ProvisioningFailed", f'storageclass.storage.k8s.io "{name}" not found')
     elif not claim.spec.get("volumeName"):
         text = "no persistent volumes available for this claim and no storage class is set"
-        yield normal("FailedBinding", text)
+        yield make_normal_note("FailedBinding", text)
 
 
 def _waiting_note(users: Sequence[SandboxPodView]) -> Note:
@@ -246,9 +252,9 @@ def _waiting_note(users: Sequence[SandboxPodView]) -> Note:
     pending = sorted(pod.name for pod in users if not pod.node_name and not pod.is_over)
     if not pending:
         text = "waiting for first consumer to be created before binding"
-        return normal("WaitForFirstConsumer", text)
+        return make_normal_note("WaitForFirstConsumer", text)
     what = "pod" if len(pending) == 1 else "pods"
-    return normal("WaitForPodScheduled", f"waiting for {what} {','.join(pending)} to be scheduled")
+    return make_normal_note("WaitForPodScheduled", f"waiting for {what} {','.join(pending)} to be scheduled")
 
 
 def _bind(claim: DocumentView, volume: DocumentView) -> Plan:
@@ -258,22 +264,22 @@ def _bind(claim: DocumentView, volume: DocumentView) -> Plan:
     if (volume.spec.get("claimRef") or {}).get("uid") != claim.uid:
         patch: Document = {
             "metadata": {"annotations": {"pv.kubernetes.io/bound-by-controller": "yes"}},
-            "spec": {"claimRef": reference_to(claim)},
+            "spec": {"claimRef": build_claim_reference(claim)},
         }
-        steps.append(merged(PERSISTENT_VOLUMES, volume, patch, because=because))
+        steps.append(merge_object(PERSISTENT_VOLUMES, volume, patch, because=because))
     annotations: dict[str, str] = {**_BOUND}
     if provisioner := volume.annotations.get("pv.kubernetes.io/provisioned-by"):
         annotations["volume.kubernetes.io/storage-provisioner"] = provisioner
     if claim.spec.get("volumeName") != volume.name:
         patch = {"metadata": {"annotations": annotations}, "spec": {"volumeName": volume.name}}
-        steps.append(merged(PERSISTENT_VOLUME_CLAIMS, claim, patch, because=because))
+        steps.append(merge_object(PERSISTENT_VOLUME_CLAIMS, claim, patch, because=because))
     status = {
         **claim.status,
         "phase": "Bound",
         "accessModes": volume.spec.get("accessModes"),
         "capacity": volume.spec.get("capacity"),
     }
-    steps.append(status_step(PERSISTENT_VOLUME_CLAIMS, claim, status, because=because))
+    steps.append(write_status(PERSISTENT_VOLUME_CLAIMS, claim, status, because=because))
     return _plan_of("bind", *steps)
 
 
@@ -289,11 +295,13 @@ def _expand(snapshot: ClaimSnapshot, volume: DocumentView) -> Plan:
     if may_grow and is_ours and parse_quantity(wanted) > size_of(volume):
         capacity = {**(capacity or {}), "storage": wanted}
         patch = {"spec": {"capacity": {"storage": wanted}}}
-        steps.append(merged(PERSISTENT_VOLUMES, volume, patch, because=because))
+        steps.append(merge_object(PERSISTENT_VOLUMES, volume, patch, because=because))
     if claim.status.get("capacity") != capacity:
-        done = normal("FileSystemResizeSuccessful", "MountVolume.NodeExpandVolume succeeded for volume")
+        done = make_normal_note(
+            "FileSystemResizeSuccessful", "MountVolume.NodeExpandVolume succeeded for volume"
+        )
         status = {**claim.status, "capacity": capacity}
-        steps.append(status_step(PERSISTENT_VOLUME_CLAIMS, claim, status, because=because, notes=(done,)))
+        steps.append(write_status(PERSISTENT_VOLUME_CLAIMS, claim, status, because=because, notes=(done,)))
     return _plan_of("grow", *steps)
 
 
@@ -303,7 +311,7 @@ def default_class(classes: Sequence[DocumentView]) -> DocumentView | None:
     return max(marked, key=lambda document: (document.created_at, document.name), default=None)
 
 
-def volume_for(
+def build_volume(
     claim: DocumentView, storage_class: DocumentView, node: SandboxNodeView | None = None
 ) -> Document:
     """Build the volume for a claim; `node`: the node on which it is used first, if that is known."""
@@ -320,7 +328,7 @@ def volume_for(
         "spec": {
             "accessModes": claim.spec.get("accessModes") or ["ReadWriteOnce"],
             "capacity": {"storage": get_path(claim.spec, "resources", "requests", "storage")},
-            "claimRef": reference_to(claim),
+            "claimRef": build_claim_reference(claim),
             "csi": {"driver": storage_class.doc["provisioner"], "volumeHandle": name},
             "persistentVolumeReclaimPolicy": storage_class.doc.get("reclaimPolicy", "Delete"),
             "storageClassName": storage_class.name,
@@ -338,7 +346,7 @@ def _topology_terms(storage_class: DocumentView, node: SandboxNodeView | None) -
     topology = []
     for term in terms:
         wanted = term.get("matchLabelExpressions") or ()
-        if node is not None and not allows(term, node.labels):
+        if node is not None and not is_allowed(term, node.labels):
             continue
         values = {
             item["key"]: [node.labels[item["key"]]] if node is not None else list(item.get("values") or ())
@@ -353,7 +361,9 @@ def _topology_terms(storage_class: DocumentView, node: SandboxNodeView | None) -
 
 
 def _unbound_claims(around: Around[Any]) -> Iterator[Key]:
-    return (document.key for document in around.all(CLAIM_VIEWS) if document.status.get("phase") != "Bound")
+    return (
+        document.key for document in around.list_all(CLAIM_VIEWS) if document.status.get("phase") != "Bound"
+    )
 
 
 def _on_volume(change: Change[DocumentView], around: Around[Any]) -> Iterator[Key]:
@@ -382,12 +392,12 @@ CLAIMS: Final = Work(
         objects=CLAIM_VIEWS,
         reads=lambda _: (VOLUME_VIEWS, CLASS_VIEWS, POD_VIEWS, NODE_VIEWS),
         wakes=lambda _: (
-            itself(CLAIM_VIEWS),
+            wake_itself(CLAIM_VIEWS),
             Wake(on=VOLUME_VIEWS, keys=_on_volume),
             Wake(on=CLASS_VIEWS, keys=lambda _, around: _unbound_claims(around)),
             Wake(on=POD_VIEWS, keys=_on_user),
         ),
-        snapshot=claim_snapshot,
+        snapshot=read_claim_snapshot,
         object_of=lambda snapshot: snapshot.claim,
         plan=plan_claim,
         is_current=is_same_object,
@@ -407,7 +417,7 @@ class VolumeSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     now: Instant
 
 
-async def volume_snapshot(volume: DocumentView, read: Read[Any]) -> VolumeSnapshot:
+async def read_volume_snapshot(volume: DocumentView, read: Read[Any]) -> VolumeSnapshot:
     """Read a snapshot. A claim that no cache has is read from the API server."""
     return VolumeSnapshot(volume=volume, phase=await _find_phase(volume, read), now=read.now())
 
@@ -435,18 +445,22 @@ def plan_volume(snapshot: VolumeSnapshot) -> Plan:
             return Plan()
         left = [finalizer for finalizer in volume.finalizers if finalizer != VOLUME_FINALIZER]
         patch: Document = {"metadata": {"finalizers": left or None}}
-        return _plan_of("unprotect", merged(PERSISTENT_VOLUMES, volume, patch, because="no claim has it"))
+        return _plan_of(
+            "unprotect", merge_object(PERSISTENT_VOLUMES, volume, patch, because="no claim has it")
+        )
     if VOLUME_FINALIZER not in volume.finalizers:
         patch = {"metadata": {"finalizers": [*volume.finalizers, VOLUME_FINALIZER]}}
-        return _plan_of("protect", merged(PERSISTENT_VOLUMES, volume, patch, because="a claim may have it"))
+        return _plan_of(
+            "protect", merge_object(PERSISTENT_VOLUMES, volume, patch, because="a claim may have it")
+        )
     status = {**volume.status, "phase": phase}
     is_ours = volume.annotations.get("pv.kubernetes.io/provisioned-by") == PROVISIONER
     if phase == "Released" and is_ours and volume.spec["persistentVolumeReclaimPolicy"] == "Delete":
         because = "its claim no longer exists"
         return _plan_of(
             "reclaim",
-            status_step(PERSISTENT_VOLUMES, volume, status, because=because),
-            deleted(PERSISTENT_VOLUMES, volume, because=because),
+            write_status(PERSISTENT_VOLUMES, volume, status, because=because),
+            delete_object(PERSISTENT_VOLUMES, volume, because=because),
         )
     return Plan(status=status)
 
@@ -464,8 +478,8 @@ VOLUMES: Final = Work(
         component="persistentvolume-controller",
         objects=VOLUME_VIEWS,
         reads=lambda _: (CLAIM_VIEWS,),
-        wakes=lambda _: (itself(VOLUME_VIEWS), Wake(on=CLAIM_VIEWS, keys=_on_claim)),
-        snapshot=volume_snapshot,
+        wakes=lambda _: (wake_itself(VOLUME_VIEWS), Wake(on=CLAIM_VIEWS, keys=_on_claim)),
+        snapshot=read_volume_snapshot,
         object_of=lambda snapshot: snapshot.volume,
         plan=plan_volume,
         is_current=is_same_object,

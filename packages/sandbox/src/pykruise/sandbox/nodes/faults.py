@@ -130,7 +130,7 @@ def pull_of(rules: Sequence[Rule], image: str, *, node: str, attempt: int) -> tu
     return any(rule.image_pull_error for rule in result), _first(rule.pull_s for rule in result)
 
 
-def failed_probe(
+def find_failed_probe(
     rules: Sequence[Rule],
     pod: SandboxPodView,
     probe: str,
@@ -152,7 +152,7 @@ def failed_probe(
     return None
 
 
-def rules_from(documents: Any) -> tuple[Rule, ...]:
+def parse_rules(documents: Any) -> tuple[Rule, ...]:
     """Convert plain values (a list of mappings, as from YAML) to rules.
 
     Raises ValueError with the invalid entry and its place, also for an invalid selector.

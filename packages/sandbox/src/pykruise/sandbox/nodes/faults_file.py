@@ -6,7 +6,7 @@
       after_s: 30
 
 path ──▶ read_rules() ──▶ rules (faults.py), or FaultsFileError("rules.yaml:3: [0].never_ready: ...")
-     ──▶ following()  ──▶ the new rules each time the file has changed
+     ──▶ follow_file()  ──▶ the new rules each time the file has changed
 """
 
 import asyncio
@@ -18,8 +18,8 @@ from typing import Any, Final, Never
 
 import yaml
 
-from pykruise.kube.values.counts import counted
-from pykruise.sandbox.nodes.faults import Rule, rules_from
+from pykruise.kube.values.counts import format_count
+from pykruise.sandbox.nodes.faults import Rule, parse_rules
 
 _LOOK_S: Final = 1.0
 """Seconds between two checks of the file."""
@@ -50,13 +50,13 @@ def read_rules(path: Path) -> tuple[Rule, ...]:
     if not isinstance(values, list):
         raise FaultsFileError(f"{path}:1: expected a list of rules, each with a dash in front")
     try:
-        return rules_from(values)
+        return parse_rules(values)
     except ValueError as err:
         raise FaultsFileError(_with_place(path, tree, str(err))) from err
 
 
 @asynccontextmanager
-async def following(
+async def follow_file(
     path: Path | None, use: Callable[[Sequence[Rule]], None], *, tell: Callable[[str], None]
 ) -> AsyncIterator[None]:
     """Call `use` with the rules of the file whenever it has changed, while this context is entered. A file that
@@ -89,7 +89,7 @@ async def _follow_file(
             tell(f"{error}; the failures stay unchanged")
         else:
             use(rules)
-            tell(f"{path}: {counted(len(rules), 'rule')} from now on")
+            tell(f"{path}: {format_count(len(rules), 'rule')} from now on")
 
 
 def _stamp(path: Path) -> tuple[int, int] | None:

@@ -70,8 +70,8 @@ class ImageTable(msgspec.Struct, frozen=True, kw_only=True):
                 f'Failed to apply default image tag "{image}": couldn\'t parse image name "{image}": '
                 "invalid reference format",
             )
-        repository, name = _full_repository(match["name"]), full_name(image)
-        if repository.rsplit("/", 1)[-1] == "broken" or name in {full_name(other) for other in self.broken}:
+        repository, name = _full_repository(match["name"]), expand_name(image)
+        if repository.rsplit("/", 1)[-1] == "broken" or name in {expand_name(other) for other in self.broken}:
             return PullFailure(
                 "ErrImagePull",
                 f'rpc error: code = NotFound desc = failed to pull and unpack image "{name}": failed to resolve '
@@ -82,7 +82,7 @@ class ImageTable(msgspec.Struct, frozen=True, kw_only=True):
 
     def _digest_source(self, name: str) -> str:
         """Source of the digest: the full name at the end of the `same_as` chain."""
-        same = {full_name(value): full_name(other) for value, other in self.same_as.items()}
+        same = {expand_name(value): expand_name(other) for value, other in self.same_as.items()}
         seen: set[str] = set()
         while name in same and name not in seen:
             seen.add(name)
@@ -94,7 +94,7 @@ _REMEMBERED = 1024
 
 
 @lru_cache(maxsize=1024)
-def full_name(image: str) -> str:
+def expand_name(image: str) -> str:
     """Return the full name: `nginx` → `docker.io/library/nginx:latest`. An image that is named by digest keeps only
     the digest.
 

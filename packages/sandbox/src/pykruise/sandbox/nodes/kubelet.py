@@ -21,7 +21,7 @@ from pykruise.kube.cache.writer import Writer
 from pykruise.kube.client.client import Client
 from pykruise.kube.client.recorder import EventRecorder
 from pykruise.kube.clock import Clock, Instant
-from pykruise.kube.control.controller import Controller, unmeasured
+from pykruise.kube.control.controller import Controller, skip_measuring
 from pykruise.kube.control.queue import WorkQueue
 from pykruise.kube.documents import Document, decode
 from pykruise.kube.errors import NotFoundError
@@ -30,20 +30,20 @@ from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import CONFIG_MAPS, PODS, SECRETS
 from pykruise.sandbox.nodes.agents import MakeAgents, NodeAccess, NodeAgents
 from pykruise.sandbox.nodes.faults import Rule
-from pykruise.sandbox.nodes.images import ImageTable, full_name
-from pykruise.sandbox.nodes.pod_life import advance, awaited_references, refusal_of, wants_resize
+from pykruise.sandbox.nodes.images import ImageTable, expand_name
+from pykruise.sandbox.nodes.pod_life import advance, list_awaited_references, refusal_of, wants_resize
 from pykruise.sandbox.nodes.pod_state import (
     ContainerRun,
     KubeletSettings,
     NodeWorld,
     RunState,
     SimulatedPodState,
+    add_ephemeral,
     begin,
+    lose_power,
     recover,
-    with_added,
-    with_power_lost,
 )
-from pykruise.sandbox.nodes.pod_status import is_worth_reporting, patch_for, status_of, stopped_status
+from pykruise.sandbox.nodes.pod_status import build_stopped_status, is_worth_reporting, patch_for, status_of
 from pykruise.sandbox.nodes.references import CONFIG_MAP, SECRET, Reference, lack_of
 from pykruise.sandbox.nodes.runtime import NodeRuntime
 from pykruise.sandbox.nodes.specs import Addresses, NodeSpec
@@ -125,7 +125,7 @@ class Kubelets:
             queue=self._pod_queue,
             workers=self.settings.workers,
             clock=clock,
-            cpu_time=unmeasured,
+            cpu_time=skip_measuring,
         )
         runtime = NodeRuntime(
             pods=self.pods,
@@ -154,7 +154,7 @@ class Kubelets:
             queue=self._node_queue,
             workers=8,
             clock=clock,
-            cpu_time=unmeasured,
+            cpu_time=skip_measuring,
         )
 
     @property
@@ -199,7 +199,7 @@ class Kubelets:
         self._recorders.append(recorder)
         return recorder
 
-    def stats(self) -> KubeletsStats:
+    def read_stats(self) -> KubeletsStats:
         """The present counts."""
         return KubeletsStats(
             nodes=len(self._nodes),
@@ -243,13 +243,13 @@ class Kubelets:
         for key, state in self._states.items():
             pod = self.pods.get(key)
             if pod is not None and pod.node_name == node and pod.uid == state.uid:
-                self._states[key] = with_power_lost(state, pod, now)
+                self._states[key] = lose_power(state, pod, now)
 
     def _wake_agents(self, node: str) -> None:
         if self.agents is not None:
             self.agents.wake_node(node)
 
-    def images_on(self, name: str) -> frozenset[str]:
+    def list_images(self, name: str) -> frozenset[str]:
         """Full names of the images on a node, by tag and by digest. KeyError: no such node."""
         return frozenset(self._nodes[name].images)
 
@@ -319,7 +319,7 @@ class Kubelets:
                 self.agents.note_containers(key, pod.uid)
             for run in state.runs:
                 if run.state is RunState.RUNNING:
-                    node.images.add(full_name(run.image))
+                    node.images.add(expand_name(run.image))
                     node.images.add(run.image_id)
         try:
             if state.stopping_since is not None:
@@ -340,7 +340,7 @@ class Kubelets:
         """Missing objects without which containers cannot start, by container. Same rule as the kubelet's environment
         and volumes.
         """
-        awaited = awaited_references(state, pod)
+        awaited = list_awaited_references(state, pod)
         objects: dict[tuple[str, str], Document | None] = {}
         missing: dict[str, str] = {}
         for container, references in awaited.items():
@@ -363,7 +363,7 @@ class Kubelets:
     def _state_of(self, pod: SandboxPodView, now: Instant) -> SimulatedPodState:
         state = self._states.get(pod.key)
         if state is not None and state.uid == pod.uid:
-            return with_added(state, pod)
+            return add_ephemeral(state, pod)
         self._forget_pod(pod.key)
         if address := pod.status.pod_ip:
             self._addresses.reserve(address)
@@ -377,7 +377,7 @@ class Kubelets:
         if look_at > now:
             return self._seconds_until(look_at)
         if self.settings.report_stopped and not pod.is_over:
-            await self._write_status(pod, patch_for(pod, stopped_status(pod, state, now)))
+            await self._write_status(pod, patch_for(pod, build_stopped_status(pod, state, now)))
         await self._writer.delete(PODS, pod.key, uid=pod.uid, grace_period_s=0)
         self._removals += 1
         return None

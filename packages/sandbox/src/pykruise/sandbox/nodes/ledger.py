@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from pykruise.kube.ids import Key
-from pykruise.kube.values.selectors import NOTHING, Selector, SelectorError, selector_from
+from pykruise.kube.values.selectors import NOTHING, Selector, SelectorError, parse_selector
 from pykruise.sandbox.nodes.specs import SandboxNodeView
 from pykruise.sandbox.pod_view import HostPort, SandboxPodView
 
@@ -67,7 +67,7 @@ class NodeLedger:
         self.priorities: dict[int, int] = {}
         """Number of placed pods by priority."""
 
-    def placed(self) -> Iterable[tuple[str, SandboxPodView]]:
+    def list_placed(self) -> Iterable[tuple[str, SandboxPodView]]:
         """All placed pods, each with its node."""
         return self._placed.values()
 
@@ -110,15 +110,15 @@ class NodeLedger:
         self._count_pod(load, node, pod, -1)
         self._drop_if_unused(node, load)
 
-    def candidates(self) -> list[tuple[NodeLoad, SandboxNodeView]]:
+    def list_candidates(self) -> list[tuple[NodeLoad, SandboxNodeView]]:
         """Existing nodes, in the order in which they were added."""
         return [(load, load.view) for load in self.nodes.values() if load.view is not None]
 
-    def in_zone(self, owner: str, zone: str) -> int:
+    def count_in_zone(self, owner: str, zone: str) -> int:
         """Number of pods of that owner in the zone."""
         return self._zones.get((owner, zone), 0)
 
-    def members(self, group: LedgerGroup) -> Mapping[str, int]:
+    def count_members(self, group: LedgerGroup) -> Mapping[str, int]:
         """Number of selected pods by node. Counted once at the first call, then updated."""
         counts = self._groups.pop(group, None)
         if counts is None:
@@ -141,7 +141,7 @@ class NodeLedger:
     def _count_pod(self, load: NodeLoad, node: str, pod: SandboxPodView, sign: int) -> None:
         load.pods += sign
         _add_to_count(self.priorities, pod.priority, sign)
-        for name, amount in pod.requests().items():
+        for name, amount in pod.sum_requests().items():
             load.used[name] = load.used.get(name, 0) + sign * amount
         for port in host_ports(pod):
             _add_to_count(load.ports, port, sign)
@@ -226,6 +226,6 @@ def selector_of(term: Mapping[str, Any], pod: SandboxPodView) -> Selector:
         wanted = dict(wanted or {})
         wanted["matchLabels"] = {**(wanted.get("matchLabels") or {}), **own}
     try:
-        return selector_from(wanted)
+        return parse_selector(wanted)
     except SelectorError:
         return NOTHING

@@ -14,7 +14,7 @@ import msgspec
 from pykruise.kube.clock import Instant
 from pykruise.kube.values.image_pulls import PullFailure
 from pykruise.sandbox.nodes.faults import Behaviour, behaviour_of
-from pykruise.sandbox.nodes.images import full_name
+from pykruise.sandbox.nodes.images import expand_name
 from pykruise.sandbox.nodes.pod_state import (
     NEVER,
     NONE_HELD,
@@ -26,12 +26,12 @@ from pykruise.sandbox.nodes.pod_state import (
     Role,
     RunState,
     SimulatedPodState,
-    container_roles,
-    ended,
+    end_run,
+    list_container_roles,
 )
 from pykruise.sandbox.nodes.references import Reference
 from pykruise.sandbox.nodes.specs import NodeSpec
-from pykruise.sandbox.pod_view import PodContainer, SandboxPodView, amounts
+from pykruise.sandbox.pod_view import PodContainer, SandboxPodView, parse_amounts
 
 _HALF_DELETED_S = 1.0  # longest time that a pod without remaining grace period may still exist
 _DEFERRED_S = 10.0  # interval of attempts for a deferred change of resources
@@ -61,8 +61,8 @@ def advance(
     if pod.is_deleting:
         if state.stopping_since is None:
             state = msgspec.structs.replace(state, stopping_since=now)
-        return state, removal_due(state, pod, world)
-    roles = list(container_roles(pod))
+        return state, find_removal_time(state, pod, world)
+    roles = list(list_container_roles(pod))
     if _is_over(state.runs, roles, pod):
         return state, NEVER
     state, look_at = _resize(state, pod, world, now, refused)
@@ -87,23 +87,25 @@ def advance(
         run, due = life.advance(run, now)
         look_at = min(look_at, due)
         if role in (Role.INIT, Role.SIDECAR):
-            opens_at = max(opens_at, life.opens_at(run))
+            opens_at = max(opens_at, life.find_opening_time(run))
         runs.append(run)
     if _is_over(runs, roles, pod):
-        runs = [ended(run, now, code=0) if run.state is RunState.RUNNING else run for run in runs]
+        runs = [end_run(run, now, code=0) if run.state is RunState.RUNNING else run for run in runs]
         look_at = NEVER
     changed = tuple(runs)
     return (state if changed == state.runs else msgspec.structs.replace(state, runs=changed)), look_at
 
 
-def awaited_references(state: SimulatedPodState, pod: SandboxPodView) -> dict[str, tuple[Reference, ...]]:
+def list_awaited_references(
+    state: SimulatedPodState, pod: SandboxPodView
+) -> dict[str, tuple[Reference, ...]]:
     """Objects that a container's environment needs, by container that never ran. Under `UNMOUNTED` are those that the
     volumes need before any container starts.
     """
     waiting = {run.name for run in state.runs if run.state is RunState.BLOCKED}
     references = {
         container.name: needed
-        for container, _ in container_roles(pod)
+        for container, _ in list_container_roles(pod)
         if container.name in waiting and (needed := container.references)
     }
     if pod.mounted and all(run.state is RunState.BLOCKED for run in state.runs):
@@ -118,7 +120,7 @@ def wants_resize(state: SimulatedPodState, pod: SandboxPodView) -> bool:
         return True
     return any(
         _is_outgrown(container, run)
-        for (container, _), run in zip(container_roles(pod), state.runs, strict=True)
+        for (container, _), run in zip(list_container_roles(pod), state.runs, strict=True)
     )
 
 
@@ -128,8 +130,8 @@ def refusal_of(pod: SandboxPodView, node: NodeSpec, pods: Iterable[SandboxPodVie
 
     Same rule as the kubelet's resize admission.
     """
-    capacity = amounts({"cpu": node.cpu, "memory": node.memory})
-    wanted = pod.requests()
+    capacity = parse_amounts({"cpu": node.cpu, "memory": node.memory})
+    wanted = pod.sum_requests()
     for name, most in capacity.items():
         if wanted.get(name, 0) > most:
             text = f"Node didn't have enough capacity: {name}, requested: {wanted[name]}, capacity: {most}"
@@ -140,7 +142,7 @@ def refusal_of(pod: SandboxPodView, node: NodeSpec, pods: Iterable[SandboxPodVie
         if other.node_name == pod.node_name and other.uid != pod.uid and not other.is_over
     ]
     for name, most in capacity.items():
-        used = sum(other.requests().get(name, 0) for other in others)
+        used = sum(other.sum_requests().get(name, 0) for other in others)
         if used + wanted.get(name, 0) > most:
             text = (
                 f"Node didn't have enough resource: {name}, requested: {wanted.get(name, 0)}, "
@@ -171,7 +173,7 @@ def _resize(
         return msgspec.structs.replace(state, resizing_since=since, resize_refused=None), due
     runs = tuple(
         _with_allotment(container, run, now) if _is_outgrown(container, run) else run
-        for (container, _), run in zip(container_roles(pod), state.runs, strict=True)
+        for (container, _), run in zip(list_container_roles(pod), state.runs, strict=True)
     )
     return msgspec.structs.replace(state, runs=runs, resizing_since=None, resize_refused=None), NEVER
 
@@ -186,12 +188,12 @@ def _with_allotment(container: PodContainer, run: ContainerRun, now: Instant) ->
         if any(before.get(bound, {}).get(name) != after.get(bound, {}).get(name) for bound in bounds)
     }
     granted = msgspec.structs.replace(run, resources=after)
-    if run.state is RunState.RUNNING and container.restarts_for(changed):
-        return ended(granted, now, code=0)
+    if run.state is RunState.RUNNING and container.is_restarted_by(changed):
+        return end_run(granted, now, code=0)
     return granted
 
 
-def removal_due(state: SimulatedPodState, pod: SandboxPodView, world: NodeWorld) -> Instant:
+def find_removal_time(state: SimulatedPodState, pod: SandboxPodView, world: NodeWorld) -> Instant:
     """Time at which a terminating pod must be removed; NEVER when its kubelet has nothing (more) to do."""
     if state.stopping_since is None:
         return NEVER
@@ -204,12 +206,12 @@ def removal_due(state: SimulatedPodState, pod: SandboxPodView, world: NodeWorld)
         return state.stopping_since
     asked = [
         behaviour.stop_s
-        for (container, _), run in zip(container_roles(pod), state.runs, strict=True)
+        for (container, _), run in zip(list_container_roles(pod), state.runs, strict=True)
         if (behaviour := _behaviour_of(world, pod, container, run.number)).stop_s is not None
     ]
     hooks_s = max(
         container.pre_stop_s
-        for (container, _), run in zip(container_roles(pod), state.runs, strict=True)
+        for (container, _), run in zip(list_container_roles(pod), state.runs, strict=True)
         if run.state is RunState.RUNNING
     )
     delay_s = max(asked) if asked else min(hooks_s + world.settings.stop_s, float(pod.grace_s))
@@ -226,7 +228,7 @@ def is_ready(
     return ready_at <= now < unready_at
 
 
-def will_restart(run: ContainerRun, role: Role, pod: SandboxPodView) -> bool:
+def is_restarted(run: ContainerRun, role: Role, pod: SandboxPodView) -> bool:
     """Whether a container that has ended is started again."""
     code = run.last.exit_code if run.last else 0
     match role:
@@ -245,10 +247,10 @@ def will_restart(run: ContainerRun, role: Role, pod: SandboxPodView) -> bool:
 def is_final(run: ContainerRun, role: Role, pod: SandboxPodView) -> bool:
     """Whether a container has ended and will not start again. A container that was stopped to be replaced will."""
     was_replaced = run.crashes == 0 and role is not Role.INIT
-    return run.state is RunState.EXITED and not was_replaced and not will_restart(run, role, pod)
+    return run.state is RunState.EXITED and not was_replaced and not is_restarted(run, role, pod)
 
 
-def backoff_s(failures: int, settings: KubeletSettings) -> float:
+def compute_backoff_s(failures: int, settings: KubeletSettings) -> float:
     """Wait after this many consecutive failures (from 1)."""
     return min(settings.backoff_cap_s, settings.backoff_s * 2.0 ** min(failures - 1, 30))
 
@@ -291,7 +293,7 @@ class _Life:
             run = self._next_state(run, due)
         return run, min(due, self._next_report(run, now))
 
-    def opens_at(self, run: ContainerRun) -> Instant:
+    def find_opening_time(self, run: ContainerRun) -> Instant:
         """Time from which the next containers may start; NEVER before this init container allows it."""
         match self.role:
             case Role.INIT:
@@ -310,7 +312,7 @@ class _Life:
         image = self.container.image
         match run.state:
             case RunState.RUNNING if run.image != image:
-                return ended(run, now, code=0)
+                return end_run(run, now, code=0)
             case RunState.PULL_FAILED if run.tried != image:
                 return msgspec.structs.replace(
                     run, state=RunState.STARTING, since=now, pull_failures=0, failure=None, tried=""
@@ -328,7 +330,7 @@ class _Life:
                 return run.since + self._pull_s(run) + self._start_s(run)
             case RunState.PULL_FAILED:
                 is_final = run.failure is not None and run.failure.reason == "InvalidImageName"
-                return NEVER if is_final else run.since + backoff_s(run.pull_failures, self.settings)
+                return NEVER if is_final else run.since + compute_backoff_s(run.pull_failures, self.settings)
             case RunState.RUNNING:
                 return self._end_due(run)
             case RunState.EXITED:
@@ -342,7 +344,7 @@ class _Life:
                 return self._start(run, at)
             case RunState.RUNNING:
                 code = self._behaviour_of(run.number).exit_code
-                return ended(run, at, code=code or 0, crashes=self._count_crashes(run, at))
+                return end_run(run, at, code=code or 0, crashes=self._count_crashes(run, at))
             case RunState.EXITED:
                 return self._start(run, at)
             case RunState.BLOCKED:
@@ -401,14 +403,14 @@ class _Life:
     def _pull_s(self, run: ContainerRun) -> float:
         scripted = self._behaviour_of(run.number + 1).pull_s
         pull_s = self.settings.pull_s if scripted is None else scripted
-        return pull_s if pull_s and full_name(self.container.image) not in self.held else 0.0
+        return pull_s if pull_s and expand_name(self.container.image) not in self.held else 0.0
 
     def _start_s(self, run: ContainerRun) -> float:
         scripted = self._behaviour_of(run.number + 1).start_s
         if scripted is not None:
             return scripted + self.container.post_start_s
         # The container's name is not included, so that containers that start together are reported in one write.
-        fraction = self.world.fraction(self.pod.uid, run.number) if self.settings.start_jitter else 0.0
+        fraction = self.world.draw_fraction(self.pod.uid, run.number) if self.settings.start_jitter else 0.0
         start_s = self.settings.start_s * (1.0 + self.settings.start_jitter * fraction)
         return start_s + self.container.post_start_s
 
@@ -431,7 +433,7 @@ class _Life:
             return NEVER
         if run.crashes <= 1:
             return run.since + self._pull_s(run) + self._start_s(run)
-        return run.since + backoff_s(run.crashes - 1, self.settings)
+        return run.since + compute_backoff_s(run.crashes - 1, self.settings)
 
     def _will_restart(self, run: ContainerRun) -> bool:
         return not is_final(run, self.role, self.pod)

@@ -26,7 +26,7 @@ import msgspec
 from pykruise.kube.clock import Instant, format_time
 from pykruise.kube.values.image_pulls import PullFailure
 from pykruise.sandbox.nodes.faults import Rule
-from pykruise.sandbox.nodes.images import ImageTable, full_name
+from pykruise.sandbox.nodes.images import ImageTable, expand_name
 from pykruise.sandbox.pod_view import PodContainer, PodContainerStatus, SandboxPodView, Terminated, instant_of
 
 NEVER: Instant = math.inf
@@ -162,12 +162,12 @@ class NodeWorld(msgspec.Struct, frozen=True, kw_only=True):
     rules: tuple[Rule, ...] = ()
     seed: int = 0
 
-    def fraction(self, *parts: object) -> float:
+    def draw_fraction(self, *parts: object) -> float:
         """A number from 0 to 1 (excluded) that depends only on the seed and `parts`."""
         return crc32(":".join(map(str, (self.seed, *parts))).encode()) / 2**32
 
 
-def container_roles(pod: SandboxPodView) -> Iterator[tuple[PodContainer, Role]]:
+def list_container_roles(pod: SandboxPodView) -> Iterator[tuple[PodContainer, Role]]:
     """All containers in the order of `SimulatedPodState.runs`."""
     for container in pod.init_containers.items:
         yield container, Role.SIDECAR if container.is_sidecar else Role.INIT
@@ -186,13 +186,13 @@ def begin(pod: SandboxPodView, *, ip: str, now: Instant) -> SimulatedPodState:
         uid=pod.uid,
         ip=ip,
         accepted_at=now,
-        runs=tuple(ContainerRun(name=container.name) for container, _ in container_roles(pod)),
+        runs=tuple(ContainerRun(name=container.name) for container, _ in list_container_roles(pod)),
     )
 
 
-def with_added(state: SimulatedPodState, pod: SandboxPodView) -> SimulatedPodState:
+def add_ephemeral(state: SimulatedPodState, pod: SandboxPodView) -> SimulatedPodState:
     """Add runs for the pod's new ephemeral containers. A patch puts new ones before the existing ones."""
-    names = [container.name for container, _ in container_roles(pod)]
+    names = [container.name for container, _ in list_container_roles(pod)]
     if len(names) == len(state.runs):
         return state
     known = {run.name: run for run in state.runs}
@@ -201,16 +201,18 @@ def with_added(state: SimulatedPodState, pod: SandboxPodView) -> SimulatedPodSta
     )
 
 
-def with_stopped(state: SimulatedPodState, pod: SandboxPodView, name: str, now: Instant) -> SimulatedPodState:
+def stop_container(
+    state: SimulatedPodState, pod: SandboxPodView, name: str, now: Instant
+) -> SimulatedPodState:
     """State after another program has stopped a running container. The container starts again immediately, unless the
     pod never restarts containers.
     """
     return _with_ended(state, pod, {name}, now, code=_KILLED)
 
 
-def with_power_lost(state: SimulatedPodState, pod: SandboxPodView, now: Instant) -> SimulatedPodState:
+def lose_power(state: SimulatedPodState, pod: SandboxPodView, now: Instant) -> SimulatedPodState:
     """State after the pod's node has power again. All containers ended with an unknown exit code when the power
-    failed, and start again as after `with_stopped`.
+    failed, and start again as after `stop_container`.
     """
     return _with_ended(state, pod, {run.name for run in state.runs}, now, code=_LOST, reason="Unknown")
 
@@ -226,7 +228,7 @@ def _with_ended(
 ) -> SimulatedPodState:
     crashes = 1 if pod.restart_policy == "Never" else 0
     runs = tuple(
-        ended(run, now, code=code, crashes=crashes, reason=reason)
+        end_run(run, now, code=code, crashes=crashes, reason=reason)
         if run.name in names and run.state is RunState.RUNNING
         else run
         for run in state.runs
@@ -243,7 +245,7 @@ def recover(pod: SandboxPodView, *, ip: str, now: Instant) -> SimulatedPodState:
     result = (*known.init_containers, *known.containers, *known.ephemeral_containers)
     statuses = {status.name: status for status in result}
     runs = []
-    for container, _ in container_roles(pod):
+    for container, _ in list_container_roles(pod):
         status = statuses.get(container.name)
         runs.append(
             ContainerRun(name=container.name)
@@ -260,7 +262,7 @@ def recover(pod: SandboxPodView, *, ip: str, now: Instant) -> SimulatedPodState:
 
 def _recover_run(status: PodContainerStatus, now: Instant, wanted: str) -> ContainerRun:
     """Restore a run. `wanted`: the container's image in the spec; the status has its full name."""
-    image = wanted if full_name(status.image) == full_name(wanted) else status.image
+    image = wanted if expand_name(status.image) == expand_name(wanted) else status.image
     known = status.container_id if isinstance(status.container_id, str) else ""
     before = status.last_state.terminated
     if status.state.running is not None:
@@ -301,7 +303,7 @@ def _recover_run(status: PodContainerStatus, now: Instant, wanted: str) -> Conta
 # ── end of a run ─────────────────────────────────────────────────────────────
 
 
-def ended(
+def end_run(
     run: ContainerRun, at: Instant, *, code: int, crashes: int = 0, reason: str = "Error"
 ) -> ContainerRun:
     """The run after its process has ended."""

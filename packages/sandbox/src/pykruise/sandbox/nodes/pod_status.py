@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from pykruise.kube.clock import Instant, format_time
-from pykruise.sandbox.nodes.images import full_name
+from pykruise.sandbox.nodes.images import expand_name
 from pykruise.sandbox.nodes.pod_life import is_final, is_ready
 from pykruise.sandbox.nodes.pod_state import (
     ContainerRun,
@@ -21,7 +21,7 @@ from pykruise.sandbox.nodes.pod_state import (
     Role,
     RunState,
     SimulatedPodState,
-    container_roles,
+    list_container_roles,
 )
 from pykruise.sandbox.pod_view import (
     NO_STATE,
@@ -60,7 +60,7 @@ def status_of(
     """Build the present status."""
     containers = [
         _Container(spec, role, run, _counts_as_ready(run, spec, role, pod, world, now))
-        for (spec, role), run in zip(container_roles(pod), state.runs, strict=True)
+        for (spec, role), run in zip(list_container_roles(pod), state.runs, strict=True)
     ]
     ephemeral = [container for container in containers if container.role is Role.EPHEMERAL]
     containers = [container for container in containers if container.role is not Role.EPHEMERAL]
@@ -117,7 +117,7 @@ def _resize_word(pod: SandboxPodView, state: SimulatedPodState) -> str:
     return "InProgress" if state.resizing_since is not None else ""
 
 
-def stopped_status(pod: SandboxPodView, state: SimulatedPodState, now: Instant) -> PodStatus:
+def build_stopped_status(pod: SandboxPodView, state: SimulatedPodState, now: Instant) -> PodStatus:
     """The last status of a deleted pod: running containers have completed, failed ones have failed."""
     statuses = {
         run.name: Terminated(
@@ -180,13 +180,15 @@ def patch_for(pod: SandboxPodView, wanted: PodStatus) -> dict[str, Any] | None:
     known = pod.status
     status: dict[str, Any] = {}
     if conditions := [
-        _condition_patch(condition, known.condition(condition.type))
+        _condition_patch(condition, known.find_condition(condition.type))
         for condition in wanted.conditions
-        if condition != known.condition(condition.type)
+        if condition != known.find_condition(condition.type)
     ]:
         status["conditions"] = conditions
     wanted_types = {condition.type for condition in wanted.conditions}
-    if over := [kind for kind in _RESIZE if known.condition(kind) is not None and kind not in wanted_types]:
+    if over := [
+        kind for kind in _RESIZE if known.find_condition(kind) is not None and kind not in wanted_types
+    ]:
         status.setdefault("conditions", []).extend({"$patch": "delete", "type": kind} for kind in over)
     if wanted.resources is not None and wanted.resources != known.resources:
         status["resources"] = wanted.resources
@@ -265,7 +267,7 @@ def _container_status(
     run = container.run
     return PodContainerStatus(
         name=run.name,
-        image=full_name(run.image) if run.image else container.spec.image,
+        image=expand_name(run.image) if run.image else container.spec.image,
         image_id=run.image_id,
         container_id=run.container_id or msgspec.UNSET,
         ready=container.ready,
@@ -335,7 +337,7 @@ def _owned_conditions(
 ) -> list[PodCondition]:
     """The owned conditions. Same rule as the kubelet's `Generate...Condition` functions."""
     # If the node was set without a scheduler, this condition is missing.
-    scheduled = [] if pod.status.condition("PodScheduled") else [PodCondition("PodScheduled", "True")]
+    scheduled = [] if pod.status.find_condition("PodScheduled") else [PodCondition("PodScheduled", "True")]
     return [
         *scheduled,
         PodCondition("PodReadyToStartContainers", "True" if has_sandbox and not _is_end(phase) else "False"),
@@ -396,7 +398,7 @@ def _ready_condition(containers: Sequence[_Container], pod: SandboxPodView, phas
         return msgspec.structs.replace(below, type="Ready")
     problems = []
     for gate in pod.readiness_gates:
-        condition = pod.status.condition(gate)
+        condition = pod.status.find_condition(gate)
         if condition is None:
             problems.append(f'corresponding condition of pod readiness gate "{gate}" does not exist.')
         elif condition.status != "True":
@@ -412,7 +414,7 @@ def _with_transition_time(
     condition: PodCondition, pod: SandboxPodView, now: Instant, generation: int | None
 ) -> PodCondition:
     """The condition with the time of its last change of status."""
-    known = pod.status.condition(condition.type)
+    known = pod.status.find_condition(condition.type)
     keeps = known is not None and known.status == condition.status
     return msgspec.structs.replace(
         condition,

@@ -44,7 +44,7 @@ class Environment(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
     value_from: ValueSource | None = None
 
-    def references(self) -> Iterator[Reference]:
+    def list_references(self) -> Iterator[Reference]:
         """Yield the objects that the value comes from."""
         value_source = self.value_from
         if value_source is not None:
@@ -63,7 +63,7 @@ class EnvironmentSource(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     config_map_ref: _Whole | None = None
     secret_ref: _Whole | None = None
 
-    def references(self) -> Iterator[Reference]:
+    def list_references(self) -> Iterator[Reference]:
         """Yield the objects that the variables come from."""
         for kind, whole in ((CONFIG_MAP, self.config_map_ref), (SECRET, self.secret_ref)):
             if whole is not None and not whole.optional:
@@ -100,7 +100,7 @@ class VolumeSources(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     secret: _Source | None = None
     projected: _ProjectedVolume | None = None
 
-    def references(self) -> Iterator[Reference]:
+    def list_references(self) -> Iterator[Reference]:
         """Yield the objects that must exist before the volume can be mounted."""
         yield from _of_source(CONFIG_MAP, self.config_map)
         yield from _of_source(SECRET, self.secret)
@@ -124,7 +124,7 @@ def _of_source(kind: str, source: _Source | None) -> Iterator[Reference]:
 
 def references_of(parts: Iterable[Any]) -> tuple[Reference, ...]:
     """The references of all parts, in their order."""
-    return tuple(reference for part in parts for reference in part.references())
+    return tuple(reference for part in parts for reference in part.list_references())
 
 
 def lack_of(reference: Reference, value: Mapping[str, Any] | None, *, namespace: str) -> str:

@@ -13,15 +13,15 @@ import msgspec
 from pykruise.kube.cache.cache import Cache
 from pykruise.kube.clock import Clock, Instant
 from pykruise.kube.ids import Key
-from pykruise.sandbox.nodes.faults import failed_probe
+from pykruise.sandbox.nodes.faults import find_failed_probe
 from pykruise.sandbox.nodes.pod_life import is_ready
 from pykruise.sandbox.nodes.pod_state import (
     ContainerRun,
     NodeWorld,
     RunState,
     SimulatedPodState,
-    container_roles,
-    with_stopped,
+    list_container_roles,
+    stop_container,
 )
 from pykruise.sandbox.nodes.status import NodeRecord
 from pykruise.sandbox.pod_view import PodContainer, SandboxPodView
@@ -89,7 +89,7 @@ class NodeRuntime:
         pod, state = self._pods.get(key), self._states.get(key)
         if pod is None or state is None or state.uid != uid:
             return None
-        for run, (spec, _) in zip(state.runs, container_roles(pod), strict=False):
+        for run, (spec, _) in zip(state.runs, list_container_roles(pod), strict=False):
             if run.name == container and run.number:
                 return self._probe_outcome(pod, run, spec, probe)
         return None
@@ -99,7 +99,7 @@ class NodeRuntime:
     ) -> ProbeOutcome:
         now = self._clock()
         is_running = run.state is RunState.RUNNING
-        problem = failed_probe(
+        problem = find_failed_probe(
             self._world().rules,
             pod,
             probe,
@@ -125,9 +125,11 @@ class NodeRuntime:
         run = (self.runs_of(key, pod.uid) or {}).get(name) if pod is not None else None
         if pod is None or run is None:
             return
-        hook_s = max((role.pre_stop_s for role, _ in container_roles(pod) if role.name == name), default=0.0)
+        hook_s = max(
+            (role.pre_stop_s for role, _ in list_container_roles(pod) if role.name == name), default=0.0
+        )
         await asyncio.sleep(min(hook_s + self._world().settings.stop_s, max(grace_s, _LEAST_GRACE_S)))
         still = (self.runs_of(key, pod.uid) or {}).get(name)
         if still is not None and still.number == run.number:
-            self._states[key] = with_stopped(self._states[key], pod, name, self._clock())
+            self._states[key] = stop_container(self._states[key], pod, name, self._clock())
             self._wake(pod)

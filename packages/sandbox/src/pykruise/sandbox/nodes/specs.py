@@ -1,6 +1,6 @@
 """Nodes: the spec of a simulated one, its Node and Lease, and the scheduler's view of nodes.
 
-NodeSpec ──▶ node_document(), lease_document() ──▶ status.py registers and renews them
+NodeSpec ──▶ build_node_document(), build_lease_document() ──▶ status.py registers and renews them
 bytes of a Node ──▶ project_node() ──▶ SandboxNodeView ──▶ scheduling/
 
 Pure, except `Addresses`, which remembers the pod addresses in use.
@@ -17,17 +17,17 @@ from pykruise.kube.clock import Instant, format_micro_time, format_time
 from pykruise.kube.documents import Document
 from pykruise.kube.pod_rules.nodes import Taint
 from pykruise.kube.schemas.releases import NEWEST_MINOR, minor_of, release_of
-from pykruise.sandbox.pod_view import amounts
+from pykruise.sandbox.pod_view import parse_amounts
 
 __all__ = [
     "Addresses",
     "NodeSpec",
     "SandboxNodeView",
     "Taint",
-    "heartbeat_patch",
-    "lease_document",
-    "node_document",
-    "node_specs",
+    "build_heartbeat_patch",
+    "build_lease_document",
+    "build_node_document",
+    "make_node_specs",
     "project_node",
 ]
 
@@ -51,7 +51,7 @@ class NodeSpec(msgspec.Struct, frozen=True, kw_only=True):
     """Features that its kubelet declares; None: those of its version."""
 
 
-def node_specs(
+def make_node_specs(
     count: int,
     *,
     zones: Sequence[str] = ("z1", "z2", "z3"),
@@ -80,7 +80,7 @@ def node_specs(
 # ── documents ────────────────────────────────────────────────────────────────
 
 
-def node_document(spec: NodeSpec, *, now: Instant) -> Document:
+def build_node_document(spec: NodeSpec, *, now: Instant) -> Document:
     """Build the Node that a kubelet registers, including its status."""
     labels = {
         "beta.kubernetes.io/arch": "amd64",
@@ -129,7 +129,7 @@ def _declared_features(spec: NodeSpec) -> Document:
     return {"declaredFeatures": [feature for feature in _DECLARED if release.has(feature)]}
 
 
-def heartbeat_patch(*, now: Instant, transition: bool = False) -> Document:
+def build_heartbeat_patch(*, now: Instant, transition: bool = False) -> Document:
     """Strategic merge patch of a healthy Node's status. `transition`: whether the node was not healthy before."""
     conditions = _build_conditions(now)
     if not transition:
@@ -138,7 +138,7 @@ def heartbeat_patch(*, now: Instant, transition: bool = False) -> Document:
     return {"status": {"conditions": conditions}}
 
 
-def lease_document(node: str, *, uid: str, now: Instant) -> Document:
+def build_lease_document(node: str, *, uid: str, now: Instant) -> Document:
     """Build the Lease that a kubelet renews; the Node owns it."""
     return {
         "apiVersion": "coordination.k8s.io/v1",
@@ -228,7 +228,7 @@ class SandboxNodeView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         """Largest number of pods."""
         return self.allocatable.get("pods", 0)
 
-    def looks_like(self, other: "SandboxNodeView") -> bool:
+    def is_similar(self, other: "SandboxNodeView") -> bool:
         """Whether no field that scheduling depends on has changed (heartbeats change none)."""
         return (
             self.uid == other.uid
@@ -282,7 +282,7 @@ def project_node(raw: bytes | msgspec.Raw) -> SandboxNodeView:
         labels=node.metadata.labels or {},
         unschedulable=bool(node.spec.unschedulable),
         taints=node.spec.taints or (),
-        allocatable=amounts(node.status.allocatable or {}),
+        allocatable=parse_amounts(node.status.allocatable or {}),
         ready=next(
             (condition.status for condition in node.status.conditions or () if condition.type == "Ready"), ""
         ),

@@ -19,9 +19,9 @@ from pykruise.sandbox.nodes.specs import (
     LEASE_DURATION_S,
     LEASE_NAMESPACE,
     NodeSpec,
-    heartbeat_patch,
-    lease_document,
-    node_document,
+    build_heartbeat_patch,
+    build_lease_document,
+    build_node_document,
 )
 
 
@@ -76,7 +76,7 @@ class NodeStatusWriter:
             if self._lease_s is not None:
                 await self._renew_lease(node, now)
             if now - node.beat_at >= self._heartbeat_s:
-                await self._patch_status(node, heartbeat_patch(now=now, transition=node.beat_at == 0.0))
+                await self._patch_status(node, build_heartbeat_patch(now=now, transition=node.beat_at == 0.0))
                 node.beat_at = now
         except NotFoundError:
             # The Node was deleted. As with a real kubelet, it is not registered again until it is started again.
@@ -86,7 +86,7 @@ class NodeStatusWriter:
         return self._heartbeat_s if self._lease_s is None else min(self._lease_s, self._heartbeat_s)
 
     async def _register_node(self, node: NodeRecord, now: Instant) -> None:
-        document = node_document(node.spec, now=now)
+        document = build_node_document(node.spec, now=now)
         stored = self._existing.pop(node.spec.name, None)
         if stored is None:
             try:
@@ -109,7 +109,7 @@ class NodeStatusWriter:
 
     async def _renew_lease(self, node: NodeRecord, now: Instant) -> None:
         node.renewed_at = now
-        lease = lease_document(node.spec.name, uid=node.uid, now=now)
+        lease = build_lease_document(node.spec.name, uid=node.uid, now=now)
         if node.has_lease:
             try:
                 renewal = {"spec": lease["spec"]}

@@ -38,11 +38,11 @@ __all__ = [
     "ChosenNode",
     "Filter",
     "NoPlace",
-    "checks_for",
     "choose",
     "explain",
+    "find_problems",
+    "make_checks",
     "matches_node",
-    "problems_at",
     "tolerates",
 ]
 
@@ -86,18 +86,18 @@ def choose(
     reasons of the pod's volumes against a node. `nominated`: the node on which other pods were evicted, chosen when
     it passes.
     """
-    candidates = ledger.candidates()
+    candidates = ledger.list_candidates()
     if not candidates:
         return NoPlace("no nodes available to schedule pods")
-    checks = checks_for(pod, ledger, volumes=volumes)
+    checks = make_checks(pod, ledger, volumes=volumes)
     if nominated:
         load = ledger.nodes.get(nominated)
-        if load is not None and load.view is not None and not problems_at(load, load.view, checks):
+        if load is not None and load.view is not None and not find_problems(load, load.view, checks):
             return ChosenNode(nominated)
     reasons: Counter[str] = Counter()
     fitting, hopeful = [], []
     for load, view in candidates:
-        problems = problems_at(load, view, checks)
+        problems = find_problems(load, view, checks)
         if not problems:
             fitting.append((load, view))
             continue
@@ -109,7 +109,7 @@ def choose(
     return ChosenNode(_choose_best(pod, ledger, fitting, rng))
 
 
-def checks_for(
+def make_checks(
     pod: SandboxPodView,
     ledger: NodeLedger,
     *,
@@ -130,7 +130,7 @@ def _volume_check(volumes: Callable[[SandboxNodeView], Sequence[str]]) -> Check:
     return lambda load, view: volumes(view)
 
 
-def problems_at(load: NodeLoad, view: SandboxNodeView, checks: Sequence[Check]) -> Sequence[str]:
+def find_problems(load: NodeLoad, view: SandboxNodeView, checks: Sequence[Check]) -> Sequence[str]:
     """Return the reasons of the first check that the node fails; empty when it passes all."""
     for check in checks:
         if problems := check(load, view):
@@ -180,7 +180,7 @@ def _choose_best(
         rank: Rank = (
             -preference(view) if preference is not None else 0,
             load.owners.get(owner, 0) if owner else 0,
-            ledger.in_zone(owner, view.zone) if owner else 0,
+            ledger.count_in_zone(owner, view.zone) if owner else 0,
             load.pods / max(1, view.max_pods),
         )
         if rank < best_rank:
@@ -225,7 +225,7 @@ def _cordon_filter(pod: SandboxPodView, ledger: NodeLedger) -> Check | None:
 
 
 def _taints(pod: SandboxPodView, ledger: NodeLedger) -> Check | None:
-    if not any(view.taints for _, view in ledger.candidates()):
+    if not any(view.taints for _, view in ledger.list_candidates()):
         return None
     tolerations = _tolerations_of(pod)
 
@@ -259,7 +259,7 @@ def _ports_filter(pod: SandboxPodView, ledger: NodeLedger) -> Check | None:
 
 
 def _resources_filter(pod: SandboxPodView, ledger: NodeLedger) -> Check | None:
-    wanted = [(name, amount) for name, amount in pod.requests().items() if amount]
+    wanted = [(name, amount) for name, amount in pod.sum_requests().items() if amount]
 
     def check(load: NodeLoad, view: SandboxNodeView) -> Sequence[str]:
         problems = []
@@ -286,7 +286,7 @@ def _topology_spread(pod: SandboxPodView, ledger: NodeLedger) -> Check | None:
 
     def check(load: NodeLoad, view: SandboxNodeView) -> Sequence[str]:
         for rule in hard:
-            if problem := rule.problem(view):
+            if problem := rule.find_problem(view):
                 return (problem,)
         return ()
 
@@ -404,7 +404,7 @@ class _Domains:
     def __init__(self, term: Mapping[str, Any], pod: SandboxPodView, ledger: NodeLedger) -> None:
         self.group = group_of(term, pod)
         self.topology_key = term.get("topologyKey", "")
-        self.values = _count_by_domain(ledger.members(self.group), self.topology_key, ledger)
+        self.values = _count_by_domain(ledger.count_members(self.group), self.topology_key, ledger)
 
     def has(self, view: SandboxNodeView) -> bool:
         """Whether one of the pods is in this node's domain."""
@@ -430,12 +430,12 @@ class _SpreadRule:
             (view.labels[self.topology_key] for view in eligible if self.topology_key in view.labels), 0
         )
         names = {view.name for view in eligible}
-        members = {node: count for node, count in ledger.members(group).items() if node in names}
+        members = {node: count for node, count in ledger.count_members(group).items() if node in names}
         self.counts |= _count_by_domain(members, self.topology_key, ledger)
         few_domains = len(self.counts) < (constraint.get("minDomains") or 1)
         self.fewest = 0 if few_domains else min(self.counts.values(), default=0)
 
-    def problem(self, view: SandboxNodeView) -> str:
+    def find_problem(self, view: SandboxNodeView) -> str:
         """Reason against the node, or empty."""
         value = view.labels.get(self.topology_key)
         if value is None:
@@ -448,7 +448,7 @@ def _eligible_nodes(
     constraint: Mapping[str, Any], pod: SandboxPodView, ledger: NodeLedger
 ) -> list[SandboxNodeView]:
     """Nodes whose domains count: by default those that match the pod's node affinity, regardless of their taints."""
-    views = [view for _, view in ledger.candidates()]
+    views = [view for _, view in ledger.list_candidates()]
     if constraint.get("nodeAffinityPolicy", "Honor") == "Honor" and (matches := _node_matcher(pod)):
         views = [view for view in views if matches(view)]
     if constraint.get("nodeTaintsPolicy", "Ignore") == "Honor" and (check := _taints(pod, ledger)):

@@ -17,11 +17,11 @@ import msgspec
 
 from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
-from pykruise.kube.values.selectors import NOTHING, Selector, SelectorError, selector_from
+from pykruise.kube.values.selectors import NOTHING, Selector, SelectorError, parse_selector
 from pykruise.sandbox.nodes.ledger import NodeLedger, NodeLoad
 from pykruise.sandbox.nodes.specs import SandboxNodeView
 from pykruise.sandbox.pod_view import SandboxPodView
-from pykruise.sandbox.scheduling.filters import Check, checks_for, explain, problems_at
+from pykruise.sandbox.scheduling.filters import Check, explain, find_problems, make_checks
 
 NEVER: Final = "not eligible due to preemptionPolicy=Never."
 TERMINATING: Final = "not eligible due to a terminating pod on the nominated node."
@@ -56,11 +56,11 @@ class Budget(msgspec.Struct, frozen=True):
     """Pods whose disruption the budget has already counted."""
 
     @classmethod
-    def of(cls, doc: Document) -> "Budget":
+    def parse(cls, doc: Document) -> "Budget":
         """Parse a stored budget. A budget with an invalid selector protects no pod."""
         status = doc.get("status") or {}
         try:
-            selector = selector_from((doc.get("spec") or {}).get("selector"))
+            selector = parse_selector((doc.get("spec") or {}).get("selector"))
         except SelectorError:
             selector = NOTHING
         return cls(
@@ -87,7 +87,7 @@ def make_room(
     volumes: Callable[[SandboxNodeView], Sequence[str]] | None = None,
 ) -> PreemptionRoom | NoRoom:
     """Choose the node and the pods of lower priority to evict. `hopeful`: nodes that only other pods rule out."""
-    nodes = len(ledger.candidates())
+    nodes = len(ledger.list_candidates())
     if not pod.preempts:
         return NoRoom(NEVER)
     lower = _lower_by_node(pod, ledger)
@@ -113,7 +113,7 @@ def _lower_by_node(pod: SandboxPodView, ledger: NodeLedger) -> dict[str, list[Sa
     if min(ledger.priorities, default=pod.priority) >= pod.priority:
         return {}
     lower: dict[str, list[SandboxPodView]] = {}
-    for node, other in ledger.placed():
+    for node, other in ledger.list_placed():
         if other.priority < pod.priority:
             lower.setdefault(node, []).append(other)
     return lower
@@ -127,7 +127,7 @@ def _waits_for_victims(pod: SandboxPodView, lower: dict[str, list[SandboxPodView
 
 
 def _was_preempted(pod: SandboxPodView) -> bool:
-    condition = pod.status.condition("DisruptionTarget")
+    condition = pod.status.find_condition("DisruptionTarget")
     return (
         condition is not None and condition.status == "True" and condition.reason == "PreemptionByScheduler"
     )
@@ -150,8 +150,8 @@ def _find_victims(
         # A node without pods stays in the ledger, because its Node exists.
         load: NodeLoad = ledger.nodes[name]
         assert load.view is not None
-        checks: list[Check] = checks_for(pod, ledger, volumes=volumes)
-        return problems_at(load, load.view, checks)
+        checks: list[Check] = make_checks(pod, ledger, volumes=volumes)
+        return find_problems(load, load.view, checks)
 
     try:
         for other in lower:

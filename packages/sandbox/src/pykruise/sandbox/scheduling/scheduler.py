@@ -22,7 +22,7 @@ from pykruise.kube.cache.writer import Writer
 from pykruise.kube.client.client import Client
 from pykruise.kube.client.recorder import EventRecorder
 from pykruise.kube.clock import Clock, Instant, format_time
-from pykruise.kube.control.controller import Controller, unmeasured
+from pykruise.kube.control.controller import Controller, skip_measuring
 from pykruise.kube.control.queue import WorkQueue
 from pykruise.kube.errors import ConflictError, NotFoundError
 from pykruise.kube.ids import Key
@@ -34,15 +34,15 @@ from pykruise.sandbox.controllers.volume_choice import (
     Hopeless,
     PodVolumes,
     VolumeChoiceWorld,
+    build_claim_reference,
     is_bound,
-    reference_to,
     volumes_of,
 )
 from pykruise.sandbox.nodes.ledger import NodeLedger
 from pykruise.sandbox.nodes.specs import SandboxNodeView, project_node
 from pykruise.sandbox.pod_decoding import SandboxPodProjector
 from pykruise.sandbox.pod_view import SandboxPodView
-from pykruise.sandbox.running import happens_before, run_beside
+from pykruise.sandbox.running import run_beside, wait_for_condition
 from pykruise.sandbox.scheduling.filters import ChosenNode, NoPlace, choose, explain
 from pykruise.sandbox.scheduling.preemption import HELPLESS, NEVER, Budget, NoRoom, PreemptionRoom, make_room
 
@@ -136,12 +136,17 @@ class Scheduler:
         self._failed = 0
         self._queue: WorkQueue[Key] = WorkQueue(cost_factor=0, rng=rng)
         self._controller = Controller(
-            "scheduler", self._schedule, queue=self._queue, workers=workers, clock=clock, cpu_time=unmeasured
+            "scheduler",
+            self._schedule,
+            queue=self._queue,
+            workers=workers,
+            clock=clock,
+            cpu_time=skip_measuring,
         )
         pods.subscribe(self._on_pod)
         nodes.subscribe(self._on_node)
 
-    def mind(self, around: SchedulerSurroundings) -> None:
+    def respect(self, around: SchedulerSurroundings) -> None:
         """Respect claims with their volumes, and disruption budgets. Without this call pods do not wait for volumes."""
         self._around = around
         self._world = VolumeChoiceWorld(around.claims, around.volumes, around.classes)
@@ -172,7 +177,7 @@ class Scheduler:
 
     async def _work(self) -> None:
         # A pod that is scheduled before all nodes and all other pods are known may get the wrong node.
-        if await happens_before(self._stopped, self._wait_synced()):
+        if await wait_for_condition(self._stopped, self._wait_synced()):
             await self._controller.run()
 
     async def _wait_synced(self) -> None:
@@ -188,7 +193,7 @@ class Scheduler:
         self._stopped.set()
         await self._controller.stop()
 
-    def stats(self) -> SchedulerStats:
+    def read_stats(self) -> SchedulerStats:
         """The present counts."""
         return SchedulerStats(
             nodes=len(self.nodes),
@@ -239,7 +244,7 @@ class Scheduler:
             self.ledger.remove_node(change.key.name)
             return
         self.ledger.set_node(change.new)
-        if change.old is None or not change.new.looks_like(change.old):
+        if change.old is None or not change.new.is_similar(change.old):
             self._wake_waiting()
 
     def _is_mine(self, pod: SandboxPodView) -> bool:
@@ -274,7 +279,7 @@ class Scheduler:
             return None
         volumes = volumes_of(pod, self._world) if pod.claims and self._world is not None else None
         if isinstance(volumes, Hopeless):
-            nodes = len(self.ledger.candidates())
+            nodes = len(self.ledger.list_candidates())
             why = f"0/{nodes} nodes are available: {volumes.message}."
             return await self._report_waiting(pod, f"{why} {_describe_no_preemption(pod, nodes)}")
         check = volumes.check if volumes is not None else None
@@ -299,7 +304,7 @@ class Scheduler:
         if isinstance(room, PreemptionRoom):
             return await self._preempt(pod, room, answer.message)
         message = answer.message
-        if nodes := len(self.ledger.candidates()):
+        if nodes := len(self.ledger.list_candidates()):
             message += (
                 f" preemption: {room.message}"
                 if room is not None
@@ -345,7 +350,7 @@ class Scheduler:
         budgets = self._around.budgets if self._around is not None else None
         if budgets is None or min(self.ledger.priorities, default=pod.priority) >= pod.priority:
             return ()
-        return [Budget.of(view.doc) for view in budgets.values()]
+        return [Budget.parse(view.doc) for view in budgets.values()]
 
     async def _preempt(self, pod: SandboxPodView, room: PreemptionRoom, message: str) -> float:
         """Nominate the pod for the node, and delete the victims. Same rule as the actuation of default preemption."""
@@ -360,7 +365,7 @@ class Scheduler:
                 "lastTransitionTime": format_time(self._clock()),
             }
             with suppress(NotFoundError, ConflictError):
-                if victim.status.condition("DisruptionTarget") is None:
+                if victim.status.find_condition("DisruptionTarget") is None:
                     await self._patch_status(victim, {"conditions": [condition]})
                 await self._writer.delete(PODS, victim.key, uid=victim.uid)
             self._record_event(
@@ -379,7 +384,7 @@ class Scheduler:
     async def _bind_volumes(self, pod: SandboxPodView, node: str, volumes: PodVolumes) -> float | None:
         """Write the volume of each claim, or the node for which it must be created, and keep the pod's place."""
         view = self.ledger.nodes[node].view
-        chosen = volumes.binding(view) if view is not None else None
+        chosen = volumes.plan_binding(view) if view is not None else None
         if chosen is None:
             return 0.0  # the node was deleted a moment ago
         self._waiting.pop(pod.key, None)
@@ -408,7 +413,7 @@ class Scheduler:
                 "resourceVersion": str(volume.resource_version),
                 "annotations": {"pv.kubernetes.io/bound-by-controller": "yes"},
             },
-            "spec": {"claimRef": reference_to(claim)},
+            "spec": {"claimRef": build_claim_reference(claim)},
         }
         await self._writer.patch(
             PERSISTENT_VOLUMES, volume.key, patch, patch_type=PatchType.MERGE, uid=volume.uid
@@ -432,7 +437,7 @@ class Scheduler:
             self._undo_placement(binding.pod)
             return 0.0
         assert self._world is not None
-        claims = [self._world.claim(pod, name) for name in pod.claims]
+        claims = [self._world.find_claim(pod, name) for name in pod.claims]
         if all(claim is not None and is_bound(claim) for claim in claims):
             self._binding.pop(pod.key, None)
             await self._bind_pod(pod, binding.node)
@@ -495,7 +500,7 @@ class Scheduler:
 
         `nominated` None: the nomination stays unchanged.
         """
-        known = pod.status.condition("PodScheduled")
+        known = pod.status.find_condition("PodScheduled")
         status: dict[str, Any] = {}
         if nominated is not None and nominated != pod.status.nominated_node_name:
             status["nominatedNodeName"] = nominated

@@ -184,9 +184,9 @@ class GatedCluster(Cluster):
     reported: Collection[str] = ("pods",)
     """Plurals of the resources about which nodes and their agents report."""
 
-    def transport_for(self, user: str, **options: Any) -> Any:
+    def make_transport(self, user: str, **options: Any) -> Any:
         """Return the transport of a user; that of kubelets has gates."""
-        inner: LocalTransport = super().transport_for(user, **options)
+        inner: LocalTransport = super().make_transport(user, **options)
         return GatedNodes(inner, self.gates, self.reported) if user == "system:nodes" else inner
 
 

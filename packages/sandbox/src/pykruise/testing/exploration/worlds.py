@@ -20,12 +20,12 @@ from typing import Any, Final, NoReturn
 import msgspec
 
 from pykruise.kube.client.client import Client
-from pykruise.kube.clock import loop_clock
-from pykruise.kube.control.controller import unmeasured
+from pykruise.kube.clock import make_loop_clock
+from pykruise.kube.control.controller import skip_measuring
 from pykruise.kube.documents import decode, get_path
 from pykruise.kube.errors import KubeError
 from pykruise.kube.ids import Key
-from pykruise.kube.values.counts import counted
+from pykruise.kube.values.counts import format_count
 from pykruise.runtime.operator import Operator
 from pykruise.sandbox.cluster import Cluster, ClusterSettings
 from pykruise.sandbox.nodes.pod_state import KubeletSettings
@@ -121,7 +121,10 @@ class Exploration(msgspec.Struct, frozen=True, kw_only=True):
 
     def __str__(self) -> str:
         end = "" if self.is_complete else ", and there are more"
-        return f"{counted(self.states, 'state')}, {counted(self.transitions, 'transition')}, {self.rests} at rest{end}"
+        return (
+            f"{format_count(self.states, 'state')}, {format_count(self.transitions, 'transition')}, "
+            f"{self.rests} at rest{end}"
+        )
 
 
 def explore(
@@ -161,7 +164,7 @@ def _failure_in(graph: Graph, *, is_complete: bool) -> ExplorationFailure | None
         return None
     path = min((tuple(graph.path_to(state)) for state in stuck), key=len)
     return ExplorationFailure(
-        "rest", f"{counted(len(stuck), 'state has', 'states have')} no way to rest", path
+        "rest", f"{format_count(len(stuck), 'state has', 'states have')} no way to rest", path
     )
 
 
@@ -237,12 +240,12 @@ class _World:
 
     async def play(self, choose: Chooser) -> NoReturn:
         """Bring it to rest, and let `choose` decide from there on. Raises RuntimeError where there is no rest."""
-        self._clock = loop_clock(start=START)
+        self._clock = make_loop_clock(start=START)
         self._storage = _Storage(clock=self._clock, start=START)
         self._store = SimulatedStore(self._storage)
         async with self._new_cluster() as cluster:
             self._cluster = cluster
-            self._user = cluster.client_for("user")
+            self._user = cluster.make_client("user")
             SENDER.set("user")
             await put_all(self._user, [("", item) for item in documents_of(self._simulation.manifests)])
             self._storage.on_write = self._judge_write
@@ -287,7 +290,7 @@ class _World:
         self._started += 1
         name = f"operator-{self._started}"
         wire = GatedWire(
-            self._cluster.transport_for(name),
+            self._cluster.make_transport(name),
             name=name,
             network_faults=NetworkFaults((), now=self._now),
             rng=self._branch(),
@@ -300,7 +303,7 @@ class _World:
         )
         client = Client(wire, clock=self._clock, user_agent="operator", rng=self._branch())
         work = self._simulation.work
-        operator = Operator(client, work, clock=self._clock, rng=self._branch(), cpu_time=unmeasured)
+        operator = Operator(client, work, clock=self._clock, rng=self._branch(), cpu_time=skip_measuring)
         self._watches.update(resource.plural for resource in operator.sources.by_resource)
         for controller in operator.controllers:
             gate_reconciles(controller, self._gates, self._logs)

@@ -39,7 +39,7 @@ class ScriptedAnswer:
     body: bytes | None = None
     details: Mapping[str, Any] = field(default_factory=dict)
 
-    def response(self) -> Response:
+    def to_response(self) -> Response:
         """Return it as an API server sends it."""
         headers = {"content-type": "application/json"}
         if self.retry_after_s is not None:

@@ -19,7 +19,7 @@ from pykruise.kube.documents import Document, decode
 from pykruise.kube.ids import Key
 from pykruise.sandbox.apiserver.objects.storage import MemoryStorage, StorageChange
 
-__all__ = ["RECONCILE", "SENDER", "Commit", "Reconcile", "RecordingStorage", "since"]
+__all__ = ["RECONCILE", "SENDER", "Commit", "Reconcile", "RecordingStorage", "list_versions_since"]
 
 
 class Reconcile(msgspec.Struct):
@@ -71,7 +71,7 @@ class Versioned(Protocol):
 V = TypeVar("V", bound=Versioned)
 
 
-def since(versions: Sequence[V], known: float) -> Sequence[V]:
+def list_versions_since(versions: Sequence[V], known: float) -> Sequence[V]:
     """The versions of an object that a writer with this knowledge may take for the current one."""
     return versions[max(0, bisect_right(versions, known, key=lambda version: version.revision) - 1) :]
 

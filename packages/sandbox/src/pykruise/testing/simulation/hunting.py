@@ -12,7 +12,7 @@ import msgspec
 
 from pykruise.testing.simulation.network import REQUEST_FAULTS, STREAM_FAULTS
 from pykruise.testing.simulation.scripts import Fault, SimulatedOperation
-from pykruise.testing.simulation.shrinking import replaced, shrink_greedily, without_parts
+from pykruise.testing.simulation.shrinking import iterate_without_parts, replace_item, shrink_greedily
 from pykruise.testing.simulation.worlds import (
     WORLD_FAULTS,
     Simulation,
@@ -124,13 +124,13 @@ def shrink(
 
 
 def _smaller(script: SimulationScript) -> Iterator[SimulationScript]:
-    for faults in without_parts(script.faults):
+    for faults in iterate_without_parts(script.faults):
         yield _replace(script, faults=faults)
-    for operations in without_parts(script.operations):
+    for operations in iterate_without_parts(script.operations):
         yield _replace(script, operations=operations)
     for number, fault in enumerate(script.faults):
         if fault.count > 1 and fault.kind not in WORLD_FAULTS:
-            yield _replace(script, faults=replaced(script.faults, number, _replace(fault, count=1)))
+            yield _replace(script, faults=replace_item(script.faults, number, _replace(fault, count=1)))
     if script.latency_s:
         yield _replace(script, latency_s=0.0)
 

@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from pykruise.kube.client.transport import Request, Response, Transport
-from pykruise.kube.errors import ConnectionLostError, RequestTimeoutError, UnreachableError, error_for
+from pykruise.kube.errors import ConnectionLostError, RequestTimeoutError, UnreachableError, parse_error
 from pykruise.testing.simulation.answers import ScriptedAnswer as Answer
 from pykruise.testing.simulation.history import RECONCILE, SENDER
 from pykruise.testing.simulation.scripts import Fault
@@ -39,7 +39,7 @@ ANSWERS: Mapping[str, Answer] = {
 
 GONE = (
     b'{"type":"ERROR","object":'
-    + Answer(410, message="too old resource version: on purpose").response().body
+    + Answer(410, message="too old resource version: on purpose").to_response().body
     + b"}"
 )
 """Event that ends a watch whose history was compacted: the client must list again."""
@@ -214,7 +214,7 @@ class Wire:
         given = ANSWERS[fault.kind]
         if given.takes_effect:
             await forward()
-        return given.response()
+        return given.to_response()
 
     def stream(self, request: Request, /) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
         return self._stream(request)
@@ -229,8 +229,8 @@ class Wire:
         if fault is not None:
             if fault.kind == "refused":
                 raise UnreachableError("refused on purpose")
-            answer = ANSWERS[fault.kind].response()
-            raise error_for(answer.status, answer.body, answer.headers)
+            answer = ANSWERS[fault.kind].to_response()
+            raise parse_error(answer.status, answer.body, answer.headers)
         async with self._inner.stream(request) as lines:
             generator = self._lines(path, lines, request.timeout_s)
             try:

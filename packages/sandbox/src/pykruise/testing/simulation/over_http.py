@@ -20,7 +20,7 @@ import msgspec
 
 from pykruise.kube.client.client import Client
 from pykruise.kube.client.transport import Response
-from pykruise.kube.clock import system_clock
+from pykruise.kube.clock import read_system_clock
 from pykruise.kube.errors import KubeError
 from pykruise.kube.http.app import StreamCutError, Streamed
 from pykruise.kube.http.wire import WireRequest
@@ -103,7 +103,7 @@ class _DisturbedSandbox(HttpSandbox):
 
     @asynccontextmanager
     async def _running(self) -> AsyncIterator[Cluster]:
-        self.storage = ObservedStorage(clock=system_clock, start=system_clock())
+        self.storage = ObservedStorage(clock=read_system_clock, start=read_system_clock())
         begun = asyncio.get_running_loop().time()
         self.faults = NetworkFaults((), now=lambda: asyncio.get_running_loop().time() - begun)
         async with Cluster(self._settings, storage=self.storage) as cluster:
@@ -152,7 +152,7 @@ class _FaultyFront(HttpFront):
         if self._server.is_stream(request.method, path, request.query):
             fault = faults.take(("refused", "unavailable", "too many"), path, "STREAM")
             if fault is not None:
-                return _Cut() if fault.kind == "refused" else ANSWERS[fault.kind].response()
+                return _Cut() if fault.kind == "refused" else ANSWERS[fault.kind].to_response()
             opened = await super().answer(request)
             return opened if isinstance(opened, Response) else _FaultyWatch(opened, faults, path)
         fault = faults.take(_REQUESTS, path, request.method)
@@ -176,7 +176,7 @@ class _FaultyFront(HttpFront):
         given = ANSWERS[fault.kind]
         if given.takes_effect:
             await super().answer(request)
-        return given.response()
+        return given.to_response()
 
     async def _answer_late(self, seconds: float, request: WireRequest) -> None:
         await asyncio.sleep(seconds)
@@ -313,7 +313,7 @@ class _Run:
         end = self._now() + patience_s
         while not self._violations:
             time.sleep(_STEP_S)
-            is_quiet = system_clock() - self._sandbox.storage.last_change_at >= quiet_s
+            is_quiet = read_system_clock() - self._sandbox.storage.last_change_at >= quiet_s
             if not is_quiet and self._now() < end:
                 continue
             problems = self._sandbox.run(self._judge_rest)

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
-__all__ = ["replaced", "shrink_greedily", "without_parts"]
+__all__ = ["iterate_without_parts", "replace_item", "shrink_greedily"]
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -40,7 +40,7 @@ def shrink_greedily(
     return script
 
 
-def without_parts(items: Sequence[T]) -> Iterator[tuple[T, ...]]:
+def iterate_without_parts(items: Sequence[T]) -> Iterator[tuple[T, ...]]:
     """Yield the items without a part of them, the largest parts first."""
     size = len(items)
     while size >= 1:
@@ -49,6 +49,6 @@ def without_parts(items: Sequence[T]) -> Iterator[tuple[T, ...]]:
         size //= 2
 
 
-def replaced(items: Sequence[Any], number: int, item: Any) -> tuple[Any, ...]:
+def replace_item(items: Sequence[Any], number: int, item: Any) -> tuple[Any, ...]:
     """Return the items with another one at this place."""
     return (*items[:number], item, *items[number + 1 :])

@@ -46,7 +46,7 @@ class SimulatedStore:
         self._storage = storage
         self._decoded: dict[tuple[str, int], Document] = {}
 
-    def objects(self, resource: Resource, namespace: str = "") -> list[Document]:
+    def list_objects(self, resource: Resource, namespace: str = "") -> list[Document]:
         """Return the objects of a resource, in the order of namespace and name. `namespace`: empty for all."""
         items = self._storage.scan(str(resource), namespace=namespace).items
         return [self._decode(str(resource), item.revision, item.raw) for item in items]
@@ -56,13 +56,13 @@ class SimulatedStore:
         stored = self._storage.get(str(resource), Key(namespace if resource.namespaced else "", name))
         return None if stored is None else self._decode(str(resource), stored.revision, stored.raw)
 
-    def owned_by(self, owner: Document, resource: Resource) -> list[Document]:
+    def list_owned(self, owner: Document, resource: Resource) -> list[Document]:
         """Return the objects of a resource that this object controls."""
         metadata = owner["metadata"]
-        items = self.objects(resource, metadata.get("namespace", ""))
+        items = self.list_objects(resource, metadata.get("namespace", ""))
         return [item for item in items if is_controlled_by(item, metadata["uid"])]
 
-    def writes(self, resource: Resource | None = None, *, sender: str = "") -> Iterator[Write]:
+    def list_writes(self, resource: Resource | None = None, *, sender: str = "") -> Iterator[Write]:
         """Yield the writes to a `resource` (None: to all), oldest first. `sender`: how its name begins."""
         for write in self._storage.writes:
             if resource is not None and write.resource != str(resource):

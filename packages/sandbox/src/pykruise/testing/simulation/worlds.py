@@ -18,8 +18,8 @@ from typing import Any, Final
 import msgspec
 
 from pykruise.kube.client.client import Client
-from pykruise.kube.clock import Clock, loop_clock, parse_time
-from pykruise.kube.control.controller import unmeasured
+from pykruise.kube.clock import Clock, make_loop_clock, parse_time
+from pykruise.kube.control.controller import skip_measuring
 from pykruise.kube.documents import Document
 from pykruise.kube.errors import KubeError
 from pykruise.kube.patches.types import PatchType
@@ -193,7 +193,7 @@ class _World:
         self._acting: set[asyncio.Task[None]] = set()
 
     async def play(self) -> SimulationOutcome:
-        self._clock = loop_clock(start=START)
+        self._clock = make_loop_clock(start=START)
         self._storage = ObservedStorage(clock=self._clock, start=START)
         self._store = SimulatedStore(self._storage)
         async with self._running():
@@ -217,7 +217,7 @@ class _World:
         cluster = Cluster(settings, clock=self._clock, rng=self._branch(), storage=self._storage)
         self._cluster = cluster
         self._faults = NetworkFaults(self._script.faults, now=self._now)
-        self._user = cluster.client_for("user")
+        self._user = cluster.make_client("user")
         async with cluster:
             SENDER.set("user")
             await put_all(self._user, [("", document) for document in documents_of(simulation.manifests)])
@@ -244,7 +244,7 @@ class _World:
         self._started += 1
         name = f"operator-{self._started}"
         wire = Wire(
-            self._cluster.transport_for(name),
+            self._cluster.make_transport(name),
             name=name,
             network_faults=self._faults,
             rng=self._branch(),
@@ -386,7 +386,7 @@ WORLD_FAULTS: Final = ("crash", "node loss", "clock jump", "compact")
 
 def _run_work(work: Sequence[Work]) -> Start:
     async def start(client: Client, clock: Clock, rng: random.Random) -> None:
-        await Operator(client, work, clock=clock, rng=rng, cpu_time=unmeasured).run()
+        await Operator(client, work, clock=clock, rng=rng, cpu_time=skip_measuring).run()
 
     return start
 

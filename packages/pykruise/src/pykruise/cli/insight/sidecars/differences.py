@@ -1,6 +1,6 @@
 """Differences between the sidecars of pods and those of a SidecarSet.
 
-recorded revision, present spec ──▶ forcing_fields() ──▶ paths of fields that only a new pod can get
+recorded revision, present spec ──▶ list_forcing_fields() ──▶ paths of fields that only a new pod can get
 
 Pure. An in-place upgrade changes images only; all other fields of a sidecar are set when the pod is created.
 """
@@ -8,9 +8,9 @@ Pure. An in-place upgrade changes images only; all other fields of a sidecar are
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from pykruise.kinds.sidecarset.hashes import typed_sidecar
+from pykruise.kinds.sidecarset.hashes import to_typed_sidecar
 from pykruise.kinds.sidecarset.managed_pod import ManagedPod
-from pykruise.kube.documents import same
+from pykruise.kube.documents import is_same
 from pykruise.pods.workload.revisions import RevisionView
 
 _SIDECARS: Final = ("containers", "initContainers")
@@ -22,7 +22,7 @@ def revision_of(pod: ManagedPod, revisions: Sequence[RevisionView]) -> RevisionV
     return next((revision for revision in revisions if name and revision.name == name), None)
 
 
-def forcing_fields(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+def list_forcing_fields(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
     """Return the fields of sidecars that differ, except images, such as `containers[log].env`. Both arguments have
     the fields of a spec.
     """
@@ -30,11 +30,11 @@ def forcing_fields(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
 
 
 def _of_list(field: str, old: Any, new: Any) -> Iterator[str]:
-    before, after = ({item["name"]: typed_sidecar(item) for item in items or ()} for items in (old, new))
+    before, after = ({item["name"]: to_typed_sidecar(item) for item in items or ()} for items in (old, new))
     for name in sorted({*before, *after}):
         if name not in before or name not in after:
             yield f"{field}[{name}]"
             continue
         for key in sorted({*before[name], *after[name]} - {"image"}):
-            if not same(before[name].get(key), after[name].get(key)):
+            if not is_same(before[name].get(key), after[name].get(key)):
                 yield f"{field}[{name}].{key}"

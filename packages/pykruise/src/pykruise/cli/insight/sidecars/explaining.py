@@ -16,28 +16,28 @@ from pykruise.cli.insight.causes import WaitCause, cause_of
 from pykruise.cli.insight.explaining import (
     Explanation,
     Wait,
-    cleared_first,
+    find_unobserved_changes,
     next_of,
-    not_taken_up,
     phase_of,
-    ranked,
+    put_causes_first,
+    rank_waits,
     verdict_of,
     wait_of,
 )
-from pykruise.cli.insight.sidecars.differences import forcing_fields, revision_of
+from pykruise.cli.insight.sidecars.differences import list_forcing_fields, revision_of
 from pykruise.cli.insight.sidecars.look import SidecarSight
-from pykruise.cli.insight.way_back import revision_before, way_back
-from pykruise.cli.insight.webhooks import fresh_warnings, unreviewed
-from pykruise.kinds.sidecarset.conflicts import conflict_errors
+from pykruise.cli.insight.way_back import find_revision_before, find_way_back
+from pykruise.cli.insight.webhooks import list_fresh_warnings, make_unreviewed_wait
+from pykruise.kinds.sidecarset.conflicts import find_conflict_errors
 from pykruise.kinds.sidecarset.errors import InjectionError
 from pykruise.kinds.sidecarset.managed_pod import ManagedPod
-from pykruise.kinds.sidecarset.matching import chosen_contents
+from pykruise.kinds.sidecarset.matching import choose_contents
 from pykruise.kinds.sidecarset.plan import plan_sidecarset
-from pykruise.kinds.sidecarset.sidecar_contents import sidecars_in_pod
+from pykruise.kinds.sidecarset.sidecar_contents import list_sidecar_names
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
-from pykruise.kinds.sidecarset.uninjected import pods_without
+from pykruise.kinds.sidecarset.uninjected import find_pods_without
 from pykruise.kinds.sidecarset.view import has_contents
-from pykruise.kube.values.counts import counted
+from pykruise.kube.values.counts import format_count
 from pykruise.pods.corrections import OF_THE_WORKLOAD
 from pykruise.pods.reasons import Code, remedy_of
 from pykruise.pods.view.pod_view import PodView
@@ -49,7 +49,7 @@ def explain_sidecars(sight: SidecarSight) -> Explanation:
     """Explanation of the SidecarSet."""
     plan = plan_sidecarset(sight.snapshot)
     document, view = sight.document, sight.view
-    waits = cleared_first(ranked(_find_waits(sight, plan)))
+    waits = put_causes_first(rank_waits(_find_waits(sight, plan)))
     return Explanation(
         kind=str(document["kind"]),
         namespace="",
@@ -67,7 +67,7 @@ def explain_sidecars(sight: SidecarSight) -> Explanation:
 def _describe_state(sight: SidecarSight) -> str:
     managed, meant = sight.managed, _selected_pods(sight)
     updated = sum(pod.is_updated for pod in managed)
-    selected = counted(len(meant), "pod that it selects has", "pods that it selects have")
+    selected = format_count(len(meant), "pod that it selects has", "pods that it selects have")
     return (
         f"{len(managed)} of {selected} its sidecars, {updated} of them the present "
         f"ones, {sum(_is_serving(pod) for pod in managed)} ready"
@@ -86,8 +86,8 @@ def _finished_lines(sight: SidecarSight) -> Iterator[str]:
     updated = [pod for pod in sight.managed if pod.is_updated]
     if updated:
         name = sight.view.contents.revision if sight.view.contents is not None else ""
-        have = counted(len(updated), "pod has", "pods have")
-        ready = counted(sum(map(_is_serving, updated)), "of them is", "of them are")
+        have = format_count(len(updated), "pod has", "pods have")
+        ready = format_count(sum(map(_is_serving, updated)), "of them is", "of them are")
         yield f"{have} the sidecars of {name}, {ready} ready"
 
 
@@ -100,7 +100,7 @@ def _find_waits(sight: SidecarSight, plan: Plan) -> Iterator[Wait]:
         words = "the SidecarSet is being deleted; pods keep their sidecars"
         yield Wait(code=Code.TERMINATING_OBJECT, words=words, since=meta["deletionTimestamp"])
         return
-    yield from not_taken_up(sight.document)
+    yield from find_unobserved_changes(sight.document)
     refusals = [note.message for note in plan.notes if note.warning and note.reason == Code.INVALID_SPEC]
     for message in refusals:
         remedy = "correct the field that the message names; the manager changes nothing until then"
@@ -111,7 +111,7 @@ def _find_waits(sight: SidecarSight, plan: Plan) -> Iterator[Wait]:
         if pod.is_updated:
             yield from _not_serving(pod, sight)
         elif pod.label in plan.skipped and not refusals:
-            yield why_skipped(pod, plan.skipped[pod.label], sight)
+            yield explain_skipped(pod, plan.skipped[pod.label], sight)
     yield from _without_sidecars(sight)
 
 
@@ -120,7 +120,7 @@ def _waits_of_object(sight: SidecarSight, plan: Plan) -> Iterator[Wait]:
     if view.spec is None:
         return
     given = sight.document.get("spec") or {}
-    for error in conflict_errors(given, view.spec, sight.sets, name=view.name, base=view.base):
+    for error in find_conflict_errors(given, view.spec, sight.sets, name=view.name, base=view.base):
         remedy = (
             "recreate one of the two with another container name, or make their selectors disjoint: "
             "only one of them is injected into a pod"
@@ -135,7 +135,7 @@ def _waits_of_object(sight: SidecarSight, plan: Plan) -> Iterator[Wait]:
         yield Wait(code=Code.NO_PODS, words=words, remedy="correct spec.selector, or the labels of the pods")
     elif not _selected_pods(sight):
         names = ", ".join(sorted({pod.namespace for pod in sight.views.values()})[:5])
-        match = counted(len(sight.views), "pod matches", "pods match")
+        match = format_count(len(sight.views), "pod matches", "pods match")
         words = f"{match} spec.selector, but not their namespaces ({names})"
         remedy = "correct spec.namespaceSelector, or the labels of the namespaces"
         yield Wait(code=Code.NO_PODS, words=words, remedy=remedy)
@@ -153,7 +153,7 @@ def _waits_of_injection(sight: SidecarSight) -> Iterator[Wait]:
         )
         return
     try:
-        chosen_contents(view, labels={}, revisions=sight.revisions, draw=lambda: 1.0)
+        choose_contents(view, labels={}, revisions=sight.revisions, draw=lambda: 1.0)
     except InjectionError as error:
         remedy = "correct spec.injectionStrategy.revision: until then new pods are refused"
         yield Wait(code=Code.INJECTION_FAILS, words=str(error), remedy=remedy)
@@ -173,7 +173,7 @@ _WARNINGS: Final = {
 
 def _recent_failures(sight: SidecarSight, plan: Plan) -> Iterator[Wait]:
     """Yield failures in events that may still last."""
-    for reason, message in fresh_warnings(sight.events, _WARNINGS, now=sight.snapshot.now):
+    for reason, message in list_fresh_warnings(sight.events, _WARNINGS, now=sight.snapshot.now):
         code, remedy = _WARNINGS[reason]
         if code != Code.WRITE_FAILED or plan.stages:
             yield Wait(code=code, words=message, remedy=remedy)
@@ -182,7 +182,7 @@ def _recent_failures(sight: SidecarSight, plan: Plan) -> Iterator[Wait]:
 # ── pods with sidecars ───────────────────────────────────────────────────────
 
 
-def why_skipped(pod: ManagedPod, reason: Reason, sight: SidecarSight) -> Wait:
+def explain_skipped(pod: ManagedPod, reason: Reason, sight: SidecarSight) -> Wait:
     """Return the plan's reason for skipping a pod, with more details."""
     words = reason.message
     if reason.code == Code.NOT_IN_PLACE and (fields := _changed_fields(pod, sight)):
@@ -195,7 +195,7 @@ def why_skipped(pod: ManagedPod, reason: Reason, sight: SidecarSight) -> Wait:
 
 def _changed_fields(pod: ManagedPod, sight: SidecarSight) -> str:
     old = revision_of(pod, sight.revisions)
-    return ", ".join(forcing_fields(old.template, sight.document["spec"])[:5]) if old is not None else ""
+    return ", ".join(list_forcing_fields(old.template, sight.document["spec"])[:5]) if old is not None else ""
 
 
 def _not_serving(pod: ManagedPod, sight: SidecarSight) -> Iterator[Wait]:
@@ -219,7 +219,7 @@ def _not_serving(pod: ManagedPod, sight: SidecarSight) -> Iterator[Wait]:
 def _remedy_of(cause: WaitCause, sight: SidecarSight) -> str:
     """Return the remedy for a sidecar, which the SidecarSet defines and not the pod's template."""
     contents = sight.view.contents
-    if contents is None or cause.container not in sidecars_in_pod(contents.containers):
+    if contents is None or cause.container not in list_sidecar_names(contents.containers):
         return cause.remedy
     helps: Mapping[str, str] = {
         Code.IMAGE_PULL: "correct the image or its pull secret in spec.containers, or make it available",
@@ -228,7 +228,7 @@ def _remedy_of(cause: WaitCause, sight: SidecarSight) -> str:
     }
     if cause.code not in helps:
         return cause.remedy
-    back = way_back(
+    back = find_way_back(
         SIDECAR_SETS,
         sight.view.name,
         revisions=sight.revisions,
@@ -254,7 +254,7 @@ def _newest_revision(sight: SidecarSight) -> str:
 
 
 def _rollback_to(sight: SidecarSight) -> int:
-    revision = revision_before(
+    revision = find_revision_before(
         sight.revisions, serving=_serving_revisions(sight), current=_newest_revision(sight)
     )
     return 0 if revision is None else revision.number
@@ -263,16 +263,16 @@ def _rollback_to(sight: SidecarSight) -> int:
 # ── pods without them ────────────────────────────────────────────────────────
 
 
-def why_without(sight: SidecarSight) -> list[Wait]:
+def explain_missing(sight: SidecarSight) -> list[Wait]:
     """Return a wait for each reason why selected pods do not have the sidecars."""
     return [
         Wait(code=reason.code, words=reason.message, pods=(label,), remedy=reason.remedy)
-        for label, reason in pods_without(sight.snapshot).items()
+        for label, reason in find_pods_without(sight.snapshot).items()
     ]
 
 
 def _without_sidecars(sight: SidecarSight) -> Iterator[Wait]:
-    missed = why_without(sight)
+    missed = explain_missing(sight)
     yield from missed
     if sight.are_reviewed is False and any(wait.code == Code.NOT_INJECTED for wait in missed):
-        yield unreviewed()
+        yield make_unreviewed_wait()

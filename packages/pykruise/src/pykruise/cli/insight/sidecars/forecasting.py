@@ -11,22 +11,22 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
-from pykruise.cli.insight.admission_check import asked
-from pykruise.cli.insight.effect_forecast import Outlook, OutlookBatch, PodFate, by_reason
-from pykruise.cli.insight.sidecars.explaining import why_skipped, why_without
+from pykruise.cli.insight.admission_check import ask_admission
+from pykruise.cli.insight.effect_forecast import Outlook, OutlookBatch, PodFate, group_by_reason
+from pykruise.cli.insight.sidecars.explaining import explain_missing, explain_skipped
 from pykruise.cli.insight.sidecars.look import SidecarSight, sight_of
 from pykruise.kinds.sidecarset.errors import InjectionError
 from pykruise.kinds.sidecarset.managed_pod import ManagedPod
-from pykruise.kinds.sidecarset.matching import PARTIAL, chosen_contents
+from pykruise.kinds.sidecarset.matching import PARTIAL, choose_contents
 from pykruise.kinds.sidecarset.plan import plan_sidecarset
-from pykruise.kinds.sidecarset.sidecar_contents import Sidecar, SidecarSetContents, hot_pair
+from pykruise.kinds.sidecarset.sidecar_contents import Sidecar, SidecarSetContents, name_hot_pair
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kinds.sidecarset.view import has_contents
 from pykruise.kube.client.client import Client
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
-from pykruise.kube.values.counts import counted
+from pykruise.kube.values.counts import format_count
 from pykruise.manager.settings import ManagerSettings
 from pykruise.plans.purposes import Purpose
 from pykruise.pods.reasons import Code
@@ -40,7 +40,7 @@ async def forecast_sidecars(
     client: Client, document: Document, key: Key, now: Instant, settings: ManagerSettings | None = None
 ) -> Outlook:
     """Read the objects and ask admission in a dry run. Writes nothing. Raises KubeError for reads that fail."""
-    verdict = await asked(client, SIDECAR_SETS, Key("", key.name), document)
+    verdict = await ask_admission(client, SIDECAR_SETS, Key("", key.name), document)
     if verdict.wanted is None:
         return Outlook(**verdict.about)
     sight = await sight_of(client, verdict.wanted, now=now, settings=settings)
@@ -83,7 +83,7 @@ def _forecast_rollout(
     after = msgspec.structs.replace(sight, snapshot=snapshot)
     return (
         tuple(batches),
-        by_reason(_unchanged_pods(after, plan.skipped)),
+        group_by_reason(_unchanged_pods(after, plan.skipped)),
         bool(plan.stages) and len(batches) == MOST_ROUNDS,
     )
 
@@ -100,10 +100,10 @@ def _after_operation(pod: ManagedPod, do: str | None) -> ManagedPod:
 def _unchanged_pods(sight: SidecarSight, skipped: Mapping[str, Reason]) -> Iterator[tuple[str, str]]:
     for pod in sight.managed:
         if pod.label in skipped:
-            wait = why_skipped(pod, skipped[pod.label], sight)
+            wait = explain_skipped(pod, skipped[pod.label], sight)
             words = "only when the pod is recreated: " if wait.code == Code.NOT_IN_PLACE else ""
             yield f"{words}{wait.words}", pod.label
-    for wait in why_without(sight):
+    for wait in explain_missing(sight):
         yield from ((wait.words, pod) for pod in wait.pods)
 
 
@@ -119,7 +119,7 @@ def _new_pods(sight: SidecarSight) -> Iterator[str]:
         yield "get no sidecars: injectionStrategy.paused"
         return
     try:
-        contents = chosen_contents(view, labels={}, revisions=sight.revisions, draw=lambda: 1.0)
+        contents = choose_contents(view, labels={}, revisions=sight.revisions, draw=lambda: 1.0)
     except InjectionError as error:
         yield f"are refused: {error}"
         return
@@ -149,7 +149,7 @@ def _describe_contents(contents: SidecarSetContents) -> Iterator[str]:
 def _describe_sidecar(sidecar: Sidecar, what: str) -> str:
     place = "before" if sidecar.goes_before else "after"
     if sidecar.is_hot:
-        first, second = hot_pair(sidecar.name)
+        first, second = name_hot_pair(sidecar.name)
         return (
             f"{what}s {first} ({sidecar.image}) and {second} "
             f"({sidecar.empty_image}, idle), {place} the pod's own containers"
@@ -166,7 +166,7 @@ def _find_notes(sight: SidecarSight, batches: Sequence[OutlookBatch], *, is_cut:
         yield f"only the first {MOST_ROUNDS} batches are shown; the others are the same"
     busy = [pod.label for pod in sight.managed if pod.is_updated and not (pod.is_consistent and pod.is_ready)]
     if busy:
-        have = counted(
+        have = format_count(
             len(busy),
             "pod has the current sidecars and is not ready: it counts",
             "pods have the current sidecars and are not ready: they count",

@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from pykruise.cli.insight.cluster_reading import look_at as look_at_document
-from pykruise.cli.insight.webhooks import events_about, reviews_pods
+from pykruise.cli.insight.webhooks import has_pod_reviews, read_events_about
 from pykruise.kinds.sidecarset.kind import KIND
 from pykruise.kinds.sidecarset.managed_pod import ManagedPod
 from pykruise.kinds.sidecarset.revisions import SET_LABEL
@@ -100,12 +100,14 @@ async def sight_of(
     sight, sets, events, are_reviewed = await asyncio.gather(
         look_at_document(client, KIND, document, now=now, settings=settings, only=only),
         client.list(SIDECAR_SETS),
-        events_about(client, EVENTS_IN, view.uid),
-        reviews_pods(client),
+        read_events_about(client, EVENTS_IN, view.uid),
+        has_pod_reviews(client),
     )
     pods = sight.listed[POD_VIEWS]
     active = {f"{pod.namespace}/{pod.name}": pod for pod in pods.values() if pod.is_active}
-    documents = {f"{doc['metadata']['namespace']}/{doc['metadata']['name']}": doc for doc in pods.documents()}
+    documents = {
+        f"{doc['metadata']['namespace']}/{doc['metadata']['name']}": doc for doc in pods.list_documents()
+    }
     known = [project_sidecarset(item) for item in sets.items]
     return SidecarSight(
         document=document,

@@ -10,7 +10,7 @@ An hour of ten pods takes less than half a second. Equal inputs give equal resul
 failures. The real manager does the work, with real caches and simulated kubelets; no logic exists twice.
 """
 
-from pykruise.cli.insight.simulating.nodes import nodes_in, nodes_of_subsets, room_for
+from pykruise.cli.insight.simulating.nodes import make_roomy_nodes, nodes_of_subsets, read_nodes
 from pykruise.cli.insight.simulating.simulation_run import play
 from pykruise.cli.insight.simulating.values import (
     Drain,
@@ -32,8 +32,8 @@ __all__ = [
     "PlayWorld",
     "Played",
     "Sample",
-    "nodes_in",
+    "make_roomy_nodes",
     "nodes_of_subsets",
     "play",
-    "room_for",
+    "read_nodes",
 ]

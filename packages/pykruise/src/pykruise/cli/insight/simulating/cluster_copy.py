@@ -1,6 +1,6 @@
 """The cluster of a simulation, reduced to the parts that it needs, so that an hour takes almost no time.
 
-Play ──▶ made() ──▶ Cluster (with webhooks that do what the manager's do, CRDs, and what was there before)
+Play ──▶ make_cluster() ──▶ Cluster (with webhooks that do what the manager's do, CRDs, and what was there before)
                 ──▶ Manager over a marked transport
 
 The copy leaves out everything without effect: managedFields, heartbeats, events that are never read, controllers and
@@ -14,13 +14,13 @@ from typing import Final
 
 import msgspec
 
-from pykruise.admission.pods.chain import pod_kinds
-from pykruise.admission.pods.readers import live_readers
-from pykruise.admission.reviewers import ReviewContext, reviewers
-from pykruise.admission.settings import admission_settings
-from pykruise.cli.insight.simulating.record import PlayRecord, acting
+from pykruise.admission.pods.chain import list_pod_kinds
+from pykruise.admission.pods.readers import make_live_readers
+from pykruise.admission.reviewers import ReviewContext, build_reviewers
+from pykruise.admission.settings import make_admission_settings
+from pykruise.cli.insight.simulating.record import PlayRecord, mark_actions
 from pykruise.cli.insight.simulating.values import Play
-from pykruise.kinds import crds_of, find, kinds
+from pykruise.kinds import crds_of, find, list_kinds
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS
 from pykruise.kinds.uniteddeployment.workloads import TEMPLATES
@@ -28,7 +28,7 @@ from pykruise.kube.admission import ReviewRule
 from pykruise.kube.client.client import Client
 from pykruise.kube.client.transport import Request, Response, WrappedTransport
 from pykruise.kube.clock import Clock
-from pykruise.kube.control.controller import unmeasured
+from pykruise.kube.control.controller import skip_measuring
 from pykruise.kube.documents import Document, get_path
 from pykruise.kube.errors import ApiError
 from pykruise.kube.resources import (
@@ -46,7 +46,7 @@ from pykruise.manager.manager import Manager
 from pykruise.plans.insight import JobInsight
 from pykruise.plans.kind import Kind
 from pykruise.plans.pod_steps import ReaderPlace
-from pykruise.plans.review import live_lookups
+from pykruise.plans.review import make_live_lookups
 from pykruise.runtime.assemble import Tuning
 from pykruise.sandbox.apiserver.objects.storage import MemoryStorage, StorageChange
 from pykruise.sandbox.cluster import Cluster, ClusterSettings
@@ -62,7 +62,7 @@ _OF_WORKLOADS: Final = ("deployments", "replicasets", "statefulsets")
 _OF_NODES: Final = ("disruption", "node-lifecycle", "pod-collector", "taint-eviction")
 
 
-def made(given: Play, kind: Kind, record: PlayRecord, *, clock: Clock) -> Cluster:
+def make_cluster(given: Play, kind: Kind, record: PlayRecord, *, clock: Clock) -> Cluster:
     """Return the cluster, not yet started, without its kinds and objects."""
     has_claims = _has_claims(given)
     is_copy = bool(given.world.nodes)
@@ -143,22 +143,24 @@ def _build_reviewers(
     """Return the manager's webhooks, in process."""
     namespace, rng = given.settings.own_namespace, random.Random(given.seed)
     place = ReaderPlace(client=client, namespace=namespace, clock=clock, rng=rng)
-    taking_part = {beside.name for beside in (*kinds_beside(given), kind)}
-    readers = live_readers((part for part in pod_kinds() if part.kind.name in taking_part), place)
-    return reviewers(
-        admission_settings(given.settings.gates, namespace=namespace),
+    taking_part = {beside.name for beside in (*list_kinds_beside(given), kind)}
+    readers = make_live_readers((part for part in list_pod_kinds() if part.kind.name in taking_part), place)
+    return build_reviewers(
+        make_admission_settings(given.settings.gates, namespace=namespace),
         ReviewContext(
-            kind_settings=given.settings.of,
-            lookups=live_lookups(client, namespace=namespace, readers=readers, clock=clock),
+            kind_settings=given.settings.read_kind_settings,
+            lookups=make_live_lookups(client, namespace=namespace, readers=readers, clock=clock),
             report=record.keep,
             rng=rng,
         ),
     )
 
 
-def kinds_beside(given: Play) -> tuple[Kind, ...]:
+def list_kinds_beside(given: Play) -> tuple[Kind, ...]:
     """Return the kinds that take part in admission of pods and have objects in the simulation besides the workload."""
-    return tuple(kind for kind, steps in pod_kinds() if steps.reads is not None and given.has(kind.resource))
+    return tuple(
+        kind for kind, steps in list_pod_kinds() if steps.reads is not None and given.has(kind.resource)
+    )
 
 
 def _kubelet_settings(given: Play) -> KubeletSettings:
@@ -182,7 +184,7 @@ def has_quiet_status(given: Play) -> bool:
     reads those of its workloads, and a copy must behave exactly like its original.
     """
     is_read = given.united is not None or any(
-        kind.control is not None and kind.control.is_status_shared for kind in kinds_beside(given)
+        kind.control is not None and kind.control.is_status_shared for kind in list_kinds_beside(given)
     )
     return given.world.workload is None and not is_read
 
@@ -192,11 +194,11 @@ def resources_of(given: Play, kind: Kind) -> tuple[Resource, ...]:
     return (
         kind.resource,
         *((CLONE_SETS, ADVANCED_STATEFUL_SETS) if given.united is not None else ()),
-        *(beside.resource for beside in kinds_beside(given)),
+        *(beside.resource for beside in list_kinds_beside(given)),
     )
 
 
-async def defined(cluster: Cluster, given: Play, kind: Kind) -> None:
+async def define_kind(cluster: Cluster, given: Play, kind: Kind) -> None:
     """Define the kinds in the cluster and restore the objects that existed before the change."""
     resources = {*resources_of(given, kind), *_read_beside(given)}
     for crd in crds_of(resources, described=False):
@@ -213,7 +215,7 @@ async def defined(cluster: Cluster, given: Play, kind: Kind) -> None:
         server.restore(kind.resource, [world.workload])
     server.restore(CONTROLLER_REVISIONS, world.revisions)
     server.restore(PERSISTENT_VOLUME_CLAIMS, world.claims)
-    for beside in kinds_beside(given):
+    for beside in list_kinds_beside(given):
         stored = [document for document in world.beside if document["kind"] == beside.resource.kind]
         server.restore(beside.resource, stored)
     server.restore(PODS, world.pods)
@@ -223,9 +225,9 @@ def _read_beside(given: Play) -> set[Resource]:
     """Return the kinds that controllers of the other objects read, such as kinds of workloads."""
     return {
         views.resource
-        for kind in kinds_beside(given)
+        for kind in list_kinds_beside(given)
         if kind.control is not None
-        for views in kind.control.reads(given.settings.of(kind))
+        for views in kind.control.reads(given.settings.read_kind_settings(kind))
         if (read := find(views.resource.kind.lower())) is not None and read.resource == views.resource
     }
 
@@ -244,17 +246,17 @@ def manager_of(cluster: Cluster, given: Play, kind: Kind, *, clock: Clock) -> Ma
     """Return the real manager for the kinds that take part."""
     resources = resources_of(given, kind)
     of_pods = _kinds_for_templates(given)
-    transport = _Marked(cluster.transport_for(MANAGER_USER))
+    transport = _Marked(cluster.make_transport(MANAGER_USER))
     tuning: Tuning = given.settings.tuning
     if has_quiet_status(given):
         tuning = msgspec.structs.replace(tuning, status_per_s=1 / STATUS_EVERY_S)
     return Manager(
         Client(transport, clock=clock, rng=random.Random(given.seed)),
         settings=msgspec.structs.replace(given.settings, tuning=tuning),
-        kinds=[kind for kind in kinds() if kind.resource in resources or kind.name in of_pods],
+        kinds=[kind for kind in list_kinds() if kind.resource in resources or kind.name in of_pods],
         clock=clock,
         rng=random.Random(given.seed),
-        cpu_time=unmeasured,
+        cpu_time=skip_measuring,
         oversees=False,
     )
 
@@ -264,7 +266,7 @@ def _kinds_for_templates(given: Play) -> Collection[str]:
     templates = [get_path(workload, "spec", "template", default={}) for workload in _workloads(given)]
     return {
         kind.name
-        for kind, steps in pod_kinds()
+        for kind, steps in list_pod_kinds()
         if steps.serves_template is not None and any(map(steps.serves_template, templates))
     }
 
@@ -282,7 +284,7 @@ class _Marked(WrappedTransport):
             return await self._inner.request(request)
         if _EVENTS in request.path:
             return Response(201, {}, request.body or b"{}")
-        with acting():
+        with mark_actions():
             return await self._inner.request(request)
 
 

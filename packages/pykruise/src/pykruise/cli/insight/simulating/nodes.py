@@ -8,15 +8,15 @@ import msgspec
 from pykruise.kube.documents import Document, get_path
 from pykruise.kube.pod_rules.nodes import Taint
 from pykruise.kube.resources import NODES
-from pykruise.sandbox.nodes.specs import NodeSpec, node_specs
+from pykruise.sandbox.nodes.specs import NodeSpec, make_node_specs
 
 
-def room_for(names: Sequence[str]) -> list[NodeSpec]:
+def make_roomy_nodes(names: Sequence[str]) -> list[NodeSpec]:
     """Return nodes with these names and unlimited room, because their other load is unknown."""
     return [NodeSpec(name=name, cpu="100000", memory="1000Ti", pods=100_000) for name in names]
 
 
-def nodes_in(documents: Sequence[Document]) -> list[NodeSpec]:
+def read_nodes(documents: Sequence[Document]) -> list[NodeSpec]:
     """Return the Nodes among these documents, with their labels, taints and allocatable resources."""
     return [
         _node(document)
@@ -57,7 +57,7 @@ def nodes_of_subsets(spreads: Sequence[Document], count: int) -> tuple[list[Node
         return [], {}
     nodes: list[NodeSpec] = []
     by_subset: dict[str, list[str]] = {}
-    for number, spec in enumerate(node_specs(max(count, len(wanted)))):
+    for number, spec in enumerate(make_node_specs(max(count, len(wanted)))):
         name, labels = wanted[number % len(wanted)]
         nodes.append(msgspec.structs.replace(spec, zone="", labels=labels))
         by_subset.setdefault(name, []).append(spec.name)

@@ -22,7 +22,7 @@ from pykruise.pods.lifecycle.states import LifecycleState
 from pykruise.pods.view.pod_view import PodView
 from pykruise.sandbox.nodes.faults import Rule
 from pykruise.sandbox.nodes.kubelet import Kubelets
-from pykruise.sandbox.nodes.specs import node_specs
+from pykruise.sandbox.nodes.specs import make_node_specs
 
 _HOOKED = (LifecycleState.PREPARING_DELETE, LifecycleState.PREPARING_UPDATE, LifecycleState.UPDATED)
 
@@ -128,7 +128,7 @@ class Others:
     async def _change_node(self, change: NodeChange) -> None:
         await asyncio.sleep(change.at_s)
         if change.joins:
-            (like,) = node_specs(1)
+            (like,) = make_node_specs(1)
             self._kubelets.add_node(msgspec.structs.replace(like, name=change.node))
             self._record.tell(f"{change.node} joins")
             return

@@ -2,7 +2,7 @@
 
 storage ──on_pod(), on_claim()──▶ Record ──▶ actions, samples, events, restarts
 
-`acting()` marks the actor: writes inside its context are the manager's.
+`mark_actions()` marks the actor: writes inside its context are the manager's.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from pykruise.plans.pod_steps import StepReport
 from pykruise.pods.lifecycle.states import LifecycleState
 from pykruise.pods.view.decoding import PodProjector
 from pykruise.pods.view.keys import MATCHED_SPREAD_ANNOTATION, SIDECARSET_HASH_ANNOTATION
-from pykruise.pods.view.names import short_hash
+from pykruise.pods.view.names import shorten_hash
 from pykruise.pods.view.pod_view import FINISHED, PodView
 from pykruise.sandbox.apiserver.objects.storage import StorageChange
 
@@ -29,7 +29,7 @@ _IS_MANAGER: ContextVar[bool] = ContextVar("is_manager", default=False)
 
 
 @contextmanager
-def acting() -> Iterator[None]:
+def mark_actions() -> Iterator[None]:
     """Mark every write inside this context as an action of the manager."""
     token = _IS_MANAGER.set(True)
     try:
@@ -88,7 +88,7 @@ class PlayRecord:
 
     def begin(self) -> None:
         """Start the clock of the result; the existing pods are the starting point."""
-        self._zero = self.last = loop_time()
+        self._zero = self.last = read_loop_time()
         self.actions.clear()
         self.events.clear()
         self.samples.clear()
@@ -120,18 +120,18 @@ class PlayRecord:
             # Each workload of a UnitedDeployment has its own revisions, so the label of the UnitedDeployment comes
             # first.
             united = pod.labels.get(REVISION_LABEL)
-            return str(short_hash(united) if united else pod.revision)
+            return str(shorten_hash(united) if united else pod.revision)
         try:
             records = read_records(pod.annotations, SIDECARSET_HASH_ANNOTATION)
         except RecordError:
             return ""
         record = records.get(self._sidecars)
-        return short_hash(record.revision) if record is not None else ""
+        return shorten_hash(record.revision) if record is not None else ""
 
     def on_pod(self, change: StorageChange) -> None:
         """Handle a pod that was stored or removed."""
         try:
-            now = loop_time()
+            now = read_loop_time()
         except RuntimeError:
             return  # it existed before the simulation
         stored = change.new or change.old
@@ -165,7 +165,7 @@ class PlayRecord:
     # ── internals ────────────────────────────────────────────────────────────
 
     def _elapsed(self) -> float:
-        return round(loop_time() - (self._zero or 0.0), 3)
+        return round(read_loop_time() - (self._zero or 0.0), 3)
 
     def _note_operation(self, before: PodView | None, after: PodView | None) -> None:
         if before is None and after is not None:
@@ -253,7 +253,7 @@ def _subset_of(pod: PodView) -> str:
     return matched.subset if matched is not None else pod.labels.get(SUBSET_LABEL, "")
 
 
-def loop_time() -> float:
+def read_loop_time() -> float:
     """Return the loop's current time."""
     return asyncio.get_running_loop().time()
 

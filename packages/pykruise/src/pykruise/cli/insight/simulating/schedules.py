@@ -103,7 +103,7 @@ class ClockPlayed(msgspec.Struct, frozen=True, kw_only=True):
 
 def play_clock(given: ClockPlay) -> ClockPlayed:
     """Run the simulation to its end."""
-    return _Stage(given).played()
+    return _Stage(given).play()
 
 
 class _Paper(Generic[T]):
@@ -137,14 +137,14 @@ class _Paper(Generic[T]):
         """Return all objects."""
         return tuple(self._found.values())
 
-    def by_index(self, index: str, value: Hashable) -> Sequence[T]:
+    def list_by_index(self, index: str, value: Hashable) -> Sequence[T]:
         """Return objects with this index value."""
         values_of = self._indexes[index]
         return [item for item in self._found.values() if value in values_of(item)]
 
     def count(self, index: str, value: Hashable) -> int:
         """Return the number of objects with this index value."""
-        return len(self.by_index(index, value))
+        return len(self.list_by_index(index, value))
 
 
 class _Run(msgspec.Struct, kw_only=True):
@@ -179,7 +179,7 @@ class _Stage:
         self._given = given
         self._control: Control = control
         self._insight: ClockInsight = insight
-        self._settings = given.settings.of(given.kind)
+        self._settings = given.settings.read_kind_settings(given.kind)
         self._papers: dict[Views[Any], _Paper[Any]] = {
             views: _Paper(views) for views in views_of(control, self._settings)
         }
@@ -197,7 +197,7 @@ class _Stage:
         self._most_active = 0
         self._tidied = 0
 
-    def played(self) -> ClockPlayed:
+    def play(self) -> ClockPlayed:
         """Run from begin to end and return the result."""
         given = self._given
         self._store(given.document)

@@ -15,20 +15,20 @@ from msgspec.structs import replace
 from pykruise.cli.insight.admission_check import STRICT, errors_of
 from pykruise.cli.insight.cluster_reading import Sight, look
 from pykruise.cli.insight.explaining import Explanation, explain
-from pykruise.cli.insight.known_kinds import of_document, workload_insight
+from pykruise.cli.insight.known_kinds import find_kind_of_document, find_workload_insight
 from pykruise.cli.insight.sidecars.explaining import explain_sidecars
 from pykruise.cli.insight.sidecars.look import sight_of
 from pykruise.cli.insight.simulating.cluster_copy import (
     STATUS_EVERY_S,
-    defined,
+    define_kind,
     has_quiet_status,
-    kinds_beside,
-    made,
+    list_kinds_beside,
+    make_cluster,
     manager_of,
     populate,
 )
 from pykruise.cli.insight.simulating.other_actors import Others
-from pykruise.cli.insight.simulating.record import PlayRecord, loop_time
+from pykruise.cli.insight.simulating.record import PlayRecord, read_loop_time
 from pykruise.cli.insight.simulating.values import Play, Played
 from pykruise.cli.insight.unavailability import explain_budget
 from pykruise.cli.insight.unavailability import look_at as look_at_budget
@@ -36,14 +36,14 @@ from pykruise.cli.insight.united.explaining import explain_united
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kube.client.client import Client
 from pykruise.kube.client.warnings import WarningTransport
-from pykruise.kube.clock import loop_clock
+from pykruise.kube.clock import make_loop_clock
 from pykruise.kube.documents import Document, decode, get_path
 from pykruise.kube.errors import ApiError, NotFoundError
 from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import Resource
 from pykruise.plans.insight import JobInsight, WorkloadInsight
-from pykruise.pods.view.names import short_hash
+from pykruise.pods.view.names import shorten_hash
 from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.budgets import POD_UNAVAILABLE_BUDGETS
 from pykruise.runtime.plan import Plan
@@ -93,7 +93,7 @@ class _Stage:
     def __init__(self, given: Play, *, tells_starts: bool) -> None:
         self._given = given
         self._tells_starts = tells_starts
-        self._kind = of_document(given.workload)
+        self._kind = find_kind_of_document(given.workload)
         self._others: Others | None = None
         self._job = self._kind.insight if isinstance(self._kind.insight, JobInsight) else None
         self._record = PlayRecord(
@@ -109,8 +109,8 @@ class _Stage:
     async def run(self) -> Played:
         """Run from an empty cluster to the end."""
         given, kind = self._given, self._kind
-        clock = loop_clock(start=given.start)
-        cluster = made(given, kind, self._record, clock=clock)
+        clock = make_loop_clock(start=given.start)
+        cluster = make_cluster(given, kind, self._record, clock=clock)
         client = cluster.client
         self._others = Others(
             given,
@@ -120,7 +120,7 @@ class _Stage:
             kubelets=cluster.kubelets,
             is_job=self._job is not None,
         )
-        await defined(cluster, given, kind)
+        await define_kind(cluster, given, kind)
         async with cluster:
             await populate(client, given)
             manager = manager_of(cluster, given, kind, clock=clock)
@@ -159,7 +159,7 @@ class _Stage:
 
     async def _write(self, client: Client, document: Document) -> None:
         self._longest_s = None
-        client = client.over(WarningTransport(client.transport, self._warnings.setdefault))
+        client = client.replace_transport(WarningTransport(client.transport, self._warnings.setdefault))
         resource = self._resource_of(document)
         namespace = self._given.namespace if resource.namespaced else ""
         name = document["metadata"]["name"]
@@ -180,12 +180,12 @@ class _Stage:
         )
 
     def _resource_of(self, document: Document) -> Resource:
-        beside = {kind.resource.kind: kind.resource for kind in kinds_beside(self._given)}
+        beside = {kind.resource.kind: kind.resource for kind in list_kinds_beside(self._given)}
         return beside.get(document["kind"], self._kind.resource)
 
     async def _until_quiet(self, client: Client, limit_s: float) -> bool:
         """Wait until nothing has happened for long; return False when the limit is reached first."""
-        end = loop_time() + limit_s
+        end = read_loop_time() + limit_s
         longest = max(self._given.ready_after_s[1], self._given.stop_s, QUIET_S) + QUIET_S
         if self._job is not None:
             longest += self._given.takes_s[1]
@@ -195,13 +195,13 @@ class _Stage:
             moments += [outage.until_s or outage.at_s for outage in self._given.outages]
             longest += max(moments, default=0.0)
         looks = 1  # checks whose results are already known
-        while loop_time() < end:
+        while read_loop_time() < end:
             await asyncio.sleep(looks * LOOK_EVERY_S)
             longest = max(longest, await self._find_longest_wait(client))
-            left = self._record.last + longest - loop_time()
+            left = self._record.last + longest - read_loop_time()
             if left < 0:
                 return True
-            looks = int(min(left, end - loop_time()) // LOOK_EVERY_S) + 1
+            looks = int(min(left, end - read_loop_time()) // LOOK_EVERY_S) + 1
         return False
 
     async def _find_longest_wait(self, client: Client) -> float:
@@ -219,7 +219,7 @@ class _Stage:
         """Return how many seconds an object with this spec may wait only for time to pass."""
         if self._job is not None:
             return self._job.waits_s(spec)
-        strategy, _ = workload_insight(self._kind).strategy(spec)
+        strategy, _ = find_workload_insight(self._kind).strategy(spec)
         return float(strategy.min_ready_s) if strategy is not None else 0.0
 
     async def _build_result(self, client: Client, is_over: bool) -> Played:
@@ -246,7 +246,7 @@ class _Stage:
         return replace(
             self._build_record(is_over),
             status=status,
-            target=short_hash(target),
+            target=shorten_hash(target),
             wanted=_wanted_pods(sight, plan, status),
             skipped=dict(plan.skipped),
             skipped_nodes=dict(plan.skipped_nodes),
@@ -278,7 +278,7 @@ class _Stage:
                 kept.setdefault(budget, {})[pod] = count
         explanations: list[Explanation] = []
         for budget, pods in sorted(kept.items()):
-            key, now = Key(self._given.namespace, budget), self._given.start + loop_time()
+            key, now = Key(self._given.namespace, budget), self._given.start + read_loop_time()
             try:
                 sight = await look_at_budget(client, key, now=now, settings=self._given.settings)
             except NotFoundError:
@@ -288,7 +288,7 @@ class _Stage:
 
     async def _last_sight(self, client: Client, name: str) -> Sight:
         key = Key(self._given.namespace, name)
-        now = self._given.start + loop_time()
+        now = self._given.start + read_loop_time()
         return await look(client, self._kind, key, now=now, settings=self._given.settings)
 
 

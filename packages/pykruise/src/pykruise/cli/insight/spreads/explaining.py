@@ -15,32 +15,32 @@ from pykruise.cli.insight.causes import cause_of
 from pykruise.cli.insight.explaining import (
     Explanation,
     Wait,
+    find_unobserved_changes,
     next_of,
-    not_taken_up,
     phase_of,
-    ranked,
+    rank_waits,
     verdict_of,
     wait_of,
 )
 from pykruise.cli.insight.spreads.look import SpreadSight
-from pykruise.cli.insight.webhooks import fresh_warnings, unreviewed
+from pykruise.cli.insight.webhooks import list_fresh_warnings, make_unreviewed_wait
 from pykruise.kinds.workloadspread.limits import ANY_NUMBER, LimitError, limit_of
-from pykruise.kinds.workloadspread.patch_validation import errors_by_subset
-from pykruise.kinds.workloadspread.plan import corrected_patch, plan_spread
+from pykruise.kinds.workloadspread.patch_validation import find_errors_by_subset
+from pykruise.kinds.workloadspread.plan import describe_patch_remedy, plan_spread
 from pykruise.kinds.workloadspread.slots import is_schedulable
 from pykruise.kinds.workloadspread.status import (
     CREATION_S,
     DELETION_S,
     WINDOW_S,
-    closed_at,
-    computed,
-    moves_at,
+    compute_spread,
+    find_closing_time,
+    find_move_time,
 )
-from pykruise.kinds.workloadspread.subset_grouping import Grouped, grouped
+from pykruise.kinds.workloadspread.subset_grouping import Grouped, group_pods
 from pykruise.kinds.workloadspread.types import Subset, SubsetStatus, WorkloadSpreadStatus
 from pykruise.kube.clock import Instant, parse_time
-from pykruise.kube.values.counts import counted
-from pykruise.kube.values.durations import short_duration
+from pykruise.kube.values.counts import format_count
+from pykruise.kube.values.durations import format_short_duration
 from pykruise.pods.corrections import OF_THE_WORKLOAD
 from pykruise.pods.reasons import ONE_AT_A_TIME, Code
 from pykruise.runtime.plan import Plan
@@ -59,9 +59,9 @@ def explain_spread(sight: SpreadSight) -> Explanation:
     """Explanation of the WorkloadSpread."""
     snapshot = sight.snapshot
     plan = Plan() if sight.problem else plan_spread(snapshot)
-    groups = grouped(snapshot)
-    status = computed(snapshot, groups).status
-    waits = ranked(_find_waits(sight, plan, groups, status))
+    groups = group_pods(snapshot)
+    status = compute_spread(snapshot, groups).status
+    waits = rank_waits(_find_waits(sight, plan, groups, status))
     due = tuple(_due_lines(sight, groups, status))
     return Explanation(
         kind=str(sight.document["kind"]),
@@ -84,18 +84,18 @@ def _describe_state(sight: SpreadSight, status: WorkloadSpreadStatus) -> str:
         return f"the number of replicas of {target[0].kind} {target[1]} is unknown"
     if not sight.snapshot.is_there:
         return f"{target[0].kind} {target[1]} does not exist; {status.spread}"
-    pods = counted(sight.snapshot.replicas, "pod")
+    pods = format_count(sight.snapshot.replicas, "pod")
     return f"{target[0].kind} {target[1]} wants {pods}; {status.spread or 'no subsets'}"
 
 
 def _finished_lines(sight: SpreadSight, status: WorkloadSpreadStatus) -> Iterator[str]:
-    for entry, limit in () if sight.problem else limited(sight, status):
+    for entry, limit in () if sight.problem else list_limited(sight, status):
         room = "takes any number" if limit == ANY_NUMBER else f"takes {limit}"
         closed = "" if is_schedulable(entry) else ", skipped now"
-        yield f"subset {entry.name} has {counted(entry.replicas, 'pod')}, and {room}{closed}"
+        yield f"subset {entry.name} has {format_count(entry.replicas, 'pod')}, and {room}{closed}"
 
 
-def limited(sight: SpreadSight, status: WorkloadSpreadStatus) -> Iterator[tuple[SubsetStatus, int]]:
+def list_limited(sight: SpreadSight, status: WorkloadSpreadStatus) -> Iterator[tuple[SubsetStatus, int]]:
     """Yield each subset with its limit; subsets with a limit that gives no number are left out."""
     for subset, entry in zip(sight.view.subsets, status.subset_statuses or (), strict=True):
         with suppress(LimitError):
@@ -114,7 +114,7 @@ def _find_waits(
         yield Wait(code=Code.TERMINATING_OBJECT, words=words, since=meta["deletionTimestamp"])
         return
     if not sight.problem:
-        yield from not_taken_up(sight.document)
+        yield from find_unobserved_changes(sight.document)
     problems = [sight.problem] if sight.problem else []
     problems += [
         note.message for note in plan.notes if note.reason in (Code.INVALID_SPEC, "InvalidMaxReplicas")
@@ -130,7 +130,7 @@ def _find_waits(
     yield from _pods_without_subset(sight, plan)
     yield from _waits_of_subsets(sight, status)
     has_all = 0 < sight.snapshot.replicas <= sum(pod.is_active for pod in sight.snapshot.pods)
-    for reason, message in fresh_warnings(sight.events, _WARNINGS, now=sight.snapshot.now):
+    for reason, message in list_fresh_warnings(sight.events, _WARNINGS, now=sight.snapshot.now):
         if reason == _NOT_CREATED and has_all:
             continue  # another pod has replaced it since
         yield Wait(code=Code.WRITE_FAILED, words=message, remedy=_WARNINGS[reason])
@@ -148,22 +148,24 @@ def _waits_of_patches(sight: SpreadSight) -> Iterator[Wait]:
     """Yield patches that make pods of the present workload invalid; admission may have checked an earlier version of
     the workload.
     """
-    for subset, error in errors_by_subset(sight.view.subsets, sight.target):
-        yield Wait(code=Code.PATCH, words=f"{error.field}: {error.message}", remedy=corrected_patch(subset))
+    for subset, error in find_errors_by_subset(sight.view.subsets, sight.target):
+        yield Wait(
+            code=Code.PATCH, words=f"{error.field}: {error.message}", remedy=describe_patch_remedy(subset)
+        )
 
 
 def _waits_of_pods(sight: SpreadSight, groups: Grouped) -> Iterator[Wait]:
     """Yield pods without a node, with the cause and the next step."""
     subsets = sight.view.subsets
     for number, subset in enumerate(subsets):
-        for pod in groups.of(subset.name):
+        for pod in groups.list_pods(subset.name):
             if not pod.is_active or pod.node_name:
                 continue
             cause = cause_of(sight.pods[pod.name], pod, now=sight.snapshot.now, correction=OF_THE_WORKLOAD)
             if cause is None:
                 continue
             wait = wait_of(cause, pod.name)
-            if moves_at(pod, sight.snapshot) is None and cause.code != Code.UNSCHEDULABLE:
+            if find_move_time(pod, sight.snapshot) is None and cause.code != Code.UNSCHEDULABLE:
                 yield wait
                 continue
             words, remedy = _outlook(sight, subset, is_last=number == len(subsets) - 1)
@@ -198,20 +200,20 @@ def _pods_without_subset(sight: SpreadSight, plan: Plan) -> Iterator[Wait]:
         words = f"of no subset: {reason.message}"
         yield Wait(code=reason.code, words=words, pods=(name,), remedy=reason.remedy)
     if plan.skipped and sight.are_reviewed is False:
-        yield unreviewed()
+        yield make_unreviewed_wait()
 
 
 def _waits_of_subsets(sight: SpreadSight, status: WorkloadSpreadStatus) -> Iterator[Wait]:
     for entry in status.subset_statuses or ():
-        since = closed_at(entry)
+        since = find_closing_time(entry)
         if since is not None:
             words = f"subset {entry.name} is skipped, because its pods found no node"
             remedy = f"make room on its nodes; it is tried again {WINDOW_S:g} s after it was closed"
             yield Wait(code=Code.CLOSED, words=words, since=_time_of(entry), remedy=remedy)
-    for entry, limit in limited(sight, status):
+    for entry, limit in list_limited(sight, status):
         if limit != ANY_NUMBER and entry.replicas > limit:
-            pods = counted(entry.replicas, "pod")
-            words = f"subset {entry.name} has {pods} for {counted(limit, 'place')}: none is moved"
+            pods = format_count(entry.replicas, "pod")
+            words = f"subset {entry.name} has {pods} for {format_count(limit, 'place')}: none is moved"
             remedy = (
                 "no action is needed: surplus pods are deleted first at the next scale-down; "
                 f"or delete pods of it {ONE_AT_A_TIME}, to have them placed elsewhere"
@@ -257,7 +259,7 @@ def _due_lines(sight: SpreadSight, groups: Grouped, status: WorkloadSpreadStatus
     """Yield changes that happen when time passes, the soonest first."""
     for at, what in sorted(_find_deadlines(sight, groups, status)):
         if at > sight.snapshot.now:
-            yield f"in {short_duration(at - sight.snapshot.now)}: {what}"
+            yield f"in {format_short_duration(at - sight.snapshot.now)}: {what}"
 
 
 def _find_deadlines(
@@ -266,12 +268,12 @@ def _find_deadlines(
     if sight.problem:
         return
     for subset in sight.view.subsets[:-1]:
-        for pod in groups.of(subset.name):
-            at = moves_at(pod, sight.snapshot)
+        for pod in groups.list_pods(subset.name):
+            at = find_move_time(pod, sight.snapshot)
             if at is not None:
                 yield at, f"{pod.name} is deleted, so that its workload creates it again in another subset"
     for entry in status.subset_statuses or ():
-        since = closed_at(entry)
+        since = find_closing_time(entry)
         if since is not None:
             yield since + WINDOW_S, f"subset {entry.name} is tried again"
     for entry in _versioned_statuses(status):

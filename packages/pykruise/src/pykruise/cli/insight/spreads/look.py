@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from pykruise.cli.insight.cluster_reading import look_at as look_at_document
-from pykruise.cli.insight.webhooks import events_about, reviews_pods
+from pykruise.cli.insight.webhooks import has_pod_reviews, read_events_about
 from pykruise.kinds.workloadspread.kind import KIND
 from pykruise.kinds.workloadspread.readers import TargetReader
 from pykruise.kinds.workloadspread.snapshot import SpreadSnapshot
@@ -71,9 +71,9 @@ async def sight_of(
             problem = str(error)
     pods, target, events, are_reviewed = await asyncio.gather(
         client.list(PODS, view.namespace),
-        reader.target(view),
-        events_about(client, view.namespace, view.uid),
-        reviews_pods(client),
+        reader.read_target(view),
+        read_events_about(client, view.namespace, view.uid),
+        has_pod_reviews(client),
     )
     return SpreadSight(
         document=document,
@@ -93,7 +93,7 @@ async def _why_unsupported(reader: TargetReader, view: SpreadView) -> str:
         return ""
     kind = view.target[0]
     try:
-        listed = await reader.white_list()
+        listed = await reader.read_white_list()
     except WhiteListError as error:
         return f"the white list of kinds cannot be read: {error}"
     except KubeError as error:

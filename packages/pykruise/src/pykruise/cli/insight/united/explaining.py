@@ -12,21 +12,21 @@ from typing import Any, Final
 import msgspec
 
 from pykruise.cli.insight.causes import cause_of
-from pykruise.cli.insight.cluster_reading import Sight, look, lost_nodes
+from pykruise.cli.insight.cluster_reading import Sight, find_lost_nodes, look
 from pykruise.cli.insight.explaining import (
     Explanation,
     Wait,
+    add_way_back,
+    drop_repeats,
     explain,
     next_of,
     phase_of,
-    ranked,
+    rank_waits,
     verdict_of,
     wait_of,
-    with_way_back,
-    without_repeats,
 )
-from pykruise.cli.insight.way_back import revision_before, way_back
-from pykruise.kinds import named
+from pykruise.cli.insight.way_back import find_revision_before, find_way_back
+from pykruise.kinds import find_kind
 from pykruise.kinds.uniteddeployment.kind import KIND
 from pykruise.kinds.uniteddeployment.schedulability import passed_over_of
 from pykruise.kinds.uniteddeployment.snapshot import UnitedSnapshot
@@ -42,7 +42,7 @@ from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document, decode, get_path
 from pykruise.kube.errors import NotFoundError
 from pykruise.kube.ids import Key
-from pykruise.kube.values.counts import counted
+from pykruise.kube.values.counts import format_count
 from pykruise.manager.settings import ManagerSettings
 from pykruise.plans.views import NODE_VIEWS, POD_VIEWS
 from pykruise.pods.corrections import Correction
@@ -76,7 +76,7 @@ async def explain_united(
         )
         below += explanation.waits
         moving = moving or explanation.verdict == "moving"
-    waits = without_repeats(ranked(_drop_vague([*own.waits, *_failed_writes(sight.document), *below])))
+    waits = drop_repeats(rank_waits(_drop_vague([*own.waits, *_failed_writes(sight.document), *below])))
     verdict = own.verdict
     if verdict not in ("terminating", "refused"):
         verdict = verdict_of(waits, plan, sight.document)
@@ -99,7 +99,9 @@ def _rollback_remedy(snapshot: UnitedSnapshot, key: Key) -> str:
     if history is None:
         return ""
     older, serving, current = history
-    return way_back(KIND.resource, key.name, key.namespace, revisions=older, serving=serving, current=current)
+    return find_way_back(
+        KIND.resource, key.name, key.namespace, revisions=older, serving=serving, current=current
+    )
 
 
 def _rollback_to(snapshot: UnitedSnapshot) -> int:
@@ -107,7 +109,7 @@ def _rollback_to(snapshot: UnitedSnapshot) -> int:
     if history is None:
         return 0
     older, serving, current = history
-    revision = revision_before(older, serving=serving, current=current)
+    revision = find_revision_before(older, serving=serving, current=current)
     return 0 if revision is None else revision.number
 
 
@@ -146,7 +148,10 @@ def _drop_vague(waits: Sequence[Wait]) -> Iterator[Wait]:
 
 def _subset_lines(snapshot: UnitedSnapshot) -> Iterator[str]:
     for entry in snapshot.united.status.subset_statuses or ():
-        words = f"subset {entry.name}: {entry.ready_replicas} of {counted(entry.replicas, 'pod is', 'pods are')} ready"
+        words = (
+            f"subset {entry.name}: {entry.ready_replicas} of "
+            f"{format_count(entry.replicas, 'pod is', 'pods are')} ready"
+        )
         if entry.reserved_pods:
             words += f", {entry.reserved_pods} in reserve"
         yield f"{words}, skipped now" if passed_over_of(entry) else words
@@ -182,7 +187,7 @@ async def _explain_workload(
     because it reverts changes of its workloads.
     """
     if workload.template in EXPLAINED:
-        kind = named(EXPLAINED[workload.template])
+        kind = find_kind(EXPLAINED[workload.template])
         try:
             inner = await look(client, kind, workload.key, now=now, settings=settings)
         except NotFoundError:
@@ -194,7 +199,7 @@ async def _explain_workload(
         document = decode(await client.get(workload.resource, workload.namespace, workload.name))
         in_order = _is_ordered(document)
         waits = tuple(
-            with_way_back(wait, way_back, replaces_stuck=not in_order, namespace=workload.namespace)
+            add_way_back(wait, way_back, replaces_stuck=not in_order, namespace=workload.namespace)
             for wait in _waits_of_built_in(sight, workload, document, now)
         )
         explanation = Explanation(
@@ -266,9 +271,15 @@ def _waits_of_built_in(
     pods = sight.snapshot.subset_pods.get(workload.uid, ())
     names = {pod.name for pod in pods}
     documents = {
-        name: doc for doc in sight.listed[POD_VIEWS].documents() if (name := doc["metadata"]["name"]) in names
+        name: doc
+        for doc in sight.listed[POD_VIEWS].list_documents()
+        if (name := doc["metadata"]["name"]) in names
     }
-    lost = lost_nodes(documents, sight.listed[NODE_VIEWS].documents()) if sight.nodes else frozenset[str]()
+    lost = (
+        find_lost_nodes(documents, sight.listed[NODE_VIEWS].list_documents())
+        if sight.nodes
+        else frozenset[str]()
+    )
     for pod in pods:
         if not (pod.is_active or pod.is_deleting):
             continue
@@ -286,7 +297,7 @@ def _waits_of_built_in(
     missing = workload.replicas - sum(pod.is_active for pod in pods)
     if missing > 0:
         name = f"{kind} {workload.name}"
-        words = f"{counted(missing, f'pod of {name} is', f'pods of {name} are')} missing"
+        words = f"{format_count(missing, f'pod of {name} is', f'pods of {name} are')} missing"
         yield Wait(code=Code.CREATING, words=words)
 
 

@@ -9,7 +9,7 @@ forecast lists the changes only.
 
 from collections.abc import AsyncIterator, Iterator
 
-from pykruise.cli.insight.admission_check import asked, changed_paths
+from pykruise.cli.insight.admission_check import ask_admission, list_changed_paths
 from pykruise.cli.insight.cluster_reading import Sight, look_at
 from pykruise.cli.insight.effect_forecast import Outlook, OutlookBatch, PodFate
 from pykruise.cli.insight.forecasting import Forecast, forecast
@@ -22,7 +22,7 @@ from pykruise.kube.documents import Document, decode
 from pykruise.kube.ids import Key
 from pykruise.kube.patches.merge import apply_merge_patch
 from pykruise.kube.resources import CONTROLLER_REVISIONS
-from pykruise.kube.values.counts import counted
+from pykruise.kube.values.counts import format_count
 from pykruise.manager.settings import ManagerSettings
 from pykruise.plans.purposes import Purpose
 from pykruise.runtime.actions import Create, Delete, Patch
@@ -34,7 +34,7 @@ async def forecast_united(
     client: Client, document: Document, key: Key, now: Instant, settings: ManagerSettings | None = None
 ) -> Outlook:
     """Read the objects and ask admission in a dry run. Writes nothing. Raises KubeError for reads that fail."""
-    verdict = await asked(client, KIND.resource, key, document)
+    verdict = await ask_admission(client, KIND.resource, key, document)
     if verdict.wanted is None:
         return Outlook(**verdict.about)
     wanted = {**verdict.wanted, "metadata": {**verdict.wanted["metadata"], "namespace": key.namespace}}
@@ -70,12 +70,14 @@ def _change_of(step: Step, workload: SubsetWorkload | None) -> str:
     kind = action.resource.kind
     match action:
         case Create():
-            return f"create a {kind} of {counted(action.body['spec'].get('replicas', 0), 'pod')}"
+            return f"create a {kind} of {format_count(action.body['spec'].get('replicas', 0), 'pod')}"
         case Delete():
             return f"delete {kind} {action.key.name}: {step.because}"
         case Patch() if workload is not None:
             wanted = (action.body.get("spec") or {}).get("replicas", workload.replicas)
-            size = "" if wanted == workload.replicas else f" {workload.replicas} → {counted(wanted, 'pod')}"
+            size = (
+                "" if wanted == workload.replicas else f" {workload.replicas} → {format_count(wanted, 'pod')}"
+            )
             return f"update {kind} {action.key.name}:{size or f' {step.because}'}"
         case _:
             return step.because
@@ -117,7 +119,7 @@ async def _forecast_workloads(
                 namespace=action.key.namespace,
                 name=action.key.name,
                 change="changed",
-                fields=tuple(changed_paths(live["spec"], document["spec"], "spec")),
+                fields=tuple(list_changed_paths(live["spec"], document["spec"], "spec")),
             )
         else:
             yield Outlook(

@@ -12,7 +12,7 @@ from urllib.parse import unquote
 import msgspec
 
 from pykruise.sandbox.apiserver.access.users import User
-from pykruise.sandbox.apiserver.requests.call import flag
+from pykruise.sandbox.apiserver.requests.call import parse_flag
 
 _VERBS: Final = {
     "POST": "create",
@@ -63,11 +63,11 @@ def attributes_of(user: User, method: str, path: str, query: Mapping[str, str]) 
             rest = rest[2:]
     resource, name, subresource = [*rest, "", ""][:3]
     if not name and verb == "get":
-        verb = "watch" if flag(query, "watch") else "list"
+        verb = "watch" if parse_flag(query, "watch") else "list"
         name = _selected_name(query)
     elif not name and verb == "delete":
         verb, name = "deletecollection", _selected_name(query)
-    elif name and verb == "get" and not subresource and flag(query, "watch"):
+    elif name and verb == "get" and not subresource and parse_flag(query, "watch"):
         verb = "watch"
     return Attributes(
         user=user,

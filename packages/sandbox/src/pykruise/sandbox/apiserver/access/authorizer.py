@@ -14,7 +14,7 @@ import msgspec
 from pykruise.kube.documents import Document, decode
 from pykruise.kube.errors import ErrorStatus, StatusDetails
 from pykruise.kube.ids import Key
-from pykruise.kube.values.go_text import quoted
+from pykruise.kube.values.go_text import quote_text
 from pykruise.sandbox.apiserver.access.attributes import Attributes
 from pykruise.sandbox.apiserver.access.rules import PolicyRule, allows
 from pykruise.sandbox.apiserver.access.users import User
@@ -53,7 +53,7 @@ class _Binding(msgspec.Struct, frozen=True):
     @property
     def missing(self) -> str:
         """Error message for a role that does not exist."""
-        return f"{self.role_kind.lower()}.{GROUP} {quoted(self.role_name)} not found"
+        return f"{self.role_kind.lower()}.{GROUP} {quote_text(self.role_name)} not found"
 
     def describe(self, subject: Mapping[str, Any]) -> str:
         """Describe the binding, its role and the subject, as Kubernetes does in an allowing reason."""
@@ -62,7 +62,10 @@ class _Binding(msgspec.Struct, frozen=True):
         who = subject.get("name") or ""
         if subject.get("kind") == "ServiceAccount":
             who = f"{who}/{subject.get('namespace') or self.namespace}"
-        return f"{kind} {quoted(name)} of {self.role_kind} {quoted(self.role_name)} to {subject['kind']} {quoted(who)}"
+        return (
+            f"{kind} {quote_text(name)} of {self.role_kind} {quote_text(self.role_name)} to "
+            f"{subject['kind']} {quote_text(who)}"
+        )
 
 
 def _subject_matches(subject: Mapping[str, Any], user: User, namespace: str) -> bool:
@@ -93,7 +96,7 @@ class Authorizer:
         """Raise Refusal (403) unless the request is allowed."""
         decision = self.decide(asked)
         if not decision.allowed:
-            raise not_allowed(asked, decision.reason)
+            raise make_not_allowed(asked, decision.reason)
 
     def decide(self, asked: Attributes) -> AccessDecision:
         """Decide whether the request is allowed. The reason names the binding that allows it, or the roles that were
@@ -112,14 +115,14 @@ class Authorizer:
         listed = ", ".join(missing)
         return AccessDecision(False, f"RBAC: {listed if len(missing) == 1 else f'[{listed}]'}")
 
-    def rules_for(self, user: User, namespace: str) -> list[PolicyRule]:
+    def list_rules(self, user: User, namespace: str) -> list[PolicyRule]:
         """All rules that apply to the user, cluster-wide ones first."""
         own = [_EVERYTHING, _EVERY_URL] if user.is_master else []
         return own + [
             rule for binding, _ in self._bindings_of_user(user, namespace) for rule in binding.rules or ()
         ]
 
-    def role_rules(self, kind: str, namespace: str, name: str) -> tuple[PolicyRule, ...] | None:
+    def find_role_rules(self, kind: str, namespace: str, name: str) -> tuple[PolicyRule, ...] | None:
         """The rules of a role; None when the role does not exist."""
         shelf, key = (
             (CLUSTER_ROLES, Key("", name)) if kind == "ClusterRole" else (ROLES, Key(namespace, name))
@@ -146,7 +149,7 @@ class Authorizer:
     def _parse_binding(self, doc: Document) -> _Binding:
         namespace, role = doc["metadata"].get("namespace") or "", doc.get("roleRef") or {}
         kind, name = role.get("kind") or "", role.get("name") or ""
-        rules = self.role_rules(kind, namespace, name)
+        rules = self.find_role_rules(kind, namespace, name)
         subjects = tuple(doc.get("subjects") or ())
         return _Binding(namespace, doc["metadata"]["name"], kind, name, subjects, rules)
 
@@ -155,7 +158,7 @@ _EVERYTHING: Final[PolicyRule] = {"verbs": ["*"], "apiGroups": ["*"], "resources
 _EVERY_URL: Final[PolicyRule] = {"verbs": ["*"], "nonResourceURLs": ["*"]}
 
 
-def not_allowed(asked: Attributes, reason: str = "") -> Refusal:
+def make_not_allowed(asked: Attributes, reason: str = "") -> Refusal:
     """Build a 403 refusal with apiserver's message."""
     why = _describe_refused(asked) + (f": {reason}" if reason else "")
     if not asked.resource:
@@ -168,15 +171,15 @@ def not_allowed(asked: Attributes, reason: str = "") -> Refusal:
         )
         return Refusal(status)
     plural = f"{asked.resource}.{asked.group}" if asked.group else asked.resource
-    called = f"{plural} {quoted(asked.name)}" if asked.name else plural
+    called = f"{plural} {quote_text(asked.name)}" if asked.name else plural
     details = StatusDetails(name=asked.name, group=asked.group, kind=asked.resource)
     text = f"{called} is forbidden: {why}"
     return Refusal(ErrorStatus(status="Failure", message=text, reason="Forbidden", code=403, details=details))
 
 
 def _describe_refused(asked: Attributes) -> str:
-    user = f"User {quoted(asked.user.name)} cannot {asked.verb}"
+    user = f"User {quote_text(asked.user.name)} cannot {asked.verb}"
     if not asked.resource:
-        return f"{user} path {quoted(asked.path)}"
-    where = f"in the namespace {quoted(asked.namespace)}" if asked.namespace else "at the cluster scope"
-    return f"{user} resource {quoted(asked.full_resource)} in API group {quoted(asked.group)} {where}"
+        return f"{user} path {quote_text(asked.path)}"
+    where = f"in the namespace {quote_text(asked.namespace)}" if asked.namespace else "at the cluster scope"
+    return f"{user} resource {quote_text(asked.full_resource)} in API group {quote_text(asked.group)} {where}"

@@ -13,9 +13,9 @@ import orjson
 from pykruise.kube.clock import format_time
 from pykruise.kube.documents import deep_copy
 from pykruise.kube.ids import Key
-from pykruise.kube.package_data import package_data
+from pykruise.kube.package_data import read_package_data
 from pykruise.sandbox.apiserver.access.authorizer import GROUP
-from pykruise.sandbox.apiserver.objects.metadata import new_uid
+from pykruise.sandbox.apiserver.objects.metadata import make_uid
 
 if TYPE_CHECKING:
     from pykruise.sandbox.apiserver.core import Core
@@ -32,20 +32,20 @@ _KINDS = {
 def make_first_roles(core: "Core") -> None:
     """Store the roles and bindings that are missing."""
     for plural, kind in _KINDS.items():
-        entry = core.catalog.entry(GROUP, "v1", plural)
+        entry = core.catalog.find_entry(GROUP, "v1", plural)
         assert entry is not None
         for said in _read_policy()[plural]:
             doc: dict[str, Any] = deep_copy(said)
             meta = doc["metadata"]
             if core.storage.get(entry.shelf, Key(meta.get("namespace") or "", meta["name"])) is not None:
                 continue
-            meta |= {"uid": new_uid(core.rng), "creationTimestamp": format_time(core.clock())}
+            meta |= {"uid": make_uid(core.rng), "creationTimestamp": format_time(core.clock())}
             core.put(entry, None, {"apiVersion": f"{GROUP}/v1", "kind": kind, **doc})
 
 
 @cache
 def _read_policy() -> dict[str, list[dict[str, Any]]]:
     policy: dict[str, list[dict[str, Any]]] = orjson.loads(
-        package_data("pykruise.sandbox", "bootstrap_policy.json")
+        read_package_data("pykruise.sandbox", "bootstrap_policy.json")
     )
     return policy

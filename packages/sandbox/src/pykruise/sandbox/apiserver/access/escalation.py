@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from pykruise.kube.documents import Document
-from pykruise.kube.values.go_text import quoted
+from pykruise.kube.values.go_text import quote_text
 from pykruise.sandbox.apiserver.access.attributes import Attributes
 from pykruise.sandbox.apiserver.access.authorizer import (
     BINDINGS,
@@ -19,10 +19,10 @@ from pykruise.sandbox.apiserver.access.authorizer import (
     ROLES,
     Authorizer,
 )
-from pykruise.sandbox.apiserver.access.rules import PolicyRule, compacted, not_covered, shown
+from pykruise.sandbox.apiserver.access.rules import PolicyRule, compact_rules, format_rule, list_uncovered
 from pykruise.sandbox.apiserver.access.users import User
 from pykruise.sandbox.apiserver.requests.call import Call
-from pykruise.sandbox.apiserver.requests.statuses import forbidden, not_found
+from pykruise.sandbox.apiserver.requests.statuses import make_forbidden, make_not_found
 
 _FULL: Final[Sequence[PolicyRule]] = (
     {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]},
@@ -42,9 +42,9 @@ def _check_role(authorizer: Authorizer, call: Call, doc: Document) -> None:
     if _is_allowed(authorizer, call, "escalate", call.entry.resource.plural, name):
         return
     _check_held(authorizer, call, name, doc.get("rules") or ())
-    if doc.get("aggregationRule") is not None and not_covered(authorizer.rules_for(call.user, ""), _FULL):
+    if doc.get("aggregationRule") is not None and list_uncovered(authorizer.list_rules(call.user, ""), _FULL):
         why = "must have cluster-admin privileges to use the aggregationRule"
-        raise forbidden(call.entry.resource, name, why)
+        raise make_forbidden(call.entry.resource, name, why)
 
 
 def _check_binding(authorizer: Authorizer, call: Call, doc: Document) -> None:
@@ -53,10 +53,10 @@ def _check_binding(authorizer: Authorizer, call: Call, doc: Document) -> None:
     plural = "clusterroles" if kind == "ClusterRole" else "roles"
     if _is_allowed(authorizer, call, "bind", plural, wanted):
         return
-    rules = authorizer.role_rules(kind, call.namespace, wanted)
+    rules = authorizer.find_role_rules(kind, call.namespace, wanted)
     if rules is None:
         # As apiserver: the name is the role's, the kind is the binding's.
-        raise not_found(call.entry.resource, wanted)
+        raise make_not_found(call.entry.resource, wanted)
     _check_held(authorizer, call, name, rules)
 
 
@@ -68,16 +68,16 @@ def _is_allowed(authorizer: Authorizer, call: Call, verb: str, plural: str, name
 
 
 def _check_held(authorizer: Authorizer, call: Call, name: str, rules: Sequence[PolicyRule]) -> None:
-    held = authorizer.rules_for(call.user, call.namespace)
-    if not_covered(held, rules):
-        raise forbidden(call.entry.resource, name, _describe_missing_rights(call.user, held, rules))
+    held = authorizer.list_rules(call.user, call.namespace)
+    if list_uncovered(held, rules):
+        raise make_forbidden(call.entry.resource, name, _describe_missing_rights(call.user, held, rules))
 
 
 def _describe_missing_rights(user: User, held: Sequence[PolicyRule], rules: Sequence[PolicyRule]) -> str:
-    groups = " ".join(quoted(group) for group in user.groups)
-    missing = sorted({shown(rule) for rule in compacted(not_covered(held, rules))})
+    groups = " ".join(quote_text(group) for group in user.groups)
+    missing = sorted({format_rule(rule) for rule in compact_rules(list_uncovered(held, rules))})
     return (
-        f"user {quoted(user.name)} (groups=[{groups}]) is attempting to grant RBAC permissions not currently "
+        f"user {quote_text(user.name)} (groups=[{groups}]) is attempting to grant RBAC permissions not currently "
         "held:\n" + "\n".join(missing)
     )
 

@@ -1,6 +1,6 @@
 """Impersonation: a request acts as another user through its `Impersonate-…` headers.
 
-    User + headers ──▶ acting_as() ──▶ the User whose rights count, or a Refusal
+    User + headers ──▶ impersonate_user() ──▶ the User whose rights count, or a Refusal
 
 Same rule as apiserver's impersonation filter.
 """
@@ -16,9 +16,9 @@ from pykruise.sandbox.apiserver.access.users import (
     AUTHENTICATED,
     UNAUTHENTICATED,
     User,
-    account_user,
+    make_account_user,
 )
-from pykruise.sandbox.apiserver.requests.statuses import bad_request
+from pykruise.sandbox.apiserver.requests.statuses import make_bad_request
 
 _USER: Final = "impersonate-user"
 IMPERSONATED_GROUP: Final = "impersonate-group"
@@ -27,7 +27,7 @@ _UID: Final = "impersonate-uid"
 _EXTRA: Final = "impersonate-extra-"
 
 
-def acting_as(user: User, headers: Mapping[str, str], authorizer: Authorizer | None) -> User:
+def impersonate_user(user: User, headers: Mapping[str, str], authorizer: Authorizer | None) -> User:
     """Return the user that the request acts as. Raises Refusal (403) when the sender may not impersonate that user."""
     name, groups = headers.get(_USER) or "", _split_lines(headers.get(IMPERSONATED_GROUP))
     uid = headers.get(_UID) or ""
@@ -39,7 +39,7 @@ def acting_as(user: User, headers: Mapping[str, str], authorizer: Authorizer | N
     if not (name or groups or uid or extra):
         return user
     if not name:
-        raise bad_request("requested groups, a uid or extra values without impersonating a user name")
+        raise make_bad_request("requested groups, a uid or extra values without impersonating a user name")
     wanted = _build_impersonated_user(name, groups, uid, extra)
     if authorizer is not None and not user.is_master:
         for asked in _attributes_to_check(user, wanted, groups):
@@ -56,7 +56,7 @@ def _build_impersonated_user(
 ) -> User:
     account = User(name=name).account
     if account is not None and not groups:
-        groups = list(account_user(*account).groups)
+        groups = list(make_account_user(*account).groups)
     others = (UNAUTHENTICATED,) if name == ANONYMOUS else (AUTHENTICATED,)
     if not {AUTHENTICATED, UNAUTHENTICATED} & set(groups):
         groups = [*groups, *others]

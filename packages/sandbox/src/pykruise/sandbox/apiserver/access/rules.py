@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import product
 from typing import Any, Final
 
-from pykruise.kube.values.go_text import quoted
+from pykruise.kube.values.go_text import quote_text
 from pykruise.sandbox.apiserver.access.attributes import Attributes
 
 PolicyRule = Mapping[str, Any]
@@ -51,7 +51,7 @@ def _url_matches(pattern: str, path: str) -> bool:
 # --- coverage of a set of rules by another set ----------------------------------------
 
 
-def not_covered(held: Sequence[PolicyRule], wanted: Iterable[PolicyRule]) -> list[PolicyRule]:
+def list_uncovered(held: Sequence[PolicyRule], wanted: Iterable[PolicyRule]) -> list[PolicyRule]:
     """Return the single grants in the wanted rules that the held rules do not cover."""
     return [
         small
@@ -101,7 +101,7 @@ def _resource_covers(held: Sequence[str], resource: str) -> bool:
     return bool(slash) and f"*/{subresource}" in held
 
 
-def compacted(rules: Iterable[PolicyRule]) -> list[PolicyRule]:
+def compact_rules(rules: Iterable[PolicyRule]) -> list[PolicyRule]:
     """Merge single grants for a message: all verbs for the same resource in one rule."""
     result: dict[str, dict[str, Any]] = {}
     for rule in rules:
@@ -122,10 +122,10 @@ _MEMBERS: Final = (
 )
 
 
-def shown(rule: PolicyRule) -> str:
+def format_rule(rule: PolicyRule) -> str:
     """Format a rule for a message: `{APIGroups:[""], Resources:["pods"], Verbs:["get"]}`."""
     parts = [
-        f"{name}:[{' '.join(quoted(each) for each in values)}]"
+        f"{name}:[{' '.join(quote_text(each) for each in values)}]"
         for name, member in _MEMBERS
         if (values := rule.get(member))
     ]

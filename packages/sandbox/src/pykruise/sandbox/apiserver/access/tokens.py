@@ -19,8 +19,8 @@ import orjson
 
 from pykruise.kube.clock import Clock
 from pykruise.kube.ids import Key
-from pykruise.sandbox.apiserver.access.users import User, account_user
-from pykruise.sandbox.apiserver.objects.metadata import new_uid
+from pykruise.sandbox.apiserver.access.users import User, make_account_user
+from pykruise.sandbox.apiserver.objects.metadata import make_uid
 from pykruise.sandbox.apiserver.objects.storage import Stored
 
 AUDIENCE: Final = "https://kubernetes.default.svc"
@@ -69,7 +69,7 @@ class Tokens:
             "exp": now + seconds,
             "iat": now,
             "iss": AUDIENCE,
-            "jti": new_uid(self._rng),
+            "jti": make_uid(self._rng),
             "kubernetes.io": kubernetes,
             "nbf": now,
             "sub": f"system:serviceaccount:{namespace}:{name}",
@@ -108,7 +108,7 @@ class Tokens:
                 if kind == "pod":
                     extra["authentication.kubernetes.io/pod-name"] = (bound["name"],)
                     extra["authentication.kubernetes.io/pod-uid"] = (bound["uid"],)
-        user = account_user(namespace, account["name"], uid=account["uid"])
+        user = make_account_user(namespace, account["name"], uid=account["uid"])
         return msgspec.structs.replace(user, extra=extra)
 
     def _sign(self, signed: str) -> bytes:

@@ -35,7 +35,7 @@ class User(msgspec.Struct, frozen=True, kw_only=True):
         namespace, _, name = self.name.removeprefix(_ACCOUNT).partition(":")
         return (namespace, name) if namespace and name and ":" not in name else None
 
-    def document(self) -> dict[str, object]:
+    def to_document(self) -> dict[str, object]:
         """The user as reviews show it (`UserInfo`)."""
         doc: dict[str, object] = {"username": self.name}
         if self.uid:
@@ -47,17 +47,17 @@ class User(msgspec.Struct, frozen=True, kw_only=True):
         return doc
 
 
-def trusted(name: str) -> User:
+def make_trusted_user(name: str) -> User:
     """Return a user who may do everything: for components of the cluster, and for the holder of the admin's token."""
     return User(name=name, groups=(MASTERS, AUTHENTICATED))
 
 
-def account_user(namespace: str, name: str, *, uid: str = "") -> User:
+def make_account_user(namespace: str, name: str, *, uid: str = "") -> User:
     """Return the user of a service account."""
     groups = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}", AUTHENTICATED)
     return User(name=f"{_ACCOUNT}{namespace}:{name}", groups=groups, uid=uid)
 
 
-ADMIN: Final = trusted("kubernetes-admin")
+ADMIN: Final = make_trusted_user("kubernetes-admin")
 ANONYMOUS_USER: Final = User(name=ANONYMOUS, groups=(UNAUTHENTICATED,))
 """User of a request without a token."""

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Final
 
 from pykruise.kube.resources import Resource
-from pykruise.kube.schemas.builtin_types import DecodeError, Decoder, decoder_for
+from pykruise.kube.schemas.builtin_types import DecodeError, Decoder, find_decoder
 from pykruise.kube.schemas.releases import Release
 from pykruise.sandbox.apiserver.builtin.cluster_objects import (
     ConfigMapStrategy,
@@ -56,7 +56,7 @@ from pykruise.sandbox.apiserver.builtin.workloads import (
     StatefulSetStrategy,
 )
 
-__all__ = ["BuiltinStrategy", "DecodeError", "definition_of", "strategy_for"]
+__all__ = ["BuiltinStrategy", "DecodeError", "definition_of", "find_strategy"]
 
 _Make = Callable[[Decoder | None], BuiltinStrategy]
 
@@ -105,11 +105,11 @@ _STRATEGIES: Final[Mapping[str, _Make]] = {
 }
 
 
-def strategy_for(resource: Resource, release: Release = BuiltinStrategy.release) -> BuiltinStrategy:
+def find_strategy(resource: Resource, release: Release = BuiltinStrategy.release) -> BuiltinStrategy:
     """Return the strategy of a built-in resource; a kind without rules of its own gets the generic strategy."""
     make = _STRATEGIES.get(str(resource), BuiltinStrategy)
     definition = definition_of(resource)
-    strategy = make(decoder_for(definition, release.minor))
+    strategy = make(find_decoder(definition, release.minor))
     strategy.release, strategy.definition = release, definition
     return strategy
 

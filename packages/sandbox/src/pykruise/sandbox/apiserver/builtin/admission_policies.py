@@ -13,12 +13,12 @@ from typing import Any, Final
 import orjson
 
 from pykruise.kube.pod_rules.field_errors import (
-    duplicate,
-    forbidden,
-    invalid,
-    invalid_shown,
-    not_supported,
-    required,
+    make_duplicate_error,
+    make_forbidden_error,
+    make_invalid_error,
+    make_invalid_shown_error,
+    make_not_supported_error,
+    make_required_error,
 )
 from pykruise.kube.pod_rules.field_rules import Causes, check_one_of, check_qualified_name, check_selector
 from pykruise.kube.pod_rules.names import is_dns1035_label, is_dns1123_subdomain
@@ -28,7 +28,7 @@ from pykruise.sandbox.apiserver.builtin.webhook_configurations import (
     check_rule_with_operations,
 )
 from pykruise.sandbox.apiserver.custom.expressions import RESERVED_WORDS
-from pykruise.sandbox.apiserver.policies.reading import names_of, used_variables
+from pykruise.sandbox.apiserver.policies.reading import list_used_variables, names_of
 
 Doc = Mapping[str, Any]
 
@@ -48,11 +48,11 @@ def check_policy(spec: Doc, name: str) -> Causes:
         yield from _check_param_kind(kind, "spec.paramKind")
     constraints = spec.get("matchConstraints")
     if constraints is None:
-        yield required("spec.matchConstraints")
+        yield make_required_error("spec.matchConstraints")
     else:
         yield from _check_match_resources(constraints, "spec.matchConstraints")
         if not constraints.get("resourceRules"):
-            yield required("spec.matchConstraints.resourceRules")
+            yield make_required_error("spec.matchConstraints.resourceRules")
     conditions, inside = names_of(spec)
     yield from check_match_conditions(spec.get("matchConditions") or (), "spec.matchConditions", conditions)
     known: set[str] = set()
@@ -63,7 +63,7 @@ def check_policy(spec: Doc, name: str) -> Causes:
     if not validations and not annotations:
         for field in ("validations", "auditAnnotations"):
             detail = "validations or auditAnnotations must contain at least one item"
-            yield required(f"spec.{field}", detail)
+            yield make_required_error(f"spec.{field}", detail)
     for index, validation in enumerate(validations):
         yield from _check_validation(validation, f"spec.validations[{index}]", inside, frozenset(known))
     yield from _check_annotations(annotations, name, inside, frozenset(known))
@@ -73,21 +73,23 @@ def _check_param_kind(doc: Doc, path: str) -> Causes:
     api_version, kind = doc.get("apiVersion") or "", doc.get("kind") or ""
     group, _, version = api_version.rpartition("/")
     if not api_version:
-        yield required(f"{path}.apiVersion")
+        yield make_required_error(f"{path}.apiVersion")
     elif "/" in group:
-        yield invalid(f"{path}.apiVersion", api_version, f"unexpected GroupVersion string: {api_version}")
+        yield make_invalid_error(
+            f"{path}.apiVersion", api_version, f"unexpected GroupVersion string: {api_version}"
+        )
     else:
         if group and (wrong := is_dns1123_subdomain(group)):
-            yield invalid(f"{path}.apiVersion", group, ",".join(wrong))
+            yield make_invalid_error(f"{path}.apiVersion", group, ",".join(wrong))
         if not version:
-            yield invalid(f"{path}.apiVersion", api_version, "version must be specified")
+            yield make_invalid_error(f"{path}.apiVersion", api_version, "version must be specified")
         elif wrong := is_dns1035_label(version):
-            yield invalid(f"{path}.apiVersion", version, ",".join(wrong))
+            yield make_invalid_error(f"{path}.apiVersion", version, ",".join(wrong))
     if not kind:
-        yield required(f"{path}.kind")
+        yield make_required_error(f"{path}.kind")
     elif wrong := is_dns1035_label(kind.lower()):
         detail = f"may have mixed case, but should otherwise match: {','.join(wrong)}"
-        yield invalid(f"{path}.kind", kind, detail)
+        yield make_invalid_error(f"{path}.kind", kind, detail)
 
 
 def _check_match_resources(doc: Doc, path: str) -> Causes:
@@ -101,27 +103,27 @@ def _check_match_resources(doc: Doc, path: str) -> Causes:
             for place, name in enumerate(names):
                 yield from _check_path_segment(name, f"{here}.resourceNames[{place}]")
                 if name in names[:place]:
-                    yield duplicate(f"{here}.resourceNames[{place}]", name)
+                    yield make_duplicate_error(f"{here}.resourceNames[{place}]", name)
             yield from check_rule_with_operations(rule, here)
 
 
 def _check_path_segment(name: str, path: str) -> Causes:
     if name in (".", ".."):
-        yield invalid(path, name, f"may not be '{name}'")
+        yield make_invalid_error(path, name, f"may not be '{name}'")
     for sign in ("/", "%"):
         if sign in name:
-            yield invalid(path, name, f"may not contain '{sign}'")
+            yield make_invalid_error(path, name, f"may not contain '{sign}'")
 
 
 def _check_variable(doc: Doc, path: str, names: frozenset[str], known: frozenset[str]) -> Causes:
     name = doc.get("name") or ""
     if not name.strip():
-        yield required(f"{path}.name", "name is not specified")
+        yield make_required_error(f"{path}.name", "name is not specified")
     elif not re.fullmatch(r"[_a-zA-Z][_a-zA-Z0-9]*", name) or name in RESERVED_WORDS:
-        yield invalid(f"{path}.name", name, "must be a valid CEL identifier")
+        yield make_invalid_error(f"{path}.name", name, "must be a valid CEL identifier")
     text = doc.get("expression") or ""
     if not text.strip():
-        yield required(f"{path}.expression", "expression is not specified")
+        yield make_required_error(f"{path}.expression", "expression is not specified")
     else:
         yield from _check_own_expression(text, f"{path}.expression", names, known)
 
@@ -132,10 +134,10 @@ def _check_own_expression(text: str, path: str, names: frozenset[str], known: fr
     yield from causes
     if causes:
         return
-    unknown = [name for name in used_variables(text) if name not in known]
+    unknown = [name for name in list_used_variables(text) if name not in known]
     if unknown:
         detail = "\n".join(_undefined(text, unknown))
-        yield invalid(path, text, f"compilation failed: {detail}")
+        yield make_invalid_error(path, text, f"compilation failed: {detail}")
 
 
 def _undefined(text: str, names: Sequence[str]) -> Iterator[str]:
@@ -149,21 +151,21 @@ def _undefined(text: str, names: Sequence[str]) -> Iterator[str]:
 def _check_validation(doc: Doc, path: str, names: frozenset[str], known: frozenset[str]) -> Causes:
     text, message = doc.get("expression") or "", doc.get("message") or ""
     if not text.strip():
-        yield required(f"{path}.expression", "expression is not specified")
+        yield make_required_error(f"{path}.expression", "expression is not specified")
     else:
         yield from _check_own_expression(text, f"{path}.expression", names, known)
     said = doc.get("messageExpression") or ""
     if said and not said.strip():
-        yield invalid(f"{path}.messageExpression", said, "must be non-empty if specified")
+        yield make_invalid_error(f"{path}.messageExpression", said, "must be non-empty if specified")
     elif said:
         yield from _check_own_expression(said, f"{path}.messageExpression", names, known)
     if message and not message.strip():
-        yield invalid(f"{path}.message", message, "must be non-empty if specified")
+        yield make_invalid_error(f"{path}.message", message, "must be non-empty if specified")
     elif re.search(r"[\n\r]", message.strip()):
-        yield invalid(f"{path}.message", message, "must not contain line breaks")
+        yield make_invalid_error(f"{path}.message", message, "must not contain line breaks")
     reason = doc.get("reason")
     if reason is not None and reason not in _REASONS:
-        yield not_supported(f"{path}.reason", reason, _REASONS)
+        yield make_not_supported_error(f"{path}.reason", reason, _REASONS)
 
 
 def _check_annotations(
@@ -172,19 +174,21 @@ def _check_annotations(
     path = "spec.auditAnnotations"
     if len(annotations) > _MOST_ANNOTATIONS:
         detail = f"must not have more than {_MOST_ANNOTATIONS} auditAnnotations"
-        yield invalid_shown(path, "[]admissionregistration.AuditAnnotation{…}", detail)
+        yield make_invalid_shown_error(path, "[]admissionregistration.AuditAnnotation{…}", detail)
     for index, doc in enumerate(annotations):
         here, key = f"{path}[{index}]", doc.get("key") or ""
         yield from check_qualified_name(f"{policy}/{key}", f"{here}.key")
         text = doc.get("valueExpression") or ""
         if not text.strip():
-            yield required(f"{here}.valueExpression", "valueExpression is not specified")
+            yield make_required_error(f"{here}.valueExpression", "valueExpression is not specified")
         elif len(text.strip()) > _LONGEST_VALUE:
-            yield required(f"{here}.valueExpression", f"must not exceed {_LONGEST_VALUE} bytes in length")
+            yield make_required_error(
+                f"{here}.valueExpression", f"must not exceed {_LONGEST_VALUE} bytes in length"
+            )
         else:
             yield from _check_own_expression(text, f"{here}.valueExpression", names, known)
         if any((each.get("key") or "") == key for each in annotations[:index]):
-            yield duplicate(f"{here}.key", key)
+            yield make_duplicate_error(f"{here}.key", key)
 
 
 # --- bindings ---
@@ -194,9 +198,9 @@ def check_policy_binding(spec: Doc) -> Causes:
     """Check the spec of a binding."""
     policy = spec.get("policyName") or ""
     if not policy:
-        yield required("spec.policyName")
+        yield make_required_error("spec.policyName")
     for message in is_dns1123_subdomain(policy) if policy else ():
-        yield invalid("spec.policyName", policy, message)
+        yield make_invalid_error("spec.policyName", policy, message)
     if (ref := spec.get("paramRef")) is not None:
         yield from _check_param_ref(ref, "spec.paramRef")
     if (where := spec.get("matchResources")) is not None:
@@ -210,13 +214,13 @@ def _check_param_ref(ref: Doc, path: str) -> Causes:
     if name:
         yield from _check_path_segment(name, f"{path}.name")
         if selector is not None:
-            yield forbidden(f"{path}.name", both)
+            yield make_forbidden_error(f"{path}.name", both)
     if selector is not None:
         yield from check_selector(selector, f"{path}.selector")
         if name:
-            yield forbidden(f"{path}.selector", both)
+            yield make_forbidden_error(f"{path}.selector", both)
     if not name and selector is None:
-        yield required(path, "one of name or selector must be specified")
+        yield make_required_error(path, "one of name or selector must be specified")
     yield from check_one_of(
         ref.get("parameterNotFoundAction"), f"{path}.parameterNotFoundAction", ("Deny", "Allow")
     )
@@ -225,14 +229,14 @@ def _check_param_ref(ref: Doc, path: str) -> Causes:
 def _check_actions(actions: Sequence[str], path: str) -> Causes:
     for index, action in enumerate(actions):
         if action not in _ACTIONS:
-            yield not_supported(f"{path}[{index}]", action, _ACTIONS)
+            yield make_not_supported_error(f"{path}[{index}]", action, _ACTIONS)
         if action in actions[:index]:
-            yield duplicate(f"{path}[{index}]", action)
+            yield make_duplicate_error(f"{path}[{index}]", action)
     if {"Deny", "Warn"} <= set(actions):
         detail = (
             "must not contain both Deny and Warn (repeating the same validation failure information in the "
             "API response and headers serves no purpose)"
         )
-        yield invalid_shown(path, orjson.dumps(actions).decode(), detail)
+        yield make_invalid_shown_error(path, orjson.dumps(actions).decode(), detail)
     if not actions:
-        yield required(path, "at least one validation action is required")
+        yield make_required_error(path, "at least one validation action is required")

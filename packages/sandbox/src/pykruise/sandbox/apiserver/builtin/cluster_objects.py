@@ -10,9 +10,14 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-from pykruise.kube.documents import Document, same
+from pykruise.kube.documents import Document, is_same
 from pykruise.kube.errors import Cause
-from pykruise.kube.pod_rules.field_errors import forbidden, invalid, required, too_long
+from pykruise.kube.pod_rules.field_errors import (
+    make_forbidden_error,
+    make_invalid_error,
+    make_required_error,
+    make_too_long_error,
+)
 from pykruise.kube.pod_rules.field_rules import (
     Causes,
     check_config_key,
@@ -22,7 +27,7 @@ from pykruise.kube.pod_rules.field_rules import (
 )
 from pykruise.kube.pod_rules.names import is_valid_label_value
 from pykruise.kube.schemas.builtin_types import Decoder
-from pykruise.kube.values.go_text import quoted
+from pykruise.kube.values.go_text import quote_text
 from pykruise.sandbox.apiserver.builtin.strategy import BuiltinStrategy, keep
 
 Doc = Mapping[str, Any]
@@ -74,7 +79,9 @@ class NamespaceStrategy(BuiltinStrategy):
         if phase == ("Terminating" if ending else "Active"):
             return []
         only, state = ("'Terminating'", "not empty") if ending else ("'Active'", "empty")
-        return [invalid("status.Phase", phase, f"may only be {only} if `deletionTimestamp` is {state}")]
+        return [
+            make_invalid_error("status.Phase", phase, f"may only be {only} if `deletionTimestamp` is {state}")
+        ]
 
 
 def finalize_namespace(new: Document, old: Document) -> Document:
@@ -92,7 +99,7 @@ def check_finalizer(name: str, path: str) -> Causes:
     yield from check_qualified_name(name, path)
     if "/" not in name and name not in ("kubernetes", "orphan", "foregroundDeletion"):
         detail = "name is neither a standard finalizer name nor is it fully qualified"
-        yield invalid(path, name, detail)
+        yield make_invalid_error(path, name, detail)
 
 
 class NodeStrategy(BuiltinStrategy):
@@ -117,10 +124,10 @@ class NodeStrategy(BuiltinStrategy):
         before, after = old.get("spec") or {}, new.get("spec") or {}
         if any(before.get(field) and before[field] != after.get(field) for field in ("podCIDR", "podCIDRs")):
             detail = 'node updates may not change podCIDR except from "" to valid'
-            causes.append(forbidden("spec.podCIDRs", detail))
+            causes.append(make_forbidden_error("spec.podCIDRs", detail))
         if before.get("providerID") and before["providerID"] != after.get("providerID"):
             detail = 'node updates may not change providerID except from "" to valid'
-            causes.append(forbidden("spec.providerID", detail))
+            causes.append(make_forbidden_error("spec.providerID", detail))
         return causes
 
     def validate_status_update(self, new: Document, old: Document) -> list[Cause]:
@@ -142,11 +149,11 @@ def _check_taints(taints: Any, path: str) -> Causes:
         yield from check_qualified_name(key, f"{here}.key")
         wrong = is_valid_label_value(taint.get("value") or "")
         if wrong:
-            yield invalid(f"{here}.value", taint.get("value"), ";".join(wrong))
+            yield make_invalid_error(f"{here}.value", taint.get("value"), ";".join(wrong))
         yield from check_one_of(effect, f"{here}.effect", ("NoSchedule", "PreferNoSchedule", "NoExecute"))
         if (key, effect) in seen:
             parts = (("Key", key), ("Value", taint.get("value") or ""), ("Effect", effect))
-            value = ", ".join(f"{name}:{quoted(text)}" for name, text in parts)
+            value = ", ".join(f"{name}:{quote_text(text)}" for name, text in parts)
             rule = "taints must be unique by key and effect pair"
             message = f"Duplicate value: core.Taint{{{value}, TimeAdded:<nil>}}: {rule}"
             yield Cause(reason="FieldValueDuplicate", message=message, field=here)
@@ -169,13 +176,13 @@ def _check_config_map(doc: Doc) -> Causes:
     for key, value in data.items():
         yield from check_config_key(key, f"data[{key}]")
         if key in binary:
-            yield invalid(f"data[{key}]", key, "duplicate of key present in binaryData")
+            yield make_invalid_error(f"data[{key}]", key, "duplicate of key present in binaryData")
         size += len(value.encode())
     for key, value in binary.items():
         yield from check_config_key(key, f"binaryData[{key}]")
         size += _decoded_size(value)
     if size > _MAX_DATA:
-        yield too_long("", _MAX_DATA)
+        yield make_too_long_error("", _MAX_DATA)
 
 
 def _decoded_size(text: str) -> int:
@@ -187,10 +194,10 @@ def _check_frozen(new: Doc, old: Doc, fields: tuple[str, ...]) -> Causes:
         return
     detail = "field is immutable when `immutable` is set"
     if not new.get("immutable"):
-        yield forbidden("immutable", detail)
+        yield make_forbidden_error("immutable", detail)
     for field in fields:
-        if not same(new.get(field), old.get(field)):
-            yield forbidden(field, detail)
+        if not is_same(new.get(field), old.get(field)):
+            yield make_forbidden_error(field, detail)
 
 
 class SecretStrategy(BuiltinStrategy):
@@ -219,7 +226,7 @@ class SecretStrategy(BuiltinStrategy):
     def validate_update(self, new: Document, old: Document) -> list[Cause]:
         causes = []
         if new.get("type") != old.get("type"):
-            causes.append(invalid("type", new.get("type"), "field is immutable"))
+            causes.append(make_invalid_error("type", new.get("type"), "field is immutable"))
         return [*causes, *_check_frozen(new, old, ("data",)), *_check_secret(new)]
 
 
@@ -228,32 +235,32 @@ def _check_secret(doc: Doc) -> Causes:
     for key in data:
         yield from check_config_key(key, f"data[{key}]")
     if sum(_decoded_size(value or "") for value in data.values()) > _MAX_DATA:
-        yield too_long("data", _MAX_DATA)
+        yield make_too_long_error("data", _MAX_DATA)
     match doc.get("type"):
         case "kubernetes.io/service-account-token":
             annotations = (doc.get("metadata") or {}).get("annotations") or {}
             if not annotations.get("kubernetes.io/service-account.name"):
-                yield required("metadata.annotations[kubernetes.io/service-account.name]")
+                yield make_required_error("metadata.annotations[kubernetes.io/service-account.name]")
         case "kubernetes.io/dockercfg":
             yield from _check_json_key(data, ".dockercfg")
         case "kubernetes.io/dockerconfigjson":
             yield from _check_json_key(data, ".dockerconfigjson")
         case "kubernetes.io/basic-auth":
             if "username" not in data and "password" not in data:
-                yield required("data[username]")
-                yield required("data[password]")
+                yield make_required_error("data[username]")
+                yield make_required_error("data[password]")
         case "kubernetes.io/ssh-auth":
             if not data.get("ssh-privatekey"):
-                yield required("data[ssh-privatekey]")
+                yield make_required_error("data[ssh-privatekey]")
         case "kubernetes.io/tls":
             for key in ("tls.crt", "tls.key"):
                 if key not in data:
-                    yield required(f"data[{key}]")
+                    yield make_required_error(f"data[{key}]")
 
 
 def _check_json_key(data: Doc, key: str) -> Causes:
     if key not in data:
-        yield required(f"data[{key}]")
+        yield make_required_error(f"data[{key}]")
         return
     try:
         parsed = json.loads(base64.b64decode(data[key]))
@@ -268,7 +275,7 @@ def _check_json_key(data: Doc, key: str) -> Causes:
     except ValueError as error:
         problem = str(error)
     if problem:
-        yield invalid(f"data[{key}]", "<secret contents redacted>", problem)
+        yield make_invalid_error(f"data[{key}]", "<secret contents redacted>", problem)
 
 
 class ServiceAccountStrategy(BuiltinStrategy):
@@ -286,9 +293,9 @@ class EventStrategy(BuiltinStrategy):
         causes = self._check(doc)
         if self._subject == "regarding":
             if not doc.get("eventTime"):
-                causes.append(required("eventTime"))
+                causes.append(make_required_error("eventTime"))
             if doc.get("type") not in ("Normal", "Warning"):
-                causes.append(invalid("type", "", f"has invalid value: {doc.get('type') or ''}"))
+                causes.append(make_invalid_error("type", "", f"has invalid value: {doc.get('type') or ''}"))
         return causes
 
     def validate_update(self, new: Document, old: Document) -> list[Cause]:
@@ -301,12 +308,14 @@ class EventStrategy(BuiltinStrategy):
         # Events about a cluster-scoped object belong to "default" or "kube-system".
         expected = ("", "default", "kube-system") if not about else (about,)
         if namespace not in expected:
-            causes.append(invalid("involvedObject.namespace", about, "does not match event.namespace"))
+            causes.append(
+                make_invalid_error("involvedObject.namespace", about, "does not match event.namespace")
+            )
         if doc.get("eventTime"):
             controller = "reportingComponent" if self._subject == "involvedObject" else "reportingController"
             for field in (controller, "reportingInstance", "action", "reason"):
                 if not doc.get(field):
-                    causes.append(required(field))
+                    causes.append(make_required_error(field))
         return causes
 
 
@@ -324,5 +333,5 @@ class EndpointsStrategy(BuiltinStrategy):
         for index, subset in enumerate(doc.get("subsets") or ()):
             if not subset.get("addresses") and not subset.get("notReadyAddresses"):
                 detail = "must specify `addresses` or `notReadyAddresses`"
-                causes.append(required(f"subsets[{index}]", detail))
+                causes.append(make_required_error(f"subsets[{index}]", detail))
         return causes

@@ -9,22 +9,22 @@ from collections.abc import Mapping
 from typing import Any, Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pykruise.kube.documents import Document, same
+from pykruise.kube.documents import Document, is_same
 from pykruise.kube.errors import Cause
 from pykruise.kube.pod_rules.field_errors import (
-    forbidden,
-    go_string_map,
-    invalid,
-    invalid_shown,
-    not_supported,
-    required,
+    format_go_string_map,
+    make_forbidden_error,
+    make_invalid_error,
+    make_invalid_shown_error,
+    make_not_supported_error,
+    make_required_error,
 )
 from pykruise.kube.pod_rules.field_rules import (
     Causes,
     check_immutable,
     check_not_negative,
     check_selector,
-    go_selector,
+    format_go_selector,
     selects,
 )
 from pykruise.kube.pod_rules.pods import check_pod_template
@@ -122,20 +122,24 @@ def _check_generated_selector(doc: Doc) -> Causes:
         "job-name": name,
     }
     if not selects(spec["selector"], expected):
-        yield invalid_shown("spec.selector", go_selector(spec["selector"]), "`selector` not auto-generated")
+        yield make_invalid_shown_error(
+            "spec.selector", format_go_selector(spec["selector"]), "`selector` not auto-generated"
+        )
 
 
 def _check_job(spec: Doc, release: Release, path: str = "spec") -> Causes:
     yield from _check_job_spec(spec, path, release)
     selector = spec.get("selector")
     if selector is None:
-        yield required(f"{path}.selector")
+        yield make_required_error(f"{path}.selector")
     else:
         yield from check_selector(selector, f"{path}.selector")
     labels = ((spec.get("template") or {}).get("metadata") or {}).get("labels")
     if not selects(selector, labels):
         detail = "`selector` does not match template `labels`"
-        yield invalid_shown(f"{path}.template.metadata.labels", go_string_map(labels), detail)
+        yield make_invalid_shown_error(
+            f"{path}.template.metadata.labels", format_go_string_map(labels), detail
+        )
 
 
 def _check_job_spec(spec: Doc, path: str, release: Release) -> Causes:
@@ -157,46 +161,52 @@ def _check_job_spec(spec: Doc, path: str, release: Release) -> Causes:
     ):
         yield from check_not_negative(spec.get(field), f"{path}.{field}")
     if spec.get("maxFailedIndexes") is not None and spec.get("backoffLimitPerIndex") is None:
-        yield required(f"{path}.backoffLimitPerIndex", "when maxFailedIndexes is specified")
+        yield make_required_error(f"{path}.backoffLimitPerIndex", "when maxFailedIndexes is specified")
     yield from check_managed_by(spec.get("managedBy"), f"{path}.managedBy")
     mode = spec.get("completionMode")
     if mode not in ("NonIndexed", "Indexed"):
-        yield not_supported(f"{path}.completionMode", mode or "", ("NonIndexed", "Indexed"))
+        yield make_not_supported_error(f"{path}.completionMode", mode or "", ("NonIndexed", "Indexed"))
     yield from check_index_limits(spec, path)
     yield from check_policies(spec, path)
     replacement = spec.get("podReplacementPolicy")
     allowed = ("Failed",) if spec.get("podFailurePolicy") else ("Failed", "TerminatingOrFailed")
     if replacement is not None and replacement not in allowed:
-        yield not_supported(f"{path}.podReplacementPolicy", replacement, allowed)
+        yield make_not_supported_error(f"{path}.podReplacementPolicy", replacement, allowed)
     yield from check_pod_template(spec.get("template") or {}, f"{path}.template", release)
     policy = ((spec.get("template") or {}).get("spec") or {}).get("restartPolicy")
     place = f"{path}.template.spec.restartPolicy"
     if policy in (None, "", "Always"):
-        yield required(place, 'valid values: "OnFailure", "Never"')
+        yield make_required_error(place, 'valid values: "OnFailure", "Never"')
     elif policy not in ("OnFailure", "Never"):
-        yield not_supported(place, policy, ("OnFailure", "Never"))
+        yield make_not_supported_error(place, policy, ("OnFailure", "Never"))
     elif spec.get("podFailurePolicy") and policy != "Never":
-        yield invalid(place, policy, 'only "Never" is supported when podFailurePolicy is specified')
+        yield make_invalid_error(
+            place, policy, 'only "Never" is supported when podFailurePolicy is specified'
+        )
 
 
 def _check_job_changes(new: Doc, old: Doc) -> Causes:
     if new.get("completionMode") != "Indexed" and new.get("completions") != old.get("completions"):
-        yield invalid("spec.completions", new.get("completions"), "field is immutable")
+        yield make_invalid_error("spec.completions", new.get("completions"), "field is immutable")
     elif new.get("completions") != old.get("completions") and new.get("completions") != new.get(
         "parallelism"
     ):
         detail = "can only be modified in tandem with spec.parallelism"
-        yield invalid("spec.completions", new.get("completions"), detail)
-    if not same(new.get("selector"), old.get("selector")):
-        yield invalid_shown("spec.selector", go_selector(new.get("selector")), "field is immutable")
-    if not same(_frozen_template(new, old), _frozen_template(old, old)):
-        yield invalid_shown("spec.template", "core.PodTemplateSpec{…}", "field is immutable")
+        yield make_invalid_error("spec.completions", new.get("completions"), detail)
+    if not is_same(new.get("selector"), old.get("selector")):
+        yield make_invalid_shown_error(
+            "spec.selector", format_go_selector(new.get("selector")), "field is immutable"
+        )
+    if not is_same(_frozen_template(new, old), _frozen_template(old, old)):
+        yield make_invalid_shown_error("spec.template", "core.PodTemplateSpec{…}", "field is immutable")
     for field in ("completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy"):
         yield from check_immutable(new.get(field), old.get(field), f"spec.{field}")
-    if not same(policy := new.get("successPolicy"), old.get("successPolicy")):
+    if not is_same(policy := new.get("successPolicy"), old.get("successPolicy")):
         from pykruise.sandbox.apiserver.builtin.job_policies import show_success_policy
 
-        yield invalid_shown("spec.successPolicy", show_success_policy(policy), "field is immutable")
+        yield make_invalid_shown_error(
+            "spec.successPolicy", show_success_policy(policy), "field is immutable"
+        )
 
 
 def _frozen_template(spec: Doc, old: Doc) -> Any:
@@ -249,28 +259,28 @@ class CronJobStrategy(BuiltinStrategy):
 def _check_cron_job(spec: Doc, name: str, release: Release) -> Causes:
     schedule = spec.get("schedule") or ""
     if not schedule:
-        yield required("spec.schedule")
+        yield make_required_error("spec.schedule")
     else:
         if detail := _wrong_schedule(schedule):
-            yield invalid("spec.schedule", schedule, detail)
+            yield make_invalid_error("spec.schedule", schedule, detail)
         if "TZ" in schedule:
             detail = "cannot use TZ or CRON_TZ in schedule, use timeZone field instead"
-            yield invalid("spec.schedule", schedule, detail)
+            yield make_invalid_error("spec.schedule", schedule, detail)
     if (zone := spec.get("timeZone")) is not None and not _is_time_zone(zone):
-        yield invalid("spec.timeZone", zone, f"unknown time zone {zone}")
+        yield make_invalid_error("spec.timeZone", zone, f"unknown time zone {zone}")
     yield from check_not_negative(spec.get("startingDeadlineSeconds"), "spec.startingDeadlineSeconds")
     if spec.get("concurrencyPolicy") not in ("Allow", "Forbid", "Replace"):
         allowed = ("Allow", "Forbid", "Replace")
-        yield not_supported("spec.concurrencyPolicy", spec.get("concurrencyPolicy") or "", allowed)
+        yield make_not_supported_error("spec.concurrencyPolicy", spec.get("concurrencyPolicy") or "", allowed)
     for field in ("successfulJobsHistoryLimit", "failedJobsHistoryLimit"):
         yield from check_not_negative(spec.get(field), f"spec.{field}")
     job = {"completionMode": "NonIndexed", **((spec.get("jobTemplate") or {}).get("spec") or {})}
     if job.get("manualSelector"):
         detail = "`manualSelector` must not be set in a job template"
-        yield forbidden("spec.jobTemplate.spec.manualSelector", detail)
+        yield make_forbidden_error("spec.jobTemplate.spec.manualSelector", detail)
     yield from _check_job_spec(job, "spec.jobTemplate.spec", release)
     if len(name) > 52:
-        yield invalid("metadata.name", name, "must be no more than 52 characters")
+        yield make_invalid_error("metadata.name", name, "must be no more than 52 characters")
 
 
 def _is_time_zone(name: str) -> bool:

@@ -228,7 +228,7 @@ def _tolerates(toleration: Mapping[str, Any], key: str) -> bool:
 # --- quality of service ---
 
 
-def qos_class(spec: Mapping[str, Any]) -> str:
+def compute_qos_class(spec: Mapping[str, Any]) -> str:
     """Guaranteed, Burstable or BestEffort. Kubernetes' rule: cpu and memory of the pod itself decide where the pod
     has any, else those of all containers.
     """

@@ -12,10 +12,15 @@ from functools import lru_cache
 from typing import Any, Final
 
 from pykruise.kube.clock import Instant, format_time
-from pykruise.kube.documents import Document, canonical, decode, deep_copy, same
+from pykruise.kube.documents import Document, decode, deep_copy, encode_canonical, is_same
 from pykruise.kube.errors import Cause
 from pykruise.kube.pod_rules.containers import check_whitespace
-from pykruise.kube.pod_rules.field_errors import forbidden, invalid, not_supported, required
+from pykruise.kube.pod_rules.field_errors import (
+    make_forbidden_error,
+    make_invalid_error,
+    make_not_supported_error,
+    make_required_error,
+)
 from pykruise.kube.pod_rules.field_rules import Causes, check_immutable, check_subdomain
 from pykruise.kube.pod_rules.names import is_qualified_name
 from pykruise.kube.pod_rules.placement import check_tolerations
@@ -23,8 +28,8 @@ from pykruise.kube.pod_rules.pod_resources import fill_pod_resources
 from pykruise.kube.pod_rules.pods import check_names, check_pod_spec
 from pykruise.kube.schemas.releases import Release
 from pykruise.sandbox.apiserver.builtin.pod_spec import (
+    compute_qos_class,
     fill_pod,
-    qos_class,
 )
 from pykruise.sandbox.apiserver.builtin.strategy import BuiltinStrategy, keep
 
@@ -44,13 +49,13 @@ class PodStrategy(BuiltinStrategy):
     def prepare_create(self, doc: Document) -> Document:
         if self.release.has("PodLevelResources"):
             fill_pod_resources(doc["spec"])
-        status: Document = {"phase": "Pending", "qosClass": qos_class(doc["spec"])}
+        status: Document = {"phase": "Pending", "qosClass": compute_qos_class(doc["spec"])}
         if doc["spec"].get("schedulingGates"):
             status["conditions"] = [_gated_condition(doc)]
         doc["status"] = status
         return doc
 
-    def spec_changed(self, new: Document, old: Document) -> bool | None:
+    def is_spec_changed(self, new: Document, old: Document) -> bool | None:
         """Whether the generation increases. Pods count generations since Kubernetes 1.33."""
         if not self.release.is_at_least(_FIRST_WITH_GENERATION):
             return None
@@ -60,10 +65,10 @@ class PodStrategy(BuiltinStrategy):
         spec = doc.get("spec") or {}
         causes = list(_check_pod(doc, self.release))
         if spec.get("ephemeralContainers"):
-            causes.append(forbidden("spec.ephemeralContainers", "cannot be set on create"))
+            causes.append(make_forbidden_error("spec.ephemeralContainers", "cannot be set on create"))
         if spec.get("nodeName") and spec.get("schedulingGates"):
             detail = "cannot be set until all schedulingGates have been cleared"
-            causes.append(forbidden("spec.nodeName", detail))
+            causes.append(make_forbidden_error("spec.nodeName", detail))
         return causes
 
     def prepare_update(self, new: Document, old: Document) -> Document:
@@ -91,7 +96,7 @@ class PodStrategy(BuiltinStrategy):
     def validate_status_update(self, new: Document, old: Document) -> list[Cause]:
         return list(_check_status(new, old))
 
-    def graceful_deletion(self, doc: Document, options: Mapping[str, Any]) -> int | None:
+    def compute_grace_period(self, doc: Document, options: Mapping[str, Any]) -> int | None:
         spec, status = doc.get("spec") or {}, doc.get("status") or {}
         period = options.get("gracePeriodSeconds")
         if period is None:
@@ -128,10 +133,10 @@ class PodStrategy(BuiltinStrategy):
             name = container.get("name")
             if name not in after:
                 detail = f'existing ephemeral containers "{name}" may not be removed\n'
-                causes.append(forbidden("spec.ephemeralContainers", detail))
-            elif not same(after[name], container):
+                causes.append(make_forbidden_error("spec.ephemeralContainers", detail))
+            elif not is_same(after[name], container):
                 detail = f'existing ephemeral containers "{name}" may not be changed\n'
-                causes.append(forbidden("spec.ephemeralContainers", detail))
+                causes.append(make_forbidden_error("spec.ephemeralContainers", detail))
         return causes
 
 
@@ -154,7 +159,7 @@ def _gated_condition(doc: Document) -> Document:
 def _check_pod(pod: Mapping[str, Any], release: Release) -> Causes:
     spec, name = pod.get("spec") or {}, (pod.get("metadata") or {}).get("name") or ""
     # Pods of a workload differ only in these two fields.
-    shared = canonical(
+    shared = encode_canonical(
         {field: value for field, value in spec.items() if field not in ("hostname", "nodeName")}
     )
     if len(shared) > _LONGEST_REMEMBERED:
@@ -184,7 +189,7 @@ def _check_no_tokens(volumes: Sequence[Mapping[str, Any]]) -> Causes:
         for position, source in enumerate((volume.get("projected") or {}).get("sources") or ()):
             if source.get("serviceAccountToken") is not None:
                 path = f"spec.volumes[{index}].projected.sources[{position}].serviceAccountToken"
-                yield forbidden(path, "must not be specified when serviceAccountName is not set")
+                yield make_forbidden_error(path, "must not be specified when serviceAccountName is not set")
 
 
 # --- what an update may change ---
@@ -199,7 +204,7 @@ _UPDATABLE: Final = (
 def _check_changes(new: Document, old: Document, release: Release) -> Causes:
     for field in ("containers", "initContainers"):
         if len(new.get(field) or ()) != len(old.get(field) or ()):
-            yield forbidden(f"spec.{field}", "pod updates may not add or remove containers")
+            yield make_forbidden_error(f"spec.{field}", "pod updates may not add or remove containers")
             return
         yield from _check_images(new.get(field) or (), f"spec.{field}")
     wrong = list(_check_deadline(new.get("activeDeadlineSeconds"), old.get("activeDeadlineSeconds")))
@@ -214,28 +219,28 @@ def _check_changes(new: Document, old: Document, release: Release) -> Causes:
     munged = _with_allowed_changes_undone(new, old)
     if munged != old:
         detail = f"pod updates may not change fields other than {_UPDATABLE}\n{_difference(munged, old)}"
-        yield forbidden("spec", detail)
+        yield make_forbidden_error("spec", detail)
 
 
 def _check_images(containers: Sequence[Document], path: str) -> Causes:
     for index, container in enumerate(containers):
         image = container.get("image") or ""
         if not image:
-            yield required(f"{path}[{index}].image")
+            yield make_required_error(f"{path}[{index}].image")
         if image != image.strip():
             detail = "must not have leading or trailing whitespace"
-            yield invalid(f"{path}[{index}].image", image, detail)
+            yield make_invalid_error(f"{path}[{index}].image", image, detail)
 
 
 def _check_deadline(new: int | None, old: int | None) -> Causes:
     path = "spec.activeDeadlineSeconds"
     if new is None:
         if old is not None:
-            yield invalid(path, None, "must not update from a positive integer to nil value")
+            yield make_invalid_error(path, None, "must not update from a positive integer to nil value")
     elif not 0 <= new <= 2**31 - 1:
-        yield invalid(path, new, f"must be between 0 and {2**31 - 1}, inclusive")
+        yield make_invalid_error(path, new, f"must be between 0 and {2**31 - 1}, inclusive")
     elif old is not None and old < new:
-        yield invalid(path, new, "must be less than or equal to previous value")
+        yield make_invalid_error(path, new, "must be less than or equal to previous value")
 
 
 def _check_added_tolerations(new: Sequence[Document], old: Sequence[Document], release: Release) -> Causes:
@@ -245,7 +250,7 @@ def _check_added_tolerations(new: Sequence[Document], old: Sequence[Document], r
     kept = [without_seconds(toleration) for toleration in new]
     if any(without_seconds(toleration) not in kept for toleration in old):
         detail = "existing toleration can not be modified except its tolerationSeconds"
-        yield forbidden("spec.tolerations", detail)
+        yield make_forbidden_error("spec.tolerations", detail)
         return
     yield from check_tolerations(new, "spec.tolerations", release)
 
@@ -255,7 +260,7 @@ def _check_removed_gates(new: Sequence[Document], old: Sequence[Document]) -> Ca
     for index, gate in enumerate(new):
         if gate.get("name") not in known:
             detail = f"only deletion is allowed, but found new scheduling gate '{gate.get('name')}'"
-            yield forbidden(f"spec.schedulingGates[{index}].name", detail)
+            yield make_forbidden_error(f"spec.schedulingGates[{index}].name", detail)
 
 
 def _with_allowed_changes_undone(new: Document, old: Document) -> Document:
@@ -333,7 +338,7 @@ def _find_differences(new: Any, old: Any, path: str) -> Iterator[tuple[str, Any,
     elif isinstance(new, list) and isinstance(old, list) and len(new) == len(old):
         for index, (after, before) in enumerate(zip(new, old, strict=True)):
             yield from _find_differences(after, before, f"{path}[{index}]")
-    elif new is _ABSENT or old is _ABSENT or not same(new, old):
+    elif new is _ABSENT or old is _ABSENT or not is_same(new, old):
         yield path, old, new
 
 
@@ -347,7 +352,7 @@ def _check_status(new: Document, old: Document) -> Causes:
         if kind not in ("PodScheduled", "Ready", "Initialized"):
             for message in is_qualified_name(kind):
                 # apiserver reports this odd path as well.
-                yield invalid(f"metadata.conditions[{index}].Type", kind, message)
+                yield make_invalid_error(f"metadata.conditions[{index}].Type", kind, message)
     nominated = status.get("nominatedNodeName")
     if nominated and nominated != before.get("nominatedNodeName"):
         yield from check_subdomain(nominated, "status.nominatedNodeName")
@@ -379,7 +384,9 @@ def _check_stay_terminated(
         if ended.get("exitCode") and policy == "OnFailure":
             continue
         if status.get("name") in running:
-            yield forbidden(f"{path}[{index}].state", "may not be transitioned to non-terminated state")
+            yield make_forbidden_error(
+                f"{path}[{index}].state", "may not be transitioned to non-terminated state"
+            )
 
 
 # --- subresources ---
@@ -394,9 +401,9 @@ def check_binding(binding: Mapping[str, Any]) -> list[Cause]:
     target = binding.get("target") or {}
     causes = []
     if target.get("kind") not in (None, "", "Node"):
-        causes.append(not_supported("target.kind", target["kind"], ("Node", "<empty>")))
+        causes.append(make_not_supported_error("target.kind", target["kind"], ("Node", "<empty>")))
     if not target.get("name"):
-        causes.append(required("target.name"))
+        causes.append(make_required_error("target.name"))
     return causes
 
 
@@ -444,7 +451,7 @@ def _apply_resize_before_1_33(new: Document, old: Document, release: Release) ->
         if sent is None:
             continue
         asked = sent.get("resources") or {}
-        if asked.get("requests") and not same(asked, container.get("resources") or {}):
+        if asked.get("requests") and not is_same(asked, container.get("resources") or {}):
             changed = True
         for field in ("resources", "resizePolicy"):
             keep(container, sent, field)
@@ -492,17 +499,17 @@ def _check_resize_before_1_33(new: Document, old: Document) -> Causes:
             now = (after.get("resources") or {}).get(kind) or {}
             if not then.keys() <= now.keys():
                 place = f"spec.containers[{index}].resources.{kind}"
-                yield forbidden(place, f"resource {kind} cannot be removed")
+                yield make_forbidden_error(place, f"resource {kind} cannot be removed")
             if _without_resizable(now) != _without_resizable(then):
-                yield forbidden("spec", "only cpu and memory resources are mutable")
+                yield make_forbidden_error("spec", "only cpu and memory resources are mutable")
 
 
 def _check_same_qos(new: Document, old: Document) -> Causes:
-    if qos_class(new["spec"]) != qos_class(old["spec"]):
+    if compute_qos_class(new["spec"]) != compute_qos_class(old["spec"]):
         qos = (new.get("status") or {}).get("qosClass") or ""
-        yield invalid("spec", qos, "Pod QOS Class may not change as a result of resizing")
+        yield make_invalid_error("spec", qos, "Pod QOS Class may not change as a result of resizing")
     if not _node_can_resize(old):
-        yield forbidden("spec", "Pod running on node without support for resize")
+        yield make_forbidden_error("spec", "Pod running on node without support for resize")
 
 
 def _check_resize(new: Document, old: Document, release: Release) -> Causes:
@@ -511,18 +518,18 @@ def _check_resize(new: Document, old: Document, release: Release) -> Causes:
     after, before = new["spec"], old["spec"]
     if _has_amounts(after) or _has_amounts(before):
         if not release.has("InPlacePodLevelResourcesVerticalScaling"):
-            yield forbidden("", _NO_POD_LEVEL)
+            yield make_forbidden_error("", _NO_POD_LEVEL)
             return
         yield from _check_pod_level(after.get("resources"), before.get("resources"))
     for field in ("containers", "initContainers"):
         names = [[each.get("name") for each in spec.get(field) or ()] for spec in (after, before)]
         if len(names[0]) != len(names[1]):
-            yield forbidden(f"spec.{field}", f"{field} may not be added or removed on resize")
+            yield make_forbidden_error(f"spec.{field}", f"{field} may not be added or removed on resize")
             return
         for index, (name, known) in enumerate(zip(*names, strict=True)):
             if name != known:
                 place = f"spec.{field}[{index}].name"
-                yield forbidden(place, f"{field} may not be renamed or reordered on resize")
+                yield make_forbidden_error(place, f"{field} may not be renamed or reordered on resize")
         if names[0] != names[1]:
             return
         for index, pair in enumerate(zip(after.get(field) or (), before.get(field) or (), strict=True)):
@@ -542,14 +549,16 @@ def _has_amounts(spec: Mapping[str, Any]) -> bool:
 
 def _check_pod_level(after: Document | None, before: Document | None) -> Causes:
     if before is not None and after is None:
-        yield forbidden("spec.resources", "pod-level resources cannot be removed")
+        yield make_forbidden_error("spec.resources", "pod-level resources cannot be removed")
         return
     now, then = after or {}, before or {}
     for kind in ("requests", "limits"):
         if not (then.get(kind) or {}).keys() <= (now.get(kind) or {}).keys():
-            yield forbidden(f"spec.resources.{kind}", f"pod-level resource {kind} cannot be removed")
+            yield make_forbidden_error(
+                f"spec.resources.{kind}", f"pod-level resource {kind} cannot be removed"
+            )
     if _unresizable_part(now) != _unresizable_part(then):
-        yield forbidden("spec", "only cpu and memory resources are mutable at pod-level")
+        yield make_forbidden_error("spec", "only cpu and memory resources are mutable at pod-level")
 
 
 def _check_container_resize(
@@ -562,17 +571,17 @@ def _check_container_resize(
         or release.has("InPlacePodVerticalScalingInitContainers")
     )
     if not can_resize:
-        if not same(after, before):
-            yield forbidden("spec", "resources for non-sidecar init containers are immutable")
+        if not is_same(after, before):
+            yield make_forbidden_error("spec", "resources for non-sidecar init containers are immutable")
         return
     for kind in ("requests", "limits"):
         if not (then.get(kind) or {}).keys() <= (now.get(kind) or {}).keys():
-            yield forbidden(f"{path}.resources.{kind}", f"resource {kind} cannot be removed")
-    if _unresizable_part(now) != _unresizable_part(then) or not same(
+            yield make_forbidden_error(f"{path}.resources.{kind}", f"resource {kind} cannot be removed")
+    if _unresizable_part(now) != _unresizable_part(then) or not is_same(
         after.get("resizePolicy"), before.get("resizePolicy")
     ):
         place, what = ("spec", "resources") if field == "containers" else (path, _OF_INIT)
-        yield forbidden(place, f"only cpu and memory {what} are mutable")
+        yield make_forbidden_error(place, f"only cpu and memory {what} are mutable")
 
 
 _OF_INIT: Final = "resources for init or sidecar containers"

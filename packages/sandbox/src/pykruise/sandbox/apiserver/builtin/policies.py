@@ -11,11 +11,11 @@ from typing import Any, Final
 from pykruise.kube.documents import Document
 from pykruise.kube.errors import Cause
 from pykruise.kube.pod_rules.field_errors import (
-    forbidden,
-    invalid,
-    invalid_shown,
-    not_supported,
-    required,
+    make_forbidden_error,
+    make_invalid_error,
+    make_invalid_shown_error,
+    make_not_supported_error,
+    make_required_error,
 )
 from pykruise.kube.pod_rules.field_rules import (
     Causes,
@@ -57,14 +57,16 @@ class PodDisruptionBudgetStrategy(BuiltinStrategy):
 def _check_budget(spec: Doc) -> Causes:
     if spec.get("minAvailable") is not None and spec.get("maxUnavailable") is not None:
         text = "policy.PodDisruptionBudgetSpec{…}"
-        yield invalid_shown("spec", text, "minAvailable and maxUnavailable cannot be both set")
+        yield make_invalid_shown_error("spec", text, "minAvailable and maxUnavailable cannot be both set")
     for field in ("minAvailable", "maxUnavailable"):
         yield from check_int_or_percent(spec.get(field), f"spec.{field}")
         yield from check_at_most_100_percent(spec.get(field), f"spec.{field}")
     yield from check_selector(spec.get("selector"), "spec.selector")
     policy = spec.get("unhealthyPodEvictionPolicy")
     if policy is not None and policy not in ("AlwaysAllow", "IfHealthyBudget"):
-        yield not_supported("spec.unhealthyPodEvictionPolicy", policy, ("AlwaysAllow", "IfHealthyBudget"))
+        yield make_not_supported_error(
+            "spec.unhealthyPodEvictionPolicy", policy, ("AlwaysAllow", "IfHealthyBudget")
+        )
 
 
 class HorizontalPodAutoscalerStrategy(BuiltinStrategy):
@@ -72,7 +74,7 @@ class HorizontalPodAutoscalerStrategy(BuiltinStrategy):
 
     has_status = True
 
-    def spec_changed(self, new: Document, old: Document) -> bool | None:
+    def is_spec_changed(self, new: Document, old: Document) -> bool | None:
         return new.get("spec") != old.get("spec") if self.release.is_at_least("1.37") else None
 
     def prepare_create(self, doc: Document) -> Document:
@@ -131,44 +133,46 @@ _METRIC_SOURCES: Final = {
 def _check_autoscaler(spec: Doc) -> Causes:
     least, most = spec.get("minReplicas", 1), spec.get("maxReplicas") or 0
     if least < 0:
-        yield invalid("spec.minReplicas", least, "must be greater than or equal to 0")
+        yield make_invalid_error("spec.minReplicas", least, "must be greater than or equal to 0")
     if most < 1:
-        yield invalid("spec.maxReplicas", most, "must be greater than 0")
+        yield make_invalid_error("spec.maxReplicas", most, "must be greater than 0")
     if most < least:
         text = "must be greater than or equal to `minReplicas`"
-        yield invalid("spec.maxReplicas", most, text)
+        yield make_invalid_error("spec.maxReplicas", most, text)
     target = spec.get("scaleTargetRef") or {}
     for field in ("kind", "name"):
         said = target.get(field)
         if not said:
-            yield required(f"spec.scaleTargetRef.{field}", "")
+            yield make_required_error(f"spec.scaleTargetRef.{field}", "")
         elif "/" in said:
-            yield invalid(f"spec.scaleTargetRef.{field}", said, "may not contain '/'")
+            yield make_invalid_error(f"spec.scaleTargetRef.{field}", said, "may not contain '/'")
     metrics = spec.get("metrics") or ()
     for number, metric in enumerate(metrics):
         yield from _check_metric(metric, f"spec.metrics[{number}]")
     if least == 0 and not any(metric.get("type") in ("Object", "External") for metric in metrics):
         text = "must specify at least one Object or External metric to support scaling to zero replicas"
-        yield forbidden("spec.metrics", text)
+        yield make_forbidden_error("spec.metrics", text)
 
 
 def _check_metric(metric: Doc, path: str) -> Causes:
     kind = metric.get("type")
     if kind not in _METRIC_SOURCES:
-        yield not_supported(f"{path}.type", kind, tuple(_METRIC_SOURCES))
+        yield make_not_supported_error(f"{path}.type", kind, tuple(_METRIC_SOURCES))
         return
     field = _METRIC_SOURCES[kind]
     source = metric.get(field)
     if not source:
-        yield required(f"{path}.{field}", "must populate information for the given metric source")
+        yield make_required_error(f"{path}.{field}", "must populate information for the given metric source")
         return
     target = source.get("target") or {}
     if kind in ("Resource", "ContainerResource"):
         if target.get("averageUtilization") is None and target.get("averageValue") is None:
             text = "must set either a target raw value or a target utilization"
-            yield required(f"{path}.{field}.target.averageUtilization", text)
+            yield make_required_error(f"{path}.{field}.target.averageUtilization", text)
     elif kind == "Pods" and target.get("averageValue") is None:
-        yield required(f"{path}.pods.target.averageValue", "must specify a positive target averageValue")
+        yield make_required_error(
+            f"{path}.pods.target.averageValue", "must specify a positive target averageValue"
+        )
 
 
 class LeaseStrategy(BuiltinStrategy):
@@ -181,10 +185,10 @@ class LeaseStrategy(BuiltinStrategy):
         spec, causes = doc.get("spec") or {}, []
         seconds, transitions = spec.get("leaseDurationSeconds"), spec.get("leaseTransitions")
         if seconds is not None and seconds <= 0:
-            causes.append(invalid("spec.leaseDurationSeconds", seconds, "must be greater than 0"))
+            causes.append(make_invalid_error("spec.leaseDurationSeconds", seconds, "must be greater than 0"))
         if transitions is not None and transitions < 0:
             detail = "must be greater than or equal to 0"
-            causes.append(invalid("spec.leaseTransitions", transitions, detail))
+            causes.append(make_invalid_error("spec.leaseTransitions", transitions, detail))
         return causes
 
 
@@ -198,7 +202,7 @@ class PriorityClassStrategy(BuiltinStrategy):
         doc.setdefault("value", 0)
         return doc
 
-    def spec_changed(self, new: Document, old: Document) -> bool | None:
+    def is_spec_changed(self, new: Document, old: Document) -> bool | None:
         return False
 
     def validate_create(self, doc: Document) -> list[Cause]:
@@ -207,7 +211,7 @@ class PriorityClassStrategy(BuiltinStrategy):
     def validate_update(self, new: Document, old: Document) -> list[Cause]:
         causes = []
         if new.get("value") != old.get("value"):
-            causes.append(forbidden("value", "may not be changed in an update."))
+            causes.append(make_forbidden_error("value", "may not be changed in an update."))
         policies = new.get("preemptionPolicy"), old.get("preemptionPolicy")
         return [*causes, *check_immutable(*policies, "preemptionPolicy")]
 
@@ -227,9 +231,9 @@ def _check_priority_class(doc: Doc) -> Causes:
             detail = (
                 f"priority class names with 'system-' prefix are reserved for system use only. error: {why}"
             )
-            yield forbidden("metadata.name", detail)
+            yield make_forbidden_error("metadata.name", detail)
     elif value > 1_000_000_000:
-        yield forbidden("value", "maximum allowed value of a user defined priority is 1000000000")
+        yield make_forbidden_error("value", "maximum allowed value of a user defined priority is 1000000000")
     yield from check_one_of(
         doc.get("preemptionPolicy"), "preemptionPolicy", ("PreemptLowerPriority", "Never")
     )
@@ -240,9 +244,9 @@ class RuntimeClassStrategy(BuiltinStrategy):
 
     def validate_create(self, doc: Document) -> list[Cause]:
         handler = doc.get("handler") or ""
-        return list(check_label(handler, "handler")) if handler else [required("handler")]
+        return list(check_label(handler, "handler")) if handler else [make_required_error("handler")]
 
     def validate_update(self, new: Document, old: Document) -> list[Cause]:
         if new.get("handler") == old.get("handler"):
             return []
-        return [invalid_shown("handler", "null", "field is immutable")]  # apiserver's message
+        return [make_invalid_shown_error("handler", "null", "field is immutable")]  # apiserver's message

@@ -10,7 +10,12 @@ from typing import Any, Final
 
 from pykruise.kube.documents import Document
 from pykruise.kube.errors import Cause
-from pykruise.kube.pod_rules.field_errors import duplicate, forbidden, invalid, required
+from pykruise.kube.pod_rules.field_errors import (
+    make_duplicate_error,
+    make_forbidden_error,
+    make_invalid_error,
+    make_required_error,
+)
 from pykruise.kube.pod_rules.field_rules import Causes, check_qualified_name, check_quantity_not_negative
 from pykruise.kube.values.quantities import Quantity
 from pykruise.sandbox.apiserver.builtin.strategy import BuiltinStrategy, keep
@@ -81,7 +86,7 @@ class ResourceQuotaStrategy(BuiltinStrategy):
         causes = self.validate_create(new)
         scopes, before = ((doc.get("spec") or {}).get("scopes") or () for doc in (new, old))
         if set(scopes) != set(before):
-            causes.append(invalid("spec.scopes", list(scopes), "field is immutable"))
+            causes.append(make_invalid_error("spec.scopes", list(scopes), "field is immutable"))
         return causes
 
     def validate_status_update(self, new: Document, old: Document) -> list[Cause]:
@@ -97,10 +102,10 @@ def _check_amounts(amounts: Mapping[str, str] | None, path: str) -> Causes:
         place = f"{path}[{name}]"
         yield from _check_resource_name(name, place)
         if "/" not in name and not _is_of_quotas(name):
-            yield invalid(place, name, "must be a standard resource for quota")
+            yield make_invalid_error(place, name, "must be a standard resource for quota")
         yield from check_quantity_not_negative(amount, place)
         if name in _COUNTED and Quantity.parse(amount).milli % 1000:
-            yield invalid(place, amount, "must be an integer")
+            yield make_invalid_error(place, amount, "must be an integer")
 
 
 def _is_of_quotas(name: str) -> bool:
@@ -111,14 +116,14 @@ def _check_resource_name(name: str, place: str) -> Causes:
     wrong = list(check_qualified_name(name, place))
     yield from wrong
     if not wrong and "/" not in name and not _is_of_quotas(name) and name != "storage":
-        yield invalid(place, name, "must be a standard resource type or fully qualified")
+        yield make_invalid_error(place, name, "must be a standard resource type or fully qualified")
 
 
 def _check_scopes(spec: Document) -> Causes:
     scopes: Sequence[str] = spec.get("scopes") or ()
     for scope in scopes:
         if scope not in _SCOPES:
-            yield invalid("spec.scopes", list(scopes), "unsupported scope")
+            yield make_invalid_error("spec.scopes", list(scopes), "unsupported scope")
         yield from _check_scope_fits(scope, spec, "spec.scopes", list(scopes))
     yield from _check_conflicts(scopes, "spec.scopes", list(scopes))
 
@@ -127,13 +132,13 @@ def _check_scope_fits(scope: str, spec: Document, path: str, value: object) -> C
     fitting = _SCOPES.get(scope)
     for name in sorted(spec.get("hard") or {}):
         if fitting is not None and _is_of_quotas(name) and name not in fitting:
-            yield invalid(path, value, "unsupported scope applied to resource")
+            yield make_invalid_error(path, value, "unsupported scope applied to resource")
 
 
 def _check_conflicts(scopes: Sequence[str], path: str, value: object) -> Causes:
     for pair in _CONFLICTS:
         if set(pair) <= set(scopes):
-            yield invalid(path, value, "conflicting scopes")
+            yield make_invalid_error(path, value, "conflicting scopes")
 
 
 def _check_scope_selector(spec: Document) -> Causes:
@@ -150,20 +155,20 @@ def _check_scope_selector(spec: Document) -> Causes:
         )
         names.append(name)
         if name not in _SCOPES:
-            yield invalid(f"{path}.scopeName", name, "unsupported scope")
+            yield make_invalid_error(f"{path}.scopeName", name, "unsupported scope")
         yield from _check_scope_fits(name, spec, path, selector)
         if name in _SCOPES and name != "PriorityClass" and operator != "Exists":
-            yield invalid(f"{path}.operator", operator, _EXISTS_ONLY)
+            yield make_invalid_error(f"{path}.operator", operator, _EXISTS_ONLY)
         if operator in ("In", "NotIn"):
             if not values:
                 text = "must be at least one value when `operator` is 'In' or 'NotIn' for scope selector"
-                yield required(f"{path}.values", text)
+                yield make_required_error(f"{path}.values", text)
         elif operator in ("Exists", "DoesNotExist"):
             if values:
                 text = "must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector"
-                yield invalid(f"{path}.values", values, text)
+                yield make_invalid_error(f"{path}.values", values, text)
         else:
-            yield invalid(f"{path}.operator", operator, "not a valid selector operator")
+            yield make_invalid_error(f"{path}.operator", operator, "not a valid selector operator")
     yield from _check_conflicts(names, path, spec.get("scopes"))
 
 
@@ -214,7 +219,7 @@ class LimitRangeStrategy(BuiltinStrategy):
             kind, place = item.get("type") or "", f"spec.limits[{index}]"
             causes += _check_type(kind, f"{place}.type")
             if kind in types:
-                causes.append(duplicate(f"{place}.type", kind))
+                causes.append(make_duplicate_error(f"{place}.type", kind))
             types.add(kind)
             causes += _check_item(item, kind, place)
         return causes
@@ -224,7 +229,7 @@ def _check_type(kind: str, place: str) -> Causes:
     wrong = list(check_qualified_name(kind, place))
     yield from wrong
     if not wrong and "/" not in kind and kind not in _TYPES:
-        yield invalid(place, kind, "must be a standard limit type or fully qualified")
+        yield make_invalid_error(place, kind, "must be a standard limit type or fully qualified")
 
 
 def _check_item(item: Mapping[str, Any], kind: str, place: str) -> Causes:
@@ -232,14 +237,14 @@ def _check_item(item: Mapping[str, Any], kind: str, place: str) -> Causes:
     if kind == "Pod":
         for name in ("default", "defaultRequest"):
             if fields[name]:
-                yield forbidden(f"{place}.{name}", "may not be specified when `type` is 'Pod'")
+                yield make_forbidden_error(f"{place}.{name}", "may not be specified when `type` is 'Pod'")
             fields[name] = {}
     for name in _FIELDS:
         for resource in sorted(fields[name]):
             yield from _check_limited_name(resource, kind, f"{place}.{name}[{resource}]")
     if kind == "PersistentVolumeClaim" and "storage" not in {*fields["min"], *fields["max"]}:
         text = "either minimum or maximum storage value is required, but neither was provided"
-        yield required(f"{place}.limits", text)
+        yield make_required_error(f"{place}.limits", text)
     for resource in sorted({value for values in fields.values() for value in values}):
         yield from _check_order(fields, resource, place)
         yield from _check_ratio(fields, resource, place)
@@ -249,7 +254,7 @@ def _check_limited_name(resource: str, kind: str, place: str) -> Causes:
     yield from _check_resource_name(resource, place)
     is_of_containers = "/" in resource or resource in _NATIVE or resource.startswith("hugepages-")
     if kind in ("Pod", "Container") and not is_of_containers:
-        yield invalid(place, resource, "must be a standard resource for containers")
+        yield make_invalid_error(place, resource, "must be a standard resource for containers")
 
 
 def _check_order(fields: Mapping[str, Mapping[str, Any]], resource: str, place: str) -> Causes:
@@ -260,7 +265,7 @@ def _check_order(fields: Mapping[str, Mapping[str, Any]], resource: str, place: 
         if Quantity.parse(pair[0]) > Quantity.parse(pair[1]):
             shown = _SHOWS_OTHER.get((less, more))
             value = fields[named][resource] if shown is None else pair[shown]
-            yield invalid(f"{place}.{named}[{resource}]", value, words.format(*pair))
+            yield make_invalid_error(f"{place}.{named}[{resource}]", value, words.format(*pair))
 
 
 def _check_ratio(fields: Mapping[str, Mapping[str, Any]], resource: str, place: str) -> Causes:
@@ -269,9 +274,9 @@ def _check_ratio(fields: Mapping[str, Mapping[str, Any]], resource: str, place: 
         return
     ratio, at = Quantity.parse(text), f"{place}.maxLimitRequestRatio[{resource}]"
     if ratio.amount < 1:
-        yield invalid(at, text, f"ratio {text} is less than 1")
+        yield make_invalid_error(at, text, f"ratio {text} is less than 1")
     least, most = (fields[name].get(resource) for name in ("min", "max"))
     if least is not None and most is not None and Quantity.parse(least).nano:
         highest = Quantity.parse(most).amount / Quantity.parse(least).amount
         if ratio.amount > highest:
-            yield invalid(at, text, f"ratio {text} is greater than max/min = {float(highest):f}")
+            yield make_invalid_error(at, text, f"ratio {text} is greater than max/min = {float(highest):f}")

@@ -8,20 +8,20 @@ Pure.
 from collections.abc import Mapping
 from typing import Any, Final
 
-from pykruise.kube.documents import Document, same
+from pykruise.kube.documents import Document, is_same
 from pykruise.kube.errors import Cause
 from pykruise.kube.pod_rules.field_errors import (
-    invalid,
-    invalid_shown,
-    not_supported,
-    required,
+    make_invalid_error,
+    make_invalid_shown_error,
+    make_not_supported_error,
+    make_required_error,
 )
 from pykruise.kube.pod_rules.field_rules import (
     Causes,
 )
 from pykruise.kube.pod_rules.names import is_dns1123_subdomain
 from pykruise.kube.schemas.builtin_types import Decoder
-from pykruise.kube.values.go_text import quoted
+from pykruise.kube.values.go_text import quote_text
 from pykruise.sandbox.apiserver.builtin.strategy import BuiltinStrategy
 
 Doc = Mapping[str, Any]
@@ -45,26 +45,26 @@ def _check_role(doc: Doc, *, namespaced: bool) -> Causes:
     aggregation = doc.get("aggregationRule")
     if aggregation is not None and not aggregation.get("clusterRoleSelectors"):
         detail = "at least one clusterRoleSelector required if aggregationRule is non-nil"
-        yield required("aggregationRule.clusterRoleSelectors", detail)
+        yield make_required_error("aggregationRule.clusterRoleSelectors", detail)
 
 
 def _check_rule(rule: Doc, path: str, *, namespaced: bool) -> Causes:
     if not rule.get("verbs"):
-        yield required(f"{path}.verbs", "verbs must contain at least one value")
+        yield make_required_error(f"{path}.verbs", "verbs must contain at least one value")
     urls = rule.get("nonResourceURLs")
     if urls:
-        shown = f"[]string{{{', '.join(quoted(url) for url in urls)}}}"
+        shown = f"[]string{{{', '.join(quote_text(url) for url in urls)}}}"
         if namespaced:
             detail = "namespaced rules cannot apply to non-resource URLs"
-            yield invalid_shown(f"{path}.nonResourceURLs", shown, detail)
+            yield make_invalid_shown_error(f"{path}.nonResourceURLs", shown, detail)
         if rule.get("apiGroups") or rule.get("resources") or rule.get("resourceNames"):
             detail = "rules cannot apply to both regular resources and non-resource URLs"
-            yield invalid_shown(f"{path}.nonResourceURLs", shown, detail)
+            yield make_invalid_shown_error(f"{path}.nonResourceURLs", shown, detail)
         return
     if not rule.get("apiGroups"):
-        yield required(f"{path}.apiGroups", "resource rules must supply at least one api group")
+        yield make_required_error(f"{path}.apiGroups", "resource rules must supply at least one api group")
     if not rule.get("resources"):
-        yield required(f"{path}.resources", "resource rules must supply at least one resource")
+        yield make_required_error(f"{path}.resources", "resource rules must supply at least one resource")
 
 
 class RoleBindingStrategy(BuiltinStrategy):
@@ -89,24 +89,26 @@ class RoleBindingStrategy(BuiltinStrategy):
     def validate_update(self, new: Document, old: Document) -> list[Cause]:
         causes = self.validate_create(new)
         role = new.get("roleRef") or {}
-        if not same(role, old.get("roleRef")):
+        if not is_same(role, old.get("roleRef")):
             shown = ", ".join(
-                f"{field}:{quoted(role.get(key) or '')}"
+                f"{field}:{quote_text(role.get(key) or '')}"
                 for field, key in (("APIGroup", "apiGroup"), ("Kind", "kind"), ("Name", "name"))
             )
-            causes.append(invalid_shown("roleRef", f"rbac.RoleRef{{{shown}}}", "cannot change roleRef"))
+            causes.append(
+                make_invalid_shown_error("roleRef", f"rbac.RoleRef{{{shown}}}", "cannot change roleRef")
+            )
         return causes
 
 
 def _check_binding(doc: Doc, *, namespaced: bool) -> Causes:
     role = doc.get("roleRef") or {}
     if role.get("apiGroup") != _RBAC:
-        yield not_supported("roleRef.apiGroup", role.get("apiGroup") or "", (_RBAC,))
+        yield make_not_supported_error("roleRef.apiGroup", role.get("apiGroup") or "", (_RBAC,))
     kinds = ("Role", "ClusterRole") if namespaced else ("ClusterRole",)
     if role.get("kind") not in kinds:
-        yield not_supported("roleRef.kind", role.get("kind") or "", kinds)
+        yield make_not_supported_error("roleRef.kind", role.get("kind") or "", kinds)
     if not role.get("name"):
-        yield required("roleRef.name")
+        yield make_required_error("roleRef.name")
     for index, subject in enumerate(doc.get("subjects") or ()):
         yield from _check_subject(subject, f"subjects[{index}]", namespaced=namespaced)
 
@@ -114,17 +116,17 @@ def _check_binding(doc: Doc, *, namespaced: bool) -> Causes:
 def _check_subject(subject: Doc, path: str, *, namespaced: bool) -> Causes:
     name, group, kind = subject.get("name") or "", subject.get("apiGroup") or "", subject.get("kind") or ""
     if not name:
-        yield required(f"{path}.name")
+        yield make_required_error(f"{path}.name")
     match kind:
         case "ServiceAccount":
             for message in is_dns1123_subdomain(name) if name else ():
-                yield invalid(f"{path}.name", name, message)
+                yield make_invalid_error(f"{path}.name", name, message)
             if group:
-                yield not_supported(f"{path}.apiGroup", group, ("",))
+                yield make_not_supported_error(f"{path}.apiGroup", group, ("",))
             if not namespaced and not subject.get("namespace"):
-                yield required(f"{path}.namespace")
+                yield make_required_error(f"{path}.namespace")
         case "User" | "Group":
             if group != _RBAC:
-                yield not_supported(f"{path}.apiGroup", group, (_RBAC,))
+                yield make_not_supported_error(f"{path}.apiGroup", group, (_RBAC,))
         case _:
-            yield not_supported(f"{path}.kind", kind, ("ServiceAccount", "User", "Group"))
+            yield make_not_supported_error(f"{path}.kind", kind, ("ServiceAccount", "User", "Group"))

@@ -13,11 +13,11 @@ from typing import Any, Final
 from pykruise.kube.documents import Document
 from pykruise.kube.errors import Cause
 from pykruise.kube.pod_rules.field_errors import (
-    duplicate,
-    forbidden,
-    invalid,
-    invalid_shown,
-    required,
+    make_duplicate_error,
+    make_forbidden_error,
+    make_invalid_error,
+    make_invalid_shown_error,
+    make_required_error,
 )
 from pykruise.kube.pod_rules.field_rules import (
     Causes,
@@ -29,8 +29,8 @@ from pykruise.kube.pod_rules.field_rules import (
     check_port_number,
     check_subdomain,
 )
-from pykruise.kube.values.go_text import quoted
-from pykruise.kube.values.hashing import fnv32a
+from pykruise.kube.values.go_text import quote_text
+from pykruise.kube.values.hashing import hash_fnv32a
 from pykruise.sandbox.apiserver.builtin.strategy import BuiltinStrategy
 
 Doc = Mapping[str, Any]
@@ -95,18 +95,18 @@ class ServiceStrategy(BuiltinStrategy):
         kept = "ExternalName" not in (before.get("type"), after.get("type"))
         if kept and before.get("clusterIP") and before["clusterIP"] != after.get("clusterIP"):
             detail = "may not change once set"
-            causes.append(invalid_shown("spec.clusterIPs[0]", _shown_ips(after), detail))
+            causes.append(make_invalid_shown_error("spec.clusterIPs[0]", _shown_ips(after), detail))
         return [*causes, *_check_service(after)]
 
 
 def _shown_ips(spec: Doc) -> str:
-    return f"[]string{{{', '.join(quoted(address) for address in spec.get('clusterIPs') or ())}}}"
+    return f"[]string{{{', '.join(quote_text(address) for address in spec.get('clusterIPs') or ())}}}"
 
 
 def _seed_of(doc: Doc) -> int:
     metadata = doc.get("metadata") or {}
     text = metadata.get("uid") or f"{metadata.get('namespace', '')}/{metadata.get('name', '')}"
-    return fnv32a(text.encode())
+    return hash_fnv32a(text.encode())
 
 
 def _allocate(doc: Document) -> None:
@@ -162,20 +162,22 @@ def _check_service(spec: Doc) -> Causes:
     ports, kind = spec.get("ports") or (), spec.get("type") or ""
     headless = spec.get("clusterIP") == "None"
     if not ports and not headless and kind != "ExternalName":
-        yield required("spec.ports")
+        yield make_required_error("spec.ports")
     if spec.get("clusterIP") and not headless and not _is_address(spec["clusterIP"]):
         detail = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
-        yield invalid("spec.clusterIPs[0]", spec["clusterIP"], detail)
+        yield make_invalid_error("spec.clusterIPs[0]", spec["clusterIP"], detail)
     if kind in _EXTERNAL and headless:
-        yield invalid("spec.clusterIPs[0]", "None", f"may not be set to 'None' for {kind} services")
+        yield make_invalid_error(
+            "spec.clusterIPs[0]", "None", f"may not be set to 'None' for {kind} services"
+        )
     if kind == "ExternalName":
         if spec.get("clusterIP"):
-            yield forbidden("spec.clusterIPs", "may not be set for ExternalName services")
+            yield make_forbidden_error("spec.clusterIPs", "may not be set for ExternalName services")
         name = (spec.get("externalName") or "").removesuffix(".")
         if name:
             yield from check_subdomain(name, "spec.externalName")
         else:
-            yield required("spec.externalName")
+            yield make_required_error("spec.externalName")
     yield from _check_ports(ports)
     yield from check_labels(spec.get("selector"), "spec.selector")
     yield from check_one_of(spec.get("sessionAffinity"), "spec.sessionAffinity", ("ClientIP", "None"))
@@ -184,15 +186,15 @@ def _check_service(spec: Doc) -> Causes:
         for index, port in enumerate(ports):
             if port.get("nodePort"):
                 detail = "may not be used when `type` is 'ClusterIP'"
-                yield forbidden(f"spec.ports[{index}].nodePort", detail)
+                yield make_forbidden_error(f"spec.ports[{index}].nodePort", detail)
     if spec.get("allocateLoadBalancerNodePorts") is not None and kind != "LoadBalancer":
-        yield forbidden(
+        yield make_forbidden_error(
             "spec.allocateLoadBalancerNodePorts", "may only be used when `type` is 'LoadBalancer'"
         )
     external = spec.get("externalTrafficPolicy")
     if external and kind not in _EXTERNAL and not spec.get("externalIPs"):
         detail = "may only be set for externally-accessible services"
-        yield invalid("spec.externalTrafficPolicy", external, detail)
+        yield make_invalid_error("spec.externalTrafficPolicy", external, detail)
     elif external:
         yield from check_one_of(external, "spec.externalTrafficPolicy", ("Cluster", "Local"))
     if spec.get("internalTrafficPolicy"):
@@ -217,10 +219,10 @@ def _check_ports(ports: Any) -> Causes:
         if name:
             yield from check_label(name, f"{path}.name")
             if name in names:
-                yield duplicate(f"{path}.name", name)
+                yield make_duplicate_error(f"{path}.name", name)
             names.add(name)
         elif len(ports) > 1:
-            yield required(f"{path}.name")
+            yield make_required_error(f"{path}.name")
         yield from check_port_number(port.get("port", 0), f"{path}.port")
         yield from check_one_of(port.get("protocol"), f"{path}.protocol", _PROTOCOLS)
         yield from check_port(port.get("targetPort", 0), f"{path}.targetPort")
@@ -259,11 +261,11 @@ def _check_slice(doc: Doc) -> Causes:
     yield from check_one_of(doc.get("addressType"), "addressType", ("FQDN", "IPv4", "IPv6"))
     for index, endpoint in enumerate(doc.get("endpoints") or ()):
         if not endpoint.get("addresses"):
-            yield required(f"endpoints[{index}].addresses", "must contain at least 1 address")
+            yield make_required_error(f"endpoints[{index}].addresses", "must contain at least 1 address")
     names: set[str] = set()
     for index, port in enumerate(doc.get("ports") or ()):
         name = port.get("name") or ""
         if name in names:
-            yield duplicate(f"ports[{index}].name", name)
+            yield make_duplicate_error(f"ports[{index}].name", name)
         names.add(name)
         yield from check_one_of(port.get("protocol"), f"ports[{index}].protocol", _PROTOCOLS)

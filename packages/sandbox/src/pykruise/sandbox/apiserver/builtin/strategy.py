@@ -20,9 +20,9 @@ from typing import Any
 from pykruise.kube.documents import Document
 from pykruise.kube.errors import Cause
 from pykruise.kube.schemas.builtin_types import Decoder
-from pykruise.kube.schemas.disabled_fields import without_disabled
+from pykruise.kube.schemas.disabled_fields import drop_disabled_fields
 from pykruise.kube.schemas.releases import NEWEST_MINOR, Release
-from pykruise.sandbox.version import served_release
+from pykruise.sandbox.version import find_served_release
 
 
 class BuiltinStrategy:
@@ -40,7 +40,7 @@ class BuiltinStrategy:
     allows_unconditional_update: bool = True
     """Whether a PUT without resourceVersion overwrites the stored object."""
 
-    release: Release = served_release(NEWEST_MINOR)
+    release: Release = find_served_release(NEWEST_MINOR)
     """The Kubernetes release whose rules apply."""
 
     definition: str = ""
@@ -67,9 +67,9 @@ class BuiltinStrategy:
         """
         return self.default(new)
 
-    def without_disabled(self, doc: Document) -> Document:
+    def drop_disabled(self, doc: Document) -> Document:
         """Drop the fields of disabled features, as the API server does silently."""
-        return without_disabled(doc, self.definition, self.release)
+        return drop_disabled_fields(doc, self.definition, self.release)
 
     def prepare_create(self, doc: Document) -> Document:
         """Set the fields of a new object that only the server decides, such as its first status."""
@@ -105,7 +105,7 @@ class BuiltinStrategy:
         """All field errors of a changed status."""
         return []
 
-    def spec_changed(self, new: Document, old: Document) -> bool | None:
+    def is_spec_changed(self, new: Document, old: Document) -> bool | None:
         """Whether `metadata.generation` increases; None when the kind has no generation."""
         if not self.tracks_generation:
             return None
@@ -113,7 +113,7 @@ class BuiltinStrategy:
             new.get(field) != old.get(field) for field in new.keys() | old.keys() if field not in _NOT_SPEC
         )
 
-    def graceful_deletion(self, doc: Document, options: Mapping[str, Any]) -> int | None:
+    def compute_grace_period(self, doc: Document, options: Mapping[str, Any]) -> int | None:
         """Seconds between a delete request and removal; None when the object is removed immediately.
 
         `options` is the document of a `DeleteOptions`. 0 also removes the object immediately, but is recorded.

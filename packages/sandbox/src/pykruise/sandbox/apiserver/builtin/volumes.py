@@ -8,9 +8,14 @@ Pure.
 from collections.abc import Mapping
 from typing import Any, Final
 
-from pykruise.kube.documents import Document, same
+from pykruise.kube.documents import Document, is_same
 from pykruise.kube.errors import Cause
-from pykruise.kube.pod_rules.field_errors import forbidden, invalid, not_supported, required
+from pykruise.kube.pod_rules.field_errors import (
+    make_forbidden_error,
+    make_invalid_error,
+    make_not_supported_error,
+    make_required_error,
+)
 from pykruise.kube.pod_rules.field_rules import (
     Causes,
     check_immutable,
@@ -60,7 +65,9 @@ class PersistentVolumeClaimStrategy(BuiltinStrategy):
         for resource, amount in ((new.get("status") or {}).get("capacity") or {}).items():
             if parse_quantity(amount) < 0:
                 path = f"status.capacity[{resource}]"
-                causes.append(invalid(path, int(parse_quantity(amount)), "must be a valid resource quantity"))
+                causes.append(
+                    make_invalid_error(path, int(parse_quantity(amount)), "must be a valid resource quantity")
+                )
         return causes
 
 
@@ -86,17 +93,17 @@ def _pair_data_sources(spec: Document) -> None:
 def _check_claim(spec: Doc, path: str) -> Causes:
     modes = spec.get("accessModes") or ()
     if not modes:
-        yield required(f"{path}.accessModes", "at least 1 access mode is required")
+        yield make_required_error(f"{path}.accessModes", "at least 1 access mode is required")
     yield from check_selector(spec.get("selector"), f"{path}.selector")
     yield from _check_access_modes(modes, f"{path}.accessModes")
     size = ((spec.get("resources") or {}).get("requests") or {}).get("storage")
     place = f"{path}.resources[storage]"
     if size is None:
-        yield required(place)
+        yield make_required_error(place)
     elif parse_quantity(size) <= 0:
-        yield invalid(place, size, "must be greater than zero")
+        yield make_invalid_error(place, size, "must be greater than zero")
     elif parse_quantity(size).denominator != 1:
-        yield invalid(place, size, "must be an integer")
+        yield make_invalid_error(place, size, "must be an integer")
     if spec.get("storageClassName"):
         yield from check_subdomain(spec["storageClassName"], f"{path}.storageClassName")
     if spec.get("volumeMode") is not None:
@@ -106,9 +113,9 @@ def _check_claim(spec: Doc, path: str) -> Causes:
 def _check_access_modes(modes: Any, path: str) -> Causes:
     for mode in modes:
         if mode not in _ACCESS_MODES:
-            yield not_supported(path, mode, _ACCESS_MODES)
+            yield make_not_supported_error(path, mode, _ACCESS_MODES)
     if "ReadWriteOncePod" in modes and any(mode != "ReadWriteOncePod" for mode in modes):
-        yield forbidden(path, "may not use ReadWriteOncePod with other access modes")
+        yield make_forbidden_error(path, "may not use ReadWriteOncePod with other access modes")
 
 
 def _check_claim_changes(new: Document, old: Document) -> Causes:
@@ -123,16 +130,18 @@ def _check_claim_changes(new: Document, old: Document) -> Causes:
     if bound:
         after["resources"] = _without_storage(after.get("resources"))
         before["resources"] = _without_storage(before.get("resources"))
-    if not same(after, before):
+    if not is_same(after, before):
         detail = (
             "spec is immutable after creation except resources.requests and volumeAttributesClassName for "
             f"bound claims\n{_changed_fields(after, before)}"
         )
-        yield forbidden("spec", detail)
+        yield make_forbidden_error("spec", detail)
     if _storage_of(new["spec"]) < _storage_of(old["spec"]):
         granted = ((new.get("status") or {}).get("capacity") or {}).get("storage", "0")
         if _storage_of(new["spec"]) <= parse_quantity(granted):
-            yield forbidden("spec.resources.requests.storage", "field can not be less than status.capacity")
+            yield make_forbidden_error(
+                "spec.resources.requests.storage", "field can not be less than status.capacity"
+            )
     yield from check_immutable(after.get("volumeMode"), before.get("volumeMode"), "volumeMode")
 
 
@@ -150,7 +159,9 @@ def _without_storage(resources: Doc | None) -> Document:
 
 
 def _changed_fields(new: Doc, old: Doc) -> str:
-    changed = [field for field in sorted(new.keys() | old.keys()) if not same(new.get(field), old.get(field))]
+    changed = [
+        field for field in sorted(new.keys() | old.keys()) if not is_same(new.get(field), old.get(field))
+    ]
     return "\n".join(f"{field}: {old.get(field)!r} -> {new.get(field)!r}" for field in changed)
 
 
@@ -198,11 +209,11 @@ class PersistentVolumeStrategy(BuiltinStrategy):
     def validate_update(self, new: Document, old: Document) -> list[Cause]:
         causes = list(_check_volume(new["spec"]))
         after, before = _source_of(new["spec"]), _source_of(old["spec"])
-        if not same(after, before):
+        if not is_same(after, before):
             detail = (
                 f"spec.persistentvolumesource is immutable after creation\n{_changed_fields(after, before)}"
             )
-            causes.append(forbidden("spec.persistentvolumesource", detail))
+            causes.append(make_forbidden_error("spec.persistentvolumesource", detail))
         mode = new["spec"].get("volumeMode"), old["spec"].get("volumeMode")
         return [*causes, *check_immutable(*mode, "volumeMode")]
 
@@ -214,28 +225,28 @@ def _source_of(spec: Doc) -> Document:
 def _check_volume(spec: Doc) -> Causes:
     modes = spec.get("accessModes") or ()
     if not modes:
-        yield required("spec.accessModes")
+        yield make_required_error("spec.accessModes")
     yield from _check_access_modes(modes, "spec.accessModes")
     capacity = spec.get("capacity") or {}
     if not capacity:
-        yield required("spec.capacity")
+        yield make_required_error("spec.capacity")
     if "storage" not in capacity or len(capacity) > 1:
         text = "" if capacity else "core.ResourceList(nil)"
-        yield not_supported("spec.capacity", dict(capacity), ("storage",), text=text)
+        yield make_not_supported_error("spec.capacity", dict(capacity), ("storage",), text=text)
     for resource, amount in capacity.items():
         if parse_quantity(amount) <= 0:
-            yield invalid(f"spec.capacity[{resource}]", amount, "must be greater than zero")
+            yield make_invalid_error(f"spec.capacity[{resource}]", amount, "must be greater than zero")
     if spec.get("persistentVolumeReclaimPolicy"):
         policy = spec["persistentVolumeReclaimPolicy"]
         place = "spec.persistentVolumeReclaimPolicy"
         yield from check_one_of(policy, place, ("Delete", "Recycle", "Retain"))
     sources = [field for field, value in _source_of(spec).items() if value is not None]
     if not sources:
-        yield required("spec", "must specify a volume type")
+        yield make_required_error("spec", "must specify a volume type")
     for source in sources[1:]:
-        yield forbidden(f"spec.{source}", "may not specify more than 1 volume type")
+        yield make_forbidden_error(f"spec.{source}", "may not specify more than 1 volume type")
     if spec.get("hostPath") is not None and not spec["hostPath"].get("path"):
-        yield required("spec.hostPath.path")
+        yield make_required_error("spec.hostPath.path")
     if spec.get("storageClassName"):
         yield from check_subdomain(spec["storageClassName"], "spec.storageClassName")
     yield from check_one_of(spec.get("volumeMode"), "spec.volumeMode", _VOLUME_MODES)
@@ -254,9 +265,9 @@ class StorageClassStrategy(BuiltinStrategy):
 
     def validate_update(self, new: Document, old: Document) -> list[Cause]:
         causes = [
-            forbidden(field, f"updates to {field} are forbidden.")
+            make_forbidden_error(field, f"updates to {field} are forbidden.")
             for field in ("parameters", "provisioner", "reclaimPolicy")
-            if not same(new.get(field), old.get(field))
+            if not is_same(new.get(field), old.get(field))
         ]
         modes = new.get("volumeBindingMode"), old.get("volumeBindingMode")
         return [*causes, *check_immutable(*modes, "volumeBindingMode")]
@@ -265,7 +276,7 @@ class StorageClassStrategy(BuiltinStrategy):
 def _check_storage_class(doc: Doc) -> Causes:
     provisioner = doc.get("provisioner") or ""
     if not provisioner:
-        yield required("provisioner")
+        yield make_required_error("provisioner")
     else:
         yield from check_qualified_name(provisioner.lower(), "provisioner")
     yield from check_one_of(doc.get("reclaimPolicy"), "reclaimPolicy", ("Delete", "Retain"), needed=False)

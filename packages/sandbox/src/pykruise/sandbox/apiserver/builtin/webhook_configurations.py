@@ -11,12 +11,12 @@ from typing import Any, Final
 from pykruise.kube.documents import Document
 from pykruise.kube.errors import Cause
 from pykruise.kube.pod_rules.field_errors import (
-    duplicate,
-    invalid,
-    invalid_shown,
-    not_supported,
-    required,
-    too_many,
+    make_duplicate_error,
+    make_invalid_error,
+    make_invalid_shown_error,
+    make_not_supported_error,
+    make_required_error,
+    make_too_many_error,
 )
 from pykruise.kube.pod_rules.field_rules import (
     Causes,
@@ -26,7 +26,7 @@ from pykruise.kube.pod_rules.field_rules import (
 )
 from pykruise.kube.pod_rules.names import is_dns1035_label, is_dns1123_subdomain
 from pykruise.kube.schemas.builtin_types import Decoder
-from pykruise.kube.values.go_text import quoted
+from pykruise.kube.values.go_text import quote_text
 from pykruise.sandbox.apiserver.builtin.strategy import BuiltinStrategy
 from pykruise.sandbox.apiserver.custom.expressions import (
     CONDITION_VARIABLES,
@@ -76,7 +76,7 @@ def _check_webhooks(webhooks: Sequence[Doc]) -> Causes:
         path, name = f"webhooks[{index}]", webhook.get("name") or ""
         yield from _check_webhook(webhook, path)
         if name in names:
-            yield duplicate(f"{path}.name", name)
+            yield make_duplicate_error(f"{path}.name", name)
         elif name:
             names.add(name)
 
@@ -93,13 +93,13 @@ def _check_webhook(webhook: Doc, path: str) -> Causes:
         yield from check_one_of(webhook.get(field), f"{path}.{field}", allowed, needed=False)
     effects = webhook.get("sideEffects")
     if effects is None:
-        yield required(f"{path}.sideEffects", "must specify one of None, NoneOnDryRun")
+        yield make_required_error(f"{path}.sideEffects", "must specify one of None, NoneOnDryRun")
     elif effects not in ("None", "NoneOnDryRun"):
-        yield not_supported(f"{path}.sideEffects", effects, ("None", "NoneOnDryRun"))
+        yield make_not_supported_error(f"{path}.sideEffects", effects, ("None", "NoneOnDryRun"))
     timeout = webhook.get("timeoutSeconds")
     if timeout is not None and not 1 <= timeout <= 30:
         detail = "the timeout value must be between 1 and 30 seconds"
-        yield invalid(f"{path}.timeoutSeconds", timeout, detail)
+        yield make_invalid_error(f"{path}.timeoutSeconds", timeout, detail)
     for field in ("namespaceSelector", "objectSelector"):
         yield from check_selector(webhook.get(field), f"{path}.{field}")
     yield from check_client_config(webhook.get("clientConfig") or {}, f"{path}.clientConfig")
@@ -113,20 +113,20 @@ def _check_webhook(webhook: Doc, path: str) -> Causes:
 def check_match_conditions(conditions: Sequence[Doc], path: str, variables: frozenset[str]) -> Causes:
     """Check `matchConditions`: names, and expressions over these variables."""
     if len(conditions) > _MOST_CONDITIONS:
-        yield too_many(path, len(conditions), _MOST_CONDITIONS)
+        yield make_too_many_error(path, len(conditions), _MOST_CONDITIONS)
     for index, condition in enumerate(conditions):
         here, name = f"{path}[{index}]", condition.get("name") or ""
         expression = (condition.get("expression") or "").strip()
         if not expression:
-            yield required(f"{here}.expression")
+            yield make_required_error(f"{here}.expression")
         else:
             yield from check_expression(expression, f"{here}.expression", variables)
         if not name:
-            yield required(f"{here}.name")
+            yield make_required_error(f"{here}.name")
             continue
         yield from check_qualified_name(name, f"{here}.name")
         if any(each.get("name") == name for each in conditions[:index]):
-            yield duplicate(f"{here}.name", name)
+            yield make_duplicate_error(f"{here}.name", name)
 
 
 _MOST_CONDITIONS: Final = 64
@@ -137,30 +137,32 @@ def check_expression(text: str, path: str, variables: frozenset[str]) -> Causes:
     try:
         compile_expression(text, variables)
     except ExpressionError as err:
-        yield invalid(path, text, f"compilation failed: {err}")
+        yield make_invalid_error(path, text, f"compilation failed: {err}")
 
 
 def _check_full_name(name: str, path: str) -> Causes:
     if not name:
-        yield required(path)
+        yield make_required_error(path)
         return
     for message in is_dns1123_subdomain(name):
-        yield invalid(path, name, message)
+        yield make_invalid_error(path, name, message)
     if name.count(".") < 2:
-        yield invalid(path, name, "should be a domain with at least three segments separated by dots")
+        yield make_invalid_error(
+            path, name, "should be a domain with at least three segments separated by dots"
+        )
 
 
 def check_rule_with_operations(rule: Doc, path: str) -> Causes:
     """Check which writes a rule matches: operations, groups, versions, resources, scope."""
     operations = rule.get("operations") or ()
     if not operations:
-        yield required(f"{path}.operations")
+        yield make_required_error(f"{path}.operations")
     for index, operation in enumerate(operations):
         allowed = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
         yield from check_one_of(operation, f"{path}.operations[{index}]", allowed)
     for field in ("apiGroups", "apiVersions", "resources"):
         if not rule.get(field):
-            yield required(f"{path}.{field}")
+            yield make_required_error(f"{path}.{field}")
     yield from check_one_of(rule.get("scope"), f"{path}.scope", ("*", "Cluster", "Namespaced"), needed=False)
 
 
@@ -168,15 +170,15 @@ def check_client_config(config: Doc, path: str) -> Causes:
     """Check the address of a webhook: a URL or a service."""
     url, service = config.get("url"), config.get("service")
     if (url is None) == (service is None):
-        yield required(path, "exactly one of url or service is required")
+        yield make_required_error(path, "exactly one of url or service is required")
     elif url is not None and not url.startswith("https://"):
         scheme = url.partition("://")[0] if "://" in url else ""
         detail = "'https' is the only allowed URL scheme; desired format: https://host[/path]"
-        yield invalid(f"{path}.url", scheme, detail)
+        yield make_invalid_error(f"{path}.url", scheme, detail)
     elif service is not None:
         for field in ("name", "namespace"):
             if not service.get(field):
-                yield required(f"{path}.service.{field}", f"service {field} is required")
+                yield make_required_error(f"{path}.service.{field}", f"service {field} is required")
         yield from _check_url_path(service.get("path") or "", f"{path}.service.path")
 
 
@@ -185,28 +187,28 @@ def _check_url_path(text: str, path: str) -> Causes:
     if text in ("", "/"):
         return
     if not text.startswith("/"):
-        yield invalid(path, text, "must start with a '/'")
+        yield make_invalid_error(path, text, "must start with a '/'")
     for place, segment in enumerate(text[1:].removesuffix("/").split("/")):
         if not segment:
-            yield invalid(path, text, f"segment[{place}] may not be empty")
+            yield make_invalid_error(path, text, f"segment[{place}] may not be empty")
             continue
         for message in is_dns1123_subdomain(segment):
-            yield invalid(path, text, f"segment[{place}]: {message}")
+            yield make_invalid_error(path, text, f"segment[{place}]: {message}")
 
 
 def _check_review_versions(versions: Sequence[str], path: str) -> Causes:
     if not versions:
-        yield required(path, "must specify one of v1, v1beta1")
+        yield make_required_error(path, "must specify one of v1, v1beta1")
         return
     for index, version in enumerate(versions):
         if version in versions[:index]:
-            yield invalid(f"{path}[{index}]", version, "duplicate version")
+            yield make_invalid_error(f"{path}[{index}]", version, "duplicate version")
             continue
         for message in is_dns1035_label(version):
-            yield invalid(f"{path}[{index}]", version, message)
+            yield make_invalid_error(f"{path}[{index}]", version, message)
     if not {"v1", "v1beta1"} & set(versions):
-        shown = f"[]string{{{', '.join(quoted(version) for version in versions)}}}"
-        yield invalid_shown(path, shown, "must include at least one of v1, v1beta1")
+        shown = f"[]string{{{', '.join(quote_text(version) for version in versions)}}}"
+        yield make_invalid_shown_error(path, shown, "must include at least one of v1, v1beta1")
 
 
 # --- admission policies; their checks are imported when the first policy is written ---

@@ -9,15 +9,15 @@ the selector matches the template, and that immutable fields do not change.
 from collections.abc import Mapping
 from typing import Any, Final
 
-from pykruise.kube.documents import Document, same
+from pykruise.kube.documents import Document, is_same
 from pykruise.kube.errors import Cause
 from pykruise.kube.pod_rules.field_errors import (
-    forbidden,
-    go_string_map,
-    invalid,
-    invalid_shown,
-    not_supported,
-    required,
+    format_go_string_map,
+    make_forbidden_error,
+    make_invalid_error,
+    make_invalid_shown_error,
+    make_not_supported_error,
+    make_required_error,
 )
 from pykruise.kube.pod_rules.field_rules import (
     Causes,
@@ -26,14 +26,14 @@ from pykruise.kube.pod_rules.field_rules import (
     check_int_or_percent,
     check_not_negative,
     check_selector,
-    go_int_or_string,
-    go_selector,
-    int_or_percent_number,
+    format_go_int_or_string,
+    format_go_selector,
+    read_int_or_percent,
     selects,
 )
 from pykruise.kube.pod_rules.pods import check_pod_template
 from pykruise.kube.schemas.releases import Release
-from pykruise.kube.values.selectors import SelectorError, selector_from
+from pykruise.kube.values.selectors import SelectorError, parse_selector
 from pykruise.sandbox.apiserver.builtin.pod_spec import fill_claim_spec, fill_pod_spec
 from pykruise.sandbox.apiserver.builtin.strategy import BuiltinStrategy, keep
 
@@ -56,10 +56,10 @@ class _WorkloadStrategy(BuiltinStrategy):
         return doc
 
     def prepare_create(self, doc: Document) -> Document:
-        doc["status"] = self.empty_status()
+        doc["status"] = self.build_empty_status()
         return doc
 
-    def empty_status(self) -> Document:
+    def build_empty_status(self) -> Document:
         """Return the status of a new object, as the server writes a status that was never set."""
         return {}
 
@@ -87,10 +87,10 @@ class DeploymentStrategy(_WorkloadStrategy):
         keep(new["metadata"], old["metadata"], "labels")
         return new
 
-    def spec_changed(self, new: Document, old: Document) -> bool | None:
+    def is_spec_changed(self, new: Document, old: Document) -> bool | None:
         # Annotations count as well, because they are copied to the replica sets.
         before, after = ((doc.get("metadata") or {}).get("annotations") or None for doc in (old, new))
-        return not same(new.get("spec"), old.get("spec")) or not same(before, after)
+        return not is_same(new.get("spec"), old.get("spec")) or not is_same(before, after)
 
     def validate_create(self, doc: Document) -> list[Cause]:
         return list(_check_deployment(doc.get("spec") or {}, self.release))
@@ -119,13 +119,13 @@ def _check_deployment(spec: Doc, release: Release) -> Causes:
     match strategy.get("type"):
         case "Recreate":
             if rolling is not None:
-                yield forbidden(path, "may not be specified when strategy `type` is 'Recreate'")
+                yield make_forbidden_error(path, "may not be specified when strategy `type` is 'Recreate'")
         case "RollingUpdate":
             yield from _check_rolling_deployment(rolling or {}, path)
         case other:
             rolling_text = "(*apps.RollingUpdateDeployment)(nil)"
             text = f'apps.DeploymentStrategy{{Type:"{other}", RollingUpdate:{rolling_text}}}'
-            yield not_supported("spec.strategy", other, ("Recreate", "RollingUpdate"), text=text)
+            yield make_not_supported_error("spec.strategy", other, ("Recreate", "RollingUpdate"), text=text)
     yield from check_not_negative(spec.get("minReadySeconds"), "spec.minReadySeconds")
     yield from check_not_negative(spec.get("revisionHistoryLimit"), "spec.revisionHistoryLimit")
     deadline = spec.get("progressDeadlineSeconds")
@@ -133,16 +133,16 @@ def _check_deployment(spec: Doc, release: Release) -> Causes:
         yield from check_not_negative(deadline, "spec.progressDeadlineSeconds")
         if deadline <= spec.get("minReadySeconds", 0):
             detail = "must be greater than minReadySeconds"
-            yield invalid("spec.progressDeadlineSeconds", deadline, detail)
+            yield make_invalid_error("spec.progressDeadlineSeconds", deadline, detail)
 
 
 def _check_rolling_deployment(rolling: Doc, path: str) -> Causes:
     unavailable, surge = rolling.get("maxUnavailable"), rolling.get("maxSurge")
     yield from check_int_or_percent(unavailable, f"{path}.maxUnavailable")
     yield from check_int_or_percent(surge, f"{path}.maxSurge")
-    if not int_or_percent_number(unavailable) and not int_or_percent_number(surge):
+    if not read_int_or_percent(unavailable) and not read_int_or_percent(surge):
         detail = "may not be 0 when `maxSurge` is 0"
-        yield invalid_shown(f"{path}.maxUnavailable", go_int_or_string(unavailable), detail)
+        yield make_invalid_shown_error(f"{path}.maxUnavailable", format_go_int_or_string(unavailable), detail)
     yield from check_at_most_100_percent(unavailable, f"{path}.maxUnavailable")
 
 
@@ -152,7 +152,7 @@ class ReplicaSetStrategy(_WorkloadStrategy):
     def fill(self, spec: Document) -> None:
         spec.setdefault("replicas", 1)
 
-    def empty_status(self) -> Document:
+    def build_empty_status(self) -> Document:
         return {"replicas": 0}
 
     def validate_create(self, doc: Document) -> list[Cause]:
@@ -177,7 +177,7 @@ class ReplicationControllerStrategy(_WorkloadStrategy):
     labels.
     """
 
-    def empty_status(self) -> Document:
+    def build_empty_status(self) -> Document:
         return {"replicas": 0}
 
     def default(self, doc: Document) -> Document:
@@ -207,15 +207,17 @@ def _copy_labels(doc: Document) -> None:
 def _check_replication_controller(spec: Doc, release: Release) -> Causes:
     yield from check_not_negative(spec.get("minReadySeconds"), "spec.minReadySeconds")
     if not spec.get("selector"):
-        yield required("spec.selector")
+        yield make_required_error("spec.selector")
     yield from check_not_negative(spec.get("replicas"), "spec.replicas")
     template = spec.get("template")
     if template is None:
-        yield required("spec.template")
+        yield make_required_error("spec.template")
         return
     labels = (template.get("metadata") or {}).get("labels") or {}
     if any(labels.get(key) != value for key, value in (spec.get("selector") or {}).items()):
-        yield invalid_shown("spec.template.metadata.labels", go_string_map(labels or None), _NO_MATCH)
+        yield make_invalid_shown_error(
+            "spec.template.metadata.labels", format_go_string_map(labels or None), _NO_MATCH
+        )
     yield from _check_template(template, "spec.template", release)
 
 
@@ -243,7 +245,7 @@ class StatefulSetStrategy(_WorkloadStrategy):
             fill_claim_spec(claim.setdefault("spec", {}))
             claim.setdefault("status", {}).setdefault("phase", "Pending")
 
-    def empty_status(self) -> Document:
+    def build_empty_status(self) -> Document:
         return {"replicas": 0, "availableReplicas": 0}
 
     def validate_create(self, doc: Document) -> list[Cause]:
@@ -255,8 +257,8 @@ class StatefulSetStrategy(_WorkloadStrategy):
             {key: value for key, value in doc["spec"].items() if key not in _STATEFUL_SET_CHANGES}
             for doc in (old, new)
         )
-        if not same(before, after):
-            causes.append(forbidden("spec", _STATEFUL_SET_FIXED))
+        if not is_same(before, after):
+            causes.append(make_forbidden_error("spec", _STATEFUL_SET_FIXED))
         return causes
 
     def validate_status_update(self, new: Document, old: Document) -> list[Cause]:
@@ -285,13 +287,15 @@ _STATEFUL_SET_FIXED: Final = (
 def _check_stateful_set(spec: Doc, release: Release) -> Causes:
     policy = spec.get("podManagementPolicy")
     if policy not in ("OrderedReady", "Parallel"):
-        yield invalid("spec.podManagementPolicy", policy or "", "must be 'OrderedReady' or 'Parallel'")
+        yield make_invalid_error(
+            "spec.podManagementPolicy", policy or "", "must be 'OrderedReady' or 'Parallel'"
+        )
     yield from _check_stateful_update(spec.get("updateStrategy") or {}, "spec.updateStrategy")
     retention = spec.get("persistentVolumeClaimRetentionPolicy") or {}
     for field in ("whenDeleted", "whenScaled"):
         if retention.get(field) not in ("Retain", "Delete"):
             path = f"spec.persistentVolumeClaimRetentionPolicy.{field}"
-            yield not_supported(path, retention.get(field) or "", ("Retain", "Delete"))
+            yield make_not_supported_error(path, retention.get(field) or "", ("Retain", "Delete"))
     yield from check_not_negative(spec.get("replicas"), "spec.replicas")
     yield from check_not_negative(spec.get("minReadySeconds"), "spec.minReadySeconds")
     yield from check_not_negative((spec.get("ordinals") or {}).get("start"), "spec.ordinals.start")
@@ -324,7 +328,7 @@ def _check_stateful_update(update: Doc, path: str) -> Causes:
                 fields = f"Partition:{partition}, MaxUnavailable:(*intstr.IntOrString)(nil)"
                 text = f"apps.RollingUpdateStatefulSetStrategy{{{fields}}}"
                 detail = "only allowed for updateStrategy 'RollingUpdate'"
-                yield invalid_shown(f"{path}.rollingUpdate", text, detail)
+                yield make_invalid_shown_error(f"{path}.rollingUpdate", text, detail)
         case "RollingUpdate":
             if rolling is not None:
                 yield from check_not_negative(rolling.get("partition"), f"{path}.rollingUpdate.partition")
@@ -335,7 +339,7 @@ def _check_stateful_update(update: Doc, path: str) -> Causes:
         case other:
             rolling_text = "(*apps.RollingUpdateStatefulSetStrategy)(nil)"
             text = f'apps.StatefulSetUpdateStrategy{{Type:"{other}", RollingUpdate:{rolling_text}}}'
-            yield invalid_shown(path, text, "must be 'RollingUpdate' or 'OnDelete'")
+            yield make_invalid_shown_error(path, text, "must be 'RollingUpdate' or 'OnDelete'")
 
 
 class DaemonSetStrategy(_WorkloadStrategy):
@@ -363,7 +367,7 @@ class DaemonSetStrategy(_WorkloadStrategy):
         _set_template_generation(doc, 1)
         return doc
 
-    def empty_status(self) -> Document:
+    def build_empty_status(self) -> Document:
         return {
             "currentNumberScheduled": 0,
             "numberMisscheduled": 0,
@@ -374,7 +378,7 @@ class DaemonSetStrategy(_WorkloadStrategy):
     def prepare_update(self, new: Document, old: Document) -> Document:
         super().prepare_update(new, old)
         generation = _template_generation(old)
-        changed = not same(new["spec"].get("template"), old["spec"].get("template"))
+        changed = not is_same(new["spec"].get("template"), old["spec"].get("template"))
         _set_template_generation(new, generation + 1 if changed else generation)
         return new
 
@@ -410,10 +414,12 @@ def _check_daemon_set(spec: Doc, release: Release) -> Causes:
     template, selector = spec.get("template") or {}, spec.get("selector")
     if not selects(selector, (template.get("metadata") or {}).get("labels")):
         labels = (template.get("metadata") or {}).get("labels")
-        yield invalid_shown("spec.template.metadata.labels", go_string_map(labels), _NO_MATCH)
+        yield make_invalid_shown_error(
+            "spec.template.metadata.labels", format_go_string_map(labels), _NO_MATCH
+        )
     if selector is not None and not (selector.get("matchLabels") or selector.get("matchExpressions")):
         detail = "empty selector is invalid for daemonset"
-        yield invalid_shown("spec.selector", go_selector(selector), detail)
+        yield make_invalid_shown_error("spec.selector", format_go_selector(selector), detail)
     yield from _check_template(template, "spec.template", release, kind="DaemonSet")
     yield from check_not_negative(spec.get("minReadySeconds"), "spec.minReadySeconds")
     update, path = spec.get("updateStrategy") or {}, "spec.updateStrategy"
@@ -425,7 +431,7 @@ def _check_daemon_set(spec: Doc, release: Release) -> Causes:
         case other:
             kind = "apps.DaemonSetUpdateStrategy"
             text = f'{kind}{{Type:"{other}", RollingUpdate:(*apps.RollingUpdateDaemonSet)(nil)}}'
-            yield not_supported(path, other, ("RollingUpdate", "OnDelete"), text=text)
+            yield make_not_supported_error(path, other, ("RollingUpdate", "OnDelete"), text=text)
     yield from check_not_negative(spec.get("revisionHistoryLimit"), "spec.revisionHistoryLimit")
 
 
@@ -435,11 +441,11 @@ def _check_rolling_daemon_set(rolling: Doc, path: str) -> Causes:
         yield from check_int_or_percent(value, f"{path}.{field}")
     for value, field in ((unavailable, "maxUnavailable"), (surge, "maxSurge")):
         yield from check_at_most_100_percent(value, f"{path}.{field}")
-    if int_or_percent_number(unavailable) and int_or_percent_number(surge):
+    if read_int_or_percent(unavailable) and read_int_or_percent(surge):
         detail = "may not be set when maxUnavailable is non-zero"
-        yield invalid_shown(f"{path}.maxSurge", go_int_or_string(surge), detail)
-    elif not int_or_percent_number(unavailable) and not int_or_percent_number(surge):
-        yield required(f"{path}.maxUnavailable", "cannot be 0 when maxSurge is 0")
+        yield make_invalid_shown_error(f"{path}.maxSurge", format_go_int_or_string(surge), detail)
+    elif not read_int_or_percent(unavailable) and not read_int_or_percent(surge):
+        yield make_required_error(f"{path}.maxUnavailable", "cannot be 0 when maxSurge is 0")
 
 
 class ControllerRevisionStrategy(BuiltinStrategy):
@@ -449,9 +455,9 @@ class ControllerRevisionStrategy(BuiltinStrategy):
         causes = list(check_not_negative(doc.get("revision"), "revision"))
         data = doc.get("data")
         if data is None:
-            causes.append(required("data", "data is mandatory"))
+            causes.append(make_required_error("data", "data is mandatory"))
         elif not isinstance(data, dict):
-            causes.append(required("data", "data must be a valid JSON object"))
+            causes.append(make_required_error("data", "data must be a valid JSON object"))
         return causes
 
     def validate_update(self, new: Document, old: Document) -> list[Cause]:
@@ -486,20 +492,22 @@ def _check_selector_and_template(
 ) -> Causes:
     selector, template = spec.get("selector"), spec.get("template") or {}
     if selector is None:
-        yield required("spec.selector")
+        yield make_required_error("spec.selector")
     else:
         yield from check_selector(selector, "spec.selector")
         if not (selector.get("matchLabels") or selector.get("matchExpressions")):
-            yield invalid_shown(
-                "spec.selector", go_selector(selector), f"empty selector is invalid for {kind}"
+            yield make_invalid_shown_error(
+                "spec.selector", format_go_selector(selector), f"empty selector is invalid for {kind}"
             )
     if not _is_valid_selector(selector):
-        yield invalid_shown("spec.selector", go_selector(selector), unreadable)
+        yield make_invalid_shown_error("spec.selector", format_go_selector(selector), unreadable)
         return
     empty = selector is not None and not (selector.get("matchLabels") or selector.get("matchExpressions"))
     labels = (template.get("metadata") or {}).get("labels")
     if not empty and not selects(selector, labels):
-        yield invalid_shown("spec.template.metadata.labels", go_string_map(labels), _NO_MATCH)
+        yield make_invalid_shown_error(
+            "spec.template.metadata.labels", format_go_string_map(labels), _NO_MATCH
+        )
     yield from _check_template(template, "spec.template", release, kind=template_name)
 
 
@@ -509,15 +517,17 @@ def _check_template(
     yield from check_pod_template(template, path, release)
     spec = template.get("spec") or {}
     if spec.get("restartPolicy") != "Always":
-        yield not_supported(f"{path}.spec.restartPolicy", spec.get("restartPolicy") or "", ("Always",))
+        yield make_not_supported_error(
+            f"{path}.spec.restartPolicy", spec.get("restartPolicy") or "", ("Always",)
+        )
     if spec.get("activeDeadlineSeconds") is not None:
         detail = f"activeDeadlineSeconds in {kind} is not Supported"
-        yield forbidden(f"{path}.spec.activeDeadlineSeconds", detail)
+        yield make_forbidden_error(f"{path}.spec.activeDeadlineSeconds", detail)
 
 
 def _is_valid_selector(selector: Doc | None) -> bool:
     try:
-        selector_from(selector)
+        parse_selector(selector)
     except SelectorError:
         return False
     return True
@@ -525,8 +535,8 @@ def _is_valid_selector(selector: Doc | None) -> bool:
 
 def _check_selector_kept(new: Document, old: Document) -> Causes:
     after, before = new["spec"].get("selector"), old["spec"].get("selector")
-    if not same(after, before):
-        yield invalid_shown("spec.selector", go_selector(after), "field is immutable")
+    if not is_same(after, before):
+        yield make_invalid_shown_error("spec.selector", format_go_selector(after), "field is immutable")
 
 
 def _check_counts(status: Doc, path: str, fields: tuple[str, ...], *, ready: str) -> Causes:
@@ -535,9 +545,11 @@ def _check_counts(status: Doc, path: str, fields: tuple[str, ...], *, ready: str
     replicas = status.get("replicas") or 0
     for field in fields:
         if (status.get(field) or 0) > replicas:
-            yield invalid(f"{path}.{field}", status[field], "cannot be greater than status.replicas")
+            yield make_invalid_error(
+                f"{path}.{field}", status[field], "cannot be greater than status.replicas"
+            )
     if (status.get("availableReplicas") or 0) > (status.get("readyReplicas") or 0):
-        yield invalid(
+        yield make_invalid_error(
             f"{path}.availableReplicas", status["availableReplicas"], f"cannot be greater than {ready}"
         )
 
@@ -546,4 +558,4 @@ def _check_collisions(new: Document, old: Document) -> Causes:
     before = (old.get("status") or {}).get("collisionCount")
     after = (new.get("status") or {}).get("collisionCount")
     if before is not None and (after is None or after < before):
-        yield invalid("status.collisionCount", after or 0, "cannot be decremented")
+        yield make_invalid_error("status.collisionCount", after or 0, "cannot be decremented")

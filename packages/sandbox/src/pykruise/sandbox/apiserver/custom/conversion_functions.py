@@ -11,7 +11,7 @@ from typing import Any
 from pykruise.kube.documents import Document
 from pykruise.kube.schemas.conversion import ConversionError, Conversions, convert
 from pykruise.sandbox.apiserver.catalog import Converter
-from pykruise.sandbox.apiserver.requests.statuses import internal_error
+from pykruise.sandbox.apiserver.requests.statuses import make_internal_error
 
 
 class ConversionFunctions:
@@ -20,7 +20,7 @@ class ConversionFunctions:
     def __init__(self, table: Conversions) -> None:
         self._table = table
 
-    def converter(self, crd: Mapping[str, Any], version: str) -> Converter | None:
+    def find_converter(self, crd: Mapping[str, Any], version: str) -> Converter | None:
         spec = crd["spec"]
         group, kind = spec["group"], spec["names"]["kind"]
         storage = next(each["name"] for each in spec["versions"] if each.get("storage"))
@@ -51,4 +51,4 @@ class _FunctionConverter:
             return convert(doc, to, self._table)
         except ConversionError as err:
             what = f"{doc.get('apiVersion')}, Kind={doc.get('kind')}"
-            raise internal_error(f"conversion webhook for {what} failed: {err}") from err
+            raise make_internal_error(f"conversion webhook for {what} failed: {err}") from err

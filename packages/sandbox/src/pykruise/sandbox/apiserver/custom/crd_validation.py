@@ -1,6 +1,6 @@
 """Validation of a CustomResourceDefinition: its names, versions, schemas and conversion.
 
-a CRD, the one before ──▶ crd_errors() ──▶ causes
+a CRD, the one before ──▶ find_crd_errors() ──▶ causes
 
 Pure. Same rules as Kubernetes' validation of CustomResourceDefinitions.
 """
@@ -37,29 +37,29 @@ def name_of_crd_errors(doc: Document) -> Iterator[Cause]:
     expected = f"{(spec.get('names') or {}).get('plural') or ''}.{spec.get('group') or ''}"
     name = doc["metadata"].get("name") or ""
     if name and name != expected:
-        yield causes.invalid("metadata.name", name, 'must be spec.names.plural+"."+spec.group')
+        yield causes.make_invalid_error("metadata.name", name, 'must be spec.names.plural+"."+spec.group')
 
 
-def crd_errors(doc: Document) -> Iterator[Cause]:
+def find_crd_errors(doc: Document) -> Iterator[Cause]:
     """All errors of a CRD's spec."""
     spec = doc.get("spec")
     if not isinstance(spec, dict):
-        yield causes.required("spec")
+        yield causes.make_required_error("spec")
         return
     names = spec.get("names") if isinstance(spec.get("names"), dict) else {}
     group = spec.get("group") or ""
     if not group:
-        yield causes.required("spec.group")
+        yield causes.make_required_error("spec.group")
     else:
         for text in is_dns1123_subdomain(group):
-            yield causes.invalid("spec.group", group, text)
+            yield causes.make_invalid_error("spec.group", group, text)
         if group and "." not in group:
-            yield causes.invalid("spec.group", group, "should be a domain with at least one dot")
+            yield causes.make_invalid_error("spec.group", group, "should be a domain with at least one dot")
     scope = spec.get("scope") or ""
     if not scope:
-        yield causes.required("spec.scope")
+        yield causes.make_required_error("spec.scope")
     elif scope not in ("Cluster", "Namespaced"):
-        yield causes.not_supported("spec.scope", scope, ["Cluster", "Namespaced"])
+        yield causes.make_not_supported_error("spec.scope", scope, ["Cluster", "Namespaced"])
     yield from _version_errors(spec)
     yield from _name_errors(names or {}, "spec.names")
     yield from _conversion_errors(spec)
@@ -68,14 +68,14 @@ def crd_errors(doc: Document) -> Iterator[Cause]:
             "cannot set to true, set x-kubernetes-preserve-unknown-fields to true "
             "in spec.versions[*].schema instead"
         )
-        yield causes.invalid("spec.preserveUnknownFields", True, text)
-    yield from stored_version_errors(doc)
+        yield causes.make_invalid_error("spec.preserveUnknownFields", True, text)
+    yield from find_stored_version_errors(doc)
 
 
 def _version_errors(spec: Mapping[str, Any]) -> Iterator[Cause]:
     versions = versions_of(spec)
     if not versions:
-        yield causes.invalid(
+        yield causes.make_invalid_error(
             "spec.versions",
             spec.get("versions") or [],
             "must have exactly one version marked as storage version",
@@ -86,11 +86,11 @@ def _version_errors(spec: Mapping[str, Any]) -> Iterator[Cause]:
         path = f"spec.versions[{index}]"
         name = version.get("name") or ""
         for text in is_dns1035_label(name):
-            yield causes.invalid(f"{path}.name", name, text)
+            yield causes.make_invalid_error(f"{path}.name", name, text)
             if index == 0:  # reported a second time for the version of the CRD as a whole
-                yield causes.invalid("spec.version", name, text)
+                yield causes.make_invalid_error("spec.version", name, text)
         if name in seen:
-            yield causes.invalid(
+            yield causes.make_invalid_error(
                 "spec.versions", [each.get("name") for each in versions], "must contain unique version names"
             )
         seen.add(name)
@@ -104,10 +104,10 @@ def _version_errors(spec: Mapping[str, Any]) -> Iterator[Cause]:
             yield from _column_errors(column, f"{place}.additionalPrinterColumns[{position}]")
         if version.get("deprecationWarning") is not None and not version.get("deprecated"):
             text = "can only be set for deprecated versions"
-            yield causes.invalid(f"{path}.deprecationWarning", version["deprecationWarning"], text)
+            yield causes.make_invalid_error(f"{path}.deprecationWarning", version["deprecationWarning"], text)
     if sum(bool(version.get("storage")) for version in versions) != 1:
         listed = [version.get("name") for version in versions]
-        yield causes.invalid(
+        yield causes.make_invalid_error(
             "spec.versions", listed, "must have exactly one version marked as storage version"
         )
 
@@ -115,14 +115,14 @@ def _version_errors(spec: Mapping[str, Any]) -> Iterator[Cause]:
 def _schema_errors(version: Mapping[str, Any], path: str, *, missing: str) -> Iterator[Cause]:
     schema = (version.get("schema") or {}).get("openAPIV3Schema")
     if schema is None:
-        yield causes.required(f"{missing}.openAPIV3Schema", "schemas are required")
+        yield causes.make_required_error(f"{missing}.openAPIV3Schema", "schemas are required")
         return
     try:
         StructuralSchema.from_crd_schema(schema, path=f"{path}.openAPIV3Schema")
     except NotStructuralError as err:
         yield from err.causes
     except RecursionError:
-        yield causes.invalid(f"{path}.openAPIV3Schema", "", "is nested too deep")
+        yield causes.make_invalid_error(f"{path}.openAPIV3Schema", "", "is nested too deep")
 
 
 def _subresource_errors(version: Mapping[str, Any], path: str) -> Iterator[Cause]:
@@ -133,38 +133,40 @@ def _subresource_errors(version: Mapping[str, Any], path: str) -> Iterator[Cause
         value = scale.get(member) or ""
         field = f"{path}.subresources.scale.{member}"
         if not value:
-            yield causes.required(field)
+            yield causes.make_required_error(field)
         elif not value.startswith("."):
-            yield causes.invalid(field, value, "must be a simple json path starting with .")
+            yield causes.make_invalid_error(field, value, "must be a simple json path starting with .")
         elif not value.startswith(root) or "[" in value:
-            yield causes.invalid(field, value, f"should be a json path under {root.rstrip('.')}")
+            yield causes.make_invalid_error(field, value, f"should be a json path under {root.rstrip('.')}")
     selector = scale.get("labelSelectorPath")
     if selector and not selector.startswith((".spec.", ".status.")):
         field = f"{path}.subresources.scale.labelSelectorPath"
-        yield causes.invalid(field, selector, "should be a json path under either .status or .spec")
+        yield causes.make_invalid_error(
+            field, selector, "should be a json path under either .status or .spec"
+        )
 
 
 def _column_errors(column: Mapping[str, Any], path: str) -> Iterator[Cause]:
     if not column.get("name"):
-        yield causes.required(f"{path}.name")
+        yield causes.make_required_error(f"{path}.name")
     kind = column.get("type") or ""
     if not kind:
         text = f"must be one of {','.join(_COLUMN_TYPES)}"
-        yield causes.required(f"{path}.type", text)
+        yield causes.make_required_error(f"{path}.type", text)
     elif kind not in _COLUMN_TYPES:
-        yield causes.invalid(f"{path}.type", kind, f"must be one of {','.join(_COLUMN_TYPES)}")
+        yield causes.make_invalid_error(f"{path}.type", kind, f"must be one of {','.join(_COLUMN_TYPES)}")
     if not column.get("jsonPath"):
-        yield causes.required(f"{path}.JSONPath")
+        yield causes.make_required_error(f"{path}.JSONPath")
     elif not column["jsonPath"].startswith("."):
         text = "must be a simple json path starting with ."
-        yield causes.invalid(f"{path}.JSONPath", column["jsonPath"], text)
+        yield causes.make_invalid_error(f"{path}.JSONPath", column["jsonPath"], text)
 
 
 def _name_errors(names: Mapping[str, Any], path: str) -> Iterator[Cause]:
     for member in ("plural", "singular", "kind", "listKind"):
         value = names.get(member) or ""
         if not value:
-            yield causes.required(f"{path}.{member}")
+            yield causes.make_required_error(f"{path}.{member}")
             continue
         checked = value if member in ("plural", "singular") else value.lower()
         what = "a DNS-1035 label"
@@ -174,16 +176,16 @@ def _name_errors(names: Mapping[str, Any], path: str) -> Iterator[Cause]:
                 if member in ("plural", "singular")
                 else "may have mixed case, but should otherwise match: "
             )
-            yield causes.invalid(f"{path}.{member}", value, f"{prefix}{text}" if what else text)
+            yield causes.make_invalid_error(f"{path}.{member}", value, f"{prefix}{text}" if what else text)
     for index, short in enumerate(names.get("shortNames") or ()):
         for text in is_dns1035_label(short):
-            yield causes.invalid(f"{path}.shortNames[{index}]", short, text)
+            yield causes.make_invalid_error(f"{path}.shortNames[{index}]", short, text)
     for index, category in enumerate(names.get("categories") or ()):
         for text in is_dns1035_label(category):
-            yield causes.invalid(f"{path}.categories[{index}]", category, text)
+            yield causes.make_invalid_error(f"{path}.categories[{index}]", category, text)
     if names.get("kind") and names.get("kind") == names.get("listKind"):
         text = "kind and listKind may not be the same"
-        yield causes.invalid(f"{path}.listKind", names["listKind"], text)
+        yield causes.make_invalid_error(f"{path}.listKind", names["listKind"], text)
 
 
 def _conversion_errors(spec: Mapping[str, Any]) -> Iterator[Cause]:
@@ -192,15 +194,15 @@ def _conversion_errors(spec: Mapping[str, Any]) -> Iterator[Cause]:
         return
     strategy = conversion.get("strategy") or ""
     if strategy not in ("None", "Webhook"):
-        yield causes.not_supported("spec.conversion.strategy", strategy, ["None", "Webhook"])
+        yield causes.make_not_supported_error("spec.conversion.strategy", strategy, ["None", "Webhook"])
     if strategy == "Webhook" and not (conversion.get("webhook") or {}).get("clientConfig"):
         text = "required when strategy is set to Webhook"
-        yield causes.required("spec.conversion.webhookClientConfig", text)
+        yield causes.make_required_error("spec.conversion.webhookClientConfig", text)
     if strategy == "Webhook" and not (conversion.get("webhook") or {}).get("conversionReviewVersions"):
-        yield causes.required("spec.conversion.conversionReviewVersions")
+        yield causes.make_required_error("spec.conversion.conversionReviewVersions")
 
 
-def stored_version_errors(doc: Document) -> Iterator[Cause]:
+def find_stored_version_errors(doc: Document) -> Iterator[Cause]:
     """Check that versions with stored objects are not removed."""
     stored: Sequence[str] = (doc.get("status") or {}).get("storedVersions") or ()
     versions = [version.get("name") for version in versions_of(doc.get("spec") or {})]
@@ -209,10 +211,12 @@ def stored_version_errors(doc: Document) -> Iterator[Cause]:
         yield Cause(reason="FieldValueInvalid", message=text, field="status.storedVersions")
     for index, version in enumerate(stored):
         if version not in versions:
-            yield causes.invalid(f"status.storedVersions[{index}]", version, "must appear in spec.versions")
+            yield causes.make_invalid_error(
+                f"status.storedVersions[{index}]", version, "must appear in spec.versions"
+            )
 
 
-def immutable_errors(new: Document, old: Document) -> Iterator[Cause]:
+def find_immutable_errors(new: Document, old: Document) -> Iterator[Cause]:
     """Check that an established CRD keeps the fields that identify its stored objects."""
     spec, before = new.get("spec") or {}, old.get("spec") or {}
     pairs = [("spec.group", spec.get("group"), before.get("group"))]
@@ -223,4 +227,4 @@ def immutable_errors(new: Document, old: Document) -> Iterator[Cause]:
         pairs.append(("spec.names.kind", names.get("kind"), old_names.get("kind")))
     for field, after, was in pairs:
         if after != was:
-            yield causes.invalid(field, after, "field is immutable")
+            yield causes.make_invalid_error(field, after, "field is immutable")

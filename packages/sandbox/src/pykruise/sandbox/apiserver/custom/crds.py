@@ -9,25 +9,25 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any, Final
 
-from pykruise.kube.documents import Document, decode, deep_copy, same
+from pykruise.kube.documents import Document, decode, deep_copy, is_same
 from pykruise.kube.errors import Cause
 from pykruise.kube.pod_rules import field_errors as causes
 from pykruise.kube.resources import Resource
-from pykruise.kube.schemas.builtin_types import Decoder, decoder_for
-from pykruise.kube.values.go_text import quoted
+from pykruise.kube.schemas.builtin_types import Decoder, find_decoder
+from pykruise.kube.values.go_text import quote_text
 from pykruise.sandbox.apiserver.catalog import (
     CatalogEntry,
     ServedColumn,
     ServedScalePaths,
     Subresource,
-    version_priority,
+    compute_version_priority,
 )
 from pykruise.sandbox.apiserver.custom.crd_validation import (
-    crd_errors,
-    immutable_errors,
+    find_crd_errors,
+    find_immutable_errors,
+    find_stored_version_errors,
     is_true,
     name_of_crd_errors,
-    stored_version_errors,
     versions_of,
 )
 from pykruise.sandbox.apiserver.custom.schema import StructuralSchema
@@ -54,7 +54,7 @@ class CustomStrategy:
         self._schema = schema
         self._has_status = has_status
         self._scale = scale
-        self._metadata: Decoder | None = decoder_for(_METADATA)
+        self._metadata: Decoder | None = find_decoder(_METADATA)
 
     def decode(self, doc: Document) -> tuple[Document, list[str]]:
         unknown: list[str] = []
@@ -71,7 +71,7 @@ class CustomStrategy:
     def default(self, doc: Document) -> Document:
         return self._schema.default(doc)
 
-    def without_disabled(self, doc: Document) -> Document:
+    def drop_disabled(self, doc: Document) -> Document:
         return doc
 
     def default_changed(self, new: Document, old: Document) -> Document:
@@ -105,20 +105,22 @@ class CustomStrategy:
     def validate_status_update(self, new: Document, old: Document) -> list[Cause]:
         return [*self._type_errors(new), *self._schema.validate(new, old), *self._scale_errors(new)]
 
-    def spec_changed(self, new: Document, old: Document) -> bool | None:
+    def is_spec_changed(self, new: Document, old: Document) -> bool | None:
         ignored = {"metadata", "status"} if self._has_status else {"metadata"}
         members = (new.keys() | old.keys()) - ignored
-        return any(not same(new.get(member), old.get(member)) for member in members)
+        return any(not is_same(new.get(member), old.get(member)) for member in members)
 
-    def graceful_deletion(self, doc: Document, options: Mapping[str, Any]) -> int | None:
+    def compute_grace_period(self, doc: Document, options: Mapping[str, Any]) -> int | None:
         return None
 
     def _type_errors(self, doc: Document) -> Iterator[Cause]:
         kind, version = doc.get("kind"), doc.get("apiVersion")
         if kind != self._resource.kind:
-            yield causes.invalid("kind", kind or "", f"must be {self._resource.kind}")
+            yield causes.make_invalid_error("kind", kind or "", f"must be {self._resource.kind}")
         if version != self._resource.api_version:
-            yield causes.invalid("apiVersion", version or "", f"must be {self._resource.api_version}")
+            yield causes.make_invalid_error(
+                "apiVersion", version or "", f"must be {self._resource.api_version}"
+            )
 
     def _scale_errors(self, doc: Document) -> Iterator[Cause]:
         if self._scale is None:
@@ -129,9 +131,9 @@ class CustomStrategy:
                 value = value.get(step) if isinstance(value, dict) else None
             if value is not None and type(value) is not int:
                 text = f"{path} accessor error: {value} is of the type {_go_kind(value)}, expected int64"
-                yield causes.invalid(path, 0, text)
+                yield causes.make_invalid_error(path, 0, text)
             elif value is not None and value < 0:
-                yield causes.invalid(path, value, "should be a non-negative integer")
+                yield causes.make_invalid_error(path, value, "should be a non-negative integer")
 
 
 @lru_cache(maxsize=32)
@@ -152,7 +154,9 @@ def _entries_of(crd: Mapping[str, Any]) -> tuple[CatalogEntry, ...]:
         return ()
     spec = crd["spec"]
     storage = next(version["name"] for version in spec["versions"] if version.get("storage"))
-    versions = sorted(spec["versions"], key=lambda version: version_priority(version["name"]), reverse=True)
+    versions = sorted(
+        spec["versions"], key=lambda version: compute_version_priority(version["name"]), reverse=True
+    )
     return tuple(_build_entry(crd, version, storage) for version in versions)
 
 
@@ -214,8 +218,8 @@ def _build_entry(crd: Mapping[str, Any], version: Mapping[str, Any], storage: st
 def _recommend_version(spec: Mapping[str, Any], version: Mapping[str, Any]) -> str:
     """The version that the warning of a deprecated one recommends: the best newer version that is served."""
     others = [each["name"] for each in spec["versions"] if each.get("served") and not each.get("deprecated")]
-    best = max(others, key=version_priority, default="")
-    if not best or version_priority(best) < version_priority(version["name"]):
+    best = max(others, key=compute_version_priority, default="")
+    if not best or compute_version_priority(best) < compute_version_priority(version["name"]):
         return ""
     return f"; use {spec['group']}/{best} {spec['names']['kind']}"
 
@@ -278,12 +282,12 @@ class CrdStrategy:
     """The rules of CustomResourceDefinition. `settle` decides its names and conditions after it is stored."""
 
     def __init__(self) -> None:
-        self._decoder = decoder_for(_CRD)
+        self._decoder = find_decoder(_CRD)
 
     def decode(self, doc: Document) -> tuple[Document, list[str]]:
         return self._decoder.decode(doc) if self._decoder is not None else (doc, [])
 
-    def without_disabled(self, doc: Document) -> Document:
+    def drop_disabled(self, doc: Document) -> Document:
         return doc
 
     def default(self, doc: Document) -> Document:
@@ -317,7 +321,7 @@ class CrdStrategy:
         return _with_stored_version(doc)
 
     def validate_create(self, doc: Document) -> list[Cause]:
-        return [*name_of_crd_errors(doc), *crd_errors(doc)]
+        return [*name_of_crd_errors(doc), *find_crd_errors(doc)]
 
     def prepare_update(self, new: Document, old: Document) -> Document:
         new["status"] = deep_copy(old.get("status") or {})
@@ -328,15 +332,15 @@ class CrdStrategy:
         return doc
 
     def validate_update(self, new: Document, old: Document) -> list[Cause]:
-        return [*crd_errors(new), *immutable_errors(new, old)]
+        return [*find_crd_errors(new), *find_immutable_errors(new, old)]
 
     def validate_status_update(self, new: Document, old: Document) -> list[Cause]:
-        return list(stored_version_errors(new))
+        return list(find_stored_version_errors(new))
 
-    def spec_changed(self, new: Document, old: Document) -> bool | None:
-        return not same(new.get("spec"), old.get("spec"))
+    def is_spec_changed(self, new: Document, old: Document) -> bool | None:
+        return not is_same(new.get("spec"), old.get("spec"))
 
-    def graceful_deletion(self, doc: Document, options: Mapping[str, Any]) -> int | None:
+    def compute_grace_period(self, doc: Document, options: Mapping[str, Any]) -> int | None:
         return None
 
 
@@ -390,7 +394,7 @@ def _accept_names(
         clash = [name for name in listed if name in used and wanted != before.get(member)]
         if clash:
             reason = label
-            message = ", ".join(f"{quoted(str(name))} is already in use" for name in clash)
+            message = ", ".join(f"{quote_text(str(name))} is already in use" for name in clash)
         elif wanted:
             accepted[member] = wanted
         else:

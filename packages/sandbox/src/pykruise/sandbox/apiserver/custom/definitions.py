@@ -36,7 +36,7 @@ class Definitions:
         assert change.old is not None
         name = change.old.key.name
         self._names.pop(name, None)
-        shelves = {entry.shelf for entry in self._core.catalog.of_crd(name)}
+        shelves = {entry.shelf for entry in self._core.catalog.list_crd_entries(name)}
         self._core.catalog.remove(name)
         for shelf in shelves:
             self._core.hub.end(shelf)
@@ -51,7 +51,7 @@ class Definitions:
         now = self._core.clock()
         before = decode(stored.raw)
         doc = settle(decode(stored.raw), others, format_time(now))
-        managed = self._core.ownership.by_server(
+        managed = self._core.ownership.record_controller_change(
             self._crd_entry(), stored.managed, before, doc, now=now, subresource="status"
         )
         # A write that changes the status comes back here as a new change.
@@ -63,7 +63,9 @@ class Definitions:
         doc, entries = read_crd(stored.raw)
         if (conversions := self._conversions) is not None:
             entries = tuple(
-                msgspec.structs.replace(entry, converter=conversions.converter(doc, entry.resource.version))
+                msgspec.structs.replace(
+                    entry, converter=conversions.find_converter(doc, entry.resource.version)
+                )
                 for entry in entries
             )
         accepted = (doc.get("status") or {}).get("acceptedNames") or {}
@@ -75,7 +77,7 @@ class Definitions:
         served = {entry.resource.version for entry in entries if entry.served}
         shelves = {entry.shelf for entry in entries}
         known = {version for shelf in shelves for version in catalog.versions_of(shelf)}
-        is_less_served = {entry.resource.version for entry in catalog.of_crd(name)} - served
+        is_less_served = {entry.resource.version for entry in catalog.list_crd_entries(name)} - served
         if is_less_served or known - {entry.api_version for entry in entries}:
             catalog.remove(name)
         catalog.install(entries)
@@ -93,7 +95,8 @@ class Definitions:
         if not doc["metadata"].get("deletionTimestamp") or CRD_CLEANUP not in finalizers:
             return
         if any(
-            self._core.storage.scan(entry.shelf, limit=1).items for entry in self._core.catalog.of_crd(name)
+            self._core.storage.scan(entry.shelf, limit=1).items
+            for entry in self._core.catalog.list_crd_entries(name)
         ):
             self._set_terminating(
                 doc, "True", "InstanceDeletionInProgress", "CustomResource deletion is in progress"
@@ -113,13 +116,13 @@ class Definitions:
         set_condition(doc["status"], "Terminating", status == "True", reason, message, now)
 
     def _crd_entry(self) -> CatalogEntry:
-        entry = self._core.catalog.of_shelf(CRD_SHELF)
+        entry = self._core.catalog.find_shelf_entry(CRD_SHELF)
         assert entry is not None
         return entry
 
     def _custom_resource_changed(self, change: StorageChange) -> None:
         if change.new is not None:
             return
-        entry = self._core.catalog.of_shelf(change.shelf)
+        entry = self._core.catalog.find_shelf_entry(change.shelf)
         if entry is not None and entry.terminating:
             self.end_if_empty(entry.crd)

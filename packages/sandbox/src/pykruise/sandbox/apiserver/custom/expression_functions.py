@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Final
 
-from pykruise.kube.values.go_text import quoted
+from pykruise.kube.values.go_text import quote_text
 from pykruise.kube.values.patterns import compile_pattern
 from pykruise.kube.values.quantities import Quantity
 
@@ -90,7 +90,7 @@ def _format_value(value: Any, _digits: int = 0) -> str:
 
 def _format_inner(value: Any) -> str:
     """Format a value inside a list or map, where strings are quoted."""
-    return quoted(value) if isinstance(value, str) else _format_value(value)
+    return quote_text(value) if isinstance(value, str) else _format_value(value)
 
 
 def _check_integer(value: Any) -> int:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cache, lru_cache
 from typing import Any, Final
 
-from pykruise.kube.values.go_text import quoted
+from pykruise.kube.values.go_text import quote_text
 
 CONDITION_VARIABLES: Final = frozenset(("object", "oldObject", "request"))
 """Variables of a webhook's matchConditions. `authorizer` is not supported."""
@@ -89,7 +89,7 @@ def compile_expression(text: str, variables: frozenset[str]) -> Expression:
     return expression
 
 
-def conditions_hold(conditions: Iterable[Expression], variables: Mapping[str, Any]) -> bool:
+def evaluate_conditions(conditions: Iterable[Expression], variables: Mapping[str, Any]) -> bool:
     """Whether all match conditions are true. A false one decides, even when another one has no value.
 
     Raises EvaluationError. Same rule as Kubernetes' matchConditions.
@@ -106,7 +106,7 @@ def conditions_hold(conditions: Iterable[Expression], variables: Mapping[str, An
     return True
 
 
-def optional(value: Any = None, *, is_there: bool = True) -> Any:
+def make_optional(value: Any = None, *, is_there: bool = True) -> Any:
     """Return CEL's optional value."""
     kind = _load_library().OptionalValue
     return kind.of(value) if is_there else kind.none()
@@ -142,7 +142,7 @@ def _describe_undeclared(text: str, name: str) -> str:
     """Error for an undeclared name, with its position, in cel-go's words."""
     match = re.search(rf"\b{re.escape(name.rpartition('.')[2])}\b", text)
     column = match.start() if match else 0
-    shown = quoted(name).replace('"', "'")
+    shown = quote_text(name).replace('"', "'")
     return (
         f"ERROR: <input>:1:{column + 1}: undeclared reference to {shown} (in container '')\n"
         f" | {text}\n | {'.' * column}^"

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from pykruise.kube.documents import Document
 from pykruise.sandbox.apiserver.catalog import CatalogEntry
-from pykruise.sandbox.apiserver.requests.statuses import unclassified_error
+from pykruise.sandbox.apiserver.requests.statuses import make_unclassified_error
 
 
 class KindVersions:
@@ -33,11 +33,11 @@ class KindVersions:
         entry = self._entries.get(api_version)
         return entry is None or entry.resource.group != self._group
 
-    def entry(self, api_version: str) -> CatalogEntry:
+    def find_entry(self, api_version: str) -> CatalogEntry:
         """Return the entry of a version. Raises Refusal (500) when a custom resource does not have the version."""
         entry = self._entries.get(api_version)
         if entry is None:
-            raise unclassified_error(f"request to convert CR to an invalid group/version: {api_version}")
+            raise make_unclassified_error(f"request to convert CR to an invalid group/version: {api_version}")
         return entry
 
     async def convert(self, doc: Document, api_version: str) -> Document:
@@ -46,8 +46,8 @@ class KindVersions:
         """
         if doc.get("apiVersion") == api_version:
             return doc
-        target = self.entry(api_version)
-        source = self.entry(str(doc.get("apiVersion")))
+        target = self.find_entry(api_version)
+        source = self.find_entry(str(doc.get("apiVersion")))
         if source.converter is not None:
             doc = (await source.converter.to_storage([doc]))[0]
         if target.converter is not None:

@@ -18,7 +18,7 @@ from typing import Final
 
 import orjson
 
-from pykruise.kube.documents import Document, canonical
+from pykruise.kube.documents import Document, encode_canonical
 from pykruise.kube.errors import Cause
 from pykruise.kube.pod_rules import field_errors as causes
 from pykruise.sandbox.apiserver.schemas.checks import compile_check
@@ -26,9 +26,9 @@ from pykruise.sandbox.apiserver.schemas.defaulting import compile_fill
 from pykruise.sandbox.apiserver.schemas.extensions import compile_embedded_check, compile_list_check
 from pykruise.sandbox.apiserver.schemas.paths import Found, Schema, accept
 from pykruise.sandbox.apiserver.schemas.pruning import compile_prune
-from pykruise.sandbox.apiserver.schemas.ratcheting import unchanged
-from pykruise.sandbox.apiserver.schemas.structure import ROOT, bad_defaults, offences
-from pykruise.sandbox.apiserver.schemas.validations import compile_rules, rule_offences
+from pykruise.sandbox.apiserver.schemas.ratcheting import is_unchanged
+from pykruise.sandbox.apiserver.schemas.structure import ROOT, find_bad_defaults, find_offences
+from pykruise.sandbox.apiserver.schemas.validations import compile_rules, find_rule_offences
 
 
 class NotStructuralError(ValueError):
@@ -61,20 +61,20 @@ class StructuralSchema:
         """
         node = doc["openAPIV3Schema"] if "openAPIV3Schema" in doc and "type" not in doc else doc
         if not isinstance(node, Mapping):
-            raise NotStructuralError([causes.invalid(path, node, "must be an object")])
+            raise NotStructuralError([causes.make_invalid_error(path, node, "must be an object")])
         try:
-            return _compile_cached(canonical(node))  # the schema as sent and as stored share one entry
+            return _compile_cached(encode_canonical(node))  # the schema as sent and as stored share one entry
         except ValueError:
             return cls._check_and_compile(node, path)  # checked again, for messages that begin with `path`
 
     @classmethod
     def _check_and_compile(cls, node: Schema, path: str) -> "StructuralSchema":
-        result = sorted(offences(node, ROOT, path), key=lambda cause: f"{cause.field}: {cause.message}")
-        result = result or list(rule_offences(node, path))
+        result = sorted(find_offences(node, ROOT, path), key=lambda cause: f"{cause.field}: {cause.message}")
+        result = result or list(find_rule_offences(node, path))
         if result:
             raise NotStructuralError(result)
         schema = cls(node)
-        result = list(bad_defaults(node, path))
+        result = list(find_bad_defaults(node, path))
         if result:
             raise NotStructuralError(result)
         return schema
@@ -124,7 +124,7 @@ class StructuralSchema:
 
     def _changed(self, errors: Found, obj: Document, old: Document) -> Found:
         """Errors in parts that the update changes."""
-        return [error for error in errors if not unchanged(error[0], obj, old, self._node)]
+        return [error for error in errors if not is_unchanged(error[0], obj, old, self._node)]
 
     def _repeated(self, obj: Document) -> Found:
         result: Found = []
@@ -134,7 +134,7 @@ class StructuralSchema:
 
 
 _BLOCKING: Final = ("FieldValueRequired", "FieldValueTooLong", "FieldValueTooMany", "FieldValueTypeInvalid")
-_NOT_CHECKED: Final = causes.invalid(
+_NOT_CHECKED: Final = causes.make_invalid_error(
     "<nil>",
     "null",
     "some validation rules were not checked because the object was invalid; correct the existing errors to "

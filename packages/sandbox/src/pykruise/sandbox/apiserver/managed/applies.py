@@ -1,6 +1,7 @@
 """Server-side apply: the resulting object, and the owners of its fields.
 
-live object + applied document + managers ──▶ applied() ──▶ Applied: the document, its managers; or ConflictsError
+live object + applied document + managers ──▶ apply_document()
+    ──▶ Applied: the document, its managers; or ConflictsError
 
 Each manager's set has the version in which the manager wrote. Whether the manager loses a field is decided in that
 version: the object before and after the change is converted to it (`Versions`) and compared.
@@ -12,22 +13,22 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple, Protocol
 
 from pykruise.kube.documents import Document
-from pykruise.kube.values.go_text import quoted
+from pykruise.kube.values.go_text import quote_text
 from pykruise.sandbox.apiserver.managed.field_sets import (
     EMPTY,
     FieldSet,
-    difference,
-    intersection,
-    paths,
-    union,
-    without,
+    drop_places,
+    intersect_sets,
+    list_paths,
+    subtract_sets,
+    unite_sets,
 )
 from pykruise.sandbox.apiserver.managed.owned import (
     METADATA_ITSELF,
     SERVERS_METADATA,
     TYPE,
-    owned_by_creator,
-    unlike,
+    compute_creator_fields,
+    find_differences,
 )
 from pykruise.sandbox.apiserver.managed.shapes import Shape
 from pykruise.sandbox.apiserver.managed.state import (
@@ -35,17 +36,17 @@ from pykruise.sandbox.apiserver.managed.state import (
     FieldManager,
     ManagedEntry,
     Taken,
+    encode_state,
     read,
     set_of,
-    written,
 )
 from pykruise.sandbox.apiserver.managed.values import (
     InvalidFieldsError,
+    add_named_fields,
     check,
+    collect_fields,
     compare,
-    fields_in,
     merge,
-    named,
     remove,
 )
 
@@ -57,9 +58,9 @@ __all__ = [
     "InvalidFieldsError",
     "UnconvertibleError",
     "Versions",
-    "applied",
-    "changes_by_version",
-    "conflict_message",
+    "apply_document",
+    "format_conflict",
+    "list_changes_by_version",
 ]
 
 BEFORE_FIRST_APPLY: Final = "before-first-apply"
@@ -85,7 +86,7 @@ class ConflictsError(Exception):
     """The applied document changes fields that other managers own."""
 
     def __init__(self, value: Sequence[ApplyConflict]) -> None:
-        super().__init__(conflict_message(value))
+        super().__init__(format_conflict(value))
         self.conflicts = tuple(value)
 
 
@@ -99,11 +100,11 @@ class Applied(NamedTuple):
 class Versions(Protocol):
     """The versions of a kind. An apply compares an object in the version of each manager."""
 
-    def shape(self, api_version: str) -> Shape:
+    def find_shape(self, api_version: str) -> Shape:
         """Return the shape of an object in that version."""
         ...
 
-    def ignored(self, api_version: str) -> FieldSet:
+    def list_ignored(self, api_version: str) -> FieldSet:
         """Return the fields that the endpoint does not write in that version."""
         ...
 
@@ -111,12 +112,12 @@ class Versions(Protocol):
         """Whether owners in this version lose all their fields."""
         ...
 
-    async def view(self, doc: Document, api_version: str) -> Document:
+    async def convert_view(self, doc: Document, api_version: str) -> Document:
         """Convert the document to that version. Raises UnconvertibleError."""
         ...
 
 
-async def applied(
+async def apply_document(
     kept: bytes,
     live: Document,
     config: Document,
@@ -137,11 +138,11 @@ async def applied(
     version.
     """
     own = who.api_version
-    shape, ignored = versions.shape(own), versions.ignored(own)
+    shape, ignored = versions.find_shape(own), versions.list_ignored(own)
     check(config, shape)
     state = read(kept)
     if not state.entries and live is not empty:
-        first = owned_by_creator(empty, live, shape, ignored)
+        first = compute_creator_fields(empty, live, shape, ignored)
         if first is not EMPTY:
             state.entries.append(ManagedEntry(BEFORE_FIRST_APPLY, "Update", own, now, "", first))
     before = [_without_time(entry) for entry in state.entries]
@@ -149,11 +150,11 @@ async def applied(
     views = {own: live}
     for entry in state.entries:
         if entry.api_version not in views:
-            views[entry.api_version] = await versions.view(live, entry.api_version)
-    mine = next((entry for entry in state.entries if who.same_as(entry)), None)
+            views[entry.api_version] = await versions.convert_view(live, entry.api_version)
+    mine = next((entry for entry in state.entries if who.is_same_as(entry)), None)
     last = mine.fields if mine is not None and mine.fields is not None else EMPTY
     last_version = mine.api_version if mine is not None else own
-    said = without(fields_in(config, shape), ignored)
+    said = drop_places(collect_fields(config, shape), ignored)
     if mine is None:
         mine = ManagedEntry(who.name, APPLY, own, "", who.subresource, said)
         state.entries.append(mine)
@@ -162,20 +163,20 @@ async def applied(
     if last is not EMPTY:
         # A field without an owner (the name) stays when the rest of its map is removed.
         merged = await _prune(merged, last, last_version, state.entries, versions, own=own)
-    mine.fields = difference(without(said, _UNOWNED_LEAVES), METADATA_ITSELF)
-    changes = await changes_by_version(views, merged, versions, own=own)
+    mine.fields = subtract_sets(drop_places(said, _UNOWNED_LEAVES), METADATA_ITSELF)
+    changes = await list_changes_by_version(views, merged, versions, own=own)
     others = [entry for entry in state.entries if entry is not mine]
     if not force:
         _check_conflicts(others, changes, allowed)
     for entry in others:
         result = changes[entry.api_version]
-        entry.fields = difference(difference(set_of(entry), result.changed), result.removed)
+        entry.fields = subtract_sets(subtract_sets(set_of(entry), result.changed), result.removed)
     is_changed = not changes[own].is_nothing
     if is_changed:
         mine.time = now
     if not is_changed and before == [_without_time(entry) for entry in state.entries]:
         return Applied(live, kept)
-    return Applied(merged, written(state))
+    return Applied(merged, encode_state(state))
 
 
 def _without_time(entry: ManagedEntry) -> tuple[str, str, str, str, FieldSet | None]:
@@ -183,7 +184,7 @@ def _without_time(entry: ManagedEntry) -> tuple[str, str, str, str, FieldSet | N
     return (entry.manager, entry.operation, entry.api_version, entry.subresource, entry.fields)
 
 
-async def changes_by_version(
+async def list_changes_by_version(
     before: Mapping[str, Document], after: Document, versions: Versions, *, own: str
 ) -> dict[str, Taken]:
     """Return the change of an object in each version of `before`; `after` has the version `own`. Raises
@@ -194,16 +195,16 @@ async def changes_by_version(
         new = after
         if version != own:
             new = await _convert_or_fail(after, version, versions, failing="failed to convert new object")
-        ignored = versions.ignored(version)
-        changes = compare(*unlike(old, new, ignored), versions.shape(version))
-        changed = without(union(changes.added, changes.modified), ignored)
-        result[version] = Taken(changed, without(changes.removed, ignored))
+        ignored = versions.list_ignored(version)
+        changes = compare(*find_differences(old, new, ignored), versions.find_shape(version))
+        changed = drop_places(unite_sets(changes.added, changes.modified), ignored)
+        result[version] = Taken(changed, drop_places(changes.removed, ignored))
     return result
 
 
 async def _convert_or_fail(doc: Document, version: str, versions: Versions, *, failing: str) -> Document:
     try:
-        return await versions.view(doc, version)
+        return await versions.convert_view(doc, version)
     except UnconvertibleError as err:
         raise UnconvertibleError(f"{failing}: {err}") from err
 
@@ -224,8 +225,8 @@ async def _prune(
         return merged
     failing = "failed to prune fields: failed to convert merged object to last applied version"
     whole = await _convert_or_fail(merged, last_version, versions, failing=failing)
-    shape = versions.shape(last_version)
-    last = named(last, shape)
+    shape = versions.find_shape(last_version)
+    last = add_named_fields(last, shape)
     pruned = await _restore_owned(whole, remove(whole, last, shape), entries, versions, first=last_version)
     failing = "failed to prune fields: failed add back dangling items"
     pruned = await _convert_or_fail(
@@ -234,8 +235,8 @@ async def _prune(
         versions,
         failing=f"{failing}: failed to convert pruned object to last applied version",
     )
-    left = named(fields_in(pruned, shape), shape)
-    gone = intersection(difference(named(fields_in(whole, shape), shape), left), last)
+    left = add_named_fields(collect_fields(pruned, shape), shape)
+    gone = intersect_sets(subtract_sets(add_named_fields(collect_fields(whole, shape), shape), left), last)
     return await _convert_or_fail(remove(whole, gone, shape), own, versions, failing="failed to prune fields")
 
 
@@ -247,25 +248,29 @@ async def _restore_owned(
     """
     owned: dict[str, FieldSet] = {}
     for entry in entries:
-        owned[entry.api_version] = union(owned.get(entry.api_version, EMPTY), set_of(entry))
+        owned[entry.api_version] = unite_sets(owned.get(entry.api_version, EMPTY), set_of(entry))
     failing = "failed to prune fields: failed add back owned items: failed to convert"
     for version in sorted(owned, key=lambda version: (version != first, version)):
         where = f"object at version {version}"
         whole = await _convert_or_fail(whole, version, versions, failing=f"{failing} merged {where}")
         pruned = await _convert_or_fail(pruned, version, versions, failing=f"{failing} pruned {where}")
-        shape = versions.shape(version)
-        kept = union(named(fields_in(pruned, shape), shape), named(owned[version], shape))
-        pruned = remove(whole, difference(named(fields_in(whole, shape), shape), kept), shape)
+        shape = versions.find_shape(version)
+        kept = unite_sets(
+            add_named_fields(collect_fields(pruned, shape), shape), add_named_fields(owned[version], shape)
+        )
+        pruned = remove(
+            whole, subtract_sets(add_named_fields(collect_fields(whole, shape), shape), kept), shape
+        )
     return pruned
 
 
 def _check_conflicts(others: Iterable[ManagedEntry], changes: Mapping[str, Taken], allowed: FieldSet) -> None:
     conflicts: list[ApplyConflict] = []
     for entry in others:
-        changed = difference(changes[entry.api_version].changed, allowed)
+        changed = subtract_sets(changes[entry.api_version].changed, allowed)
         conflicts += [
             ApplyConflict(path, _describe_manager(entry))
-            for path in paths(intersection(set_of(entry), changed))
+            for path in list_paths(intersect_sets(set_of(entry), changed))
         ]
     if conflicts:
         raise ConflictsError(sorted(conflicts, key=lambda each: (each.path, each.manager)))
@@ -273,15 +278,15 @@ def _check_conflicts(others: Iterable[ManagedEntry], changes: Mapping[str, Taken
 
 def _describe_manager(entry: ManagedEntry) -> str:
     """Describe a manager in a conflict."""
-    text = quoted(entry.manager)
+    text = quote_text(entry.manager)
     if entry.subresource:
-        text += f" with subresource {quoted(entry.subresource)}"
+        text += f" with subresource {quote_text(entry.subresource)}"
     if entry.operation == APPLY:
         return text
     return f"{text} using {entry.api_version}"
 
 
-def conflict_message(value: Sequence[ApplyConflict]) -> str:
+def format_conflict(value: Sequence[ApplyConflict]) -> str:
     """Message of a conflict's Status."""
     if len(value) == 1:
         return f"Apply failed with 1 conflict: conflict with {value[0].manager}: {value[0].path}"

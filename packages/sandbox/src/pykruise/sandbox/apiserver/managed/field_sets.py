@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import orjson
 
-from pykruise.kube.values.go_text import quoted
+from pykruise.kube.values.go_text import quote_text
 
 FieldSet = dict[str, Any]
 """The node of a set. `EMPTY` (by identity) is the empty set; any other empty dict is a place without places below it.
@@ -25,7 +25,7 @@ _LEAF: Final[FieldSet] = {}
 _SELF: Final = "."
 
 
-def has(node: FieldSet) -> bool:
+def has_place(node: FieldSet) -> bool:
     """Whether the set contains the place of the node itself."""
     return not node or _SELF in node
 
@@ -39,7 +39,7 @@ def _build_node(member: bool, children: FieldSet) -> FieldSet:
     return children
 
 
-def union(entry: FieldSet, other: FieldSet) -> FieldSet:
+def unite_sets(entry: FieldSet, other: FieldSet) -> FieldSet:
     """Fields in either set."""
     if entry is EMPTY or entry is other:
         return other
@@ -49,11 +49,11 @@ def union(entry: FieldSet, other: FieldSet) -> FieldSet:
     for step, node in other.items():
         if step != _SELF:
             mine = children.get(step)
-            children[step] = node if mine is None else union(mine, node)
-    return _build_node(has(entry) or has(other), children)
+            children[step] = node if mine is None else unite_sets(mine, node)
+    return _build_node(has_place(entry) or has_place(other), children)
 
 
-def difference(entry: FieldSet, other: FieldSet) -> FieldSet:
+def subtract_sets(entry: FieldSet, other: FieldSet) -> FieldSet:
     """Fields in the first set and not in the second, place by place: a place is independent of the places below it."""
     if entry is EMPTY or other is EMPTY:
         return entry
@@ -61,49 +61,49 @@ def difference(entry: FieldSet, other: FieldSet) -> FieldSet:
     for step, node in entry.items():
         if step != _SELF:
             theirs = other.get(step)
-            left = node if theirs is None else difference(node, theirs)
+            left = node if theirs is None else subtract_sets(node, theirs)
             if left is not EMPTY:
                 children[step] = left
-    return _build_node(has(entry) and not has(other), children)
+    return _build_node(has_place(entry) and not has_place(other), children)
 
 
-def intersection(entry: FieldSet, other: FieldSet) -> FieldSet:
+def intersect_sets(entry: FieldSet, other: FieldSet) -> FieldSet:
     """Fields in both sets."""
     if entry is EMPTY or other is EMPTY:
         return EMPTY
     children = {}
     for step, node in entry.items():
         if step != _SELF and (theirs := other.get(step)) is not None:
-            both = intersection(node, theirs)
+            both = intersect_sets(node, theirs)
             if both is not EMPTY:
                 children[step] = both
-    return _build_node(has(entry) and has(other), children)
+    return _build_node(has_place(entry) and has_place(other), children)
 
 
-def without(fields: FieldSet, dropped: FieldSet) -> FieldSet:
+def drop_places(fields: FieldSet, dropped: FieldSet) -> FieldSet:
     """The set without these places and everything below them."""
     if fields is EMPTY or dropped is EMPTY:
         return fields
-    if has(dropped):
+    if has_place(dropped):
         return EMPTY
     children = {}
     for step, node in fields.items():
         if step != _SELF:
-            left = without(node, dropped[step]) if step in dropped else node
+            left = drop_places(node, dropped[step]) if step in dropped else node
             if left is not EMPTY:
                 children[step] = left
-    return _build_node(has(fields), children)
+    return _build_node(has_place(fields), children)
 
 
-def paths(fields: FieldSet, prefix: str = "") -> Iterator[str]:
+def list_paths(fields: FieldSet, prefix: str = "") -> Iterator[str]:
     """Yield the places of the set as text (`.spec.containers[name="a"].image`), in the order of their steps."""
     if fields is EMPTY:
         return
-    if has(fields) and prefix:
+    if has_place(fields) and prefix:
         yield prefix
     for step in sorted(fields, key=_sort_key):
         if step != _SELF:
-            yield from paths(fields[step], prefix + show_step(step))
+            yield from list_paths(fields[step], prefix + show_step(step))
 
 
 def _sort_key(step: str) -> tuple[int, str]:
@@ -126,7 +126,7 @@ def show_step(step: str) -> str:
 
 
 def _format_value(value: Any) -> str:
-    return quoted(value) if isinstance(value, str) else orjson.dumps(value).decode()
+    return quote_text(value) if isinstance(value, str) else orjson.dumps(value).decode()
 
 
 def is_field_set(value: Any) -> bool:

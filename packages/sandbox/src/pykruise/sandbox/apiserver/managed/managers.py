@@ -1,6 +1,6 @@
 """Owners of an object's fields: stored compactly, computed when read.
 
-    a write ──▶ created() / updated(), or applies.py ──▶ bytes stored beside the object (`Stored.managed`)
+    a write ──▶ record_creation() / record_update(), or applies.py ──▶ bytes stored beside the object (`Stored.managed`)
     a read  ──▶ spelled_out(bytes, object) ──▶ metadata.managedFields
 
 The stored state is a list of managers with the sets of their fields. The manager that created an object has no set:
@@ -22,12 +22,17 @@ from pykruise.kube.documents import Document
 from pykruise.sandbox.apiserver.managed.field_sets import (
     EMPTY,
     FieldSet,
-    difference,
+    drop_places,
     is_field_set,
-    union,
-    without,
+    subtract_sets,
+    unite_sets,
 )
-from pykruise.sandbox.apiserver.managed.owned import OwnedFields, owned_by_creator, set_between, unlike
+from pykruise.sandbox.apiserver.managed.owned import (
+    OwnedFields,
+    compute_creator_fields,
+    find_differences,
+    set_between,
+)
 from pykruise.sandbox.apiserver.managed.shapes import Shape
 from pykruise.sandbox.apiserver.managed.state import (
     APPLY,
@@ -35,9 +40,9 @@ from pykruise.sandbox.apiserver.managed.state import (
     FieldState,
     ManagedEntry,
     Taken,
+    encode_state,
     read,
     set_of,
-    written,
 )
 from pykruise.sandbox.apiserver.managed.values import compare
 
@@ -48,18 +53,18 @@ _MOST_UPDATERS: Final = 10
 # --- writes ----------------------------------------
 
 
-def created(
+def record_creation(
     who: FieldManager, now: str, asked: Document, new: Document, shape: Shape, *, ignored: FieldSet
 ) -> bytes:
     """Return the managers of a new object: its creator owns the fields that it sent; fields that the server added
     have no owner.
     """
-    taken = set_between(*unlike(asked, new, ignored), shape)
+    taken = set_between(*find_differences(asked, new, ignored), shape)
     entry = ManagedEntry(who.name, who.operation, who.api_version, now, who.subresource, None)
-    return written(FieldState([entry], taken))
+    return encode_state(FieldState([entry], taken))
 
 
-def disowned(kept: bytes, old: Document, new: Document, shape: Shape) -> bytes:
+def record_server_change(kept: bytes, old: Document, new: Document, shape: Shape) -> bytes:
     """Return the managers after a change by the server itself: the fields that it set have no owner."""
     if not kept:
         return kept
@@ -67,11 +72,11 @@ def disowned(kept: bytes, old: Document, new: Document, shape: Shape) -> bytes:
     state = read(kept)
     if all(entry.fields is not None for entry in state.entries):
         return kept
-    state.taken = union(state.taken, union(changes.added, changes.modified))
-    return written(state)
+    state.taken = unite_sets(state.taken, unite_sets(changes.added, changes.modified))
+    return encode_state(state)
 
 
-def updated(
+def record_update(
     kept: bytes,
     old: Document,
     new: Document,
@@ -93,8 +98,8 @@ def updated(
     """
     if not kept:
         return kept
-    changes = compare(*unlike(old, new, ignored), shape)
-    taken = Taken(union(changes.added, changes.modified), changes.removed)
+    changes = compare(*find_differences(old, new, ignored), shape)
+    taken = Taken(unite_sets(changes.added, changes.modified), changes.removed)
     if taken.is_nothing and all(each is not None and each.is_nothing for each in (elsewhere or {}).values()):
         return kept
     state = read(kept)
@@ -108,25 +113,25 @@ def updated(
         _give_fields(state, who, taken.changed, now)
     if len(state.entries) > _MOST_UPDATERS:
         _merge_oldest(_spelled_out(state, new, empty, shape, not_creators))
-    return written(state)
+    return encode_state(state)
 
 
 def _take_fields(state: FieldState, entry: ManagedEntry, taken: Taken, not_creators: FieldSet) -> None:
     """Remove changed and removed fields from their owner."""
     if entry.fields is None:
-        state.taken = union(state.taken, without(taken.changed, not_creators))
+        state.taken = unite_sets(state.taken, drop_places(taken.changed, not_creators))
     else:
-        entry.fields = difference(difference(entry.fields, taken.changed), taken.removed)
+        entry.fields = subtract_sets(subtract_sets(entry.fields, taken.changed), taken.removed)
 
 
 def _give_fields(state: FieldState, who: FieldManager, changed: FieldSet, now: str) -> None:
     for entry in state.entries:
-        if who.same_as(entry):
+        if who.is_same_as(entry):
             entry.time = now
             if entry.fields is None:
-                state.taken = difference(state.taken, changed)
+                state.taken = subtract_sets(state.taken, changed)
             else:
-                entry.fields = union(entry.fields, changed)
+                entry.fields = unite_sets(entry.fields, changed)
             return
     state.entries.append(
         ManagedEntry(who.name, who.operation, who.api_version, now, who.subresource, changed)
@@ -155,7 +160,7 @@ def _merge_oldest(state: FieldState) -> None:
                 ManagedEntry(_ANCIENT, oldest.operation, oldest.api_version, oldest.time, "", oldest.fields)
             )
         else:
-            bucket.fields = union(set_of(bucket), set_of(oldest))
+            bucket.fields = unite_sets(set_of(bucket), set_of(oldest))
             bucket.time = max(bucket.time, oldest.time)
 
 
@@ -168,23 +173,23 @@ def _spelled_out(
     """Return the state with a set for every manager."""
     for entry in state.entries:
         if entry.fields is None:
-            entry.fields = difference(owned_by_creator(empty, doc, shape, ignored), state.taken)
+            entry.fields = subtract_sets(compute_creator_fields(empty, doc, shape, ignored), state.taken)
     state.entries = [entry for entry in state.entries if entry.fields is not EMPTY]
     state.taken = EMPTY
     return state
 
 
-def explicit(kept: bytes, doc: Document, shape: Shape, *, empty: Document, ignored: FieldSet) -> bytes:
+def make_explicit(kept: bytes, doc: Document, shape: Shape, *, empty: Document, ignored: FieldSet) -> bytes:
     """Give every manager a set. `doc` is the stored object; `ignored`: places that no creator writes."""
     if not kept:
         return kept
     state = read(kept)
     if all(entry.fields is not None for entry in state.entries):
         return kept
-    return written(_spelled_out(state, doc, empty, shape, ignored))
+    return encode_state(_spelled_out(state, doc, empty, shape, ignored))
 
 
-def versions_in(kept: bytes) -> dict[str, bool]:
+def list_versions(kept: bytes) -> dict[str, bool]:
     """The versions in which managers own fields, and whether a manager there still has no set."""
     versions: dict[str, bool] = {}
     if kept:
@@ -194,7 +199,7 @@ def versions_in(kept: bytes) -> dict[str, bool]:
     return versions
 
 
-def spelled_out(kept: bytes, raw: bytes, owned_in: Callable[[str], OwnedFields]) -> bytes:
+def spell_out(kept: bytes, raw: bytes, owned_in: Callable[[str], OwnedFields]) -> bytes:
     """Return `metadata.managedFields` of an object as JSON. `raw` is the object in the version of its creator;
     `owned_in` finds the creator's set.
     """
@@ -205,9 +210,9 @@ def spelled_out(kept: bytes, raw: bytes, owned_in: Callable[[str], OwnedFields])
     for entry in state.entries:
         fields = bytes(entry.fields)
         if fields == b"null":
-            fields = owned_in(entry.api_version).spelled_out(raw, bytes(state.taken))
+            fields = owned_in(entry.api_version).spell_out(raw, bytes(state.taken))
         if fields:
-            shown.append((entry.place(), entry.shown(fields)))
+            shown.append((entry.place(), entry.format_entry(fields)))
     shown.sort(key=_place)
     return orjson.dumps([document for _, document in shown])
 
@@ -230,7 +235,7 @@ class _Parts(msgspec.Struct, array_like=True, frozen=True):
         """Sort key among the managers of an object."""
         return (self.operation, self.time, self.manager, self.api_version, self.subresource)
 
-    def shown(self, fields: bytes) -> dict[str, Any]:
+    def format_entry(self, fields: bytes) -> dict[str, Any]:
         """The entry as an object shows it."""
         shown: dict[str, Any] = {
             "manager": self.manager,
@@ -272,4 +277,4 @@ def read_entries(shown: Sequence[Mapping[str, Any]]) -> bytes | None:
             entries.append(
                 ManagedEntry(manager, operation, version, time, str(each.get("subresource") or ""), fields)
             )
-    return written(FieldState(entries, EMPTY))
+    return encode_state(FieldState(entries, EMPTY))

@@ -1,6 +1,6 @@
 """Fields that a manager can own: a creator owns everything in its object, except fields that other managers took.
 
-    two documents ──▶ unlike()      ──▶ the members in which they differ
+    two documents ──▶ find_differences()      ──▶ the members in which they differ
     two documents ──▶ set_between() ──▶ the places that the second one sets
     a stored object ──▶ Owned.spelled_out() ──▶ its creator's set, as JSON
 
@@ -16,7 +16,7 @@ import msgspec
 import orjson
 
 from pykruise.kube.documents import Document
-from pykruise.sandbox.apiserver.managed.field_sets import EMPTY, FieldSet, difference, union
+from pykruise.sandbox.apiserver.managed.field_sets import EMPTY, FieldSet, subtract_sets, unite_sets
 from pykruise.sandbox.apiserver.managed.shapes import FREE, Shape
 from pykruise.sandbox.apiserver.managed.values import ABSENT, compare
 
@@ -64,7 +64,7 @@ def _owners_metadata(metadata: Any) -> Any:
     return {member: value for member, value in metadata.items() if member not in SERVERS_METADATA}
 
 
-def unlike(old: Document, new: Document, ignored: FieldSet) -> tuple[Document, Document]:
+def find_differences(old: Document, new: Document, ignored: FieldSet) -> tuple[Document, Document]:
     """Return the differing members of both documents, among the members that managers own and an endpoint writes."""
     left: Document = {}
     right: Document = {}
@@ -97,7 +97,7 @@ def set_between(old: Document, new: Document, shape: Shape) -> FieldSet:
         before = old.get(member, ABSENT)
         if before is value or (before == value and type(before) is type(value)):
             continue
-        sub = shape.field(member) or FREE
+        sub = shape.find_field(member) or FREE
         if member == "metadata":
             fields = _added_or_modified(before, value, sub)
         else:
@@ -106,7 +106,7 @@ def set_between(old: Document, new: Document, shape: Shape) -> FieldSet:
             # Specs of a workload's pods are similar, so the result is cached.
             both = [value] if before is ABSENT else [before, value]
             find = partial(_added_or_modified, before, value, sub)
-            fields = shape.remembered(both, find, part=member)
+            fields = shape.remember(both, find, part=member)
         if fields is not EMPTY:
             result[f"f:{member}"] = fields
     return result or EMPTY
@@ -114,13 +114,13 @@ def set_between(old: Document, new: Document, shape: Shape) -> FieldSet:
 
 def _added_or_modified(old: Any, new: Any, shape: Shape) -> FieldSet:
     changes = compare(old, new, shape)
-    return union(changes.added, changes.modified)
+    return unite_sets(changes.added, changes.modified)
 
 
-def owned_by_creator(empty: Document, doc: Document, shape: Shape, ignored: FieldSet) -> FieldSet:
+def compute_creator_fields(empty: Document, doc: Document, shape: Shape, ignored: FieldSet) -> FieldSet:
     """Fields that the creator of the document owns, before another manager takes some of them."""
     owned = set_between(_ownable_part(empty, ignored), _ownable_part(doc, ignored), shape)
-    return difference(owned, METADATA_ITSELF)
+    return subtract_sets(owned, METADATA_ITSELF)
 
 
 class OwnedFields:
@@ -136,7 +136,7 @@ class OwnedFields:
         self._known: dict[tuple[bytes, Outline], bytes] = {}
         self._of_names: dict[str, bool] = {}
 
-    def spelled_out(self, raw: bytes, taken: bytes) -> bytes:
+    def spell_out(self, raw: bytes, taken: bytes) -> bytes:
         """Return the fields that the creator owns, without those that were `taken` (a set as JSON); empty when it
         owns none.
 
@@ -155,8 +155,8 @@ class OwnedFields:
 
     def _compute_owned(self, doc: Document, taken: FieldSet) -> bytes:
         view = _ownable_part(doc, self._ignored)
-        owned = difference(set_between(self._empty, view, self._shape), METADATA_ITSELF)
-        left = difference(owned, EMPTY if "" in taken else taken)
+        owned = subtract_sets(set_between(self._empty, view, self._shape), METADATA_ITSELF)
+        left = subtract_sets(owned, EMPTY if "" in taken else taken)
         return b"" if left is EMPTY else orjson.dumps(left, option=orjson.OPT_SORT_KEYS)
 
     def _outline_of(self, raw: bytes) -> Iterator[tuple[str, bytes | tuple[str, ...]]]:
@@ -174,12 +174,12 @@ class OwnedFields:
         """Whether the member is a map of scalars in which each entry has its own owner."""
         result = self._of_names.get(member)
         if result is None:
-            shape = self._shape.field(member) or FREE
-            item = shape.item()
+            shape = self._shape.find_field(member) or FREE
+            item = shape.find_item()
             result = self._of_names[member] = (
                 shape.kind == "object"
                 and not shape.atomic
-                and not shape.fields()
+                and not shape.list_fields()
                 and item is not None
                 and item.kind == "scalar"
             )

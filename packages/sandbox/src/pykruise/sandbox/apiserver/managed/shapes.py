@@ -4,8 +4,8 @@
                           ├──▶ Shape: Struct, Map, List, Scalar or Free, built on first use
     CRD's schema ─────────┘
 
-`of_definition` reads kube/data/types.json and kube/data/merge_keys.json; `of_schema` reads the structural schema of a
-custom resource. Pure.
+`build_definition_shape` reads kube/data/types.json and kube/data/merge_keys.json; `build_schema_shape` reads the
+structural schema of a custom resource. Pure.
 
 Same rules as structured-merge-diff's schemas, which kube-apiserver builds from OpenAPI's `x-kubernetes-list-type`,
 `-list-map-keys` and `-map-type`.
@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import orjson
 
-from pykruise.kube.package_data import package_data
+from pykruise.kube.package_data import read_package_data
 from pykruise.kube.schemas.builtin_types import fields_of
 
 _METADATA: Final = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
@@ -53,25 +53,25 @@ class Shape:
         self.scalar = scalar
         """Type of a scalar: `string`, `numeric` or `boolean`; empty: any."""
 
-    def fields(self) -> "Mapping[str, Shape]":
+    def list_fields(self) -> "Mapping[str, Shape]":
         """The named fields of an object."""
         if self.names is None:
             self.names = self._fields() if self._fields is not None else {}
         return self.names
 
-    def field(self, name: str) -> "Shape | None":
+    def find_field(self, name: str) -> "Shape | None":
         """Shape of an object's member; None: the member is not allowed."""
-        shape = self.fields().get(name)
-        return shape if shape is not None else self.item()
+        shape = self.list_fields().get(name)
+        return shape if shape is not None else self.find_item()
 
-    def item(self) -> "Shape | None":
+    def find_item(self) -> "Shape | None":
         """Shape of a list's items, or of a map's values."""
         element = self.element
         if element is not None and not isinstance(element, Shape):
             element = self.element = element()
         return element
 
-    def remembered(
+    def remember(
         self,
         value: Any,
         find: "Callable[[], dict[str, Any]]",
@@ -118,7 +118,7 @@ FREE: Final = Shape("free")
 
 
 @cache
-def of_definition(definition: str, *, atomic: bool = False) -> Shape:
+def build_definition_shape(definition: str, *, atomic: bool = False) -> Shape:
     """Return the shape of a built-in definition; a definition without facts is free."""
     if fields_of(definition) is None:
         return FREE
@@ -142,7 +142,7 @@ def _of_kind(kind: str, directives: Mapping[str, Any]) -> Shape:
         return FREE
     if fields_of(kind) is None:
         return _SCALARS.get(kind, SCALAR)
-    return of_definition(kind, atomic=directives.get("mapType") == "atomic")
+    return build_definition_shape(kind, atomic=directives.get("mapType") == "atomic")
 
 
 def _list_of(kind: str, directives: Mapping[str, Any]) -> Shape:
@@ -166,7 +166,7 @@ _KEY_DEFAULTS: Final[Mapping[str, Mapping[str, Any]]] = {
 @cache
 def _read_directives() -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
     directives: Mapping[str, Mapping[str, Mapping[str, Any]]] = orjson.loads(
-        package_data("pykruise.kube", "merge_keys.json")
+        read_package_data("pykruise.kube", "merge_keys.json")
     )
     return directives
 
@@ -174,7 +174,7 @@ def _read_directives() -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
 # --- custom resources ----------------------------------------
 
 
-def of_schema(schema: Mapping[str, Any]) -> Shape:
+def build_schema_shape(schema: Mapping[str, Any]) -> Shape:
     """Return the shape of a custom resource with this `openAPIV3Schema`."""
     return _of_node(schema, root=True)
 
@@ -209,7 +209,7 @@ def _object_of(node: Mapping[str, Any], *, root: bool) -> Shape:
     def fields() -> Mapping[str, Shape]:
         fields = {name: _of_node(sub) for name, sub in properties.items()}
         if root or node.get("x-kubernetes-embedded-resource"):
-            fields |= {"apiVersion": SCALAR, "kind": SCALAR, "metadata": of_definition(_METADATA)}
+            fields |= {"apiVersion": SCALAR, "kind": SCALAR, "metadata": build_definition_shape(_METADATA)}
         return fields
 
     return Shape(

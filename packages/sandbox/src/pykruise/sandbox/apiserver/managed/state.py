@@ -1,6 +1,6 @@
 """The stored managers of an object: each with the set of its fields, in the version in which it wrote.
 
-bytes stored beside the object (`Stored.managed`) ──▶ read() ──▶ State: entries and taken fields ──▶ written() ──▶
+bytes stored beside the object (`Stored.managed`) ──▶ read() ──▶ State: entries and taken fields ──▶ encode_state() ──▶
 bytes
 """
 
@@ -21,7 +21,7 @@ class FieldManager(NamedTuple):
     api_version: str = ""
     subresource: str = ""
 
-    def same_as(self, entry: "ManagedEntry") -> bool:
+    def is_same_as(self, entry: "ManagedEntry") -> bool:
         """Whether the entry belongs to this manager. An applier stays the same manager in another version."""
         return (
             entry.manager == self.name
@@ -61,7 +61,7 @@ def read(kept: bytes) -> FieldState:
     return state
 
 
-def written(state: FieldState) -> bytes:
+def encode_state(state: FieldState) -> bytes:
     state.entries = [each for each in state.entries if each.fields is not EMPTY]
     return _WRITE.encode(state) if state.entries else b""
 

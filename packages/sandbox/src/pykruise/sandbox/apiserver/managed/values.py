@@ -1,6 +1,6 @@
 """Documents as typed values: their places, the difference between two, and how one is merged into another.
 
-    document + Shape ──▶ fields_in()               ──▶ the places it sets
+    document + Shape ──▶ collect_fields()               ──▶ the places it sets
     two documents    ──▶ compare()                 ──▶ Changes: added, modified, removed places
     live + applied   ──▶ merge()                   ──▶ the live document with the values of the applied one
     document + set   ──▶ remove()                  ──▶ the document without these places
@@ -17,8 +17,8 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
-from pykruise.kube.values.go_text import quoted
-from pykruise.sandbox.apiserver.managed.field_sets import EMPTY, FieldSet, has, show_step
+from pykruise.kube.values.go_text import quote_text
+from pykruise.sandbox.apiserver.managed.field_sets import EMPTY, FieldSet, has_place, show_step
 from pykruise.sandbox.apiserver.managed.shapes import FREE, Shape
 
 
@@ -49,7 +49,7 @@ class FieldChanges(NamedTuple):
 # --- places of a document ----------------------------------------
 
 
-def fields_in(value: Any, shape: Shape) -> FieldSet:
+def collect_fields(value: Any, shape: Shape) -> FieldSet:
     """Return the places that a document sets: its leaves, and the items of its lists."""
     return _fields_in(value, shape, member=False)
 
@@ -57,17 +57,17 @@ def fields_in(value: Any, shape: Shape) -> FieldSet:
 def _fields_in(value: Any, shape: Shape, *, member: bool) -> FieldSet:
     if isinstance(value, dict) and shape.kind in ("object", "free") and not shape.atomic:
         free = shape.kind == "free"
-        names = shape.fields()
+        names = shape.list_fields()
         children = {}
         for name, each in value.items():
-            sub = FREE if free else shape.field(name) or FREE
+            sub = FREE if free else shape.find_field(name) or FREE
             own = each is None or each == {} or free or name not in names
             fields = _fields_in(each, sub, member=own)
             if fields is not EMPTY:
                 children[f"f:{name}"] = fields
         return _build_node(member, children)
     if isinstance(value, list) and shape.kind == "list" and not shape.atomic:
-        item = shape.item() or FREE
+        item = shape.find_item() or FREE
         return _build_node(
             member,
             {step: _fields_in(each, item, member=True) for step, each in _with_steps(value, shape)},
@@ -158,18 +158,18 @@ def _all_places(value: Any, shape: Shape) -> FieldSet:
         return _LEAF
     if isinstance(value, dict) and kind != "list":
         result = {".": _LEAF}
-        names = shape.fields()
+        names = shape.list_fields()
         for name, each in value.items():
-            sub = names.get(name) or (FREE if kind == "free" else shape.item() or FREE)
+            sub = names.get(name) or (FREE if kind == "free" else shape.find_item() or FREE)
             result["f:" + name] = _LEAF if sub.kind == "scalar" else _all_places(each, sub)
         return result
     if isinstance(value, list) and kind == "list":
-        return shape.remembered(value, partial(_everything_listed, value, shape))
+        return shape.remember(value, partial(_everything_listed, value, shape))
     return _LEAF
 
 
 def _everything_listed(value: list[Any], shape: Shape) -> FieldSet:
-    item = shape.item() or FREE
+    item = shape.find_item() or FREE
     result = {".": _LEAF}
     for step, each in _with_steps(value, shape):
         # Items with the same step count as one place.
@@ -199,7 +199,7 @@ def _compare_maps(old: Any, new: Any, shape: Shape) -> FieldChanges:
         earlier = before.get(name, ABSENT)
         if earlier is value or (earlier == value and type(earlier) is type(value)):
             continue
-        sub = (shape.field(name) or FREE) if is_object else FREE
+        sub = (shape.find_field(name) or FREE) if is_object else FREE
         if sub.kind == "scalar":
             parts.append((f"f:{name}", _ADDED if earlier is ABSENT else _MODIFIED))
             continue
@@ -208,7 +208,7 @@ def _compare_maps(old: Any, new: Any, shape: Shape) -> FieldChanges:
             parts.append((f"f:{name}", maps))
     for name, value in before.items():
         if name not in after:
-            sub = (shape.field(name) or FREE) if is_object else FREE
+            sub = (shape.find_field(name) or FREE) if is_object else FREE
             parts.append((f"f:{name}", _compare(value, ABSENT, sub)))
     return _gather_changes(old, new, parts)
 
@@ -219,7 +219,7 @@ def _compare_lists(old: Any, new: Any, shape: Shape) -> FieldChanges:
         after = _by_step(new if isinstance(new, list) else (), shape)
     except InvalidFieldsError:
         return _MODIFIED
-    item = shape.item() or FREE
+    item = shape.find_item() or FREE
     parts: list[tuple[str, FieldChanges]] = []
     for step, values in after.items():
         lists = _compare_items(before.get(step, []), values, item)
@@ -281,7 +281,7 @@ def merge(live: Any, applied: Any, shape: Shape) -> Any:
     if isinstance(applied, dict) and isinstance(live, dict) and shape.kind in ("object", "free"):
         merged = dict(live)
         for name, value in applied.items():
-            sub = FREE if shape.kind == "free" else shape.field(name) or FREE
+            sub = FREE if shape.kind == "free" else shape.find_field(name) or FREE
             merged[name] = merge(live.get(name, ABSENT), value, sub)
         return merged
     if isinstance(applied, list) and isinstance(live, list) and shape.kind == "list":
@@ -295,7 +295,7 @@ def _merge_lists(live: list[Any], applied: list[Any], shape: Shape) -> list[Any]
     right = list(_with_steps(applied, shape))
     lefts, rights = dict(reversed(left)), dict(right)
     shared = [step for step, _ in right if step in lefts]
-    item = shape.item() or FREE
+    item = shape.find_item() or FREE
     out: list[Any] = []
     done: set[str] = set()
     wanted = 0
@@ -342,24 +342,24 @@ def remove(value: Any, fields: FieldSet, shape: Shape) -> Any:
             node = fields.get(f"f:{name}")
             if node is None:
                 kept[name] = each
-            elif not has(node):
-                sub = FREE if shape.kind == "free" else shape.field(name) or FREE
+            elif not has_place(node):
+                sub = FREE if shape.kind == "free" else shape.find_field(name) or FREE
                 kept[name] = remove(each, node, sub)
         return kept or None
     if isinstance(value, list) and shape.kind == "list":
-        item = shape.item() or FREE
+        item = shape.find_item() or FREE
         left = []
         for step, each in _with_steps(value, shape):
             node = fields.get(step)
             if node is None:
                 left.append(each)
-            elif not has(node):
+            elif not has_place(node):
                 left.append(remove(each, node, item))
         return left or None
     return value
 
 
-def named(fields: FieldSet, shape: Shape) -> FieldSet:
+def add_named_fields(fields: FieldSet, shape: Shape) -> FieldSet:
     """Add to the set every named field of an object on the way to a member."""
     if fields is EMPTY or not fields:
         return fields
@@ -372,11 +372,11 @@ def named(fields: FieldSet, shape: Shape) -> FieldSet:
         is_named = False
         if step.startswith("f:") and shape.kind == "object":
             name = step[2:]
-            is_named = name in shape.fields()
-            below = shape.field(name) or FREE
+            is_named = name in shape.list_fields()
+            below = shape.find_field(name) or FREE
         elif shape.kind == "list":
-            below = shape.item() or FREE
-        result = named(node, below)
+            below = shape.find_item() or FREE
+        result = add_named_fields(node, below)
         if is_named and result and "." not in result:
             result = {**result, ".": _LEAF}
         children[step] = result
@@ -407,7 +407,7 @@ def _find_errors(value: Any, shape: Shape, path: str) -> Iterator[str]:
             yield f"{path}: expected map, got &{{{_in_go(value)}}}"
             return
         for name, each in value.items():
-            sub = shape.field(name)
+            sub = shape.find_field(name)
             if sub is None:
                 yield f"{path}.{name}: field not declared in schema"
             else:
@@ -419,7 +419,7 @@ def _find_errors(value: Any, shape: Shape, path: str) -> Iterator[str]:
 
 
 def _list_errors(value: list[Any], shape: Shape, path: str) -> Iterator[str]:
-    item = shape.item() or FREE
+    item = shape.find_item() or FREE
     seen: set[str] = set()
     for index, each in enumerate(value):
         here = f"{path}[{index}]"
@@ -460,7 +460,7 @@ def _describe_value(value: Any) -> str:
     """Format a value as structured-merge-diff does, in Go's notation."""
     if isinstance(value, dict | list):
         return f"&{{{_in_go(value)}}}"
-    shown = quoted(value) if isinstance(value, str) else _in_go(value)
+    shown = quote_text(value) if isinstance(value, str) else _in_go(value)
     return f"&value.valueUnstructured{{Value:{shown}}}"
 
 

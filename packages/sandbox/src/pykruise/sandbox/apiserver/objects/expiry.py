@@ -32,7 +32,7 @@ class EventExpiry:
             return
         now = self._core.clock()
         self._due.append((now + self._ttl_s, change.new.key, change.new.revision))
-        entry = self._core.catalog.of_shelf(_SHELF)
+        entry = self._core.catalog.find_shelf_entry(_SHELF)
         assert entry is not None
         while self._due and self._due[0][0] <= now:
             _, key, revision = self._due.popleft()

@@ -14,7 +14,7 @@ from pykruise.kube.ids import Key
 from pykruise.kube.resources import NAMESPACES
 from pykruise.sandbox.apiserver.core import Core
 from pykruise.sandbox.apiserver.requests.call import Call
-from pykruise.sandbox.apiserver.requests.statuses import forbidden, not_found
+from pykruise.sandbox.apiserver.requests.statuses import make_forbidden, make_not_found
 
 FIRST_NAMESPACES: Final = ("default", "kube-node-lease", "kube-public", "kube-system")
 _IMMORTAL: Final = ("default", "kube-public", "kube-system")
@@ -28,7 +28,7 @@ def check_namespace(core: Core, call: Call, meta: Mapping[str, Any]) -> None:
         return
     namespace = core.storage.get("namespaces", Key("", call.namespace))
     if namespace is None:
-        raise not_found(NAMESPACES, call.namespace)
+        raise make_not_found(NAMESPACES, call.namespace)
     if namespace.fields and namespace.fields[_PHASE] == "Terminating":
         terminating = True
     else:
@@ -43,10 +43,10 @@ def check_namespace(core: Core, call: Call, meta: Mapping[str, Any]) -> None:
             field="metadata.namespace",
         )
         text = f"unable to create new content in namespace {call.namespace} because it is being terminated"
-        raise forbidden(resource, name, text, [cause])
+        raise make_forbidden(resource, name, text, [cause])
 
 
 def check_not_immortal(call: Call) -> None:
     """Refuse the deletion of namespaces that a cluster needs."""
     if call.entry.shelf == "namespaces" and call.name in _IMMORTAL:
-        raise forbidden(call.entry.resource, call.name, "this namespace may not be deleted")
+        raise make_forbidden(call.entry.resource, call.name, "this namespace may not be deleted")

@@ -1,6 +1,6 @@
 """The life of an object's metadata: the fields that the server sets, keeps and refuses.
 
-writes.py ──▶ wipe(), stamp_new() / carry_over() ──▶ validate_new() / validate_changed() ──▶ causes
+writes.py ──▶ wipe(), stamp_new() / copy_immutable_fields() ──▶ validate_new() / validate_changed() ──▶ causes
 
 Pure; time, ids and the random source are passed in. Same rules as apimachinery's `api/validation` for object metadata
 and apiserver's `registry/rest` for creation and update.
@@ -21,8 +21,8 @@ from pykruise.kube.pod_rules.names import (
     is_valid_label_value,
 )
 from pykruise.kube.resources import Resource
-from pykruise.kube.values.go_text import quoted
-from pykruise.kube.values.hashing import rand_suffix
+from pykruise.kube.values.go_text import quote_text
+from pykruise.kube.values.hashing import draw_suffix
 
 Metadata = dict[str, Any]
 
@@ -52,10 +52,10 @@ def wipe(metadata: Metadata) -> None:
 
 def generate_name(base: str, rng: random.Random) -> str:
     """Cut `base` to 58 characters and append five random characters that form no words."""
-    return base[:_LONGEST_BASE] + rand_suffix(rng, _SUFFIX_LENGTH)
+    return base[:_LONGEST_BASE] + draw_suffix(rng, _SUFFIX_LENGTH)
 
 
-def new_uid(rng: random.Random) -> str:
+def make_uid(rng: random.Random) -> str:
     """Generate a random (version 4) UUID from this source."""
     # Same bits as uuid.UUID(int=..., version=4), in a fifth of the time.
     bits = rng.getrandbits(128) & _NOT_OF_THE_VERSION | _VERSION_4
@@ -69,7 +69,7 @@ def stamp_new(metadata: Metadata, *, uid: str, now: Instant) -> None:
     metadata["creationTimestamp"] = format_time(now)
 
 
-def carry_over(new: Metadata, old: Mapping[str, Any]) -> None:
+def copy_immutable_fields(new: Metadata, old: Mapping[str, Any]) -> None:
     """Copy to an update the fields that it cannot change and need not repeat."""
     new.pop("selfLink", None)
     _keep_member(new, old, "generation")
@@ -103,20 +103,25 @@ def validate_new(resource: Resource, metadata: Mapping[str, Any], *, custom: boo
     rule = _NAME_RULES.get((resource.group, resource.plural), is_dns1123_subdomain)
     base = metadata.get("generateName")
     if base:
-        result += [causes.invalid("metadata.generateName", base, text) for text in rule(_without_dash(base))]
+        result += [
+            causes.make_invalid_error("metadata.generateName", base, text)
+            for text in rule(_without_dash(base))
+        ]
     name = metadata.get("name")
     if name:
         if wrong := rule(name):
-            result += [causes.invalid("metadata.name", name, text) for text in wrong]
+            result += [causes.make_invalid_error("metadata.name", name, text) for text in wrong]
     else:
-        result.append(causes.required("metadata.name", "name or generateName is required"))
+        result.append(causes.make_required_error("metadata.name", "name or generateName is required"))
     if resource.namespaced:
         namespace = metadata.get("namespace") or ""
         if wrong := is_dns1123_label(namespace):
-            result += [causes.invalid("metadata.namespace", namespace, text) for text in wrong]
+            result += [causes.make_invalid_error("metadata.namespace", namespace, text) for text in wrong]
     generation = metadata.get("generation") or 0
     if generation < 0:
-        result.append(causes.invalid("metadata.generation", generation, "must be greater than or equal to 0"))
+        result.append(
+            causes.make_invalid_error("metadata.generation", generation, "must be greater than or equal to 0")
+        )
     for member, check in _CHECKED:
         if value := metadata.get(member):
             result += check(value)
@@ -147,9 +152,9 @@ def _check_labels(labels: Mapping[str, str] | None) -> list[Cause]:
     result: list[Cause] = []
     for key, value in (labels or {}).items():
         if wrong := is_qualified_name(key):
-            result += [causes.invalid("metadata.labels", key, text) for text in wrong]
+            result += [causes.make_invalid_error("metadata.labels", key, text) for text in wrong]
         if wrong := is_valid_label_value(value):
-            result += [causes.invalid("metadata.labels", value, text) for text in wrong]
+            result += [causes.make_invalid_error("metadata.labels", value, text) for text in wrong]
     return result
 
 
@@ -160,9 +165,9 @@ def _check_annotations(annotations: Mapping[str, str] | None) -> list[Cause]:
         size += len(key.encode()) + len(value.encode())
         # Checked like a qualified name, but upper case is allowed.
         if wrong := is_qualified_name(key.lower()):
-            result += [causes.invalid("metadata.annotations", key, text) for text in wrong]
+            result += [causes.make_invalid_error("metadata.annotations", key, text) for text in wrong]
     if size > _ANNOTATIONS_LIMIT:
-        result.append(causes.too_long("metadata.annotations", _ANNOTATIONS_LIMIT))
+        result.append(causes.make_too_long_error("metadata.annotations", _ANNOTATIONS_LIMIT))
     return result
 
 
@@ -173,12 +178,18 @@ def _check_owners(owners: Sequence[Mapping[str, Any]] | None) -> list[Cause]:
     for owner in owners or ():
         version = str(owner.get("apiVersion") or "")
         if not version.rpartition("/")[2]:
-            result.append(causes.invalid(f"{field}.apiVersion", version, "version must not be empty"))
+            result.append(
+                causes.make_invalid_error(f"{field}.apiVersion", version, "version must not be empty")
+            )
         for member in ("kind", "name", "uid"):
             if not owner.get(member):
-                result.append(causes.invalid(f"{field}.{member}", "", f"{member} must not be empty"))
+                result.append(
+                    causes.make_invalid_error(f"{field}.{member}", "", f"{member} must not be empty")
+                )
         if version == "v1" and owner.get("kind") == "Event":
-            result.append(causes.invalid(field, owner, "/v1, Kind=Event is disallowed from being an owner"))
+            result.append(
+                causes.make_invalid_error(field, owner, "/v1, Kind=Event is disallowed from being an owner")
+            )
         if owner.get("controller") is True:
             this = f"{owner.get('kind')}/{owner.get('name')}"
             if controller:
@@ -186,7 +197,7 @@ def _check_owners(owners: Sequence[Mapping[str, Any]] | None) -> list[Cause]:
                     'Only one reference can have Controller set to true. Found "true" in references for '
                     f"{controller} and {this}"
                 )
-                result.append(causes.invalid(field, list(owners or ()), text))
+                result.append(causes.make_invalid_error(field, list(owners or ()), text))
             controller = controller or this
     return result
 
@@ -194,10 +205,12 @@ def _check_owners(owners: Sequence[Mapping[str, Any]] | None) -> list[Cause]:
 def _check_finalizers(finalizers: Sequence[str] | None) -> list[Cause]:
     listed = finalizers or ()
     field = "metadata.finalizers"
-    result = [causes.invalid(field, name, text) for name in listed for text in is_qualified_name(name)]
+    result = [
+        causes.make_invalid_error(field, name, text) for name in listed for text in is_qualified_name(name)
+    ]
     if ORPHAN in listed and FOREGROUND in listed:
         text = f"finalizer {ORPHAN} and {FOREGROUND} cannot be both set"
-        result.append(causes.invalid(field, list(listed), text))
+        result.append(causes.make_invalid_error(field, list(listed), text))
     return result
 
 
@@ -205,13 +218,13 @@ def _check_finalizer_domains(finalizers: Sequence[str]) -> list[Cause]:
     """Most built-in kinds require a domain before the name of a finalizer that is not one of Kubernetes' own."""
     text = "name is neither a standard finalizer name nor is it fully qualified"
     return [
-        causes.invalid(f"metadata.finalizers[{index}]", name, text)
+        causes.make_invalid_error(f"metadata.finalizers[{index}]", name, text)
         for index, name in enumerate(finalizers)
         if "/" not in name and name not in ("kubernetes", ORPHAN, FOREGROUND)
     ]
 
 
-def finalizer_advice(new: Mapping[str, Any], old: Mapping[str, Any] | None = None) -> list[str]:
+def list_finalizer_advice(new: Mapping[str, Any], old: Mapping[str, Any] | None = None) -> list[str]:
     """Warnings for new finalizers of a custom resource that have no domain."""
     before = (old or {}).get("finalizers") or ()
     return [
@@ -223,7 +236,7 @@ def finalizer_advice(new: Mapping[str, Any], old: Mapping[str, Any] | None = Non
 
 
 def _immutable_error(member: str, value: Any) -> Cause:
-    shown = causes.shown(value)
+    shown = causes.format_shown(value)
     if member.endswith("Timestamp") and isinstance(value, str):
         # A time is printed in Go's format.
         shown = value.replace("T", " ").replace("Z", " +0000 UTC")
@@ -238,12 +251,12 @@ def _no_new_finalizers(new: Iterable[str], old: Iterable[str]) -> list[Cause]:
     extra = sorted(set(new) - set(old))
     if not extra:
         return []
-    listed = ", ".join(quoted(name) for name in extra)
+    listed = ", ".join(quote_text(name) for name in extra)
     text = (
         "no new finalizers can be added if the object is being deleted, found new finalizers "
         f"[]string{{{listed}}}"
     )
-    return [causes.forbidden("metadata.finalizers", text)]
+    return [causes.make_forbidden_error("metadata.finalizers", text)]
 
 
 _LENIENT_GROUPS: Final = ("admissionregistration.k8s.io", "apiextensions.k8s.io", "coordination.k8s.io")

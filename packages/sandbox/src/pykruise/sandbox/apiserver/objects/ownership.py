@@ -1,6 +1,6 @@
 """managedFields on their way through the API server: recorded at each write, shown to readers.
 
-Call + documents ──▶ FieldOwnership.of_new(), of_change(), of_apply(), taken_by_server() ──▶ Stored.managed
+Call + documents ──▶ FieldOwnership.of_new(), record_change(), record_apply(), record_server_change() ──▶ Stored.managed
 Stored           ──▶ FieldOwnership.show() ──▶ its bytes with managedFields
 
 managed/ has the rules. This module connects them with the request (writer, endpoint) and with the stored bytes.
@@ -15,18 +15,18 @@ import orjson
 
 from pykruise.kube.clock import Instant, format_time
 from pykruise.kube.documents import Document, decode
-from pykruise.kube.schemas.builtin_types import decoder_for
+from pykruise.kube.schemas.builtin_types import find_decoder
 from pykruise.sandbox.apiserver.catalog import Catalog, CatalogEntry
 from pykruise.sandbox.apiserver.custom.kind_versions import KindVersions
 from pykruise.sandbox.apiserver.managed import applies, managers
 from pykruise.sandbox.apiserver.managed.applies import Applied, UnconvertibleError
 from pykruise.sandbox.apiserver.managed.field_sets import EMPTY, FieldSet
 from pykruise.sandbox.apiserver.managed.owned import OwnedFields
-from pykruise.sandbox.apiserver.managed.shapes import FREE, Shape, of_definition, of_schema
+from pykruise.sandbox.apiserver.managed.shapes import FREE, Shape, build_definition_shape, build_schema_shape
 from pykruise.sandbox.apiserver.managed.state import APPLY, FieldManager, Taken
 from pykruise.sandbox.apiserver.managed.values import InvalidFieldsError, check
 from pykruise.sandbox.apiserver.objects.storage import Stored
-from pykruise.sandbox.apiserver.requests.call import Call, flag
+from pykruise.sandbox.apiserver.requests.call import Call, parse_flag
 from pykruise.sandbox.apiserver.requests.encoding import encode_object
 from pykruise.sandbox.apiserver.requests.statuses import Refusal
 
@@ -45,7 +45,7 @@ class OwnedKind(NamedTuple):
     owned: OwnedFields
     """Fields that creators own."""
 
-    def ignored(self, subresource: str = "") -> FieldSet:
+    def list_ignored(self, subresource: str = "") -> FieldSet:
         """Fields that an endpoint does not write."""
         return _ignored_fields(self.entry, subresource)
 
@@ -77,26 +77,26 @@ class _Views:
         self._ownership = ownership
         self._entry = entry
         self._subresource = subresource
-        self._versions = ownership.versions(entry)
+        self._versions = ownership.list_versions(entry)
 
     def _kind(self, api_version: str) -> OwnedKind:
         try:
-            return self._ownership.kind(self._versions.entry(api_version))
+            return self._ownership.find_kind(self._versions.find_entry(api_version))
         except Refusal as refusal:
             raise UnconvertibleError(refusal.status.message) from refusal
 
-    def shape(self, api_version: str) -> Shape:
+    def find_shape(self, api_version: str) -> Shape:
         return self._kind(api_version).shape
 
-    def ignored(self, api_version: str) -> FieldSet:
-        return self._kind(api_version).ignored(self._subresource)
+    def list_ignored(self, api_version: str) -> FieldSet:
+        return self._kind(api_version).list_ignored(self._subresource)
 
     def is_missing(self, api_version: str) -> bool:
         return self._versions.is_missing(api_version)
 
-    async def view(self, doc: Document, api_version: str) -> Document:
+    async def convert_view(self, doc: Document, api_version: str) -> Document:
         """Convert the document and check its shape: a version without a conversion may lack a field."""
-        shape = self.shape(api_version)
+        shape = self.find_shape(api_version)
         if doc.get("apiVersion") == api_version:
             return doc
         try:
@@ -121,7 +121,7 @@ class FieldOwnership:
         self._kinds: dict[tuple[str, str], OwnedKind] = {}
         self._shown: OrderedDict[tuple[str, int], bytes] = OrderedDict()
 
-    def kind(self, entry: CatalogEntry) -> OwnedKind:
+    def find_kind(self, entry: CatalogEntry) -> OwnedKind:
         """Return the facts about the entry's kind."""
         key = (entry.api_version, entry.resource.plural)
         kind = self._kinds.get(key)
@@ -129,31 +129,31 @@ class FieldOwnership:
             kind = self._kinds[key] = _kind(entry, self._catalog.minor)
         return kind
 
-    def versions(self, entry: CatalogEntry) -> KindVersions:
+    def list_versions(self, entry: CatalogEntry) -> KindVersions:
         """Return all versions of the kind."""
         return KindVersions(entry, self._catalog.versions_of(entry.shelf))
 
     def _kind_in(self, entry: CatalogEntry, api_version: str) -> OwnedKind:
         """Return the kind in another version; the entry's own version when that version no longer exists."""
-        return self.kind(self._catalog.versions_of(entry.shelf).get(api_version, entry))
+        return self.find_kind(self._catalog.versions_of(entry.shelf).get(api_version, entry))
 
     # --- writes ----------------------------------------
 
-    def of_new(self, call: Call, asked: Document, doc: Document, now: Instant) -> bytes:
+    def record_creation(self, call: Call, asked: Document, doc: Document, now: Instant) -> bytes:
         """Owners of a new object: its creator owns the fields that it sent; fields that the server added have no
         owner.
         """
         if not self._tracks:
             return b""
-        entry, kind = call.entry, self.kind(call.entry)
-        kept = managers.created(
-            manager_of(call), format_time(now), asked, doc, kind.shape, ignored=kind.ignored()
+        entry, kind = call.entry, self.find_kind(call.entry)
+        kept = managers.record_creation(
+            manager_of(call), format_time(now), asked, doc, kind.shape, ignored=kind.list_ignored()
         )
         if entry.converter is None and entry.api_version == entry.storage_api_version:
             return kept
-        return managers.explicit(kept, doc, kind.shape, empty=kind.empty, ignored=kind.ignored())
+        return managers.make_explicit(kept, doc, kind.shape, empty=kind.empty, ignored=kind.list_ignored())
 
-    async def of_change(
+    async def record_change(
         self, call: Call, stored: Stored, old: Document, new: Document, now: Instant
     ) -> bytes:
         """Owners of an object after a PUT or PATCH. Removes managedFields from the new document."""
@@ -161,7 +161,7 @@ class FieldOwnership:
         if not self._tracks:
             return b""
         kept = self._owners_before(call, stored, sent)
-        kind = self.kind(call.entry)
+        kind = self.find_kind(call.entry)
         others = self._other_versions(call.entry, kept)
         from_all, elsewhere = kept, None
         if others:
@@ -170,7 +170,7 @@ class FieldOwnership:
                 elsewhere = await self._changes_elsewhere(call, old, new, others)
             except UnconvertibleError:
                 return kept  # a write does not fail because owners cannot be converted
-        data = managers.updated(
+        data = managers.record_update(
             from_all,
             old,
             new,
@@ -178,8 +178,8 @@ class FieldOwnership:
             empty=kind.empty,
             who=manager_of(call),
             now=format_time(now),
-            ignored=kind.ignored(call.subresource),
-            not_creators=kind.ignored(),
+            ignored=kind.list_ignored(call.subresource),
+            not_creators=kind.list_ignored(),
             elsewhere=elsewhere,
         )
         return kept if data is from_all else data
@@ -188,21 +188,21 @@ class FieldOwnership:
         """The other versions in which managers own fields."""
         if not entry.is_custom and len(self._catalog.versions_of(entry.shelf)) <= 1:
             return set()
-        return managers.versions_in(kept).keys() - {entry.api_version}
+        return managers.list_versions(kept).keys() - {entry.api_version}
 
     async def _changes_elsewhere(
         self, call: Call, old: Document, new: Document, others: Iterable[str]
     ) -> dict[str, Taken | None]:
         views = _Views(self, call.entry, call.subresource)
         missing = {version for version in others if views.is_missing(version)}
-        before = {version: await views.view(old, version) for version in sorted({*others} - missing)}
-        result = await applies.changes_by_version(before, new, views, own=call.entry.api_version)
+        before = {version: await views.convert_view(old, version) for version in sorted({*others} - missing)}
+        result = await applies.list_changes_by_version(before, new, views, own=call.entry.api_version)
         return {**result, **dict.fromkeys(missing)}
 
     @staticmethod
     def _open_version(kept: bytes) -> str:
         """The version of the creator, if its set is not computed yet; empty when every manager has a set."""
-        return next((version for version, is_open in managers.versions_in(kept).items() if is_open), "")
+        return next((version for version, is_open in managers.list_versions(kept).items() if is_open), "")
 
     def _with_all_sets(self, entry: CatalogEntry, kept: bytes, stored: Stored) -> bytes:
         """The managers of the stored object, each with a set."""
@@ -210,11 +210,11 @@ class FieldOwnership:
         if not version:
             return kept
         kind = self._kind_in(entry, version)
-        return managers.explicit(
-            kept, decode(stored.raw), kind.shape, empty=kind.empty, ignored=kind.ignored()
+        return managers.make_explicit(
+            kept, decode(stored.raw), kind.shape, empty=kind.empty, ignored=kind.list_ignored()
         )
 
-    async def of_apply(
+    async def record_apply(
         self,
         call: Call,
         stored: Stored | None,
@@ -230,15 +230,15 @@ class FieldOwnership:
         """
         kept = stored.managed if stored is not None else b""
         from_all = self._with_all_sets(call.entry, kept, stored) if stored is not None else kept
-        result = await applies.applied(
+        result = await applies.apply_document(
             from_all,
             live,
             config,
             _Views(self, call.entry, call.subresource),
-            empty=self.kind(call.entry).empty,
+            empty=self.find_kind(call.entry).empty,
             who=manager_of(call, APPLY),
             now=format_time(now),
-            force=flag(call.query, "force"),
+            force=parse_flag(call.query, "force"),
             allowed=allowed,
         )
         return Applied(result.document, kept) if result.kept is from_all else result
@@ -254,15 +254,17 @@ class FieldOwnership:
         data = managers.read_entries([each for each in sent if isinstance(each, Mapping)])
         return data or stored.managed
 
-    def taken_by_server(self, entry: CatalogEntry, kept: bytes, old: Document, new: Document) -> bytes:
+    def record_server_change(self, entry: CatalogEntry, kept: bytes, old: Document, new: Document) -> bytes:
         """Owners after a change by the server itself: the fields that it set have no manager. Both documents are in
         the stored version.
         """
         if not self._tracks:
             return b""
-        return managers.disowned(kept, old, new, self._kind_in(entry, str(old.get("apiVersion"))).shape)
+        return managers.record_server_change(
+            kept, old, new, self._kind_in(entry, str(old.get("apiVersion"))).shape
+        )
 
-    def by_server(
+    def record_controller_change(
         self,
         entry: CatalogEntry,
         kept: bytes,
@@ -275,8 +277,8 @@ class FieldOwnership:
         """Owners after a change by a controller inside the server, for a kind with one version."""
         if not self._tracks:
             return b""
-        kind = self.kind(entry)
-        return managers.updated(
+        kind = self.find_kind(entry)
+        return managers.record_update(
             kept,
             old,
             new,
@@ -284,13 +286,13 @@ class FieldOwnership:
             empty=kind.empty,
             who=FieldManager("kube-apiserver", "Update", entry.api_version, subresource),
             now=format_time(now),
-            ignored=kind.ignored(subresource),
-            not_creators=kind.ignored(),
+            ignored=kind.list_ignored(subresource),
+            not_creators=kind.list_ignored(),
         )
 
     # --- reads ----------------------------------------
 
-    def added(
+    def add_managed_fields(
         self, entry: CatalogEntry, doc: Document, kept: bytes, *, stored: Stored | None = None
     ) -> Document:
         """Add managedFields to the document; changes and returns `doc`.
@@ -324,7 +326,7 @@ class FieldOwnership:
         return encode_object(doc)
 
     def _spelled_out(self, entry: CatalogEntry, raw: bytes, kept: bytes) -> bytes:
-        return managers.spelled_out(kept, raw, lambda version: self._kind_in(entry, version).owned)
+        return managers.spell_out(kept, raw, lambda version: self._kind_in(entry, version).owned)
 
     def _of_stored(self, entry: CatalogEntry, raw: bytes, stored: Stored) -> bytes:
         """Return the managedFields of the stored object, from a cache: the writer reads them for the answer, and the
@@ -349,13 +351,15 @@ class FieldOwnership:
 
 def _kind(entry: CatalogEntry, minor: str) -> OwnedKind:
     if entry.is_custom:
-        shape = of_schema(entry.schema or {"type": "object", "x-kubernetes-preserve-unknown-fields": True})
+        shape = build_schema_shape(
+            entry.schema or {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+        )
         return _with_owned(entry, shape, {"metadata": {}})
-    decoder = decoder_for(entry.definition, minor) if entry.definition else None
+    decoder = find_decoder(entry.definition, minor) if entry.definition else None
     if decoder is None:
         return _with_owned(entry, FREE, {"metadata": {}})
     empty, _ = decoder.decode({})
-    return _with_owned(entry, of_definition(entry.definition), empty)
+    return _with_owned(entry, build_definition_shape(entry.definition), empty)
 
 
 def _with_owned(entry: CatalogEntry, shape: Shape, empty: Document) -> OwnedKind:

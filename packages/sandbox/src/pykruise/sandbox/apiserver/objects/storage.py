@@ -109,7 +109,7 @@ class Storage(Protocol):
         """Commit the change. Its revision must be one above the newest, and its `old` must be the present object."""
         ...
 
-    def since(self, shelf: str, revision: int) -> list[StorageChange]:
+    def list_changes_since(self, shelf: str, revision: int) -> list[StorageChange]:
         """Return the changes of a shelf after `revision`, oldest first. Raises Compacted."""
         ...
 
@@ -161,7 +161,7 @@ class MemoryStorage:
         self._shelves: dict[str, _Shelf] = {}
 
     @classmethod
-    def restored(cls, objects: Iterable[tuple[str, Stored]], *, revision: int) -> Self:
+    def restore(cls, objects: Iterable[tuple[str, Stored]], *, revision: int) -> Self:
         """A storage that holds these objects (each with its shelf) and has no history up to `revision`."""
         storage = cls(first_revision=revision)
         storage._compacted = revision
@@ -218,7 +218,7 @@ class MemoryStorage:
         ):
             shelf.forget_oldest()
 
-    def since(self, shelf: str, revision: int) -> list[StorageChange]:
+    def list_changes_since(self, shelf: str, revision: int) -> list[StorageChange]:
         result = self._shelf_of(shelf)
         if revision < result.compacted:
             raise Compacted(result.compacted + 1)

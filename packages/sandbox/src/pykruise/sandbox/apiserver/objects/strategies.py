@@ -23,7 +23,7 @@ class Strategy(Protocol):
         """
         ...
 
-    def without_disabled(self, doc: Document) -> Document:
+    def drop_disabled(self, doc: Document) -> Document:
         """Drop the fields of disabled features."""
         ...
 
@@ -59,10 +59,10 @@ class Strategy(Protocol):
         """All errors of a status change, except in metadata."""
         ...
 
-    def spec_changed(self, new: Document, old: Document) -> bool | None:
+    def is_spec_changed(self, new: Document, old: Document) -> bool | None:
         """Whether metadata.generation increases; None for resources without a generation."""
         ...
 
-    def graceful_deletion(self, doc: Document, options: Mapping[str, Any]) -> int | None:
+    def compute_grace_period(self, doc: Document, options: Mapping[str, Any]) -> int | None:
         """Grace period in seconds (0: none); None for kinds that are removed immediately."""
         ...

@@ -17,7 +17,7 @@ from pykruise.sandbox.apiserver.builtin.pod_spec import add_default_tolerations
 from pykruise.sandbox.apiserver.core import Core
 from pykruise.sandbox.apiserver.plugins.limits import admit_pod
 from pykruise.sandbox.apiserver.requests.call import Call
-from pykruise.sandbox.apiserver.requests.statuses import Refusal, forbidden
+from pykruise.sandbox.apiserver.requests.statuses import Refusal, make_forbidden
 
 _RUNTIMES: Final = "runtimeclasses.node.k8s.io"
 _CLASSES: Final = "priorityclasses.scheduling.k8s.io"
@@ -64,7 +64,7 @@ def give_priority(pod: Document, result: Document | None, resource: Resource = P
     name = spec.get("priorityClassName")
     if result is None and name:
         why = f"no PriorityClass with name {name} was found"
-        raise forbidden(resource, pod["metadata"].get("name") or "", why)
+        raise make_forbidden(resource, pod["metadata"].get("name") or "", why)
     if result is None:
         value, policy = 0, _PREEMPTS
     else:
@@ -80,7 +80,7 @@ def give_priority(pod: Document, result: Document | None, resource: Resource = P
                 f"the {what} ({said}) must not be provided in pod spec; priority admission controller "
                 f"computed {admitted} from the given PriorityClass name"
             )
-            raise forbidden(resource, pod["metadata"].get("name") or "", why)
+            raise make_forbidden(resource, pod["metadata"].get("name") or "", why)
         spec[field] = admitted
 
 
@@ -112,7 +112,7 @@ def _give_runtime(core: Core, call: Call, pod: Document) -> None:
                 f"conflict: runtimeClass.scheduling.nodeSelector[{key}] = {value}; "
                 f"pod.spec.nodeSelector[{key}] = {selector[key]}"
             )
-            raise forbidden(call.entry.resource, pod["metadata"].get("name") or "", why)
+            raise make_forbidden(call.entry.resource, pod["metadata"].get("name") or "", why)
     if wanted:
         spec["nodeSelector"] = {**selector, **wanted}
     tolerations = spec.get("tolerations") or []
@@ -121,10 +121,10 @@ def _give_runtime(core: Core, call: Call, pod: Document) -> None:
 
 
 def _rejection(call: Call, pod: Document, why: str) -> Refusal:
-    return forbidden(call.entry.resource, pod["metadata"].get("name") or "", f"pod rejected: {why}")
+    return make_forbidden(call.entry.resource, pod["metadata"].get("name") or "", f"pod rejected: {why}")
 
 
-def system_class(name: str) -> Document | None:
+def find_system_class(name: str) -> Document | None:
     """Return one of the two classes that every cluster has; None for other names."""
     value = _SYSTEM.get(name)
     return {"metadata": {"name": name}, "value": value} if value is not None else None
@@ -132,7 +132,7 @@ def system_class(name: str) -> Document | None:
 
 def _priority_class(core: Core, name: str) -> Document | None:
     stored = core.storage.get(_CLASSES, Key("", name))
-    return decode(stored.raw) if stored is not None else system_class(name)
+    return decode(stored.raw) if stored is not None else find_system_class(name)
 
 
 def _default_class(core: Core) -> Document | None:

@@ -1,7 +1,7 @@
 """LimitRanges: their defaults for pods, and their limits.
 
 pod, range ──▶ default_resources() ──▶ the pod with requests and limits, and an annotation that lists them
-pod or claim, range ──▶ violations() ──▶ messages
+pod or claim, range ──▶ find_violations() ──▶ messages
 
 Pure. Same rules and messages as Kubernetes' admission plugin LimitRanger.
 """
@@ -11,7 +11,12 @@ from typing import Any, Final
 
 from pykruise.kube.documents import Document
 from pykruise.kube.values.quantities import Quantity
-from pykruise.sandbox.apiserver.plugins.quota_usage import Amounts, amounts, pod_limits, pod_requests
+from pykruise.sandbox.apiserver.plugins.quota_usage import (
+    Amounts,
+    parse_amounts,
+    sum_pod_limits,
+    sum_pod_requests,
+)
 
 ANNOTATION: Final = "kubernetes.io/limit-ranger"
 
@@ -55,11 +60,11 @@ Rule = Callable[[str, str, Quantity, Amounts, Amounts], str]
 """type of the limit, resource, enforced value, requests, limits ──▶ error message, or empty."""
 
 
-def violations(shelf: str, doc: Document, limit_range: Document) -> list[str]:
+def find_violations(shelf: str, doc: Document, limit_range: Document) -> list[str]:
     """Return a message for each limit of the range that a pod or a claim violates."""
     violations: dict[str, None] = {}
     if shelf == "persistentvolumeclaims":
-        asked = amounts(((doc.get("spec") or {}).get("resources") or {}).get("requests"))
+        asked = parse_amounts(((doc.get("spec") or {}).get("resources") or {}).get("requests"))
         for item in _limits_of_type(limit_range, "PersistentVolumeClaim"):
             violations |= dict.fromkeys(_find_violations(item, _OF_CLAIMS, asked, {}))
         return list(violations)
@@ -68,12 +73,12 @@ def violations(shelf: str, doc: Document, limit_range: Document) -> list[str]:
         if item.get("type") == "Container":
             for container in (*(spec.get("containers") or ()), *(spec.get("initContainers") or ())):
                 own = container.get("resources") or {}
-                parts = amounts(own.get("requests")), amounts(own.get("limits"))
+                parts = parse_amounts(own.get("requests")), parse_amounts(own.get("limits"))
                 violations |= dict.fromkeys(_find_violations(item, _OF_PODS, *parts))
         elif item.get("type") == "Pod":
             without = {**spec, "overhead": {}}
             violations |= dict.fromkeys(
-                _find_violations(item, _OF_PODS, pod_requests(without), pod_limits(without))
+                _find_violations(item, _OF_PODS, sum_pod_requests(without), sum_pod_limits(without))
             )
     return list(violations)
 
@@ -86,7 +91,7 @@ def _find_violations(
     item: Document, rules: Sequence[tuple[str, Rule]], requests: Amounts, limits: Amounts
 ) -> Iterator[str]:
     for field, rule in rules:
-        for name, enforced in sorted(amounts(item.get(field)).items()):
+        for name, enforced in sorted(parse_amounts(item.get(field)).items()):
             if why := rule(item["type"], name, enforced, requests, limits):
                 yield why
 

@@ -12,20 +12,20 @@ from typing import Final
 
 from pykruise.kube.documents import Document, decode
 from pykruise.sandbox.apiserver.core import Core
-from pykruise.sandbox.apiserver.plugins.limit_ranges import default_resources, violations
+from pykruise.sandbox.apiserver.plugins.limit_ranges import default_resources, find_violations
 from pykruise.sandbox.apiserver.plugins.namespace_limits import QUOTAS
 from pykruise.sandbox.apiserver.plugins.quota_usage import (
     ZERO,
     Amounts,
-    amounts,
-    concerns,
-    matching,
-    missing_requests,
-    shown,
+    describe_missing_requests,
+    format_amounts,
+    is_concerned,
+    parse_amounts,
+    select_matching,
     usage_of,
 )
 from pykruise.sandbox.apiserver.requests.call import Call
-from pykruise.sandbox.apiserver.requests.statuses import Refusal, forbidden
+from pykruise.sandbox.apiserver.requests.statuses import Refusal, make_forbidden
 
 _UNCOUNTED: Final = ("bindings", "events", "events.events.k8s.io")
 
@@ -48,7 +48,7 @@ def check(core: Core, call: Call, new: Document, old: Document | None) -> None:
 
 
 def _refusal(call: Call, doc: Document, why: str) -> Refusal:
-    return forbidden(call.entry.resource, doc["metadata"].get("name") or "", why)
+    return make_forbidden(call.entry.resource, doc["metadata"].get("name") or "", why)
 
 
 # ── limit ranges ─────────────────────────────────────────────────────────────
@@ -61,7 +61,7 @@ def _check_ranges(call: Call, new: Document, old: Document | None, ranges: Mappi
     if not (is_pod or is_claim) or (old is not None and old["metadata"].get("deletionTimestamp")):
         return
     for name in sorted(ranges):
-        result = violations(shelf, new, ranges[name])
+        result = find_violations(shelf, new, ranges[name])
         if result:
             raise _refusal(call, new, result[0] if len(result) == 1 else f"[{', '.join(result)}]")
 
@@ -81,16 +81,16 @@ def _check_quotas(
     for name in sorted(quotas):
         quota = quotas[name]
         status = quota.get("status") or {}
-        hard, used = amounts(status.get("hard")), amounts(status.get("used"))
-        limited = matching(shelf, hard)
-        if not limited or not concerns(quota, shelf, new):
+        hard, used = parse_amounts(status.get("hard")), parse_amounts(status.get("used"))
+        limited = select_matching(shelf, hard)
+        if not limited or not is_concerned(quota, shelf, new):
             continue
-        if shelf == "pods" and (missing := missing_requests(limited, new)):
+        if shelf == "pods" and (missing := describe_missing_requests(limited, new)):
             raise _refusal(call, new, f"failed quota: {name}: {missing}")
         if not all(text in used for text in limited):
             listed = ",".join(sorted(limited))
             raise _refusal(call, new, f"status unknown for quota: {name}, resources: {listed}")
-        known = before if old is not None and concerns(quota, shelf, old) else {}
+        known = before if old is not None and is_concerned(quota, shelf, old) else {}
         asked = _usage_growth(usage, known, limited)
         exceeded = sorted(text for text in asked if used[text] + asked[text] > hard[text])
         if exceeded:
@@ -103,7 +103,7 @@ def _check_quotas(
 
 def _describe_exceeded(name: str, which: Sequence[str], asked: Amounts, used: Amounts, hard: Amounts) -> str:
     def part(of: Amounts) -> str:
-        return shown({text: of[text] for text in which})
+        return format_amounts({text: of[text] for text in which})
 
     return f"exceeded quota: {name}, requested: {part(asked)}, used: {part(used)}, limited: {part(hard)}"
 
@@ -130,7 +130,7 @@ def _usage_growth(new: Amounts, old: Amounts, limited: Sequence[str]) -> Amounts
 
 
 def _charge(core: Core, namespace: str, charges: Sequence[tuple[str, Amounts]]) -> None:
-    entry = core.catalog.of_shelf(QUOTAS)
+    entry = core.catalog.find_shelf_entry(QUOTAS)
     assert entry is not None
     for name, used in charges:
         stored = core.get(entry, namespace, name)

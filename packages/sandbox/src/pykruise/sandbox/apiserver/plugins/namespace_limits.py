@@ -26,7 +26,7 @@ class NamespaceLimits:
                     stored.raw
                 )
 
-    def changed(self, change: StorageChange) -> None:
+    def handle_change(self, change: StorageChange) -> None:
         """Update the stored quotas and limit ranges after a write of one."""
         stored = change.new or change.old
         assert stored is not None

@@ -12,11 +12,11 @@ from typing import Any, Final
 
 from pykruise.kube.documents import Document, decode
 from pykruise.kube.ids import Key
-from pykruise.kube.values.go_text import quoted
+from pykruise.kube.values.go_text import quote_text
 from pykruise.sandbox.apiserver.core import Core
 from pykruise.sandbox.apiserver.objects.metadata import generate_name
 from pykruise.sandbox.apiserver.requests.call import Call
-from pykruise.sandbox.apiserver.requests.statuses import Refusal, forbidden
+from pykruise.sandbox.apiserver.requests.statuses import Refusal, make_forbidden
 
 _ACCOUNTS: Final = "serviceaccounts"
 _DEFAULT: Final = "default"
@@ -72,14 +72,16 @@ def _account_of(core: Core, call: Call, pod: Document) -> Document:
     name = pod["spec"]["serviceAccountName"]
     stored = core.storage.get(_ACCOUNTS, Key(call.namespace, name))
     if stored is None:
-        why = f"error looking up service account {call.namespace}/{name}: serviceaccount {quoted(name)} not found"
+        why = f"error looking up service account {call.namespace}/{name}: serviceaccount {quote_text(name)} not found"
         raise _refusal(call, pod, why)
     return decode(stored.raw)
 
 
 def _refusal(call: Call, pod: Document, why: str) -> Refusal:
     metadata = pod["metadata"]
-    return forbidden(call.entry.resource, metadata.get("name") or metadata.get("generateName") or "", why)
+    return make_forbidden(
+        call.entry.resource, metadata.get("name") or metadata.get("generateName") or "", why
+    )
 
 
 def _mounts_token(account: Document, spec: Document) -> bool:

@@ -19,8 +19,8 @@ from pykruise.sandbox.apiserver.plugins.namespace_limits import QUOTAS
 from pykruise.sandbox.apiserver.plugins.quota_usage import (
     ZERO,
     Amounts,
-    amounts,
-    concerns,
+    is_concerned,
+    parse_amounts,
     shelves_of,
     usage_of,
 )
@@ -41,7 +41,7 @@ class _Book(msgspec.Struct):
         """Record the present state of an object (None: deleted). Return whether that changes the usage."""
         before = self.by.pop((shelf, key), _NOTHING)
         after = _NOTHING
-        if doc is not None and concerns(self.quota, shelf, doc):
+        if doc is not None and is_concerned(self.quota, shelf, doc):
             used = usage_of(shelf, doc)
             after = {name: used[name] for name in self.hard if name in used}
         if after:
@@ -86,7 +86,7 @@ class QuotaBooks:
     def _open_book(self, stored: Stored) -> None:
         """Create the book of a quota from the existing objects."""
         quota = decode(stored.raw)
-        hard = amounts((quota.get("spec") or {}).get("hard"))
+        hard = parse_amounts((quota.get("spec") or {}).get("hard"))
         shelves = frozenset(shelf for name in hard for shelf in shelves_of(name))
         book = _Book(quota, hard, shelves, dict.fromkeys(hard, ZERO), {})
         self._books.setdefault(stored.key.namespace, {})[stored.key.name] = book
@@ -123,6 +123,6 @@ class QuotaBooks:
         doc = decode(stored.raw)
         if doc.get("status") != wanted:
             doc["status"] = wanted
-            entry = self._core.catalog.of_shelf(QUOTAS)
+            entry = self._core.catalog.find_shelf_entry(QUOTAS)
             assert entry is not None
             self._core.put(entry, stored, doc)

@@ -1,7 +1,7 @@
 """Usage of a ResourceQuota by an object, and the quotas that match the object.
 
 shelf, document ──▶ usage_of() ──▶ {"pods": 1, "requests.cpu": 100m, "count/pods": 1, ...}
-quota, document ──▶ concerns() ──▶ whether its scopes match
+quota, document ──▶ is_concerned() ──▶ whether its scopes match
 
 Pure. Same rules as Kubernetes' quota evaluators for pods, services, persistent volume claims, and object counts.
 """
@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from pykruise.kube.documents import Document
 from pykruise.kube.values.quantities import Quantity
-from pykruise.sandbox.apiserver.builtin.pod_spec import qos_class
+from pykruise.sandbox.apiserver.builtin.pod_spec import compute_qos_class
 
 Amounts = dict[str, Quantity]
 """Quantities by resource name."""
@@ -39,7 +39,7 @@ _LEGACY: Final = ("configmaps", "resourcequotas", "replicationcontrollers", "sec
 """Kinds whose objects are counted under their plain name as well."""
 
 
-def amounts(amounts: Mapping[str, Any] | None) -> Amounts:
+def parse_amounts(amounts: Mapping[str, Any] | None) -> Amounts:
     """Parse the quantities of a document; invalid ones are left out."""
     made: Amounts = {}
     for name, text in (amounts or {}).items():
@@ -50,7 +50,7 @@ def amounts(amounts: Mapping[str, Any] | None) -> Amounts:
     return made
 
 
-def shown(value: Mapping[str, Quantity]) -> str:
+def format_amounts(value: Mapping[str, Quantity]) -> str:
     """Format quantities for a message: `cpu=1,pods=2`."""
     return ",".join(f"{name}={value[name]}" for name in sorted(value))
 
@@ -79,12 +79,12 @@ def _usage_of_pod(pod: Document) -> Amounts:
     if (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
         return usage
     usage["pods"] = ONE
-    for name, amount in pod_requests(pod["spec"]).items():
+    for name, amount in sum_pod_requests(pod["spec"]).items():
         if name in _NATIVE or name.startswith("hugepages-"):
             usage[name] = usage[f"requests.{name}"] = amount
         else:
             usage[f"requests.{name}"] = amount
-    for name, amount in pod_limits(pod["spec"]).items():
+    for name, amount in sum_pod_limits(pod["spec"]).items():
         if name in _NATIVE:
             usage[f"limits.{name}"] = amount
     return usage
@@ -107,7 +107,7 @@ def _usage_of_service(service: Document) -> Amounts:
 def _usage_of_claim(claim: Document) -> Amounts:
     spec = claim.get("spec") or {}
     usage = {"persistentvolumeclaims": ONE, "count/persistentvolumeclaims": ONE}
-    storage = amounts((spec.get("resources") or {}).get("requests")).get("storage")
+    storage = parse_amounts((spec.get("resources") or {}).get("requests")).get("storage")
     if storage is not None:
         usage["requests.storage"] = storage
     if name := spec.get("storageClassName"):
@@ -117,17 +117,17 @@ def _usage_of_claim(claim: Document) -> Amounts:
     return usage
 
 
-def pod_requests(spec: Document) -> Amounts:
+def sum_pod_requests(spec: Document) -> Amounts:
     """Requests of the pod: those of its regular containers, or its start-up peak if that is higher, plus its
     overhead.
     """
-    return _of_pod(spec, "requests", overhead=amounts(spec.get("overhead")))
+    return _of_pod(spec, "requests", overhead=parse_amounts(spec.get("overhead")))
 
 
-def pod_limits(spec: Document) -> Amounts:
+def sum_pod_limits(spec: Document) -> Amounts:
     """Limits of the pod, computed like its requests. The overhead counts only for resources with a limit."""
     limits = _of_pod(spec, "limits", overhead={})
-    for name, amount in amounts(spec.get("overhead")).items():
+    for name, amount in parse_amounts(spec.get("overhead")).items():
         if name in limits:
             limits[name] = limits[name] + amount
     return limits
@@ -148,12 +148,12 @@ def _of_pod(spec: Document, kind: str, *, overhead: Amounts) -> Amounts:
             running = _add(own, sidecars)
         peak = _maximum(peak, running)
     total = _maximum(total, peak)
-    total |= amounts((spec.get("resources") or {}).get(kind))
+    total |= parse_amounts((spec.get("resources") or {}).get(kind))
     return _add(total, overhead)
 
 
 def _amounts_of(container: Document, kind: str) -> Amounts:
-    return amounts((container.get("resources") or {}).get(kind))
+    return parse_amounts((container.get("resources") or {}).get(kind))
 
 
 def _add(left: Amounts, right: Amounts) -> Amounts:
@@ -169,7 +169,7 @@ def _maximum(left: Amounts, right: Amounts) -> Amounts:
 # ── matching quotas ──────────────────────────────────────────────────────────
 
 
-def matching(shelf: str, names: Iterable[str]) -> list[str]:
+def select_matching(shelf: str, names: Iterable[str]) -> list[str]:
     """Select the resources of a quota that objects of this kind use."""
     return [name for name in names if shelf in shelves_of(name)]
 
@@ -189,7 +189,7 @@ def shelves_of(name: str) -> tuple[str, ...]:
     return ("pods",) if name.startswith("requests.") and "/" in name else ()
 
 
-def missing_requests(required: Iterable[str], pod: Document) -> str:
+def describe_missing_requests(required: Iterable[str], pod: Document) -> str:
     """Describe the requests that containers lack although a quota limits them; empty when none is missing."""
     spec = pod["spec"]
     resources = spec.get("resources") or {}
@@ -206,7 +206,7 @@ def missing_requests(required: Iterable[str], pod: Document) -> str:
     return f"must specify {'; '.join(texts)}" if texts else ""
 
 
-def concerns(quota: Document, shelf: str, doc: Document) -> bool:
+def is_concerned(quota: Document, shelf: str, doc: Document) -> bool:
     """Whether the scopes of a quota match the object. A quota with scopes matches only pods."""
     spec = quota.get("spec") or {}
     scopes = [{"scopeName": name, "operator": "Exists"} for name in spec.get("scopes") or ()]
@@ -226,7 +226,7 @@ def _has_deadline(scope: Mapping[str, Any], spec: Document) -> bool:
 
 
 def _is_best_effort(scope: Mapping[str, Any], spec: Document) -> bool:
-    return qos_class(spec) == "BestEffort"
+    return compute_qos_class(spec) == "BestEffort"
 
 
 def _has_priority_class(scope: Mapping[str, Any], spec: Document) -> bool:

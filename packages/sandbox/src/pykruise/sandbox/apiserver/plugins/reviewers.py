@@ -16,7 +16,7 @@ from pykruise.kube.admission import AdmissionAnswer, AdmissionRequest, ReviewRul
 from pykruise.kube.documents import Document, deep_copy
 from pykruise.kube.errors import ErrorStatus
 from pykruise.kube.resources import Resource
-from pykruise.sandbox.apiserver.requests.statuses import Refusal, internal_error
+from pykruise.sandbox.apiserver.requests.statuses import Refusal, make_internal_error
 
 __all__ = ["Admission", "AdmissionChain", "Concerns", "ReviewRule", "ReviewVerdict"]
 
@@ -59,7 +59,9 @@ class Concerns:
         """Forget all decisions, because the inputs of `decide` have changed."""
         self._found.clear()
 
-    def about(self, resource: Resource, subresource: str, operation: str, *, revision: int = 0) -> bool:
+    def is_concerned(
+        self, resource: Resource, subresource: str, operation: str, *, revision: int = 0
+    ) -> bool:
         """Whether the reviewer wants such writes. `revision`: the catalog's revision, where `decide` depends on the
         catalog.
         """
@@ -81,7 +83,7 @@ class AdmissionChain:
         self._concerns = Concerns(self._is_wanted)  # never forgotten: the rules do not change
 
     def concerns(self, resource: Resource, subresource: str, operation: str) -> bool:
-        return self._concerns.about(resource, subresource, operation)
+        return self._concerns.is_concerned(resource, subresource, operation)
 
     def _is_wanted(self, resource: Resource, subresource: str, operation: str) -> bool:
         return any(rule.wants(resource, subresource, operation) for rule in self._rules)
@@ -124,7 +126,7 @@ async def _call_reviewer(rule: ReviewRule, request: AdmissionRequest) -> Admissi
     except Refusal:
         raise
     except Exception as err:
-        raise internal_error(f'failed calling webhook "{rule.name}": {err}') from err
+        raise make_internal_error(f'failed calling webhook "{rule.name}": {err}') from err
     if answer.refusal is not None:
         raise Refusal(_complete_status(rule, answer.refusal))
     return answer

@@ -28,12 +28,12 @@ from pykruise.sandbox.apiserver.policies.reading import (
     NamedRule,
     ParamRef,
     PolicyBinding,
-    binding_from,
-    names_resource,
-    policy_from,
+    has_rule_for_resource,
+    parse_binding,
+    parse_policy,
 )
 from pykruise.sandbox.apiserver.policies.verdicts import Denial, judge
-from pykruise.sandbox.apiserver.requests.statuses import Refusal, forbidden
+from pykruise.sandbox.apiserver.requests.statuses import Refusal, make_forbidden
 from pykruise.sandbox.apiserver.webhooks.configurations import is_exempt
 from pykruise.sandbox.apiserver.webhooks.review_objects import Seeing, SeenByAdmission
 
@@ -65,11 +65,11 @@ class PolicyAdmission:
     def _read_configuration(self, _: StorageChange | None = None) -> None:
         bindings: dict[str, list[PolicyBinding]] = {}
         for stored in self._core.storage.scan(BINDINGS).items:
-            binding = binding_from(decode(stored.raw))
+            binding = parse_binding(decode(stored.raw))
             bindings.setdefault(binding.policy, []).append(binding)
         docs = [decode(stored.raw) for stored in self._core.storage.scan(POLICIES).items] if bindings else []
         self._pairs = tuple(
-            (policy_from(doc), tuple(result))
+            (parse_policy(doc), tuple(result))
             for doc in docs
             if (result := bindings.get(doc["metadata"]["name"]))
         )
@@ -81,7 +81,7 @@ class PolicyAdmission:
         if self._rest.concerns(resource, subresource, operation):
             return True
         revision = self._core.catalog.revision
-        return self._concerns.about(resource, subresource, operation, revision=revision)
+        return self._concerns.is_concerned(resource, subresource, operation, revision=revision)
 
     def _may_concern(self, resource: Resource, subresource: str, operation: str) -> bool:
         return any(self._may_match(policy, resource, subresource, operation) for policy, _ in self._pairs)
@@ -91,7 +91,7 @@ class PolicyAdmission:
     ) -> bool:
         if is_exempt(resource):
             return False
-        versions = self._seeing.versions(resource)
+        versions = self._seeing.list_versions(resource)
         return any(
             named.rule.matches(each, subresource, operation)
             for named in policy.matching.rules
@@ -152,13 +152,13 @@ class PolicyAdmission:
     def _match(self, matching: Matching, request: AdmissionRequest) -> SeenByAdmission | None:
         """Return the form in which the policy sees the write; None when it does not match."""
         looks = matching.namespace_selector is not None
-        labels = self._seeing.namespace_labels(request) if looks else None
+        labels = self._seeing.read_namespace_labels(request) if looks else None
         if not matching.selects(labels, request.object, request.old_object):
             return None
 
         def seen(rules: tuple[NamedRule, ...]) -> SeenByAdmission | None:
             def names(resource: Resource) -> bool:
-                return names_resource(
+                return has_rule_for_resource(
                     rules,
                     resource,
                     subresource=request.subresource,
@@ -167,20 +167,20 @@ class PolicyAdmission:
                     name=request.name,
                 )
 
-            return self._seeing.seen(request, names, exact=matching.exact)
+            return self._seeing.find_seen(request, names, exact=matching.exact)
 
         if matching.excluded and seen(matching.excluded) is not None:
             return None
         if not matching.rules:
-            return SeenByAdmission(self._seeing.entry(request.resource), request.resource)
+            return SeenByAdmission(self._seeing.find_entry(request.resource), request.resource)
         return seen(matching.rules)
 
     async def _variables(self, seen: SeenByAdmission, request: AdmissionRequest) -> dict[str, Any]:
         namespace = self._seeing.namespace_of(request)
         return {
-            "object": await self._seeing.shown(request.object, request, seen),
-            "oldObject": await self._seeing.shown(request.old_object, request, seen),
-            "request": self._seeing.document(request, seen),
+            "object": await self._seeing.convert_shown(request.object, request, seen),
+            "oldObject": await self._seeing.convert_shown(request.old_object, request, seen),
+            "request": self._seeing.to_document(request, seen),
             "namespaceObject": _shown_namespace(namespace) if namespace is not None else None,
         }
 
@@ -191,7 +191,7 @@ class PolicyAdmission:
         if policy.param_kind is None:
             return None
         api_version, kind = policy.param_kind
-        for entry in self._core.catalog.entries():
+        for entry in self._core.catalog.list_entries():
             if entry.api_version == api_version and entry.resource.kind == kind:
                 return entry
         group_version = api_version if "/" in api_version else f"/{api_version}"
@@ -240,6 +240,6 @@ def _shown_namespace(stored: Stored) -> Document:
 
 def _refusal(request: AdmissionRequest, text: str, denial: Denial) -> Refusal:
     why = f"{text} denied request: {denial.message}"
-    refusal = forbidden(request.resource, request.name, why, [Cause(message=why)])
+    refusal = make_forbidden(request.resource, request.name, why, [Cause(message=why)])
     code = _CODES.get(denial.reason, 422)
     return Refusal(msgspec.structs.replace(refusal.status, reason=denial.reason, code=code))

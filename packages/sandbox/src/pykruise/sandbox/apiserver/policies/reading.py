@@ -1,6 +1,6 @@
 """Parsing of ValidatingAdmissionPolicies and their bindings.
 
-stored policies ──▶ policy_from() ──▶ Policy      stored bindings ──▶ binding_from() ──▶ PolicyBinding
+stored policies ──▶ parse_policy() ──▶ Policy      stored bindings ──▶ parse_binding() ──▶ PolicyBinding
 
 Pure. Policies were checked when they were written (builtin/admission_policies.py), so their expressions compile. A
 policy that was not written here, but comes from a copy of a cluster, may be broken, and then refuses the writes that
@@ -15,7 +15,7 @@ import msgspec
 
 from pykruise.kube.documents import Document, labels_of
 from pykruise.kube.resources import Resource
-from pykruise.kube.values.selectors import Selector, selector_from
+from pykruise.kube.values.selectors import Selector, parse_selector
 from pykruise.sandbox.apiserver.custom.expressions import (
     CONDITION_VARIABLES,
     POLICY_VARIABLES,
@@ -23,7 +23,7 @@ from pykruise.sandbox.apiserver.custom.expressions import (
     ExpressionError,
     compile_expression,
 )
-from pykruise.sandbox.apiserver.webhooks.configurations import WebhookRule, rule_from
+from pykruise.sandbox.apiserver.webhooks.configurations import WebhookRule, parse_rule
 
 
 class NamedRule(msgspec.Struct, frozen=True):
@@ -100,7 +100,7 @@ class PolicyBinding(msgspec.Struct, frozen=True, kw_only=True):
     actions: tuple[str, ...]
 
 
-def policy_from(doc: Mapping[str, Any]) -> AdmissionPolicy:
+def parse_policy(doc: Mapping[str, Any]) -> AdmissionPolicy:
     """Parse a stored policy. If one of its expressions cannot be compiled, the result has none of them."""
     try:
         return _parse_policy(doc, doc["spec"])
@@ -158,12 +158,12 @@ _TEXT: Final = re.compile(r"""r?("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')""")
 _USED: Final = re.compile(r"(?<![\w.])variables\s*\.\s*([A-Za-z_]\w*)")
 
 
-def used_variables(text: str) -> tuple[str, ...]:
+def list_used_variables(text: str) -> tuple[str, ...]:
     """Names that an expression reads from `variables`, in their order."""
     return tuple(dict.fromkeys(_USED.findall(_TEXT.sub("''", text))))
 
 
-def binding_from(doc: Mapping[str, Any]) -> PolicyBinding:
+def parse_binding(doc: Mapping[str, Any]) -> PolicyBinding:
     """Parse a stored binding."""
     spec = doc["spec"]
     where = spec.get("matchResources")
@@ -181,7 +181,7 @@ def _parse_param_ref(ref: Mapping[str, Any]) -> ParamRef:
     return ParamRef(
         name=ref.get("name") or "",
         namespace=ref.get("namespace") or "",
-        selector=selector_from(selector) if selector is not None else None,
+        selector=parse_selector(selector) if selector is not None else None,
         denies_without=ref.get("parameterNotFoundAction") != "Allow",
     )
 
@@ -189,12 +189,12 @@ def _parse_param_ref(ref: Mapping[str, Any]) -> ParamRef:
 def _parse_matching(doc: Mapping[str, Any]) -> Matching:
     def named(member: str) -> tuple[NamedRule, ...]:
         return tuple(
-            NamedRule(rule_from(rule), tuple(rule.get("resourceNames") or ()))
+            NamedRule(parse_rule(rule), tuple(rule.get("resourceNames") or ()))
             for rule in doc.get(member) or ()
         )
 
     def selector(member: str) -> Selector | None:
-        return selector_from(result) if (result := doc.get(member)) else None
+        return parse_selector(result) if (result := doc.get(member)) else None
 
     return Matching(
         rules=named("resourceRules"),
@@ -205,7 +205,7 @@ def _parse_matching(doc: Mapping[str, Any]) -> Matching:
     )
 
 
-def names_resource(
+def has_rule_for_resource(
     rules: tuple[NamedRule, ...],
     resource: Resource,
     *,

@@ -11,8 +11,8 @@ from typing import Any
 
 import msgspec
 
-from pykruise.sandbox.apiserver.custom.expressions import EvaluationError, Expression, conditions_hold
-from pykruise.sandbox.apiserver.policies.reading import AdmissionPolicy, Validation, used_variables
+from pykruise.sandbox.apiserver.custom.expressions import EvaluationError, Expression, evaluate_conditions
+from pykruise.sandbox.apiserver.policies.reading import AdmissionPolicy, Validation, list_used_variables
 
 
 class Denial(msgspec.Struct, frozen=True):
@@ -27,7 +27,7 @@ def judge(policy: AdmissionPolicy, variables: Mapping[str, Any]) -> list[Denial]
     if policy.broken:
         return [Denial(policy.broken)] if policy.fails_closed else []
     try:
-        if not conditions_hold(policy.conditions, variables):
+        if not evaluate_conditions(policy.conditions, variables):
             return []
     except EvaluationError as err:
         return [Denial(str(err))] if policy.fails_closed else []
@@ -38,7 +38,7 @@ def judge(policy: AdmissionPolicy, variables: Mapping[str, Any]) -> list[Denial]
 def _find_failed_validations(policy: AdmissionPolicy, world: "_World") -> Iterator[Denial]:
     for validation in policy.validations:
         try:
-            value = world.value(validation.expression)
+            value = world.evaluate(validation.expression)
         except EvaluationError as err:
             if policy.fails_closed:
                 text = validation.expression.text
@@ -52,7 +52,7 @@ def _message_of(validation: Validation, world: "_World") -> str:
     """The value of the message expression, else the message, else the expression itself."""
     if validation.message_expression is not None:
         try:
-            text = world.value(validation.message_expression)
+            text = world.evaluate(validation.message_expression)
         except EvaluationError:
             text = ""
         if isinstance(text, str) and (text := text.strip()) and "\n" not in text and len(text) <= _LONGEST:
@@ -69,7 +69,7 @@ def _find_failed_annotations(policy: AdmissionPolicy, world: "_World") -> Iterat
     """
     for annotation in policy.annotations:
         try:
-            value = world.value(annotation)
+            value = world.evaluate(annotation)
         except EvaluationError as err:
             if policy.fails_closed:
                 yield Denial(f"expression '{annotation.text}' resulted in error: {err}")
@@ -90,9 +90,9 @@ class _World:
         self._values: dict[str, Any] = {}
         self._errors: dict[str, str] = {}
 
-    def value(self, expression: Expression) -> Any:
+    def evaluate(self, expression: Expression) -> Any:
         """Evaluate the expression. Raises EvaluationError."""
-        used = used_variables(expression.text)
+        used = list_used_variables(expression.text)
         for name in used:
             self._work_out(name)
         try:
@@ -108,6 +108,6 @@ class _World:
         if name in self._values or name in self._errors or name not in self._expressions:
             return
         try:
-            self._values[name] = self.value(self._expressions[name])
+            self._values[name] = self.evaluate(self._expressions[name])
         except EvaluationError as err:
             self._errors[name] = str(err)

@@ -16,13 +16,13 @@ from pykruise.sandbox.apiserver.printing.cells import (
     Doc,
     age_of,
     containers_of,
+    format_labels,
+    format_since,
     is_ending,
-    labels_text,
+    join_with_more,
     name_of,
-    since,
     spec_of,
     status_of,
-    with_more,
 )
 from pykruise.sandbox.apiserver.printing.pod_rows import print_pod
 from pykruise.sandbox.apiserver.printing.workload_rows import (
@@ -133,7 +133,7 @@ def _print_service(service: Doc, now: Instant) -> list[Any]:
         _external_ip(service),
         ports or NONE,
         age_of(service, now),
-        labels_text(spec.get("selector")),
+        format_labels(spec.get("selector")),
     ]
 
 
@@ -171,14 +171,14 @@ def _print_event(event: Doc, now: Instant) -> list[Any]:
     component = source.get("component") or event.get("reportingComponent") or event.get("reportingController")
     instance = source.get("host") or event.get("reportingInstance")
     return [
-        since(last, now),
+        format_since(last, now),
         event.get("type") or "",
         event.get("reason") or "",
         f"{kind}/{about['name']}" if about.get("name") else kind,
         about.get("fieldPath") or "",
         ", ".join(part for part in (component or "", instance or "") if part),
         str(event.get("message") or event.get("note") or "").strip(),
-        since(first, now),
+        format_since(first, now),
         count,
         name_of(event),
     ]
@@ -210,7 +210,7 @@ def _print_endpoints(endpoints: Doc, now: Instant) -> list[Any]:
             shown += [f"{address}:{port.get('port')}" for address in addresses]
         if not ports:
             shown += [address.strip("[]") for address in addresses]
-    text = with_more(shown) if shown else "" if endpoints.get("subsets") else NONE
+    text = join_with_more(shown) if shown else "" if endpoints.get("subsets") else NONE
     return [name_of(endpoints), text, age_of(endpoints, now)]
 
 
@@ -221,7 +221,7 @@ def _add_brackets(address: str) -> str:
 def _print_pod_template(template: Doc, now: Instant) -> list[Any]:
     inner = template.get("template") or {}
     labels = (inner.get("metadata") or {}).get("labels")
-    return [name_of(template), *containers_of(inner.get("spec") or {}), labels_text(labels)]
+    return [name_of(template), *containers_of(inner.get("spec") or {}), format_labels(labels)]
 
 
 def _print_lease(lease: Doc, now: Instant) -> list[Any]:
@@ -234,7 +234,13 @@ def _print_endpoint_slice(endpoints: Doc, now: Instant) -> list[Any]:
         address for each in endpoints.get("endpoints") or () for address in each.get("addresses") or ()
     ]
     kind = endpoints.get("addressType") or ""
-    return [name_of(endpoints), kind, with_more(ports), with_more(addresses), age_of(endpoints, now)]
+    return [
+        name_of(endpoints),
+        kind,
+        join_with_more(ports),
+        join_with_more(addresses),
+        age_of(endpoints, now),
+    ]
 
 
 def _print_budget(budget: Doc, now: Instant) -> list[Any]:

@@ -1,6 +1,6 @@
 """The cells of tables: durations, names, lists, as `kubectl get` shows them.
 
-a document, now ──▶ since(), age_of(), labels_text(), … ──▶ text
+a document, now ──▶ format_since(), age_of(), format_labels(), … ──▶ text
 
 Pure.
 """
@@ -17,7 +17,7 @@ UNKNOWN: Final = "<unknown>"
 UNSET: Final = "<unset>"
 
 
-def human_duration(seconds: float) -> str:
+def format_human_duration(seconds: float) -> str:
     """Format a duration in at most two units, as kubectl shows ages: `45s`, `5m3s`, `3h`, `2d5h`, `1y30d`."""
     whole = int(seconds)
     if whole < -1:
@@ -48,12 +48,12 @@ def _two_units(large: int, unit: str, small: int, small_unit: str) -> str:
     return f"{large}{unit}{small}{small_unit}" if small else f"{large}{unit}"
 
 
-def since(timestamp: str | None, now: Instant) -> str:
+def format_since(timestamp: str | None, now: Instant) -> str:
     """Time since a timestamp; UNKNOWN without one."""
     if not timestamp:
         return UNKNOWN
     try:
-        return human_duration(now - parse_time(timestamp))
+        return format_human_duration(now - parse_time(timestamp))
     except ValueError:
         return "<invalid>"
 
@@ -65,7 +65,7 @@ def name_of(doc: Doc) -> str:
 
 def age_of(doc: Doc, now: Instant) -> str:
     """Age of the object."""
-    return since((doc.get("metadata") or {}).get("creationTimestamp"), now)
+    return format_since((doc.get("metadata") or {}).get("creationTimestamp"), now)
 
 
 def spec_of(doc: Doc) -> Doc:
@@ -83,12 +83,12 @@ def is_ending(doc: Doc) -> bool:
     return bool((doc.get("metadata") or {}).get("deletionTimestamp"))
 
 
-def labels_text(labels: Mapping[str, str] | None) -> str:
+def format_labels(labels: Mapping[str, str] | None) -> str:
     """Labels sorted by key, such as `a=1,b=2`; NONE without labels."""
     return ",".join(f"{key}={labels[key]}" for key in sorted(labels)) if labels else NONE
 
 
-def selector_text(selector: Mapping[str, Any] | None) -> str:
+def format_selector(selector: Mapping[str, Any] | None) -> str:
     """A label selector in kubectl's notation."""
     try:
         return format_label_selector(selector)
@@ -96,7 +96,7 @@ def selector_text(selector: Mapping[str, Any] | None) -> str:
         return "<error>"
 
 
-def template_spec(doc: Doc) -> Doc:
+def read_template_spec(doc: Doc) -> Doc:
     """The spec of the object's pod template."""
     return (spec_of(doc).get("template") or {}).get("spec") or {}
 
@@ -107,7 +107,7 @@ def containers_of(spec: Doc) -> list[str]:
     return [",".join(each.get(field) or "" for each in containers) for field in ("name", "image")]
 
 
-def with_more(items: Sequence[str], *, most: int = 3) -> str:
+def join_with_more(items: Sequence[str], *, most: int = 3) -> str:
     """The first items and the number of others: `a,b,c + 2 more...`."""
     if not items:
         return UNSET

@@ -1,6 +1,6 @@
 """Objects as tables and as bare metadata, for clients that request it in the Accept header.
 
-bytes of objects ──▶ object_in_form(), list_in_form() ──▶ bytes of a Table or of PartialObjectMetadata(List)
+bytes of objects ──▶ render_object(), list_in_form() ──▶ bytes of a Table or of PartialObjectMetadata(List)
 
 Pure.
 """
@@ -16,7 +16,7 @@ from pykruise.sandbox.apiserver.catalog import CatalogEntry
 from pykruise.sandbox.apiserver.requests.negotiation import Form
 
 
-def object_in_form(entry: CatalogEntry, raw: bytes, *, form: Form, now: Instant) -> bytes:
+def render_object(entry: CatalogEntry, raw: bytes, *, form: Form, now: Instant) -> bytes:
     """Render one object."""
     doc = decode(raw)
     if form.shows == "metadata":
@@ -65,9 +65,9 @@ def _to_table(
     entry: CatalogEntry, docs: Sequence[Document], form: Form, now: Instant, metadata: dict[str, Any]
 ) -> Document:
     # Imported here, because the module knows every kind's columns, and most requests need no table.
-    from pykruise.sandbox.apiserver.printing.tables import table_for
+    from pykruise.sandbox.apiserver.printing.tables import build_table
 
-    table = table_for(entry, docs, now=now)
+    table = build_table(entry, docs, now=now)
     table["apiVersion"] = f"meta.k8s.io/{form.version}"
     table["metadata"] = metadata
     for row, doc in zip(table["rows"], docs, strict=True):

@@ -12,10 +12,10 @@ from pykruise.sandbox.apiserver.printing.cells import (
     NONE,
     Doc,
     age_of,
+    format_since,
     is_ending,
     is_true,
     name_of,
-    since,
     spec_of,
     status_of,
 )
@@ -27,7 +27,7 @@ def print_pod(pod: Doc, now: Instant) -> list[Any]:
     ready, total, reason, restarts, last_restart = _pod_state(pod)
     shown = str(restarts)
     if restarts and last_restart:
-        shown = f"{restarts} ({since(last_restart, now)} ago)"
+        shown = f"{restarts} ({format_since(last_restart, now)} ago)"
     ips = status.get("podIPs") or ()
     return [
         name_of(pod),

@@ -1,6 +1,6 @@
 """Objects as rows, for `kubectl get`: the Table that the server prints.
 
-    documents + the entry of their resource ──▶ table_for() ──▶ Table document, a row for each
+    documents + the entry of their resource ──▶ build_table() ──▶ Table document, a row for each
 
 Built-in kinds have their columns in data/tables.json and a printer that makes the cells in that order. Custom
 resources have columns with JSONPaths. All other kinds get name and age. Pure: ages are relative to `now`.
@@ -13,14 +13,14 @@ import orjson
 
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document
-from pykruise.kube.pod_rules.field_errors import go_scalar
+from pykruise.kube.pod_rules.field_errors import format_go_scalar
 from pykruise.sandbox.apiserver.catalog import CatalogEntry, ServedColumn
 from pykruise.sandbox.apiserver.printing.builtin_rows import PRINTERS, Print
-from pykruise.sandbox.apiserver.printing.cells import Doc, age_of, name_of, since
+from pykruise.sandbox.apiserver.printing.cells import Doc, age_of, format_since, name_of
 from pykruise.sandbox.apiserver.printing.json_path import JSONPathError, compile_path
 
 
-def table_for(entry: CatalogEntry, docs: Sequence[Document], *, now: Instant) -> Document:
+def build_table(entry: CatalogEntry, docs: Sequence[Document], *, now: Instant) -> Document:
     """Build a Table with a row for each document, in their order; rows have no `object` yet."""
     columns, make_cells = _printer_of(entry)
     return {
@@ -102,5 +102,5 @@ def _typed_cell(kind: str, value: Any, now: Instant) -> Any:
         case "boolean":
             return value if isinstance(value, bool) else None
         case "date":
-            return since(value, now) if isinstance(value, str) else None
-    return orjson.dumps(value).decode() if isinstance(value, (dict, list)) else go_scalar(value)
+            return format_since(value, now) if isinstance(value, str) else None
+    return orjson.dumps(value).decode() if isinstance(value, (dict, list)) else format_go_scalar(value)

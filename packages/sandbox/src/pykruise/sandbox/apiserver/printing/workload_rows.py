@@ -9,22 +9,22 @@ from typing import Any
 
 from pykruise.kube.clock import Instant, parse_time
 from pykruise.kube.values.owners import controller_of
-from pykruise.kube.values.selectors import SelectorError, selector_from
+from pykruise.kube.values.selectors import SelectorError, parse_selector
 from pykruise.sandbox.apiserver.printing.cells import (
     NONE,
     Doc,
     age_of,
     containers_of,
-    human_duration,
+    format_human_duration,
+    format_labels,
+    format_selector,
+    format_since,
     is_ending,
     is_true,
-    labels_text,
     name_of,
-    selector_text,
-    since,
+    read_template_spec,
     spec_of,
     status_of,
-    template_spec,
 )
 
 
@@ -32,7 +32,7 @@ def print_deployment(deployment: Doc, now: Instant) -> list[Any]:
     """A Deployment's cells."""
     spec, status = spec_of(deployment), status_of(deployment)
     try:
-        selector = str(selector_from(spec.get("selector")))
+        selector = str(parse_selector(spec.get("selector")))
     except SelectorError:
         selector = "<invalid>"
     return [
@@ -41,7 +41,7 @@ def print_deployment(deployment: Doc, now: Instant) -> list[Any]:
         status.get("updatedReplicas") or 0,
         status.get("availableReplicas") or 0,
         age_of(deployment, now),
-        *containers_of(template_spec(deployment)),
+        *containers_of(read_template_spec(deployment)),
         selector,
     ]
 
@@ -55,15 +55,15 @@ def print_replica_set(owner: Doc, now: Instant) -> list[Any]:
         status.get("replicas") or 0,
         status.get("readyReplicas") or 0,
         age_of(owner, now),
-        *containers_of(template_spec(owner)),
-        selector_text(spec.get("selector")),
+        *containers_of(read_template_spec(owner)),
+        format_selector(spec.get("selector")),
     ]
 
 
 def print_stateful_set(owner: Doc, now: Instant) -> list[Any]:
     """A StatefulSet's cells."""
     ready = f"{status_of(owner).get('readyReplicas') or 0}/{spec_of(owner).get('replicas') or 0}"
-    return [name_of(owner), ready, age_of(owner, now), *containers_of(template_spec(owner))]
+    return [name_of(owner), ready, age_of(owner, now), *containers_of(read_template_spec(owner))]
 
 
 def print_daemon_set(owner: Doc, now: Instant) -> list[Any]:
@@ -79,10 +79,10 @@ def print_daemon_set(owner: Doc, now: Instant) -> list[Any]:
     return [
         name_of(owner),
         *(status.get(count) or 0 for count in counts),
-        labels_text(template_spec(owner).get("nodeSelector")),
+        format_labels(read_template_spec(owner).get("nodeSelector")),
         age_of(owner, now),
-        *containers_of(template_spec(owner)),
-        selector_text(spec_of(owner).get("selector")),
+        *containers_of(read_template_spec(owner)),
+        format_selector(spec_of(owner).get("selector")),
     ]
 
 
@@ -110,8 +110,8 @@ def print_job(job: Doc, now: Instant) -> list[Any]:
         completions,
         _job_duration(status, now),
         age_of(job, now),
-        *containers_of(template_spec(job)),
-        selector_text(spec.get("selector")),
+        *containers_of(read_template_spec(job)),
+        format_selector(spec.get("selector")),
     ]
 
 
@@ -132,7 +132,7 @@ def _job_duration(status: Doc, now: Instant) -> str:
     if not status.get("startTime"):
         return ""
     end = parse_time(status["completionTime"]) if status.get("completionTime") else now
-    return human_duration(end - parse_time(status["startTime"]))
+    return format_human_duration(end - parse_time(status["startTime"]))
 
 
 def print_cron_job(job: Doc, now: Instant) -> list[Any]:
@@ -146,8 +146,8 @@ def print_cron_job(job: Doc, now: Instant) -> list[Any]:
         spec.get("timeZone") or NONE,
         "True" if spec.get("suspend") else "False",
         len(status.get("active") or ()),
-        since(last, now) if last else NONE,
+        format_since(last, now) if last else NONE,
         age_of(job, now),
         *containers_of((inner.get("template") or {}).get("spec") or {}),
-        selector_text(inner.get("selector")),
+        format_selector(inner.get("selector")),
     ]

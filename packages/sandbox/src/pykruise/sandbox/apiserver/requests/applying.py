@@ -11,7 +11,7 @@ from typing import Final
 import orjson
 
 from pykruise.kube.clock import Instant
-from pykruise.kube.documents import LAST_APPLIED, Document, canonical, deep_copy
+from pykruise.kube.documents import LAST_APPLIED, Document, deep_copy, encode_canonical
 from pykruise.kube.errors import Cause, ErrorStatus, StatusDetails
 from pykruise.kube.pod_rules import field_errors as causes
 from pykruise.sandbox.apiserver.core import Core
@@ -21,22 +21,22 @@ from pykruise.sandbox.apiserver.managed.applies import (
     ConflictsError,
     InvalidFieldsError,
     UnconvertibleError,
-    conflict_message,
+    format_conflict,
 )
-from pykruise.sandbox.apiserver.managed.field_sets import EMPTY, FieldSet, difference
+from pykruise.sandbox.apiserver.managed.field_sets import EMPTY, FieldSet, subtract_sets
 from pykruise.sandbox.apiserver.managed.shapes import Shape
-from pykruise.sandbox.apiserver.managed.values import compare, fields_in
+from pykruise.sandbox.apiserver.managed.values import collect_fields, compare
 from pykruise.sandbox.apiserver.objects.storage import Stored
 from pykruise.sandbox.apiserver.requests import decoding, writes
 from pykruise.sandbox.apiserver.requests.call import Call, CallAnswer, check_write_options
 from pykruise.sandbox.apiserver.requests.negotiation import BODY_LIMIT, parse_yaml
 from pykruise.sandbox.apiserver.requests.statuses import (
     Refusal,
-    bad_request,
-    conflict,
-    not_found,
-    request_entity_too_large,
-    unclassified_error,
+    make_bad_request,
+    make_conflict,
+    make_not_found,
+    make_request_entity_too_large,
+    make_unclassified_error,
 )
 
 _KUBECTL: Final = "kubectl"
@@ -68,17 +68,17 @@ async def apply(core: Core, call: Call) -> CallAnswer:
 async def _create_applied(core: Core, call: Call, config: Document) -> CallAnswer:
     entry = call.entry
     if call.subresource:
-        raise not_found(entry.resource, call.name)
+        raise make_not_found(entry.resource, call.name)
     writes.check_may_create(core, call)
     wanted = _check_config(call, config)
-    result = await _apply_to(core, call, core.ownership.kind(entry).empty, wanted, None)
+    result = await _apply_to(core, call, core.ownership.find_kind(entry).empty, wanted, None)
     doc = _decode_merged(
         call, {**result.document, "apiVersion": entry.api_version, "kind": entry.resource.kind}
     )
     meta = doc["metadata"]
     if uid := meta.get("uid"):
         text = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
-        raise conflict(entry.resource, call.name, text)
+        raise make_conflict(entry.resource, call.name, text)
     meta.pop("resourceVersion", None)  # a precondition for existing objects only
     writes.check_name(call, {"name": meta.get("name")})
     return await writes.create_document(core, call, doc, managed=result.kept)
@@ -87,17 +87,17 @@ async def _create_applied(core: Core, call: Call, config: Document) -> CallAnswe
 def _check_options(call: Call) -> None:
     extra: list[Cause] = []
     if not call.query.get("fieldManager"):
-        extra.append(causes.required("fieldManager", "is required for apply patch"))
+        extra.append(causes.make_required_error("fieldManager", "is required for apply patch"))
     check_write_options(call, "PatchOptions", extra)
 
 
 def _read_config(call: Call) -> Document:
     body = call.body or b""
     if len(body) > BODY_LIMIT:
-        raise request_entity_too_large(BODY_LIMIT)
+        raise make_request_entity_too_large(BODY_LIMIT)
     config = parse_yaml(body, prefix="error decoding patch: error converting YAML to JSON: ")
     if not isinstance(config, dict):
-        raise bad_request(
+        raise make_bad_request(
             "error decoding patch: error unmarshaling JSON: while decoding JSON: json: cannot unmarshal "
             f"{'array' if isinstance(config, list) else 'string'} into Go value of type map[string]interface {{}}"
         )
@@ -109,13 +109,13 @@ def _check_config(call: Call, config: Document) -> Document:
     entry = call.entry
     version, kind = config.get("apiVersion") or "", config.get("kind") or ""
     if not isinstance(version, str) or not isinstance(kind, str):
-        raise bad_request("invalid object type: /, Kind=")
+        raise make_bad_request("invalid object type: /, Kind=")
     if (version, kind) != (entry.api_version, entry.resource.kind):
         group, _, short = version.rpartition("/")
-        raise bad_request(f"invalid object type: {group}/{short}, Kind={kind}")
+        raise make_bad_request(f"invalid object type: {group}/{short}, Kind={kind}")
     metadata = config.get("metadata")
     if isinstance(metadata, Mapping) and metadata.get("managedFields") is not None:
-        raise bad_request("metadata.managedFields must be nil")
+        raise make_bad_request("metadata.managedFields must be nil")
     wanted: Document = deep_copy(config)
     if isinstance(metadata, Mapping) and metadata.get("creationTimestamp", "") is None:
         # Go's clients write null for an unset time.
@@ -127,18 +127,18 @@ async def _apply_to(
     core: Core, call: Call, live: Document, config: Document, stored: Stored | None
 ) -> Applied:
     """Apply to the live object. Raises Refusal: 409 for conflicts."""
-    allowed = _client_side_fields(call, live, core.ownership.kind(call.entry).shape)
+    allowed = _client_side_fields(call, live, core.ownership.find_kind(call.entry).shape)
     try:
-        return await core.ownership.of_apply(call, stored, live, config, core.clock(), allowed=allowed)
+        return await core.ownership.record_apply(call, stored, live, config, core.clock(), allowed=allowed)
     except InvalidFieldsError as err:
         meta = config.get("metadata")
         meta = meta if isinstance(meta, Mapping) else {}
         resource = call.entry.resource
         gvk = f"{resource.group}/{resource.version}, Kind={resource.kind}"
         where = f"{meta.get('namespace') or ''}/{meta.get('name') or ''}"
-        raise unclassified_error(f"failed to create typed patch object ({where}; {gvk}): {err}") from err
+        raise make_unclassified_error(f"failed to create typed patch object ({where}; {gvk}): {err}") from err
     except UnconvertibleError as err:
-        raise unclassified_error(str(err)) from err
+        raise make_unclassified_error(str(err)) from err
     except ConflictsError as err:
         raise _conflict_refusal(err.conflicts) from err
 
@@ -156,7 +156,7 @@ def _client_side_fields(call: Call, live: Document, shape: Shape) -> FieldSet:
         if not isinstance(applied, dict) or applied.get("apiVersion") != call.entry.api_version:
             return EMPTY
         changes = compare(applied, live, shape)
-        return difference(difference(fields_in(applied, shape), changes.modified), changes.removed)
+        return subtract_sets(subtract_sets(collect_fields(applied, shape), changes.modified), changes.removed)
     except (orjson.JSONDecodeError, InvalidFieldsError):
         return EMPTY
 
@@ -169,16 +169,18 @@ def _update_last_applied(call: Call, live: Document, config: Document, doc: Docu
     said = deep_copy(config)
     if isinstance(metadata := said.get("metadata"), dict):
         (metadata.get("annotations") or {}).pop(LAST_APPLIED, None)
-    text = f"{canonical(said).decode()}\n"
+    text = f"{encode_canonical(said).decode()}\n"
     doc["metadata"].setdefault("annotations", {})[LAST_APPLIED] = text
     return doc
 
 
 def _decode_merged(call: Call, doc: Document) -> Document:
     try:
-        return decoding.typed(call.entry, doc)[0]
+        return decoding.to_typed(call.entry, doc)[0]
     except ValueError as err:
-        raise unclassified_error(f"failed to convert merged object to last applied version: {err}") from err
+        raise make_unclassified_error(
+            f"failed to convert merged object to last applied version: {err}"
+        ) from err
 
 
 def _conflict_refusal(value: Sequence[ApplyConflict]) -> Refusal:
@@ -189,6 +191,6 @@ def _conflict_refusal(value: Sequence[ApplyConflict]) -> Refusal:
         )
     )
     status = ErrorStatus(
-        status="Failure", message=conflict_message(value), reason="Conflict", code=409, details=details
+        status="Failure", message=format_conflict(value), reason="Conflict", code=409, details=details
     )
     return Refusal(status)

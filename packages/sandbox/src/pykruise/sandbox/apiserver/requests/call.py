@@ -14,7 +14,7 @@ from pykruise.kube.pod_rules import field_errors as causes
 from pykruise.sandbox.apiserver.access.users import ADMIN, User
 from pykruise.sandbox.apiserver.catalog import CatalogEntry
 from pykruise.sandbox.apiserver.requests.negotiation import Form
-from pykruise.sandbox.apiserver.requests.statuses import bad_request, invalid_options
+from pykruise.sandbox.apiserver.requests.statuses import make_bad_request, make_invalid_options
 
 
 class Call(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,37 +66,41 @@ def check_write_options(call: Call, kind: str, extra: Sequence[Cause] = ()) -> N
     options = list(extra)
     manager = query.get("fieldManager", "")
     if len(manager) > 128:
-        options.append(causes.too_long("fieldManager", 128))
+        options.append(causes.make_too_long_error("fieldManager", 128))
     elif not manager.isprintable():
-        options.append(causes.invalid("fieldManager", manager, "should only contain printable characters"))
+        options.append(
+            causes.make_invalid_error("fieldManager", manager, "should only contain printable characters")
+        )
     dry_run = query.get("dryRun")
     if dry_run not in (None, "", "All"):
-        options.append(unsupported_dry_run([dry_run]))
+        options.append(make_unsupported_dry_run([dry_run]))
     validation = query.get("fieldValidation", "")
     if validation not in ("", "Ignore", "Warn", "Strict"):
-        options.append(causes.not_supported("fieldValidation", validation, ["", "Ignore", "Strict", "Warn"]))
+        options.append(
+            causes.make_not_supported_error("fieldValidation", validation, ["", "Ignore", "Strict", "Warn"])
+        )
     if options:
-        raise invalid_options(kind, options)
+        raise make_invalid_options(kind, options)
 
 
-def unsupported_dry_run(values: Sequence[object]) -> Cause:
+def make_unsupported_dry_run(values: Sequence[object]) -> Cause:
     """Error for a dryRun value other than All; it shows the list of values."""
-    listed = ", ".join(causes.shown(value) for value in values)
+    listed = ", ".join(causes.format_shown(value) for value in values)
     text = f'Unsupported value: []string{{{listed}}}: supported values: "All"'
     return Cause(reason="FieldValueNotSupported", message=text, field="dryRun")
 
 
-def flag(query: Mapping[str, str], name: str) -> bool:
+def parse_flag(query: Mapping[str, str], name: str) -> bool:
     """Parse a boolean parameter: absent, `0` and `false` are false, all others are true, as on a real API server."""
     return name in query and query[name].lower() not in ("0", "false")
 
 
-def whole_number(query: Mapping[str, str], name: str) -> int | None:
+def parse_whole_number(query: Mapping[str, str], name: str) -> int | None:
     """Parse a numeric parameter; None when it is absent or empty. Raises Refusal (400)."""
     text = query.get(name, "")
     if not text:
         return None
     digits = text[1:] if text[0] in "+-" else text
     if not digits.isascii() or not digits.isdigit() or len(digits) > 19:
-        raise bad_request(f'strconv.ParseInt: parsing "{text[:40]}": invalid syntax')
+        raise make_bad_request(f'strconv.ParseInt: parsing "{text[:40]}": invalid syntax')
     return int(text)

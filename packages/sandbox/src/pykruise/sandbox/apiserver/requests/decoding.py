@@ -1,21 +1,21 @@
 """Decoding of a client's object into a document of the right kind: apiVersion and kind, types, unknown fields.
 
-body or patched document ──▶ of_body() / of_patch() ──▶ canonical document of the kind, warnings in the Call
+body or patched document ──▶ decode_body() / decode_patch() ──▶ canonical document of the kind, warnings in the Call
 
 Pure. `Strategy.decode` has the kind's own shape (types of built-in kinds, schema of custom ones).
 """
 
 from typing import Final
 
-from pykruise.kube.documents import Document, canonical, decode
+from pykruise.kube.documents import Document, decode, encode_canonical
 from pykruise.kube.pod_rules import field_errors as causes
 from pykruise.sandbox.apiserver.catalog import CatalogEntry
 from pykruise.sandbox.apiserver.requests.call import Call
 from pykruise.sandbox.apiserver.requests.negotiation import read_body, summary_of
-from pykruise.sandbox.apiserver.requests.statuses import Refusal, bad_request, invalid
+from pykruise.sandbox.apiserver.requests.statuses import Refusal, make_bad_request, make_invalid
 
 
-def of_body(call: Call) -> Document:
+def decode_body(call: Call) -> Document:
     """Decode the object in a request's body to its canonical shape. Raises Refusal."""
     entry = call.entry
     doc = read_body(call.headers, call.body, what=entry.resource.kind)
@@ -23,16 +23,16 @@ def of_body(call: Call) -> Document:
     kind = entry.resource.kind
     prefix = f'{kind} in version "{entry.resource.version}" cannot be handled as a {kind}'
     try:
-        doc, unknown = typed(entry, doc)
+        doc, unknown = to_typed(entry, doc)
     except ValueError as err:
-        raise bad_request(f"{prefix}: {err}") from err
+        raise make_bad_request(f"{prefix}: {err}") from err
     if unknown and call.field_validation == "Strict":
-        raise bad_request(f"{prefix}: {_strict_error(unknown)}")
+        raise make_bad_request(f"{prefix}: {_strict_error(unknown)}")
     _warn_unknown(call, unknown)
     return doc
 
 
-def of_patch(call: Call, doc: Document, untouched: Document) -> Document:
+def decode_patch(call: Call, doc: Document, untouched: Document) -> Document:
     """Decode a patched object to its canonical shape. Raises Refusal (422).
 
     `untouched` are members that the patch cannot have changed. They have their shape already, and are added again.
@@ -45,11 +45,11 @@ def of_patch(call: Call, doc: Document, untouched: Document) -> Document:
         text = f"no conversion to {entry.api_version} {entry.resource.kind}"
         raise _undecodable_patch({**doc, **untouched}, text)
     if not doc.get("kind"):
-        text = canonical({**doc, **untouched}).decode()
+        text = encode_canonical({**doc, **untouched}).decode()
         raise _undecodable_patch({**doc, **untouched}, f"Object 'Kind' is missing in '{text}'")
-    sent = canonical(doc) if call.field_validation == "Strict" else b""
+    sent = encode_canonical(doc) if call.field_validation == "Strict" else b""
     try:
-        read, unknown = typed(entry, doc)
+        read, unknown = to_typed(entry, doc)
     except ValueError as err:
         raise _undecodable_patch({**doc, **untouched}, str(err)) from err
     if unknown and call.field_validation == "Strict":
@@ -60,10 +60,12 @@ def of_patch(call: Call, doc: Document, untouched: Document) -> Document:
 
 
 def _undecodable_patch(patched: Document, why: str) -> Refusal:
-    return invalid("", "", "", [causes.invalid("patch", canonical(patched).decode(), why)])
+    return make_invalid(
+        "", "", "", [causes.make_invalid_error("patch", encode_canonical(patched).decode(), why)]
+    )
 
 
-def typed(entry: CatalogEntry, doc: Document) -> tuple[Document, list[str]]:
+def to_typed(entry: CatalogEntry, doc: Document) -> tuple[Document, list[str]]:
     """Return the document in its kind's shape, and the unknown fields that were dropped.
 
     Raises ValueError when a value has the wrong type.
@@ -83,20 +85,20 @@ def check_type(entry: CatalogEntry, doc: Document, *, body: bytes) -> None:
     resource = entry.resource
     kind, version = doc.get("kind"), doc.get("apiVersion")
     if not isinstance(kind or "", str) or not isinstance(version or "", str):
-        raise bad_request(
+        raise make_bad_request(
             f"the object provided is unrecognized (must be of type {resource.kind}): couldn't get "
             "version/kind; json parse error: json: cannot unmarshal: apiVersion and kind are strings"
         )
     if entry.is_custom and not kind:
         text = body[:1024].decode("utf-8", "replace")
-        raise bad_request(
+        raise make_bad_request(
             f"the object provided is unrecognized (must be of type {resource.kind}): "
             f"Object 'Kind' is missing in '{text}' ({summary_of(body)})"
         )
     if not entry.is_custom and (version or kind):
         _check_builtin_type(entry, version or resource.api_version, kind or resource.kind)
     if (version or entry.is_custom) and version != resource.api_version:
-        raise bad_request(
+        raise make_bad_request(
             f"the API version in the data ({version or ''}) does not match the expected API version "
             f"({resource.api_version})"
         )
@@ -116,7 +118,7 @@ def _check_builtin_type(entry: CatalogEntry, version: str, kind: str) -> None:
         why = f"converting ({short}.{kind}) to ({package}.{resource.kind}): unknown conversion"
     else:
         why = f'no kind "{kind}" is registered for version "{version}" in scheme "pkg/runtime/scheme.go:100"'
-    raise bad_request(wrong + why)
+    raise make_bad_request(wrong + why)
 
 
 _KINDS_OF_V1: Final = frozenset(

@@ -1,7 +1,7 @@
 """DELETE: immediate, graceful, or when the last finalizer is removed.
 
 Call ──▶ delete() / delete_collection() ──▶ marks (deletionTimestamp, finalizers) or removes ──▶ Answer
-writes.py ──▶ deletes_with_update() ──▶ the update that removes the last finalizer removes the object
+writes.py ──▶ is_deleting_with_update() ──▶ the update that removes the last finalizer removes the object
 
 Same rules as apiserver's `registry/generic` store, with its special rules for namespaces and CRDs.
 """
@@ -16,25 +16,25 @@ from pykruise.kube.clock import Instant, format_time, parse_time
 from pykruise.kube.documents import Document, decode
 from pykruise.kube.errors import Cause
 from pykruise.kube.pod_rules import field_errors as causes
-from pykruise.kube.values.go_text import quoted
+from pykruise.kube.values.go_text import quote_text
 from pykruise.sandbox.apiserver.catalog import CatalogEntry
 from pykruise.sandbox.apiserver.core import Core
 from pykruise.sandbox.apiserver.objects.lifecycle import check_not_immortal
-from pykruise.sandbox.apiserver.objects.metadata import FOREGROUND, ORPHAN, new_uid
+from pykruise.sandbox.apiserver.objects.metadata import FOREGROUND, ORPHAN, make_uid
 from pykruise.sandbox.apiserver.objects.storage import Stored
-from pykruise.sandbox.apiserver.requests.call import Call, CallAnswer, unsupported_dry_run
+from pykruise.sandbox.apiserver.requests.call import Call, CallAnswer, make_unsupported_dry_run
 from pykruise.sandbox.apiserver.requests.encoding import encode_object, list_body
 from pykruise.sandbox.apiserver.requests.negotiation import read_body
 from pykruise.sandbox.apiserver.requests.selection import selection_of
 from pykruise.sandbox.apiserver.requests.statuses import (
     MODIFIED_MEANWHILE,
     Refusal,
-    bad_request,
-    conflict,
-    invalid_options,
-    not_found,
-    success_document,
-    unclassified_error,
+    build_success_document,
+    make_bad_request,
+    make_conflict,
+    make_invalid_options,
+    make_not_found,
+    make_unclassified_error,
 )
 
 CRD_CLEANUP: Final = "customresourcecleanup.apiextensions.k8s.io"
@@ -59,7 +59,7 @@ class DeletionOptions(NamedTuple):
     orphan_dependents: bool | None = None
     dry_run: bool = False
 
-    def document(self) -> dict[str, Any]:
+    def to_document(self) -> dict[str, Any]:
         """The `DeleteOptions` that strategies and reviewers read."""
         doc: dict[str, Any] = {"kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1"}
         if self.grace_s is not None:
@@ -80,7 +80,7 @@ def options_of(call: Call) -> DeletionOptions:
     kind = doc.get("kind")
     if kind not in (None, "", "DeleteOptions"):
         version = doc.get("apiVersion") or ""
-        raise unclassified_error(
+        raise make_unclassified_error(
             f'no kind "{kind}" is registered for version "{version}" in scheme "pkg/runtime/scheme.go:100"'
         )
     preconditions = _typed_member(doc, "preconditions", dict) or {}
@@ -102,13 +102,15 @@ def _check_options(options: DeletionOptions, dry_run: Sequence[Any]) -> None:
     policies = ["Foreground", "Background", "Orphan"]
     if options.orphan_dependents is not None and options.propagation:
         text = "orphanDependents and deletionPropagation cannot be both set"
-        result.append(causes.invalid("propagationPolicy", options.propagation, text))
+        result.append(causes.make_invalid_error("propagationPolicy", options.propagation, text))
     if options.propagation and options.propagation not in policies:
-        result.append(causes.not_supported("propagationPolicy", options.propagation, [*policies, "nil"]))
+        result.append(
+            causes.make_not_supported_error("propagationPolicy", options.propagation, [*policies, "nil"])
+        )
     if any(each != "All" for each in dry_run):
-        result.append(unsupported_dry_run(dry_run))
+        result.append(make_unsupported_dry_run(dry_run))
     if result:
-        raise invalid_options("DeleteOptions", result)
+        raise make_invalid_options("DeleteOptions", result)
 
 
 def _from_query(query: Mapping[str, str]) -> Document:
@@ -117,7 +119,7 @@ def _from_query(query: Mapping[str, str]) -> Document:
         try:
             doc["gracePeriodSeconds"] = int(text)
         except ValueError:
-            raise bad_request(f"strconv.ParseInt: parsing {quoted(text)}: invalid syntax") from None
+            raise make_bad_request(f"strconv.ParseInt: parsing {quote_text(text)}: invalid syntax") from None
     if text := query.get("propagationPolicy"):
         doc["propagationPolicy"] = text
     if text := query.get("orphanDependents"):
@@ -131,7 +133,7 @@ def _typed_member(doc: Mapping[str, Any], member: str, kind: type) -> Any:
     value = doc.get(member)
     if value is None or (isinstance(value, kind) and not (kind is int and isinstance(value, bool))):
         return value
-    raise bad_request(
+    raise make_bad_request(
         f"DeleteOptions cannot be read: {member} must be {'an' if kind is int else 'a'} {kind.__name__}"
     )
 
@@ -182,13 +184,13 @@ async def delete_stored(
     for _ in range(_ATTEMPTS):
         stored = core.get(entry, call.namespace, call.name)
         if stored is None:
-            raise not_found(entry.resource, call.name)
+            raise make_not_found(entry.resource, call.name)
         check_preconditions(call, options, stored)
         if ask_reviewers:
             await _run_reviewers(core, call, options, stored)
         if core.get(entry, call.namespace, call.name) is stored:
             return await _delete_now(core, call, options, stored)
-    raise conflict(entry.resource, call.name, MODIFIED_MEANWHILE)
+    raise make_conflict(entry.resource, call.name, MODIFIED_MEANWHILE)
 
 
 def check_preconditions(call: Call, options: DeletionOptions, stored: Stored) -> None:
@@ -199,13 +201,13 @@ def check_preconditions(call: Call, options: DeletionOptions, stored: Stored) ->
             f"the UID in the precondition ({options.uid}) does not match the UID in record ({stored.uid}). "
             "The object might have been deleted and then recreated"
         )
-        raise conflict(call.entry.resource, call.name, text, of=kind)
+        raise make_conflict(call.entry.resource, call.name, text, of=kind)
     if options.resource_version and options.resource_version != str(stored.revision):
         text = (
             f"the ResourceVersion in the precondition ({options.resource_version}) does not match the "
             f"ResourceVersion in record ({stored.revision}). The object might have been modified"
         )
-        raise conflict(call.entry.resource, call.name, text, of=kind)
+        raise make_conflict(call.entry.resource, call.name, text, of=kind)
 
 
 async def _run_reviewers(core: Core, call: Call, options: DeletionOptions, stored: Stored) -> None:
@@ -213,7 +215,7 @@ async def _run_reviewers(core: Core, call: Call, options: DeletionOptions, store
     if not core.admission.concerns(entry.resource, "", "DELETE"):
         return
     request = AdmissionRequest(
-        uid=new_uid(core.rng),
+        uid=make_uid(core.rng),
         operation="DELETE",
         resource=entry.resource,
         namespace=call.namespace,
@@ -223,7 +225,7 @@ async def _run_reviewers(core: Core, call: Call, options: DeletionOptions, store
         groups=call.user.groups,
         old_object=await core.load(entry, stored),
         dry_run=options.dry_run,
-        options=options.document(),
+        options=options.to_document(),
     )
     for ask in (core.admission.mutate, core.admission.validate):
         call.warnings.extend((await ask(request)).warnings)
@@ -269,7 +271,7 @@ def _owners_of_marked(core: Core, entry: CatalogEntry, stored: Stored, doc: Docu
     """Owners of a marked object: finalizers that the server adds have no owner."""
     if not doc["metadata"].get("finalizers"):
         return stored.managed
-    return core.ownership.taken_by_server(entry, stored.managed, decode(stored.raw), doc)
+    return core.ownership.record_server_change(entry, stored.managed, decode(stored.raw), doc)
 
 
 async def _build_answer(core: Core, call: Call, stored: Stored, raw: bytes) -> CallAnswer:
@@ -277,7 +279,7 @@ async def _build_answer(core: Core, call: Call, stored: Stored, raw: bytes) -> C
     if call.entry.returns_deleted:
         return CallAnswer(200, await _render(core, call, raw, stored))
     resource = call.entry.resource
-    status = success_document(
+    status = build_success_document(
         name=stored.key.name, group=resource.group, kind=resource.plural, uid=stored.uid
     )
     return CallAnswer(200, orjson.dumps(status), is_object=False)
@@ -292,7 +294,7 @@ def _mark_object(entry: CatalogEntry, doc: Document, options: DeletionOptions, n
     `pending` (it is being deleted already), `mark`, `mark and remove`, or `remove`.
     """
     meta: dict[str, Any] = doc["metadata"]
-    graceful = entry.strategy.graceful_deletion(doc, options.document())
+    graceful = entry.strategy.compute_grace_period(doc, options.to_document())
     grace = 0
     if graceful is not None:
         if meta.get("deletionTimestamp"):
@@ -426,7 +428,7 @@ def _mark_crd(doc: Document, now: Instant) -> str:
     return "remove"
 
 
-def deletes_with_update(entry: CatalogEntry, new: Document, old: Document) -> bool:
+def is_deleting_with_update(entry: CatalogEntry, new: Document, old: Document) -> bool:
     """Whether an update removes the last finalizer of a terminating object, so that the object must be removed."""
     meta, before = new["metadata"], old["metadata"]
     if not before.get("deletionTimestamp") or meta.get("finalizers"):

@@ -1,6 +1,6 @@
 """Discovery: the requests by which clients learn the served groups, versions and resources.
 
-    path + Accept + Catalog ──▶ discovery_answer() ──▶ document of /api, /apis, /apis/<group>… or /version
+    path + Accept + Catalog ──▶ answer_discovery() ──▶ document of /api, /apis, /apis/<group>… or /version
 
 Newer clients request everything at once from /api and /apis (aggregated discovery); older ones walk the paths. Pure.
 """
@@ -8,7 +8,7 @@ Newer clients request everything at once from /api and /apis (aggregated discove
 from collections.abc import Sequence
 from typing import Any, Final
 
-from pykruise.kube.client.stored_versions import storage_version_hash
+from pykruise.kube.client.stored_versions import compute_storage_version_hash
 from pykruise.kube.documents import Document
 from pykruise.sandbox.apiserver.catalog import Catalog, CatalogEntry, Subresource
 from pykruise.sandbox.version import version_of
@@ -16,7 +16,7 @@ from pykruise.sandbox.version import version_of
 _AGGREGATED: Final = ("v2", "v2beta1")
 
 
-def discovery_answer(path: str, accept: str, catalog: Catalog) -> Document | None:
+def answer_discovery(path: str, accept: str, catalog: Catalog) -> Document | None:
     """Return the document at a discovery path; None for other paths and for groups that are not served."""
     parts = path.strip("/").split("/")
     match parts:
@@ -29,7 +29,7 @@ def discovery_answer(path: str, accept: str, catalog: Catalog) -> Document | Non
             return _legacy_versions() if parts == ["api"] else _group_list(catalog)
         case ["api", version]:
             return _resource_list(catalog, "", version)
-        case ["apis", group] if group in catalog.groups() and group:
+        case ["apis", group] if group in catalog.list_groups() and group:
             return {"kind": "APIGroup", "apiVersion": "v1", **_build_group(catalog, group)}
         case ["apis", group, version]:
             return _resource_list(catalog, group, version) if group else None
@@ -62,19 +62,19 @@ def _legacy_versions() -> Document:
 
 
 def _group_list(catalog: Catalog) -> Document:
-    groups = [_build_group(catalog, group) for group in catalog.groups() if group]
+    groups = [_build_group(catalog, group) for group in catalog.list_groups() if group]
     return {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}
 
 
 def _build_group(catalog: Catalog, group: str) -> Document:
     versions = [
-        {"groupVersion": f"{group}/{version}", "version": version} for version in catalog.versions(group)
+        {"groupVersion": f"{group}/{version}", "version": version} for version in catalog.list_versions(group)
     ]
     return {"name": group, "versions": versions, "preferredVersion": versions[0]}
 
 
 def _resource_list(catalog: Catalog, group: str, version: str) -> Document | None:
-    entries = catalog.resources(group, version)
+    entries = catalog.list_resources(group, version)
     if not entries:
         return None
     return {
@@ -107,7 +107,7 @@ def _build_resource(entry: CatalogEntry) -> Document:
         doc["categories"] = list(entry.categories)
     if entry.is_custom:
         own = entry.resource
-        doc["storageVersionHash"] = storage_version_hash(own.group, entry.storage_version, own.kind)
+        doc["storageVersionHash"] = compute_storage_version_hash(own.group, entry.storage_version, own.kind)
     return doc
 
 
@@ -134,7 +134,7 @@ def _lives_elsewhere(entry: CatalogEntry, subresource: Subresource) -> bool:
 
 
 def _build_aggregated(catalog: Catalog, *, legacy: bool, version: str) -> Document:
-    groups = [""] if legacy else [group for group in catalog.groups() if group]
+    groups = [""] if legacy else [group for group in catalog.list_groups() if group]
     return {
         "kind": "APIGroupDiscoveryList",
         "apiVersion": f"apidiscovery.k8s.io/{version}",
@@ -149,11 +149,11 @@ def _group_discovery(catalog: Catalog, group: str) -> Document:
         {
             "version": version,
             "resources": [
-                _resource_discovery(entry) for entry in _sort_entries(catalog.resources(group, version))
+                _resource_discovery(entry) for entry in _sort_entries(catalog.list_resources(group, version))
             ],
             "freshness": "Current",
         }
-        for version in catalog.versions(group)
+        for version in catalog.list_versions(group)
     ]
     return {"metadata": {**metadata, "creationTimestamp": None}, "versions": versions}
 

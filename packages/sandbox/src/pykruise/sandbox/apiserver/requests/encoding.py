@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import orjson
 
-from pykruise.kube.documents import Document, canonical, decode
+from pykruise.kube.documents import Document, decode, encode_canonical
 from pykruise.sandbox.apiserver.catalog import CatalogEntry
 from pykruise.sandbox.apiserver.objects.storage import Stored
 
@@ -21,7 +21,7 @@ _FIRST: Final = ("apiVersion", "kind")
 
 def encode_object(doc: Document) -> bytes:
     """Encode an object canonically: apiVersion, kind, then the other members sorted. Equal objects have equal bytes."""
-    rest = canonical({member: value for member, value in doc.items() if member not in _FIRST})
+    rest = encode_canonical({member: value for member, value in doc.items() if member not in _FIRST})
     return _encode_head(doc["apiVersion"], doc["kind"]) + memoryview(rest)[1:]
 
 
@@ -35,12 +35,12 @@ def relabel(raw: bytes, api_version: str) -> bytes:
     return raw if raw.startswith(head) else head + memoryview(raw)[raw.index(b",") + 1 :]
 
 
-def with_revision(stored: Stored, revision: int) -> bytes:
+def replace_revision(stored: Stored, revision: int) -> bytes:
     """Return the object with another resourceVersion, as a deletion shows the removed object."""
-    return stored.raw if stored.revision == revision else revised(stored.raw, stored.revision, revision)
+    return stored.raw if stored.revision == revision else revise_bytes(stored.raw, stored.revision, revision)
 
 
-def revised(raw: bytes, old: int, revision: int) -> bytes:
+def revise_bytes(raw: bytes, old: int, revision: int) -> bytes:
     """Replace the resourceVersion in an object's bytes."""
     shown = b'"resourceVersion":"%d"'
     said = shown % old
@@ -52,7 +52,7 @@ def revised(raw: bytes, old: int, revision: int) -> bytes:
     return encode_object(doc)
 
 
-def event_line(kind: str, raw: bytes) -> bytes:
+def encode_event_line(kind: str, raw: bytes) -> bytes:
     """Encode one line of a watch."""
     return b'{"type":"%s","object":%s}' % (kind.encode(), raw)
 

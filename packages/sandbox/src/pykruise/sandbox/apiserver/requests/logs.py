@@ -21,9 +21,9 @@ from pykruise.kube.errors import Cause
 from pykruise.kube.pod_rules import field_errors as causes
 from pykruise.kube.values.field_selectors import parse_field_selector
 from pykruise.sandbox.apiserver.core import Core
-from pykruise.sandbox.apiserver.requests.call import Call, CallAnswer, flag, whole_number
+from pykruise.sandbox.apiserver.requests.call import Call, CallAnswer, parse_flag, parse_whole_number
 from pykruise.sandbox.apiserver.requests.selection import Selection
-from pykruise.sandbox.apiserver.requests.statuses import bad_request, invalid, not_found
+from pykruise.sandbox.apiserver.requests.statuses import make_bad_request, make_invalid, make_not_found
 from pykruise.sandbox.apiserver.requests.watches import WatchStream
 
 LOG_EVERY: Final = "sandbox.pykruise.io/log-every"
@@ -66,7 +66,7 @@ class _Log(msgspec.Struct, frozen=True):
         until = now if self.ended_at is None else self.ended_at
         return max(0, int((until - self.started_at) // self.every_s)) if self.every_s else 0
 
-    def line(self, number: int, now: Instant) -> tuple[Instant, str]:
+    def build_line(self, number: int, now: Instant) -> tuple[Instant, str]:
         """Time and text of a line; the first line has number 0."""
         if number == 0:
             return self.started_at, f"{self.image} started (restarts: {self.restarts})"
@@ -75,7 +75,7 @@ class _Log(msgspec.Struct, frozen=True):
         passed_s = number * self.every_s
         return self.started_at + passed_s, f"running for {passed_s:g} s"
 
-    def next_at(self, now: Instant) -> Instant | None:
+    def find_next_time(self, now: Instant) -> Instant | None:
         """Time of the next line if nothing happens; None: there is none."""
         if not self.every_s or self.ended_at is not None:
             return None
@@ -88,7 +88,7 @@ async def read_log(core: Core, call: Call) -> CallAnswer:
     if not pod["spec"].get("nodeName"):
         return CallAnswer(204, b"", is_object=False)
     log = _log_of(pod, wanted.container, call)
-    text = b"".join(line + b"\n" for line in _Reader(wanted, log, core.clock()).first())
+    text = b"".join(line + b"\n" for line in _Reader(wanted, log, core.clock()).read_first())
     return CallAnswer(200, text[: wanted.size], is_object=False, content_type=_TEXT)
 
 
@@ -114,17 +114,17 @@ class _Reader:
         self._read = 0
         self._left = wanted.size
 
-    def first(self) -> Iterator[bytes]:
+    def read_first(self) -> Iterator[bytes]:
         """Existing lines, without those that `tailLines` leaves out."""
         if self.wanted.tail is not None:
             self._read = max(0, self.log.count(self._now) - max(0, self.wanted.tail))
-        return self.more(self._now)
+        return self.read_more(self._now)
 
-    def more(self, now: Instant) -> Iterator[bytes]:
+    def read_more(self, now: Instant) -> Iterator[bytes]:
         """Lines that were written since the last call."""
         for number in range(self._read, self.log.count(now)):
             self._read = number + 1
-            at, text = self.log.line(number, now)
+            at, text = self.log.build_line(number, now)
             if at >= self.wanted.since:
                 when = format_time(at)
                 yield (f"{when} {text}" if self.wanted.stamps else f"{text} at {when}").encode()
@@ -143,7 +143,7 @@ class _Reader:
 
 
 class LogStream:
-    """The lines of a followed log, without line ends. Read it with `batch()`, and close it afterwards.
+    """The lines of a followed log, without line ends. Read it with `read_batch()`, and close it afterwards.
 
     A line that `limitBytes` cuts ends like the others.
     """
@@ -154,17 +154,17 @@ class LogStream:
         self._changes = changes
         self._reader = reader
         self._clock = clock
-        self._lines: list[bytes] = list(reader.first())
+        self._lines: list[bytes] = list(reader.read_first())
         self._is_over = reader.log.ended_at is not None
 
-    async def batch(self, *, most: int = 256) -> list[bytes]:
+    async def read_batch(self, *, most: int = 256) -> list[bytes]:
         """The next lines: at least one, at most `most`; empty at the end."""
         while not self._lines:
             if self._is_over or self._reader.is_full:
                 await self.aclose()
                 return []
             await self._wait()
-            self._lines.extend(self._reader.more(self._clock()))
+            self._lines.extend(self._reader.read_more(self._clock()))
         taken, self._lines = self._lines[:most], self._lines[most:]
         lines: list[bytes] = []
         for line in taken:
@@ -175,10 +175,10 @@ class LogStream:
 
     async def _wait(self) -> None:
         """Wait until the pod changes or the container writes a line."""
-        due = self._reader.log.next_at(self._clock())
+        due = self._reader.log.find_next_time(self._clock())
         try:
             async with asyncio.timeout(None if due is None else max(0.0, due - self._clock())):
-                events = await self._changes.batch()
+                events = await self._changes.read_batch()
         except TimeoutError:
             return
         for event in events:
@@ -235,14 +235,14 @@ def _parse_request(core: Core, call: Call) -> tuple[Document, _Wanted]:
     """Return the pod and the requested part of its log. Raises Refusal: 400, 404, 422."""
     stored = core.get(call.entry, call.namespace, call.name)
     if stored is None:
-        raise not_found(call.entry.resource, call.name)
+        raise make_not_found(call.entry.resource, call.name)
     pod = decode(stored.raw)
     container = _select_container(pod, call)
-    tail, size = whole_number(call.query, "tailLines"), whole_number(call.query, "limitBytes")
+    tail, size = parse_whole_number(call.query, "tailLines"), parse_whole_number(call.query, "limitBytes")
     wanted = _Wanted(
         container,
         _earliest_time(core, call),
-        flag(call.query, "timestamps"),
+        parse_flag(call.query, "timestamps"),
         tail,
         size if size is not None and size > 0 else None,
     )
@@ -251,20 +251,22 @@ def _parse_request(core: Core, call: Call) -> tuple[Document, _Wanted]:
 
 def _earliest_time(core: Core, call: Call) -> Instant:
     """Earliest time of requested lines. Raises Refusal (400, 422)."""
-    seconds, time = whole_number(call.query, "sinceSeconds"), call.query.get("sinceTime", "")
+    seconds, time = parse_whole_number(call.query, "sinceSeconds"), call.query.get("sinceTime", "")
     result: list[Cause] = []
     if seconds is not None and time:
-        result.append(causes.forbidden("", "at most one of `sinceTime` or `sinceSeconds` may be specified"))
+        result.append(
+            causes.make_forbidden_error("", "at most one of `sinceTime` or `sinceSeconds` may be specified")
+        )
     if seconds is not None and seconds < 1:
-        result.append(causes.invalid("sinceSeconds", seconds, "must be greater than 0"))
+        result.append(causes.make_invalid_error("sinceSeconds", seconds, "must be greater than 0"))
     if result:
-        raise invalid("PodLogOptions", "", call.name, result)
+        raise make_invalid("PodLogOptions", "", call.name, result)
     if seconds is not None:
         return core.clock() - seconds
     try:
         return parse_time(time) if time else float("-inf")
     except ValueError as err:
-        raise bad_request(str(err)) from err
+        raise make_bad_request(str(err)) from err
 
 
 def _select_container(pod: Document, call: Call) -> str:
@@ -273,12 +275,14 @@ def _select_container(pod: Document, call: Call) -> str:
     asked = call.query.get("container", "")
     if asked:
         if asked not in names:
-            raise bad_request(f"container {asked} is not valid for pod {pod_name}")
+            raise make_bad_request(f"container {asked} is not valid for pod {pod_name}")
         return asked
     own = [each["name"] for each in spec.get("containers") or ()]
     if len(own) > 1:
         listed = " ".join(own)
-        raise bad_request(f"a container name must be specified for pod {pod_name}, choose one of: [{listed}]")
+        raise make_bad_request(
+            f"a container name must be specified for pod {pod_name}, choose one of: [{listed}]"
+        )
     return str(own[0])
 
 
@@ -290,14 +294,14 @@ def _log_of(pod: Document, name: str, call: Call) -> _Log:
     status = _status_of(pod, name)
     state, last = status.get("state") or {}, status.get("lastState") or {}
     every_s = _every_s(pod)
-    if flag(call.query, "previous"):
+    if parse_flag(call.query, "previous"):
         if not last.get("terminated"):
-            raise bad_request(f'previous terminated container "{name}" in pod "{call.name}" not found')
+            raise make_bad_request(f'previous terminated container "{name}" in pod "{call.name}" not found')
         return _build_log(last["terminated"], status, every_s)
     result = state.get("running") or state.get("terminated")
     if not result:
         reason = (state.get("waiting") or {}).get("reason") or "ContainerCreating"
-        raise bad_request(f'container "{name}" in pod "{call.name}" is waiting to start: {reason}')
+        raise make_bad_request(f'container "{name}" in pod "{call.name}" is waiting to start: {reason}')
     return _build_log(result, status, every_s)
 
 

@@ -14,14 +14,14 @@ import orjson
 import yaml
 
 from pykruise.kube.documents import Document
-from pykruise.kube.values.go_text import quoted
+from pykruise.kube.values.go_text import quote_text
 from pykruise.kube.yaml_documents import read_yaml
 from pykruise.sandbox.apiserver.requests.statuses import (
-    bad_request,
-    no_representation,
-    not_acceptable,
-    request_entity_too_large,
-    unsupported_media_type,
+    make_bad_request,
+    make_no_representation,
+    make_not_acceptable,
+    make_request_entity_too_large,
+    make_unsupported_media_type,
 )
 
 JSON: Final = "application/json"
@@ -77,7 +77,7 @@ def form_of(headers: Mapping[str, str], query: Mapping[str, str], *, custom: boo
         form = _parse_form(params, query)
         if form is not None:
             return msgspec.structs.replace(form, yaml=True) if media == YAML else form
-    raise not_acceptable(_OFFERED) if custom else no_representation(_OFFERED)
+    raise make_not_acceptable(_OFFERED) if custom else make_no_representation(_OFFERED)
 
 
 def _parse_accept(accept: str) -> Iterator[tuple[str, dict[str, str]]]:
@@ -104,8 +104,8 @@ def _parse_form(params: Mapping[str, str], query: Mapping[str, str]) -> Form | N
     if wanted == "Table":
         include = query.get("includeObject") or "Metadata"
         if include not in ("None", "Metadata", "Object"):
-            shown = quoted(include)
-            raise bad_request(
+            shown = quote_text(include)
+            raise make_bad_request(
                 f"Unable to convert to Table as requested: includeObject: Invalid value: {shown}: "
                 "must be 'Metadata', 'Object', 'None', or empty"
             )
@@ -122,10 +122,10 @@ def read_body(headers: Mapping[str, str], body: bytes | None, *, what: str) -> D
     """
     data = body or b""
     if len(data) > BODY_LIMIT:
-        raise request_entity_too_large(BODY_LIMIT)
+        raise make_request_entity_too_large(BODY_LIMIT)
     media = (headers.get("content-type") or JSON).partition(";")[0].strip().lower()
     if media not in (JSON, YAML, "application/x-yaml", "text/yaml", ""):
-        raise unsupported_media_type(_OFFERED)
+        raise make_unsupported_media_type(_OFFERED)
     if media in (YAML, "application/x-yaml", "text/yaml"):
         value = _parse_yaml(data, what)
     else:
@@ -135,7 +135,7 @@ def read_body(headers: Mapping[str, str], body: bytes | None, *, what: str) -> D
             sums_up=True,
         )
     if not isinstance(value, dict):
-        raise bad_request(
+        raise make_bad_request(
             f"the object provided is unrecognized (must be of type {what}): {_NO_KIND}json: cannot unmarshal "
             f"{_json_kind(value)} into Go value of type {_TYPE_META} ({summary_of(data)})"
         )
@@ -151,7 +151,7 @@ def parse_json(data: bytes, *, prefix: str = "", sums_up: bool = False) -> Any:
         value = orjson.loads(data)
     except orjson.JSONDecodeError as err:
         suffix = f" ({summary_of(data)})" if sums_up else ""
-        raise bad_request(f"{prefix}{_json_error(data, err)}{suffix}") from err
+        raise make_bad_request(f"{prefix}{_json_error(data, err)}{suffix}") from err
     _check_depth(data, value)
     return value
 
@@ -185,7 +185,7 @@ def _check_depth(data: bytes, value: Any) -> None:
         ]
         if not level:
             return
-    raise bad_request(f"the document is nested more than {_DEEPEST} levels deep")
+    raise make_bad_request(f"the document is nested more than {_DEEPEST} levels deep")
 
 
 def _parse_yaml(data: bytes, what: str) -> Any:
@@ -213,9 +213,9 @@ def parse_yaml(data: bytes, *, prefix: str = "") -> Any:
         return parse_json(orjson.dumps(value))
     except yaml.MarkedYAMLError as err:
         line = max(1, err.problem_mark.line) if err.problem_mark is not None else 1
-        raise bad_request(f"{prefix}yaml: line {line}: {err.problem}") from err
+        raise make_bad_request(f"{prefix}yaml: line {line}: {err.problem}") from err
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError, orjson.JSONEncodeError, ValueError) as err:
-        raise bad_request(f"{prefix}{err}") from err
+        raise make_bad_request(f"{prefix}{err}") from err
 
 
 def _check_yaml(text: str) -> None:
@@ -227,11 +227,11 @@ def _check_yaml(text: str) -> None:
     depth = 0
     for event in yaml.parse(text, Loader=yaml.CSafeLoader):
         if isinstance(event, yaml.AliasEvent):
-            raise bad_request("YAML aliases are not supported")
+            raise make_bad_request("YAML aliases are not supported")
         if isinstance(event, yaml.CollectionStartEvent):
             depth += 1
             if depth > _DEEPEST:
-                raise bad_request(f"the document is nested more than {_DEEPEST} levels deep")
+                raise make_bad_request(f"the document is nested more than {_DEEPEST} levels deep")
         elif isinstance(event, yaml.CollectionEndEvent):
             depth -= 1
 

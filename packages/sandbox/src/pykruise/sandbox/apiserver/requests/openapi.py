@@ -1,6 +1,6 @@
 """OpenAPI v3: the schemas of all served kinds, for `kubectl explain`, `apply` and field validation.
 
-    path + Catalog ──▶ openapi_answer() ──▶ JSON of /openapi/v3 (the index) or /openapi/v3/<group-version>
+    path + Catalog ──▶ answer_openapi() ──▶ JSON of /openapi/v3 (the index) or /openapi/v3/<group-version>
 
 Built-in kinds get their fields and types from kube/data/types.json, and their merge keys and list types from
 kube/data/merge_keys.json (there are no descriptions). Custom resources have the schema of their CRD, with apiVersion,
@@ -24,7 +24,7 @@ _META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1"
 _REF: Final = "#/components/schemas/"
 
 
-def openapi_answer(path: str, catalog: Catalog) -> bytes | None:
+def answer_openapi(path: str, catalog: Catalog) -> bytes | None:
     """Return the JSON at an OpenAPI path; None when there is no document."""
     trimmed = path.rstrip("/")
     if trimmed == _ROOT:
@@ -40,7 +40,7 @@ def openapi_answer(path: str, catalog: Catalog) -> bytes | None:
 V2_MEDIA_TYPE: Final = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 
 
-def openapi_v2_answer(minor: str) -> bytes:
+def answer_openapi_v2(minor: str) -> bytes:
     """Return OpenAPI v2 in protobuf, the only form in which kubectl reads it: a document without definitions.
 
     kubectl requests it when v3 does not have a kind. If v2 does not have the kind either, kubectl continues and
@@ -56,10 +56,10 @@ def _encode_field(number: int, value: bytes) -> bytes:
 
 def _build_index(catalog: Catalog) -> Document:
     paths = {}
-    for group in catalog.groups():
-        for version in catalog.versions(group):
+    for group in catalog.list_groups():
+        for version in catalog.list_versions(group):
             name = f"apis/{group}/{version}" if group else f"api/{version}"
-            digest = _compute_digest(catalog.resources(group, version), catalog.minor)
+            digest = _compute_digest(catalog.list_resources(group, version), catalog.minor)
             # Clients cache a document as long as its hash stays the same, so the hash must change with the schemas.
             paths[name] = {"serverRelativeURL": f"{_ROOT}/{name}?hash={digest}"}
     return {"paths": paths}
@@ -74,7 +74,7 @@ def _compute_digest(entries: Iterable[CatalogEntry], minor: str) -> str:
 
 
 def _build_document(catalog: Catalog, group: str, version: str) -> bytes | None:
-    entries = catalog.resources(group, version)
+    entries = catalog.list_resources(group, version)
     if not entries:
         return None
     paths: Document = {}
@@ -112,7 +112,7 @@ _WRITE_PARAMETERS: Final = ("dryRun", "fieldManager", "fieldValidation")
 
 def _build_paths(entry: CatalogEntry) -> Document:
     resource = entry.resource
-    collection = resource.path("{namespace}" if resource.namespaced else "").replace("%7B", "{")
+    collection = resource.format_path("{namespace}" if resource.namespaced else "").replace("%7B", "{")
     collection = collection.replace("%7D", "}")
     paths = {
         collection: _build_path(entry, _ON_COLLECTION, entry.verbs),

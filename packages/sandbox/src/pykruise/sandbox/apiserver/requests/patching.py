@@ -24,12 +24,12 @@ from pykruise.sandbox.apiserver.requests.call import Call, check_write_options
 from pykruise.sandbox.apiserver.requests.negotiation import BODY_LIMIT, parse_json
 from pykruise.sandbox.apiserver.requests.statuses import (
     Refusal,
-    bad_request,
-    request_entity_too_large,
-    unclassified_error,
-    unprocessable,
-    unsupported_media_type,
-    wrong_content_type,
+    make_bad_request,
+    make_request_entity_too_large,
+    make_unclassified_error,
+    make_unprocessable,
+    make_unsupported_media_type,
+    make_wrong_content_type,
 )
 
 _LOG = logging.getLogger(__name__)
@@ -63,9 +63,9 @@ class WantedPatch(msgspec.Struct, frozen=True):
         except PatchError as err:
             _raise_refusal(err)
         except RecursionError as err:
-            raise bad_request("the patch is nested too deep") from err
+            raise make_bad_request("the patch is nested too deep") from err
 
-    def untouched(self, doc: Document) -> Iterable[str]:
+    def list_untouched(self, doc: Document) -> Iterable[str]:
         """Members of the document that the patch certainly does not change."""
         if self.kind is PatchType.JSON or any(name.startswith("$") for name in self.value):
             return ()
@@ -88,37 +88,37 @@ def read_patch(call: Call, definition: str) -> WantedPatch:
     media = _media_type(call)
     taken = [PatchType.JSON, PatchType.MERGE, *([PatchType.STRATEGIC] if definition else [])]
     if media == PatchType.APPLY:
-        raise unsupported_media_type([*map(str, taken)])
+        raise make_unsupported_media_type([*map(str, taken)])
     if media not in taken:
         if call.entry.is_custom:
-            raise unsupported_media_type([*map(str, taken), str(PatchType.APPLY)])
-        raise wrong_content_type()
+            raise make_unsupported_media_type([*map(str, taken), str(PatchType.APPLY)])
+        raise make_wrong_content_type()
     kind = PatchType(media)
     extra = []
     if "force" in call.query:
-        extra.append(causes.forbidden("force", "may not be specified for non-apply patch"))
+        extra.append(causes.make_forbidden_error("force", "may not be specified for non-apply patch"))
     check_write_options(call, "PatchOptions", extra)
     body = call.body or b""
     if len(body) > BODY_LIMIT:
-        raise request_entity_too_large(BODY_LIMIT)
+        raise make_request_entity_too_large(BODY_LIMIT)
     prefix = "" if kind is PatchType.STRATEGIC else "error decoding patch: "
     value = parse_json(body, prefix=prefix)
     if not isinstance(value, list if kind is PatchType.JSON else dict):
         wanted = "[]handlers.jsonPatchOp" if kind is PatchType.JSON else "map[string]interface {}"
         text = _JSON_KINDS.get(type(value), "number")
-        raise bad_request(f"{prefix}json: cannot unmarshal {text} into Go value of type {wanted}")
+        raise make_bad_request(f"{prefix}json: cannot unmarshal {text} into Go value of type {wanted}")
     return WantedPatch(kind, value, definition)
 
 
 def _raise_refusal(err: PatchError) -> NoReturn:
     match err.code:
         case 400:
-            raise bad_request(str(err)) from err
+            raise make_bad_request(str(err)) from err
         case 413:
-            status = request_entity_too_large(0).status
+            status = make_request_entity_too_large(0).status
             raise Refusal(msgspec.structs.replace(status, message=str(err))) from err
         case 422:
             _LOG.debug("a patch does not fit: %s", err)
-            raise unprocessable() from err
+            raise make_unprocessable() from err
         case _:
-            raise unclassified_error(str(err)) from err
+            raise make_unclassified_error(str(err)) from err

@@ -16,7 +16,7 @@ import orjson
 
 from pykruise.kube.clock import format_micro_time, format_time
 from pykruise.kube.documents import Document
-from pykruise.kube.package_data import package_data
+from pykruise.kube.package_data import read_package_data
 from pykruise.kube.schemas.builtin_types import BuiltinField, fields_of
 
 MEDIA_TYPE: Final = "application/vnd.kubernetes.protobuf"
@@ -58,7 +58,7 @@ def _definition_of(api_version: str, kind: str) -> str:
 
 @cache
 def _field_numbers() -> Mapping[str, Mapping[int, str]]:
-    result = orjson.loads(package_data("pykruise.sandbox", "protobuf.json"))
+    result = orjson.loads(read_package_data("pykruise.sandbox", "protobuf.json"))
     return {
         definition: {int(number): name for number, name in fields.items()}
         for definition, fields in result.items()

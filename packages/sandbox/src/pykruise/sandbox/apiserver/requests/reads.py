@@ -15,32 +15,32 @@ import orjson
 from pykruise.kube.documents import decode
 from pykruise.kube.errors import Cause
 from pykruise.kube.pod_rules import field_errors as causes
-from pykruise.kube.values.go_text import quoted
+from pykruise.kube.values.go_text import quote_text
 from pykruise.sandbox.apiserver.core import Core, trigger_of
 from pykruise.sandbox.apiserver.objects.storage import Compacted, FutureRevision, Page, Stored
-from pykruise.sandbox.apiserver.printing.forms import list_in_form, object_in_form
-from pykruise.sandbox.apiserver.requests.call import Call, CallAnswer, flag, whole_number
+from pykruise.sandbox.apiserver.printing.forms import list_in_form, render_object
+from pykruise.sandbox.apiserver.requests.call import Call, CallAnswer, parse_flag, parse_whole_number
 from pykruise.sandbox.apiserver.requests.encoding import (
+    encode_event_line,
     encode_object,
-    event_line,
     list_body,
     relabel,
-    with_revision,
+    replace_revision,
 )
 from pykruise.sandbox.apiserver.requests.selection import Selection, selection_of
 from pykruise.sandbox.apiserver.requests.statuses import (
     Refusal,
-    bad_request,
+    build_status_document,
     continue_token_expired,
-    expired,
-    invalid_options,
-    method_not_supported,
-    not_found,
-    status_document,
-    too_large_resource_version,
-    unclassified_error,
+    make_bad_request,
+    make_expired,
+    make_invalid_options,
+    make_method_not_supported,
+    make_not_found,
+    make_too_large_resource_version,
+    make_unclassified_error,
 )
-from pykruise.sandbox.apiserver.requests.watches import WatchStream, event_type
+from pykruise.sandbox.apiserver.requests.watches import WatchStream, find_event_type
 
 _SHORTEST_WATCH_S: Final = 1_800.0
 _BLUEPRINT: Final = "kubernetes.io/initial-events-list-blueprint"
@@ -51,19 +51,21 @@ async def get(core: Core, call: Call) -> CallAnswer:
     """Answer with one object. It must not be older than the request's `resourceVersion`. Raises Refusal."""
     asked = _revision(call)
     if asked > core.storage.revision:
-        raise too_large_resource_version(asked, core.storage.revision)
+        raise make_too_large_resource_version(asked, core.storage.revision)
     stored = core.get(call.entry, call.namespace, call.name)
     if stored is None:
-        raise not_found(call.entry.resource, call.name)
+        raise make_not_found(call.entry.resource, call.name)
     return CallAnswer(200, await core.answer(call, stored))
 
 
 async def list_page(core: Core, call: Call) -> CallAnswer:
     """Answer with a list, or with a page of it. Raises Refusal."""
     _check_list_options(call)
-    whole_number(call.query, "timeoutSeconds")  # no list takes that long, but the value must be a number
+    parse_whole_number(
+        call.query, "timeoutSeconds"
+    )  # no list takes that long, but the value must be a number
     selection = selection_of(call.entry, call.query)
-    limit = whole_number(call.query, "limit") or 0
+    limit = parse_whole_number(call.query, "limit") or 0
     page, start = _scan_first_page(core, call, limit)
     items, last, more = _select(core, call, selection, page, max(limit, 0))
     token = ""
@@ -110,12 +112,12 @@ def _scan_first_page(core: Core, call: Call, limit: int) -> tuple[Page, str]:
     start = ""
     if token:
         if asked:
-            raise bad_request("specifying resource version is not allowed when using continue")
+            raise make_bad_request("specifying resource version is not allowed when using continue")
         exact, start = _read_token(token)
         if exact > current:
-            raise bad_request("continue key is not valid: its resource version has not been reached")
+            raise make_bad_request("continue key is not valid: its resource version has not been reached")
     elif asked > current:
-        raise too_large_resource_version(asked, current)
+        raise make_too_large_resource_version(asked, current)
     elif asked and (
         call.query.get("resourceVersionMatch") == "Exact" or (limit > 0 and not _version_match(call))
     ):
@@ -131,9 +133,9 @@ def _scan_first_page(core: Core, call: Call, limit: int) -> tuple[Page, str]:
     except Compacted as err:
         if token:
             raise continue_token_expired(_build_token(-1, start)) from err
-        raise expired("The resourceVersion for the provided list is too old.") from err
+        raise make_expired("The resourceVersion for the provided list is too old.") from err
     except FutureRevision as err:  # pragma: no cover  (checked above)
-        raise too_large_resource_version(exact, current) from err
+        raise make_too_large_resource_version(exact, current) from err
     return page, start
 
 
@@ -174,20 +176,24 @@ def _check_list_options(call: Call) -> None:
         field = "resourceVersionMatch"
         if not query.get("resourceVersion"):
             text = "resourceVersionMatch is forbidden unless resourceVersion is provided"
-            options.append(causes.forbidden(field, text))
+            options.append(causes.make_forbidden_error(field, text))
         if query.get("continue"):
             options.append(
-                causes.forbidden(field, "resourceVersionMatch is forbidden when continue is provided")
+                causes.make_forbidden_error(
+                    field, "resourceVersionMatch is forbidden when continue is provided"
+                )
             )
         if match not in ("Exact", "NotOlderThan"):
-            options.append(causes.not_supported(field, match, ["Exact", "NotOlderThan", ""]))
+            options.append(causes.make_not_supported_error(field, match, ["Exact", "NotOlderThan", ""]))
         if match == "Exact" and query.get("resourceVersion") == "0":
             text = 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"'
-            options.append(causes.forbidden(field, text))
+            options.append(causes.make_forbidden_error(field, text))
     if "sendInitialEvents" in query:
-        options.append(causes.forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"))
+        options.append(
+            causes.make_forbidden_error("sendInitialEvents", "sendInitialEvents is forbidden for list")
+        )
     if options:
-        raise invalid_options("ListOptions", options)
+        raise make_invalid_options("ListOptions", options)
 
 
 def _check_watch_options(call: Call) -> None:
@@ -198,19 +204,21 @@ def _check_watch_options(call: Call) -> None:
     initial = "sendInitialEvents" in query
     if initial and match != "NotOlderThan":
         text = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
-        options.append(causes.forbidden(field, text))
+        options.append(causes.make_forbidden_error(field, text))
     if match:
         if not initial:
             text = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
-            options.append(causes.forbidden(field, text))
+            options.append(causes.make_forbidden_error(field, text))
         if match != "NotOlderThan":
-            options.append(causes.not_supported(field, match, ["NotOlderThan"]))
+            options.append(causes.make_not_supported_error(field, match, ["NotOlderThan"]))
         if query.get("continue"):
             options.append(
-                causes.forbidden(field, "resourceVersionMatch is forbidden when continue is provided")
+                causes.make_forbidden_error(
+                    field, "resourceVersionMatch is forbidden when continue is provided"
+                )
             )
     if options:
-        raise invalid_options("ListOptions", options)
+        raise make_invalid_options("ListOptions", options)
 
 
 def watch(core: Core, call: Call) -> WatchStream:
@@ -220,20 +228,20 @@ def watch(core: Core, call: Call) -> WatchStream:
     bookmark marks their end. If the resourceVersion is too old, the stream has one ERROR.
     """
     if "watch" not in call.entry.verbs:
-        raise method_not_supported(call.entry.resource, "watch")
+        raise make_method_not_supported(call.entry.resource, "watch")
     _check_watch_options(call)
     selection = selection_of(call.entry, call.query, name=call.name)
     asked = _revision(call)
-    bookmarks = flag(call.query, "allowWatchBookmarks")
-    with_state = flag(call.query, "sendInitialEvents") or (
+    bookmarks = parse_flag(call.query, "allowWatchBookmarks")
+    with_state = parse_flag(call.query, "sendInitialEvents") or (
         asked == 0 and "sendInitialEvents" not in call.query
     )
     if "sendInitialEvents" in call.query and asked > core.storage.revision:
-        raise too_large_resource_version(asked, core.storage.revision)
+        raise make_too_large_resource_version(asked, core.storage.revision)
     initial: Iterator[bytes | Awaitable[bytes]]
     failed = False
     if with_state:
-        marks = flag(call.query, "sendInitialEvents") and bookmarks
+        marks = parse_flag(call.query, "sendInitialEvents") and bookmarks
         page = core.storage.scan(call.entry.shelf, namespace=call.namespace)
         initial = _present_lines(core, call, selection, page, end_mark=marks)
         after = core.storage.revision
@@ -243,8 +251,8 @@ def watch(core: Core, call: Call) -> WatchStream:
             initial = _past_lines(core, call, selection, after)
         except Compacted as err:
             failed = True
-            refusal = expired(f"too old resource version: {asked} ({err.oldest - 1})")
-            initial = iter([event_line("ERROR", orjson.dumps(status_document(refusal.status)))])
+            refusal = make_expired(f"too old resource version: {asked} ({err.oldest - 1})")
+            initial = iter([encode_event_line("ERROR", orjson.dumps(build_status_document(refusal.status)))])
         after = max(after, core.storage.revision)
     stream = WatchStream(
         core.hub,
@@ -278,7 +286,7 @@ def _timeout(core: Core, call: Call) -> float:
     """Duration of a watch in seconds. Without a requested one, half an hour to an hour, so that watches do not all
     end together.
     """
-    asked = whole_number(call.query, "timeoutSeconds")
+    asked = parse_whole_number(call.query, "timeoutSeconds")
     return float(asked) if asked and asked > 0 else _SHORTEST_WATCH_S * (1.0 + core.rng.random())
 
 
@@ -307,7 +315,7 @@ def _past_lines(
     """Yield the lines of the known changes after a revision. Raises Compacted immediately, not when the first line is
     read.
     """
-    changes = core.storage.since(call.entry.shelf, after)
+    changes = core.storage.list_changes_since(call.entry.shelf, after)
 
     def lines() -> Iterator[bytes | Awaitable[bytes]]:
         for change in changes:
@@ -315,7 +323,7 @@ def _past_lines(
             assert stored is not None
             if call.namespace and stored.key.namespace != call.namespace:
                 continue
-            kind = event_type(change, selection)
+            kind = find_event_type(change, selection)
             shown = change.old if kind == "DELETED" else change.new
             if kind and shown is not None:
                 yield _build_line(core, call, kind, shown, change.revision)
@@ -324,11 +332,13 @@ def _past_lines(
 
 
 def _build_line(core: Core, call: Call, kind: str, stored: Stored, revision: int) -> bytes | Awaitable[bytes]:
-    raw = stored.raw if kind != "DELETED" else with_revision(stored, revision)
+    raw = stored.raw if kind != "DELETED" else replace_revision(stored, revision)
     entry = call.entry
     if entry.converter is None and call.form.is_plain:
         shown = relabel(raw, entry.api_version)
-        return event_line(kind, core.ownership.show(entry, shown, stored) if call.shows_managed else shown)
+        return encode_event_line(
+            kind, core.ownership.show(entry, shown, stored) if call.shows_managed else shown
+        )
     return _rendered_line(core, call, kind, raw, stored)
 
 
@@ -337,8 +347,8 @@ async def _rendered_line(core: Core, call: Call, kind: str, raw: bytes, stored: 
     if call.shows_managed:
         shown = core.ownership.show(call.entry, shown, stored)
     if not call.form.is_plain:
-        shown = object_in_form(call.entry, shown, form=call.form, now=core.clock())
-    return event_line(kind, shown)
+        shown = render_object(call.entry, shown, form=call.form, now=core.clock())
+    return encode_event_line(kind, shown)
 
 
 def _build_bookmark(call: Call, revision: int, annotations: dict[str, str] | None = None) -> bytes:
@@ -350,7 +360,7 @@ def _build_bookmark(call: Call, revision: int, annotations: dict[str, str] | Non
         "apiVersion": call.entry.api_version,
         "metadata": metadata,
     }
-    return event_line("BOOKMARK", orjson.dumps(doc))
+    return encode_event_line("BOOKMARK", orjson.dumps(doc))
 
 
 # --- resource versions and tokens ----------------------------------------
@@ -362,8 +372,8 @@ def _revision(call: Call) -> int:
     if not text:
         return 0
     if not (text.isascii() and text.isdigit() and len(text) < 20):
-        shown = quoted(text)
-        raise unclassified_error(
+        shown = quote_text(text)
+        raise make_unclassified_error(
             f"resourceVersion: Invalid value: {shown}: strconv.ParseUint: parsing {shown}: invalid syntax"
         )
     return int(text)
@@ -394,4 +404,4 @@ def _read_token(token: str) -> tuple[int, str]:
 
 
 def _bad_token(text: str) -> Refusal:
-    return bad_request(f"invalid continue token: {text}")
+    return make_bad_request(f"invalid continue token: {text}")

@@ -14,15 +14,15 @@ from pykruise.kube.documents import Document
 from pykruise.kube.errors import Cause
 from pykruise.kube.pod_rules import field_errors as causes
 from pykruise.kube.schemas.releases import number_of
-from pykruise.kube.values.go_text import quoted
+from pykruise.kube.values.go_text import quote_text
 from pykruise.sandbox.apiserver.access.attributes import Attributes
 from pykruise.sandbox.apiserver.access.rules import PolicyRule
 from pykruise.sandbox.apiserver.access.tokens import AUDIENCE
 from pykruise.sandbox.apiserver.access.users import User
 from pykruise.sandbox.apiserver.core import Core
 from pykruise.sandbox.apiserver.requests.call import Call, CallAnswer, check_write_options
-from pykruise.sandbox.apiserver.requests.decoding import of_body
-from pykruise.sandbox.apiserver.requests.statuses import bad_request, invalid
+from pykruise.sandbox.apiserver.requests.decoding import decode_body
+from pykruise.sandbox.apiserver.requests.statuses import make_bad_request, make_invalid
 
 _ANYTHING: Final[list[PolicyRule]] = [
     {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]},
@@ -51,37 +51,41 @@ def _local_access(core: Core, call: Call, spec: Document) -> Document:
     asked = spec.get("resourceAttributes") or {}
     if (asked.get("namespace") or "") != call.namespace:
         text = "must match metadata.namespace"
-        result.append(causes.invalid("spec.resourceAttributes.namespace", asked.get("namespace") or "", text))
+        result.append(
+            causes.make_invalid_error("spec.resourceAttributes.namespace", asked.get("namespace") or "", text)
+        )
     if spec.get("nonResourceAttributes") is not None:
         text = "disallowed on this kind of request"
-        result.append(causes.invalid("spec.nonResourceAttributes", spec["nonResourceAttributes"], text))
+        result.append(
+            causes.make_invalid_error("spec.nonResourceAttributes", spec["nonResourceAttributes"], text)
+        )
     _raise_invalid(call, result)
     return _decide(core, _user_in(spec), spec)
 
 
 def _check_subject(spec: Document) -> Iterable[Cause]:
     if not spec.get("user") and not spec.get("groups"):
-        yield causes.invalid("spec.user", "", "at least one of user or group must be specified")
+        yield causes.make_invalid_error("spec.user", "", "at least one of user or group must be specified")
 
 
 def _check_attributes(spec: Document) -> Iterable[Cause]:
     resource, path = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
     if resource is not None and path is not None:
         shown = (
-            f"authorization.NonResourceAttributes{{Path:{quoted(path.get('path') or '')}, "
-            f"Verb:{quoted(path.get('verb') or '')}}}"
+            f"authorization.NonResourceAttributes{{Path:{quote_text(path.get('path') or '')}, "
+            f"Verb:{quote_text(path.get('verb') or '')}}}"
         )
         text = "cannot be specified in combination with resourceAttributes"
-        yield causes.invalid_shown("spec.nonResourceAttributes", shown, text)
+        yield causes.make_invalid_shown_error("spec.nonResourceAttributes", shown, text)
     elif resource is None and path is None:
         text = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
-        yield causes.invalid("spec.resourceAttributes", None, text)
+        yield causes.make_invalid_error("spec.resourceAttributes", None, text)
 
 
 def _raise_invalid(call: Call, value: Iterable[Cause]) -> None:
     wrong = list(value)
     if wrong:
-        raise invalid("", call.entry.resource.group, "", wrong)  # without a kind, as on a real server
+        raise make_invalid("", call.entry.resource.group, "", wrong)  # without a kind, as on a real server
 
 
 def _user_in(spec: Document) -> User:
@@ -106,8 +110,8 @@ def _attributes_in(user: User, spec: Document) -> Attributes:
 def _rules(core: Core, call: Call, spec: Document) -> Document:
     namespace = spec.get("namespace") or ""
     if not namespace:
-        raise bad_request("no namespace on request")
-    held = core.authorizer.rules_for(call.user, namespace) if core.authorizer is not None else _ANYTHING
+        raise make_bad_request("no namespace on request")
+    held = core.authorizer.list_rules(call.user, namespace) if core.authorizer is not None else _ANYTHING
     return {
         "resourceRules": [
             _select_members(rule, "apiGroups", "resources", "resourceNames")
@@ -129,14 +133,14 @@ def _select_members(rule: PolicyRule, *members: str) -> Document:
 
 
 def _self(core: Core, call: Call, spec: Document) -> Document:
-    return {"userInfo": {**call.user.document(), "username": call.user.name or _ADMIN}}
+    return {"userInfo": {**call.user.to_document(), "username": call.user.name or _ADMIN}}
 
 
 def _token(core: Core, call: Call, spec: Document) -> Document:
     user = core.tokens.user_of(spec.get("token") or "")
     if user is None:
         return {"user": {}, "error": "invalid bearer token"}
-    return {"authenticated": True, "user": user.document(), "audiences": [AUDIENCE]}
+    return {"authenticated": True, "user": user.to_document(), "audiences": [AUDIENCE]}
 
 
 _FIRST_WITHOUT_NULL_TIME: Final = (1, 34)
@@ -146,7 +150,7 @@ _FIRST_WITHOUT_NULL_TIME: Final = (1, 34)
 def _review(answer: Review) -> Callable[[Core, Call], Awaitable[CallAnswer]]:
     async def review(core: Core, call: Call) -> CallAnswer:
         check_write_options(call, "CreateOptions")
-        doc: dict[str, Any] = of_body(call)
+        doc: dict[str, Any] = decode_body(call)
         if number_of(core.catalog.minor) < _FIRST_WITHOUT_NULL_TIME:
             doc["metadata"].setdefault("creationTimestamp", None)
         if call.namespace:

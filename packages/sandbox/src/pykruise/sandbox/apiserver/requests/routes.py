@@ -53,10 +53,10 @@ def _find_route(
 ) -> Route | None:
     namespace = ""
     if parts[0] == "namespaces" and len(parts) > 2:
-        below = catalog.entry(group, version, parts[2])
+        below = catalog.find_entry(group, version, parts[2])
         if below is not None and below.resource.namespaced:
             namespace, parts = parts[1], parts[2:]
-    entry = catalog.entry(group, version, parts[0])
+    entry = catalog.find_entry(group, version, parts[0])
     if entry is None or len(parts) > 3:
         return None
     if entry.resource.namespaced and not namespace and len(parts) > 1:

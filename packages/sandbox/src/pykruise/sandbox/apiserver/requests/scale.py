@@ -8,9 +8,9 @@ Same rules as the scale endpoints of apps workloads and of custom resources.
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from pykruise.kube.documents import Document, canonical
+from pykruise.kube.documents import Document, encode_canonical
 from pykruise.kube.pod_rules import field_errors as causes
-from pykruise.kube.values.selectors import Selector, SelectorError, parse_label_selector, selector_from
+from pykruise.kube.values.selectors import Selector, SelectorError, parse_label_selector, parse_selector
 from pykruise.sandbox.apiserver.catalog import CatalogEntry, ServedScalePaths
 from pykruise.sandbox.apiserver.core import Core
 from pykruise.sandbox.apiserver.objects.storage import Stored
@@ -19,11 +19,11 @@ from pykruise.sandbox.apiserver.requests.negotiation import read_body
 from pykruise.sandbox.apiserver.requests.patching import read_patch
 from pykruise.sandbox.apiserver.requests.statuses import (
     MODIFIED_MEANWHILE,
-    bad_request,
-    conflict,
-    internal_error,
-    invalid,
-    not_found,
+    make_bad_request,
+    make_conflict,
+    make_internal_error,
+    make_invalid,
+    make_not_found,
 )
 from pykruise.sandbox.apiserver.requests.writes import modify
 
@@ -34,8 +34,8 @@ async def get_scale(core: Core, call: Call) -> CallAnswer:
     """Answer with the Scale of the object. Raises Refusal."""
     stored = core.get(call.entry, call.namespace, call.name)
     if stored is None:
-        raise not_found(call.entry.resource, call.name)
-    return CallAnswer(200, canonical(scale_of(call.entry, await core.load(call.entry, stored))))
+        raise make_not_found(call.entry.resource, call.name)
+    return CallAnswer(200, encode_canonical(scale_of(call.entry, await core.load(call.entry, stored))))
 
 
 async def put_scale(core: Core, call: Call) -> CallAnswer:
@@ -59,7 +59,9 @@ async def patch_scale(core: Core, call: Call) -> CallAnswer:
             text = (
                 f"json: cannot unmarshal {result} into Go struct field ScaleSpec.spec.replicas of type int32"
             )
-            raise invalid("", "", "", [causes.invalid("patch", canonical(scale).decode(), text)])
+            raise make_invalid(
+                "", "", "", [causes.make_invalid_error("patch", encode_canonical(scale).decode(), text)]
+            )
         return scale
 
     return await _set_replicas(core, call, patched)
@@ -70,7 +72,7 @@ async def _set_replicas(core: Core, call: Call, change: Callable[[Document], Doc
     paths = entry.scale
     assert paths is not None
     if core.get(entry, call.namespace, call.name) is None:
-        raise not_found(entry.resource, call.name)
+        raise make_not_found(entry.resource, call.name)
 
     def with_replicas(doc: Document, stored: Stored) -> Document:
         scale = change(_scale_of(entry, doc))
@@ -86,7 +88,7 @@ def scale_of(entry: CatalogEntry, doc: Document) -> Document:
     paths = entry.scale
     assert paths is not None
     if entry.is_custom and _get_value(doc, paths.spec_replicas) is None:
-        raise internal_error(f'the spec replicas field "{paths.spec_replicas}" does not exist')
+        raise make_internal_error(f'the spec replicas field "{paths.spec_replicas}" does not exist')
     return _scale_of(entry, doc)
 
 
@@ -118,7 +120,7 @@ def _selector_text(doc: Document, paths: ServedScalePaths) -> str:
         return ""
     try:
         result: Selector = (
-            selector_from(selector)
+            parse_selector(selector)
             if "matchLabels" in selector or "matchExpressions" in selector
             else parse_label_selector(",".join(f"{key}={value}" for key, value in selector.items()))
         )
@@ -130,12 +132,12 @@ def _selector_text(doc: Document, paths: ServedScalePaths) -> str:
 def _check_type(scale: Document) -> None:
     version, kind = scale.get("apiVersion") or "autoscaling/v1", scale.get("kind") or "Scale"
     if version != "autoscaling/v1":
-        raise bad_request(
+        raise make_bad_request(
             f"the API version in the data ({version}) does not match the expected API version "
             "(autoscaling/v1)"
         )
     if kind != "Scale":
-        raise bad_request(f'{kind} in version "v1" cannot be handled as a Scale: it is of another kind')
+        raise make_bad_request(f'{kind} in version "v1" cannot be handled as a Scale: it is of another kind')
 
 
 def _check_scale(call: Call, scale: Document, doc: Document) -> None:
@@ -145,31 +147,33 @@ def _check_scale(call: Call, scale: Document, doc: Document) -> None:
     meta = scale.get("metadata")
     spec = scale.get("spec")
     if not isinstance(meta or {}, dict) or not isinstance(spec or {}, dict):
-        raise bad_request("Scale cannot be read: metadata and spec are objects")
+        raise make_bad_request("Scale cannot be read: metadata and spec are objects")
     meta, replicas = meta or {}, (spec or {}).get("replicas") or 0
     if meta.get("name", call.name) != call.name:
-        raise bad_request(
+        raise make_bad_request(
             f"the name of the object ({meta.get('name')}) does not match the name on the URL ({call.name})"
         )
     if meta.get("namespace", call.namespace) != call.namespace:
-        raise bad_request(
+        raise make_bad_request(
             f"the namespace of the object ({meta.get('namespace')}) does not match the namespace "
             f"on the request ({call.namespace})"
         )
     own = doc["metadata"]
     if (uid := meta.get("uid")) and uid != own.get("uid"):
         text = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {own.get('uid')}"
-        raise conflict(call.entry.resource, call.name, text)
+        raise make_conflict(call.entry.resource, call.name, text)
     if (version := meta.get("resourceVersion")) and version != own.get("resourceVersion"):
-        raise conflict(call.entry.resource, call.name, MODIFIED_MEANWHILE)
+        raise make_conflict(call.entry.resource, call.name, MODIFIED_MEANWHILE)
     if type(replicas) is not int:
-        raise bad_request(
+        raise make_bad_request(
             "Scale cannot be read: json: cannot unmarshal into Go struct field ScaleSpec.spec.replicas "
             "of type int32"
         )
     if replicas < 0 and not call.entry.is_custom:
         text = "must be greater than or equal to 0"
-        raise invalid("Scale", "autoscaling", call.name, [causes.invalid("spec.replicas", replicas, text)])
+        raise make_invalid(
+            "Scale", "autoscaling", call.name, [causes.make_invalid_error("spec.replicas", replicas, text)]
+        )
 
 
 def _split_path(path: str) -> list[str]:

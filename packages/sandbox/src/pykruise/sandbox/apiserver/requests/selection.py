@@ -15,7 +15,7 @@ from pykruise.kube.values.field_selectors import FieldSelector, parse_field_sele
 from pykruise.kube.values.selectors import Selector, SelectorError, parse_label_selector
 from pykruise.sandbox.apiserver.catalog import CatalogEntry
 from pykruise.sandbox.apiserver.objects.storage import Stored
-from pykruise.sandbox.apiserver.requests.statuses import bad_request
+from pykruise.sandbox.apiserver.requests.statuses import make_bad_request
 
 _OF_EVERY_KIND = ("metadata.name", "metadata.namespace")
 
@@ -39,7 +39,7 @@ class Selection(msgspec.Struct, frozen=True):
             return False
         return self.fields is None or self.fields.matches(lambda field: self._value_of(stored, field))
 
-    def required(self, field: str) -> str | None:
+    def find_required_value(self, field: str) -> str | None:
         """The only value that the field selector allows for this field; None when it allows several."""
         return self.fields.required_value(field) if self.fields else None
 
@@ -63,14 +63,14 @@ def selection_of(entry: CatalogEntry, query: Mapping[str, str], *, name: str = "
         labels = parse_label_selector(query.get("labelSelector", ""))
         fields = parse_field_selector(query.get("fieldSelector", ""))
     except SelectorError as err:
-        raise bad_request(str(err)) from err
+        raise make_bad_request(str(err)) from err
     for requirement in fields.requirements:
         if requirement.field not in _OF_EVERY_KIND and requirement.field not in entry.selectable:
-            raise bad_request(_unsupported_message(entry, requirement.field))
+            raise make_bad_request(_unsupported_message(entry, requirement.field))
     if name:
         wanted = fields.required_value("metadata.name")
         if not fields.is_empty and wanted != name:
-            raise bad_request("fieldSelector metadata.name doesn't match requested name")
+            raise make_bad_request("fieldSelector metadata.name doesn't match requested name")
         fields = parse_field_selector(f"metadata.name={name}")
     if labels.is_empty and fields.is_empty:
         return ALL
@@ -93,7 +93,7 @@ def _unsupported_message(entry: CatalogEntry, field: str) -> str:
     return f'"{field}" is not a known field selector: only "metadata.name", "metadata.namespace"'
 
 
-def fields_extractor(selectable: tuple[str, ...]) -> Callable[[Mapping[str, Any]], tuple[str, ...]]:
+def make_fields_extractor(selectable: tuple[str, ...]) -> Callable[[Mapping[str, Any]], tuple[str, ...]]:
     """Return a function that extracts the selectable fields of a document as text (absent: empty)."""
     if not selectable:
         return _no_fields

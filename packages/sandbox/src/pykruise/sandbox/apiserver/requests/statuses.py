@@ -12,7 +12,7 @@ import msgspec
 
 from pykruise.kube.errors import Cause, ErrorStatus, StatusDetails
 from pykruise.kube.resources import Resource
-from pykruise.kube.values.go_text import quoted
+from pykruise.kube.values.go_text import quote_text
 
 
 class Refusal(Exception):  # noqa: N818  (it is an answer, not a fault of this program)
@@ -29,7 +29,7 @@ class Refusal(Exception):  # noqa: N818  (it is an answer, not a fault of this p
         return self.status.code
 
 
-def status_document(status: ErrorStatus, *, continue_token: str = "") -> dict[str, Any]:
+def build_status_document(status: ErrorStatus, *, continue_token: str = "") -> dict[str, Any]:
     """The Status as a document, with its members in the order of a real API server, and without empty ones."""
     doc: dict[str, Any] = {
         "kind": "Status",
@@ -63,7 +63,7 @@ def status_of(doc: Mapping[str, Any]) -> ErrorStatus:
     )
 
 
-def success_document(*, name: str, group: str, kind: str, uid: str) -> dict[str, Any]:
+def build_success_document(*, name: str, group: str, kind: str, uid: str) -> dict[str, Any]:
     """The Status of a completed deletion; `kind` is the plural of the resource, as on a real server."""
     details = {"name": name, "group": group, "kind": kind, "uid": uid}
     return {
@@ -75,9 +75,9 @@ def success_document(*, name: str, group: str, kind: str, uid: str) -> dict[str,
     }
 
 
-def not_found(resource: Resource, name: str) -> Refusal:
+def make_not_found(resource: Resource, name: str) -> Refusal:
     """404: `pods "x" not found`."""
-    return _refusal(404, "NotFound", f"{resource} {quoted(name)} not found", _details_of(resource, name))
+    return _refusal(404, "NotFound", f"{resource} {quote_text(name)} not found", _details_of(resource, name))
 
 
 def page_not_found() -> Refusal:
@@ -85,18 +85,18 @@ def page_not_found() -> Refusal:
     return _refusal(404, "NotFound", "the server could not find the requested resource", StatusDetails())
 
 
-def already_exists(resource: Resource, name: str) -> Refusal:
+def make_already_exists(resource: Resource, name: str) -> Refusal:
     """409: `pods "x" already exists`."""
     return _refusal(
-        409, "AlreadyExists", f"{resource} {quoted(name)} already exists", _details_of(resource, name)
+        409, "AlreadyExists", f"{resource} {quote_text(name)} already exists", _details_of(resource, name)
     )
 
 
-def conflict(resource: Resource, name: str, why: str, *, of: str = "") -> Refusal:
+def make_conflict(resource: Resource, name: str, why: str, *, of: str = "") -> Refusal:
     """409: `Operation cannot be fulfilled on pods "x": why`. `of` replaces the resource in message and details."""
     details = StatusDetails(name=name, group=resource.group, kind=of or resource.plural)
     called = (f"{of}.{resource.group}" if resource.group else of) if of else str(resource)
-    message = f"Operation cannot be fulfilled on {called} {quoted(name)}: {why}"
+    message = f"Operation cannot be fulfilled on {called} {quote_text(name)}: {why}"
     return _refusal(409, "Conflict", message, details)
 
 
@@ -105,34 +105,34 @@ MODIFIED_MEANWHILE = (
 )
 
 
-def bad_request(message: str) -> Refusal:
+def make_bad_request(message: str) -> Refusal:
     """400."""
     return _refusal(400, "BadRequest", message)
 
 
-def forbidden(resource: Resource, name: str, why: str, causes: Sequence[Cause] = ()) -> Refusal:
+def make_forbidden(resource: Resource, name: str, why: str, causes: Sequence[Cause] = ()) -> Refusal:
     """403: `pods "x" is forbidden: why`."""
     details = StatusDetails(name=name, group=resource.group, kind=resource.plural, causes=tuple(causes))
-    called = f"{resource} {quoted(name)}" if name else str(resource)
+    called = f"{resource} {quote_text(name)}" if name else str(resource)
     return _refusal(403, "Forbidden", f"{called} is forbidden: {why}", details)
 
 
-def invalid(kind: str, group: str, name: str, causes: Iterable[Cause]) -> Refusal:
+def make_invalid(kind: str, group: str, name: str, causes: Iterable[Cause]) -> Refusal:
     """422: `Pod "x" is invalid: spec.a: Required value`; several causes are in brackets."""
     listed = tuple(causes)
     texts = list(dict.fromkeys(f"{cause.field}: {cause.message}" for cause in listed))
     joined = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
     called = f"{kind}.{group}" if group else kind
     details = StatusDetails(name=name, group=group, kind=kind, causes=listed)
-    return _refusal(422, "Invalid", f"{called} {quoted(name)} is invalid: {joined}", details)
+    return _refusal(422, "Invalid", f"{called} {quote_text(name)} is invalid: {joined}", details)
 
 
-def invalid_options(kind: str, causes: Iterable[Cause]) -> Refusal:
+def make_invalid_options(kind: str, causes: Iterable[Cause]) -> Refusal:
     """422 for the query or options of a request: `ListOptions.meta.k8s.io "" is invalid: …`."""
-    return invalid(kind, "meta.k8s.io", "", causes)
+    return make_invalid(kind, "meta.k8s.io", "", causes)
 
 
-def unprocessable() -> Refusal:
+def make_unprocessable() -> Refusal:
     """422: the patch is valid but cannot be applied, such as a JSON patch whose `test` fails.
 
     A real API server does not give the reason.
@@ -141,19 +141,19 @@ def unprocessable() -> Refusal:
     return _refusal(422, "Invalid", message, StatusDetails())
 
 
-def method_not_allowed() -> Refusal:
+def make_method_not_allowed() -> Refusal:
     """405: the path exists, but not with this method."""
     message = "the server does not allow this method on the requested resource"
     return _refusal(405, "MethodNotAllowed", message, StatusDetails())
 
 
-def pods_run_on_paper(subresource: str) -> Refusal:
+def make_pods_run_on_paper(subresource: str) -> Refusal:
     """501: the request needs a process in a container."""
     message = f"pods of this cluster are simulated: there is no process for {subresource} to reach"
     return _refusal(501, "NotImplemented", message, StatusDetails())
 
 
-def not_while_terminating(resource: Resource) -> Refusal:
+def make_not_while_terminating(resource: Resource) -> Refusal:
     """405: no object may be created, because its CRD is terminating."""
     message = "create not allowed while custom resource definition is terminating"
     return _refusal(
@@ -161,44 +161,44 @@ def not_while_terminating(resource: Resource) -> Refusal:
     )
 
 
-def method_not_supported(resource: Resource, action: str) -> Refusal:
+def make_method_not_supported(resource: Resource, action: str) -> Refusal:
     """405: the resource does not support the action."""
     message = f'{action} is not supported on resources of kind "{resource}"'
     details = StatusDetails(group=resource.group, kind=resource.plural)
     return _refusal(405, "MethodNotAllowed", message, details)
 
 
-def not_acceptable(offered: Sequence[str]) -> Refusal:
+def make_not_acceptable(offered: Sequence[str]) -> Refusal:
     """406: none of the requested media types is supported."""
     message = f"only the following media types are accepted: {', '.join(offered)}"
     return _refusal(406, "NotAcceptable", message)
 
 
-def unsupported_media_type(accepted: Sequence[str]) -> Refusal:
+def make_unsupported_media_type(accepted: Sequence[str]) -> Refusal:
     """415."""
     listed = ", ".join(accepted)
     message = f"the body of the request was in an unknown format - accepted media types include: {listed}"
     return _refusal(415, "UnsupportedMediaType", message)
 
 
-def wrong_content_type() -> Refusal:
+def make_wrong_content_type() -> Refusal:
     """415: a built-in resource does not accept this type of patch. Its router refuses it before any other check."""
     return _refusal(415, "UnsupportedMediaType", "415: Unsupported Media Type", StatusDetails())
 
 
-def no_representation(offered: Sequence[str]) -> Refusal:
+def make_no_representation(offered: Sequence[str]) -> Refusal:
     """406 for a built-in resource."""
     message = f"406: Not Acceptable\n\nAvailable representations: {', '.join(offered)}"
     return _refusal(406, "NotAcceptable", message, StatusDetails())
 
 
-def request_entity_too_large(limit: int) -> Refusal:
+def make_request_entity_too_large(limit: int) -> Refusal:
     """413: the body is larger than `limit` bytes."""
     message = f"Request entity too large: limit is {limit}"
     return _refusal(413, "RequestEntityTooLarge", message)
 
 
-def expired(message: str) -> Refusal:
+def make_expired(message: str) -> Refusal:
     """410: the resourceVersion has been compacted; the client must list again."""
     return _refusal(410, "Expired", message)
 
@@ -218,31 +218,31 @@ def continue_token_expired(token: str = "") -> Refusal:
             "modified, or deleted between the time the first chunk was returned and now may show up in the "
             "list"
         )
-    refusal = expired(f"{message}.")
+    refusal = make_expired(f"{message}.")
     refusal.continue_token = token
     return refusal
 
 
-def too_large_resource_version(asked: int, current: int) -> Refusal:
+def make_too_large_resource_version(asked: int, current: int) -> Refusal:
     """504: the resourceVersion is in the future."""
     message = f"Timeout: Too large resource version: {asked}, current: {current}"
     causes = (Cause(reason="ResourceVersionTooLarge", message="Too large resource version"),)
     return _refusal(504, "Timeout", message, StatusDetails(causes=causes, retry_after_seconds=1))
 
 
-def too_many_requests(message: str, *, retry_after_s: int = 0, causes: Sequence[Cause] = ()) -> Refusal:
+def make_too_many_requests(message: str, *, retry_after_s: int = 0, causes: Sequence[Cause] = ()) -> Refusal:
     """429."""
     details = StatusDetails(retry_after_seconds=retry_after_s, causes=tuple(causes))
     return _refusal(429, "TooManyRequests", message, details)
 
 
-def internal_error(why: str) -> Refusal:
+def make_internal_error(why: str) -> Refusal:
     """500: an internal error; the cause has the text."""
     details = StatusDetails(causes=(Cause(message=why),))
     return _refusal(500, "InternalError", f"Internal error occurred: {why}", details)
 
 
-def unclassified_error(message: str) -> Refusal:
+def make_unclassified_error(message: str) -> Refusal:
     """500 without a reason, as a real API server reports an error that it cannot classify."""
     return _refusal(500, "", message)
 

@@ -9,11 +9,11 @@ from typing import Any, Final
 import orjson
 
 from pykruise.kube.clock import format_time
-from pykruise.kube.documents import Document, canonical, decode
+from pykruise.kube.documents import Document, decode, encode_canonical
 from pykruise.kube.errors import Cause
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import Resource
-from pykruise.kube.values.selectors import SelectorError, selector_from
+from pykruise.kube.values.selectors import SelectorError, parse_selector
 from pykruise.sandbox.apiserver.builtin.pods import BindError, check_binding
 from pykruise.sandbox.apiserver.builtin.pods import bind as bind_pod
 from pykruise.sandbox.apiserver.core import Core
@@ -29,16 +29,16 @@ from pykruise.sandbox.apiserver.requests.deletion import (
 from pykruise.sandbox.apiserver.requests.negotiation import read_body
 from pykruise.sandbox.apiserver.requests.statuses import (
     MODIFIED_MEANWHILE,
-    bad_request,
-    conflict,
-    not_found,
-    pods_run_on_paper,
-    too_many_requests,
-    unclassified_error,
+    make_bad_request,
+    make_conflict,
+    make_not_found,
+    make_pods_run_on_paper,
+    make_too_many_requests,
+    make_unclassified_error,
 )
 from pykruise.sandbox.apiserver.requests.writes import modify, review
 
-_CREATED: Final = canonical(
+_CREATED: Final = encode_canonical(
     {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
 )
 _BINDING: Final = Resource("", "v1", "pods/binding", "Binding")
@@ -49,8 +49,8 @@ _FINISHED: Final = ("Succeeded", "Failed")
 async def connect(core: Core, call: Call) -> CallAnswer:
     """Refuse `exec`, `attach` and `port-forward`. Raises Refusal: 404 when the pod does not exist, else 501."""
     if core.get(call.entry, call.namespace, call.name) is None:
-        raise not_found(call.entry.resource, call.name)
-    raise pods_run_on_paper(call.subresource)
+        raise make_not_found(call.entry.resource, call.name)
+    raise make_pods_run_on_paper(call.subresource)
 
 
 # --- binding ----------------------------------------
@@ -64,37 +64,37 @@ async def bind(core: Core, call: Call) -> CallAnswer:
     _object_member(binding, "target")
     name = call.name or meta.get("name")
     if not isinstance(name, str) or not name:
-        raise bad_request("name must be provided")
+        raise make_bad_request("name must be provided")
     if call.name and meta.get("name", call.name) != call.name:
-        raise bad_request("name in URL does not match name in Binding object")
+        raise make_bad_request("name in URL does not match name in Binding object")
     if meta.get("namespace", call.namespace) != call.namespace:
-        raise bad_request(
+        raise make_bad_request(
             "the namespace of the provided object does not match the namespace sent on the request"
         )
     if causes := check_binding(binding):
         texts = [f"{cause.field}: {cause.message}" for cause in causes]
-        raise unclassified_error(texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]")
+        raise make_unclassified_error(texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]")
     stored = core.get(call.entry, call.namespace, name)
     if stored is not None and core.admission.concerns(call.entry.resource, "binding", "CREATE"):
         await core.admission.validate(review(core, call, "CREATE", binding, None))
         stored = core.get(call.entry, call.namespace, name)
     if stored is None:
-        raise not_found(call.entry.resource, name)
+        raise make_not_found(call.entry.resource, name)
     if (uid := meta.get("uid")) and uid != stored.uid:
         text = (
             f"StorageError: invalid object, Code: 4, Key: /registry/pods/{call.namespace}/{name}, "
             f"ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, "
             f"UID in object meta: {stored.uid}"
         )
-        raise conflict(call.entry.resource, name, text)
+        raise make_conflict(call.entry.resource, name, text)
     if (version := meta.get("resourceVersion")) and version != str(stored.revision):
-        raise conflict(call.entry.resource, name, MODIFIED_MEANWHILE)
+        raise make_conflict(call.entry.resource, name, MODIFIED_MEANWHILE)
     try:
         doc = bind_pod(decode(stored.raw), binding, now=core.clock())
     except BindError as err:
-        raise conflict(_BINDING, name, str(err)) from err
+        raise make_conflict(_BINDING, name, str(err)) from err
     if not call.dry_run:
-        managed = core.ownership.taken_by_server(call.entry, stored.managed, decode(stored.raw), doc)
+        managed = core.ownership.record_server_change(call.entry, stored.managed, decode(stored.raw), doc)
         core.put(call.entry, stored, doc, managed=managed)
     return CallAnswer(201, _CREATED, is_object=False)
 
@@ -109,16 +109,16 @@ async def evict(core: Core, call: Call) -> CallAnswer:
     _check_eviction(eviction)
     meta = _object_member(eviction, "metadata")
     if meta.get("name", call.name) != call.name:
-        raise bad_request("name in URL does not match name in Eviction object")
+        raise make_bad_request("name in URL does not match name in Eviction object")
     options = _eviction_options(call, eviction)
     stored = core.get(call.entry, call.namespace, call.name)
     if stored is None:
-        raise not_found(call.entry.resource, call.name)
+        raise make_not_found(call.entry.resource, call.name)
     if core.admission.concerns(call.entry.resource, "eviction", "CREATE"):
         await core.admission.validate(review(core, call, "CREATE", eviction, None))
         stored = core.get(call.entry, call.namespace, call.name)
         if stored is None:
-            raise not_found(call.entry.resource, call.name)
+            raise make_not_found(call.entry.resource, call.name)
     check_preconditions(call, options, stored)
     pod = decode(stored.raw)
     if not _is_free_to_evict(pod):
@@ -136,7 +136,7 @@ def _check_eviction(eviction: Document) -> None:
     kind, version = eviction.get("kind") or "Eviction", eviction.get("apiVersion") or "policy/v1"
     if kind != "Eviction":
         shown = str(version).rpartition("/")[2]
-        raise bad_request(
+        raise make_bad_request(
             f'{kind} in version "{shown}" cannot be handled as a Eviction: '
             f"converting ({shown}.{kind}) to (policy.Eviction): unknown conversion"
         )
@@ -181,7 +181,7 @@ def _spend_disruption(core: Core, call: Call, pod: Document, *, dry_run: bool) -
     if not budgets:
         return
     if len(budgets) > 1:
-        raise unclassified_error(
+        raise make_unclassified_error(
             "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
         )
     stored, budget = budgets[0]
@@ -207,7 +207,7 @@ def _spend_disruption(core: Core, call: Call, pod: Document, *, dry_run: bool) -
     status["disruptionsAllowed"] = allowed - 1
     status.setdefault("disruptedPods", {})[call.name] = format_time(core.clock())
     _set_disruption_allowed(budget, format_time(core.clock()))
-    entry = core.catalog.of_shelf(_BUDGETS)
+    entry = core.catalog.find_shelf_entry(_BUDGETS)
     assert entry is not None
     core.put(entry, stored, budget)
 
@@ -251,7 +251,7 @@ def _budgets_of(core: Core, namespace: str, pod: Document) -> list[tuple[Stored,
     for stored in core.storage.scan(_BUDGETS, namespace=namespace).items:
         budget = decode(stored.raw)
         try:
-            if selector_from((budget.get("spec") or {}).get("selector")).matches(labels):
+            if parse_selector((budget.get("spec") or {}).get("selector")).matches(labels):
                 budgets.append((stored, budget))
         except SelectorError:
             continue
@@ -261,7 +261,7 @@ def _budgets_of(core: Core, namespace: str, pod: Document) -> list[tuple[Stored,
 def _budget_refusal(why: str, *, retry_after_s: int = 0) -> Exception:
     cause = Cause(reason="DisruptionBudget", message=why)
     text = "Cannot evict pod as it would violate the pod's disruption budget."
-    return too_many_requests(text, retry_after_s=retry_after_s, causes=[cause])
+    return make_too_many_requests(text, retry_after_s=retry_after_s, causes=[cause])
 
 
 # --- namespaces ----------------------------------------
@@ -272,9 +272,9 @@ async def finalize(core: Core, call: Call) -> CallAnswer:
     Refusal.
     """
     check_write_options(call, "UpdateOptions")
-    raw = canonical(decoding.of_body(call))
+    raw = encode_canonical(decoding.decode_body(call))
     if core.storage.get(call.entry.shelf, Key("", call.name)) is None:
-        raise not_found(call.entry.resource, call.name)
+        raise make_not_found(call.entry.resource, call.name)
     return await modify(core, call, lambda doc, stored: decode(raw), replaces=True)
 
 
@@ -283,5 +283,5 @@ def _object_member(doc: Document, member: str) -> Document:
     if value is None:
         return {}
     if not isinstance(value, dict):
-        raise bad_request(f"cannot be read: {member} must be an object")
+        raise make_bad_request(f"cannot be read: {member} must be an object")
     return value

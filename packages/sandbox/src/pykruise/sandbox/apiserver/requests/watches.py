@@ -30,7 +30,7 @@ class LineStream(Protocol):
 
     content_type: str
 
-    async def batch(self, *, most: int = 256) -> list[bytes]:
+    async def read_batch(self, *, most: int = 256) -> list[bytes]:
         """The next lines, at least one and at most `most`; empty at the end of the stream."""
         ...
 
@@ -114,12 +114,12 @@ class Hub:
                 for stream in tuple(streams):
                     stream.end()
 
-    def stats(self) -> HubStats:
+    def read_stats(self) -> HubStats:
         """The hub's counts."""
         return HubStats(self._count, self._published, self._dropped)
 
 
-def event_type(change: StorageChange, selection: Selection) -> str:
+def find_event_type(change: StorageChange, selection: Selection) -> str:
     """Type of the event for a watch with this selection; empty: no event."""
     before = change.old is not None and selection.matches(change.old)
     after = change.new is not None and selection.matches(change.new)
@@ -195,7 +195,7 @@ class WatchStream:
         stored = change.new or change.old
         if self._namespace and stored is not None and stored.key.namespace != self._namespace:
             return True
-        kind = event_type(change, self._selection)
+        kind = find_event_type(change, self._selection)
         if not kind:
             return True
         if len(self._buffer) >= self._hub.buffer_events:
@@ -234,7 +234,7 @@ class WatchStream:
                 raise StopAsyncIteration
             await self._wait()
 
-    async def batch(self, *, most: int = 256) -> list[bytes]:
+    async def read_batch(self, *, most: int = 256) -> list[bytes]:
         """The next lines: at least one, and up to `most` of those that are ready; empty at the end of the stream."""
         try:
             lines = [await anext(self)]

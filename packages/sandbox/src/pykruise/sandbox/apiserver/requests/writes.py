@@ -12,10 +12,10 @@ from typing import Any, Final, NamedTuple
 
 from pykruise.kube.admission import AdmissionRequest
 from pykruise.kube.clock import Instant
-from pykruise.kube.documents import Document, canonical, decode, deep_copy
+from pykruise.kube.documents import Document, decode, deep_copy, encode_canonical
 from pykruise.kube.errors import Cause
 from pykruise.kube.schemas.served_fields import ServedFields
-from pykruise.kube.values.go_text import quoted
+from pykruise.kube.values.go_text import quote_text
 from pykruise.sandbox.apiserver.access.attributes import Attributes
 from pykruise.sandbox.apiserver.builtin import pods
 from pykruise.sandbox.apiserver.core import Core
@@ -26,19 +26,19 @@ from pykruise.sandbox.apiserver.plugins import builtin as plugins
 from pykruise.sandbox.apiserver.plugins import limits
 from pykruise.sandbox.apiserver.requests import decoding
 from pykruise.sandbox.apiserver.requests.call import Call, CallAnswer, check_write_options
-from pykruise.sandbox.apiserver.requests.deletion import deletes_with_update, remove_with_update
+from pykruise.sandbox.apiserver.requests.deletion import is_deleting_with_update, remove_with_update
 from pykruise.sandbox.apiserver.requests.patching import read_patch
 from pykruise.sandbox.apiserver.requests.statuses import (
     MODIFIED_MEANWHILE,
     Refusal,
-    already_exists,
-    bad_request,
-    conflict,
-    internal_error,
-    invalid,
-    not_found,
-    not_while_terminating,
-    unclassified_error,
+    make_already_exists,
+    make_bad_request,
+    make_conflict,
+    make_internal_error,
+    make_invalid,
+    make_not_found,
+    make_not_while_terminating,
+    make_unclassified_error,
 )
 
 _NAME_ATTEMPTS: Final = 8
@@ -60,7 +60,7 @@ Tracks = Callable[[Call, Stored, Document, Document, Instant], Awaitable[bytes]]
 async def create(core: Core, call: Call) -> CallAnswer:
     """Create the object in the body. Answers 201 with the object. Raises Refusal."""
     check_write_options(call, "CreateOptions")
-    doc = decoding.of_body(call)
+    doc = decoding.decode_body(call)
     return await create_document(core, call, doc)
 
 
@@ -70,7 +70,7 @@ async def create_document(
     """Create an object that is already in canonical shape. `managed`: the owners of its fields, if they are known."""
     entry, strategy = call.entry, call.entry.strategy
     if entry.crd and entry.terminating:
-        raise not_while_terminating(entry.resource)
+        raise make_not_while_terminating(entry.resource)
     meta: dict[str, Any] = doc["metadata"]
     metadata.wipe(meta)
     _set_namespace(call, meta)
@@ -87,14 +87,14 @@ async def create_document(
     doc = await _run_mutating(core, call, "CREATE", doc, None)
     meta = doc["metadata"]
     # The identity is set first, because a kind's own rules may use it (a Job's selector contains its uid).
-    metadata.stamp_new(meta, uid=metadata.new_uid(core.rng), now=now)
+    metadata.stamp_new(meta, uid=metadata.make_uid(core.rng), now=now)
     generated = not meta.get("name") and bool(meta.get("generateName"))
     if generated:
         _generate_free_name(core, call, meta)
-    doc = strategy.prepare_create(strategy.without_disabled(doc))
+    doc = strategy.prepare_create(strategy.drop_disabled(doc))
     meta = doc["metadata"]
-    kept = core.ownership.of_new(call, asked, doc, now) if managed is None else managed
-    if strategy.spec_changed(doc, doc) is not None:
+    kept = core.ownership.record_creation(call, asked, doc, now) if managed is None else managed
+    if strategy.is_spec_changed(doc, doc) is not None:
         meta["generation"] = 1
     causes = [
         *metadata.validate_new(entry.resource, meta, custom=entry.is_custom),
@@ -103,21 +103,21 @@ async def create_document(
     if causes:
         raise _invalid_refusal(call, doc, causes)
     if entry.is_custom:
-        call.warnings.extend(metadata.finalizer_advice(meta))
+        call.warnings.extend(metadata.list_finalizer_advice(meta))
     await _run_validating(core, call, "CREATE", doc, None)
     limits.check(core, call, doc, None)
     if meta.get("resourceVersion"):
         if meta["resourceVersion"] != "0":
-            raise unclassified_error("resourceVersion should not be set on objects to be created")
+            raise make_unclassified_error("resourceVersion should not be set on objects to be created")
         del meta["resourceVersion"]
     if core.get(entry, call.namespace, meta["name"]) is not None:
-        raise already_exists(entry.resource, meta["name"])
+        raise make_already_exists(entry.resource, meta["name"])
     if call.dry_run:
         return CallAnswer(201, core.preview(call, doc, kept))
-    stored_doc = await core.for_storage(entry, doc)
+    stored_doc = await core.encode_for_storage(entry, doc)
     # Another request may have created the object while the converter ran.
     if entry.converter is not None and core.get(entry, call.namespace, meta["name"]) is not None:
-        raise already_exists(entry.resource, meta["name"])
+        raise make_already_exists(entry.resource, meta["name"])
     stored = core.put(entry, None, stored_doc, managed=kept)
     return CallAnswer(201, await core.answer(call, stored))
 
@@ -137,7 +137,7 @@ def _invalid_refusal(call: Call, doc: Document, causes: Sequence[Cause]) -> Refu
     if call.entry.is_custom:
         kind = str(doc.get("kind") or "")
         group = str(doc.get("apiVersion") or "").rpartition("/")[0]
-    return invalid(kind, group, doc["metadata"].get("name") or "", causes)
+    return make_invalid(kind, group, doc["metadata"].get("name") or "", causes)
 
 
 def _set_namespace(call: Call, meta: dict[str, Any]) -> None:
@@ -152,7 +152,7 @@ def _set_namespace(call: Call, meta: dict[str, Any]) -> None:
     elif not call.entry.resource.namespaced:
         del meta["namespace"]
     else:
-        raise bad_request(
+        raise make_bad_request(
             "the namespace of the provided object does not match the namespace sent on the request"
         )
 
@@ -168,17 +168,17 @@ def _generate_free_name(core: Core, call: Call, meta: dict[str, Any]) -> None:
 # --- PUT ----------------------------------------
 
 
-async def replace(core: Core, call: Call) -> CallAnswer:
+async def replace_object(core: Core, call: Call) -> CallAnswer:
     """PUT: replace the object with the one in the body. Raises Refusal."""
     check_write_options(call, "UpdateOptions")
-    doc = decoding.of_body(call)
+    doc = decoding.decode_body(call)
     _set_namespace(call, doc["metadata"])
     check_name(call, doc["metadata"])
-    raw = canonical(doc)
+    raw = encode_canonical(doc)
     entry = call.entry
     if core.get(entry, call.namespace, call.name) is None:
         if not (entry.create_on_update and not call.subresource):
-            raise not_found(entry.resource, call.name)
+            raise make_not_found(entry.resource, call.name)
         uid = doc["metadata"].get("uid")
         if uid:
             raise _uid_conflict(call, uid, "")
@@ -206,14 +206,16 @@ def check_name(call: Call, meta: dict[str, Any]) -> None:
     """Check that the object's name and namespace are those of the request. Raises Refusal."""
     name = meta.get("name") or ""
     if not name:
-        raise bad_request(
+        raise make_bad_request(
             f"the name of the object ({call.name} based on URL) was undeterminable: name must be provided"
         )
     if name != call.name:
-        raise bad_request(f"the name of the object ({name}) does not match the name on the URL ({call.name})")
+        raise make_bad_request(
+            f"the name of the object ({name}) does not match the name on the URL ({call.name})"
+        )
     namespace = meta.get("namespace") or ""
     if call.namespace and namespace and namespace != call.namespace:
-        raise bad_request(
+        raise make_bad_request(
             f"the namespace of the object ({namespace}) does not match the namespace on the request "
             f"({call.namespace})"
         )
@@ -224,7 +226,7 @@ def _uid_conflict(call: Call, wanted: str, text: str) -> Refusal:
     where = f"{call.namespace}/{call.name}" if call.namespace else call.name
     group = call.entry.resource.group
     prefix = f"{group}/" if call.entry.is_custom else ""
-    return conflict(
+    return make_conflict(
         call.entry.resource,
         call.name,
         f"StorageError: invalid object, Code: 4, Key: /registry/{prefix}{call.entry.resource.plural}/{where}"
@@ -240,22 +242,22 @@ async def patch(core: Core, call: Call) -> CallAnswer:
     """PATCH: apply the patch to the object. Raises Refusal."""
     wanted = read_patch(call, call.entry.definition)
     if core.get(call.entry, call.namespace, call.name) is None:
-        raise not_found(call.entry.resource, call.name)
+        raise make_not_found(call.entry.resource, call.name)
 
     touches_managed = b"managedFields" in (call.body or b"")
 
     def patched(doc: Document, stored: Stored) -> Document:
         if touches_managed:
-            doc = core.ownership.added(call.entry, doc, stored.managed, stored=stored)
+            doc = core.ownership.add_managed_fields(call.entry, doc, stored.managed, stored=stored)
         # Members that the patch does not touch are valid since they were stored, so they are neither copied nor
         # decoded again.
         if touches_managed and _clears_managed(patched_doc := wanted.apply(deep_copy(doc))):
             patched_doc["metadata"]["managedFields"] = [{}]
-            return decoding.of_patch(call, patched_doc, {})
-        untouched = {member: doc.pop(member) for member in wanted.untouched(doc)}
-        return decoding.of_patch(call, wanted.apply(doc), untouched)
+            return decoding.decode_patch(call, patched_doc, {})
+        untouched = {member: doc.pop(member) for member in wanted.list_untouched(doc)}
+        return decoding.decode_patch(call, wanted.apply(doc), untouched)
 
-    return await modify(core, call, patched, untouched=wanted.untouched)
+    return await modify(core, call, patched, untouched=wanted.list_untouched)
 
 
 def _clears_managed(doc: Document) -> bool:
@@ -287,11 +289,11 @@ async def modify(
     for _ in range(_CONFLICT_ATTEMPTS):
         stored = core.get(entry, call.namespace, call.name)
         if stored is None:
-            raise not_found(entry.resource, call.name)
+            raise make_not_found(entry.resource, call.name)
         old = await core.load(entry, stored)
         if untouched is not None and entry.converter is None:
             # Metadata is always copied, because later steps write to it.
-            fresh = core.beside(entry, stored, old, {*untouched(old)} - {"metadata"})
+            fresh = core.decode_beside(entry, stored, old, {*untouched(old)} - {"metadata"})
         else:
             fresh = await core.load(entry, stored)
         made = change(fresh, stored)
@@ -299,7 +301,7 @@ async def modify(
         if replaces and (uid := new["metadata"].get("uid")) and uid != stored.uid:
             raise _uid_conflict(call, uid, stored.uid)
         new, managed = await update(core, call, stored, old, new, tracks=tracks)
-        if deletes_with_update(entry, new, old):
+        if is_deleting_with_update(entry, new, old):
             if core.get(entry, call.namespace, call.name) is not stored:
                 continue
             body = core.preview(call, new, managed, stored=stored)
@@ -308,12 +310,12 @@ async def modify(
         elif call.dry_run:
             body = core.preview(call, new, managed, stored=stored)
         else:
-            stored_doc = await core.for_storage(entry, new)
+            stored_doc = await core.encode_for_storage(entry, new)
             if core.get(entry, call.namespace, call.name) is not stored:
                 continue
             body = await core.answer(call, core.put(entry, stored, stored_doc, managed=managed))
-        return CallAnswer(200, canonical(show(decode(body))) if show else body)
-    raise conflict(entry.resource, call.name, MODIFIED_MEANWHILE)
+        return CallAnswer(200, encode_canonical(show(decode(body))) if show else body)
+    raise make_conflict(entry.resource, call.name, MODIFIED_MEANWHILE)
 
 
 async def update(
@@ -328,7 +330,7 @@ async def update(
     _set_namespace(call, meta)
     check_name(call, meta)
     new = strategy.default_changed(new, old)
-    track = tracks or core.ownership.of_change
+    track = tracks or core.ownership.record_change
     # A resize accepts so few fields that owners are tracked only after the others have been restored.
     late = call.subresource == "resize"
     managed = b"" if late else await track(call, stored, old, new, core.clock())
@@ -336,12 +338,12 @@ async def update(
     new = await _run_mutating(core, call, "UPDATE", new, old)
     meta = new["metadata"]
     _check_revision(call, meta, stored)
-    metadata.carry_over(meta, old["metadata"])
+    metadata.copy_immutable_fields(meta, old["metadata"])
     rules = _rules_of(call)
     new = rules.prepare(new, old)
     if late:
         managed = await track(call, stored, old, new, core.clock())
-    if rules.counts and strategy.spec_changed(new, old):
+    if rules.counts and strategy.is_spec_changed(new, old):
         new["metadata"]["generation"] = (old["metadata"].get("generation") or 0) + 1
     meta = new["metadata"]
     meta["resourceVersion"] = str(stored.revision)
@@ -349,7 +351,7 @@ async def update(
     if causes:
         raise _invalid_refusal(call, new, causes)
     if entry.is_custom:
-        call.warnings.extend(metadata.finalizer_advice(meta, old["metadata"]))
+        call.warnings.extend(metadata.list_finalizer_advice(meta, old["metadata"]))
     await _run_validating(core, call, "UPDATE", new, old)
     limits.check(core, call, new, old)
     return new, managed
@@ -379,7 +381,7 @@ def _rules_of(call: Call) -> _Rules:
         case _:
             prepare = strategy.prepare_update
             return _Rules(
-                lambda new, old: prepare(strategy.without_disabled(new), old),
+                lambda new, old: prepare(strategy.drop_disabled(new), old),
                 strategy.validate_update,
                 counts=True,
             )
@@ -407,12 +409,12 @@ def _check_revision(call: Call, meta: dict[str, Any], stored: Stored) -> None:
             field="metadata.resourceVersion",
         )
         resource = call.entry.resource
-        raise invalid(resource.plural, resource.group, call.name, [cause])
+        raise make_invalid(resource.plural, resource.group, call.name, [cause])
     if said == str(stored.revision):
         return
     if not (said.isascii() and said.isdigit()):
-        raise unclassified_error(f"strconv.ParseUint: parsing {quoted(said)}: invalid syntax")
-    raise conflict(call.entry.resource, call.name, MODIFIED_MEANWHILE)
+        raise make_unclassified_error(f"strconv.ParseUint: parsing {quote_text(said)}: invalid syntax")
+    raise make_conflict(call.entry.resource, call.name, MODIFIED_MEANWHILE)
 
 
 # --- admission ----------------------------------------
@@ -430,10 +432,10 @@ async def _run_mutating(
     if not verdict.changed or verdict.object is None:
         return doc
     try:
-        doc, _ = decoding.typed(entry, verdict.object)
+        doc, _ = decoding.to_typed(entry, verdict.object)
         doc["metadata"].pop("managedFields", None)
     except ValueError as err:
-        raise internal_error(f"failed calling webhook: {err}") from err
+        raise make_internal_error(f"failed calling webhook: {err}") from err
     return plugins.admit(core, call, entry.strategy.default(doc), old)
 
 
@@ -451,7 +453,7 @@ def review(
     """Build the request for the reviewers."""
     meta = (doc or old or {}).get("metadata") or {}
     return AdmissionRequest(
-        uid=metadata.new_uid(core.rng),
+        uid=metadata.make_uid(core.rng),
         operation=operation,
         resource=call.entry.resource,
         subresource=call.subresource,

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from pykruise.kube.pod_rules import field_errors as causes
-from pykruise.kube.values.go_text import quoted
+from pykruise.kube.values.go_text import quote_text
 from pykruise.kube.values.patterns import compile_pattern
 from pykruise.sandbox.apiserver.custom.formats import check_for
 from pykruise.sandbox.apiserver.schemas.paths import (
@@ -20,8 +20,8 @@ from pykruise.sandbox.apiserver.schemas.paths import (
     Path,
     Schema,
     accept,
-    identity,
-    repeated,
+    find_repeated,
+    make_identity,
     show,
 )
 
@@ -110,7 +110,7 @@ def _compile_type(node: Schema) -> Check | None:
         name, is_now = show(path), named(value) if value is not None else "null"
         where = f"{name} in body" if name else " in body"
         detail = f'{where} must be of type {wanted}: "{is_now}"'
-        result.append((path, causes.type_invalid(name or causes.ROOT, is_now, detail)))
+        result.append((path, causes.make_type_error(name or causes.ROOT, is_now, detail)))
 
     return check
 
@@ -129,16 +129,16 @@ def _compile_string(node: Schema) -> Check | None:
             return
         name = show(path)
         if longest is not None and len(value) > longest:
-            result.append((path, causes.too_long(name, longest)))
+            result.append((path, causes.make_too_long_error(name, longest)))
         elif shortest is not None and len(value) < shortest:
             detail = f"{name} in body should be at least {shortest} chars long"
-            result.append((path, causes.invalid(name, value, detail)))
+            result.append((path, causes.make_invalid_error(name, value, detail)))
         elif matches and not matches(value):
             detail = f"{name} in body should match '{pattern}'"
-            result.append((path, causes.invalid(name, value, detail)))
+            result.append((path, causes.make_invalid_error(name, value, detail)))
         if has_format and not has_format(value):
-            detail = f"{name} in body must be of type {name_of_format}: {quoted(value)}"
-            result.append((path, causes.type_invalid(name, value, detail)))
+            detail = f"{name} in body must be of type {name_of_format}: {quote_text(value)}"
+            result.append((path, causes.make_type_error(name, value, detail)))
 
     return check
 
@@ -155,15 +155,19 @@ def _compile_number(node: Schema) -> Check | None:
             return
         complaints = []
         if step and not _is_multiple(value, step):
-            complaints.append(f"a multiple of {causes.go_scalar(step)}")
+            complaints.append(f"a multiple of {causes.format_go_scalar(step)}")
         if highest is not None and (value > highest or (below and value == highest)):
-            complaints.append(f"less than {'' if below else 'or equal to '}{causes.go_scalar(highest)}")
+            complaints.append(
+                f"less than {'' if below else 'or equal to '}{causes.format_go_scalar(highest)}"
+            )
         if lowest is not None and (value < lowest or (above and value == lowest)):
-            complaints.append(f"greater than {'' if above else 'or equal to '}{causes.go_scalar(lowest)}")
+            complaints.append(
+                f"greater than {'' if above else 'or equal to '}{causes.format_go_scalar(lowest)}"
+            )
         name = show(path) if complaints else ""
         for complaint in complaints:
             detail = f"{name} in body should be {complaint}"
-            result.append((path, causes.invalid(name, value, detail)))
+            result.append((path, causes.make_invalid_error(name, value, detail)))
 
     return check
 
@@ -192,12 +196,14 @@ def _compile_array(node: Schema) -> Check | None:
         if fewest is not None and size < fewest:
             name = show(path)
             detail = f"{name} in body should have at least {fewest} items"
-            result.append((path, causes.invalid(name, size, detail)))
+            result.append((path, causes.make_invalid_error(name, size, detail)))
         if most is not None and size > most:
-            result.append((path, causes.too_many(show(path), size, most)))
-        if unique and repeated([identity(item) for item in value]):
+            result.append((path, causes.make_too_many_error(show(path), size, most)))
+        if unique and find_repeated([make_identity(item) for item in value]):
             name = show(path)
-            result.append((path, causes.invalid(name, "", f"{name} in body shouldn't contain duplicates")))
+            result.append(
+                (path, causes.make_invalid_error(name, "", f"{name} in body shouldn't contain duplicates"))
+            )
 
     return check
 
@@ -206,13 +212,13 @@ def _compile_enum(node: Schema) -> Check | None:
     allowed = node.get("enum")
     if not allowed:
         return None
-    identities = {identity(each) for each in allowed}
+    identities = {make_identity(each) for each in allowed}
     words = [each if isinstance(each, str) else _json_text(each) for each in allowed]
 
     def check(value: Any, path: Path, result: Found) -> None:
-        if identity(value) in identities or (value is None and node.get("nullable")):
+        if make_identity(value) in identities or (value is None and node.get("nullable")):
             return
-        result.append((path, causes.not_supported(show(path), value, words)))
+        result.append((path, causes.make_not_supported_error(show(path), value, words)))
 
     return check
 
@@ -220,7 +226,7 @@ def _compile_enum(node: Schema) -> Check | None:
 def _json_text(value: Any) -> str:
     if isinstance(value, (dict, list)):
         return str(value)
-    return "null" if value is None else causes.go_scalar(value)
+    return "null" if value is None else causes.format_go_scalar(value)
 
 
 def _compile_object(node: Schema) -> Check | None:
@@ -240,9 +246,9 @@ def _compile_object(node: Schema) -> Check | None:
         if fewest is not None and len(value) < fewest:
             name = show(path)
             detail = f"{name} in body should have at least {fewest} properties"
-            result.append((path, causes.invalid(name, len(value), detail)))
+            result.append((path, causes.make_invalid_error(name, len(value), detail)))
         if most is not None and len(value) > most:
-            result.append((path, causes.too_many(show(path), len(value), most)))
+            result.append((path, causes.make_too_many_error(show(path), len(value), most)))
         for key, item in value.items():
             if key in properties:
                 check_item = properties[key]
@@ -253,12 +259,15 @@ def _compile_object(node: Schema) -> Check | None:
             elif closed:
                 name = show(path)
                 result.append(
-                    (path, causes.invalid(name, key, f"{name}.{key} in body is a forbidden property"))
+                    (
+                        path,
+                        causes.make_invalid_error(name, key, f"{name}.{key} in body is a forbidden property"),
+                    )
                 )
         for key in required:
             if key not in value:
                 here = (path, key)
-                result.append((here, causes.required(show(here))))
+                result.append((here, causes.make_required_error(show(here))))
 
     return check
 
@@ -273,7 +282,7 @@ def _compile_junctors(node: Schema) -> Check | None:
         return None
 
     def complain(path: Path, value: Found, words: str) -> None:
-        value.append((path, causes.invalid(causes.ROOT, "", f'"{show(path)}" {words}')))
+        value.append((path, causes.make_invalid_error(causes.ROOT, "", f'"{show(path)}" {words}')))
 
     def check(value: Any, path: Path, outcome: Found) -> None:
         if value is None:

@@ -13,8 +13,8 @@ from pykruise.sandbox.apiserver.schemas.paths import (
     MapKey,
     Path,
     Schema,
-    identity,
-    repeated,
+    find_repeated,
+    make_identity,
     show,
 )
 
@@ -38,12 +38,12 @@ def _list_rule(node: Schema) -> Check | None:
             if item is not None and not isinstance(item, dict):
                 here = (path, index)
                 detail = "must be an object for an array of list-type map"
-                result.append((here, causes.invalid(show(here, brackets=True), item, detail)))
+                result.append((here, causes.make_invalid_error(show(here, brackets=True), item, detail)))
                 return
         named = [{key: item[key] for key in keys if key in item} if item else {} for item in value]
-        for index in repeated([identity(each) for each in named]):
+        for index in find_repeated([make_identity(each) for each in named]):
             here = (path, index)
-            result.append((here, causes.duplicate(show(here, brackets=True), named[index])))
+            result.append((here, causes.make_duplicate_error(show(here, brackets=True), named[index])))
 
     return check_map
 
@@ -51,9 +51,9 @@ def _list_rule(node: Schema) -> Check | None:
 def _check_set(value: Any, path: Path, result: Found) -> None:
     if type(value) is not list:
         return
-    for index in repeated([identity(item) for item in value]):
+    for index in find_repeated([make_identity(item) for item in value]):
         here = (path, index)
-        result.append((here, causes.duplicate(show(here, brackets=True), value[index])))
+        result.append((here, causes.make_duplicate_error(show(here, brackets=True), value[index])))
 
 
 def compile_embedded_check(node: Schema) -> Check | None:
@@ -74,11 +74,11 @@ def _check_embedded(value: Any, path: Path, result: Found) -> None:
         here = (path, key)
         name = show(here, brackets=True)
         if key not in value:
-            result.append((here, causes.required(name, "must not be empty")))
+            result.append((here, causes.make_required_error(name, "must not be empty")))
         elif not isinstance(value[key], str):
-            result.append((here, causes.invalid(name, value[key], "must be a string")))
+            result.append((here, causes.make_invalid_error(name, value[key], "must be a string")))
         elif not value[key]:
-            result.append((here, causes.invalid(name, "", "must not be empty")))
+            result.append((here, causes.make_invalid_error(name, "", "must not be empty")))
 
 
 def _compile_walk(node: Schema, rule: Callable[[Schema], Check | None]) -> Check | None:

@@ -51,18 +51,18 @@ def show(path: Path, *, brackets: bool = False) -> str:
     return text
 
 
-def identity(value: Any) -> Any:
+def make_identity(value: Any) -> Any:
     """Return a hashable value that is equal for equal JSON values only (true is not 1)."""
     if isinstance(value, bool):
         return ("bool", value)
     if isinstance(value, list):
-        return ("list", tuple(identity(item) for item in value))
+        return ("list", tuple(make_identity(item) for item in value))
     if isinstance(value, dict):
-        return ("dict", frozenset((key, identity(item)) for key, item in value.items()))
+        return ("dict", frozenset((key, make_identity(item)) for key, item in value.items()))
     return value
 
 
-def repeated(identities: Sequence[Any]) -> list[int]:
+def find_repeated(identities: Sequence[Any]) -> list[int]:
     """Indexes at which a value occurs the second time (not the third)."""
     times: dict[Any, int] = {}
     indexes = []

@@ -1,15 +1,15 @@
 """Ratcheting: the server ignores an error of an update in a part that the update does not change.
 
-path of the error + both documents ──▶ unchanged() ──▶ whether the part around it is the same in both
+path of the error + both documents ──▶ is_unchanged() ──▶ whether the part around it is the same in both
 """
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from pykruise.sandbox.apiserver.schemas.paths import Path, Schema, identity, steps_of
+from pykruise.sandbox.apiserver.schemas.paths import Path, Schema, make_identity, steps_of
 
 
-def unchanged(path: Path, new: Any, old: Any, node: Schema | None) -> bool:
+def is_unchanged(path: Path, new: Any, old: Any, node: Schema | None) -> bool:
     """Whether a part that contains `path` is the same in both documents."""
     for step in steps_of(path):
         if isinstance(step, int):
@@ -45,7 +45,7 @@ def _equal(new: Any, old: Any, node: Schema | None) -> bool:
             other is not _NOTHING and _equal(value, other, items)
             for value, other in zip(new, others, strict=True)
         )
-    return bool(identity(new) == identity(old))
+    return bool(make_identity(new) == make_identity(old))
 
 
 _NOTHING: Final = object()
@@ -61,8 +61,8 @@ def _counterpart(new: Sequence[Any], index: int, old: Any, node: Schema | None) 
     keys = (node or {}).get("x-kubernetes-list-map-keys")
     if not keys or not isinstance(old, list) or not isinstance(new[index], dict):
         return _NOTHING
-    wanted = [identity(new[index].get(key)) for key in keys]
+    wanted = [make_identity(new[index].get(key)) for key in keys]
     for item in old:
-        if isinstance(item, dict) and [identity(item.get(key)) for key in keys] == wanted:
+        if isinstance(item, dict) and [make_identity(item.get(key)) for key in keys] == wanted:
             return item
     return _NOTHING

@@ -1,6 +1,6 @@
 """Check that a schema is structural, as CRDs require: every field has one type, specified outside of any junctor.
 
-the schema of a CRD version ──▶ offences(), bad_defaults() ──▶ causes with paths into the schema
+the schema of a CRD version ──▶ find_offences(), find_bad_defaults() ──▶ causes with paths into the schema
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -55,37 +55,39 @@ _UNSUPPORTED: Final = {
 _INT_OR_STRING: Final = [{"type": "integer"}, {"type": "string"}]
 
 
-def offences(node: Any, level: SchemaLevel, path: str) -> Iterator[Cause]:
+def find_offences(node: Any, level: SchemaLevel, path: str) -> Iterator[Cause]:
     """Yield the reasons why a schema is not structural, at this node and below."""
     if not isinstance(node, Mapping):
-        yield causes.invalid(path, node, "must be an object")
+        yield causes.make_invalid_error(path, node, "must be an object")
         return
     yield from _unsupported_keywords(node, path)
     kind = node.get("type") or ""
     if kind and kind not in _TYPES:
-        yield causes.not_supported(f"{path}.type", kind, _TYPES)
+        yield causes.make_not_supported_error(f"{path}.type", kind, _TYPES)
     open_node = bool(node.get("x-kubernetes-preserve-unknown-fields"))
     any_type = bool(node.get("x-kubernetes-int-or-string"))
     embedded = bool(node.get("x-kubernetes-embedded-resource"))
     if embedded and kind != "object":
         detail = "must be object if x-kubernetes-embedded-resource is true"
         yield (
-            causes.invalid(f"{path}.type", kind, detail) if kind else causes.required(f"{path}.type", detail)
+            causes.make_invalid_error(f"{path}.type", kind, detail)
+            if kind
+            else causes.make_required_error(f"{path}.type", detail)
         )
     elif not kind and not any_type and not open_node:
-        yield causes.required(f"{path}.type", level.without_type)
+        yield causes.make_required_error(f"{path}.type", level.without_type)
     if level is ROOT and kind and kind != "object":
-        yield causes.invalid(f"{path}.type", kind, "must be object at the root")
+        yield causes.make_invalid_error(f"{path}.type", kind, "must be object at the root")
     if any_type and open_node:
         detail = "must be false if x-kubernetes-int-or-string is true"
-        yield causes.invalid(f"{path}.x-kubernetes-preserve-unknown-fields", True, detail)
+        yield causes.make_invalid_error(f"{path}.x-kubernetes-preserve-unknown-fields", True, detail)
     yield from _object_offences(node, level, path)
     if kind == "array" and not isinstance(node.get("items"), Mapping):
-        yield causes.required(f"{path}.items", "must be specified")
+        yield causes.make_required_error(f"{path}.items", "must be specified")
     if isinstance(node.get("items"), Mapping):
-        yield from offences(node["items"], _ITEM, f"{path}.items")
+        yield from find_offences(node["items"], _ITEM, f"{path}.items")
     elif isinstance(node.get("items"), list):
-        yield causes.forbidden(f"{path}.items", "items must be a schema object and not an array")
+        yield causes.make_forbidden_error(f"{path}.items", "items must be a schema object and not an array")
     yield from _list_offences(node, path)
     yield from _junctor_offences(node, path)
 
@@ -93,16 +95,16 @@ def offences(node: Any, level: SchemaLevel, path: str) -> Iterator[Cause]:
 def _unsupported_keywords(node: Schema, path: str) -> Iterator[Cause]:
     for word, detail in _UNSUPPORTED.items():
         if node.get(word):
-            yield causes.forbidden(f"{path}.{word}", detail)
+            yield causes.make_forbidden_error(f"{path}.{word}", detail)
     if node.get("uniqueItems"):
         detail = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic"
-        yield causes.forbidden(f"{path}.uniqueItems", detail)
+        yield causes.make_forbidden_error(f"{path}.uniqueItems", detail)
     if node.get("pattern"):
         try:
             compile_pattern(node["pattern"])
         except PatternError as error:
             detail = f"must be a valid regular expression, but isn't: {error}"
-            yield causes.invalid(f"{path}.pattern", node["pattern"], detail)
+            yield causes.make_invalid_error(f"{path}.pattern", node["pattern"], detail)
 
 
 def _object_offences(node: Schema, level: SchemaLevel, path: str) -> Iterator[Cause]:
@@ -115,20 +117,22 @@ def _object_offences(node: Schema, level: SchemaLevel, path: str) -> Iterator[Ca
                     "must not specify anything other than name and generateName, "
                     "but metadata is implicitly specified"
                 )
-                yield causes.forbidden(f"{path}.properties[metadata]", detail)
+                yield causes.make_forbidden_error(f"{path}.properties[metadata]", detail)
             continue
-        yield from offences(sub, _FIELD, f"{path}.properties[{name}]")
+        yield from find_offences(sub, _FIELD, f"{path}.properties[{name}]")
     if extra is None:
         return
     if properties and extra is not False:
         detail = "additionalProperties and properties are mutual exclusive"
-        yield causes.forbidden(f"{path}.additionalProperties", detail)
+        yield causes.make_forbidden_error(f"{path}.additionalProperties", detail)
     if extra is False:
-        yield causes.forbidden(f"{path}.additionalProperties", "additionalProperties cannot be set to false")
+        yield causes.make_forbidden_error(
+            f"{path}.additionalProperties", "additionalProperties cannot be set to false"
+        )
     if level is ROOT:
-        yield causes.forbidden(f"{path}.additionalProperties", "must not be used at the root")
+        yield causes.make_forbidden_error(f"{path}.additionalProperties", "must not be used at the root")
     if isinstance(extra, Mapping):
-        yield from offences(extra, _FIELD, f"{path}.additionalProperties")
+        yield from find_offences(extra, _FIELD, f"{path}.additionalProperties")
 
 
 def _is_plain_metadata(node: Any) -> bool:
@@ -140,24 +144,30 @@ def _is_plain_metadata(node: Any) -> bool:
 def _list_offences(node: Schema, path: str) -> Iterator[Cause]:
     kind, keys = node.get("x-kubernetes-list-type"), node.get("x-kubernetes-list-map-keys")
     if kind is not None and kind not in ("atomic", "set", "map"):
-        yield causes.not_supported(f"{path}.x-kubernetes-list-type", kind, ("atomic", "set", "map"))
+        yield causes.make_not_supported_error(
+            f"{path}.x-kubernetes-list-type", kind, ("atomic", "set", "map")
+        )
     if kind is not None and node.get("type") != "array":
         detail = "must be array if x-kubernetes-list-type is specified"
-        yield causes.invalid(f"{path}.type", node.get("type") or "", detail)
+        yield causes.make_invalid_error(f"{path}.type", node.get("type") or "", detail)
     if kind == "map" and not keys:
         detail = "must not be empty if x-kubernetes-list-type is map"
-        yield causes.required(f"{path}.x-kubernetes-list-map-keys", detail)
+        yield causes.make_required_error(f"{path}.x-kubernetes-list-map-keys", detail)
     if keys and kind != "map":
         detail = "must be map if x-kubernetes-list-map-keys is non-empty"
         where = f"{path}.x-kubernetes-list-type"
-        yield causes.invalid(where, kind, detail) if kind else causes.required(where, detail)
+        yield (
+            causes.make_invalid_error(where, kind, detail)
+            if kind
+            else causes.make_required_error(where, detail)
+        )
     known = (
         (node.get("items") or {}).get("properties") or {} if isinstance(node.get("items"), Mapping) else {}
     )
     for index, key in enumerate(keys or ()):
         if kind == "map" and key not in known:
             detail = "entries must all be names of item properties"
-            yield causes.invalid(f"{path}.x-kubernetes-list-map-keys[{index}]", key, detail)
+            yield causes.make_invalid_error(f"{path}.x-kubernetes-list-map-keys[{index}]", key, detail)
 
 
 def _junctor_offences(node: Schema, path: str) -> Iterator[Cause]:
@@ -185,7 +195,7 @@ def _nested_offences(node: Schema, path: str) -> Iterator[Cause]:
     """Yield the structural keywords below a junctor, where only values may be restricted."""
     for word, detail in _FORBIDDEN_BELOW_JUNCTORS:
         if node.get(word):
-            yield causes.forbidden(f"{path}.{word}", detail)
+            yield causes.make_forbidden_error(f"{path}.{word}", detail)
     yield from _junctor_offences(node, path)
     if isinstance(node.get("items"), Mapping):
         yield from _nested_offences(node["items"], f"{path}.items")
@@ -193,7 +203,9 @@ def _nested_offences(node: Schema, path: str) -> Iterator[Cause]:
         if isinstance(sub, Mapping):
             yield from _nested_offences(sub, f"{path}.properties[{name}]")
     if "metadata" in (node.get("properties") or {}):
-        yield causes.forbidden(f"{path}.properties[metadata]", "must not be specified in a nested context")
+        yield causes.make_forbidden_error(
+            f"{path}.properties[metadata]", "must not be specified in a nested context"
+        )
 
 
 def _child_nodes(node: Schema, path: str) -> Iterable[tuple[Schema, str]]:
@@ -204,7 +216,7 @@ def _child_nodes(node: Schema, path: str) -> Iterable[tuple[Schema, str]]:
             yield node[word], f"{path}.{word}"
 
 
-def bad_defaults(node: Schema, path: str) -> Iterator[Cause]:
+def find_bad_defaults(node: Schema, path: str) -> Iterator[Cause]:
     """Yield the defaults that violate their own schema."""
     if node.get("default") is not None:
         defaults: Found = []
@@ -215,4 +227,4 @@ def bad_defaults(node: Schema, path: str) -> Iterator[Cause]:
             place = f"{path}.default" if cause.field in ("", causes.ROOT) else f"{path}.default.{cause.field}"
             yield Cause(reason=cause.reason, message=cause.message, field=place)
     for sub, place in _child_nodes(node, path):
-        yield from bad_defaults(sub, place)
+        yield from find_bad_defaults(sub, place)

@@ -1,6 +1,6 @@
 """Validation rules in CEL (`x-kubernetes-validations`), for conditions that a schema cannot express otherwise.
 
-a schema ──▶ rule_offences() (when it is written) ──▶ causes of rules that cannot be compiled
+a schema ──▶ find_rule_offences() (when it is written) ──▶ causes of rules that cannot be compiled
          ──▶ compile_rules() ──▶ ValidationRules ──▶ check(object, old object) ──▶ errors with paths
 
 `self` is the value at the node of the rule, `oldSelf` its previous value. A rule that uses `oldSelf` is checked only
@@ -24,7 +24,7 @@ from pykruise.sandbox.apiserver.custom.expressions import (
     Expression,
     ExpressionError,
     compile_expression,
-    optional,
+    make_optional,
 )
 from pykruise.sandbox.apiserver.schemas.paths import Found, MapKey, Path, Schema, show
 
@@ -64,7 +64,7 @@ class ValidationRules:
 
 
 def compile_rules(node: Schema) -> ValidationRules | None:
-    """Compile the rules of a schema that has passed `rule_offences`; None when it has none."""
+    """Compile the rules of a schema that has passed `find_rule_offences`; None when it has none."""
     return ValidationRules(node) if _has_rules(node) else None
 
 
@@ -72,12 +72,12 @@ def _has_rules(node: Schema) -> bool:
     return bool(node.get("x-kubernetes-validations")) or any(_has_rules(sub) for _, sub in _child_nodes(node))
 
 
-def rule_offences(node: Schema, path: str) -> Iterator[Cause]:
+def find_rule_offences(node: Schema, path: str) -> Iterator[Cause]:
     """Yield the rules that cannot be compiled, with their places in the schema."""
     for index, rule in enumerate(_rules_of(node)):
         here = f"{path}.x-kubernetes-validations[{index}]"
         if not rule.get("rule"):
-            yield causes.required(f"{here}.rule", "rule is not specified")
+            yield causes.make_required_error(f"{here}.rule", "rule is not specified")
             continue
         for member in ("rule", "messageExpression"):
             text = rule.get(member)
@@ -85,9 +85,9 @@ def rule_offences(node: Schema, path: str) -> Iterator[Cause]:
                 try:
                     compile_expression(text, _VARIABLES)
                 except ExpressionError as err:
-                    yield causes.invalid(f"{here}.{member}", text, f"compilation failed: {err}")
+                    yield causes.make_invalid_error(f"{here}.{member}", text, f"compilation failed: {err}")
     for place, sub in _child_nodes(node):
-        yield from rule_offences(sub, f"{path}.{place}")
+        yield from find_rule_offences(sub, f"{path}.{place}")
 
 
 def _rules_of(node: Schema) -> Sequence[Mapping[str, Any]]:
@@ -159,7 +159,7 @@ def _check_rule(rule: _Rule, value: Any, old: Any, node: Schema, path: Path, res
     variables = {"self": value}
     if rule.compares:
         if rule.optional_old:
-            variables["oldSelf"] = optional(old, is_there=old is not _ABSENT)
+            variables["oldSelf"] = make_optional(old, is_there=old is not _ABSENT)
         elif old is _ABSENT:
             return
         else:
@@ -169,7 +169,9 @@ def _check_rule(rule: _Rule, value: Any, old: Any, node: Schema, path: Path, res
     try:
         holds = rule.expression.holds(variables)
     except EvaluationError as err:
-        result.append((path, causes.invalid(where, kind, f"{err} evaluating rule: {rule.shown_text}")))
+        result.append(
+            (path, causes.make_invalid_error(where, kind, f"{err} evaluating rule: {rule.shown_text}"))
+        )
         return
     if not holds:
         where = f"{'' if where == causes.ROOT else where}{rule.field_path}".lstrip(".") or causes.ROOT
@@ -191,13 +193,13 @@ def _message_of(rule: _Rule, variables: Mapping[str, Any]) -> str:
 def _build_cause(rule: _Rule, where: str, kind: str, message: str) -> Cause:
     match rule.reason:
         case "FieldValueForbidden":
-            return causes.forbidden(where, message)
+            return causes.make_forbidden_error(where, message)
         case "FieldValueRequired":
-            return causes.required(where, message)
+            return causes.make_required_error(where, message)
         case "FieldValueDuplicate":
-            return causes.duplicate(where, kind)
+            return causes.make_duplicate_error(where, kind)
         case _:
-            return causes.invalid(where, kind, message)
+            return causes.make_invalid_error(where, kind, message)
 
 
 # --- values ----------------------------------------

@@ -18,30 +18,30 @@ import msgspec
 import orjson
 
 from pykruise.kube.admission import AdmissionRequest
-from pykruise.kube.documents import Document, decode, deep_copy, same
+from pykruise.kube.documents import Document, decode, deep_copy, is_same
 from pykruise.kube.errors import ErrorStatus
 from pykruise.kube.patches.errors import PatchError
 from pykruise.kube.patches.json_patch import apply_json_patch
 from pykruise.kube.resources import Resource
 from pykruise.sandbox.apiserver.core import Core
-from pykruise.sandbox.apiserver.custom.expressions import EvaluationError, conditions_hold
+from pykruise.sandbox.apiserver.custom.expressions import EvaluationError, evaluate_conditions
 from pykruise.sandbox.apiserver.objects.storage import StorageChange
 from pykruise.sandbox.apiserver.plugins.reviewers import Admission, Concerns, ReviewVerdict
 from pykruise.sandbox.apiserver.requests.statuses import (
     Refusal,
-    bad_request,
-    forbidden,
-    internal_error,
+    make_bad_request,
+    make_forbidden,
+    make_internal_error,
     status_of,
 )
 from pykruise.sandbox.apiserver.webhooks.calling import Caller, CallFailedError
-from pykruise.sandbox.apiserver.webhooks.configurations import Webhook, is_exempt, webhooks_in
+from pykruise.sandbox.apiserver.webhooks.configurations import Webhook, is_exempt, parse_webhooks
 from pykruise.sandbox.apiserver.webhooks.wire import (
     CallingError,
     ReviewResponse,
-    admission_body,
+    encode_admission,
+    format_status_error,
     read_admission,
-    status_error,
 )
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class WebhookAdmission:
         """Read the configurations, in the order of their names."""
         webhooks: list[Webhook] = []
         for stored in self._bound.storage.scan(shelf).items:
-            webhooks += webhooks_in(decode(stored.raw), mutating=mutating)
+            webhooks += parse_webhooks(decode(stored.raw), mutating=mutating)
         self._webhooks[mutating] = tuple(webhooks)
         self._concerns.forget()
 
@@ -99,7 +99,7 @@ class WebhookAdmission:
         if self._first.concerns(resource, subresource, operation):
             return True
         revision = self._bound.catalog.revision
-        return self._concerns.about(resource, subresource, operation, revision=revision)
+        return self._concerns.is_concerned(resource, subresource, operation, revision=revision)
 
     def _is_for_webhooks(self, resource: Resource, subresource: str, operation: str) -> bool:
         if is_exempt(resource):
@@ -109,7 +109,7 @@ class WebhookAdmission:
             for webhooks in self._webhooks.values()
             for webhook in webhooks
             for rule in webhook.rules
-            for each in self._seeing.versions(resource)
+            for each in self._seeing.list_versions(resource)
         )
 
     async def mutate(self, request: AdmissionRequest) -> ReviewVerdict:
@@ -121,7 +121,7 @@ class WebhookAdmission:
         again, request = await self._call_mutating(request, warnings, only=None)
         if again:
             _, request = await self._call_mutating(request, warnings, only=again)
-        changed = verdict.changed or not same(request.object, verdict.object)
+        changed = verdict.changed or not is_same(request.object, verdict.object)
         return ReviewVerdict(request.object, changed, tuple(warnings))
 
     async def validate(self, request: AdmissionRequest) -> ReviewVerdict:
@@ -166,7 +166,7 @@ class WebhookAdmission:
             warnings += answer.warnings
             if answer.patch and request.object is not None and request.subresource != "scale":
                 changed = await self._apply_patch(webhook, seen, request, answer.patch)
-                if not same(changed, request.object):
+                if not is_same(changed, request.object):
                     again |= asked
                     request = msgspec.structs.replace(request, object=changed)
             if webhook.reinvoked:
@@ -177,12 +177,12 @@ class WebhookAdmission:
         self, webhook: Webhook, seen: "SeenByAdmission", request: AdmissionRequest, patch: bytes
     ) -> Document:
         assert request.object is not None
-        shown = await self._seeing.converted(request.object, request.resource, seen.resource)
+        shown = await self._seeing.convert_document(request.object, request.resource, seen.resource)
         try:
             patched = apply_json_patch(shown, orjson.loads(patch))
         except (PatchError, orjson.JSONDecodeError) as err:
-            raise internal_error(str(err)) from err
-        changed: Document = await self._seeing.converted(patched, seen.resource, request.resource)
+            raise make_internal_error(str(err)) from err
+        changed: Document = await self._seeing.convert_document(patched, seen.resource, request.resource)
         return changed
 
     # --- matching ----------------------------------------
@@ -200,11 +200,11 @@ class WebhookAdmission:
         def names(resource: Resource) -> bool:
             return webhook.rule_for(resource, request.subresource, request.operation, request.namespace)
 
-        return self._seeing.seen(request, names, exact=webhook.exact)
+        return self._seeing.find_seen(request, names, exact=webhook.exact)
 
     def _selectors_match(self, webhook: Webhook, request: AdmissionRequest) -> bool:
         looks = webhook.namespace_selector is not None
-        labels = self._seeing.namespace_labels(request) if looks else None
+        labels = self._seeing.read_namespace_labels(request) if looks else None
         return webhook.selects(labels, request.object, request.old_object)
 
     async def _meets_conditions(
@@ -213,15 +213,17 @@ class WebhookAdmission:
         if not webhook.conditions:
             return True
         variables = {
-            "object": await self._seeing.converted(request.object, request.resource, seen.resource),
-            "oldObject": await self._seeing.converted(request.old_object, request.resource, seen.resource),
-            "request": self._seeing.document(request, seen),
+            "object": await self._seeing.convert_document(request.object, request.resource, seen.resource),
+            "oldObject": await self._seeing.convert_document(
+                request.old_object, request.resource, seen.resource
+            ),
+            "request": self._seeing.to_document(request, seen),
         }
         try:
-            return conditions_hold(webhook.conditions, variables)
+            return evaluate_conditions(webhook.conditions, variables)
         except EvaluationError as err:
             if webhook.fails_closed:
-                raise forbidden(request.resource, request.name, str(err)) from err
+                raise make_forbidden(request.resource, request.name, str(err)) from err
             return False
 
     # --- calling ----------------------------------------
@@ -233,13 +235,13 @@ class WebhookAdmission:
         Refusal.
         """
         if request.dry_run and not webhook.runs_dry:
-            raise bad_request(f'admission webhook "{webhook.name}" does not support dry run')
+            raise make_bad_request(f'admission webhook "{webhook.name}" does not support dry run')
         try:
             answer = await self._post_review(webhook, seen, request)
         except CallingError as err:
             if not webhook.fails_closed:
                 return None
-            raise internal_error(f'failed calling webhook "{webhook.name}": {err}') from err
+            raise make_internal_error(f'failed calling webhook "{webhook.name}": {err}') from err
         if not answer.allowed:
             raise _denial(webhook, answer)
         return answer
@@ -248,17 +250,17 @@ class WebhookAdmission:
         self, webhook: Webhook, seen: "SeenByAdmission", request: AdmissionRequest
     ) -> ReviewResponse:
         version = "v1" if "v1" in webhook.versions else webhook.versions[0]
-        document = self._seeing.document(request, seen)
+        document = self._seeing.to_document(request, seen)
         for member, doc in (("object", request.object), ("oldObject", request.old_object)):
-            document[member] = await self._seeing.shown(doc, request, seen)
-        body = admission_body(document, version)
+            document[member] = await self._seeing.convert_shown(doc, request, seen)
+        body = encode_admission(document, version)
         try:
             status, answer = await self._caller.call(webhook.target, body, timeout_s=webhook.timeout_s)
         except CallFailedError as err:
             url = f"{webhook.target.url}?timeout={webhook.timeout_s}s"
             raise CallingError(f'failed to call webhook: Post "{url}": {err}') from err
         if status != 200:
-            raise CallingError(f"failed to call webhook: {status_error(status, answer)}")
+            raise CallingError(f"failed to call webhook: {format_status_error(status, answer)}")
         return read_admission(answer, uid=request.uid, version=version, mutating=webhook.mutating)
 
 

@@ -1,6 +1,6 @@
 """Parsing of webhook configurations: the writes that each webhook wants to see.
 
-MutatingWebhookConfiguration, ValidatingWebhookConfiguration ──▶ webhooks_in() ──▶ Webhook, …
+MutatingWebhookConfiguration, ValidatingWebhookConfiguration ──▶ parse_webhooks() ──▶ Webhook, …
 
 Pure. Same rules as apiserver's `webhook/predicates` and `rules.Matcher`.
 """
@@ -12,7 +12,7 @@ import msgspec
 
 from pykruise.kube.documents import Document, labels_of
 from pykruise.kube.resources import Resource
-from pykruise.kube.values.selectors import Selector, selector_from
+from pykruise.kube.values.selectors import Selector, parse_selector
 from pykruise.sandbox.apiserver.custom.expressions import CONDITION_VARIABLES, Expression, compile_expression
 from pykruise.sandbox.apiserver.webhooks.calling import CallTarget, target_of
 
@@ -106,7 +106,7 @@ def is_exempt(resource: Resource) -> bool:
     return resource.group == "admissionregistration.k8s.io" and resource.plural in _EXEMPT
 
 
-def webhooks_in(configuration: Mapping[str, Any], *, mutating: bool) -> Iterator[Webhook]:
+def parse_webhooks(configuration: Mapping[str, Any], *, mutating: bool) -> Iterator[Webhook]:
     """Yield the webhooks of a stored configuration, in their order."""
     name = configuration["metadata"]["name"]
     for place, doc in enumerate(configuration.get("webhooks") or ()):
@@ -115,7 +115,7 @@ def webhooks_in(configuration: Mapping[str, Any], *, mutating: bool) -> Iterator
             name=doc["name"],
             mutating=mutating,
             target=target_of(doc.get("clientConfig") or {}),
-            rules=tuple(rule_from(rule) for rule in doc.get("rules") or ()),
+            rules=tuple(parse_rule(rule) for rule in doc.get("rules") or ()),
             exact=doc.get("matchPolicy") == "Exact",
             fails_closed=doc.get("failurePolicy") != "Ignore",
             timeout_s=doc.get("timeoutSeconds") or 10,
@@ -131,7 +131,7 @@ def webhooks_in(configuration: Mapping[str, Any], *, mutating: bool) -> Iterator
         )
 
 
-def rule_from(doc: Mapping[str, Any]) -> WebhookRule:
+def parse_rule(doc: Mapping[str, Any]) -> WebhookRule:
     """Parse an entry of `rules`."""
     return WebhookRule(
         groups=tuple(doc.get("apiGroups") or ()),
@@ -144,4 +144,4 @@ def rule_from(doc: Mapping[str, Any]) -> WebhookRule:
 
 def _parse_selector(doc: Mapping[str, Any] | None) -> Selector | None:
     """Parse a selector; None when it selects everything."""
-    return selector_from(doc) if doc else None
+    return parse_selector(doc) if doc else None

@@ -12,14 +12,14 @@ from typing import Any, Final
 
 from pykruise.kube.documents import Document
 from pykruise.sandbox.apiserver.catalog import Conversions, Converter
-from pykruise.sandbox.apiserver.objects.metadata import new_uid
-from pykruise.sandbox.apiserver.requests.statuses import Refusal, unclassified_error
+from pykruise.sandbox.apiserver.objects.metadata import make_uid
+from pykruise.sandbox.apiserver.requests.statuses import Refusal, make_unclassified_error
 from pykruise.sandbox.apiserver.webhooks.calling import Caller, CallFailedError, CallTarget, target_of
 from pykruise.sandbox.apiserver.webhooks.wire import (
     CallingError,
-    conversion_body,
+    encode_conversion,
+    format_status_error,
     read_conversion,
-    status_error,
 )
 
 _TIMEOUT_S: Final = 30.0
@@ -33,9 +33,9 @@ class WebhookConversions:
         self._caller = caller
         self._rng = rng
 
-    def converter(self, crd: Mapping[str, Any], version: str) -> Converter | None:
+    def find_converter(self, crd: Mapping[str, Any], version: str) -> Converter | None:
         """Return the converter between the CRD's storage version and this one; None: only the apiVersion differs."""
-        converter = self._first.converter(crd, version) if self._first is not None else None
+        converter = self._first.find_converter(crd, version) if self._first is not None else None
         spec = crd["spec"]
         conversion = spec.get("conversion") or {}
         if converter is not None or conversion.get("strategy") != "Webhook":
@@ -95,14 +95,14 @@ class WebhookConverter:
         ]
 
     async def _call_webhook(self, docs: Sequence[Document], desired: str) -> list[Document]:
-        uid = new_uid(self._rng)
-        body = conversion_body(docs, uid=uid, desired=desired)
+        uid = make_uid(self._rng)
+        body = encode_conversion(docs, uid=uid, desired=desired)
         try:
             status, answer = await self._caller.call(self._target, body, timeout_s=_TIMEOUT_S)
         except CallFailedError as err:
             raise CallingError(f'Post "{self._target.url}?timeout={_TIMEOUT_S:g}s": {err}') from err
         if status != 200:
-            raise CallingError(status_error(status, answer))
+            raise CallingError(format_status_error(status, answer))
         result = read_conversion(answer, uid=uid)
         if len(result) != len(docs):
             raise _BadAnswerError(f"returned {len(result)} objects, expected {len(docs)}")
@@ -112,7 +112,9 @@ class WebhookConverter:
         ]
 
     def _refusal(self, doc: Document, why: str) -> Refusal:
-        return unclassified_error(f"conversion webhook for {doc.get('apiVersion')}, Kind={self._kind} {why}")
+        return make_unclassified_error(
+            f"conversion webhook for {doc.get('apiVersion')}, Kind={self._kind} {why}"
+        )
 
 
 def _is_empty(doc: Document) -> bool:

@@ -1,6 +1,6 @@
 """Form in which webhooks and policies see a write: in the version that their rules name, with its `request`.
 
-a write under review + rules ──▶ Seeing.seen() ──▶ SeenByAdmission ──▶ document(), shown()
+a write under review + rules ──▶ Seeing.seen() ──▶ SeenByAdmission ──▶ document(), convert_shown()
 
 Reads the catalog and the namespaces; changes nothing. Same rule as apiserver's matchPolicy and AdmissionRequest.
 """
@@ -16,7 +16,7 @@ from pykruise.sandbox.apiserver.catalog import CatalogEntry
 from pykruise.sandbox.apiserver.core import Core
 from pykruise.sandbox.apiserver.objects.storage import Stored
 from pykruise.sandbox.apiserver.requests.scale import scale_of
-from pykruise.sandbox.apiserver.requests.statuses import not_found
+from pykruise.sandbox.apiserver.requests.statuses import make_not_found
 
 
 class SeenByAdmission(NamedTuple):
@@ -32,16 +32,16 @@ class Seeing:
     def __init__(self, core: Core) -> None:
         self._core = core
 
-    def seen(
+    def find_seen(
         self, request: AdmissionRequest, names: Callable[[Resource], bool], *, exact: bool
     ) -> SeenByAdmission | None:
         """Return the write in the first version that the rules name. `exact`: only its own version is considered."""
         resources = [request.resource]
         if not exact:
-            resources += [each for each in self.versions(request.resource) if each != request.resource]
+            resources += [each for each in self.list_versions(request.resource) if each != request.resource]
         for resource in resources:
             if names(resource):
-                return SeenByAdmission(self.entry(resource), resource)
+                return SeenByAdmission(self.find_entry(resource), resource)
         return None
 
     def namespace_of(self, request: AdmissionRequest) -> Stored | None:
@@ -52,12 +52,12 @@ class Seeing:
             return None
         stored = self._core.storage.get("namespaces", Key("", request.namespace))
         if stored is None:
-            namespaces = self._core.catalog.entry("", "v1", "namespaces")
+            namespaces = self._core.catalog.find_entry("", "v1", "namespaces")
             assert namespaces is not None
-            raise not_found(namespaces.resource, request.namespace)
+            raise make_not_found(namespaces.resource, request.namespace)
         return stored
 
-    def namespace_labels(self, request: AdmissionRequest) -> Mapping[str, str] | None:
+    def read_namespace_labels(self, request: AdmissionRequest) -> Mapping[str, str] | None:
         """Labels for namespace selectors; None: there is no namespace. Raises Refusal (404)."""
         if is_namespace(request.resource):
             doc = request.object if request.object is not None else request.old_object
@@ -65,9 +65,9 @@ class Seeing:
         stored = self.namespace_of(request)
         return stored.labels if stored is not None else None
 
-    def document(self, request: AdmissionRequest, seen: SeenByAdmission) -> dict[str, Any]:
+    def to_document(self, request: AdmissionRequest, seen: SeenByAdmission) -> dict[str, Any]:
         """Build the `request` of an AdmissionReview, without its objects."""
-        own = self.entry(request.resource)
+        own = self.find_entry(request.resource)
         document: dict[str, Any] = {
             "uid": request.uid,
             "kind": _kind_document(seen.entry, request.subresource),
@@ -94,35 +94,35 @@ class Seeing:
             document["namespace"] = request.namespace
         return document
 
-    async def shown(self, doc: Any, request: AdmissionRequest, seen: SeenByAdmission) -> Any:
+    async def convert_shown(self, doc: Any, request: AdmissionRequest, seen: SeenByAdmission) -> Any:
         """Convert an object of the request to the version that the reviewer sees. For the scale subresource it is a
         Scale.
         """
-        shown = await self.converted(doc, request.resource, seen.resource)
+        shown = await self.convert_document(doc, request.resource, seen.resource)
         if request.subresource == "scale" and shown is not None:
             return scale_of(seen.entry, shown)
         return shown
 
-    def versions(self, resource: Resource) -> Sequence[Resource]:
+    def list_versions(self, resource: Resource) -> Sequence[Resource]:
         """All versions of a resource with the same stored objects."""
-        entry = self._core.catalog.entry(resource.group, resource.version, resource.plural)
+        entry = self._core.catalog.find_entry(resource.group, resource.version, resource.plural)
         if entry is None:
             return [resource]
         shelf = entry.shelf
-        return [each.resource for each in self._core.catalog.entries() if each.shelf == shelf]
+        return [each.resource for each in self._core.catalog.list_entries() if each.shelf == shelf]
 
-    def entry(self, resource: Resource) -> CatalogEntry:
+    def find_entry(self, resource: Resource) -> CatalogEntry:
         """Return the entry of a served resource."""
-        entry = self._core.catalog.entry(resource.group, resource.version, resource.plural)
+        entry = self._core.catalog.find_entry(resource.group, resource.version, resource.plural)
         assert entry is not None, resource
         return entry
 
-    async def converted(self, doc: Any, source: Resource, wanted: Resource) -> Any:
+    async def convert_document(self, doc: Any, source: Resource, wanted: Resource) -> Any:
         """Convert a document to another version of its resource."""
         if doc is None or source == wanted:
             return doc
-        stored = await self._core.for_storage(self.entry(source), deep_copy(doc))
-        return await self._core.from_storage(self.entry(wanted), stored)
+        stored = await self._core.encode_for_storage(self.find_entry(source), deep_copy(doc))
+        return await self._core.from_storage(self.find_entry(wanted), stored)
 
 
 def is_namespace(resource: Resource) -> bool:

@@ -1,7 +1,7 @@
 """AdmissionReview and ConversionReview, as an API server writes and reads them.
 
-a write under review ──▶ admission_body() ──▶ POST ──▶ read_admission() ──▶ ReviewResponse
-documents            ──▶ conversion_body() ──▶ POST ──▶ read_conversion() ──▶ documents
+a write under review ──▶ encode_admission() ──▶ POST ──▶ read_admission() ──▶ ReviewResponse
+documents            ──▶ encode_conversion() ──▶ POST ──▶ read_conversion() ──▶ documents
 
 Pure. A failure is a CallingError with Kubernetes' message.
 """
@@ -15,7 +15,7 @@ import msgspec
 import orjson
 
 from pykruise.kube.documents import Document
-from pykruise.kube.values.go_text import quoted
+from pykruise.kube.values.go_text import quote_text
 
 _ADMISSION: Final = "admission.k8s.io"
 _CONVERSION: Final = "apiextensions.k8s.io/v1"
@@ -34,13 +34,13 @@ class ReviewResponse(msgspec.Struct, frozen=True, kw_only=True):
     warnings: tuple[str, ...] = ()
 
 
-def admission_body(request: Mapping[str, Any], version: str) -> bytes:
+def encode_admission(request: Mapping[str, Any], version: str) -> bytes:
     """Encode the AdmissionReview to post."""
     doc = {"kind": "AdmissionReview", "apiVersion": f"{_ADMISSION}/{version}", "request": request}
     return orjson.dumps(doc)
 
 
-def status_error(status: int, body: bytes) -> str:
+def format_status_error(status: int, body: bytes) -> str:
     """Error message of client-go for an answer that is not 200."""
     text = body.decode("utf-8", "replace").strip()
     match status:
@@ -59,7 +59,7 @@ def status_error(status: int, body: bytes) -> str:
         case 429:
             return "the server has received too many requests and has asked us to try again later"
         case 500:
-            return f"an error on the server ({quoted(text or 'unknown')}) has prevented the request from succeeding"
+            return f"an error on the server ({quote_text(text or 'unknown')}) has prevented the request from succeeding"
         case 503:
             return "the server is currently unable to handle the request"
         case 504:
@@ -68,7 +68,7 @@ def status_error(status: int, body: bytes) -> str:
                 "processing the request"
             )
         case _ if status >= 500:
-            return f"an error on the server ({quoted(text or 'unknown')}) has prevented the request from succeeding"
+            return f"an error on the server ({quote_text(text or 'unknown')}) has prevented the request from succeeding"
         case _:
             return f"the server responded with the status code {status} but did not return more information"
 
@@ -86,9 +86,9 @@ def read_admission(body: bytes, *, uid: str, version: str, mutating: bool) -> Re
             f"{wanted}, Kind=AdmissionReview, got {_gvk(doc)}"
         )
     if (response.get("uid") or "") != uid:
-        text = quoted(str(response.get("uid") or ""))
+        text = quote_text(str(response.get("uid") or ""))
         raise CallingError(
-            f"received invalid webhook response: expected response.uid={quoted(uid)}, got {text}"
+            f"received invalid webhook response: expected response.uid={quote_text(uid)}, got {text}"
         )
     warnings = response.get("warnings")
     status = response.get("status")
@@ -119,7 +119,7 @@ def _decode_patch(response: Mapping[str, Any]) -> bytes | None:
     except binascii.Error as err:
         raise CallingError(f"{prefix}a patch that is not base64: {err}") from err
     if kind != "JSONPatch" and patch.strip() != b"[]":
-        raise CallingError(f"unsupported patch type {quoted(str(kind))}")
+        raise CallingError(f"unsupported patch type {quote_text(str(kind))}")
     return patch
 
 
@@ -142,7 +142,7 @@ def _decode_object(body: bytes, *, prefix: str = "") -> Mapping[str, Any]:
 # --- conversion ----------------------------------------
 
 
-def conversion_body(docs: Sequence[Document], *, uid: str, desired: str) -> bytes:
+def encode_conversion(docs: Sequence[Document], *, uid: str, desired: str) -> bytes:
     """Encode the ConversionReview to post."""
     request = {"uid": uid, "desiredAPIVersion": desired, "objects": list(docs)}
     return orjson.dumps({"kind": "ConversionReview", "apiVersion": _CONVERSION, "request": request})
@@ -160,7 +160,7 @@ def read_conversion(body: bytes, *, uid: str) -> list[Any]:
         raise CallingError("no response provided")
     if (response.get("uid") or "") != uid:
         raise CallingError(
-            f"expected response.uid={quoted(uid)}, got {quoted(str(response.get('uid') or ''))}"
+            f"expected response.uid={quote_text(uid)}, got {quote_text(str(response.get('uid') or ''))}"
         )
     result = response.get("result")
     result = result if isinstance(result, dict) else {}
