@@ -45,6 +45,6 @@ def test_every_reader_of_credentials_on_nodes_asks() -> None:
         path.name
         for folder in SOURCES
         for path in folder.rglob("*.py")
-        if re.search(r"\bcredentials_in_secret\(", path.read_text("utf-8"))
+        if re.search(r"\bread_secret_credentials\(", path.read_text("utf-8"))
     }
     assert readers == {"registry_credentials.py", "pull_secrets.py", "keyring.py"}

@@ -85,7 +85,7 @@ async def test_a_coroutine_runs_beside_the_loop_and_what_it_awaits_on_it() -> No
     async def review() -> tuple[int, int, bool]:
         asked, reader = run_on_loop(look_up), LoopSide(Reader())
         seen.append(threading.get_ident() == loop_thread)
-        number = await asked(await reader.find_newest())
+        number = await asked(await reader.newest())
         with suppress(KeyError):
             await asked(7)
             raise AssertionError

@@ -237,7 +237,7 @@ async def test_the_first_pass_serves_before_anything_else_is_there() -> None:
 
     async with sync_of(served=served) as (sync, _):
         with pytest.raises(WebhookSyncError, match="does not exist"):
-            await sync.reconcile(build_crds)
+            await sync.reconcile(crds)
 
 
 async def test_a_match_condition_that_no_manager_keeps_any_more_is_an_error() -> None:

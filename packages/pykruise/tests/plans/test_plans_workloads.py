@@ -35,7 +35,7 @@ class Reading:
         self.live = live
         self._memories = Memories()
 
-    def memory(self, make: Any) -> Any:
+    def find_memory(self, make: Any) -> Any:
         return self._memories.find_memory("key", "uid", make)
 
 
