@@ -71,7 +71,7 @@ def settle(before: dict[int, int], members: list[int]) -> tuple[dict[int, int], 
         if not moving:
             return said, moves, most
         voluntary = [slot for slot in moving if held.get(slot) in members]
-        moves += len(voluntary)
+        moves += moving[0] in voluntary
         most = max(most, len(voluntary))
         held = {**{slot: seat for slot, seat in held.items() if seat in members}, moving[0]: said[moving[0]]}
         before = said
