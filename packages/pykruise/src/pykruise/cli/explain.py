@@ -6,7 +6,7 @@ kind/name ──▶ look() (reads only) ──▶ the kind's plan ──▶ expl
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -65,14 +65,13 @@ async def read_and_explain(
             explanation = await add_tries(client, explanation, uid=uid, is_writing=is_writing, now=now)
             explanation = await with_namesakes(client, explanation, document)
             if insight_of(kind).children is None or explanation.verdict == "refused":
-                return explanation
+                return await _add_details(client, explanation)
         sight = await look(client, kind, key, now=now, settings=settings)
     except NotFoundError as error:
         raise await make_missing_error(client, kind.resource, key, error) from error
     if attached is None:
         explanation = await _with_refusals(client, sight, now)
-        explanation = await add_mounts(client, await add_origin(client, explanation, sight))
-        explanation = await add_bindings(client, explanation)
+        explanation = await add_origin(client, explanation, sight)
         explanation = await with_namesakes(client, explanation, sight.document)
 
     async def explain_child(client: Client, kind: Kind, child: InsightChild) -> Explanation:
@@ -80,7 +79,12 @@ async def read_and_explain(
         said = await _with_refusals(client, inner, now, correction=child.correction)
         return await add_children(client, said, inner, explain_child)
 
-    return await add_children(client, explanation, sight, explain_child)
+    return await _add_details(client, await add_children(client, explanation, sight, explain_child))
+
+
+async def _add_details(client: Client, explanation: Explanation) -> Explanation:
+    """Return the explanation with details about its pods that only other objects contain."""
+    return await add_mounts(client, await add_bindings(client, explanation))
 
 
 async def _with_refusals(
@@ -106,13 +110,20 @@ async def add_mounts(client: Client, explanation: Explanation) -> Explanation:
     except ApiError:
         return explanation
     events = sorted(map(decode, listed.items), key=lambda event: str(event.get("lastTimestamp") or ""))
-    said = {event["involvedObject"].get("name"): excerpt(str(event.get("message") or "")) for event in events}
+    said = {name: text for event in events for name, text in _name_mount_failure(event)}
     waits = tuple(_with_mount(wait, said) if wait.code in _MOUNTING else wait for wait in explanation.waits)
     return msgspec.structs.replace(explanation, waits=waits)
 
 
 _MOUNTING: Final = frozenset({Code.STARTING, Code.NOT_MOUNTED})
 """Codes of pods whose containers are not created; volumes that cannot be mounted may be the cause."""
+
+
+def _name_mount_failure(event: Document) -> Iterator[tuple[str, str]]:
+    """Yield the message with the name of the pod, as explanations of one namespace and of several have it."""
+    pod, message = event["involvedObject"], excerpt(str(event.get("message") or ""))
+    yield str(pod.get("name")), message
+    yield f"{pod.get('namespace')}/{pod.get('name')}", message
 
 
 def _with_mount(wait: Wait, said: Mapping[str, str]) -> Wait:
@@ -123,7 +134,7 @@ def _with_mount(wait: Wait, said: Mapping[str, str]) -> Wait:
         wait,
         code=Code.NOT_MOUNTED,
         words=f"{wait.words}; a volume cannot be mounted: {message}",
-        remedy="create what is missing, or correct the volume in spec.template",
+        remedy=wait.remedy or "create what is missing",
     )
 
 

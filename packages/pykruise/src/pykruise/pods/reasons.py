@@ -31,6 +31,7 @@ class Code(StrEnum):
     NOTHING_SELECTED = "NothingSelected"
     PROBE_PORT = "ProbePort"
     NO_TOPOLOGY = "NoTopology"
+    NO_TICK = "NoTick"
     NO_WEBHOOK = "NoWebhook"
     INJECTION_FAILS = "InjectionFails"
     PATCH = "Patch"
@@ -183,7 +184,8 @@ CODES: Final[Mapping[Code, Meaning]] = {
     ),
     Code.NO_TARGET: Meaning("the named workload does not exist", "create it"),
     Code.CONFLICT: Meaning(
-        "two SidecarSets inject the same item into the same pods", "rename one of the two"
+        "two SidecarSets inject the same item into the same pods, or two PodProbeMarkers set one condition of a pod",
+        "give one of the two another name",
     ),
     Code.NAME_TAKEN: Meaning(
         "an object of that name exists that this distribution did not create; it stays unchanged",
@@ -200,6 +202,7 @@ CODES: Final[Mapping[Code, Meaning]] = {
         "a node lacks a label that pods need to return to it",
         "label the node, or change the keys of spec.requiredPersistentTopology",
     ),
+    Code.NO_TICK: Meaning("a schedule has no time within five years", "correct spec.schedule"),
     Code.NO_WEBHOOK: Meaning("API servers do not call the webhooks", _INSTALL),
     Code.INJECTION_FAILS: Meaning(
         "new pods are refused, because their sidecars cannot be injected", _CORRECT

@@ -23,7 +23,6 @@ from pykruise.manager.settings import ManagerSettings
 from pykruise.plans.kind import Kind
 from pykruise.plans.views import BUDGET_VIEWS, CLAIM_VIEWS, NODE_VIEWS, POD_VIEWS, NodeView, project_node
 from pykruise.pods.workload.claims import ClaimView
-from pykruise.runtime.assemble import views_of
 from pykruise.runtime.listed_objects import Listed, Only, list_once
 from pykruise.runtime.plan import Plan
 from pykruise.runtime.read import Read
@@ -110,13 +109,15 @@ async def look_at(
     assert control is not None
     own = (settings or ManagerSettings()).read_kind_settings(kind)
     view = control.objects.projector()(encode(document))
-    reads = [view for view in views_of(control, own) if view is not control.objects]
+    reads = control.reads(own)
     everywhere = kind.insight.everywhere if kind.insight is not None else ()
     enough = {**{views: Only() for views in everywhere}, **(only or {})}
     listed = await list_once(
         client, dict.fromkeys((*reads, NODE_VIEWS)), namespace=view.namespace, only=enough
     )
-    listed[control.objects] = Listed(control.objects, [view])
+    others = listed[control.objects].values() if control.objects in listed else ()
+    namesakes = [other for other in others if (other.namespace, other.name) != (view.namespace, view.name)]
+    listed[control.objects] = Listed(control.objects, [view, *namesakes])
     read: Read[Any] = Read(
         listed,
         key=Key(view.namespace, view.name),

@@ -154,7 +154,7 @@ def _plan_run(
         )
         or _reason_to_wait(decision),
         skipped_nodes=skipped,
-        notes=tuple(_list_notes(secrets)),
+        notes=tuple(_list_notes(secrets, job.namespace)),
     )
 
 
@@ -193,9 +193,9 @@ def _wait_for_namespace(snapshot: ReadableImagePullJob, status: Document) -> Pla
     )
 
 
-def _list_notes(secrets: SecretSync) -> Iterator[Note]:
+def _list_notes(secrets: SecretSync, namespace: str) -> Iterator[Note]:
     for name in secrets.missing:
-        message = f"secret {name} does not exist: the image is pulled without it"
+        message = f"there is no secret {name} in namespace {namespace}: the image is pulled without it"
         yield Note(reason="PullSecretMissing", message=message, warning=True, again_after_s=_WARN_AGAIN_S)
 
 
