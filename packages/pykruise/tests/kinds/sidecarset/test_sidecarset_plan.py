@@ -223,7 +223,7 @@ class Memory(msgspec.Struct):
     def now(self) -> float:
         return self.now_s
 
-    def memory(self, _: type[Refusals]) -> Refusals:
+    def find_memory(self, _: type[Refusals]) -> Refusals:
         return self.refusals
 
 
