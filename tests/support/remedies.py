@@ -140,6 +140,13 @@ async def correct_the_sidecars_and_delete_pods(person: Person, match: re.Match[s
     await delete_at_once(person, match)
 
 
+async def correct_the_patch_and_delete_pods(person: Person, match: re.Match[str]) -> None:
+    spread = await person.stage.get(match["spread"], resource=WORKLOAD_SPREADS)
+    subsets = [{**subset, "patch": None} for subset in spread["spec"]["subsets"]]
+    await person.stage.merge(match["spread"], {"spec": {"subsets": subsets}}, resource=WORKLOAD_SPREADS)
+    await delete_at_once(person, match)
+
+
 async def give_up_the_data(person: Person, match: re.Match[str]) -> None:
     await person.stage.delete(match["claim"], resource=PERSISTENT_VOLUME_CLAIMS)
     await delete_at_once(person, match)
@@ -624,12 +631,12 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         (correct_the_template,),
     ),
     (
-        r"add nodes or capacity \(.*\), or change the requests, host ports, selectors, spread constraints or"
+        r"add nodes or capacity \(.*\), or change the requests, host ports, selectors, affinity, spread constraints or"
         r" tolerations of spec.template",
         (make_room, ask_for_less),
     ),
     (
-        r"add nodes or capacity \(.*\), or change the requests, host ports, selectors, spread constraints or"
+        r"add nodes or capacity \(.*\), or change the requests, host ports, selectors, affinity, spread constraints or"
         r" tolerations of the template of the pod's workload",
         (make_room, let_the_workload_ask_for_less),
     ),
@@ -784,6 +791,17 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     ),
     (r"give the probe of PodProbeMarker \S+ or \S+ another podConditionType", ()),
     (r"correct spec.schedule", (correct_the_schedule,)),
+    (
+        r"correct the patch of subset (?P<subset>\w+) of WorkloadSpread (?P<spread>\S+), then delete the pod, which"
+        r" keeps the old one",
+        (correct_the_patch_and_delete_pods,),
+    ),
+    (
+        r"correct the image or its pull secret in SidecarSet (?P<sidecars>\w+), or make it available; recreate the pods"
+        r" after a change of SidecarSet \w+",
+        (correct_the_sidecars_and_delete_pods, make_the_image_available),
+    ),
+    (r"create one of them again with another selector and other labels: a selector cannot be changed", ()),
     # what only a person can judge
     (r"read its log \(kubectl logs \S+\), and correct its cause", ()),
     (r"read its log \(kubectl logs -c \S+\); then create the job again.*", ()),
@@ -803,7 +821,7 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     (r"make the image available, or create the job again .*", ()),
     (r"create the claims that are missing, or provide a volume or a storage class for them", ()),
     (r"replace the WorkloadSpread by another, since targetRef cannot be changed", (replace_the_spread,)),
-    (r"correct the patch of subset \w+.*", (correct_the_patch,)),
+    (r"correct the patch of subset \w+(?! of).*", (correct_the_patch,)),
     # nothing that is done
     (r"first fix the cause that blocks the pods above: .*", ()),
     (r"no action is needed: .*", ()),

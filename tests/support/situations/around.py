@@ -20,7 +20,9 @@ from support.situations.documents import (
     marker,
     podstate,
     pulljob,
+    selector,
     sidecarset,
+    spread,
     statefulset,
     united,
 )
@@ -72,6 +74,42 @@ async def the_own_container_of_its_pods_crashes(world: World) -> None:
 async def its_first_sidecar_is_never_ready(world: World) -> None:
     world.fail(image="log:1", never_ready=True)
     await world.put(sidecarset(), cloneset())
+
+
+async def the_patch_of_a_spread_has_a_bad_image(world: World) -> None:
+    world.fail(image="arm:1", image_pull_error=True)
+    patch = {"spec": {"containers": [{"name": "main", "image": "arm:1"}]}}
+    subsets = [{"name": "a", "maxReplicas": 1}, {"name": "b", "patch": patch}]
+    await world.put(spread("west", subsets=subsets), cloneset())
+
+
+async def an_injected_sidecar_is_never_updated(world: World) -> None:
+    world.fail(image="proxy:1", image_pull_error=True)
+    proxy = [{"name": "log", "image": "proxy:1"}]
+    await world.put(sidecarset("mesh", containers=proxy, updateStrategy={"type": "NotUpdate"}), cloneset())
+
+
+async def another_cloneset_has_its_selector(world: World) -> None:
+    other = cloneset("other")
+    other["spec"]["selector"] = selector("web")
+    other["spec"]["template"]["metadata"]["labels"] = {"app": "web"}
+    await world.put(cloneset(), other)
+
+
+async def its_subsets_lack_their_service_account(world: World) -> None:
+    await world.put(united(pod={"serviceAccountName": "robot"}))
+
+
+async def pods_of_its_selector_have_no_node(world: World) -> None:
+    nowhere = {"nodeSelector": {"disk": "ssd"}}
+    chosen = {"podSelector": selector("web"), "completionPolicy": {"type": "Never"}}
+    await world.put(cloneset(pod=nowhere), pulljob(**chosen))
+
+
+async def its_pods_follow_pods_that_are_not_there(world: World) -> None:
+    term = {"labelSelector": {"matchLabels": {"app": "cache"}}, "topologyKey": "kubernetes.io/hostname"}
+    near = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    await world.put(cloneset(pod={"affinity": near}))
 
 
 # ── volumes ──────────────────────────────────────────────────────────────────
@@ -196,6 +234,31 @@ _PLAN: Final[Any] = "plan"
 
 AROUND: Final[Mapping[str, tuple[Situation, ...]]] = {
     "cloneset": (
+        Situation(
+            stage=the_patch_of_a_spread_has_a_bad_image,
+            cause=Code.IMAGE_PULL,
+            says="the patch of subset b of WorkloadSpread west sets the image",
+            ways=1,
+        ),
+        Situation(
+            stage=an_injected_sidecar_is_never_updated,
+            cause=Code.IMAGE_PULL,
+            says="SidecarSet mesh leaves existing pods alone",
+            ways=2,
+        ),
+        Situation(
+            stage=another_cloneset_has_its_selector,
+            cause=Code.OTHER_OWNERS,
+            phase=Phase.HEALTHY,
+            says="CloneSet other",
+        ),
+        Situation(
+            stage=its_pods_follow_pods_that_are_not_there,
+            cause=Code.UNSCHEDULABLE,
+            says="affinity",
+            ways=2,
+            useless=(0, 1),
+        ),
         Situation(
             stage=an_injected_sidecar_cannot_be_pulled,
             cause=Code.IMAGE_PULL,
@@ -323,7 +386,19 @@ AROUND: Final[Mapping[str, tuple[Situation, ...]]] = {
             ways=1,
         ),
     ),
+    "imagepulljob": (
+        Situation(
+            stage=pods_of_its_selector_have_no_node,
+            cause=Code.UNSCHEDULABLE,
+            says="the template of the pod's workload",
+            ways=2,
+            known_by=_PLAN,
+        ),
+    ),
     "uniteddeployment": (
+        Situation(
+            stage=its_subsets_lack_their_service_account, cause=Code.POLICY, says="create the ServiceAccount"
+        ),
         Situation(
             stage=a_volume_of_its_subsets_lacks_its_secret,
             cause=Code.NOT_MOUNTED,

@@ -25,6 +25,7 @@ from pykruise.cli.insight.known_kinds import find_kind, insight_of, list_known_k
 from pykruise.cli.insight.missing import make_missing_error
 from pykruise.cli.insight.namesakes import with_namesakes
 from pykruise.cli.insight.overview import format_overview
+from pykruise.cli.insight.pod_origins import add_pod_origins
 from pykruise.cli.insight.pods import NAMES as POD_NAMES
 from pykruise.cli.insight.pods import explain_pod, look_at_pod
 from pykruise.cli.insight.traced_requests import Reach, connect_traced
@@ -84,7 +85,8 @@ async def read_and_explain(
 
 async def _add_details(client: Client, explanation: Explanation) -> Explanation:
     """Return the explanation with details about its pods that only other objects contain."""
-    return await add_mounts(client, await add_bindings(client, explanation))
+    explanation = await add_mounts(client, await add_bindings(client, explanation))
+    return await add_pod_origins(client, explanation)
 
 
 async def _with_refusals(

@@ -373,7 +373,8 @@ CODES: Final[Mapping[Code, Meaning]] = {
         "delete it, or give it other labels",
     ),
     Code.OTHER_OWNERS: Meaning(
-        "the selector matches pods of other owners too", "give one of them other labels and another selector"
+        "the selector matches pods of other owners too",
+        "create one of them again with another selector and other labels: a selector cannot be changed",
     ),
     Code.OTHER_BUDGET: Meaning(
         "another PodUnavailableBudget covers the pod, and only that budget is checked",

@@ -272,7 +272,7 @@ def _find_scheduling_obstacle(pod: PodView, now: Instant, correction: Correction
         Code.UNSCHEDULABLE,
         f"cannot be scheduled: {said}",
         "add nodes or capacity (uncordon or label nodes, or take their taints off), or"
-        f" {correction.change('requests, host ports, selectors, spread constraints or tolerations')}",
+        f" {correction.change('requests, host ports, selectors, affinity, spread constraints or tolerations')}",
     )
 
 
