@@ -92,7 +92,8 @@ def find_next_blocker_time(pods: Iterable[PodView], *, now: Instant) -> Instant 
     none.
     """
     unready = list(islice((pod for pod in pods if not pod.is_ready or pod.is_deleting), LOOKED_AT))
-    marked = (time for pod in unready if (time := marked_at(pod)) is not None and time > now)
+    running = (pod for pod in unready if not pod.is_deleting)
+    marked = (time for pod in running if (time := marked_at(pod)) is not None and time > now)
     late = find_next_late_time(unready, now=now)
     return min((*marked, *(() if late is None else (late,))), default=None)
 
