@@ -803,7 +803,7 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     ),
     (r"create one of them again with another selector and other labels: a selector cannot be changed", ()),
     # what only a person can judge
-    (r"read its log \(kubectl logs \S+\), and correct its cause", ()),
+    (r"read its log \(kubectl logs \S+( -c \S+)?\), and correct (its cause|SidecarSet \S+)", ()),
     (r"read its log \(kubectl logs -c \S+\); then create the job again.*", ()),
     (
         r"read the pod's events and logs, and correct (the template of the pod's workload|SidecarSet \S+).*",

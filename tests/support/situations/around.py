@@ -16,10 +16,12 @@ from support.situations.documents import (
     cloneset,
     cronjob,
     ephemeraljob,
+    listjob,
     local_volume,
     marker,
     podstate,
     pulljob,
+    request,
     selector,
     sidecarset,
     spread,
@@ -112,6 +114,38 @@ async def its_pods_follow_pods_that_are_not_there(world: World) -> None:
     await world.put(cloneset(pod={"affinity": near}))
 
 
+async def a_sidecar_of_a_job_fails(world: World) -> None:
+    world.fail(image="log:1", exit_code=3)
+    document = broadcastjob()
+    document["spec"]["template"]["metadata"] = {"labels": {"app": "web"}}
+    await world.put(sidecarset("mesh"), document)
+
+
+async def a_sidecar_of_recorded_pods_cannot_be_pulled(world: World) -> None:
+    world.fail(image="log:1", image_pull_error=True)
+    await world.put(sidecarset("mesh"), statefulset(), podstate())
+
+
+async def a_restarted_sidecar_crashes(world: World) -> None:
+    await world.put(sidecarset("mesh"), cloneset())
+    await world.wait(30)
+    world.fail(image="log:1", exit_code=4)
+    await world.put(request((await world.list("pod"))[0]["metadata"]["name"], containers=("log",)))
+
+
+async def the_patch_of_a_spread_stops_its_pods(world: World) -> None:
+    world.fail(image="arm:1", image_pull_error=True)
+    patch = {"spec": {"containers": [{"name": "main", "image": "arm:1"}]}}
+    subsets = [{"name": "a", "maxReplicas": 1}, {"name": "b", "patch": patch}]
+    await world.put(spread("west", subsets=subsets), cloneset(), budget())
+
+
+async def pods_of_a_list_have_no_node(world: World) -> None:
+    nowhere = {"nodeSelector": {"disk": "ssd"}}
+    chosen = {"podSelector": selector("web"), "completionPolicy": {"type": "Never"}}
+    await world.put(cloneset(pod=nowhere), listjob(images=("app:1",), **chosen))
+
+
 # ── volumes ──────────────────────────────────────────────────────────────────
 
 
@@ -161,6 +195,12 @@ async def the_node_of_a_volume_is_gone(world: World) -> None:
     await world.delete(f"node/{(await world.get('pod/web-1'))['spec']['nodeName']}")
     await world.delete("pod/web-1")
     await world.wait(100)
+
+
+async def the_class_of_recorded_pods_is_missing(world: World) -> None:
+    document = _with_local_data()
+    document["spec"]["volumeClaimTemplates"][0]["spec"]["storageClassName"] = "fast"
+    await world.put(document, podstate())
 
 
 async def one_local_volume_is_missing(world: World) -> None:
@@ -325,7 +365,31 @@ AROUND: Final[Mapping[str, tuple[Situation, ...]]] = {
             ways=1,
         ),
     ),
+    "containerrecreaterequest": (
+        Situation(
+            stage=a_restarted_sidecar_crashes,
+            cause=Code.CONTAINER_FAILS,
+            says="correct SidecarSet mesh",
+            known_by=_PLAN,
+        ),
+    ),
+    "imagelistpulljob": (
+        Situation(
+            stage=pods_of_a_list_have_no_node,
+            cause=Code.UNSCHEDULABLE,
+            says="the template of the pod's workload",
+            ways=2,
+            known_by=_PLAN,
+        ),
+    ),
     "podunavailablebudget": (
+        Situation(
+            stage=the_patch_of_a_spread_stops_its_pods,
+            cause=Code.IMAGE_PULL,
+            says="the patch of subset b of WorkloadSpread west sets the image",
+            ways=1,
+            known_by=_PLAN,
+        ),
         Situation(
             stage=the_node_of_a_volume_of_its_pod_is_cordoned,
             cause=Code.UNSCHEDULABLE,
@@ -369,6 +433,19 @@ AROUND: Final[Mapping[str, tuple[Situation, ...]]] = {
     ),
     "persistentpodstate": (
         Situation(
+            stage=a_sidecar_of_recorded_pods_cannot_be_pulled,
+            cause=Code.IMAGE_PULL,
+            says="in SidecarSet mesh",
+            ways=2,
+            known_by=_PLAN,
+        ),
+        Situation(
+            stage=the_class_of_recorded_pods_is_missing,
+            cause=Code.UNBOUND_CLAIMS,
+            says="PVC data-web-1 requests storage class fast, which does not exist",
+            known_by=_PLAN,
+        ),
+        Situation(
             stage=a_volume_of_recorded_pods_lacks_its_secret,
             cause=Code.NOT_MOUNTED,
             phase=Phase.PROGRESSING,
@@ -408,6 +485,12 @@ AROUND: Final[Mapping[str, tuple[Situation, ...]]] = {
         ),
     ),
     "broadcastjob": (
+        Situation(
+            stage=a_sidecar_of_a_job_fails,
+            cause=Code.POD_FAILED,
+            phase=Phase.FAILED,
+            says="-c log), and correct SidecarSet mesh",
+        ),
         Situation(
             stage=a_volume_of_a_job_lacks_its_secret,
             cause=Code.NOT_MOUNTED,

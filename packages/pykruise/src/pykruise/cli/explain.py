@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Raw
 
 from pykruise.cli.errors import CommandError, CommandLineError
-from pykruise.cli.insight.bindings import add_bindings
+from pykruise.cli.insight.bindings import add_bindings, add_claims
 from pykruise.cli.insight.children import add_children
 from pykruise.cli.insight.cluster_reading import Sight, look
 from pykruise.cli.insight.explaining import Explanation, Wait, explain, format_explanation, rank_waits
@@ -30,6 +30,7 @@ from pykruise.cli.insight.pods import NAMES as POD_NAMES
 from pykruise.cli.insight.pods import explain_pod, look_at_pod
 from pykruise.cli.insight.traced_requests import Reach, connect_traced
 from pykruise.cli.outputs import check_output, format_document
+from pykruise.kinds.uniteddeployment.kind import KIND as UNITED
 from pykruise.kube.client.answers import metadata_of
 from pykruise.kube.client.client import Client
 from pykruise.kube.client.object_events import list_events_about
@@ -42,7 +43,7 @@ from pykruise.kube.excerpts import excerpt
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import EVENTS, PODS
 from pykruise.manager.settings import ManagerSettings
-from pykruise.plans.insight import InsightChild
+from pykruise.plans.insight import InsightChild, JobInsight, WorkloadInsight
 from pykruise.plans.kind import Kind
 from pykruise.plans.progress import OPEN, Phase
 from pykruise.pods.corrections import Correction
@@ -66,7 +67,7 @@ async def read_and_explain(
             explanation = await add_tries(client, explanation, uid=uid, is_writing=is_writing, now=now)
             explanation = await with_namesakes(client, explanation, document)
             if insight_of(kind).children is None or explanation.verdict == "refused":
-                return await _add_details(client, explanation)
+                return await _add_details(client, explanation, kind)
         sight = await look(client, kind, key, now=now, settings=settings)
     except NotFoundError as error:
         raise await make_missing_error(client, kind.resource, key, error) from error
@@ -80,13 +81,22 @@ async def read_and_explain(
         said = await _with_refusals(client, inner, now, correction=child.correction)
         return await add_children(client, said, inner, explain_child)
 
-    return await _add_details(client, await add_children(client, explanation, sight, explain_child))
+    return await _add_details(client, await add_children(client, explanation, sight, explain_child), kind)
 
 
-async def _add_details(client: Client, explanation: Explanation) -> Explanation:
+async def _add_details(client: Client, explanation: Explanation, kind: Kind) -> Explanation:
     """Return the explanation with details about its pods that only other objects contain."""
+    if not _has_own_pods(kind):
+        explanation = await add_claims(client, explanation)
     explanation = await add_mounts(client, await add_bindings(client, explanation))
     return await add_pod_origins(client, explanation)
+
+
+def _has_own_pods(kind: Kind) -> bool:
+    """Whether pods belong to objects of the kind, or to their workloads and jobs."""
+    insight = insight_of(kind)
+    is_owner = isinstance(insight, WorkloadInsight | JobInsight) or insight.children is not None
+    return is_owner or kind.name == UNITED.name
 
 
 async def _with_refusals(

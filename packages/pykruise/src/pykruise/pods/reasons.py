@@ -365,7 +365,10 @@ CODES: Final[Mapping[Code, Meaning]] = {
     Code.JOB_FAILED: Meaning(
         "a job has failed and creates no more pods", "correct its cause, and create the job again"
     ),
-    Code.RUN_FAILED: Meaning("the latest run of a schedule failed", "correct its cause; a template is changed by creating its schedule again"),
+    Code.RUN_FAILED: Meaning(
+        "the latest run of a schedule failed",
+        "correct its cause, in the template of a schedule that you create again",
+    ),
     Code.OTHER: Meaning("any other reason; the message explains it", moves_in_s=AS_ASKED),
     Code.CLAIMS: Meaning("PVCs differ from their templates"),
     Code.ORPHAN: Meaning(

@@ -12,7 +12,13 @@ import msgspec
 
 from pykruise.cli.insight.explaining import Explanation, Wait
 from pykruise.cli.insight.known_kinds import list_known_kinds
-from pykruise.cli.insight.volume_bindings import VolumeBinding, describe_node_state, list_volume_bindings
+from pykruise.cli.insight.volume_bindings import (
+    MOST,
+    VolumeBinding,
+    describe_claims,
+    describe_node_state,
+    list_volume_bindings,
+)
 from pykruise.kube.client.client import Client
 from pykruise.kube.documents import decode
 from pykruise.kube.errors import ForbiddenError, NotFoundError
@@ -39,6 +45,30 @@ async def add_bindings(client: Client, explanation: Explanation) -> Explanation:
     waits = [item for wait in explanation.waits for item in _split_by_binding(wait, bound)]
     named = [await _with_binding(client, wait, bound) for wait in waits]
     return msgspec.structs.replace(explanation, waits=tuple(named))
+
+
+async def add_claims(client: Client, explanation: Explanation) -> Explanation:
+    """Return the explanation with the problems of PVCs, of an object whose pods have other owners: the waits of an
+    owner contain them already. Pods with different problems get waits of their own.
+    """
+    waits: list[Wait] = []
+    for wait in explanation.waits:
+        if wait.code == Code.UNBOUND_CLAIMS and 0 < len(wait.pods) <= MOST:
+            waits += await _split_by_claims(client, wait, explanation.namespace)
+        else:
+            waits.append(wait)
+    return msgspec.structs.replace(explanation, waits=tuple(waits))
+
+
+async def _split_by_claims(client: Client, wait: Wait, namespace: str) -> list[Wait]:
+    groups: dict[str, list[str]] = {}
+    for name in wait.pods:
+        text = await describe_claims(client, _key_of(name, namespace))
+        groups.setdefault(text, []).append(name)
+    return [
+        msgspec.structs.replace(wait, pods=tuple(names), words="; ".join(filter(None, (wait.words, text))))
+        for text, names in groups.items()
+    ]
 
 
 def _key_of(name: str, namespace: str) -> Key:

@@ -152,9 +152,13 @@ async def _read_claim_problems(client: Client, sight: Sight) -> dict[str, str]:
         for volume in pod["spec"].get("volumes") or ()
         if (name := (volume.get("persistentVolumeClaim") or {}).get("claimName"))
     }
+    return await find_claim_problems(client, sight.document["metadata"].get("namespace", ""), names)
+
+
+async def find_claim_problems(client: Client, namespace: str, names: Collection[str]) -> dict[str, str]:
+    """Return the problems of those of the named PVCs that have no volume; empty without the right to read them."""
     if not names:
         return {}
-    namespace = sight.document["metadata"].get("namespace", "")
     try:
         listed = await client.list(PERSISTENT_VOLUME_CLAIMS, namespace)
         classes = {metadata_of(raw).name for raw in (await client.list(STORAGE_CLASSES)).items}

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
+from pykruise.cli.insight.cluster_reading import find_claim_problems
 from pykruise.kube.client.client import Client
 from pykruise.kube.documents import Document, decode, get_path
 from pykruise.kube.errors import ApiError
@@ -54,13 +55,23 @@ async def list_volume_bindings(client: Client, pods: Iterable[Key]) -> dict[Key,
 
 
 async def _list_claims(client: Client, pod: Key) -> list[Document]:
-    document = await _read(client, PODS, pod)
-    volumes: Sequence[Mapping[str, Any]] = get_path(document or {}, "spec", "volumes", default=()) or ()
-    names = [str((volume.get("persistentVolumeClaim") or {}).get("claimName") or "") for volume in volumes]
-    claims = [
-        await _read(client, PERSISTENT_VOLUME_CLAIMS, Key(pod.namespace, name)) for name in names if name
-    ]
+    names = await _list_claim_names(client, pod)
+    claims = [await _read(client, PERSISTENT_VOLUME_CLAIMS, Key(pod.namespace, name)) for name in names]
     return [claim for claim in claims if claim is not None]
+
+
+async def describe_claims(client: Client, pod: Key) -> str:
+    """Return the PVCs of a pod that have no volume, each with its problem; empty: there are none."""
+    names = await _list_claim_names(client, pod)
+    problems = await find_claim_problems(client, pod.namespace, names)
+    return "; ".join(f"PVC {name} {problem}" for name, problem in problems.items())
+
+
+async def _list_claim_names(client: Client, pod: Key) -> list[str]:
+    document = await _read(client, PODS, pod)
+    volumes: Sequence[Mapping[str, Any]] = get_path(document or {}, "spec", "volumes", default=())
+    names = [str((volume.get("persistentVolumeClaim") or {}).get("claimName") or "") for volume in volumes]
+    return [name for name in names if name]
 
 
 async def _find_binding(client: Client, claim: Document, nodes: Sequence[Document]) -> VolumeBinding | None:

@@ -13,6 +13,7 @@ from typing import Final
 from pykruise.kube.clock import Instant, format_time
 from pykruise.kube.values.counts import format_count
 from pykruise.pods.corrections import IN_TEMPLATE, Correction, correct_container, correct_volumes
+from pykruise.pods.injection_records import find_injecting_set
 from pykruise.pods.lifecycle.availability import find_next_late_time
 from pykruise.pods.lifecycle.states import UPDATE_UNDER_WAY, Lifecycle, LifecycleState, explain_waiting
 from pykruise.pods.mounts import CREATED_IN_S, ENDED_IN_S, SCHEDULED_IN_S
@@ -126,8 +127,12 @@ def explain_failure(pod: PodView) -> Reason:
     how = (
         f"container {ended.name} ended with exit code {ended.exit_code}" if ended is not None else "it failed"
     )
-    log = f"read its log (kubectl logs {pod.name}), and correct its cause"
-    return Reason(Code.POD_FAILED, f"{how}{where}", log, ended.name if ended is not None else "")
+    container = ended.name if ended is not None else ""
+    of_container = f" -c {container}" if container else ""
+    injecting = find_injecting_set(pod.annotations, container)
+    correct = f"correct SidecarSet {injecting}" if injecting else "correct its cause"
+    log = f"read its log (kubectl logs {pod.name}{of_container}), and {correct}"
+    return Reason(Code.POD_FAILED, f"{how}{where}", log, container)
 
 
 def find_ephemeral_blocker(ephemeral: EphemeralView, image: str) -> Reason | None:
