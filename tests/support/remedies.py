@@ -313,6 +313,8 @@ async def correct_the_field(person: Person, match: re.Match[str]) -> None:
         with suppress(AlreadyExistsError):
             await person.stage.client.create(NAMESPACES, "", {"metadata": {"name": "kruise-system"}})
         await person.stage.client.create(CONFIG_MAPS, "kruise-system", body)
+    elif "timeZone" in words:
+        await person.change(timeZone="Europe/Berlin")
     elif "partition" in words:
         await person._patch(nested("spec.updateStrategy.rollingUpdate.partition", 0))
     else:

@@ -254,6 +254,11 @@ async def its_schedule_has_no_time(world: World) -> None:
     await world.put(cronjob(schedule="0 0 31 2 *"))
 
 
+async def its_time_zone_is_unknown(world: World) -> None:
+    with world.stage.past_admission():
+        await world.put(cronjob(timeZone="Europe/Nowhere"))
+
+
 async def the_pull_secret_of_its_job_is_not_there(world: World) -> None:
     world.fail(image="*app:1", image_pull_error=True)
     await world.put(pulljob(pullSecrets=["gone"], completionPolicy={"type": "Never"}))
@@ -501,6 +506,9 @@ AROUND: Final[Mapping[str, tuple[Situation, ...]]] = {
     ),
     "advancedcronjob": (
         Situation(stage=its_job_is_suspended, cause=Code.PAUSED, phase=Phase.PAUSED, ways=1, known_by=_PLAN),
+        Situation(
+            stage=its_time_zone_is_unknown, cause=Code.REFUSED, says="spec.timeZone", ways=1, known_by=_PLAN
+        ),
         Situation(
             stage=its_schedule_has_no_time, cause=Code.NO_TICK, says="0 0 31 2 *", ways=1, known_by=_PLAN
         ),
