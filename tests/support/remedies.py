@@ -30,12 +30,22 @@ from pykruise.kube.documents import decode
 from pykruise.kube.errors import AlreadyExistsError, NotFoundError
 from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
-from pykruise.kube.resources import CONFIG_MAPS, JOBS, NAMESPACES, NODES, PERSISTENT_VOLUME_CLAIMS, PODS
+from pykruise.kube.resources import (
+    CONFIG_MAPS,
+    JOBS,
+    NAMESPACES,
+    NODES,
+    PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES,
+    PODS,
+    SECRETS,
+)
 from pykruise.plans.kind import Kind
 from pykruise.pods.workload.allowed_workloads import CONFIGURATION
 from support.kruise import Kruise
 from support.scenario import Object, Stage, cloneset, pod_watch
 from support.sidecarsets import container
+from support.situations.documents import local_volume
 from support.stuck import RESOURCE_QUOTAS as QUOTAS
 from support.stuck import Stuck
 
@@ -106,14 +116,58 @@ def nested(path: str, value: Any) -> Object:
 async def correct_the_template(person: Person, _match: re.Match[str]) -> None:
     """An image that works, and nothing that no node has."""
     spec: Object = {"containers": [{"name": "main", "image": "nginx:3"}], "nodeSelector": None}
-    if person.kind.resource == SIDECAR_SETS:
-        containers = (await person.to_document())["spec"]["containers"]
-        await person.change(containers=[{**container, "image": "log:3"} for container in containers])
+    if name := _match.groupdict().get("sidecars"):
+        await correct_the_sidecars(person, name)
     elif person.kind.resource == UNITED_DEPLOYMENTS:
         (template,) = (await person.to_document())["spec"]["template"]
         await person.change(template={template: {"spec": {"template": {"spec": spec}}}})
     else:
         await person.change(template={"spec": spec})
+
+
+async def correct_the_sidecars(person: Person, name: str) -> None:
+    """Images that work, and no missing references."""
+    containers = (await person.stage.get(name, resource=SIDECAR_SETS))["spec"]["containers"]
+    corrected = [
+        {**container, "image": "log:3", "envFrom": None, "volumeMounts": None} for container in containers
+    ]
+    spec = {"containers": corrected, "volumes": None}
+    await person.stage.merge(name, {"spec": spec}, resource=SIDECAR_SETS)
+
+
+async def correct_the_sidecars_and_delete_pods(person: Person, match: re.Match[str]) -> None:
+    await correct_the_sidecars(person, match["sidecars"])
+    await delete_at_once(person, match)
+
+
+async def correct_the_patch_and_delete_pods(person: Person, match: re.Match[str]) -> None:
+    spread = await person.stage.get(match["spread"], resource=WORKLOAD_SPREADS)
+    subsets = [{**subset, "patch": None} for subset in spread["spec"]["subsets"]]
+    await person.stage.merge(match["spread"], {"spec": {"subsets": subsets}}, resource=WORKLOAD_SPREADS)
+    await delete_at_once(person, match)
+
+
+async def give_up_the_data(person: Person, match: re.Match[str]) -> None:
+    await person.stage.delete(match["claim"], resource=PERSISTENT_VOLUME_CLAIMS)
+    await delete_at_once(person, match)
+
+
+async def create_the_volume(person: Person, match: re.Match[str]) -> None:
+    volume = local_volume("more", "node-4", match["class"])
+    await person.stage.client.create(PERSISTENT_VOLUMES, "", volume)
+
+
+async def set_another_condition_type(person: Person, _match: re.Match[str]) -> None:
+    probes = (await person.to_document())["spec"]["probes"]
+    await person.change(probes=[{**probe, "podConditionType": "example.com/own"} for probe in probes])
+
+
+async def create_the_missing_secret(person: Person, _match: re.Match[str]) -> None:
+    await person.stage.create({"metadata": {"name": "missing"}, "type": "Opaque"}, resource=SECRETS)
+
+
+async def correct_the_schedule(person: Person, _match: re.Match[str]) -> None:
+    await person.change(schedule="* * * * *")
 
 
 async def ask_for_less(person: Person, match: re.Match[str]) -> None:
@@ -259,6 +313,8 @@ async def correct_the_field(person: Person, match: re.Match[str]) -> None:
         with suppress(AlreadyExistsError):
             await person.stage.client.create(NAMESPACES, "", {"metadata": {"name": "kruise-system"}})
         await person.stage.client.create(CONFIG_MAPS, "kruise-system", body)
+    elif "timeZone" in words:
+        await person.change(timeZone="Europe/Berlin")
     elif "partition" in words:
         await person._patch(nested("spec.updateStrategy.rollingUpdate.partition", 0))
     else:
@@ -563,24 +619,26 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     (r"set spec\S+podUpdatePolicy to InPlaceIfPossible, or undo the change", (undo_the_change,)),
     (r"lower (?P<path>spec[.\w]+) to continue", (to_zero,)),
     (
-        r"correct the image or its pull secret in spec\.(template|containers), or make it available",
+        r"correct the image or its pull secret in (spec\.template|SidecarSet (?P<sidecars>\w+)), or make it available",
         (correct_the_template, make_the_image_available),
     ),
     (
-        r"read its log \(kubectl logs -c \S+ --previous\), correct (the (template|SidecarSet)|spec\.template\.\w+)",
+        r"read its log \(kubectl logs -c \S+ --previous\),"
+        r" correct (the template|SidecarSet (?P<sidecars>\w+)|spec\.template\.\w+)",
         (correct_the_template,),
     ),
     (
-        r"check its readiness probe and read its log; correct (the (template|SidecarSet)|spec\.template\.\w+)",
+        r"check its readiness probe and read its log;"
+        r" correct (the template|SidecarSet (?P<sidecars>\w+)|spec\.template\.\w+)",
         (correct_the_template,),
     ),
     (
-        r"add nodes or capacity \(.*\), or change the requests, host ports, selectors, spread constraints or"
+        r"add nodes or capacity \(.*\), or change the requests, host ports, selectors, affinity, spread constraints or"
         r" tolerations of spec.template",
         (make_room, ask_for_less),
     ),
     (
-        r"add nodes or capacity \(.*\), or change the requests, host ports, selectors, spread constraints or"
+        r"add nodes or capacity \(.*\), or change the requests, host ports, selectors, affinity, spread constraints or"
         r" tolerations of the template of the pod's workload",
         (make_room, let_the_workload_ask_for_less),
     ),
@@ -639,7 +697,7 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     ),
     # what only a person can judge
     (r"create the job again with a higher \S+: pulling takes longer", ()),
-    (r"create secret \S+, then create the job again", ()),
+    (r"create secret \S+ in namespace \S+, then create the job again", ()),
     (r"leave the namespace out of spec.targets here or in .*, or distribute it by another name", ()),
     (r"correct what refuses its pods: .*", ()),
     (r"correct what the events of .* name .*", ()),
@@ -709,10 +767,50 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     (r"create the job again with another container name: .*", (rename_the_ephemeral_container,)),
     (r"make the node fit, or change spec.template", (make_room, ask_for_less)),
     (r"delete the failed pods and set spec.paused to false", (resume_without_failures,)),
+    (
+        r"create what is missing, or correct the reference in SidecarSet (?P<sidecars>\w+), then delete the pod, which"
+        r" keeps the old one",
+        (create_what_is_missing, correct_the_sidecars_and_delete_pods),
+    ),
+    (
+        r"create the missing ones of these, or correct the volume in .* or in SidecarSet (?P<sidecars>\w+), then delete"
+        r" the pod, which keeps the old one",
+        (create_the_missing_secret, correct_the_sidecars_and_delete_pods),
+    ),
+    (
+        r"create the missing ones of these, or (create AdvancedCronJob \S+ again with the volume corrected|correct the"
+        r" volume in .*)",
+        (create_the_missing_secret,),
+    ),
+    (r"if its data may be lost, delete PVC (?P<claim>\S+), then the pod", (give_up_the_data,)),
+    (
+        r"create a PersistentVolume of storage class (?P<class>\S+) for a node that can run the pod",
+        (create_the_volume,),
+    ),
+    (
+        r"set another podConditionType in spec.probes, here or in PodProbeMarker \S+",
+        (set_another_condition_type,),
+    ),
+    (r"give the probe of PodProbeMarker \S+ or \S+ another podConditionType", ()),
+    (r"correct spec.schedule", (correct_the_schedule,)),
+    (
+        r"correct the patch of subset (?P<subset>\w+) of WorkloadSpread (?P<spread>\S+), then delete the pod, which"
+        r" keeps the old one",
+        (correct_the_patch_and_delete_pods,),
+    ),
+    (
+        r"correct the image or its pull secret in SidecarSet (?P<sidecars>\w+), or make it available; recreate the pods"
+        r" after a change of SidecarSet \w+",
+        (correct_the_sidecars_and_delete_pods, make_the_image_available),
+    ),
+    (r"create one of them again with another selector and other labels: a selector cannot be changed", ()),
     # what only a person can judge
-    (r"read its log \(kubectl logs \S+\), and correct its cause", ()),
+    (r"read its log \(kubectl logs \S+( -c \S+)?\), and correct (its cause|SidecarSet \S+)", ()),
     (r"read its log \(kubectl logs -c \S+\); then create the job again.*", ()),
-    (r"read the pod's events and logs, and correct the template of the pod's workload.*", ()),
+    (
+        r"read the pod's events and logs, and correct (the template of the pod's workload|SidecarSet \S+).*",
+        (),
+    ),
     (r"correct its cause, and create the job again", ()),
     (r"correct the labels of nodes or pods, or create the job again with another selector", ()),
     (r"correct the name; .*", ()),
@@ -725,7 +823,7 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     (r"make the image available, or create the job again .*", ()),
     (r"create the claims that are missing, or provide a volume or a storage class for them", ()),
     (r"replace the WorkloadSpread by another, since targetRef cannot be changed", (replace_the_spread,)),
-    (r"correct the patch of subset \w+.*", (correct_the_patch,)),
+    (r"correct the patch of subset \w+(?! of).*", (correct_the_patch,)),
     # nothing that is done
     (r"first fix the cause that blocks the pods above: .*", ()),
     (r"no action is needed: .*", ()),

@@ -209,6 +209,24 @@ def distribution(name: str = "web", *, targets: Object | None = None, **resource
     )
 
 
+def local_volume(name: str, node: str, storage_class: str = "local") -> Object:
+    """A PersistentVolume that only one node can mount."""
+    here = {"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": {"name": name},
+        "spec": {
+            "capacity": {"storage": "1Gi"},
+            "accessModes": ["ReadWriteOnce"],
+            "storageClassName": storage_class,
+            "local": {"path": "/data"},
+            "persistentVolumeReclaimPolicy": "Retain",
+            "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [here]}]}},
+        },
+    }
+
+
 def united(name: str = "web", *, image: str = "nginx:1", pod: Object | None = None, **spec: Any) -> Object:
     """A UnitedDeployment of CloneSets in two subsets."""
     made_of = {

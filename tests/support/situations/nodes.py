@@ -70,7 +70,7 @@ PULL_JOBS: Final = (
         stage=its_pull_secret_is_not_there,
         cause=Code.IMAGE_PULL,
         phase=Phase.FAILED,
-        says="secret gone does not exist",
+        says="there is no secret gone in namespace",
     ),
 )
 

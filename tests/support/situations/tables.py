@@ -1,11 +1,12 @@
 """All situations, by the name of their kind.
 
-jobs.py, nodes.py, workloads.py, beside.py, clusters.py ──▶ SITUATIONS ──▶ tests/scenarios/test_situations.py
+jobs.py, nodes.py, workloads.py, beside.py, clusters.py, around.py ──▶ SITUATIONS ──▶ tests/scenarios/test_situations.py
 """
 
 from collections.abc import Mapping
 from typing import Final
 
+from support.situations.around import AROUND
 from support.situations.beside import BUDGETS, DISTRIBUTIONS, POD_STATES, SIDECAR_SETS, SPREADS
 from support.situations.clusters import MET
 from support.situations.jobs import BROADCAST_JOBS, CRON_JOBS, EPHEMERAL_JOBS, REQUESTS
@@ -35,5 +36,5 @@ _TABLES: Final[Mapping[str, tuple[Situation, ...]]] = {
 }
 
 SITUATIONS: Final[Mapping[str, tuple[Situation, ...]]] = {
-    kind: (*rows, *MET.get(kind, ())) for kind, rows in _TABLES.items()
+    kind: (*rows, *MET.get(kind, ()), *AROUND.get(kind, ())) for kind, rows in _TABLES.items()
 }

@@ -3,7 +3,7 @@
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import PODS
 from pykruise.runtime.kstatus import Standing
-from pykruise.runtime.rollouts import RolloutMeter
+from pykruise.runtime.rollouts import ChildAtWork, RolloutMeter
 
 WEB = Key("default", "web")
 DONE = Standing(is_ready=True, reason="Converged")
@@ -72,7 +72,7 @@ def test_nothing_is_remembered_of_an_object_that_is_gone() -> None:
 
 def test_children_are_known_until_an_object_has_none_or_is_gone() -> None:
     # given
-    meter, child = RolloutMeter(), (PODS, Key("default", "web-1"))
+    meter, child = RolloutMeter(), ChildAtWork(PODS, Key("default", "web-1"))
     # when
     meter.note_children(WEB, [child])
     assert meter.children == {WEB: (child,)}

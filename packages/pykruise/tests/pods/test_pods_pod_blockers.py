@@ -2,13 +2,15 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from pykruise.kube.clock import format_time
-from pykruise.pods.lifecycle.blockers import LOOKED_AT, blocker_of, blockers_of
+from pykruise.pods.lifecycle.blockers import LOOKED_AT, blocker_of, blockers_of, find_next_blocker_time
 from pykruise.pods.lifecycle.states import Lifecycle, LifecycleHook
 from pykruise.pods.reasons import Code
 from pykruise.pods.view import keys
+from pykruise.pods.view.containers import ContainerStatusFacts
 from pykruise.runtime.reasons import Reason
 from support.cloneset_builder import NOW, CloneSetBuilder, cloneset
 
@@ -244,3 +246,25 @@ def test_pods_with_obstacles_are_sorted_by_name_and_not_all_are_looked_at() -> N
         ("web-b", Code.NOT_READY),
     ]
     assert [pod.name for pod, _ in blockers_of([*pods[3:], *pods[:3]], None, now=NOW)] == ["web-a"]
+
+
+@pytest.mark.parametrize(
+    ("builder", "at"),
+    [
+        (unscheduled(None).born(30, "a"), NOW + 30),
+        (unscheduled(None).born(90, "a"), None),
+        (cloneset(1), None),
+    ],
+    ids=["a scheduler that may be late", "one that is late", "a ready pod"],
+)
+def test_an_obstacle_that_appears_without_an_event_has_a_time(
+    builder: CloneSetBuilder, at: float | None
+) -> None:
+    assert find_next_blocker_time(builder.pod_views(), now=NOW) == at
+
+
+def test_a_node_counts_as_lost_a_minute_after_its_pod_was_marked() -> None:
+    pod = cloneset(1).not_ready("a").pod_views()[0]
+    status = ContainerStatusFacts(name="main", ready=True)
+    marked = msgspec.structs.replace(pod, container_statuses=(status,), ready_since=NOW - 10)
+    assert find_next_blocker_time([marked], now=NOW) == NOW + 50

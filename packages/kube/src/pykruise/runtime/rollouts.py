@@ -19,11 +19,23 @@ from pykruise.kube.resources import Resource
 from pykruise.kube.values.histogram import Histogram, HistogramStats
 from pykruise.runtime.kstatus import Standing
 
-__all__ = ["BOUNDS_S", "ChildrenOf", "Result", "RolloutMeter"]
+__all__ = ["BOUNDS_S", "ChildAtWork", "ChildrenOf", "Result", "RolloutMeter"]
 
 BOUNDS_S: Final = (1.0, 5.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0, 14400.0, 86400.0)
 
-ChildrenOf = Callable[[Any], Iterable[tuple[Resource, Key]]]
+
+class ChildAtWork(msgspec.Struct, frozen=True):
+    """A child of an object, which has not ended."""
+
+    resource: Resource
+    key: Key
+    reason: str = ""
+    """Code of its wait, as far as the parent's snapshot contains it: managers reconcile no objects of some kinds of
+    children. Empty: it is not known there.
+    """
+
+
+ChildrenOf = Callable[[Any], Iterable[ChildAtWork]]
 """Children that a snapshot names, as far as they are still at work."""
 
 Result = Literal["complete", "held", "stalled", "superseded"]
@@ -51,7 +63,7 @@ class RolloutMeter:
         """Generation at which each object was last ready."""
         self._waiting: dict[Key, str] = {}
         self._causes: dict[Key, Sequence[str]] = {}
-        self._children: dict[Key, Sequence[tuple[Resource, Key]]] = {}
+        self._children: dict[Key, Sequence[ChildAtWork]] = {}
 
     @property
     def durations(self) -> Mapping[str, HistogramStats]:
@@ -69,7 +81,7 @@ class RolloutMeter:
         return self._causes
 
     @property
-    def children(self) -> Mapping[Key, Sequence[tuple[Resource, Key]]]:
+    def children(self) -> Mapping[Key, Sequence[ChildAtWork]]:
         """Objects with the children that are at work for them."""
         return self._children
 
@@ -103,7 +115,7 @@ class RolloutMeter:
         """
         _keep(self._causes, key, causes)
 
-    def note_children(self, key: Key, children: Iterable[tuple[Resource, Key]]) -> None:
+    def note_children(self, key: Key, children: Iterable[ChildAtWork]) -> None:
         """Note the children that work for an object now."""
         _keep(self._children, key, tuple(children))
 

@@ -6,7 +6,7 @@ kind/name ──▶ look() (reads only) ──▶ the kind's plan ──▶ expl
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Raw
 
 from pykruise.cli.errors import CommandError, CommandLineError
-from pykruise.cli.insight.bindings import add_bindings
+from pykruise.cli.insight.bindings import add_bindings, add_claims
 from pykruise.cli.insight.children import add_children
 from pykruise.cli.insight.cluster_reading import Sight, look
 from pykruise.cli.insight.explaining import Explanation, Wait, explain, format_explanation, rank_waits
@@ -25,10 +25,12 @@ from pykruise.cli.insight.known_kinds import find_kind, insight_of, list_known_k
 from pykruise.cli.insight.missing import make_missing_error
 from pykruise.cli.insight.namesakes import with_namesakes
 from pykruise.cli.insight.overview import format_overview
+from pykruise.cli.insight.pod_origins import add_pod_origins
 from pykruise.cli.insight.pods import NAMES as POD_NAMES
 from pykruise.cli.insight.pods import explain_pod, look_at_pod
 from pykruise.cli.insight.traced_requests import Reach, connect_traced
 from pykruise.cli.outputs import check_output, format_document
+from pykruise.kinds.uniteddeployment.kind import KIND as UNITED
 from pykruise.kube.client.answers import metadata_of
 from pykruise.kube.client.client import Client
 from pykruise.kube.client.object_events import list_events_about
@@ -41,7 +43,7 @@ from pykruise.kube.excerpts import excerpt
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import EVENTS, PODS
 from pykruise.manager.settings import ManagerSettings
-from pykruise.plans.insight import InsightChild
+from pykruise.plans.insight import InsightChild, JobInsight, WorkloadInsight
 from pykruise.plans.kind import Kind
 from pykruise.plans.progress import OPEN, Phase
 from pykruise.pods.corrections import Correction
@@ -65,14 +67,13 @@ async def read_and_explain(
             explanation = await add_tries(client, explanation, uid=uid, is_writing=is_writing, now=now)
             explanation = await with_namesakes(client, explanation, document)
             if insight_of(kind).children is None or explanation.verdict == "refused":
-                return explanation
+                return await _add_details(client, explanation, kind)
         sight = await look(client, kind, key, now=now, settings=settings)
     except NotFoundError as error:
         raise await make_missing_error(client, kind.resource, key, error) from error
     if attached is None:
         explanation = await _with_refusals(client, sight, now)
-        explanation = await add_mounts(client, await add_origin(client, explanation, sight))
-        explanation = await add_bindings(client, explanation)
+        explanation = await add_origin(client, explanation, sight)
         explanation = await with_namesakes(client, explanation, sight.document)
 
     async def explain_child(client: Client, kind: Kind, child: InsightChild) -> Explanation:
@@ -80,7 +81,22 @@ async def read_and_explain(
         said = await _with_refusals(client, inner, now, correction=child.correction)
         return await add_children(client, said, inner, explain_child)
 
-    return await add_children(client, explanation, sight, explain_child)
+    return await _add_details(client, await add_children(client, explanation, sight, explain_child), kind)
+
+
+async def _add_details(client: Client, explanation: Explanation, kind: Kind) -> Explanation:
+    """Return the explanation with details about its pods that only other objects contain."""
+    if not _has_own_pods(kind):
+        explanation = await add_claims(client, explanation)
+    explanation = await add_mounts(client, await add_bindings(client, explanation))
+    return await add_pod_origins(client, explanation)
+
+
+def _has_own_pods(kind: Kind) -> bool:
+    """Whether pods belong to objects of the kind, or to their workloads and jobs."""
+    insight = insight_of(kind)
+    is_owner = isinstance(insight, WorkloadInsight | JobInsight) or insight.children is not None
+    return is_owner or kind.name == UNITED.name
 
 
 async def _with_refusals(
@@ -106,13 +122,20 @@ async def add_mounts(client: Client, explanation: Explanation) -> Explanation:
     except ApiError:
         return explanation
     events = sorted(map(decode, listed.items), key=lambda event: str(event.get("lastTimestamp") or ""))
-    said = {event["involvedObject"].get("name"): excerpt(str(event.get("message") or "")) for event in events}
+    said = {name: text for event in events for name, text in _name_mount_failure(event)}
     waits = tuple(_with_mount(wait, said) if wait.code in _MOUNTING else wait for wait in explanation.waits)
     return msgspec.structs.replace(explanation, waits=waits)
 
 
 _MOUNTING: Final = frozenset({Code.STARTING, Code.NOT_MOUNTED})
 """Codes of pods whose containers are not created; volumes that cannot be mounted may be the cause."""
+
+
+def _name_mount_failure(event: Document) -> Iterator[tuple[str, str]]:
+    """Yield the message with the name of the pod, as explanations of one namespace and of several have it."""
+    pod, message = event["involvedObject"], excerpt(str(event.get("message") or ""))
+    yield str(pod.get("name")), message
+    yield f"{pod.get('namespace')}/{pod.get('name')}", message
 
 
 def _with_mount(wait: Wait, said: Mapping[str, str]) -> Wait:
@@ -123,7 +146,7 @@ def _with_mount(wait: Wait, said: Mapping[str, str]) -> Wait:
         wait,
         code=Code.NOT_MOUNTED,
         words=f"{wait.words}; a volume cannot be mounted: {message}",
-        remedy="create what is missing, or correct the volume in spec.template",
+        remedy=wait.remedy or "create what is missing",
     )
 
 

@@ -40,11 +40,12 @@ class KnownCauses:
 
     def list_codes_of_children(self, kind: Kind, key: Key) -> Iterator[str]:
         """Yield the codes of the active children of an object, and of their children."""
-        for resource, child in self._meter_of(kind).children.get(key, ()):
-            if (child_kind := self._kinds.get(resource)) is not None:
-                yield self._shown_reason(child_kind, child)
-                yield from self.list_codes(child_kind, child)
-                yield from self.list_codes_of_children(child_kind, child)
+        for child in self._meter_of(kind).children.get(key, ()):
+            yield child.reason
+            if (child_kind := self._kinds.get(child.resource)) is not None:
+                yield self._shown_reason(child_kind, child.key)
+                yield from self.list_codes(child_kind, child.key)
+                yield from self.list_codes_of_children(child_kind, child.key)
 
     def _shown_reason(self, kind: Kind, key: Key) -> str:
         """Return the reason in the object's own status."""

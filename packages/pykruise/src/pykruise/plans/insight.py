@@ -17,7 +17,7 @@ from pykruise.kube.resources import Resource
 from pykruise.pods.corrections import Correction
 from pykruise.pods.lifecycle.states import Lifecycle
 from pykruise.runtime.plan import Plan
-from pykruise.runtime.rollouts import ChildrenOf
+from pykruise.runtime.rollouts import ChildAtWork, ChildrenOf
 from pykruise.runtime.views import Views
 
 
@@ -96,6 +96,8 @@ class InsightChild(msgspec.Struct, frozen=True, kw_only=True):
     key: Key
     has_failed: bool = False
     """Whether it ended with a failure."""
+    reason: str = ""
+    """Code of its wait, as far as the snapshot of its parent contains it; empty: its own status shows it."""
     correction: Correction | None = None
     """Correction of the object that defines it, by a person; None: like any object of its kind."""
 
@@ -126,7 +128,9 @@ def find_children_at_work(insight: Insight | None) -> ChildrenOf | None:
     if children is None:
         return None
     return lambda snapshot: [
-        (child.resource, child.key) for child in children(snapshot) if not child.has_failed
+        ChildAtWork(child.resource, child.key, child.reason)
+        for child in children(snapshot)
+        if not child.has_failed
     ]
 
 

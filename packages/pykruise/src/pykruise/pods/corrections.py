@@ -3,12 +3,15 @@
 the owner of a pod ──▶ Correction ──▶ remedies of pods/lifecycle/blockers.py
 
 Pure. Each kind keeps its template in another field. Some kinds do not apply a changed template to existing pods, and
-some have a template that cannot be changed.
+some have a template that cannot be changed. A container that a SidecarSet injected is corrected there.
 """
 
+from collections.abc import Mapping
 from typing import Final
 
 import msgspec
+
+from pykruise.pods.injection_records import find_injecting_set, list_injecting_sets
 
 
 class Correction(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,9 +45,34 @@ class Correction(msgspec.Struct, frozen=True, kw_only=True):
 
 IN_TEMPLATE: Final = Correction()
 """Correction in a workload, which replaces or updates its pods."""
-OF_A_JOB: Final = Correction(then=", then delete the pod, which keeps the old one")
+KEEPS_OLD_ONE: Final = ", then delete the pod, which keeps the old one"
+OF_A_JOB: Final = Correction(then=KEEPS_OLD_ONE)
 """Correction in a job: existing pods stay unchanged, and a deleted one is created from the new template."""
 OF_THE_WORKLOAD: Final = Correction(
     where="the template of the pod's workload", name="the template of the pod's workload"
 )
 """Correction in the workload of pods that the object only observes."""
+
+
+def correct_container(
+    annotations: Mapping[str, str], container: str, own: Correction, *, is_in_place: bool = True
+) -> Correction:
+    """Return the correction of a container of a pod with these annotations: of the SidecarSet that injected it, or
+    `own`, of its owner's template. `is_in_place`: the SidecarSet applies such a change to existing pods.
+    """
+    name = find_injecting_set(annotations, container)
+    if not name:
+        return own
+    text = f"SidecarSet {name}"
+    return Correction(where=text, name=text, then="" if is_in_place else KEEPS_OLD_ONE)
+
+
+def correct_volumes(annotations: Mapping[str, str], own: Correction) -> Correction:
+    """Return the correction of the volumes of a pod with these annotations. SidecarSets add volumes too, and pods do
+    not record which ones.
+    """
+    names = list_injecting_sets(annotations)
+    if not names or own.again:
+        return own
+    sets = f"SidecarSet {' or '.join(names)}"
+    return Correction(where=f"{own.where} or in {sets}", name=f"{own.name} or {sets}", then=KEEPS_OLD_ONE)

@@ -31,6 +31,7 @@ class Code(StrEnum):
     NOTHING_SELECTED = "NothingSelected"
     PROBE_PORT = "ProbePort"
     NO_TOPOLOGY = "NoTopology"
+    NO_TICK = "NoTick"
     NO_WEBHOOK = "NoWebhook"
     INJECTION_FAILS = "InjectionFails"
     PATCH = "Patch"
@@ -183,7 +184,8 @@ CODES: Final[Mapping[Code, Meaning]] = {
     ),
     Code.NO_TARGET: Meaning("the named workload does not exist", "create it"),
     Code.CONFLICT: Meaning(
-        "two SidecarSets inject the same item into the same pods", "rename one of the two"
+        "two SidecarSets inject the same item into the same pods, or two PodProbeMarkers set one condition of a pod",
+        "give one of the two another name",
     ),
     Code.NAME_TAKEN: Meaning(
         "an object of that name exists that this distribution did not create; it stays unchanged",
@@ -200,6 +202,7 @@ CODES: Final[Mapping[Code, Meaning]] = {
         "a node lacks a label that pods need to return to it",
         "label the node, or change the keys of spec.requiredPersistentTopology",
     ),
+    Code.NO_TICK: Meaning("a schedule has no time within five years", "correct spec.schedule"),
     Code.NO_WEBHOOK: Meaning("API servers do not call the webhooks", _INSTALL),
     Code.INJECTION_FAILS: Meaning(
         "new pods are refused, because their sidecars cannot be injected", _CORRECT
@@ -362,7 +365,10 @@ CODES: Final[Mapping[Code, Meaning]] = {
     Code.JOB_FAILED: Meaning(
         "a job has failed and creates no more pods", "correct its cause, and create the job again"
     ),
-    Code.RUN_FAILED: Meaning("the latest run of a schedule failed", "correct its cause in spec.template"),
+    Code.RUN_FAILED: Meaning(
+        "the latest run of a schedule failed",
+        "correct its cause, in the template of a schedule that you create again",
+    ),
     Code.OTHER: Meaning("any other reason; the message explains it", moves_in_s=AS_ASKED),
     Code.CLAIMS: Meaning("PVCs differ from their templates"),
     Code.ORPHAN: Meaning(
@@ -370,7 +376,8 @@ CODES: Final[Mapping[Code, Meaning]] = {
         "delete it, or give it other labels",
     ),
     Code.OTHER_OWNERS: Meaning(
-        "the selector matches pods of other owners too", "give one of them other labels and another selector"
+        "the selector matches pods of other owners too",
+        "create one of them again with another selector and other labels: a selector cannot be changed",
     ),
     Code.OTHER_BUDGET: Meaning(
         "another PodUnavailableBudget covers the pod, and only that budget is checked",

@@ -7,6 +7,7 @@ import pytest
 from pykruise.kinds.daemonset.plan import compute_status_after, plan_daemonset
 from pykruise.kinds.daemonset.waiting import NAMED_AFTER_S
 from pykruise.kube.clock import format_time
+from pykruise.pods.lifecycle.blockers import MARKED_IN_S
 from pykruise.pods.mounts import ENDED_IN_S
 from pykruise.pods.view import keys
 from support.daemonset_builder import NOW, DaemonSetBuilder, daemonset, updatable
@@ -349,9 +350,9 @@ def test_of_pods_that_are_not_ready_the_first_that_is_to_be_named_is_looked_at_i
     "builder",
     [
         daemonset(2).held("n1").ready_for(4, "n1"),
-        unready(daemonset(2), "n1", NAMED_AFTER_S),
+        unready(daemonset(2), "n1", MARKED_IN_S),
     ],
-    ids=["ready", "named already"],
+    ids=["ready", "named already, and its node counts as lost"],
 )
 def test_a_pod_that_time_does_not_change_is_not_looked_at_again(builder: DaemonSetBuilder) -> None:
     assert builder.plan().requeue_after_s is None

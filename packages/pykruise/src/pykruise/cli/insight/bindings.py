@@ -1,6 +1,7 @@
-"""Bindings of unschedulable pods: the object that binds a pod to a node, and the node's state.
+"""Bindings of unschedulable pods: the object or volume that binds a pod to nodes, and their state.
 
 Explanation with unschedulable pods ──objects of kinds that bind pods (Insight.bindings)──▶ add_bindings()
+                                    ──volume_bindings.py──▶
 
 This module only reads, and only when a pod cannot be scheduled. Objects that the user may not read add nothing.
 """
@@ -11,30 +12,76 @@ import msgspec
 
 from pykruise.cli.insight.explaining import Explanation, Wait
 from pykruise.cli.insight.known_kinds import list_known_kinds
+from pykruise.cli.insight.volume_bindings import (
+    MOST,
+    VolumeBinding,
+    describe_claims,
+    describe_node_state,
+    list_volume_bindings,
+)
 from pykruise.kube.client.client import Client
-from pykruise.kube.documents import decode, get_path
+from pykruise.kube.documents import decode
 from pykruise.kube.errors import ForbiddenError, NotFoundError
+from pykruise.kube.ids import Key
 from pykruise.kube.resources import NODES
 from pykruise.plans.insight import Binding
 from pykruise.pods.reasons import Code
 
 
 async def add_bindings(client: Client, explanation: Explanation) -> Explanation:
-    """Return the explanation with the bindings of the pods that cannot be scheduled."""
-    if not any(wait.code == Code.UNSCHEDULABLE and wait.pods for wait in explanation.waits):
+    """Return the explanation with the bindings of the pods that cannot be scheduled. A volume comes before an object:
+    it binds its pod even without the object.
+    """
+    pods = [name for wait in explanation.waits if wait.code == Code.UNSCHEDULABLE for name in wait.pods]
+    if not pods:
         return explanation
-    bound = {
+    keys = {name: _key_of(name, explanation.namespace) for name in pods}
+    by_volume = await list_volume_bindings(client, keys.values())
+    bound: dict[str, tuple[str, Binding] | VolumeBinding] = {
         binding.pod: (owner, binding)
         for owner, binding in await _list_bindings(client, explanation.namespace)
     }
+    bound |= {name: by_volume[key] for name, key in keys.items() if key in by_volume}
     waits = [item for wait in explanation.waits for item in _split_by_binding(wait, bound)]
     named = [await _with_binding(client, wait, bound) for wait in waits]
     return msgspec.structs.replace(explanation, waits=tuple(named))
 
 
+async def add_claims(client: Client, explanation: Explanation) -> Explanation:
+    """Return the explanation with the problems of PVCs, of an object whose pods have other owners: the waits of an
+    owner contain them already. Pods with different problems get waits of their own.
+    """
+    waits: list[Wait] = []
+    for wait in explanation.waits:
+        if wait.code == Code.UNBOUND_CLAIMS and 0 < len(wait.pods) <= MOST:
+            waits += await _split_by_claims(client, wait, explanation.namespace)
+        else:
+            waits.append(wait)
+    return msgspec.structs.replace(explanation, waits=tuple(waits))
+
+
+async def _split_by_claims(client: Client, wait: Wait, namespace: str) -> list[Wait]:
+    groups: dict[str, list[str]] = {}
+    for name in wait.pods:
+        text = await describe_claims(client, _key_of(name, namespace))
+        groups.setdefault(text, []).append(name)
+    return [
+        msgspec.structs.replace(wait, pods=tuple(names), words="; ".join(filter(None, (wait.words, text))))
+        for text, names in groups.items()
+    ]
+
+
+def _key_of(name: str, namespace: str) -> Key:
+    """Return the key of a pod that is named with its namespace or without it."""
+    given, _, short = name.rpartition("/")
+    return Key(given or namespace, short)
+
+
 async def _list_bindings(client: Client, namespace: str) -> list[tuple[str, Binding]]:
     """List the bindings of a namespace, each with the object that binds the pod."""
     bound: list[tuple[str, Binding]] = []
+    if not namespace:
+        return bound
     for kind in list_known_kinds():
         if kind.insight is None or kind.insight.bindings is None:
             continue
@@ -48,7 +95,7 @@ async def _list_bindings(client: Client, namespace: str) -> list[tuple[str, Bind
     return bound
 
 
-_Bound = Mapping[str, tuple[str, Binding]]
+_Bound = Mapping[str, tuple[str, Binding] | VolumeBinding]
 
 
 def _split_by_binding(wait: Wait, bound: _Bound) -> Iterator[Wait]:
@@ -68,6 +115,8 @@ async def _with_binding(client: Client, wait: Wait, bound: _Bound) -> Wait:
     known = bound.get(wait.pods[0]) if len(wait.pods) == 1 else None
     if wait.code != Code.UNSCHEDULABLE or known is None:
         return wait
+    if isinstance(known, VolumeBinding):
+        return msgspec.structs.replace(wait, words=f"{known.words}; {wait.words}", remedy=known.remedy)
     owner, binding = known
     node = binding.node
     labels = ", ".join(f"{key}={value}" for key, value in sorted(binding.labels.items()))
@@ -90,7 +139,4 @@ async def _describe_node(client: Client, name: str) -> tuple[bool, str]:
         return True, "no longer exists"
     except ForbiddenError:
         return False, "takes no pods"
-    if get_path(node, "spec", "unschedulable"):
-        return False, "is cordoned"
-    has_taints = get_path(node, "spec", "taints")
-    return False, "has taints that it does not tolerate" if has_taints else "takes no more pods"
+    return False, describe_node_state(node)

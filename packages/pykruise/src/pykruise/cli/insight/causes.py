@@ -15,7 +15,8 @@ import msgspec
 from pykruise.kube.clock import Instant, format_time, parse_time
 from pykruise.kube.documents import Document
 from pykruise.kube.values.counts import format_count
-from pykruise.pods.corrections import IN_TEMPLATE, Correction
+from pykruise.pods.corrections import IN_TEMPLATE, Correction, correct_container
+from pykruise.pods.injection_records import find_injecting_set
 from pykruise.pods.lifecycle.blockers import blocker_of, is_overdue, unready_containers
 from pykruise.pods.lifecycle.states import Lifecycle
 from pykruise.pods.reasons import Code
@@ -32,6 +33,8 @@ class WaitCause(msgspec.Struct, frozen=True, kw_only=True):
     remedy: str = ""
     container: str = ""
     """Container that the reason is about; empty: it is about the whole pod."""
+    origin: str = ""
+    """Object other than the pod's owner that defines the container: `SidecarSet mesh`; empty: the owner does."""
 
 
 _NO_CLAIMS: Final[Mapping[str, str]] = {}
@@ -117,13 +120,17 @@ def _add_details(
     merged into one.
     """
     given = WaitCause(
-        code=obstacle.code, words=obstacle.message, remedy=obstacle.remedy, container=obstacle.container
+        code=obstacle.code,
+        words=obstacle.message,
+        remedy=obstacle.remedy,
+        container=obstacle.container,
+        origin=_origin_of(view, obstacle.container),
     )
     match obstacle.code:
         case Code.IMAGE_PULL if message := _waiting_message(pod):
             return msgspec.structs.replace(given, words=f"{given.words}: {message}")
         case Code.CONTAINER_FAILS:
-            return _explain_failure(given, pod, correction)
+            return _explain_failure(given, pod, view, correction)
         case Code.NO_SCHEDULER:
             name = pod["spec"].get("schedulerName") or "default-scheduler"
             words = f"no scheduler with the name {name} has processed it"
@@ -146,12 +153,17 @@ def _add_details(
             return given
 
 
+def _origin_of(view: PodView, container: str) -> str:
+    name = find_injecting_set(view.annotations, container)
+    return f"SidecarSet {name}" if name else ""
+
+
 def _waiting_message(pod: Document) -> str:
     messages = ((container.get("state") or {}).get("waiting") or {} for container in _container_statuses(pod))
     return next((str(message["message"]) for message in messages if message.get("message")), "")
 
 
-def _explain_failure(given: WaitCause, pod: Document, correction: Correction) -> WaitCause:
+def _explain_failure(given: WaitCause, pod: Document, view: PodView, correction: Correction) -> WaitCause:
     """Return the cause with exit code and message of the container that does not start or terminates repeatedly.
 
     Containers that are not ready come first: a container that crashed once and runs again is not the cause.
@@ -161,14 +173,16 @@ def _explain_failure(given: WaitCause, pod: Document, correction: Correction) ->
         ended = state.get("terminated") or (container.get("lastState") or {}).get("terminated") or {}
         if ended.get("exitCode"):
             why = ended.get("reason") or "Error"
+            where = correct_container(view.annotations, str(name), correction)
             return msgspec.structs.replace(
                 given,
                 code=Code.CONTAINER_FAILS,
                 words=f"container {name} terminates repeatedly: exit code {ended['exitCode']} ({why}), "
                 f"{format_count(container.get('restartCount', 0), 'restart')}",
                 since=parse_time(ended["finishedAt"]) if ended.get("finishedAt") else None,
-                remedy=f"read its log (kubectl logs -c {name} --previous), {correction.whole}",
+                remedy=f"read its log (kubectl logs -c {name} --previous), {where.whole}",
                 container=str(name),
+                origin=_origin_of(view, str(name)),
             )
         if (waiting := state.get("waiting") or {}).get("message"):
             words = f"container {name} cannot be created: {waiting.get('reason')}: {waiting['message']}"
@@ -181,15 +195,18 @@ def _not_ready(given: WaitCause, pod: Document, view: PodView, correction: Corre
         ((container.get("state") or {}).get("terminated") or {}).get("exitCode")
         for container in _container_statuses(pod)
     ):
-        return _explain_failure(given, pod, correction)
+        return _explain_failure(given, pod, view, correction)
     unready = unready_containers(view)
     names = ", ".join(unready)
+    first = unready[0] if unready else ""
+    where = correct_container(view.annotations, first, correction)
     return msgspec.structs.replace(
         given,
         words=f"container {names} runs, but is not ready" if names else "the containers are not ready",
         since=_transition_time(_find_condition(pod, "Ready")),
-        remedy=f"check its readiness probe and read its log; {correction.whole}",
-        container=unready[0] if unready else "",
+        remedy=f"check its readiness probe and read its log; {where.whole}",
+        container=first,
+        origin=_origin_of(view, first),
     )
 
 

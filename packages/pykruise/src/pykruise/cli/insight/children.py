@@ -27,7 +27,7 @@ from pykruise.plans.kind import Kind
 from pykruise.plans.progress import Phase, with_waits_of_children
 from pykruise.pods.corrections import OF_A_JOB, Correction
 from pykruise.pods.lifecycle.blockers import explain_failure
-from pykruise.pods.reasons import NEEDS_A_PERSON, NOT_WRITTEN, Code
+from pykruise.pods.reasons import NOT_WRITTEN, REPEATED, Code
 from pykruise.pods.view.decoding import project_pod
 
 MOST: Final = 10
@@ -35,7 +35,7 @@ MOST: Final = 10
 
 _VERDICTS: Final = {Phase.FAILED: "failed", Phase.PAUSED: "paused"}
 
-_CAUSES: Final = NEEDS_A_PERSON | NOT_WRITTEN | {Code.PAUSED}
+_CAUSES: Final = REPEATED | NOT_WRITTEN | {Code.PAUSED}
 """Codes of a child's waits that are also its parent's."""
 
 Explain = Callable[[Client, Kind, InsightChild], Awaitable[Explanation]]

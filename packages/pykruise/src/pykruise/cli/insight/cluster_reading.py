@@ -23,7 +23,6 @@ from pykruise.manager.settings import ManagerSettings
 from pykruise.plans.kind import Kind
 from pykruise.plans.views import BUDGET_VIEWS, CLAIM_VIEWS, NODE_VIEWS, POD_VIEWS, NodeView, project_node
 from pykruise.pods.workload.claims import ClaimView
-from pykruise.runtime.assemble import views_of
 from pykruise.runtime.listed_objects import Listed, Only, list_once
 from pykruise.runtime.plan import Plan
 from pykruise.runtime.read import Read
@@ -110,13 +109,15 @@ async def look_at(
     assert control is not None
     own = (settings or ManagerSettings()).read_kind_settings(kind)
     view = control.objects.projector()(encode(document))
-    reads = [view for view in views_of(control, own) if view is not control.objects]
+    reads = control.reads(own)
     everywhere = kind.insight.everywhere if kind.insight is not None else ()
     enough = {**{views: Only() for views in everywhere}, **(only or {})}
     listed = await list_once(
         client, dict.fromkeys((*reads, NODE_VIEWS)), namespace=view.namespace, only=enough
     )
-    listed[control.objects] = Listed(control.objects, [view])
+    others = listed[control.objects].values() if control.objects in listed else ()
+    namesakes = [other for other in others if (other.namespace, other.name) != (view.namespace, view.name)]
+    listed[control.objects] = Listed(control.objects, [view, *namesakes])
     read: Read[Any] = Read(
         listed,
         key=Key(view.namespace, view.name),
@@ -151,9 +152,13 @@ async def _read_claim_problems(client: Client, sight: Sight) -> dict[str, str]:
         for volume in pod["spec"].get("volumes") or ()
         if (name := (volume.get("persistentVolumeClaim") or {}).get("claimName"))
     }
+    return await find_claim_problems(client, sight.document["metadata"].get("namespace", ""), names)
+
+
+async def find_claim_problems(client: Client, namespace: str, names: Collection[str]) -> dict[str, str]:
+    """Return the problems of those of the named PVCs that have no volume; empty without the right to read them."""
     if not names:
         return {}
-    namespace = sight.document["metadata"].get("namespace", "")
     try:
         listed = await client.list(PERSISTENT_VOLUME_CLAIMS, namespace)
         classes = {metadata_of(raw).name for raw in (await client.list(STORAGE_CLASSES)).items}

@@ -48,6 +48,8 @@ class Wait(msgspec.Struct, frozen=True, kw_only=True):
     again: str = ""
     """Estimated time of the next attempt; empty: unknown."""
     remedy: str = ""
+    origin: str = ""
+    """Object that defines the failing container instead of the pods' owner: `SidecarSet mesh`; empty: the owner."""
 
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
@@ -431,7 +433,7 @@ def add_way_back(wait: Wait, back: str, *, replaces_stuck: bool, namespace: str)
     `replaces_stuck`: stuck pods are replaced automatically after the template changes; otherwise a person has to
     delete them.
     """
-    if wait.code not in OF_THE_TEMPLATE:
+    if wait.code not in OF_THE_TEMPLATE or wait.origin:
         return wait
     then = "" if replaces_stuck else f"; then kubectl delete pod {' '.join(wait.pods)} -n {namespace}"
     # A pod whose gate is open serves; a new one would wait for its gate again.
@@ -521,7 +523,14 @@ def _pods_are(count: int) -> str:
 def wait_of(cause: WaitCause, pod: str) -> Wait:
     """Return the wait of a pod for a cause."""
     since = format_time(cause.since) if cause.since is not None else ""
-    return Wait(code=cause.code, words=cause.words, pods=(pod,), since=since, remedy=cause.remedy)
+    return Wait(
+        code=cause.code,
+        words=cause.words,
+        pods=(pod,),
+        since=since,
+        remedy=cause.remedy,
+        origin=cause.origin,
+    )
 
 
 def rank_waits(waits: Iterable[Wait]) -> tuple[Wait, ...]:

@@ -15,6 +15,7 @@ from pykruise.kube.ids import Key
 from pykruise.kube.values.counts import format_count
 from pykruise.kube.values.cron import Every, Fields, Schedule, ScheduleError, find_ticks
 from pykruise.plans.insight import ClockInsight, InsightChild
+from pykruise.pods.reasons import Code
 
 
 def headline_of(status: Mapping[str, Any]) -> str:
@@ -60,7 +61,12 @@ def list_children(snapshot: AdvancedCronJobSnapshot) -> Iterator[InsightChild]:
     for child in ordered:
         if child.ending is Ending.ACTIVE:
             correction = correction_of(snapshot.cron)
-            yield InsightChild(resource=made[1], key=Key(child.namespace, child.name), correction=correction)
+            yield InsightChild(
+                resource=made[1],
+                key=Key(child.namespace, child.name),
+                reason=Code.PAUSED if child.is_suspended else "",
+                correction=correction,
+            )
     last = next((child for child in ordered if child.ending is not Ending.ACTIVE), None)
     if last is not None and last.ending is Ending.FAILED:
         yield InsightChild(resource=made[1], key=Key(last.namespace, last.name), has_failed=True)

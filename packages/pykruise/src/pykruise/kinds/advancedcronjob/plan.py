@@ -37,7 +37,7 @@ from pykruise.kube.values.cron import Schedule, ScheduleError, UnknownZoneError,
 from pykruise.plans.purposes import Purpose
 from pykruise.plans.stored_values import make_refused_plan
 from pykruise.pods.corrections import Correction
-from pykruise.pods.lifecycle.blockers import blockers_of
+from pykruise.pods.lifecycle.blockers import blockers_of, find_next_blocker_time
 from pykruise.pods.reasons import Code
 from pykruise.pods.workload.waiting import find_repeated_wait
 from pykruise.runtime.actions import Create, Delete
@@ -266,7 +266,9 @@ class _Plan:
         """Reason to wait for the next tick, for when nothing else prevents it."""
         if self.next is not None:
             return Reason(Code.NEXT_TICK, f"the next run is due at {format_time(self.next)}")
-        return Reason(Code.NEXT_TICK, "its schedule has no run within five years", "correct spec.schedule")
+        return Reason(
+            Code.NO_TICK, f"schedule {self._snapshot.cron.spec.schedule} has no time within five years"
+        )
 
 
 def _find_last_failure(snapshot: ReadableAdvancedCronJob) -> Iterator[tuple[str, Reason]]:
@@ -284,6 +286,12 @@ def _find_stuck_jobs(snapshot: ReadableAdvancedCronJob) -> Iterator[tuple[str, R
     """Jobs whose pods meet an obstacle that needs a person."""
     correction = correction_of(snapshot.cron)
     for child in _select_active(snapshot.children):
+        if child.is_suspended:
+            yield (
+                child.name,
+                Reason(Code.PAUSED, "it is suspended", f"set suspend of {child.kind} {child.name} to false"),
+            )
+            continue
         if (late_at := _late_at(snapshot, child)) is not None:
             if snapshot.now >= late_at:
                 yield child.name, _has_no_pods(child)
@@ -305,8 +313,11 @@ def _late_at(snapshot: AdvancedCronJobSnapshot, child: ChildView) -> Instant | N
 
 
 def _until_late(snapshot: AdvancedCronJobSnapshot) -> Iterator[float]:
-    """Yield the seconds until active Jobs without pods are late."""
+    """Yield the seconds until active Jobs without pods are late, or their pods count as stuck."""
     for child in _select_active(snapshot.children):
+        stuck_at = find_next_blocker_time(snapshot.job_pods.get(child.uid, ()), now=snapshot.now)
+        if stuck_at is not None:
+            yield stuck_at - snapshot.now
         late_at = _late_at(snapshot, child)
         if late_at is not None and late_at > snapshot.now:
             yield late_at - snapshot.now

@@ -47,8 +47,7 @@ from pykruise.pods.jobs.fan_out import (
     decide_fan_out,
     find_wait_reason,
 )
-from pykruise.pods.lifecycle.availability import find_next_late_time
-from pykruise.pods.lifecycle.blockers import blockers_of, explain_failure
+from pykruise.pods.lifecycle.blockers import blockers_of, explain_failure, find_next_blocker_time
 from pykruise.pods.reasons import Code
 from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.selector_guard import LOOK_AGAIN_S
@@ -352,7 +351,7 @@ def _find_requeue_s(
     snapshot: ReadableBroadcastJob, targets: BroadcastJobTargets, decision: FanOutDecision
 ) -> float | None:
     """Seconds until the plan changes without an event: the time of the decision, or when a pod is late to start."""
-    late_at = find_next_late_time(_list_active_pods(targets), now=snapshot.now)
+    late_at = find_next_blocker_time(_list_active_pods(targets), now=snapshot.now)
     return find_soonest([decision.requeue_after_s, compute_seconds_until(late_at, now=snapshot.now)])
 
 

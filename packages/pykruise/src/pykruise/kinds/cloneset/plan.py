@@ -53,7 +53,8 @@ from pykruise.plans.workload_frame import (
     status_to_amend,
     truncate_history,
 )
-from pykruise.pods.lifecycle.availability import find_next_available_time, find_next_late_time
+from pykruise.pods.lifecycle.availability import find_next_available_time
+from pykruise.pods.lifecycle.blockers import find_next_blocker_time
 from pykruise.pods.reasons import Code
 from pykruise.pods.template.metadata import read_pod_labels
 from pykruise.pods.view import keys
@@ -133,7 +134,7 @@ def _join_phases(
     requeue_after_s = requeue_after(
         (scale, update, refresh),
         find_next_available_time(ws.pods, min_ready_seconds=ws.spec.min_ready_seconds, now=ws.now),
-        find_next_late_time(ws.snapshot.pods, now=ws.now),
+        find_next_blocker_time(ws.snapshot.pods, now=ws.now),
         overdue_at,
         now=ws.now,
     )

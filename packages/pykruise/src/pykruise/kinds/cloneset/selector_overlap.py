@@ -15,7 +15,7 @@ from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kube.cache.store import Change
 from pykruise.kube.values.selectors import Selector
 from pykruise.plans.selected_pods import select_pods
-from pykruise.pods.reasons import Code
+from pykruise.pods.reasons import CODES, Code
 from pykruise.pods.view.pod_view import ControllerView, PodView
 from pykruise.pods.workload.views import WorkloadView, selects
 from pykruise.runtime.plan import Note
@@ -25,7 +25,7 @@ from pykruise.runtime.reasons import Reason
 SELECTOR_OVERLAP: Final = "SelectorOverlap"
 """Type of the condition, and reason of the event."""
 
-REMEDY: Final = "give one of them other labels and another selector"
+REMEDY: Final = CODES[Code.OTHER_OWNERS].helps
 
 
 class OverlapMemory:

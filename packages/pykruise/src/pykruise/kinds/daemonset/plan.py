@@ -47,7 +47,7 @@ from pykruise.plans.workload_frame import (
     set_mismatch,
     status_to_amend,
 )
-from pykruise.pods.lifecycle.availability import find_next_late_time
+from pykruise.pods.lifecycle.blockers import find_next_blocker_time
 from pykruise.pods.reasons import Code
 from pykruise.pods.template.metadata import read_pod_labels
 from pykruise.pods.workload.revisions import RevisionView
@@ -135,7 +135,7 @@ def _find_times(ws: DaemonSetWorkingSet) -> Iterator[Instant | None]:
     """Yield the times, besides those of the phases, at which a pod becomes available or its wait must be named."""
     yield find_wait_end(ws)
     yield min((time for time in ws.infeasible.values() if time > ws.now), default=None)
-    yield find_next_late_time(ws.open_pods, now=ws.now)
+    yield find_next_blocker_time(ws.open_pods, now=ws.now)
     if ws.spec.min_ready_seconds > 0:
         for pod in ws.open_pods:
             yield ws.find_available_time(pod)

@@ -25,6 +25,7 @@ from pykruise.plans.kind import AGE, Kind
 from pykruise.plans.review import Reviews
 from pykruise.plans.stored_values import StoredSpec, add_judgement
 from pykruise.plans.views import POD_VIEWS
+from pykruise.pods.lifecycle.blockers import has_new_obstacle
 from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.admission import SpecReviews
 from pykruise.pods.workload.amounts import Amount
@@ -66,7 +67,8 @@ def _jobs_of(change: Change[PodView], around: Around[Any]) -> Iterator[Key]:
 
 
 def _is_alike(old: PodView, new: PodView) -> bool:
-    return (old.ephemeral, old.is_active, old.labels) == (new.ephemeral, new.is_active, new.labels)
+    facts = [(pod.ephemeral, pod.is_active, pod.labels) for pod in (old, new)]
+    return facts[0] == facts[1] and not has_new_obstacle(old, new)
 
 
 def _headline_of(status: Mapping[str, Any]) -> str:

@@ -7,7 +7,7 @@ Pure. An environment variable of each ephemeral container names its job, so a ma
 container twice. Nothing is ever stopped: Kubernetes cannot remove an ephemeral container from a pod.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from pykruise.kinds.ephemeraljob.snapshot import (
@@ -25,6 +25,7 @@ from pykruise.plans.phases import MOST_AT_ONCE
 from pykruise.plans.pod_writes import pod_patch
 from pykruise.plans.purposes import Purpose
 from pykruise.plans.stored_values import make_refused_plan
+from pykruise.pods.corrections import OF_THE_WORKLOAD
 from pykruise.pods.jobs.fan_out import (
     HELD,
     FanOutDecision,
@@ -36,12 +37,17 @@ from pykruise.pods.jobs.fan_out import (
     decide_fan_out,
     find_wait_reason,
 )
-from pykruise.pods.lifecycle.blockers import LOOKED_AT, blocker_of, find_ephemeral_blocker, marked_at
+from pykruise.pods.lifecycle.blockers import (
+    LOOKED_AT,
+    blocker_of,
+    find_ephemeral_blocker,
+    find_next_blocker_time,
+)
 from pykruise.pods.reasons import Code
 from pykruise.pods.view.ephemeral import JOB_ENV, EphemeralState, EphemeralView
 from pykruise.pods.view.pod_view import PodView
 from pykruise.runtime.actions import delete_object, patch_object
-from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step, find_soonest
+from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step, compute_seconds_until, find_soonest
 from pykruise.runtime.reasons import Reason
 
 FINALIZER: Final = "apps.kruise.io/ephemeralcontainers-cleanup"
@@ -191,7 +197,7 @@ def _plan_before_end(
         status=None if document == job.stored_status else document,
         requeue_after_s=0.0
         if len(now) < len(decision.start)
-        else find_soonest([decision.requeue_after_s, *_until_marked(pods, snapshot.now)]),
+        else find_soonest([decision.requeue_after_s, _until_blocked(pods, snapshot.now)]),
         waiting=_find_waiting(snapshot, decision, obstacles),
         skipped={
             **{name: HELD[hold] for name, hold in decision.waiting.items()},
@@ -232,21 +238,30 @@ def _find_obstacles(
         for ephemeral in pod.ephemeral
         if ephemeral.name in images
     )
-    lost = ((pod, _find_lost_node(pod, now)) for pod in pods[:LOOKED_AT])
-    return [(pod, obstacle) for pod, obstacle in (*result, *lost) if obstacle is not None]
+    stuck = ((pod, _find_pod_blocker(pod, now)) for pod in pods[:LOOKED_AT])
+    return [(pod, obstacle) for pod, obstacle in (*result, *stuck) if obstacle is not None]
 
 
-def _until_marked(pods: Sequence[PodView], now: Instant) -> Iterator[float]:
-    """Yield the seconds until the nodes of pods count as lost."""
-    for pod in pods[:LOOKED_AT]:
-        if (at := marked_at(pod)) is not None and at > now:
-            yield at - now
+def _until_blocked(pods: Sequence[PodView], now: Instant) -> float | None:
+    """Seconds until a pod that has not begun counts as stuck, or a node as lost."""
+    return compute_seconds_until(find_next_blocker_time(pods, now=now), now=now)
 
 
-def _find_lost_node(pod: PodView, now: Instant) -> Reason | None:
-    """Obstacle of a pod whose node does not answer: nothing starts there."""
-    obstacle = None if pod.is_ready else blocker_of(pod, None, now=now)
-    return obstacle if obstacle is not None and obstacle.code == Code.NODE_LOST else None
+_NOTHING_STARTS: Final = frozenset(
+    {
+        *(Code.NODE_LOST, Code.NOT_MOUNTED, Code.UNSCHEDULABLE, Code.UNBOUND_CLAIMS),
+        *(Code.SCHEDULING_GATED, Code.NO_SCHEDULER),
+    }
+)
+"""Codes of pods in which no container starts, also no ephemeral one."""
+
+
+def _find_pod_blocker(pod: PodView, now: Instant) -> Reason | None:
+    """Obstacle of a pod in which no container starts: it has no node, the node does not answer, or volumes are not
+    mounted.
+    """
+    obstacle = None if pod.is_ready else blocker_of(pod, None, now=now, correction=OF_THE_WORKLOAD)
+    return obstacle if obstacle is not None and obstacle.code in _NOTHING_STARTS else None
 
 
 def _find_waiting(

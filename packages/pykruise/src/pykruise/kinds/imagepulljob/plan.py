@@ -27,6 +27,7 @@ from pykruise.kube.values.image_references import ImageName
 from pykruise.plans.phases import MOST_AT_ONCE
 from pykruise.plans.purposes import Purpose
 from pykruise.plans.stored_values import make_refused_plan
+from pykruise.pods.corrections import OF_THE_WORKLOAD
 from pykruise.pods.images.api import ImagePullJobSpec, ImagePullJobStatus
 from pykruise.pods.images.node_images import instant_of
 from pykruise.pods.images.obstacles import (
@@ -47,8 +48,10 @@ from pykruise.pods.jobs.fan_out import (
     TargetState,
     decide_fan_out,
 )
+from pykruise.pods.lifecycle.blockers import blockers_of, find_next_blocker_time
 from pykruise.pods.reasons import Code
 from pykruise.pods.workload.amounts import limit_is_zero
+from pykruise.pods.workload.waiting import find_pod_wait
 from pykruise.runtime.actions import delete_object, patch_object
 from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step, compute_seconds_until, find_soonest
 from pykruise.runtime.reasons import Reason
@@ -134,7 +137,11 @@ def _plan_run(
     now = decision.start[:MOST_AT_ONCE]
     skipped = dict(_list_skipped(snapshot, image, targets, decision))
     late_at = find_next_late_time(((node, image) for node in snapshot.nodes), now=snapshot.now)
-    again_s = [decision.requeue_after_s, compute_seconds_until(late_at, now=snapshot.now)]
+    stuck_at = find_next_blocker_time(snapshot.homeless, now=snapshot.now)
+    again_s = [
+        decision.requeue_after_s,
+        *(compute_seconds_until(time, now=snapshot.now) for time in (late_at, stuck_at)),
+    ]
     stages = (
         *_build_stage(
             Purpose.HOLD_JOB, [] if FINALIZER in job.finalizers else [_patch_finalizers(job, held=True)]
@@ -152,9 +159,9 @@ def _plan_run(
         waiting=find_first_obstacle(
             {name: reason for name, reason in skipped.items() if name not in decision.waiting}
         )
-        or _reason_to_wait(decision),
+        or _reason_to_wait(snapshot, decision),
         skipped_nodes=skipped,
-        notes=tuple(_list_notes(secrets)),
+        notes=tuple(_list_notes(secrets, job.namespace)),
     )
 
 
@@ -193,9 +200,9 @@ def _wait_for_namespace(snapshot: ReadableImagePullJob, status: Document) -> Pla
     )
 
 
-def _list_notes(secrets: SecretSync) -> Iterator[Note]:
+def _list_notes(secrets: SecretSync, namespace: str) -> Iterator[Note]:
     for name in secrets.missing:
-        message = f"secret {name} does not exist: the image is pulled without it"
+        message = f"there is no secret {name} in namespace {namespace}: the image is pulled without it"
         yield Note(reason="PullSecretMissing", message=message, warning=True, again_after_s=_WARN_AGAIN_S)
 
 
@@ -326,14 +333,23 @@ def _to_document(status: ImagePullJobStatus) -> Document:
 # ── reasons ──────────────────────────────────────────────────────────────────
 
 
-def _reason_to_wait(decision: FanOutDecision) -> Reason | None:
+def _reason_to_wait(snapshot: ReadableImagePullJob, decision: FanOutDecision) -> Reason | None:
     if decision.counts.wanted == 0:
+        if snapshot.homeless:
+            return _reason_of_homeless(snapshot)
         return Reason(Code.NOTHING_SELECTED, f"{_NOTHING}; the job waits for one", _SELECT)
     if decision.counts.active or decision.start:
         return Reason(Code.IMAGE_PULLING, _describe_pulls(decision.counts.active + len(decision.start)))
     if decision.waiting:
         return _HOLDS[next(iter(decision.waiting.values()))]
     return None
+
+
+def _reason_of_homeless(snapshot: ReadableImagePullJob) -> Reason:
+    """Reason of a job whose selected pods have no node on which it could pull."""
+    blockers = blockers_of(snapshot.homeless, None, now=snapshot.now, correction=OF_THE_WORKLOAD)
+    reason = find_pod_wait(blockers)
+    return reason or Reason(Code.SCHEDULING, "the pods of spec.podSelector have no node yet")
 
 
 def _describe_pulls(count: int) -> str:

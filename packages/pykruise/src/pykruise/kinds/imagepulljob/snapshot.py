@@ -68,8 +68,10 @@ class ImagePullJobSnapshot(Judged, frozen=True, kw_only=True):
     """Other jobs by UID that need the same image on these nodes. None: the job was deleted or is being deleted. Jobs
     of which nothing is known are absent.
     """
-    absent_secrets: Sequence[str] = ()
-    """Names of its pull secrets that do not exist."""
+    homeless: Sequence[PodView] = ()
+    """Pods that its podSelector selects and that have no node yet, by name."""
+    absent_secrets: Sequence[Key] = ()
+    """Its pull secrets that do not exist."""
     sources: Mapping[str, Source | None] = {}
     """Pull secrets by name; None: the secret is missing."""
     copies: Sequence[CopyView] = ()
@@ -112,7 +114,8 @@ async def read_snapshot(view: PullJobView, read: Read[ImagePullJobSettings]) -> 
     copies = list_copies(namespace, read) if uses_secrets else []
     home = read.get(NAMESPACE_VIEWS, Key("", namespace)) if uses_secrets else None
     names = view.secrets if uses_secrets else ()
-    absent = [name for name in names if read.get(SECRET_VIEWS, Key(view.namespace, name)) is None]
+    keys = [Key(view.namespace, name) for name in names]
+    absent = [key for key in keys if read.get(SECRET_VIEWS, key) is None]
     is_seen = read.settings.namespace in ("", namespace)
     has_home = is_seen and home is not None and not home.is_deleting
     if not view.is_active or view.spec is None:
@@ -138,6 +141,7 @@ async def read_snapshot(view: PullJobView, read: Read[ImagePullJobSettings]) -> 
         job=view,
         nodes=nodes,
         unknown_nodes=unknown,
+        homeless=_find_homeless_pods(view, read),
         others=await _find_others(view, nodes, read),
         sources=sources,
         absent_secrets=absent,
@@ -192,6 +196,13 @@ def _find_node_images(
         else:
             node_images.append(node_image)
     return node_images, missing
+
+
+def _find_homeless_pods(view: PullJobView, read: Read[ImagePullJobSettings]) -> Sequence[PodView]:
+    if view.pod_selector is None:
+        return ()
+    selected = select_pods(view.pod_selector, view.namespace, read)
+    return sorted((pod for pod in selected if pod.is_active and not pod.node_name), key=lambda pod: pod.name)
 
 
 async def _nodes_of_pods(

@@ -24,6 +24,7 @@ from pykruise.plans.views import (
 )
 from pykruise.pods.images.node_images import EVERY_TAG, NodeImageView, list_changed_tags
 from pykruise.pods.images.pull_jobs import PullJobView
+from pykruise.pods.lifecycle.blockers import has_new_obstacle
 from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.view.secrets import CopyView
 from pykruise.runtime.read import Around
@@ -85,13 +86,17 @@ def _may_be_on(job: PullJobView, node: NodeImageView) -> bool:
 
 
 def _enqueue_by_pod(change: Change[PodView], around: Around[ImagePullJobSettings]) -> Iterator[Key]:
-    """Enqueue the jobs that newly select the pod on its node, or no longer select it."""
+    """Enqueue the jobs that newly select the pod on its node or no longer select it, and those whose pod without a
+    node has another obstacle.
+    """
     old, new = change.old, change.new
     pod = new or old
-    if pod is None or not pod.node_name:
+    is_stuck = old is not None and new is not None and not new.node_name and has_new_obstacle(old, new)
+    if pod is None or not (pod.node_name or is_stuck):
         return
     for job in around.list_by_index(PULL_JOB_VIEWS, BY_PODS_OF, pod.namespace):
-        if _node_of_pod(job, old) != _node_of_pod(job, new):
+        has_obstacle = is_stuck and job.pod_selector is not None and job.pod_selector.matches(pod.labels)
+        if has_obstacle or _node_of_pod(job, old) != _node_of_pod(job, new):
             yield job.key
 
 

@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from pykruise.kinds.nodeimage.entries import Kept, list_kept_images
-from pykruise.kinds.nodeimage.snapshot import NodeImageSnapshot
+from pykruise.kinds.nodeimage.snapshot import NodeImageSnapshot, list_pull_secrets
 from pykruise.kinds.nodeimage.status import Silent, compute_status_after
 from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
@@ -174,7 +174,14 @@ def _list_skipped(snapshot: NodeImageSnapshot) -> dict[str, Reason]:
     view = snapshot.node_image
     result: dict[str, Reason] = {}
     for image, entry in view.entries:
-        obstacle = obstacle_of(view, image, now=snapshot.now)
+        secrets = list_pull_secrets(entry, snapshot.jobs)
+        obstacle = obstacle_of(
+            view,
+            image,
+            now=snapshot.now,
+            secrets=[key.name for key in secrets],
+            missing=[key for key in secrets if key in snapshot.absent_secrets],
+        )
         if obstacle is not None:
             wants = _wanted_by(entry.owner_references or ())
             result[image.reference] = msgspec.structs.replace(obstacle, message=f"{obstacle.message}{wants}")

@@ -16,9 +16,11 @@ from pykruise.kube.clock import Instant
 from pykruise.kube.errors import KubeError, NotFoundError
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import SECRETS
+from pykruise.kube.values.image_references import ImageName
 from pykruise.plans.stored_values import Judged
 from pykruise.plans.views import NODE_VIEWS, PULL_JOB_VIEWS
-from pykruise.pods.images.node_images import NodeImageView
+from pykruise.pods.images.node_image_api import TagSpec
+from pykruise.pods.images.node_images import FAILED, NodeImageView
 from pykruise.pods.images.pull_jobs import PullJobView, is_pull_job
 from pykruise.pods.settings import FromFlag, FromManager, OnGate
 from pykruise.pods.view.nodes import NodeView
@@ -51,6 +53,8 @@ class NodeImageSnapshot(Judged, frozen=True, kw_only=True):
     """Whether some of these jobs are not in the cache yet."""
     missing_secrets: frozenset[Key] = frozenset()
     """Secrets without a mode that do not exist."""
+    absent_secrets: frozenset[Key] = frozenset()
+    """Pull secrets that jobs of failed entries name and that do not exist."""
     now: Instant
     creation_delay_s: float = 30.0
 
@@ -66,12 +70,14 @@ async def read_snapshot(view: NodeImageView, read: Read[NodeImageSettings]) -> N
         return None
     owners = [(key, uid) for key, uid in _list_owners(view) if _is_known(key, read)]
     named = await look_up(read, PULL_JOB_VIEWS, owners)
+    jobs = {job.key: job for job in named.views.values()}
     return NodeImageSnapshot(
         node_image=view,
         node=read.get(NODE_VIEWS, Key("", view.name)),
-        jobs={**dict.fromkeys(key for key, _ in owners), **{job.key: job for job in named.views.values()}},
+        jobs={**dict.fromkeys(key for key, _ in owners), **jobs},
         is_behind=named.is_behind,
         missing_secrets=await _find_missing_secrets(view, read),
+        absent_secrets=await _find_absent_secrets(view, jobs, read),
         now=read.now(),
         creation_delay_s=read.settings.creation_delay_s,
     )
@@ -101,6 +107,29 @@ async def _find_missing_secrets(view: NodeImageView, read: Read[NodeImageSetting
         if not secret.mode
     }
     return frozenset([key for key in sorted(named) if await _is_gone(key, read)])
+
+
+async def _find_absent_secrets(
+    view: NodeImageView, jobs: Mapping[Key, PullJobView], read: Read[NodeImageSettings]
+) -> frozenset[Key]:
+    """Find the pull secrets of failed entries that do not exist. The API server is asked for each: few entries fail."""
+    if not read.settings.looks_at_secrets:
+        return frozenset()
+    failed = [entry for image, entry in view.entries if _has_failed(view, image)]
+    named = {key for entry in failed for key in list_pull_secrets(entry, jobs)}
+    return frozenset([key for key in sorted(named) if await _is_gone(key, read)])
+
+
+def _has_failed(view: NodeImageView, image: ImageName) -> bool:
+    status = view.statuses.get(image)
+    return status is not None and status.phase == FAILED
+
+
+def list_pull_secrets(entry: TagSpec, jobs: Mapping[Key, PullJobView | None]) -> tuple[Key, ...]:
+    """Return the pull secrets of the jobs that request an entry, each in the namespace of its job."""
+    keys = (Key(ref.namespace, ref.name) for ref in entry.owner_references or () if is_pull_job(ref))
+    known = (job for key in keys if (job := jobs.get(key)) is not None)
+    return tuple(dict.fromkeys(Key(job.namespace, name) for job in known for name in job.secrets))
 
 
 async def _is_gone(key: Key, read: Read[NodeImageSettings]) -> bool:

@@ -214,7 +214,7 @@ def _describe_conflict(conflict: MarkConflict) -> Reason:
         Code.CONFLICT,
         f"condition {loser.probe.pod_condition_type} shows a probe of PodProbeMarker {winner.marker},"
         f" and not that of {loser.marker}",
-        "give each probe its own condition type",
+        f"give the probe of PodProbeMarker {loser.marker} or {winner.marker} another podConditionType",
     )
 
 

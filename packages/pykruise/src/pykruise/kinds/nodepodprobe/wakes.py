@@ -1,6 +1,7 @@
 """Events that enqueue a NodePodProbe.
 
-NodePodProbe: any change · node: created, deleted, ready, not ready · pod that it lists: deleted or ended ·
+NodePodProbe: any change · node: created, deleted, ready, not ready · pod that it lists: deleted, ended, or has another
+obstacle ·
 PodProbeMarker of its probes: spec changed
 
 Pure, except for what `around` reads. A heartbeat enqueues nothing.
@@ -12,6 +13,7 @@ from pykruise.kinds.nodepodprobe.snapshot import NodePodProbeSettings, needs_nod
 from pykruise.kube.cache.store import Change
 from pykruise.kube.ids import Key
 from pykruise.plans.views import BY_MARKER, MARKER_VIEWS, NODE_PROBES_VIEWS, NODE_VIEWS, POD_VIEWS
+from pykruise.pods.lifecycle.blockers import has_new_obstacle
 from pykruise.pods.probes.views import MarkerView
 from pykruise.pods.view.nodes import NodeView
 from pykruise.pods.view.pod_view import PodView
@@ -51,7 +53,7 @@ def _enqueue_by_pod(change: Change[PodView], around: Around[NodePodProbeSettings
     old, new = change.old, change.new
     if old is None:
         return
-    if new is not None and new.uid == old.uid and new.is_active:
+    if new is not None and new.uid == old.uid and new.is_active and not has_new_obstacle(old, new):
         return
     node_probes = around.get(NODE_PROBES_VIEWS, Key("", old.node_name))
     if node_probes is not None and any(entry.uid == old.uid for entry in node_probes.pods):

@@ -27,11 +27,11 @@ from pykruise.kube.values.owners import build_owner_reference
 from pykruise.plans.purposes import Purpose
 from pykruise.plans.stored_values import make_refused_plan
 from pykruise.pods.corrections import OF_THE_WORKLOAD
-from pykruise.pods.lifecycle.blockers import blocker_of
+from pykruise.pods.lifecycle.blockers import blocker_of, find_next_blocker_time
 from pykruise.pods.reasons import Code
 from pykruise.pods.view.nodes import NodeView
 from pykruise.runtime.actions import Action, Create, delete_object, patch_object
-from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step, Subject
+from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step, Subject, compute_seconds_until, find_soonest
 from pykruise.runtime.reasons import Reason
 
 NODE_AGAIN_S: Final = 5.0
@@ -109,10 +109,13 @@ def _plan_records(snapshot: ReadablePersistentPodState, workload: RecordedWorklo
         skipped[name] = _TOO_MANY
     again = [NODE_AGAIN_S] if unknown or snapshot.unread else []
     again += [snapshot.polls_after] if snapshot.polls_after is not None else []
+    late_in_s = compute_seconds_until(
+        find_next_blocker_time(snapshot.pods, now=snapshot.now), now=snapshot.now
+    )
     return Plan(
         status=document_of(state.generation, records),
         skipped=skipped,
-        requeue_after_s=min(again, default=None),
+        requeue_after_s=find_soonest([*again, late_in_s]),
         **more,
     )
 

@@ -11,6 +11,7 @@ from typing import Final
 
 import msgspec
 
+from pykruise.kinds.podprobemarker.conflicts import find_conflicts
 from pykruise.kinds.podprobemarker.entries import WantedProbes, build_entries_after, build_wanted_probes
 from pykruise.kinds.podprobemarker.snapshot import PodProbeMarkerSnapshot, ReadablePodProbeMarker, is_readable
 from pykruise.kube.documents import Document
@@ -19,7 +20,7 @@ from pykruise.plans.pod_writes import make_pod_key, pod_patch
 from pykruise.plans.purposes import Purpose
 from pykruise.plans.stored_values import make_refused_plan
 from pykruise.pods.corrections import OF_THE_WORKLOAD
-from pykruise.pods.lifecycle.blockers import blockers_of
+from pykruise.pods.lifecycle.blockers import blockers_of, find_next_blocker_time
 from pykruise.pods.probes.api import MarkerPolicy
 from pykruise.pods.probes.marks import build_metadata_patch, marks_of
 from pykruise.pods.probes.obstacles import Probed, find_next_late_time, obstacles_of
@@ -32,11 +33,11 @@ from pykruise.pods.probes.views import (
     MarkerView,
     NodeProbesView,
 )
-from pykruise.pods.reasons import NEEDS_A_PERSON, Code
+from pykruise.pods.reasons import REPEATED, Code
 from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.waiting import find_repeated_wait
 from pykruise.runtime.actions import patch_object
-from pykruise.runtime.plan import Chain, Plan, Stage, Step, compute_seconds_until
+from pykruise.runtime.plan import Chain, Plan, Stage, Step, compute_seconds_until, find_soonest
 from pykruise.runtime.reasons import Reason
 
 FINALIZER: Final = "kruise.io/node-pod-probe-cleanup"
@@ -74,18 +75,27 @@ def plan_marker(snapshot: PodProbeMarkerSnapshot) -> Plan:
             "observedGeneration": marker.generation,
             "matchedPods": len(snapshot.checked) + len(snapshot.virtual_pods),
         },
-        requeue_after_s=compute_seconds_until(
-            find_next_late_time(probed, now=snapshot.now), now=snapshot.now
+        requeue_after_s=find_soonest(
+            compute_seconds_until(time, now=snapshot.now)
+            for time in (
+                find_next_late_time(probed, now=snapshot.now),
+                find_next_blocker_time(snapshot.unprobed, now=snapshot.now),
+            )
         ),
         waiting=None if wanted or snapshot.virtual_pods else _reason_of_nothing(snapshot),
-        skipped={**_list_stuck(snapshot), **unasked, **obstacles_of(probed, now=snapshot.now)},
+        skipped={
+            **_list_stuck(snapshot),
+            **_list_conflicts(snapshot, wanted),
+            **unasked,
+            **obstacles_of(probed, now=snapshot.now),
+        },
     )
 
 
 def _list_stuck(snapshot: PodProbeMarkerSnapshot) -> dict[str, Reason]:
     """Selected pods that do not run and cannot be probed, because of something that needs a person."""
     stuck = blockers_of(snapshot.unprobed, None, now=snapshot.now, correction=OF_THE_WORKLOAD)
-    return {pod.name: reason for pod, reason in stuck if reason.code in NEEDS_A_PERSON}
+    return {pod.name: reason for pod, reason in stuck if reason.code in REPEATED}
 
 
 def _reason_of_nothing(snapshot: PodProbeMarkerSnapshot) -> Reason | None:
@@ -120,9 +130,7 @@ def _patch_finalizers(marker: MarkerView, wanted: list[str], purpose: Purpose) -
 
 
 def _patch_nodes(snapshot: PodProbeMarkerSnapshot, wanted: list[WantedProbes]) -> Iterator[Chain]:
-    by_node: dict[str, dict[str, WantedProbes]] = {}
-    for item in wanted:
-        by_node.setdefault(item.pod.node_name, {})[item.pod.uid] = item
+    by_node = _group_by_node(wanted)
     for name in sorted(snapshot.node_probes):
         view = snapshot.node_probes[name]
         if view.is_deleting or view.problem:
@@ -162,6 +170,36 @@ def _list_probed(snapshot: ReadablePodProbeMarker, wanted: Iterable[WantedProbes
         for status in view.statuses
     }
     return [(item.pod, item.probes, states.get((item.pod.node_name, item.pod.uid), ())) for item in wanted]
+
+
+def _list_conflicts(snapshot: ReadablePodProbeMarker, wanted: list[WantedProbes]) -> dict[str, Reason]:
+    """Pods with a condition that shows the probe of another marker, each with the reason."""
+    if not snapshot.others:
+        return {}
+    names = {item.pod.uid: item.pod.name for item in wanted}
+    by_node = _group_by_node(wanted)
+    return {
+        names[uid]: Reason(
+            Code.CONFLICT,
+            f"condition {conflict.condition_type} shows a probe of PodProbeMarker {conflict.winner}, and not probe"
+            f" {conflict.probe}",
+            f"set another podConditionType in spec.probes, here or in PodProbeMarker {conflict.winner}",
+        )
+        for name, view in snapshot.node_probes.items()
+        for uid, conflict in find_conflicts(
+            snapshot.marker,
+            build_entries_after(view, snapshot.marker.key, by_node.get(name, {})),
+            snapshot.others,
+        ).items()
+        if uid in names
+    }
+
+
+def _group_by_node(wanted: list[WantedProbes]) -> dict[str, dict[str, WantedProbes]]:
+    by_node: dict[str, dict[str, WantedProbes]] = {}
+    for item in wanted:
+        by_node.setdefault(item.pod.node_name, {})[item.pod.uid] = item
+    return by_node
 
 
 # ── virtual nodes ────────────────────────────────────────────────────────────

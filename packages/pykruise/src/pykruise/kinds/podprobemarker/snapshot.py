@@ -9,17 +9,19 @@ from typing import Annotated, TypeGuard
 
 import msgspec
 
+from pykruise.kinds.podprobemarker.conflicts import list_condition_types
 from pykruise.kube.clock import Instant
 from pykruise.kube.ids import Key
 from pykruise.plans.pod_annotations import annotations_of
 from pykruise.plans.selected_pods import select_pods
 from pykruise.plans.stored_values import Judged
-from pykruise.plans.views import BY_MARKER, NODE_PROBES_VIEWS, NODE_VIEWS
+from pykruise.plans.views import BY_MARKER, MARKER_VIEWS, NODE_PROBES_VIEWS, NODE_VIEWS
 from pykruise.pods.probes.api import PodProbeMarkerSpec
 from pykruise.pods.probes.views import MarkerView, NodeProbesView
 from pykruise.pods.settings import OnGate
 from pykruise.pods.view.pod_view import PodView
 from pykruise.runtime.read import Read
+from pykruise.runtime.views import BY_NAMESPACE
 
 
 class PodProbeMarkerSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,6 +43,8 @@ class PodProbeMarkerSnapshot(Judged, frozen=True, kw_only=True):
     """Selected pods on virtual nodes."""
     node_probes: Mapping[str, NodeProbesView] = {}
     """NodePodProbes by node: those of these pods' nodes, and all others that have probes of the marker."""
+    others: Mapping[str, MarkerView] = {}
+    """Other markers of its namespace that set one of its condition types, by name."""
     annotations: Mapping[Key, Mapping[str, str]] = {}
     """Annotations of pods on virtual nodes, if a policy sets annotations."""
     settings: PodProbeMarkerSettings = PodProbeMarkerSettings()
@@ -90,6 +94,7 @@ async def read_snapshot(
         unprobed=[pod for pod in selected if pod.is_active and not is_probed(pod)],
         virtual_pods=virtual,
         node_probes={probe.name: probe for probe in _find_node_probes(view, pods, read)},
+        others={other.name: other for other in _find_rivals(view, read)},
         annotations=await annotations_of(read, virtual) if has_annotations else {},
         settings=read.settings,
         now=read.now(),
@@ -109,6 +114,13 @@ def _find_node_probes(
     for name in {pod.node_name for pod in pods}:
         if (node_probes := read.get(NODE_PROBES_VIEWS, Key("", name))) is not None:
             yield node_probes
+
+
+def _find_rivals(view: MarkerView, read: Read[PodProbeMarkerSettings]) -> Iterator[MarkerView]:
+    types = list_condition_types(view)
+    for other in read.list_by_index(MARKER_VIEWS, BY_NAMESPACE, view.namespace) if types else ():
+        if other.name != view.name and not other.is_deleting and types & list_condition_types(other):
+            yield other
 
 
 def _sets_annotations(view: MarkerView) -> Iterator[bool]:

@@ -1,6 +1,7 @@
 """Events that enqueue a PodProbeMarker.
 
-PodProbeMarker: any change · pod that it selects: created, deleted, initialized, address changed, on virtual nodes
+PodProbeMarker: any change; another one gained or lost a condition type that it sets, too · pod that it selects:
+created, deleted, initialized, address or obstacle changed, on virtual nodes
 condition changed · NodePodProbe: created, deleted, probes lost or added · node: created, deleted
 
 Pure, except for what `around` reads. Other changes of pods and heartbeats of nodes enqueue nothing.
@@ -8,10 +9,12 @@ Pure, except for what `around` reads. Other changes of pods and heartbeats of no
 
 from collections.abc import Collection, Iterator, Sequence
 
+from pykruise.kinds.podprobemarker.conflicts import list_condition_types
 from pykruise.kinds.podprobemarker.snapshot import PodProbeMarkerSettings, is_probed
 from pykruise.kube.cache.store import Change
 from pykruise.kube.ids import Key
 from pykruise.plans.views import MARKER_VIEWS, NODE_PROBES_VIEWS, NODE_VIEWS, POD_VIEWS
+from pykruise.pods.lifecycle.blockers import has_new_obstacle
 from pykruise.pods.probes.api import PodProbe
 from pykruise.pods.probes.views import MarkerView, NodeProbesView, split_name
 from pykruise.pods.view.nodes import NodeView
@@ -25,22 +28,36 @@ def list_wakes(_: PodProbeMarkerSettings) -> Sequence[Wake]:
     """Return the wakes, the same for all settings."""
     return (
         wake_itself(MARKER_VIEWS),
+        Wake(on=MARKER_VIEWS, keys=_enqueue_rivals),
         Wake(on=POD_VIEWS, keys=_enqueue_by_pod),
         Wake(on=NODE_PROBES_VIEWS, keys=_enqueue_by_node_probes),
         Wake(on=NODE_VIEWS, keys=_enqueue_by_node),
     )
 
 
+def _enqueue_rivals(change: Change[MarkerView], around: Around[PodProbeMarkerSettings]) -> Iterator[Key]:
+    """Enqueue the other markers of the namespace that set a condition type which the marker gained or lost."""
+    changed = list_condition_types(change.old) ^ list_condition_types(change.new)
+    if not changed:
+        return
+    for marker in around.list_by_index(MARKER_VIEWS, BY_NAMESPACE, change.key.namespace):
+        if marker.name != change.key.name and changed & list_condition_types(marker):
+            yield marker.key
+
+
 def _enqueue_by_pod(change: Change[PodView], around: Around[PodProbeMarkerSettings]) -> Iterator[Key]:
     old, new = change.old, change.new
     before, after = _pod_facts(old), _pod_facts(new)
     changed = _changed_conditions(old, new, around)
-    if before == after and not changed and (old is None or new is None or old.labels == new.labels):
+    is_stuck = old is not None and new is not None and has_new_obstacle(old, new)
+    is_same = before == after and not changed and not is_stuck
+    if is_same and (old is None or new is None or old.labels == new.labels):
         return
     for marker in around.list_by_index(MARKER_VIEWS, BY_NAMESPACE, change.key.namespace):
         was = before if old is not None and marker.selects(old.labels) else None
         is_ = after if new is not None and marker.selects(new.labels) else None
-        if was != is_ or (is_ is not None and _is_affected(marker, changed)):
+        has_obstacle = is_stuck and new is not None and marker.selects(new.labels)
+        if was != is_ or has_obstacle or (is_ is not None and _is_affected(marker, changed)):
             yield marker.key
 
 

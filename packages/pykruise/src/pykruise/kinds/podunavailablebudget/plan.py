@@ -16,7 +16,7 @@ from pykruise.plans.pod_writes import make_pod_chain, pod_patch
 from pykruise.plans.purposes import Purpose
 from pykruise.plans.stored_values import make_refused_plan
 from pykruise.pods.corrections import OF_THE_WORKLOAD
-from pykruise.pods.lifecycle.blockers import LOOKED_AT, blockers_of, marked_at
+from pykruise.pods.lifecycle.blockers import blockers_of, find_next_blocker_time
 from pykruise.pods.reasons import Code
 from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.budgets import budget_name_of, build_related_annotations
@@ -118,8 +118,8 @@ def _compute_requeue_after(
     if is_partial:
         return 0.0
     times = [] if computed.due is None else [computed.due - snapshot.now]
-    marked = (marked_at(pod) for pod in snapshot.pods[:LOOKED_AT])
-    times += [at - snapshot.now for at in marked if at is not None and at > snapshot.now]
+    if (late_at := find_next_blocker_time(snapshot.pods, now=snapshot.now)) is not None:
+        times.append(late_at - snapshot.now)
     if snapshot.polls_after_s is not None:
         times.append(snapshot.polls_after_s)
     return min(times, default=None)

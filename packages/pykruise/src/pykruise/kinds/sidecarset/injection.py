@@ -13,15 +13,6 @@ from typing import Any, Final
 import msgspec
 
 from pykruise.kinds.sidecarset.errors import InjectionError
-from pykruise.kinds.sidecarset.injection_records import (
-    InjectionRecord,
-    RecordError,
-    encode_records,
-    encode_working,
-    join_sets,
-    read_records,
-    read_working,
-)
 from pykruise.kinds.sidecarset.matching import choose_contents, select_matching_sets
 from pykruise.kinds.sidecarset.pod_annotations import MetadataPatchError, apply_patches
 from pykruise.kinds.sidecarset.sidecar_containers import Built, build, build_pod_source, first_of_each
@@ -30,6 +21,15 @@ from pykruise.kinds.sidecarset.view import ReadableSidecarSetView, SidecarSetVie
 from pykruise.kube.clock import Instant, format_time
 from pykruise.kube.documents import Document, annotations_of, labels_of
 from pykruise.kube.values.seeded import make_random
+from pykruise.pods.injection_records import (
+    InjectionRecord,
+    RecordError,
+    encode_records,
+    encode_working,
+    join_sets,
+    read_records,
+    read_working,
+)
 from pykruise.pods.view import keys
 from pykruise.pods.view.pod_view import is_active
 from pykruise.pods.view.sidecars import list_injected_sets

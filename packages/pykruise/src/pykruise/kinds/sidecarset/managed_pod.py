@@ -11,14 +11,6 @@ from typing import Final, Literal
 import msgspec
 
 from pykruise.kinds.sidecarset.hashes import Hashes
-from pykruise.kinds.sidecarset.injection_records import (
-    InjectionRecord,
-    RecordError,
-    UpgradeState,
-    read_records,
-    read_state,
-    read_working,
-)
 from pykruise.kinds.sidecarset.sidecar_contents import (
     Sidecar,
     SidecarSetContents,
@@ -27,6 +19,14 @@ from pykruise.kinds.sidecarset.sidecar_contents import (
 )
 from pykruise.kinds.sidecarset.view import ReadableSidecarSetView, SidecarSetView, has_contents
 from pykruise.pods.in_place.images import mean_the_same, parse_image_name
+from pykruise.pods.injection_records import (
+    InjectionRecord,
+    RecordError,
+    UpgradeState,
+    read_records,
+    read_state,
+    read_working,
+)
 from pykruise.pods.view import keys
 from pykruise.pods.view.containers import ContainerStatusFacts
 from pykruise.pods.view.pod_view import PodView

@@ -33,12 +33,13 @@ from pykruise.plans.phases import MOST_AT_ONCE
 from pykruise.plans.pod_writes import make_pod_key, pod_patch, stage_of
 from pykruise.plans.purposes import Purpose
 from pykruise.plans.stored_values import make_refused_plan
-from pykruise.pods.corrections import Correction
-from pykruise.pods.lifecycle.blockers import blockers_of
-from pykruise.pods.reasons import AT_REST, NEEDS_A_PERSON, Code, rank_of
+from pykruise.pods.corrections import OF_THE_WORKLOAD
+from pykruise.pods.lifecycle.blockers import blockers_of, find_next_blocker_time
+from pykruise.pods.reasons import AT_REST, NEEDS_A_PERSON, REPEATED, Code, rank_of
+from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.waiting import find_pod_wait
 from pykruise.runtime.actions import Patch
-from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step, Subject
+from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step, Subject, compute_seconds_until
 from pykruise.runtime.reasons import Reason
 
 NOT_UPDATE: Final = Reason(
@@ -69,12 +70,21 @@ def plan_sidecarset(snapshot: SidecarSetSnapshot) -> Plan:
         return _plan_hold(snapshot, snapshot.refusal, revision)
     stages, skipped, notes = _decide_upgrades(snapshot, revision)
     status = status_of(snapshot, revision)
+    unready = [pod for pod in snapshot.pods if pod.is_updated and not pod.pod.is_ready]
+    late_at = find_next_blocker_time((pod.pod for pod in unready), now=snapshot.now)
+    obstacles = blockers_of((pod.pod for pod in unready), None, now=snapshot.now, correction=OF_THE_WORKLOAD)
     return Plan(
         stages=(*revision.stages, *stages, *truncate_history(snapshot, revision)),
         status=None if status == sidecar_set.stored_status else status,
-        requeue_after_s=0.0 if _is_partial(stages) else None,
-        waiting=_find_failing_sidecar(snapshot) or _find_waiting_reason(snapshot.pods, skipped),
-        skipped={**skipped, **find_pods_without(snapshot)},
+        requeue_after_s=0.0 if _is_partial(stages) else compute_seconds_until(late_at, now=snapshot.now),
+        waiting=_find_failing_sidecar(snapshot, obstacles) or _find_waiting_reason(snapshot.pods, skipped),
+        skipped={
+            **{
+                f"{pod.namespace}/{pod.name}": reason for pod, reason in obstacles if reason.code in _REPORTED
+            },
+            **skipped,
+            **find_pods_without(snapshot),
+        },
         notes=notes,
     )
 
@@ -102,17 +112,18 @@ def _skip(pods: Iterable[ManagedPod], reason: Reason) -> dict[str, Reason]:
     return dict.fromkeys((pod.label for pod in pods), reason)
 
 
-def _find_failing_sidecar(snapshot: ReadableSidecarSet) -> Reason | None:
+_REPORTED: Final = REPEATED | {Code.NOT_READY}
+"""Codes of updated pods that do not serve and so hold up others."""
+
+
+def _find_failing_sidecar(
+    snapshot: ReadableSidecarSet, obstacles: Sequence[tuple[PodView, Reason]]
+) -> Reason | None:
     """Reason of a sidecar that does not run in an updated pod: all other pods wait for it."""
     names = frozenset(list_sidecar_names(snapshot.sidecarset.contents.containers))
-    updated = [pod.pod for pod in snapshot.pods if pod.is_updated and not pod.pod.is_ready]
-    result = blockers_of(updated, None, now=snapshot.now, correction=_IN_SIDECARSET)
     return find_pod_wait(
-        [pair for pair in result if pair[1].code in NEEDS_A_PERSON and pair[1].container in names]
+        [pair for pair in obstacles if pair[1].code in NEEDS_A_PERSON and pair[1].container in names]
     )
-
-
-_IN_SIDECARSET: Final = Correction(where="spec.containers", name="the SidecarSet")
 
 
 def _find_waiting_reason(pods: Sequence[ManagedPod], skipped: Mapping[str, Reason]) -> Reason | None:

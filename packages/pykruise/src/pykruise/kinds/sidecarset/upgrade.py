@@ -12,16 +12,6 @@ from typing import Final
 
 import msgspec
 
-from pykruise.kinds.sidecarset.injection_records import (
-    InjectionRecord,
-    RecordError,
-    UpgradeState,
-    encode_records,
-    encode_states,
-    encode_working,
-    read_records,
-    read_working,
-)
 from pykruise.kinds.sidecarset.managed_pod import HotUpgradePair, ManagedPod, is_consistent, status_of
 from pykruise.kinds.sidecarset.pod_annotations import apply_patches
 from pykruise.kinds.sidecarset.sidecar_contents import (
@@ -33,6 +23,16 @@ from pykruise.kinds.sidecarset.sidecar_contents import (
 from pykruise.kinds.sidecarset.view import ReadableSidecarSetView
 from pykruise.kube.clock import Instant, format_time
 from pykruise.kube.documents import Document
+from pykruise.pods.injection_records import (
+    InjectionRecord,
+    RecordError,
+    UpgradeState,
+    encode_records,
+    encode_states,
+    encode_working,
+    read_records,
+    read_working,
+)
 from pykruise.pods.view import keys
 from pykruise.pods.view.pod_view import PodView
 

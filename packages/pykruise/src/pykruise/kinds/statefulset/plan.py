@@ -48,7 +48,8 @@ from pykruise.plans.workload_frame import (
     status_to_amend,
     truncate_history,
 )
-from pykruise.pods.lifecycle.availability import find_next_available_time, find_next_late_time
+from pykruise.pods.lifecycle.availability import find_next_available_time
+from pykruise.pods.lifecycle.blockers import find_next_blocker_time
 from pykruise.pods.reasons import Code
 from pykruise.pods.template.metadata import read_pod_labels
 from pykruise.pods.view.pod_view import PodView
@@ -168,7 +169,7 @@ def _join_phases(
         requeue_after_s=requeue_after(
             (scale.phase, update, refresh),
             find_next_available_time(ws.counted, min_ready_seconds=ws.limits.min_ready_seconds, now=ws.now),
-            find_next_late_time((*ws.slot_pods, *ws.surplus), now=ws.now),
+            find_next_blocker_time((*ws.slot_pods, *ws.surplus), now=ws.now),
             ws.now + TAKEN_AGAIN_S if snapshot.taken else None,
             now=ws.now,
         ),

@@ -23,7 +23,7 @@ from pykruise.plans.pod_writes import make_pod_chain, pod_patch
 from pykruise.plans.purposes import Purpose
 from pykruise.plans.stored_values import make_refused_plan
 from pykruise.pods.corrections import OF_THE_WORKLOAD
-from pykruise.pods.lifecycle.blockers import blockers_of
+from pykruise.pods.lifecycle.blockers import blockers_of, find_next_blocker_time
 from pykruise.pods.reasons import Code
 from pykruise.pods.view.keys import DELETION_COST_ANNOTATION
 from pykruise.pods.view.pod_view import PodView
@@ -73,9 +73,12 @@ def _find_waiting(snapshot: SpreadSnapshot) -> Reason | None:
     if snapshot.patch_errors:
         subset, error = snapshot.patch_errors[0]
         return Reason(Code.PATCH, f"{error.field}: {error.message}", describe_patch_remedy(subset))
-    homeless = (pod for pod in snapshot.pods if pod.is_active and not pod.node_name)
-    obstacles = blockers_of(homeless, None, now=snapshot.now, correction=OF_THE_WORKLOAD)
+    obstacles = blockers_of(_list_homeless(snapshot), None, now=snapshot.now, correction=OF_THE_WORKLOAD)
     return find_repeated_wait(obstacles)
+
+
+def _list_homeless(snapshot: SpreadSnapshot) -> Iterator[PodView]:
+    return (pod for pod in snapshot.pods if pod.is_active and not pod.node_name)
 
 
 def describe_patch_remedy(subset: str) -> str:
@@ -174,6 +177,8 @@ def _requeue_after(snapshot: SpreadSnapshot, value: ComputedSpread, *, is_partia
         times.append(value.due - snapshot.now)
     if has_costs(snapshot) and snapshot.latest is None and snapshot.latest_is_coming:
         times.append(LOOK_AGAIN_S)
+    if (late_at := find_next_blocker_time(_list_homeless(snapshot), now=snapshot.now)) is not None:
+        times.append(late_at - snapshot.now)
     if snapshot.polls_after is not None:
         times.append(snapshot.polls_after)
     return min(times, default=None)

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from pykruise.kube.clock import Instant
+from pykruise.kube.ids import Key
 from pykruise.kube.values.image_references import ImageName
 from pykruise.pods.images.node_image_api import TagSpec, TagStatus
 from pykruise.pods.images.node_images import FAILED, NodeImageView, instant_of, is_over
@@ -32,10 +33,10 @@ def obstacle_of(
     *,
     now: Instant,
     secrets: Sequence[str] = (),
-    missing: Sequence[str] = (),
+    missing: Sequence[Key] = (),
 ) -> Reason | None:
     """Obstacle of an entry that has not succeeded. `secrets`: pull secrets of the job that requested it; `missing`:
-    those that do not exist.
+    those that do not exist, in the job's namespace.
     """
     entry, status = node.find_entry(image), node.statuses.get(image)
     if entry is None:
@@ -60,7 +61,7 @@ def _explain_failure(
     image: ImageName,
     *,
     secrets: Sequence[str],
-    missing: Sequence[str],
+    missing: Sequence[Key],
 ) -> Reason:
     """Return the obstacle of a pull that failed: the limit that ended it, a missing secret, or the agent's message."""
     said = status.message or "it could not be pulled"
@@ -71,11 +72,9 @@ def _explain_failure(
     given = f", with pull secrets {', '.join(secrets)}" if secrets else ""
     words = f"image {image.reference} cannot be pulled{given}: {said}"
     if missing:
-        names = ", ".join(missing)
+        names = " and ".join(f"secret {key.name} in namespace {key.namespace}" for key in missing)
         return Reason(
-            Code.IMAGE_PULL,
-            f"{words}; secret {names} does not exist",
-            f"create secret {names}, then create the job again",
+            Code.IMAGE_PULL, f"{words}; there is no {names}", f"create {names}, then create the job again"
         )
     return Reason(Code.IMAGE_PULL, words, IMAGE_REMEDY)
 

@@ -12,7 +12,9 @@ from typing import Final
 
 from pykruise.kube.clock import Instant, format_time
 from pykruise.kube.values.counts import format_count
-from pykruise.pods.corrections import IN_TEMPLATE, Correction
+from pykruise.pods.corrections import IN_TEMPLATE, Correction, correct_container, correct_volumes
+from pykruise.pods.injection_records import find_injecting_set
+from pykruise.pods.lifecycle.availability import find_next_late_time
 from pykruise.pods.lifecycle.states import UPDATE_UNDER_WAY, Lifecycle, LifecycleState, explain_waiting
 from pykruise.pods.mounts import CREATED_IN_S, ENDED_IN_S, SCHEDULED_IN_S
 from pykruise.pods.reasons import Code
@@ -62,7 +64,7 @@ def blocker_of(
         or _find_scheduling_obstacle(pod, now, correction)
         or _find_resize_obstacle(pod, correction)
         or _find_lifecycle_obstacle(pod, lifecycle)
-        or _find_readiness_obstacle(pod, min_ready_seconds=min_ready_seconds, now=now)
+        or _find_readiness_obstacle(pod, min_ready_seconds=min_ready_seconds, now=now, correction=correction)
     )
 
 
@@ -86,6 +88,17 @@ def blockers_of(
     return sorted(known, key=lambda pair: pair[0].name)
 
 
+def find_next_blocker_time(pods: Iterable[PodView], *, now: Instant) -> Instant | None:
+    """Earliest time at which `blocker_of` gives another answer about one of the pods without an event; None: there is
+    none.
+    """
+    unready = list(islice((pod for pod in pods if not pod.is_ready or pod.is_deleting), LOOKED_AT))
+    running = (pod for pod in unready if not pod.is_deleting)
+    marked = (time for pod in running if (time := marked_at(pod)) is not None and time > now)
+    late = find_next_late_time(unready, now=now)
+    return min((*marked, *(() if late is None else (late,))), default=None)
+
+
 def has_new_obstacle(old: PodView, new: PodView) -> bool:
     """Whether a pod's obstacle changed in a detail that messages name: an image, a container, a node."""
     return old is not new and _obstacles_in(old) != _obstacles_in(new)
@@ -101,7 +114,8 @@ def _obstacles_in(pod: PodView) -> tuple[object, ...]:
         if status.waiting in IMAGE_FAILURES or status.waiting in _START_FAILURES
     )
     scheduled = pod.find_condition("PodScheduled")
-    return failing, scheduled.reason if scheduled is not None and scheduled.status == "False" else ""
+    unscheduled = scheduled.reason if scheduled is not None and scheduled.status == "False" else ""
+    return failing, unscheduled, pod.creating is not None
 
 
 def explain_failure(pod: PodView) -> Reason:
@@ -113,8 +127,12 @@ def explain_failure(pod: PodView) -> Reason:
     how = (
         f"container {ended.name} ended with exit code {ended.exit_code}" if ended is not None else "it failed"
     )
-    log = f"read its log (kubectl logs {pod.name}), and correct its cause"
-    return Reason(Code.POD_FAILED, f"{how}{where}", log, ended.name if ended is not None else "")
+    container = ended.name if ended is not None else ""
+    of_container = f" -c {container}" if container else ""
+    injecting = find_injecting_set(pod.annotations, container)
+    correct = f"correct SidecarSet {injecting}" if injecting else "correct its cause"
+    log = f"read its log (kubectl logs {pod.name}{of_container}), and {correct}"
+    return Reason(Code.POD_FAILED, f"{how}{where}", log, container)
 
 
 def find_ephemeral_blocker(ephemeral: EphemeralView, image: str) -> Reason | None:
@@ -204,25 +222,28 @@ def _find_container_obstacle(pod: PodView, correction: Correction) -> Reason | N
             secrets = f", with pull secrets {', '.join(pod.pull_secrets)}" if pod.pull_secrets else ""
             # Kubelets report an image volume that cannot be pulled as a container without an image.
             volumes = "".join(f", or image {image} of volume {name}" for name, image in pod.image_volumes)
+            where = correct_container(pod.annotations, status.name, correction)
             return Reason(
                 Code.IMAGE_PULL,
                 f"image {image} of container {status.name}{volumes} cannot be pulled{secrets} ({status.waiting})",
-                f"{correction.describe_for('the image or its pull secret')}, or make it available",
+                f"{where.describe_for('the image or its pull secret')}, or make it available",
                 status.name,
             )
         if status.lacks:
+            where = correct_container(pod.annotations, status.name, correction, is_in_place=False)
             return Reason(
                 Code.CONTAINER_FAILS,
                 f"container {status.name} cannot be created ({status.waiting}): {status.lacks}",
-                f"create what is missing, or {correction.describe_for('the reference')}",
+                f"create what is missing, or {where.describe_for('the reference')}",
                 status.name,
             )
         if status.waiting in _START_FAILURES:
             restarts = format_count(status.restart_count, "restart")
+            where = correct_container(pod.annotations, status.name, correction)
             return Reason(
                 Code.CONTAINER_FAILS,
                 f"container {status.name} does not start ({status.waiting}, {restarts})",
-                f"read the pod's events and logs, and {correction.whole}, or what it refers to",
+                f"read the pod's events and logs, and {where.whole}, or what it refers to",
                 status.name,
             )
     return None
@@ -257,19 +278,20 @@ def _find_scheduling_obstacle(pod: PodView, now: Instant, correction: Correction
         Code.UNSCHEDULABLE,
         f"cannot be scheduled: {said}",
         "add nodes or capacity (uncordon or label nodes, or take their taints off), or"
-        f" {correction.change('requests, host ports, selectors, spread constraints or tolerations')}",
+        f" {correction.change('requests, host ports, selectors, affinity, spread constraints or tolerations')}",
     )
 
 
-def _find_mount_obstacle(pod: PodView, now: Instant) -> Reason | None:
+def _find_mount_obstacle(pod: PodView, now: Instant, correction: Correction) -> Reason | None:
     creating = pod.creating
     if creating is None or now - creating.since < CREATED_IN_S:
         return None
+    where = correct_volumes(pod.annotations, correction)
     return Reason(
         Code.NOT_MOUNTED,
         f"its containers are not created since {format_time(creating.since)}; its volumes need"
         f" {', '.join(creating.mounts)}",
-        "create the missing ones of these, or correct the volume in spec.template",
+        f"create the missing ones of these, or {where.describe_for('the volume')}",
     )
 
 
@@ -306,7 +328,9 @@ def _find_lifecycle_obstacle(pod: PodView, lifecycle: Lifecycle | None) -> Reaso
     return None
 
 
-def _find_readiness_obstacle(pod: PodView, *, min_ready_seconds: int, now: Instant) -> Reason | None:
+def _find_readiness_obstacle(
+    pod: PodView, *, min_ready_seconds: int, now: Instant, correction: Correction
+) -> Reason | None:
     if pod.is_ready:
         until = (pod.ready_since or now) + min_ready_seconds
         if until > now:
@@ -319,7 +343,7 @@ def _find_readiness_obstacle(pod: PodView, *, min_ready_seconds: int, now: Insta
         "",
     )
     if starting or (pod.phase in ("", "Pending") and not later):
-        return _find_mount_obstacle(pod, now) or Reason(
+        return _find_mount_obstacle(pod, now, correction) or Reason(
             Code.STARTING, f"its containers start ({starting or 'Pending'})"
         )
     for gate in pod.readiness_gates:

@@ -10,10 +10,10 @@ from typing import Final
 
 from pykruise.kube.clock import Instant
 from pykruise.pods.corrections import OF_THE_WORKLOAD
-from pykruise.pods.lifecycle.blockers import blocker_of, marked_at
+from pykruise.pods.lifecycle.blockers import blocker_of, find_next_blocker_time
 from pykruise.pods.probes.api import NamedProbe, ProbeState
 from pykruise.pods.probes.views import FAILED
-from pykruise.pods.reasons import NEEDS_A_PERSON, Code
+from pykruise.pods.reasons import REPEATED, Code
 from pykruise.pods.view.pod_view import PodView
 from pykruise.runtime.reasons import Reason
 
@@ -52,7 +52,7 @@ def obstacle_of(
 def _find_stuck(pod: PodView, now: Instant) -> Reason | None:
     """Obstacle of the pod itself that needs a person: no probe of a container that does not run tells anything."""
     obstacle = None if pod.is_ready else blocker_of(pod, None, now=now, correction=OF_THE_WORKLOAD)
-    return obstacle if obstacle is not None and obstacle.code in NEEDS_A_PERSON else None
+    return obstacle if obstacle is not None and obstacle.code in REPEATED else None
 
 
 def obstacles_of(probed: Iterable[Probed], *, now: Instant) -> dict[str, Reason]:
@@ -71,8 +71,8 @@ def find_next_late_time(probed: Iterable[Probed], *, now: Instant) -> Instant | 
         for pod, probes, states in probed
         if (time := _late_at(pod)) is not None and time > now and _find_missing(probes, states)
     )
-    marked = (time for pod, _, _ in probed if (time := marked_at(pod)) is not None and time > now)
-    return min((*times, *marked), default=None)
+    blocked_at = find_next_blocker_time((pod for pod, _, _ in probed), now=now)
+    return min((*times, *(() if blocked_at is None else (blocked_at,))), default=None)
 
 
 def _find_missing(probes: Sequence[NamedProbe], states: Sequence[ProbeState]) -> list[str]:

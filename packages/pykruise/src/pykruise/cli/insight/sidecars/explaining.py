@@ -7,7 +7,7 @@ Pure. The plan, which the manager makes from the same snapshot, names the reason
 itself shows why it is not available after its upgrade.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Final
 
 import msgspec
@@ -217,16 +217,11 @@ def _not_serving(pod: ManagedPod, sight: SidecarSight) -> Iterator[Wait]:
 
 
 def _remedy_of(cause: WaitCause, sight: SidecarSight) -> str:
-    """Return the remedy for a sidecar, which the SidecarSet defines and not the pod's template."""
+    """Return the remedy; for a sidecar with the command that restores the SidecarSet's last good revision."""
     contents = sight.view.contents
     if contents is None or cause.container not in list_sidecar_names(contents.containers):
         return cause.remedy
-    helps: Mapping[str, str] = {
-        Code.IMAGE_PULL: "correct the image or its pull secret in spec.containers, or make it available",
-        Code.CONTAINER_FAILS: f"read its log (kubectl logs -c {cause.container} --previous), correct the SidecarSet",
-        Code.NOT_READY: "check its readiness probe and read its log; correct the SidecarSet",
-    }
-    if cause.code not in helps:
+    if cause.code not in _OF_A_SIDECAR:
         return cause.remedy
     back = find_way_back(
         SIDECAR_SETS,
@@ -236,7 +231,11 @@ def _remedy_of(cause: WaitCause, sight: SidecarSight) -> str:
         current=_newest_revision(sight),
         is_paused=_is_paused(sight),
     )
-    return "; or ".join(text for text in (helps[cause.code], back) if text)
+    return "; or ".join(text for text in (cause.remedy, back) if text)
+
+
+_OF_A_SIDECAR: Final = frozenset({Code.IMAGE_PULL, Code.CONTAINER_FAILS, Code.NOT_READY})
+"""Codes of obstacles that a new revision of the SidecarSet may have caused."""
 
 
 def _is_paused(sight: SidecarSight) -> bool:

@@ -46,7 +46,7 @@ from pykruise.kube.values.counts import format_count
 from pykruise.manager.settings import ManagerSettings
 from pykruise.plans.views import NODE_VIEWS, POD_VIEWS
 from pykruise.pods.corrections import Correction
-from pykruise.pods.reasons import AT_REST, CODES, NOT_WRITTEN, ONE_AT_A_TIME, Code
+from pykruise.pods.reasons import AT_REST, CODES, NOT_WRITTEN, ONE_AT_A_TIME, REPEATED, Code
 from pykruise.pods.workload.revisions import RevisionView
 from pykruise.runtime.kstatus import RECONCILING
 
@@ -58,6 +58,10 @@ _VAGUE: Final = frozenset({Code.SUBSETS, Code.CREATING, Code.UPDATING, Code.STAR
 
 _NOT_DONE: Final = frozenset({Code.PATCH, *(NOT_WRITTEN - {Code.NO_MANAGER})})
 """Codes of work that the manager reported as impossible."""
+
+
+_REPEATED_FROM_WORKLOADS: Final = REPEATED | NOT_WRITTEN
+"""Codes of waits that the plan repeats from workloads, which explain them in more detail."""
 
 
 async def explain_united(
@@ -76,7 +80,9 @@ async def explain_united(
         )
         below += explanation.waits
         moving = moving or explanation.verdict == "moving"
-    waits = drop_repeats(rank_waits(_drop_vague([*own.waits, *_failed_writes(sight.document), *below])))
+    detailed = {wait.code for wait in below} & _REPEATED_FROM_WORKLOADS
+    of_own = [wait for wait in own.waits if wait.code not in detailed]
+    waits = drop_repeats(rank_waits(_drop_vague([*of_own, *_failed_writes(sight.document), *below])))
     verdict = own.verdict
     if verdict not in ("terminating", "refused"):
         verdict = verdict_of(waits, plan, sight.document)

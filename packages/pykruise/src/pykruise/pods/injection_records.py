@@ -2,11 +2,12 @@
 
 annotation text ──▶ read_records(), read_state(), read_working() ──▶ values
 values          ──▶ encode_records(), … ──▶ annotation text with the same bytes as OpenKruise's
+annotations     ──▶ find_injecting_set(), list_injecting_sets() ──▶ SidecarSets that define parts of the pod
 
 Pure. An older form of records, `{"<sidecarset>": "<hash>"}`, can be read too.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -133,6 +134,27 @@ def _parse_state(item: dict[str, Any]) -> UpgradeState:
         updated_at=str(item.get("updateTimestamp") or ""),
         image_ids={name: str((status or {}).get("imageID") or "") for name, status in statuses.items()},
     )
+
+
+def list_injecting_sets(annotations: Mapping[str, str]) -> Sequence[str]:
+    """Names of the SidecarSets whose sidecars a pod has, sorted. Unreadable records count as absent."""
+    return sorted(_read_known(annotations))
+
+
+def find_injecting_set(annotations: Mapping[str, str], container: str) -> str:
+    """Name of the SidecarSet that defines a container of a pod; empty: none is known. One of the two containers of a
+    hot sidecar has the sidecar's name with `-1` or `-2`.
+    """
+    names = {container, container.removesuffix("-1"), container.removesuffix("-2")}
+    records = _read_known(annotations)
+    return next((name for name in sorted(records) if names & {*(records[name].sidecars or ())}), "")
+
+
+def _read_known(annotations: Mapping[str, str]) -> Mapping[str, InjectionRecord]:
+    try:
+        return read_records(annotations, keys.SIDECARSET_HASH_ANNOTATION)
+    except RecordError:
+        return {}
 
 
 def encode_states(states: Mapping[str, UpgradeState]) -> str:

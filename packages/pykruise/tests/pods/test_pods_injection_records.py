@@ -5,7 +5,7 @@ from typing import Any, Final
 import orjson
 import pytest
 
-from pykruise.kinds.sidecarset.injection_records import (
+from pykruise.pods.injection_records import (
     InjectionRecord,
     RecordError,
     UpgradeState,

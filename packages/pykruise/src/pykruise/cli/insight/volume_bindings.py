@@ -1,0 +1,160 @@
+"""Volumes that only some nodes can mount, of pods that cannot be scheduled.
+
+names of pods ──pods, PVCs, volumes, nodes, storage classes──▶ list_volume_bindings() ──▶ VolumeBinding of each pod
+
+This module only reads. Objects that the user may not read add nothing.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from typing import Any, Final
+
+import msgspec
+
+from pykruise.cli.insight.cluster_reading import find_claim_problems
+from pykruise.kube.client.client import Client
+from pykruise.kube.documents import Document, decode, get_path
+from pykruise.kube.errors import ApiError
+from pykruise.kube.ids import Key
+from pykruise.kube.pod_rules.nodes import matches_term
+from pykruise.kube.resources import (
+    NODES,
+    PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES,
+    PODS,
+    STORAGE_CLASSES,
+    Resource,
+)
+
+MOST: Final = 10
+"""Maximum number of pods that are examined."""
+
+_NAMED: Final = 3
+"""Maximum number of nodes that a text names."""
+
+
+class VolumeBinding(msgspec.Struct, frozen=True, kw_only=True):
+    """Restriction of a pod by the volume of one of its PVCs."""
+
+    words: str
+    remedy: str
+
+
+async def list_volume_bindings(client: Client, pods: Iterable[Key]) -> dict[Key, VolumeBinding]:
+    """Return the binding of each of the first pods that has one."""
+    nodes: list[Document] | None = None
+    result: dict[Key, VolumeBinding] = {}
+    for pod in list(pods)[:MOST]:
+        for claim in await _list_claims(client, pod):
+            if nodes is None:
+                nodes = await _list_all(client, NODES)
+            binding = await _find_binding(client, claim, nodes)
+            if binding is not None:
+                result.setdefault(pod, binding)
+    return result
+
+
+async def _list_claims(client: Client, pod: Key) -> list[Document]:
+    names = await _list_claim_names(client, pod)
+    claims = [await _read(client, PERSISTENT_VOLUME_CLAIMS, Key(pod.namespace, name)) for name in names]
+    return [claim for claim in claims if claim is not None]
+
+
+async def describe_claims(client: Client, pod: Key) -> str:
+    """Return the PVCs of a pod that have no volume, each with its problem; empty: there are none."""
+    names = await _list_claim_names(client, pod)
+    problems = await find_claim_problems(client, pod.namespace, names)
+    return "; ".join(f"PVC {name} {problem}" for name, problem in problems.items())
+
+
+async def _list_claim_names(client: Client, pod: Key) -> list[str]:
+    document = await _read(client, PODS, pod)
+    volumes: Sequence[Mapping[str, Any]] = get_path(document or {}, "spec", "volumes", default=())
+    names = [str((volume.get("persistentVolumeClaim") or {}).get("claimName") or "") for volume in volumes]
+    return [name for name in names if name]
+
+
+async def _find_binding(client: Client, claim: Document, nodes: Sequence[Document]) -> VolumeBinding | None:
+    name = claim["metadata"]["name"]
+    volume_name = get_path(claim, "spec", "volumeName")
+    if not volume_name:
+        return await _find_manual_class(client, claim)
+    volume = await _read(client, PERSISTENT_VOLUMES, Key("", str(volume_name)))
+    terms = get_path(volume or {}, "spec", "nodeAffinity", "required", "nodeSelectorTerms")
+    if not terms:
+        return None
+    able = [node for node in nodes if any(_matches(term, node) for term in terms)]
+    what = f"volume {volume_name} of PVC {name}"
+    lost = f"if its data may be lost, delete PVC {name}, then the pod"
+    if not able:
+        labels = " or ".join(filter(None, map(_describe_term, terms)))
+        return VolumeBinding(
+            words=f"no node can mount {what}, which needs a node with {labels}",
+            remedy=f"add a node with {labels}; or {lost}",
+        )
+    names = [str(node["metadata"]["name"]) for node in able]
+    listed = ", ".join(names[:_NAMED]) + (" …" if len(names) > _NAMED else "")
+    first = names[0]
+    state = f"; {first} {describe_node_state(able[0])}" if len(able) == 1 else ""
+    nodes_are = f"node {listed}" if len(able) == 1 else f"nodes {listed}"
+    return VolumeBinding(
+        words=f"only {nodes_are} can mount {what}{state}",
+        remedy=f"make room on {nodes_are} (kubectl uncordon {first} where it is cordoned); or {lost}",
+    )
+
+
+async def _find_manual_class(client: Client, claim: Document) -> VolumeBinding | None:
+    """Return the binding of a PVC without a volume, when only a person creates volumes of its storage class."""
+    name, wanted = claim["metadata"]["name"], get_path(claim, "spec", "storageClassName")
+    found = await _read(client, STORAGE_CLASSES, Key("", str(wanted))) if wanted else None
+    if found is None or found.get("provisioner") != _NO_PROVISIONER:
+        return None
+    return VolumeBinding(
+        words=f"PVC {name} has no volume: a person creates the volumes of storage class {wanted}, and no free one fits",
+        remedy=f"create a PersistentVolume of storage class {wanted} for a node that can run the pod",
+    )
+
+
+_NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
+
+
+def _matches(term: Mapping[str, Any], node: Document) -> bool:
+    metadata = node["metadata"]
+    return matches_term(term, labels=metadata.get("labels") or {}, name=metadata["name"])
+
+
+def _describe_term(term: Mapping[str, Any]) -> str:
+    return ", ".join(_describe_requirements(term))
+
+
+def _describe_requirements(term: Mapping[str, Any]) -> Iterator[str]:
+    for item in chain(term.get("matchExpressions") or (), term.get("matchFields") or ()):
+        values: Sequence[str] = item.get("values") or ()
+        if item.get("operator") == "In" and len(values) == 1:
+            yield f"{item['key']}={values[0]}"
+        else:
+            yield " ".join(
+                (str(item.get("key")), str(item.get("operator")), *(str(value) for value in values))
+            )
+
+
+def describe_node_state(node: Document) -> str:
+    """Reason why a node takes no pod, in words that follow its name."""
+    if get_path(node, "spec", "unschedulable"):
+        return "is cordoned"
+    has_taints = get_path(node, "spec", "taints")
+    return "has taints that the pod does not tolerate" if has_taints else "takes no more pods"
+
+
+async def _read(client: Client, resource: Resource, key: Key) -> Document | None:
+    try:
+        return decode(await client.get(resource, key.namespace, key.name))
+    except ApiError:
+        return None
+
+
+async def _list_all(client: Client, resource: Resource) -> list[Document]:
+    try:
+        return [decode(raw) for raw in (await client.list(resource)).items]
+    except ApiError:
+        return []

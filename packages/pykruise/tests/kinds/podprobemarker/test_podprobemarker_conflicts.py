@@ -1,0 +1,73 @@
+"""Two markers that set one condition of a pod: the first one sets it, and the other one reports it."""
+
+import pytest
+
+from pykruise.kinds.podprobemarker.conflicts import ProbeConflict, find_conflicts
+from pykruise.kinds.podprobemarker.snapshot import PodProbeMarkerSettings
+from pykruise.kinds.podprobemarker.wakes import list_wakes
+from pykruise.kube.cache.store import Change
+from pykruise.kube.ids import Key
+from pykruise.plans.views import MARKER_VIEWS
+from pykruise.pods.probes.views import MarkerView
+from pykruise.runtime.read import Around, Memories
+from support.probe_objects import entry, marker, node_probes, pod, probe
+from support.snapshots import listed
+
+GAME, OTHER = marker("game"), marker("other")
+OWN_TYPE = marker("own", probe(podConditionType="game.io/own"))
+
+
+def conflicts(view: MarkerView, *names: str, namespace: str = "shop") -> dict[str, ProbeConflict]:
+    entries = node_probes("n1", entry(pod(), *names, namespace=namespace)).pods
+    others = {other.name: other for other in (GAME, OTHER, OWN_TYPE) if other is not view}
+    return find_conflicts(view, entries, others)
+
+
+def test_the_marker_whose_probe_comes_later_has_the_conflict() -> None:
+    names = ("game#idle", "other#idle")
+    assert conflicts(OTHER, *names) == {"uid-web-0": ProbeConflict("game.io/idle", "idle", "game")}
+    assert conflicts(GAME, *names) == {}
+
+
+@pytest.mark.parametrize(
+    ("names", "namespace"),
+    [
+        (("own#idle", "other#idle"), "shop"),
+        (("other#idle",), "shop"),
+        (("game#unknown", "other#idle"), "shop"),
+        (("game#idle", "other#idle"), "elsewhere"),
+    ],
+    ids=["other types", "alone", "a probe that is no longer in the spec", "pods of another namespace"],
+)
+def test_there_is_no_conflict_without_a_shared_condition_of_one_pod(
+    names: tuple[str, ...], namespace: str
+) -> None:
+    assert conflicts(OTHER, *names, namespace=namespace) == {}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "enqueued"),
+    [
+        (None, OTHER, {GAME.key}),
+        (OTHER, None, {GAME.key}),
+        (marker("other", probe(podConditionType="game.io/own")), OTHER, {GAME.key, OWN_TYPE.key}),
+        (OTHER, OTHER, set()),
+        (None, marker("other", probe(podConditionType="game.io/none")), set()),
+    ],
+    ids=["created", "deleted", "another type", "unchanged", "a type of its own"],
+)
+def test_markers_that_share_a_changed_type_are_reconciled(
+    old: MarkerView | None, new: MarkerView | None, enqueued: set[Key]
+) -> None:
+    there = {MARKER_VIEWS: [GAME, OTHER, OWN_TYPE]}
+    around = Around(
+        listed(there, there),
+        settings=PodProbeMarkerSettings(),
+        memories=Memories(),
+        is_making=lambda _resource, _key: False,
+        now=lambda: 0.0,
+    )
+    change = Change(key=OTHER.key, old=old, new=new)
+    wakes = [wake for wake in list_wakes(PodProbeMarkerSettings()) if wake.on is MARKER_VIEWS]
+    keys = {key for wake in wakes for key in wake.keys(change, around)}
+    assert keys - {OTHER.key} == enqueued

@@ -1,0 +1,533 @@
+"""Situations with their cause in the objects around: sidecars of others, volumes, secrets, rivals, suspended children.
+
+AROUND: rows by the name of their kind ──▶ tables.py
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from pykruise.kube.resources import PERSISTENT_VOLUMES, STORAGE_CLASSES
+from pykruise.plans.progress import Phase
+from pykruise.pods.reasons import Code
+from support.scenario import Object
+from support.situations.documents import (
+    broadcastjob,
+    budget,
+    cloneset,
+    cronjob,
+    ephemeraljob,
+    listjob,
+    local_volume,
+    marker,
+    podstate,
+    pulljob,
+    request,
+    selector,
+    sidecarset,
+    spread,
+    statefulset,
+    united,
+)
+from support.situations.world import Situation, World
+
+_CERTS: Final = [{"name": "certs", "secret": {"secretName": "missing"}}]
+
+
+# ── sidecars of another object ───────────────────────────────────────────────
+
+
+async def an_injected_sidecar_cannot_be_pulled(world: World) -> None:
+    world.fail(image="log:1", image_pull_error=True)
+    await world.put(sidecarset("mesh"), cloneset())
+
+
+async def an_injected_sidecar_lacks_a_config_map(world: World) -> None:
+    missing = [{"name": "log", "image": "log:1", "envFrom": [{"configMapRef": {"name": "missing"}}]}]
+    await world.put(sidecarset("mesh", containers=missing), cloneset())
+
+
+async def an_injected_volume_lacks_its_secret(world: World) -> None:
+    await world.put(_mesh_with_volume(), cloneset())
+    await world.wait(60)
+
+
+def _mesh_with_volume(name: str = "mesh") -> Object:
+    mounting = {"name": "log", "image": "log:1", "volumeMounts": [{"name": "certs", "mountPath": "/certs"}]}
+    return sidecarset(name, containers=[mounting], volumes=_CERTS)
+
+
+async def a_sidecar_of_probed_pods_crashes(world: World) -> None:
+    world.fail(image="log:1", exit_code=3)
+    await world.put(sidecarset("mesh"), cloneset(), marker())
+    await world.wait(60)
+
+
+async def a_volume_of_its_sidecars_lacks_its_secret(world: World) -> None:
+    await world.put(_mesh_with_volume("web"), cloneset())
+    await world.wait(60)
+
+
+async def the_own_container_of_its_pods_crashes(world: World) -> None:
+    world.fail(image="nginx:1", exit_code=3)
+    await world.put(sidecarset(), cloneset())
+    await world.wait(60)
+
+
+async def its_first_sidecar_is_never_ready(world: World) -> None:
+    world.fail(image="log:1", never_ready=True)
+    await world.put(sidecarset(), cloneset())
+
+
+async def the_patch_of_a_spread_has_a_bad_image(world: World) -> None:
+    world.fail(image="arm:1", image_pull_error=True)
+    patch = {"spec": {"containers": [{"name": "main", "image": "arm:1"}]}}
+    subsets = [{"name": "a", "maxReplicas": 1}, {"name": "b", "patch": patch}]
+    await world.put(spread("west", subsets=subsets), cloneset())
+
+
+async def an_injected_sidecar_is_never_updated(world: World) -> None:
+    world.fail(image="proxy:1", image_pull_error=True)
+    proxy = [{"name": "log", "image": "proxy:1"}]
+    await world.put(sidecarset("mesh", containers=proxy, updateStrategy={"type": "NotUpdate"}), cloneset())
+
+
+async def another_cloneset_has_its_selector(world: World) -> None:
+    other = cloneset("other")
+    other["spec"]["selector"] = selector("web")
+    other["spec"]["template"]["metadata"]["labels"] = {"app": "web"}
+    await world.put(cloneset(), other)
+
+
+async def its_subsets_lack_their_service_account(world: World) -> None:
+    await world.put(united(pod={"serviceAccountName": "robot"}))
+
+
+async def pods_of_its_selector_have_no_node(world: World) -> None:
+    nowhere = {"nodeSelector": {"disk": "ssd"}}
+    chosen = {"podSelector": selector("web"), "completionPolicy": {"type": "Never"}}
+    await world.put(cloneset(pod=nowhere), pulljob(**chosen))
+
+
+async def its_pods_follow_pods_that_are_not_there(world: World) -> None:
+    term = {"labelSelector": {"matchLabels": {"app": "cache"}}, "topologyKey": "kubernetes.io/hostname"}
+    near = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    await world.put(cloneset(pod={"affinity": near}))
+
+
+async def a_sidecar_of_a_job_fails(world: World) -> None:
+    world.fail(image="log:1", exit_code=3)
+    document = broadcastjob()
+    document["spec"]["template"]["metadata"] = {"labels": {"app": "web"}}
+    await world.put(sidecarset("mesh"), document)
+
+
+async def a_sidecar_of_recorded_pods_cannot_be_pulled(world: World) -> None:
+    world.fail(image="log:1", image_pull_error=True)
+    await world.put(sidecarset("mesh"), statefulset(), podstate())
+
+
+async def a_restarted_sidecar_crashes(world: World) -> None:
+    await world.put(sidecarset("mesh"), cloneset())
+    await world.wait(30)
+    world.fail(image="log:1", exit_code=4)
+    await world.put(request((await world.list("pod"))[0]["metadata"]["name"], containers=("log",)))
+
+
+async def the_patch_of_a_spread_stops_its_pods(world: World) -> None:
+    world.fail(image="arm:1", image_pull_error=True)
+    patch = {"spec": {"containers": [{"name": "main", "image": "arm:1"}]}}
+    subsets = [{"name": "a", "maxReplicas": 1}, {"name": "b", "patch": patch}]
+    await world.put(spread("west", subsets=subsets), cloneset(), budget())
+
+
+async def pods_of_a_list_have_no_node(world: World) -> None:
+    nowhere = {"nodeSelector": {"disk": "ssd"}}
+    chosen = {"podSelector": selector("web"), "completionPolicy": {"type": "Never"}}
+    await world.put(cloneset(pod=nowhere), listjob(images=("app:1",), **chosen))
+
+
+# ── volumes ──────────────────────────────────────────────────────────────────
+
+
+async def _local_class(world: World, *nodes: str) -> None:
+    """Volumes on these nodes, that nothing creates."""
+    storage_class = {
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "StorageClass",
+        "metadata": {"name": "local"},
+        "provisioner": "kubernetes.io/no-provisioner",
+        "volumeBindingMode": "WaitForFirstConsumer",
+    }
+    await world.stage.client.create(STORAGE_CLASSES, "", storage_class)
+    for node in nodes:
+        await world.stage.client.create(PERSISTENT_VOLUMES, "", local_volume(f"on-{node}", node))
+
+
+def _with_local_data() -> Object:
+    spec = {
+        "storageClassName": "local",
+        "accessModes": ["ReadWriteOnce"],
+        "resources": {"requests": {"storage": "1Gi"}},
+    }
+    return statefulset(volumeClaimTemplates=[{"metadata": {"name": "data"}, "spec": spec}])
+
+
+async def _cordon_the_node_of_a_volume(world: World) -> None:
+    await _local_class(world, "node-1", "node-2", "node-3")
+    await world.put(_with_local_data(), budget())
+    await world.wait(30)
+    await world.node((await world.get("pod/web-1"))["spec"]["nodeName"], spec={"unschedulable": True})
+    await world.delete("pod/web-1")
+
+
+async def the_node_of_a_volume_is_cordoned(world: World) -> None:
+    await _cordon_the_node_of_a_volume(world)
+
+
+async def the_node_of_a_volume_of_its_pod_is_cordoned(world: World) -> None:
+    await _cordon_the_node_of_a_volume(world)
+
+
+async def the_node_of_a_volume_is_gone(world: World) -> None:
+    await _local_class(world, "node-1", "node-2", "node-3", "node-4")
+    await world.put(_with_local_data())
+    await world.wait(30)
+    await world.delete(f"node/{(await world.get('pod/web-1'))['spec']['nodeName']}")
+    await world.delete("pod/web-1")
+    await world.wait(100)
+
+
+async def the_class_of_recorded_pods_is_missing(world: World) -> None:
+    document = _with_local_data()
+    document["spec"]["volumeClaimTemplates"][0]["spec"]["storageClassName"] = "fast"
+    await world.put(document, podstate())
+
+
+async def one_local_volume_is_missing(world: World) -> None:
+    await _local_class(world, "node-1", "node-2")
+    await world.put(_with_local_data())
+
+
+async def a_volume_of_its_pods_lacks_its_secret(world: World) -> None:
+    await world.put(cloneset(pod={"volumes": _CERTS}), marker())
+    await world.wait(60)
+
+
+async def a_volume_of_recorded_pods_lacks_its_secret(world: World) -> None:
+    await world.put(statefulset(pod={"volumes": _CERTS}), podstate())
+    await world.wait(60)
+
+
+async def a_volume_of_debugged_pods_lacks_its_secret(world: World) -> None:
+    await world.put(cloneset(pod={"volumes": _CERTS}), ephemeraljob())
+    await world.wait(60)
+
+
+async def a_volume_of_its_subsets_lacks_its_secret(world: World) -> None:
+    await world.put(united(pod={"volumes": _CERTS}))
+    await world.wait(60)
+
+
+async def a_volume_of_a_job_lacks_its_secret(world: World) -> None:
+    await world.put(broadcastjob(pod={"volumes": _CERTS}))
+    await world.wait(60)
+
+
+async def a_volume_of_its_run_lacks_its_secret(world: World) -> None:
+    document = cronjob(concurrencyPolicy="Forbid")
+    document["spec"]["template"]["broadcastJobTemplate"]["spec"]["template"]["spec"]["volumes"] = _CERTS
+    await world.put(document)
+    await world.wait(190)
+
+
+# ── schedules, images, markers ───────────────────────────────────────────────
+
+
+async def its_job_is_suspended(world: World) -> None:
+    document = cronjob(made_of="jobTemplate", concurrencyPolicy="Forbid")
+    document["spec"]["template"]["jobTemplate"]["spec"]["suspend"] = True
+    await world.put(document)
+    await world.wait(130)
+
+
+async def its_schedule_has_no_time(world: World) -> None:
+    await world.put(cronjob(schedule="0 0 31 2 *"))
+
+
+async def its_time_zone_is_unknown(world: World) -> None:
+    with world.stage.past_admission():
+        await world.put(cronjob(timeZone="Europe/Nowhere"))
+
+
+async def the_pull_secret_of_its_job_is_not_there(world: World) -> None:
+    world.fail(image="*app:1", image_pull_error=True)
+    await world.put(pulljob(pullSecrets=["gone"], completionPolicy={"type": "Never"}))
+    await world.wait(60)
+
+
+async def another_marker_sets_its_condition(world: World) -> None:
+    await world.put(cloneset(), marker("first"))
+    await world.wait(20)
+    await world.put(marker())
+
+
+async def two_markers_set_one_condition_on_it(world: World) -> None:
+    await world.put(cloneset(pod={"nodeName": "node-1"}), marker(), marker("other"))
+
+
+_PLAN: Final[Any] = "plan"
+
+AROUND: Final[Mapping[str, tuple[Situation, ...]]] = {
+    "cloneset": (
+        Situation(
+            stage=the_patch_of_a_spread_has_a_bad_image,
+            cause=Code.IMAGE_PULL,
+            says="the patch of subset b of WorkloadSpread west sets the image",
+            ways=1,
+        ),
+        Situation(
+            stage=an_injected_sidecar_is_never_updated,
+            cause=Code.IMAGE_PULL,
+            says="SidecarSet mesh leaves existing pods alone",
+            ways=2,
+        ),
+        Situation(
+            stage=another_cloneset_has_its_selector,
+            cause=Code.OTHER_OWNERS,
+            phase=Phase.HEALTHY,
+            says="CloneSet other",
+        ),
+        Situation(
+            stage=its_pods_follow_pods_that_are_not_there,
+            cause=Code.UNSCHEDULABLE,
+            says="affinity",
+            ways=2,
+            useless=(0, 1),
+        ),
+        Situation(
+            stage=an_injected_sidecar_cannot_be_pulled,
+            cause=Code.IMAGE_PULL,
+            says="in SidecarSet mesh",
+            ways=2,
+        ),
+        Situation(
+            stage=an_injected_sidecar_lacks_a_config_map,
+            cause=Code.CONTAINER_FAILS,
+            says="in SidecarSet mesh",
+            ways=2,
+        ),
+        Situation(
+            stage=an_injected_volume_lacks_its_secret,
+            cause=Code.NOT_MOUNTED,
+            phase=Phase.PROGRESSING,
+            says="in spec.template or in SidecarSet mesh",
+            ways=3,
+        ),
+    ),
+    "sidecarset": (
+        Situation(
+            stage=a_volume_of_its_sidecars_lacks_its_secret,
+            cause=Code.NOT_MOUNTED,
+            phase=Phase.PROGRESSING,
+            says="Secret missing",
+            ways=3,
+            known_by=_PLAN,
+        ),
+        Situation(
+            stage=the_own_container_of_its_pods_crashes,
+            cause=Code.CONTAINER_FAILS,
+            says="correct the template of the pod's workload",
+            ways=1,
+            known_by=_PLAN,
+        ),
+        Situation(
+            stage=its_first_sidecar_is_never_ready,
+            cause=Code.NOT_READY,
+            phase=Phase.PROGRESSING,
+            says="correct SidecarSet web",
+            ways=1,
+            known_by=_PLAN,
+        ),
+    ),
+    "statefulset": (
+        Situation(
+            stage=the_node_of_a_volume_is_cordoned,
+            cause=Code.UNSCHEDULABLE,
+            says="can mount volume on-node-",
+            ways=2,
+            useless=(1,),
+        ),
+        Situation(
+            stage=the_node_of_a_volume_is_gone,
+            cause=Code.UNSCHEDULABLE,
+            says="no node can mount volume on-node-",
+            ways=1,
+        ),
+        Situation(
+            stage=one_local_volume_is_missing,
+            cause=Code.UNSCHEDULABLE,
+            says="PVC data-web-2 has no volume",
+            ways=1,
+        ),
+    ),
+    "containerrecreaterequest": (
+        Situation(
+            stage=a_restarted_sidecar_crashes,
+            cause=Code.CONTAINER_FAILS,
+            says="correct SidecarSet mesh",
+            known_by=_PLAN,
+        ),
+    ),
+    "imagelistpulljob": (
+        Situation(
+            stage=pods_of_a_list_have_no_node,
+            cause=Code.UNSCHEDULABLE,
+            says="the template of the pod's workload",
+            ways=2,
+            known_by=_PLAN,
+        ),
+    ),
+    "podunavailablebudget": (
+        Situation(
+            stage=the_patch_of_a_spread_stops_its_pods,
+            cause=Code.IMAGE_PULL,
+            says="the patch of subset b of WorkloadSpread west sets the image",
+            ways=1,
+            known_by=_PLAN,
+        ),
+        Situation(
+            stage=the_node_of_a_volume_of_its_pod_is_cordoned,
+            cause=Code.UNSCHEDULABLE,
+            says="of PVC data-web-1",
+            ways=2,
+            useless=(1,),
+            known_by=_PLAN,
+        ),
+    ),
+    "podprobemarker": (
+        Situation(
+            stage=a_sidecar_of_probed_pods_crashes,
+            cause=Code.CONTAINER_FAILS,
+            says="SidecarSet mesh",
+            known_by=_PLAN,
+        ),
+        Situation(
+            stage=a_volume_of_its_pods_lacks_its_secret,
+            cause=Code.NOT_MOUNTED,
+            phase=Phase.PROGRESSING,
+            says="Secret missing",
+            ways=1,
+            known_by=_PLAN,
+        ),
+        Situation(
+            stage=another_marker_sets_its_condition,
+            cause=Code.CONFLICT,
+            says="shows a probe of PodProbeMarker first",
+            ways=1,
+            known_by=_PLAN,
+        ),
+    ),
+    "nodepodprobe": (
+        Situation(
+            stage=two_markers_set_one_condition_on_it,
+            cause=Code.CONFLICT,
+            says="example.com/idle",
+            name="node-1",
+            known_by=_PLAN,
+        ),
+    ),
+    "persistentpodstate": (
+        Situation(
+            stage=a_sidecar_of_recorded_pods_cannot_be_pulled,
+            cause=Code.IMAGE_PULL,
+            says="in SidecarSet mesh",
+            ways=2,
+            known_by=_PLAN,
+        ),
+        Situation(
+            stage=the_class_of_recorded_pods_is_missing,
+            cause=Code.UNBOUND_CLAIMS,
+            says="PVC data-web-1 requests storage class fast, which does not exist",
+            known_by=_PLAN,
+        ),
+        Situation(
+            stage=a_volume_of_recorded_pods_lacks_its_secret,
+            cause=Code.NOT_MOUNTED,
+            phase=Phase.PROGRESSING,
+            says="Secret missing",
+            ways=1,
+            known_by=_PLAN,
+        ),
+    ),
+    "ephemeraljob": (
+        Situation(
+            stage=a_volume_of_debugged_pods_lacks_its_secret,
+            cause=Code.NOT_MOUNTED,
+            phase=Phase.PROGRESSING,
+            says="Secret missing",
+            ways=1,
+        ),
+    ),
+    "imagepulljob": (
+        Situation(
+            stage=pods_of_its_selector_have_no_node,
+            cause=Code.UNSCHEDULABLE,
+            says="the template of the pod's workload",
+            ways=2,
+            known_by=_PLAN,
+        ),
+    ),
+    "uniteddeployment": (
+        Situation(
+            stage=its_subsets_lack_their_service_account, cause=Code.POLICY, says="create the ServiceAccount"
+        ),
+        Situation(
+            stage=a_volume_of_its_subsets_lacks_its_secret,
+            cause=Code.NOT_MOUNTED,
+            phase=Phase.PROGRESSING,
+            says="in spec.template.cloneSetTemplate",
+            ways=1,
+        ),
+    ),
+    "broadcastjob": (
+        Situation(
+            stage=a_sidecar_of_a_job_fails,
+            cause=Code.POD_FAILED,
+            phase=Phase.FAILED,
+            says="-c log), and correct SidecarSet mesh",
+        ),
+        Situation(
+            stage=a_volume_of_a_job_lacks_its_secret,
+            cause=Code.NOT_MOUNTED,
+            phase=Phase.PROGRESSING,
+            says="then delete the pod",
+            ways=1,
+        ),
+    ),
+    "advancedcronjob": (
+        Situation(stage=its_job_is_suspended, cause=Code.PAUSED, phase=Phase.PAUSED, ways=1, known_by=_PLAN),
+        Situation(
+            stage=its_time_zone_is_unknown, cause=Code.REFUSED, says="spec.timeZone", ways=1, known_by=_PLAN
+        ),
+        Situation(
+            stage=its_schedule_has_no_time, cause=Code.NO_TICK, says="0 0 31 2 *", ways=1, known_by=_PLAN
+        ),
+        Situation(
+            stage=a_volume_of_its_run_lacks_its_secret,
+            cause=Code.NOT_MOUNTED,
+            phase=Phase.PROGRESSING,
+            says="create AdvancedCronJob web again",
+            ways=1,
+            known_by=_PLAN,
+        ),
+    ),
+    "nodeimage": (
+        Situation(
+            stage=the_pull_secret_of_its_job_is_not_there,
+            cause=Code.IMAGE_PULL,
+            says="there is no secret gone in namespace",
+            name="node-1",
+            known_by=_PLAN,
+        ),
+    ),
+}
