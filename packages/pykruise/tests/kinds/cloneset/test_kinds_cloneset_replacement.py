@@ -66,6 +66,7 @@ def test_worked_numbers_of_pods_that_may_be_created(row: str) -> None:
 
 
 def test_no_pod_is_created_while_the_old_one_terminates() -> None:
+    """cloneset case 95"""
     # given four of five pods, and one that terminates
     builder = waiting_for_ends(cloneset(5).deleted("a"))
     # when
@@ -81,7 +82,7 @@ def test_no_pod_is_created_while_the_old_one_terminates() -> None:
 
 @pytest.mark.parametrize("phase", ["Failed", "Succeeded"])
 def test_a_pod_that_has_ended_takes_up_no_place(phase: str) -> None:
-    """Kubernetes' rule for Jobs: a pod is replaced when its phase is Failed or Succeeded"""
+    """cloneset case 97. Kubernetes' rule for Jobs: a pod is replaced when its phase is Failed or Succeeded"""
     builder = waiting_for_ends(cloneset(5).deleted("a").phase(phase, "a"))
     assert len(created(plan_cloneset(builder.snapshot()))) == 1
 
@@ -100,6 +101,7 @@ def test_without_the_option_a_pod_is_replaced_while_it_terminates(policy: str | 
 
 
 def test_an_update_with_surge_never_has_more_pods_than_replicas_and_max_surge() -> None:
+    """cloneset case 96"""
     # given three pods, of which one more terminates: the surge pod would be the fifth
     builder = waiting_for_ends(cloneset(3, pods=4, max_unavailable=0, max_surge=1, old=3).deleted("d"))
     # when
@@ -135,6 +137,7 @@ def test_a_limit_of_creations_is_not_blamed_for_pods_that_terminate() -> None:
 
 
 def test_a_stored_value_that_admission_refuses_changes_nothing() -> None:
+    """cloneset case 98"""
     # given
     builder = waiting_for_ends(cloneset(5, pods=3), "Never")
     # when
