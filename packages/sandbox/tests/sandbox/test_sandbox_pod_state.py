@@ -50,9 +50,9 @@ def test_a_probe_that_takes_its_time_makes_a_second_write() -> None:
     pod.run_until(60.0)
     assert pod.is_ready
     assert [at for at, _ in pod.patches] == [0.0, 7.0]
-    assert "message" not in pod.find_condition("Ready")
-    assert pod.find_condition("Initialized")["lastTransitionTime"] == "2026-01-31T12:00:00Z"
-    assert pod.find_condition("Ready")["lastTransitionTime"] == "2026-01-31T12:00:07Z"
+    assert "message" not in pod.condition("Ready")
+    assert pod.condition("Initialized")["lastTransitionTime"] == "2026-01-31T12:00:00Z"
+    assert pod.condition("Ready")["lastTransitionTime"] == "2026-01-31T12:00:07Z"
 
 
 def test_a_pod_that_takes_long_to_start_is_reported_as_pending_first() -> None:
@@ -96,7 +96,7 @@ def test_a_readiness_gate_keeps_the_pod_from_being_ready_until_it_is_opened() ->
     pod.set_condition("example.com/ok", "False")
     pod.run_until(3.0)
     assert not pod.is_ready
-    assert pod.find_condition("Ready")["lastTransitionTime"] == "2026-01-31T12:00:02Z"
+    assert pod.condition("Ready")["lastTransitionTime"] == "2026-01-31T12:00:02Z"
     # and each opening and closing took one write, of the Ready condition alone
     assert [list(patch["status"]) for _, patch in pod.patches[1:]] == [["conditions"], ["conditions"]]
     assert [len(patch["status"]["conditions"]) for _, patch in pod.patches[1:]] == [1, 1]
@@ -169,7 +169,7 @@ def test_a_changed_image_restarts_that_container_once() -> None:
     assert after["lastState"]["terminated"]["containerID"] == before["containerID"]
     assert after["lastState"]["terminated"]["finishedAt"] == "2026-01-31T12:00:10Z"
     assert pod.is_ready
-    assert pod.find_condition("Ready")["lastTransitionTime"] == "2026-01-31T12:00:11Z"
+    assert pod.condition("Ready")["lastTransitionTime"] == "2026-01-31T12:00:11Z"
     assert pod.container("log") == other
     assert len(pod.patches) == 3
 

@@ -34,7 +34,11 @@ class Option(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
     @property
     def field(self) -> str:
         """Path of the annotation in the workload."""
-        return f"metadata.annotations[{self.annotation}]"
+        return self.field_in("metadata")
+
+    def field_in(self, metadata: str) -> str:
+        """Path of the annotation below the path of some metadata."""
+        return f"{metadata}.annotations[{self.annotation}]"
 
     def read(self, annotations: Mapping[str, str]) -> T | None:
         """Return the value; None: the option is not set. Raises ValueError for a text that `find_option_errors`
@@ -44,15 +48,19 @@ class Option(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
         return None if text is None else self.parse(text)
 
 
-def find_option_errors(annotations: Any, options: Iterable[Option[Any]]) -> Iterator[Cause]:
-    """Yield an error for each option whose text cannot be parsed. Annotations that are no object have no options."""
+def find_option_errors(
+    annotations: Any, options: Iterable[Option[Any]], *, metadata: str = "metadata"
+) -> Iterator[Cause]:
+    """Yield an error for each option whose text cannot be parsed. `metadata`: path of the metadata with these
+    annotations. Annotations that are no object have no options.
+    """
     for option in options if isinstance(annotations, Mapping) else ():
         text = annotations.get(option.annotation)
         try:
             if isinstance(text, str):
                 option.parse(text)
         except ValueError as error:
-            yield make_invalid_error(option.field, text, str(error))
+            yield make_invalid_error(option.field_in(metadata), text, str(error))
 
 
 class PodReplacementPolicy(StrEnum):
