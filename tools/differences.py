@@ -213,6 +213,12 @@ _CLONE_SET: Final = _differences_of(
         "they are not adopted either; `OrphansMatchSelector` names them",
         "after a switch, users do not expect an adoption",
     ),
+    (
+        "the successor of a pod is created as soon as the pod terminates",
+        "the same; with the annotation `pykruise.io/pod-replacement-policy: Failed` it is created when the pod has "
+        "ended",
+        "quotas, licences and GPUs are free only then",
+    ),
 )
 
 _STATEFUL_SET: Final = _differences_of(
@@ -267,6 +273,12 @@ _STATEFUL_SET: Final = _differences_of(
         "a deletion with orphan propagation deletes the pods' revision",
         "the revision stays with the pods, as for a CloneSet",
         "a StatefulSet that adopts the pods knows their revision",
+    ),
+    (
+        "under OrderedReady a faulty first revision is never replaced",
+        "the same; with the annotation `pykruise.io/replace-never-ready-after-seconds` the newest revision replaces a "
+        "pod that has never been ready",
+        "no person, and no program beside the manager, has to delete such pods",
     ),
 )
 

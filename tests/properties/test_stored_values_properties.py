@@ -14,6 +14,7 @@ import pytest
 
 from pykruise.cli.insight.known_kinds import is_of, list_known_kinds
 from pykruise.kube.admission import ReviewRule
+from pykruise.manager.switch_over import OWN_PREFIX
 from pykruise.plans.kind import Kind
 from pykruise.runtime.actions import Patch
 from pykruise.runtime.plan import Plan
@@ -22,7 +23,7 @@ from support.refused_values import Spoilt, refused_fields, sparse_specs, spoilt_
 from support.sources import ROOT
 from support.stored_worlds import World, examples_of, stored_world
 from support.wrong_objects import Cluster, rules_around, view_of
-from support.wrong_values import Whole, objects
+from support.wrong_values import Document, Whole, objects
 
 REVIEWED: Final = {
     kind.name: kind
@@ -108,13 +109,33 @@ async def problems_in(world: World) -> list[str]:
     kind, rules = world.kind, rules_of(world.kind)
     assert refused_fields(rules, kind.resource, world.document) == ()
     problems = []
-    for spoilt in spoilt_specs(whole_of(kind), world.document):
+    for spoilt in (*spoilt_specs(whole_of(kind), world.document), *spoilt_options(kind, world.document)):
         fields = refused_fields(rules, kind.resource, spoilt.document)
         if not fields or all(is_left_to_its_meaning(kind, field) for field in fields):
             continue
         problems.append(problem_of(kind, spoilt, fields, await world.plan_of(spoilt.document)))
     assert problems or kind.name in ALL_MEANT, "nothing was refused"
     return [text for text in problems if text]
+
+
+def spoilt_options(kind: Kind, base: Document) -> Iterator[Spoilt]:
+    """`base` with each annotation that is an option of the kind, and texts that no option accepts."""
+    metadata = base["metadata"]
+    for option in kind.stored.options if kind.stored is not None else ():
+        for text in ("", "WAT", "-1", "é☃"):
+            annotations = {**(metadata.get("annotations") or {}), option.annotation: text}
+            document = {**base, "metadata": {**metadata, "annotations": annotations}}
+            yield Spoilt(("metadata", f"annotations[{option.annotation}]"), text, document)
+
+
+def test_options_are_refused_by_admission_and_have_names_of_their_own() -> None:
+    options = [(kind, option) for kind in REVIEWED.values() if kind.stored for option in kind.stored.options]
+    assert options
+    for kind, option in options:
+        assert option.annotation.startswith(OWN_PREFIX)
+        example = next(example for example in examples_of(kind) if is_of(kind, example))
+        for spoilt in spoilt_options(kind, example):
+            assert option.field in refused_fields(rules_of(kind), kind.resource, spoilt.document), kind.name
 
 
 def played(kind: Kind, *, is_settled: bool) -> tuple[list[str], Plan | None]:

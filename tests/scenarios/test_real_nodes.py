@@ -18,6 +18,7 @@ from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS
 from pykruise.kube.documents import Document
 from pykruise.kube.resources import CONFIG_MAPS, JOBS, PODS, SECRETS, Resource
+from pykruise.pods.workload.options import REPLACE_NEVER_READY
 from support.scenario import Object, Stage, cloneset, rolling
 from support.up import Kubectl
 from testbed.control_plane import ControlPlane
@@ -72,6 +73,48 @@ def document(resource: Resource, **fields: Any) -> Object:
     doc = cloneset(image="registry.test/same:1", **fields)
     doc |= {"apiVersion": resource.api_version, "kind": resource.kind}
     return doc
+
+
+async def test_the_status_of_a_real_kubelet_proves_that_a_pod_has_never_been_ready(stage: Stage) -> None:
+    """statefulset cases 88 and 89: one pod never becomes ready, the other is ready until a file appears"""
+    # given
+    stage.nodes.registry.push(build_busybox_image("never"), "never:1")
+    never = {"exec": {"command": ["false"]}, "periodSeconds": 1}
+    once = {"exec": {"command": ["sh", "-c", "test ! -e /tmp/late"]}, "periodSeconds": 1}
+    command = ["sh", "-c", "sleep 4; touch /tmp/late; sleep 1000"]
+    await stage.start_manager()
+    for name, probe in (("never", never), ("once", once)):
+        doc = with_pod(
+            document(ADVANCED_STATEFUL_SETS, name=name, replicas=1),
+            image="registry.test/never:1",
+            command=command,
+            readinessProbe={**probe, "failureThreshold": 1},
+        )
+        doc["metadata"]["annotations"] = {REPLACE_NEVER_READY.annotation: "1"}
+        await stage.create(doc, resource=ADVANCED_STATEFUL_SETS)
+
+    async def are_down() -> bool:
+        result = await pods(stage)
+        return {"never-0", "once-0"} <= result.keys() and all(
+            status_of(pod)["state"].get("running") and not is_ready(pod) for pod in result.values()
+        )
+
+    await asyncio.sleep(8)
+    await stage.until(are_down)
+    before = {name: pod["metadata"]["uid"] for name, pod in (await pods(stage)).items()}
+    # when both templates are corrected
+    for name in ("never", "once"):
+        patch = {"spec": {"template": {"metadata": {"annotations": {"corrected": "true"}}}}}
+        await stage.merge(name, patch, resource=ADVANCED_STATEFUL_SETS)
+
+    # then
+    async def is_replaced() -> bool:
+        pod = (await pods(stage)).get("never-0")
+        return pod is not None and pod["metadata"]["uid"] != before["never-0"]
+
+    await stage.until(is_replaced)
+    await asyncio.sleep(3)
+    assert (await pods(stage))["once-0"]["metadata"]["uid"] == before["once-0"]
 
 
 @pytest.mark.parametrize(

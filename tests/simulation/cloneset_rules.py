@@ -23,6 +23,7 @@ from simulation.rules import (
 
 __all__ = ["CloneSetRules", "Workload"]
 
+REPLACEMENT = "pykruise.io/pod-replacement-policy"
 SETS, CLAIMS = "clonesets.apps.kruise.io", "persistentvolumeclaims"
 
 
@@ -47,6 +48,8 @@ class Workload(msgspec.Struct, frozen=True):
     in_place_hook: Mapping[str, str]
     claim_templates: tuple[str, ...]
     reuses_claims: bool
+    waits_for_ends: bool
+    """Whether no pod is created before those that terminate have ended (pykruise.io/pod-replacement-policy)."""
     current: str
     status: Mapping[str, Any]
     generation: int
@@ -88,6 +91,7 @@ def read_workload(doc: Any, revision: int) -> Workload:
             template["metadata"]["name"] for template in spec.get("volumeClaimTemplates") or ()
         ),
         reuses_claims=bool(scale.get("enablePVCReuse")),
+        waits_for_ends=(doc["metadata"].get("annotations") or {}).get(REPLACEMENT) == "Failed",
         current=(status.get("currentRevision") or "").rpartition("-")[2],
         status=status,
         generation=doc["metadata"].get("generation", 0),
@@ -184,6 +188,17 @@ class CloneSetRules(WorkloadRules[Workload]):
             yield self._broken(
                 commit, "too many", f"{pod.name} makes {len(mine)} pods, at most {most} are wanted"
             )
+        if all(workload.waits_for_ends for workload in workloads):
+            existing = 1 + sum(
+                versions[0].uid != pod.uid and self._surely_exists(reconcile, versions, workloads[-1])
+                for versions in self.pods.all_since(known, reconcile)
+            )
+            if existing > most:
+                yield self._broken(
+                    commit,
+                    "replacement",
+                    f"{pod.name} is the pod no. {existing} that exists, at most {most} may",
+                )
         updates = {self._hash_of(workload): workload for workload in workloads}
         currents = {workload.current for workload in workloads} - {""}
         if pod.hash not in updates and pod.hash not in currents:
@@ -242,6 +257,15 @@ class CloneSetRules(WorkloadRules[Workload]):
                 "scale limit",
                 f"{pod.name} is created while {down} pods are down, the limit is {limit}",
             )
+
+    def _surely_exists(self, reconcile: Reconcile, versions: list[Version], workload: Workload) -> bool:
+        """Whether the pod, terminating or not, has not ended in any state that the manager may take for the present."""
+        return self._is_known(reconcile, versions[0].uid) and all(
+            not version.gone
+            and version.phase not in ("Failed", "Succeeded")
+            and version.owner == workload.uid
+            for version in versions
+        )
 
     def _on_deleted(
         self,

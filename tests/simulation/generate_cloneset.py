@@ -30,7 +30,7 @@ _WATCHES = ("/pods", "/pods", "/clonesets", "/controllerrevisions", "/persistent
 def generate(seed: int) -> Script:
     """The script of this seed, always the same."""
     rng = random.Random(f"simulation-{seed}")
-    document = _cloneset(rng)
+    document = _with_options(seed, _cloneset(rng))
     length_s = rng.choice((20.0, 60.0, 180.0))
     operations, faults = (
         _operations(rng, length_s),
@@ -90,6 +90,13 @@ def _cloneset(rng: random.Random) -> dict[str, Any]:
         spec["progressDeadlineSeconds"] = 30
     spec["template"] = {"metadata": {"labels": labels}, "spec": pod}
     return kruise_object("CloneSet", spec)
+
+
+def _with_options(seed: int, document: dict[str, Any]) -> dict[str, Any]:
+    """Let some CloneSets wait for the end of terminating pods. The seed's other choices stay what they were."""
+    if random.Random(f"options-{seed}").random() < 0.3:
+        document["metadata"]["annotations"] = {"pykruise.io/pod-replacement-policy": "Failed"}
+    return document
 
 
 def _operations(rng: random.Random, length_s: float) -> list[Operation]:

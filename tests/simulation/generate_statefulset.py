@@ -29,9 +29,9 @@ _RESERVED: tuple[list[int | str], ...] = ([], [], [0], [1], [2], [0, 3], ["1-2"]
 def generate(seed: int) -> Script:
     """The script of this seed, always the same."""
     rng = random.Random(f"statefulset-{seed}")
-    document = _statefulset(rng)
+    document, further = _with_options(seed, _statefulset(rng))
     length_s = rng.choice((20.0, 60.0, 180.0))
-    operations = _operations(rng, document, length_s)
+    operations = [*further, *_operations(rng, document, length_s)]
     faults = faults_by_chance(rng, length_s, paths=_PATHS, watches=_WATCHES)
     return scripted(
         rng,
@@ -42,6 +42,27 @@ def generate(seed: int) -> Script:
         operations=operations,
         faults=faults,
     )
+
+
+def _with_options(seed: int, document: dict[str, Any]) -> tuple[dict[str, Any], list[Operation]]:
+    """Some sets replace pods that have never been ready, and their revisions often are faulty. The seed's other choices
+    stay what they were.
+    """
+    rng = random.Random(f"options-{seed}")
+    if rng.random() > 0.3:
+        return document, []
+    document["metadata"]["annotations"] = {
+        "pykruise.io/replace-never-ready-after-seconds": rng.choice(("1", "5", "20"))
+    }
+    if rng.random() < 0.5:
+        document["spec"]["podManagementPolicy"] = "OrderedReady"
+        document["spec"].pop("scaleStrategy", None)
+        rolling = document["spec"]["updateStrategy"]["rollingUpdate"]
+        for name in ("maxUnavailable", "unorderedUpdate"):
+            rolling.pop(name, None)
+    faulty = Operation(0.0, "bad_image", {"tag": 1, "how": rng.choice(("never ready", "pull", "crash"))})
+    corrected = Operation(round(rng.uniform(1, 30), 2), "image", {"tag": 2})
+    return document, [faulty, corrected] if rng.random() < 0.7 else []
 
 
 def _statefulset(rng: random.Random) -> dict[str, Any]:

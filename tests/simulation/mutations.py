@@ -34,6 +34,7 @@ from pykruise.kinds.daemonset import snapshot as daemon_snapshot
 from pykruise.kinds.daemonset import working_set as daemon_working_set
 from pykruise.kinds.daemonset.placement import RUNS, DaemonSetPlacement
 from pykruise.kinds.daemonset.types import DaemonSetSpec
+from pykruise.kinds.statefulset import never_ready as set_never_ready
 from pykruise.kinds.statefulset import plan as set_plan
 from pykruise.kinds.statefulset import scale as set_scale
 from pykruise.kinds.statefulset import update as set_update
@@ -46,6 +47,7 @@ from pykruise.kube.errors import KubeError
 from pykruise.kube.values.int_or_percent import Rounding
 from pykruise.plans import in_place, phases, pod_writes
 from pykruise.pods.in_place import NotInPlace
+from pykruise.pods.view import decoding
 from pykruise.pods.workload.ordinals import Reserved
 from pykruise.runtime import execute, reconcile, shared_keys
 from simulation.kinds import generate
@@ -181,6 +183,7 @@ MUTATIONS: dict[str, tuple[Change, ...]] = {
             )
         ),
     ),
+    "terminating pods take up no place": ((working_set, "find_occupying", always(None)),),
     "surge continues while the update is paused": (_limits(max_surge=lambda limits: limits.max_surge or 1),),
     "writes have no preconditions": (
         (execute, "_with_preconditions", lambda _original: lambda action: action.body),
@@ -313,7 +316,7 @@ STATEFULSET: dict[str, tuple[Change, ...]] = {
     ),
     "StatefulSet: minReadySeconds is ignored": (_set_limits(min_ready_seconds=lambda _limits: 0),),
     "StatefulSet: ordered pods are created all at the same time": (
-        (set_scale, "_ordered", lambda _original: set_scale._parallel),
+        (set_scale, "_ordered", lambda _original: lambda ws, _never_ready: set_scale._parallel(ws)),
     ),
     "StatefulSet: reserved ordinals are used": ((set_working_set, "reserved_of", always(Reserved())),),
     "StatefulSet: lost pods are recreated with the new revision": (
@@ -327,6 +330,12 @@ STATEFULSET: dict[str, tuple[Change, ...]] = {
         (set_scale, "plan_owners", always(())),
     ),
     "StatefulSet: the preDelete hook is ignored": ((phases, "is_hooked", always(False)),),
+    "StatefulSet: pods that were ready once are replaced as never ready": (
+        (decoding, "_is_never_ready", always(True)),
+    ),
+    "StatefulSet: pods that have never been ready are replaced at once": (
+        (set_never_ready, "REPLACE_NEVER_READY", lambda original: replace(original, parse=lambda _text: 0)),
+    ),
     "StatefulSet: a refused write is never retried": (
         (reconcile, "OPTIONAL_AGAIN_S", lambda _original: None),
     ),

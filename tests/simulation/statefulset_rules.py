@@ -28,6 +28,8 @@ __all__ = ["StatefulSetRules", "Workload"]
 SETS, CLAIMS = "statefulsets.apps.kruise.io", "persistentvolumeclaims"
 POD_NAME = "statefulset.kubernetes.io/pod-name"
 
+REPLACEMENT = "pykruise.io/replace-never-ready-after-seconds"
+
 _TAKEN_OUT = ("PreparingUpdate", "Updating", "Updated", "PreparingDelete")
 
 
@@ -55,6 +57,8 @@ class Workload(msgspec.Struct, frozen=True):
     claim_templates: tuple[str, ...]
     when_scaled: str
     when_deleted: str
+    replaces_after_s: float | None
+    """Age at which a pod of an older revision that has never been ready is replaced; None: it is not."""
     current: str
     status: Mapping[str, Any]
     generation: int
@@ -98,6 +102,7 @@ def read_workload(doc: Any, revision: int) -> Workload:
     retention = spec.get("persistentVolumeClaimRetentionPolicy") or {}
     replicas = spec.get("replicas", 1)
     limit = (spec.get("scaleStrategy") or {}).get("maxUnavailable")
+    after_s = (doc["metadata"].get("annotations") or {}).get(REPLACEMENT)
 
     def hook(name: str) -> Mapping[str, str]:
         return (lifecycle.get(name) or {}).get("labelsHandler") or {}
@@ -125,6 +130,7 @@ def read_workload(doc: Any, revision: int) -> Workload:
         ),
         when_scaled=retention.get("whenScaled", "Retain"),
         when_deleted=retention.get("whenDeleted", "Retain"),
+        replaces_after_s=None if after_s is None else float(after_s),
         current=(status.get("currentRevision") or "").rpartition("-")[2],
         status=status,
         generation=doc["metadata"].get("generation", 0),
@@ -294,6 +300,7 @@ class StatefulSetRules(WorkloadRules[Workload]):
         versions = self.pods.since(pod.uid, reconcile.known.get(PODS, 0))
         if any(version.is_marked for version in versions):
             return
+        yield from self._is_order_kept(commit, reconcile, pod, workloads)
         problems = [self._why_not_gone(commit, reconcile, pod, workload) for workload in workloads]
         if all(problems):
             surplus = all(workload.rank(pod.name) < 0 for workload in workloads)
@@ -312,7 +319,7 @@ class StatefulSetRules(WorkloadRules[Workload]):
             return f"it can be updated in place to {target}"
         if pod.hash == target:
             return f"it is of {target}, as wanted"
-        return self._why_update_waits(reconcile, pod, workload)
+        return self._why_update_waits(commit, reconcile, pod, workload)
 
     def _why_surplus_waits(
         self, commit: Commit, reconcile: Reconcile, pod: Version, workload: Workload
@@ -373,14 +380,17 @@ class StatefulSetRules(WorkloadRules[Workload]):
                 return "the policy is ReCreate"
             if after.hash != self._hash_of(workload):
                 return f"{self._hash_of(workload)} is wanted"
-            return self._why_update_waits(reconcile, before, workload)
+            return self._why_update_waits(commit, reconcile, before, workload)
 
+        yield from self._is_order_kept(commit, reconcile, before, workloads)
         problems = [problem(workload) for workload in workloads]
         if all(problems):
             what = f"{after.name} is updated {before.hash} → {after.hash}: {problems[-1]}"
             yield self._broken(commit, "update", what)
 
-    def _why_update_waits(self, reconcile: Reconcile, pod: Version, workload: Workload) -> str:
+    def _why_update_waits(
+        self, commit: Commit, reconcile: Reconcile, pod: Version, workload: Workload
+    ) -> str:
         if workload.is_deleting:
             return "the StatefulSet terminates"
         if workload.paused:
@@ -394,6 +404,8 @@ class StatefulSetRules(WorkloadRules[Workload]):
             versions = self.pods.since(pod.uid, reconcile.known.get(PODS, 0))
             if not workload.is_parallel and any(version.state in _TAKEN_OUT for version in versions):
                 return ""  # in order, everything waits for it: only its update ends that
+            if self._may_be_replaced(commit, pod, workload):
+                return ""
             first = [
                 name for name in workload.higher(pod.name) if self._is_surely_idle(reconcile, name, workload)
             ]
@@ -411,6 +423,40 @@ class StatefulSetRules(WorkloadRules[Workload]):
             f"the partition keeps {workload.partition} old pods, {old} are left"
             if old < workload.partition
             else ""
+        )
+
+    def _is_order_kept(
+        self, commit: Commit, reconcile: Reconcile, pod: Version, workloads: list[Workload]
+    ) -> Iterator[Violation]:
+        """In order, no wanted pod that is out of service is updated, unless the manager took it out of service, a user
+        marked it, it has ended, or it has never been ready and the set asks for its replacement.
+        """
+        known = self.pods.since(pod.uid, reconcile.known.get(PODS, 0))
+        versions = [version for version in known if version.revision < commit.revision] or [pod]
+        if any(
+            version.is_marked or version.state in _TAKEN_OUT or not version.is_active for version in versions
+        ):
+            return
+        if any(
+            workload.is_parallel
+            or workload.rank(pod.name) < 0
+            or self._may_be_replaced(commit, pod, workload)
+            or any(self._maybe_available(version, [workload], until=commit.at) for version in versions)
+            for workload in workloads
+        ):
+            return
+        yield self._broken(
+            commit, "never ready", f"{pod.name} ({pod.hash}) is out of service, and is updated nevertheless"
+        )
+
+    def _may_be_replaced(self, commit: Commit, pod: Version, workload: Workload) -> bool:
+        """Whether the set asks for the replacement of this pod, which has never been ready in its whole life."""
+        if workload.replaces_after_s is None:
+            return False
+        age_s = commit.at - self.pods.created_at(pod.uid).at + self._skew_s
+        # The API server stores whole seconds.
+        return age_s + 1.0 >= workload.replaces_after_s and not any(
+            version.has_ready_condition for version in self.pods.since(pod.uid, 0)
         )
 
     def _is_surely_idle(self, reconcile: Reconcile, name: str, workload: Workload) -> bool:

@@ -18,6 +18,7 @@ import msgspec
 from pykruise.kube.documents import Document
 from pykruise.kube.errors import Cause
 from pykruise.pods.reasons import CODES, Code
+from pykruise.pods.workload.options import Option, find_option_errors
 from pykruise.runtime.control import Control
 from pykruise.runtime.plan import Note, Plan
 from pykruise.runtime.read import Read
@@ -57,11 +58,18 @@ class StoredSpec(msgspec.Struct, frozen=True, kw_only=True):
     """Fields whose invalid values keep a meaning, with the reason. Lists have `[]`; a field includes all fields below
     it.
     """
+    options: tuple[Option[Any], ...] = ()
+    """Annotations of the object that are options of the kind (pods/workload/options.py)."""
 
     def flaws_of(self, spec: Any) -> tuple[Flaw, ...]:
         """Return the values that cannot be used."""
         errors = (error for error in self.errors(spec) if not self.is_kept(error.field))
         return tuple(dict.fromkeys(Flaw(error.field, error.message) for error in errors))
+
+    def option_flaws_of(self, annotations: Mapping[str, str]) -> tuple[Flaw, ...]:
+        """Return the options that cannot be used."""
+        errors = find_option_errors(annotations, self.options)
+        return tuple(Flaw(error.field, error.message) for error in errors)
 
     def is_kept(self, field: str) -> bool:
         """Whether `kept` contains the field or a parent of it."""
@@ -99,6 +107,7 @@ def add_judgement(control: Control, stored: StoredSpec) -> Control:
         if spec is None or seen.is_deleting:
             return snapshot
         flaws = read.find_memory(_Verdict).find_flaws(spec, stored)
+        flaws += stored.option_flaws_of(seen.annotations) if stored.options else ()
         return msgspec.structs.replace(snapshot, refused=flaws) if flaws else snapshot
 
     return msgspec.structs.replace(control, snapshot=snapshot)

@@ -1,7 +1,5 @@
 """The arithmetic of a CloneSet, row by row of the specification's table."""
 
-import re
-from collections import Counter
 from typing import Any
 
 import pytest
@@ -22,6 +20,7 @@ from pykruise.kinds.cloneset.types import (
     UpdateStrategy,
 )
 from pykruise.kube.schemas.types import LabelSelector
+from support.cloneset_marks import marks
 
 
 def spec(
@@ -34,20 +33,6 @@ def spec(
         scale_strategy=ScaleStrategy(max_unavailable=scale_max_unavailable),
         update_strategy=UpdateStrategy(rolling_update=RollingUpdate(**rolling) if block else None),
     )
-
-
-def marks(text: str) -> Counter[Mark]:
-    """`4n o! od op`: four ready new pods; old ones not ready, specified for deletion, in PreparingDelete."""
-    marks: Counter[Mark] = Counter()
-    for count, age, preparing, down, marked in re.findall(r"(\d*)([on])(p?)(!?)(d?)(?:\s|$)", text):
-        mark = Mark(
-            is_new=age == "n",
-            is_pre_deleting=bool(preparing),
-            is_available=not down,
-            is_to_delete=bool(marked),
-        )
-        marks[mark] += int(count or 1)
-    return marks
 
 
 def amount(text: str) -> int | str:

@@ -45,7 +45,7 @@ def build_validating_review(revisions: RevisionLookup | None) -> Reviewer:
         managed = await managed_selector_of(request, revisions)
         return errors_of(doc, spec, old=request.old_object, managed=managed)
 
-    return _REVIEWS.build_judging_review(errors, warnings_of=lambda _, spec: warnings_of(spec))
+    return _REVIEWS.build_judging_review(errors, warnings_of=warnings_of)
 
 
 validate_cloneset: Final = build_validating_review(None)

@@ -13,10 +13,11 @@ from pykruise.kinds.cloneset.plan import compute_status_after, plan_cloneset
 from pykruise.kinds.cloneset.selector_overlap import SELECTOR_OVERLAP
 from pykruise.kinds.cloneset.shown import SHOWN
 from pykruise.kinds.cloneset.snapshot import BY_UID, CLONE_SET_VIEWS, CloneSetSettings, read_snapshot
+from pykruise.kinds.cloneset.status import TERMINATING_PODS
 from pykruise.kinds.cloneset.types import CLONE_SETS, CloneSet
 from pykruise.kinds.cloneset.v1alpha1 import CloneSetV1Alpha1
 from pykruise.kinds.cloneset.v1alpha1_rules import make_spoke_rules
-from pykruise.kinds.cloneset.validation import find_stored_errors
+from pykruise.kinds.cloneset.validation import OPTIONS, find_stored_errors
 from pykruise.kinds.cloneset.wakes import follow_overlaps, is_relevant
 from pykruise.kube.cache.store import Change
 from pykruise.kube.documents import get_path
@@ -126,6 +127,7 @@ def _claim_names(doc: Mapping[str, Any], _: CloneSetSettings) -> Iterator[str]:
 
 _STORED: Final = StoredSpec(
     errors=find_stored_errors,
+    options=OPTIONS,
     kept={
         "spec.template": TEMPLATE_IS_JUDGED_LATER,
         "spec.volumeClaimTemplates": TEMPLATE_IS_JUDGED_LATER,
@@ -191,7 +193,7 @@ KIND = Kind(
             failed=compute_status_after,
             unreported=frozenset({Purpose.TIDY_UP}),
             standing=standing_of,
-            own_conditions=frozenset({WAITING, SELECTOR_OVERLAP}),
+            own_conditions=frozenset({WAITING, SELECTOR_OVERLAP, TERMINATING_PODS}),
             urgent_conditions=frozenset({WAITING}),
         ),
         _STORED,

@@ -210,7 +210,9 @@ class Numbers(msgspec.Struct, frozen=True, kw_only=True):
     create_old: int = 0
     """Missing pods of the current revision."""
     create_now: int = 0
-    """Pods that may be created now (limited by scaleStrategy.maxUnavailable)."""
+    """Pods that may be created now. scaleStrategy.maxUnavailable limits them, and terminating pods if these count."""
+    create_held: int = 0
+    """Further pods that may be created as soon as terminating pods have ended."""
     remove: int = 0
     """Surplus pods, except those that are already being deleted."""
     remove_old: int = 0
@@ -234,13 +236,15 @@ def numbers_of(
     exclude_preparing_delete: bool = False,
     surge_for_updates: bool = True,
     restarts: bool = True,
+    terminating: int | None = None,
 ) -> Numbers:
     """Compute the numbers of a CloneSet (specification: "Numbers").
 
     `may_roll_back`: current and update revision differ and updated pods may return. `surge_for_updates` is False
     where a
     surplus pod would never be needed: under OnDelete, and where an update restarts no container (not `restarts`). An
-    update without restarts still updates as many pods at the same time as the surplus would allow.
+    update without restarts still updates as many pods at the same time as the surplus would allow. `terminating`:
+    terminating pods whose successors wait until they have ended; None: no pod waits for terminating pods.
     """
     old_diff = tally.total_old - tally.pre_deleting_old - limits.partition
     new_diff = tally.total_new - tally.pre_deleting_new - (limits.replicas - limits.partition)
@@ -255,6 +259,10 @@ def numbers_of(
     over = tally.total - limits.replicas
 
     create = max(want - total, 0)
+    allowed = min(create, max(limits.scale_max_unavailable - tally.unavailable, 0))
+    # Pods in PreparingDelete still run, so they take up a place like terminating ones, also when they are not counted.
+    room = allowed if terminating is None else max(want - tally.total - terminating, 0)
+    create_now = min(allowed, room)
     remove = max(total - tally.to_delete - want, 0)
     leaving = tally.to_delete > 0 or remove > 0
     # Specified pods that do not serve are missing too. OpenKruise does not count them here, and then also deletes
@@ -265,7 +273,8 @@ def numbers_of(
     return Numbers(
         create=create,
         create_old=max(want_old - total_old, 0) if create else 0,
-        create_now=min(create, max(limits.scale_max_unavailable - tally.unavailable, 0)),
+        create_now=create_now,
+        create_held=allowed - create_now,
         remove=remove,
         remove_old=max(total_old - tally.to_delete_old - want_old, 0) if remove else 0,
         ready_budget=max(limits.max_unavailable + over - down, 0) if leaving else 0,

@@ -18,7 +18,7 @@ from pykruise.kinds.cloneset.limits import Numbers
 from pykruise.kinds.cloneset.working_set import CloneSetWorkingSet
 from pykruise.kube.documents import Document
 from pykruise.kube.resources import PODS
-from pykruise.plans.phases import MOST_AT_ONCE, ChangePod, CreatePod, DecidedStage, PlanPhase
+from pykruise.plans.phases import MOST_AT_ONCE, ChangePod, CreatePod, DecidedStage, PlanPhase, skip
 from pykruise.plans.purposes import Purpose
 from pykruise.pods.in_place import add_ready_gates
 from pykruise.pods.lifecycle.ordering import sort_for_deletion
@@ -29,12 +29,19 @@ from pykruise.pods.view import keys
 from pykruise.pods.view.names import format_pod_name
 from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.claims import add_claim_volumes
+from pykruise.pods.workload.options import POD_REPLACEMENT_POLICY, PodReplacementPolicy
 from pykruise.pods.workload.revisions import RevisionView
 from pykruise.runtime.plan import Note
 from pykruise.runtime.reasons import Reason
 
 _LEAVES_CLAIMS: Final = Reason(
     Code.DEPARTING, "terminates; a pod of the same name then takes over its claims"
+)
+
+_OCCUPIES: Final = Reason(
+    Code.DEPARTING,
+    f"terminates; no pod is created in its place before it has ended ({POD_REPLACEMENT_POLICY.annotation}: "
+    f"{PodReplacementPolicy.FAILED})",
 )
 
 
@@ -47,10 +54,17 @@ def plan_scale(ws: CloneSetWorkingSet) -> PlanPhase:
     notes = _limit_note(ws, numbers)
     created = _create_pods(ws, numbers)
     if created.stages:
-        return msgspec.structs.replace(created, notes=notes)
+        skipped = {**_skip_occupying(ws, numbers), **created.skipped}
+        return msgspec.structs.replace(created, notes=notes, skipped=skipped)
     # This also runs when creations are limited: a pod that is being deleted may be the cause.
     going = _delete(ws, numbers)
-    return msgspec.structs.replace(going, notes=notes, skipped={**created.skipped, **going.skipped})
+    skipped = {**_skip_occupying(ws, numbers), **created.skipped, **going.skipped}
+    return msgspec.structs.replace(going, notes=notes, skipped=skipped)
+
+
+def _skip_occupying(ws: CloneSetWorkingSet, numbers: Numbers) -> dict[str, Reason]:
+    """Terminating pods that creations wait for."""
+    return skip(ws.occupying or (), _OCCUPIES) if numbers.create_held else {}
 
 
 def _sort_by_name(pods: Iterable[PodView]) -> list[PodView]:
@@ -58,12 +72,12 @@ def _sort_by_name(pods: Iterable[PodView]) -> list[PodView]:
 
 
 def _limit_note(ws: CloneSetWorkingSet, numbers: Numbers) -> tuple[Note, ...]:
-    if numbers.create <= numbers.create_now:
+    allowed = numbers.create_now + numbers.create_held
+    if numbers.create <= allowed:
         return ()
     limit = ws.limits.scale_max_unavailable
     message = (
-        f"creating {numbers.create_now} of {numbers.create} missing pods now: "
-        f"scaleStrategy.maxUnavailable is {limit}"
+        f"creating {allowed} of {numbers.create} missing pods now: scaleStrategy.maxUnavailable is {limit}"
     )
     return (Note(reason="ScaleUpLimited", message=message, warning=True),)
 

@@ -16,9 +16,11 @@ from pykruise.kinds.cloneset.types import NO_DEADLINE, CloneSetCondition, CloneS
 from pykruise.kinds.cloneset.working_set import CloneSetWorkingSet
 from pykruise.kube.clock import Instant, format_time, parse_time
 from pykruise.kube.schemas.types import Time
+from pykruise.kube.values.counts import format_count
 from pykruise.kube.values.selectors import parse_selector
 from pykruise.plans.failed_resizes import read_refused_since
-from pykruise.pods.reasons import NOT_WRITTEN
+from pykruise.pods.reasons import NOT_WRITTEN, Code
+from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.selector_guard import SELECTOR_MISMATCH
 from pykruise.pods.workload.waiting import WAITING, condition_of, drop_conditions
 from pykruise.runtime.reasons import Reason
@@ -47,6 +49,12 @@ PARTITION_AVAILABLE: Final = "ProgressPartitionAvailable"
 DEADLINE_EXCEEDED: Final = "ProgressDeadlineExceeded"
 UPDATED: Final = "CloneSetUpdated"
 
+
+TERMINATING_PODS: Final = "TerminatingPods"
+"""Condition while pods terminate whose successors wait until they have ended (option pod-replacement-policy)."""
+
+MOST_NAMES: Final = 10
+"""Most names of pods in a message."""
 
 SUCCEEDED: Final = "Succeeded"
 """Reason of the condition of a phase that failed earlier and has succeeded since."""
@@ -97,6 +105,7 @@ def status_of(
     conditions = set_failures(kept, failures, now=ws.now)
     conditions = _set_progressing(conditions, status, stored, ws.spec, now=ws.now)
     conditions = set_waiting(conditions, waiting, now=ws.now)
+    conditions = _set_terminating(conditions, ws.occupying or (), now=ws.now)
     return msgspec.structs.replace(status, conditions=list(conditions))
 
 
@@ -201,6 +210,21 @@ def _set_waiting(conditions: Conditions, code: str, message: str, *, now: Instan
         return conditions
     kept = old.last_update_time if old is not None and old.reason == code else None
     return _write_condition(conditions, WAITING, reason=code, message=message, updated_at=kept, now=now)
+
+
+def _set_terminating(conditions: Conditions, pods: Sequence[PodView], *, now: Instant) -> Conditions:
+    """Report the terminating pods that count as pods of the set, or remove the condition when there are none."""
+    if not pods:
+        return drop_conditions(conditions, TERMINATING_PODS)
+    names = sorted(pod.name for pod in pods)
+    listed = ", ".join(names[:MOST_NAMES]) + (", …" if len(names) > MOST_NAMES else "")
+    message = (
+        f"{format_count(len(names), 'pod terminates and has', 'pods terminate and have')} not ended: {listed}"
+    )
+    old = condition_of(conditions, TERMINATING_PODS)
+    if old is not None and old.message == message:
+        return conditions
+    return _write_condition(conditions, TERMINATING_PODS, reason=Code.TERMINATING, message=message, now=now)
 
 
 def _set_progressing(

@@ -25,6 +25,12 @@ from pykruise.pods.api import InPlaceUpdateStrategy, PodUpdatePolicy, UpdateType
 from pykruise.pods.lifecycle.ordering import MOST_WEIGHTS
 from pykruise.pods.template.defaults import WorkloadDefaulting
 from pykruise.pods.workload.claims import read_template_name
+from pykruise.pods.workload.options import (
+    POD_REPLACEMENT_POLICY,
+    Option,
+    PodReplacementPolicy,
+    find_option_errors,
+)
 from pykruise.pods.workload.spec import LARGEST_SET, describe_excess
 from pykruise.pods.workload.validation import (
     find_immutable_errors,
@@ -48,6 +54,9 @@ MUTABLE = (
 )
 """Fields of the spec that an update may change."""
 
+OPTIONS: tuple[Option[Any], ...] = (POD_REPLACEMENT_POLICY,)
+"""Annotations of a CloneSet that are options."""
+
 KIND = "cloneset"
 STRATEGY = "spec.updateStrategy"
 BLOCK = f"{STRATEGY}.rollingUpdate"
@@ -69,7 +78,9 @@ def errors_of(
     When the document's spec lacks a selector or template, `spec` contains a placeholder.
     """
     given: Mapping[str, Any] = doc.get("spec") or {}
-    errors = list(find_metadata_errors(doc.get("metadata") or {}))
+    metadata: Mapping[str, Any] = doc.get("metadata") or {}
+    errors = list(find_metadata_errors(metadata))
+    errors += find_option_errors(metadata.get("annotations"), OPTIONS)
     errors += check_not_negative(spec.replicas, "spec.replicas")  # rule 2
     if spec.replicas > LARGEST_SET and spec.replicas != ((old or {}).get("spec") or {}).get("replicas"):
         errors.append(make_invalid_error("spec.replicas", spec.replicas, describe_excess(spec.replicas)))
@@ -86,8 +97,23 @@ def errors_of(
     return errors
 
 
-def warnings_of(spec: CloneSetSpec) -> list[str]:
-    """Values that work, but differently than they look (OpenKruise rejects them in v1alpha1 only; rule 20)."""
+def warnings_of(doc: Mapping[str, Any], spec: CloneSetSpec) -> list[str]:
+    """Values that work, but differently than they look. `doc`: a document without errors, with this spec."""
+    return [*_deadline_warnings(spec), *_replacement_warnings(doc, spec)]
+
+
+def _replacement_warnings(doc: Mapping[str, Any], spec: CloneSetSpec) -> Iterator[str]:
+    policy = POD_REPLACEMENT_POLICY.read((doc.get("metadata") or {}).get("annotations") or {})
+    strategy = spec.scale_strategy
+    if policy == PodReplacementPolicy.FAILED and strategy is not None and strategy.exclude_preparing_delete:
+        yield (
+            f"spec.scaleStrategy.excludePreparingDelete: with {POD_REPLACEMENT_POLICY.field} {policy}, the successor "
+            "of a pod in PreparingDelete is created only when the pod has ended"
+        )
+
+
+def _deadline_warnings(spec: CloneSetSpec) -> list[str]:
+    """OpenKruise rejects these values in v1alpha1 only (rule 20)."""
     deadline_s = spec.progress_deadline_seconds
     if deadline_s is None or deadline_s == NO_DEADLINE or deadline_s > spec.min_ready_seconds:
         return []

@@ -87,7 +87,7 @@ def _reason_of_number(ws: CloneSetWorkingSet, skipped: Mapping[str, Reason]) -> 
 def _reason_of_missing(
     ws: CloneSetWorkingSet, skipped: Mapping[str, Reason], *, missing: int, now: int
 ) -> Reason:
-    if now == 0:
+    if now == 0 and not ws.scale_numbers.create_held:
         limit = ws.limits.scale_max_unavailable
         if limit == 0:
             return limit_is_zero(

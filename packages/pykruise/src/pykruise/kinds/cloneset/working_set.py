@@ -14,7 +14,7 @@ import msgspec
 from pykruise.kinds.cloneset.claims import ClaimPlan, plan_claims
 from pykruise.kinds.cloneset.differences import differences_to
 from pykruise.kinds.cloneset.limits import MARKS, CloneSetLimits, Mark, Numbers, numbers_of, tally_of
-from pykruise.kinds.cloneset.snapshot import CloneSetSettings, ReadableCloneSet
+from pykruise.kinds.cloneset.snapshot import CloneSetSettings, CloneSetSnapshot, ReadableCloneSet
 from pykruise.kinds.cloneset.surge import is_surging
 from pykruise.kinds.cloneset.types import CloneSetSpec
 from pykruise.kube.clock import Instant
@@ -22,7 +22,8 @@ from pykruise.plans.in_place import Differences, Recall
 from pykruise.plans.phases import MOST_AT_ONCE
 from pykruise.pods.lifecycle.states import LifecycleState
 from pykruise.pods.view.names import RevisionHash
-from pykruise.pods.view.pod_view import PodView
+from pykruise.pods.view.pod_view import FINISHED, PodView
+from pykruise.pods.workload.options import POD_REPLACEMENT_POLICY, PodReplacementPolicy
 from pykruise.pods.workload.revisions import RevisionView
 
 
@@ -53,6 +54,8 @@ class CloneSetWorkingSet(msgspec.Struct, frozen=True, kw_only=True):
     update_numbers: Numbers
     """Numbers of the update phase, in which only pods with exactly the update revision count as new."""
     claims: ClaimPlan
+    occupying: Sequence[PodView] | None
+    """Terminating pods whose successors wait until they have ended; None: no pod waits for terminating pods."""
     old: Sequence[PodView]
     """Pods of other revisions than the update revision."""
     unavailable: Sequence[PodView]
@@ -103,8 +106,10 @@ def build_working_set(
     differences = differences_to(update, snapshot, recall := Recall(snapshot.seen))
     surges = is_surging(snapshot, limits, pods=pods, marks=marks, differences=differences)
 
+    occupying = find_occupying(snapshot)
+
     def numbers(counts: Mapping[Mark, int]) -> Numbers:
-        return _compute_numbers(counts, snapshot, limits, update, current, surges=surges)
+        return _compute_numbers(counts, snapshot, limits, update, current, surges=surges, occupying=occupying)
 
     update_numbers = scale_numbers = numbers(counts)
     if scale_marks is not marks:
@@ -136,6 +141,7 @@ def build_working_set(
             matching=pods,
             mismatched=mismatched,
         ),
+        occupying=occupying,
         old=having(lambda mark: not mark.is_new),
         unavailable=having(lambda mark: not mark.is_available),
         pre_deleting=having(lambda mark: mark.is_pre_deleting),
@@ -150,7 +156,26 @@ def compute_numbers_if_deleted(ws: CloneSetWorkingSet, names: Collection[str]) -
         mark.as_specified() if pod.name in names else mark
         for pod, mark in zip(ws.pods, ws.scale_marks, strict=True)
     )
-    return _compute_numbers(Counter(marks), ws.snapshot, ws.limits, ws.update, ws.current, surges=ws.surges)
+    return _compute_numbers(
+        Counter(marks),
+        ws.snapshot,
+        ws.limits,
+        ws.update,
+        ws.current,
+        surges=ws.surges,
+        occupying=ws.occupying,
+    )
+
+
+def find_occupying(snapshot: CloneSetSnapshot) -> Sequence[PodView] | None:
+    """Find the CloneSet's pods that terminate and have not ended; None: no pod waits for them, because the option
+    pod-replacement-policy is not Failed. Kubernetes' rule for Jobs: a pod has ended when its phase is Failed or
+    Succeeded.
+    """
+    policy = POD_REPLACEMENT_POLICY.read(snapshot.cloneset.annotations)
+    if policy != PodReplacementPolicy.FAILED:
+        return None
+    return [pod for pod in snapshot.pods if pod.is_deleting and pod.phase not in FINISHED]
 
 
 def _compute_numbers(
@@ -161,6 +186,7 @@ def _compute_numbers(
     current: RevisionView,
     *,
     surges: bool,
+    occupying: Sequence[PodView] | None,
 ) -> Numbers:
     spec, settings = snapshot.cloneset.spec, snapshot.settings
     strategy = spec.scale_strategy
@@ -172,6 +198,7 @@ def _compute_numbers(
         or (strategy is not None and strategy.exclude_preparing_delete),
         surge_for_updates=surges,
         restarts=surges or spec.is_on_delete,
+        terminating=None if occupying is None else len(occupying),
     )
 
 

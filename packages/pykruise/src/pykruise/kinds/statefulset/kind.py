@@ -21,7 +21,7 @@ from pykruise.kinds.statefulset.snapshot import (
 )
 from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS, StatefulSet
 from pykruise.kinds.statefulset.v1alpha1 import StatefulSetV1Alpha1
-from pykruise.kinds.statefulset.validation import find_stored_errors, list_last_pod_names
+from pykruise.kinds.statefulset.validation import OPTIONS, find_stored_errors, list_last_pod_names
 from pykruise.kube.cache.store import Change
 from pykruise.kube.ids import Key
 from pykruise.kube.rbac import READ, make_right
@@ -135,6 +135,7 @@ def _key_if_cached(key: Key, around: Around[StatefulSetSettings]) -> tuple[Key, 
 
 _STORED: Final = StoredSpec(
     errors=find_stored_errors,
+    options=OPTIONS,
     kept={
         "spec.template": TEMPLATE_IS_JUDGED_LATER,
         "spec.volumeClaimTemplates": TEMPLATE_IS_JUDGED_LATER,

@@ -16,6 +16,7 @@ import msgspec
 from pykruise.kinds.statefulset.expansion import Growth
 from pykruise.kinds.statefulset.in_place import differences_of
 from pykruise.kinds.statefulset.limits import limits_of
+from pykruise.kinds.statefulset.never_ready import NeverReady
 from pykruise.kinds.statefulset.pre_download import plan_pre_download
 from pykruise.kinds.statefulset.refresh import plan_refresh
 from pykruise.kinds.statefulset.scale import plan_scale
@@ -128,9 +129,10 @@ def _join_phases(
 ) -> Plan:
     snapshot, statefulset = ws.snapshot, ws.snapshot.statefulset
     differences = differences_of(ws)
-    scale = plan_scale(ws)
+    never_ready = NeverReady(ws)
+    scale = plan_scale(ws, never_ready)
     update = (
-        plan_update(ws, differences, written=scale.phase.touched, only=scale.only)
+        plan_update(ws, differences, never_ready, written=scale.phase.touched, only=scale.only)
         if scale.may_update
         else PlanPhase()
     )
@@ -143,7 +145,7 @@ def _join_phases(
         **{name: why for name, why in reasons.items() if name not in acted},
     }
     failure = update.failure or refresh.failure
-    waiting = waiting_of(ws, scale, skipped=skipped, problem=failure)
+    waiting = waiting_of(ws, scale, never_ready, skipped=skipped, problem=failure)
     status = status_of(
         ws,
         collision_count=choice.collision_count,
@@ -171,6 +173,7 @@ def _join_phases(
             find_next_available_time(ws.counted, min_ready_seconds=ws.limits.min_ready_seconds, now=ws.now),
             find_next_blocker_time((*ws.slot_pods, *ws.surplus), now=ws.now),
             ws.now + TAKEN_AGAIN_S if snapshot.taken else None,
+            never_ready.find_next_time(),
             now=ws.now,
         ),
         waiting=waiting,

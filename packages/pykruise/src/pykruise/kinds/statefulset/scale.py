@@ -26,6 +26,7 @@ from pykruise.kinds.statefulset.claims import (
     plan_claims,
     plan_owners,
 )
+from pykruise.kinds.statefulset.never_ready import NeverReady
 from pykruise.kinds.statefulset.working_set import Slot, StatefulSetWorkingSet
 from pykruise.kube.values.counts import format_count
 from pykruise.plans.in_place import find_progress
@@ -111,9 +112,9 @@ class _Found:
         )
 
 
-def plan_scale(ws: StatefulSetWorkingSet) -> Scale:
+def plan_scale(ws: StatefulSetWorkingSet, never_ready: NeverReady) -> Scale:
     """Plan the scale phase."""
-    return _parallel(ws) if ws.spec.is_parallel else _ordered(ws)
+    return _parallel(ws) if ws.spec.is_parallel else _ordered(ws, never_ready)
 
 
 def _fill_slot(
@@ -136,7 +137,7 @@ def _has_available(ws: StatefulSetWorkingSet, slot: Slot) -> bool:
 # OrderedReady
 
 
-def _ordered(ws: StatefulSetWorkingSet) -> Scale:
+def _ordered(ws: StatefulSetWorkingSet, never_ready: NeverReady) -> Scale:
     result = _Found()
     choice = StatefulSetRevisionChoice(ws)
     for slot in ws.slots:
@@ -146,8 +147,10 @@ def _ordered(ws: StatefulSetWorkingSet) -> Scale:
             continue
         advances = False
         if pod is not None and pod.phase not in FINISHED:
-            result.skipped.setdefault(pod.name, _why_not_available(ws, pod))
-            advances = not pod.is_deleting and (pod.state in _TAKEN_OUT or pod.is_specified_delete)
+            result.skipped.setdefault(pod.name, never_ready.find_wait(pod) or _why_not_available(ws, pod))
+            advances = not pod.is_deleting and (
+                pod.state in _TAKEN_OUT or pod.is_specified_delete or never_ready.is_due(pod)
+            )
         # An update or deletion that took the pod out of service continues, because nothing else brings it back.
         return Scale(phase=result.build_phase(), may_update=advances, only=slot.name)
     if not ws.surplus:

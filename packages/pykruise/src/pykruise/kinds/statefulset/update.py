@@ -12,6 +12,7 @@ from typing import Final
 
 from pykruise.kinds.statefulset.expansion import Growth
 from pykruise.kinds.statefulset.in_place import target_of
+from pykruise.kinds.statefulset.never_ready import NEVER_READY, NeverReady
 from pykruise.kinds.statefulset.order import list_candidates
 from pykruise.kinds.statefulset.status import resize_refused_since
 from pykruise.kinds.statefulset.working_set import Slot, StatefulSetWorkingSet
@@ -65,8 +66,11 @@ _PREPARING: Final = frozenset({LifecycleState.PREPARING_DELETE, LifecycleState.P
 class _Pass:
     """The update pass so far."""
 
-    def __init__(self, ws: StatefulSetWorkingSet, *, written: frozenset[str]) -> None:
+    def __init__(
+        self, ws: StatefulSetWorkingSet, never_ready: NeverReady, *, written: frozenset[str]
+    ) -> None:
         self.ws = ws
+        self.never_ready = never_ready
         self.growth = Growth(ws)
         self.handled = set(written)
         """Pods to which scaling writes, or that this pass deletes because they are specified for deletion."""
@@ -141,10 +145,15 @@ def _is_unavailable(ws: StatefulSetWorkingSet, slot: Slot, growth: Growth) -> bo
 
 
 def plan_update(
-    ws: StatefulSetWorkingSet, differences: Differences, *, written: frozenset[str], only: str = ""
+    ws: StatefulSetWorkingSet,
+    differences: Differences,
+    never_ready: NeverReady,
+    *,
+    written: frozenset[str],
+    only: str = "",
 ) -> PlanPhase:
     """Plan the update pass. `written`: pods to which scaling writes. `only`: the only pod that may be updated."""
-    current = _Pass(ws, written=written)
+    current = _Pass(ws, never_ready, written=written)
     _delete_specified(current, only=only)
     if ws.spec.is_on_delete:
         current.skipped |= _skip_old(ws, ON_DELETE)
@@ -193,6 +202,7 @@ def _update_pods(current: _Pass, wanted: Sequence[Slot], differences: Difference
             reason = OTHERS_FIRST
         elif not _update_pod(current, slot, differences):
             _continue_preparing(current, wanted[index:], differences)
+            _update_never_ready(current, wanted[index:], differences)
             reason = _reason_for_turn(current.failure)
         else:
             continue
@@ -206,6 +216,15 @@ def _continue_preparing(current: _Pass, slots: Sequence[Slot], differences: Diff
     """
     for slot in slots:
         if current.failure is None and slot.pod is not None and slot.pod.state in _PREPARING:
+            _update_pod(current, slot, differences)
+
+
+def _update_never_ready(current: _Pass, slots: Sequence[Slot], differences: Differences) -> None:
+    """Update due pods that have never been ready, whatever the order: they use up the budget that the first pod in the
+    order waits for.
+    """
+    for slot in slots:
+        if current.failure is None and slot.pod is not None and current.never_ready.is_due(slot.pod):
             _update_pod(current, slot, differences)
 
 
@@ -277,7 +296,11 @@ def _update_or_recreate(current: _Pass, pod: PodView, differences: Differences) 
             failure = Reason(Code.CANNOT_UPDATE, f"pod {pod.name} {why.message}")
             current.fail(pod, why, failure=failure, event="FailedUpdatePodInPlace")
             return False
-        reason = f" ({result.reason})" if ws.spec.is_in_place else ""
+        reasons = [
+            *([result.reason] if ws.spec.is_in_place else ()),
+            *([NEVER_READY] if current.never_ready.is_due(pod) else ()),
+        ]
+        reason = f" ({'; '.join(reasons)})" if reasons else ""
         current.delete(pod, f"recreated for revision {ws.update.name}{reason}")
         return True
     if pod.state == LifecycleState.PREPARING_DELETE:

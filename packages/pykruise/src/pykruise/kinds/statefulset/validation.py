@@ -37,6 +37,7 @@ from pykruise.plans.stored_values import to_document
 from pykruise.pods.api import PodUpdatePolicy, UpdateType
 from pykruise.pods.lifecycle.ordering import MOST_WEIGHTS
 from pykruise.pods.view import keys
+from pykruise.pods.workload.options import REPLACE_NEVER_READY, Option, find_option_errors
 from pykruise.pods.workload.ordinals import find_last_wanted_ordinal, format_pod_name, range_of, reserved_of
 from pykruise.pods.workload.validation import (
     find_immutable_errors,
@@ -60,6 +61,9 @@ MUTABLE: Final = (
     "updateStrategy",
 )
 """Fields of the spec that an update may change."""
+
+OPTIONS: Final[tuple[Option[Any], ...]] = (REPLACE_NEVER_READY,)
+"""Annotations of a StatefulSet that are options."""
 
 KIND: Final = "statefulset"
 STRATEGY: Final = "spec.updateStrategy"
@@ -85,6 +89,7 @@ def errors_of(
     """
     given: Mapping[str, Any] = doc.get("spec") or {}
     errors = list(find_metadata_errors(doc.get("metadata") or {}))
+    errors += find_option_errors((doc.get("metadata") or {}).get("annotations"), OPTIONS)
     errors += _name_errors(doc.get("metadata") or {}, errors)  # rule 1
     errors += _management_errors(spec)  # rules 2, 3 and 7
     errors += _reserved_errors(spec)  # rules 4 to 6

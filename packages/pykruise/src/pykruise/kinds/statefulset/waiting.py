@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from pykruise.kinds.statefulset.expansion import Growth
+from pykruise.kinds.statefulset.never_ready import NeverReady
 from pykruise.kinds.statefulset.scale import TERMINATES, Scale
 from pykruise.kinds.statefulset.working_set import StatefulSetWorkingSet
 from pykruise.kube.values.counts import format_count
@@ -39,7 +40,12 @@ def is_converged(ws: StatefulSetWorkingSet, growth: Growth) -> bool:
 
 
 def waiting_of(
-    ws: StatefulSetWorkingSet, scale: Scale, *, skipped: Mapping[str, Reason], problem: Reason | None = None
+    ws: StatefulSetWorkingSet,
+    scale: Scale,
+    never_ready: NeverReady,
+    *,
+    skipped: Mapping[str, Reason],
+    problem: Reason | None = None,
 ) -> Reason | None:
     """Return the reason why the set waits; None: it has converged. `skipped`: name of a pod → why the plan skips it."""
     growth = Growth(ws)
@@ -58,10 +64,10 @@ def waiting_of(
     return (
         _reason_of_problem(problem)
         or find_pod_wait(_find_held_pods(ws))
-        or _reason_of_outdated(ws, hard)
+        or _reason_of_outdated(ws, hard, never_ready)
         or find_pod_wait(hard)
         or (missing if is_being_made else None)
-        or _reason_of_outdated(ws, stuck)
+        or _reason_of_outdated(ws, stuck, never_ready)
         or find_pod_wait(stuck)
         or missing
         or _reason_of_surplus(ws, skipped)
@@ -90,7 +96,9 @@ def _reason_of_problem(problem: Reason | None) -> Reason | None:
     return Reason(Code.CANNOT_UPDATE, problem.message, "the update continues after that")
 
 
-def _reason_of_outdated(ws: StatefulSetWorkingSet, stuck: list[tuple[PodView, Reason]]) -> Reason | None:
+def _reason_of_outdated(
+    ws: StatefulSetWorkingSet, stuck: list[tuple[PodView, Reason]], never_ready: NeverReady
+) -> Reason | None:
     """Reason when a failing pod of an older template blocks its own update: OrderedReady updates no pod before it is
     available.
     """
@@ -99,9 +107,14 @@ def _reason_of_outdated(ws: StatefulSetWorkingSet, stuck: list[tuple[PodView, Re
     pod, first = stuck[0]
     if ws.is_updated(pod) or first.code in _HOOKS:
         return None
+    if replaced := never_ready.explain(pod):
+        return Reason(first.code, f"pod {pod.name} {first.message}; {replaced}", first.remedy)
+    kept = ""
+    if never_ready.is_on and not pod.is_never_ready:
+        kept = "; it was ready, or may have been, so it is not replaced automatically"
     return Reason(
         first.code,
-        f"pod {pod.name} {first.message}, and OrderedReady updates no pod before it is available",
+        f"pod {pod.name} {first.message}, and OrderedReady updates no pod before it is available{kept}",
         f"{first.remedy}; if the newest template causes this, delete the pod",
     )
 

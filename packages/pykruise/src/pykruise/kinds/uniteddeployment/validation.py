@@ -51,6 +51,12 @@ from pykruise.pods.template.metadata import find_single_pod_errors, patch_key_er
 from pykruise.pods.template.placement_validation import find_node_term_errors, find_toleration_errors
 from pykruise.pods.template.subset_placement import PlacementError
 from pykruise.pods.template.validation import find_template_errors, list_unknown_field_warnings
+from pykruise.pods.workload.options import (
+    POD_REPLACEMENT_POLICY,
+    REPLACE_NEVER_READY,
+    Option,
+    find_option_errors,
+)
 from pykruise.pods.workload.validation import find_metadata_errors, find_selector_errors
 
 SUBSETS: Final = "spec.topology.subsets"
@@ -70,6 +76,12 @@ _MUTABLE: Final[Mapping[str, tuple[str, ...]]] = {
     ADVANCED_STATEFUL_SET: ("replicas", "template", "updateStrategy"),
 }
 """Fields of a template's spec that an update may change; templates of other kinds may change without limits."""
+
+_OPTIONS: Final[Mapping[str, tuple[Option[Any], ...]]] = {
+    CLONE_SET: (POD_REPLACEMENT_POLICY,),
+    ADVANCED_STATEFUL_SET: (REPLACE_NEVER_READY,),
+}
+"""Options of the workloads, which get the annotations of their template."""
 
 _LABEL_VALUE: Final = re.compile(r".*\.values\[\d+\]")
 """Values that are not valid label values are tolerated here. OpenKruise does the same."""
@@ -117,6 +129,10 @@ def _template_errors(spec: UnitedDeploymentSpec) -> Iterator[Cause]:
     selector = _parse_selector(spec)
     for name, template in templates.items():
         path = f"spec.template.{name}"
+        metadata: Mapping[str, Any] = template.get("metadata") or {}
+        yield from find_option_errors(
+            metadata.get("annotations"), _OPTIONS.get(name, ()), metadata=f"{path}.metadata"
+        )
         inner: Mapping[str, Any] = template["spec"]
         if name == CLONE_SET:
             continue

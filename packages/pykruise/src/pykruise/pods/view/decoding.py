@@ -158,6 +158,7 @@ class _Condition(msgspec.Struct, gc=False, rename="camel"):
 class _Status(msgspec.Struct, gc=False, rename="camel"):
     phase: str | None = None
     pod_ip: str | None = msgspec.field(name="podIP", default=None)
+    start_time: str | None = None
     resize: str | None = None
     resources: RawResources | None = None
     conditions: tuple[_Condition, ...] | None = None
@@ -275,6 +276,7 @@ class PodProjector:
             is_active=not is_deleting and phase != "Succeeded" and phase != "Failed",
             is_ready=is_ready,
             is_serving=is_ready and state in SERVING_STATES,
+            is_never_ready=not ready and _is_never_ready(status),
             is_specified_delete=keys.SPECIFIED_DELETE_LABEL in labels,
             is_in_grace=_is_in_grace(annotations) if annotations else False,
             open_gates=_find_open_gates(gates, conditions, annotations) if gates else (),
@@ -406,6 +408,26 @@ def _select_annotations(
         }
         result |= {key: annotations[key] for key in judged_by if key in annotations}
     return result
+
+
+def _is_never_ready(status: _Status) -> bool:
+    """Whether the status proves that the pod and its containers have never been ready.
+
+    A kubelet writes startTime and the conditions Ready and ContainersReady, both False, when it accepts the pod, at the
+    same moment. A condition changes its time only with its status, so a pod that was ready once has a later time. A
+    pod that no kubelet has accepted has neither.
+    """
+    conditions = {condition.type: condition for condition in status.conditions or ()}
+    if status.start_time is None:
+        return "Ready" not in conditions and not status.container_statuses
+    started_at = parse_time(status.start_time)
+    for kind in ("Ready", "ContainersReady"):
+        condition = conditions.get(kind)
+        if condition is None or condition.status != "False" or not condition.last_transition_time:
+            return False
+        if parse_time(condition.last_transition_time) > started_at:
+            return False
+    return True
 
 
 def _parse_readiness(conditions: tuple[_Condition, ...]) -> tuple[bool, Instant | None, bool]:

@@ -111,6 +111,8 @@ class PodView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """Running, Ready, and not held back by an update in place."""
     is_serving: bool = False
     """Ready and in a lifecycle state in service. Other pods may be deleted without asking a budget."""
+    is_never_ready: bool = False
+    """Whether the status proves that the pod has never been ready. False when that is unknown."""
     is_specified_delete: bool = False
     """Marked for deletion by the specified-delete label."""
     is_in_grace: bool = False

@@ -80,7 +80,7 @@ def status_of(
     return PodStatus(
         phase=phase,
         conditions=tuple(
-            _with_transition_time(condition, pod, now, generation)
+            _with_transition_time(condition, pod, now, generation, accepted_at=state.accepted_at)
             for condition in (
                 *_owned_conditions(containers, pod, phase, has_sandbox=has_sandbox),
                 *_resize_conditions(state),
@@ -152,7 +152,10 @@ def build_stopped_status(pod: SandboxPodView, state: SimulatedPodState, now: Ins
     return msgspec.structs.replace(
         pod.status,
         phase="Failed" if has_failed else "Succeeded",
-        conditions=tuple(_with_transition_time(condition, pod, now, None) for condition in conditions),
+        conditions=tuple(
+            _with_transition_time(condition, pod, now, None, accepted_at=state.accepted_at)
+            for condition in conditions
+        ),
         init_containers=ended(pod.status.init_containers),
         containers=ended(pod.status.containers),
         ephemeral_containers=ended(pod.status.ephemeral_containers),
@@ -411,14 +414,26 @@ def _ready_condition(containers: Sequence[_Container], pod: SandboxPodView, phas
 
 
 def _with_transition_time(
-    condition: PodCondition, pod: SandboxPodView, now: Instant, generation: int | None
+    condition: PodCondition,
+    pod: SandboxPodView,
+    now: Instant,
+    generation: int | None,
+    *,
+    accepted_at: Instant,
 ) -> PodCondition:
-    """The condition with the time of its last change of status."""
+    """The condition with the time of its last change of status. A kubelet has all conditions when it accepts the pod,
+    also when it writes them later.
+    """
     known = pod.status.find_condition(condition.type)
-    keeps = known is not None and known.status == condition.status
+    if known is None:
+        changed_at = format_time(accepted_at if condition.status == "False" else now)
+    elif known.status == condition.status and known.last_transition_time:
+        changed_at = known.last_transition_time
+    else:
+        changed_at = format_time(now)
     return msgspec.structs.replace(
         condition,
-        last_transition_time=known.last_transition_time if keeps and known else format_time(now),
+        last_transition_time=changed_at,
         observed_generation=generation if generation else known.observed_generation if known else None,
     )
 

@@ -1,0 +1,69 @@
+"""Pods of older revisions that have never been ready: when they are replaced whatever the order.
+
+StatefulSetWorkingSet ──▶ NeverReady ──▶ scale.py, update.py, waiting.py, plan.py
+
+Pure. Without the option replace-never-ready-after-seconds there are none. A pod qualifies only when its stored status
+proves that it has never been ready (PodView.is_never_ready), the partition and the strategy allow its update now, and
+it is old enough. Its update costs no budget, because the pod does not serve.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from pykruise.kinds.statefulset.order import list_candidates
+from pykruise.kinds.statefulset.working_set import StatefulSetWorkingSet
+from pykruise.kube.clock import Instant, format_time
+from pykruise.pods.reasons import Code
+from pykruise.pods.view.pod_view import PodView
+from pykruise.pods.workload.options import REPLACE_NEVER_READY
+from pykruise.runtime.reasons import Reason
+
+NEVER_READY: Final = "it has never been ready"
+
+
+class NeverReady:
+    """The pods that the option replaces, each with the instant from which it is replaced."""
+
+    def __init__(self, ws: StatefulSetWorkingSet) -> None:
+        self._now = ws.now
+        self.is_on = False
+        """Whether the option is set."""
+        self._due_at: dict[str, Instant] = {}
+        after_s = REPLACE_NEVER_READY.read(ws.snapshot.statefulset.annotations)
+        if after_s is None:
+            return
+        self.is_on = True
+        if not ws.spec.is_paused:
+            self._due_at = dict(_find_due_times(ws, after_s=after_s))
+
+    def is_due(self, pod: PodView) -> bool:
+        """Whether the pod is replaced now."""
+        due_at = self._due_at.get(pod.name)
+        return due_at is not None and due_at <= self._now
+
+    def explain(self, pod: PodView) -> str:
+        """When the pod is replaced, as the end of a sentence about it; empty: the option does not replace it."""
+        due_at = self._due_at.get(pod.name)
+        if due_at is None:
+            return ""
+        return f"{NEVER_READY}, and is replaced by the newest revision at {format_time(due_at)}"
+
+    def find_wait(self, pod: PodView) -> Reason | None:
+        """Reason for a pod that the option will replace; None: it does not replace the pod."""
+        text = self.explain(pod)
+        return Reason(Code.NOT_READY, text, "find out why the pod is not ready") if text else None
+
+    def find_next_time(self) -> Instant | None:
+        """The next instant at which a pod becomes due; None: there is none."""
+        return min((due_at for due_at in self._due_at.values() if due_at > self._now), default=None)
+
+
+def _find_due_times(ws: StatefulSetWorkingSet, *, after_s: int) -> Iterator[tuple[str, Instant]]:
+    for slot in list_candidates(ws):
+        pod = slot.pod
+        if pod is not None and pod.created_at is not None and _may_be_replaced(ws, pod):
+            yield pod.name, pod.created_at + after_s
+
+
+def _may_be_replaced(ws: StatefulSetWorkingSet, pod: PodView) -> bool:
+    return pod.is_active and pod.is_never_ready and not ws.is_updated(pod)

@@ -1,0 +1,94 @@
+"""Options of workloads that OpenKruise's definitions do not have, as annotations of the workload.
+
+metadata.annotations ──▶ Option.read() ──▶ the value; None: the option is not set
+                     ──▶ find_option_errors() ──▶ field errors, for admission and for stored objects
+
+Pure. Definitions stay equal to OpenKruise's, and its API server keeps annotations that it does not know, so an option
+survives a switch to OpenKruise and back. A workload without the annotation behaves as OpenKruise does.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from enum import StrEnum
+from typing import Any, Final, Generic, TypeVar
+
+import msgspec
+
+from pykruise.kube.errors import Cause
+from pykruise.kube.pod_rules.field_errors import make_invalid_error
+
+T = TypeVar("T")
+
+_SECONDS: Final = re.compile("[0-9]{1,10}")
+
+LONGEST_S: Final = 2**31 - 1
+
+
+class Option(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
+    """One option: its annotation, and the function that parses the annotation's text."""
+
+    annotation: str
+    parse: Callable[[str], T]
+    """Returns the value. Raises ValueError with a description of the accepted values."""
+
+    @property
+    def field(self) -> str:
+        """Path of the annotation in the workload."""
+        return self.field_in("metadata")
+
+    def field_in(self, metadata: str) -> str:
+        """Path of the annotation below the path of some metadata."""
+        return f"{metadata}.annotations[{self.annotation}]"
+
+    def read(self, annotations: Mapping[str, str]) -> T | None:
+        """Return the value; None: the option is not set. Raises ValueError for a text that `find_option_errors`
+        reports, which both admission and the controller do before they read options.
+        """
+        text = annotations.get(self.annotation)
+        return None if text is None else self.parse(text)
+
+
+def find_option_errors(
+    annotations: Any, options: Iterable[Option[Any]], *, metadata: str = "metadata"
+) -> Iterator[Cause]:
+    """Yield an error for each option whose text cannot be parsed. `metadata`: path of the metadata with these
+    annotations. Annotations that are no object have no options.
+    """
+    for option in options if isinstance(annotations, Mapping) else ():
+        text = annotations.get(option.annotation)
+        try:
+            if isinstance(text, str):
+                option.parse(text)
+        except ValueError as error:
+            yield make_invalid_error(option.field_in(metadata), text, str(error))
+
+
+class PodReplacementPolicy(StrEnum):
+    """The time at which a successor is created for a pod that is deleted. The values are those of Kubernetes' Job."""
+
+    TERMINATING_OR_FAILED = "TerminatingOrFailed"
+    """When the pod terminates or has failed: the behavior without the option."""
+    FAILED = "Failed"
+    """When the pod has ended: its phase is Failed or Succeeded, or it no longer exists."""
+
+
+def _parse_policy(text: str) -> PodReplacementPolicy:
+    try:
+        return PodReplacementPolicy(text)
+    except ValueError:
+        raise ValueError(f"must be {' or '.join(PodReplacementPolicy)}") from None
+
+
+def _parse_seconds(text: str) -> int:
+    if _SECONDS.fullmatch(text) is None or not 0 < int(text) <= LONGEST_S:
+        raise ValueError(f"must be a whole number of seconds, from 1 to {LONGEST_S}")
+    return int(text)
+
+
+POD_REPLACEMENT_POLICY: Final = Option(annotation="pykruise.io/pod-replacement-policy", parse=_parse_policy)
+"""Whether the successor of a terminating pod waits until the pod has ended."""
+
+REPLACE_NEVER_READY: Final = Option(
+    annotation="pykruise.io/replace-never-ready-after-seconds", parse=_parse_seconds
+)
+"""Seconds after its creation at which a pod of an older revision that has never been ready is replaced."""
