@@ -1,7 +1,7 @@
 """Container images built by a few lines of code: files in, an OCI image out. Nothing is downloaded.
 
     build_busybox() ─┐
-    files() ───┴▶ layers ──▶ image(layers, command=…) ──▶ Image: its blobs by digest, for a registry
+    files() ───┴▶ layers ──▶ build_image(layers, command=…) ──▶ Image: its blobs by digest, for a registry
 
 Pure, except that it reads the programs for a layer. The same arguments give the same bytes, so the same digests.
 """

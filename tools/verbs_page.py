@@ -1,6 +1,6 @@
 """The table in docs/kubectl.md of the verbs that each kind supports, generated from the presentation of the kinds.
 
-kinds.all_shown() ──▶ render_table() ──▶ with_table(page) ──▶ docs/kubectl.md
+kinds.all_shown() ──▶ render_table() ──▶ replace_table(page) ──▶ docs/kubectl.md
 
     python -m tools.verbs_page docs/kubectl.md
 """

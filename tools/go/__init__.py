@@ -1,6 +1,6 @@
 """Go programs that check this repository: each is a module in this folder, built once.
 
-go.mod ──`go build`──▶ cache ──▶ program(name)      python -m tools.go actionlint FILE…
+go.mod ──`go build`──▶ cache ──▶ find_program(name)      python -m tools.go actionlint FILE…
 """
 
 from __future__ import annotations

@@ -132,7 +132,7 @@ if ready ~= nil then return is("Progressing", ready.message) end
 """
 
 _COUNTING: Final = """\
-local function kept_by(partition)
+local function count_kept_by(partition)
   local kept = 0
   if type(partition) == "number" then kept = partition end
   if type(partition) == "string" then
@@ -148,7 +148,7 @@ local function kept_by(partition)
   if kept > wanted then kept = wanted end
   return kept
 end
-local kept, by_hand = kept_by(PARTITION), BY_HAND
+local kept, by_hand = count_kept_by(PARTITION), BY_HAND
 local is_by_hand = by_hand[text({"spec", "updateStrategy", "type"})] == true
 local target = wanted - kept
 local is_updated = (is_by_hand or IS_UPDATED) and not (PENDING)

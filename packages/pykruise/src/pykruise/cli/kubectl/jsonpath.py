@@ -1,6 +1,6 @@
 """kubectl's JSONPath templates: `{.items[*].metadata.name}`, `{range .items[?(@.a=="b")]}{.x}{"\\n"}{end}`.
 
-template ──▶ JsonPath ──▶ text(document)
+template ──▶ JsonPath ──▶ render(document)
 
 Pure. The grammar is kubectl's own, which no library has: text around braces, `range` and `end`, quotes.
 """

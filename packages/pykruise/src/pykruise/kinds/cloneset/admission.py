@@ -1,7 +1,7 @@
 """CloneSet's two admission reviews, as functions that a webhook server or a sandbox calls.
 
 AdmissionRequest ──▶ mutate_cloneset()   ──▶ the object with its defaults
-                 ──▶ validating(…)()     ──▶ allowed, or rejected (422) with every field error
+                 ──▶ build_validating_review(…)()     ──▶ allowed, or rejected (422) with every field error
 
 Only v1beta1 is supported. A request in another version is rejected with 400.
 """

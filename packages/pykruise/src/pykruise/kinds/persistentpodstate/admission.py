@@ -1,6 +1,6 @@
 """PersistentPodState's admission review.
 
-AdmissionRequest ──▶ validating(reader) ──▶ allowed, or rejected with every field error
+AdmissionRequest ──▶ build_validating_review(reader) ──▶ allowed, or rejected with every field error
 
 v1beta1 only: writes in v1alpha1 are converted first. Rejections have code 400, like OpenKruise's.
 """
