@@ -21,7 +21,7 @@ from support.schema_documents import Growth, document_of
 from support.stored_objects import StoredObjects
 from support.work_meter import WorkMeter
 
-SIZES: Final = (4, 8, 16)
+SIZES: Final = (3, 6, 12)
 DEPTHS: Final = (0, 1, 2)
 """The deepest lists make the largest documents, and most of the work of all these tests: --exhaustive has them."""
 STEEPEST: Final = 1.6
@@ -165,15 +165,15 @@ class _Cluster:
 
         return [project_sidecarset(orjson.dumps(self._doc))] if self._doc["kind"] == "SidecarSet" else []
 
-    async def spreads(self, namespace: str) -> list[Any]:
+    async def list_spreads(self, namespace: str) -> list[Any]:
         from pykruise.kinds.workloadspread.view import SPREAD_VIEWS
 
         return (
             [SPREAD_VIEWS.project(orjson.dumps(self._doc))] if self._doc["kind"] == "WorkloadSpread" else []
         )
 
-    async def fresh(self, key: Any) -> Any:
-        return (await self.spreads(""))[0]
+    async def read_fresh(self, key: Any) -> Any:
+        return (await self.list_spreads(""))[0]
 
     async def write(self, view: Any, lists: Any) -> Any:
         return view
@@ -181,8 +181,8 @@ class _Cluster:
     async def _nothing(self, *_: Any, **__: Any) -> None:
         return None
 
-    newest = fresh
-    above = target = read = pod = read_whitelist = _nothing
+    find_newest = read_fresh
+    read_controller = read_target = read = read_pod = read_white_list = _nothing
 
     async def read_namespace_labels(self, name: str) -> Mapping[str, str]:
         return LABELS
@@ -190,7 +190,7 @@ class _Cluster:
     async def list_revisions(self, name: str) -> list[Any]:
         return []
 
-    async def replicas(self, view: Any) -> int:
+    async def read_replicas(self, view: Any) -> int:
         return 4
 
 
