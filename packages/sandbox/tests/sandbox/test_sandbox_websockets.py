@@ -8,7 +8,7 @@ import pytest
 from pykruise.sandbox.websockets import (
     NORMAL_CLOSURE,
     PROTOCOL_ERROR,
-    Frame,
+    ClientFrame,
     FrameReader,
     Opcode,
     answer_handshake,
@@ -46,10 +46,10 @@ STREAM = b"".join(
     )
 )
 NOTICED = [
-    Frame(Opcode.PING, b""),
-    Frame(Opcode.PING, b"a ping"),
-    Frame(Opcode.PING, b"z" * 125),
-    Frame(Opcode.CLOSE, b"", NORMAL_CLOSURE),
+    ClientFrame(Opcode.PING, b""),
+    ClientFrame(Opcode.PING, b"a ping"),
+    ClientFrame(Opcode.PING, b"z" * 125),
+    ClientFrame(Opcode.CLOSE, b"", NORMAL_CLOSURE),
 ]
 
 
@@ -57,7 +57,7 @@ NOTICED = [
 def test_pings_and_the_end_are_noticed_in_any_pieces(most: int) -> None:
     # given
     reader, rng, at = FrameReader(), random.Random(most), 0
-    frames: list[Frame] = []
+    frames: list[ClientFrame] = []
     # when
     while at < len(STREAM) and not (frames and frames[-1].opcode == Opcode.CLOSE):
         size = rng.randint(1, most)
@@ -68,12 +68,12 @@ def test_pings_and_the_end_are_noticed_in_any_pieces(most: int) -> None:
 
 
 def test_a_frame_without_a_mask_ends_the_connection_with_an_error() -> None:
-    assert list(FrameReader().read(b"\x89\x00")) == [Frame(Opcode.CLOSE, b"", PROTOCOL_ERROR)]
+    assert list(FrameReader().read(b"\x89\x00")) == [ClientFrame(Opcode.CLOSE, b"", PROTOCOL_ERROR)]
 
 
 def test_nothing_of_a_long_ping_is_kept_or_answered() -> None:
     assert list(FrameReader().read(masked(9, b"x" * 126) + masked(9, b"next"))) == [
-        Frame(Opcode.PING, b"next")
+        ClientFrame(Opcode.PING, b"next")
     ]
 
 

@@ -22,7 +22,7 @@ from pykruise.kube.client.transport import Response
 __all__ = [
     "NORMAL_CLOSURE",
     "PROTOCOL_ERROR",
-    "Frame",
+    "ClientFrame",
     "FrameReader",
     "Opcode",
     "TokenProtocolError",
@@ -55,7 +55,7 @@ class Opcode(IntEnum):
     PONG = 10
 
 
-class Frame(NamedTuple):
+class ClientFrame(NamedTuple):
     """A frame of a client that needs an answer: a ping, or the end of the connection."""
 
     opcode: Opcode
@@ -163,7 +163,7 @@ class FrameReader:
         self._left = 0
         """Remaining bytes of a payload to drop."""
 
-    def read(self, data: bytes) -> Iterator[Frame]:
+    def read(self, data: bytes) -> Iterator[ClientFrame]:
         """Read the next bytes of a client. Yields the pings in them, and the end, after which nothing counts."""
         if self._begun:
             data, self._begun = self._begun + data, b""
@@ -171,10 +171,10 @@ class FrameReader:
         while at + 2 <= size:
             opcode, length = data[at] & 0x0F, data[at + 1]
             if length < _MASKED:
-                yield Frame(Opcode.CLOSE, b"", PROTOCOL_ERROR)
+                yield ClientFrame(Opcode.CLOSE, b"", PROTOCOL_ERROR)
                 return
             if opcode == Opcode.CLOSE:
-                yield Frame(Opcode.CLOSE, b"")
+                yield ClientFrame(Opcode.CLOSE, b"")
                 return
             length -= _MASKED
             begin = at + (6 if length < 126 else 8 if length == 126 else 14)
@@ -185,7 +185,7 @@ class FrameReader:
             elif opcode == Opcode.PING:
                 if begin + length > size:
                     break
-                yield Frame(Opcode.PING, _unmask(data[begin : begin + length], data[begin - 4 : begin]))
+                yield ClientFrame(Opcode.PING, _unmask(data[begin : begin + length], data[begin - 4 : begin]))
             at = begin + length
         self._begun, self._left = data[at:], max(0, at - size)
 
