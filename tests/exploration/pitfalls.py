@@ -37,7 +37,7 @@ class Pitfall(msgspec.Struct, frozen=True):
     changes: tuple[Change, ...]
     scope: Scope
     seed: int = 1
-    """See `explore`: with which it is found soon."""
+    """See `explore`: with which it is found soon. Where no seed finds it soon, the scope has a `lead`."""
 
 
 def _one_after_the_other_waits(_original: Any) -> Any:
@@ -94,12 +94,18 @@ def _scaled(replicas: int) -> Operation:
 
 
 def _plain(
-    kind: str, name: str = "", *, pods: int, lag: int, operations: tuple[Operation, ...] = ()
+    kind: str,
+    name: str = "",
+    *,
+    pods: int,
+    lag: int,
+    operations: tuple[Operation, ...] = (),
+    lead: tuple[str, ...] = (),
 ) -> Scope:
     """A small world in which nothing else happens besides."""
     scope = next(scope for scope in scopes(kind, pods=pods) if name in scope.name)
     return msgspec.structs.replace(
-        scope, name=f"{kind} {name}", operations=operations, faults=(), hand_overs=0, lag=lag
+        scope, name=f"{kind} {name}", operations=operations, faults=(), hand_overs=0, lag=lag, lead=lead
     )
 
 
@@ -138,6 +144,7 @@ PITFALLS = (
         "statefulset.md LIFT-18, lifecycle.md 9.1.7",
         ((set_scale, "_surplus_in_order", _one_after_the_other_waits),),
         _hooked("StatefulSet", 2, "preDelete", begin=_scaled(0)),
+        seed=6,
     ),
     Pitfall(
         "in order, a pod that prepares for its update is what its update waits for",
@@ -175,8 +182,18 @@ PITFALLS = (
         "what a controller has written itself, it does not know until its watch says so",
         "cloneset.md 9.1.17",
         ((cache.Cache, "observe_written", _unheard),),
-        _plain("cloneset", "scaled", pods=1, lag=3, operations=(Operation(0.0, "annotate", {"value": 1}),)),
-        seed=6,
+        _plain(
+            "cloneset",
+            "scaled",
+            pods=1,
+            lag=3,
+            operations=(Operation(0.0, "annotate", {"value": 1}),),
+            lead=(
+                *("a person: scale", "a person: annotate", *2 * ("event MODIFIED clonesets",)),
+                *("reconcile cloneset", "write POST pods", "reconcile cloneset", "event ADDED pods"),
+                "write POST pods",
+            ),
+        ),
     ),
     Pitfall(
         "the status of a WorkloadSpread is written over what admission wrote",

@@ -88,11 +88,15 @@ class Client(Protocol):
 
 
 class Place:
-    """A cluster with pykruise, and what clients need in it. `kubectl`: the program that the cluster has."""
+    """A cluster with pykruise, and what clients need in it. `kubectl`: the program that the cluster has.
 
-    def __init__(self, kubeconfig: Path, kubectl: str) -> None:
+    `only_stored`: clients work with each kind in the version that is stored, and not in the other one.
+    """
+
+    def __init__(self, kubeconfig: Path, kubectl: str, *, only_stored: bool = False) -> None:
         self.kubeconfig = kubeconfig
         self._kubectl = kubectl
+        self._only_stored = only_stored
 
     def prepare(self) -> None:
         """Create pods that agents look at, and return when agents have made their objects."""
@@ -118,6 +122,8 @@ class Place:
         pod = self._names("pods", "-n", NAMESPACE, "-l", f"app={_APP}")[0]
         samples = samples_of(pod)
         for crd, version in served():
+            if self._only_stored and not version["storage"]:
+                continue
             group, names = crd["spec"]["group"], crd["spec"]["names"]
             api_version, kind = f"{group}/{version['name']}", names["kind"]
             is_created = kind not in _MADE_BY_AGENTS

@@ -130,7 +130,10 @@ def cluster(
 
 @pytest.fixture(scope="module", params=["sandbox", "real"])
 def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
-    """A cluster with what clients work with: the sandbox over HTTPS, and a real API server."""
+    """A cluster with what clients work with: the sandbox over HTTPS, and a real API server.
+
+    In the sandbox clients use one version of each kind; with --exhaustive every version, as on the real API server.
+    """
     if request.param == "real":
         cluster: Cluster = request.getfixturevalue("cluster")
         place = Place(cluster.plane.kubeconfig, str(cluster.plane.find_binary("kubectl")))
@@ -142,6 +145,6 @@ def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     if kubectl is None:
         pytest.skip("needs kubectl")
     with running_up(tmp_path_factory.mktemp("up")) as up:
-        place = Place(up.kubeconfig, kubectl)
+        place = Place(up.kubeconfig, kubectl, only_stored=not request.config.getoption("--exhaustive"))
         place.prepare()
         yield place

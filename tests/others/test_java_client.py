@@ -1,5 +1,7 @@
 """The Java client of Kubernetes (fabric8), unchanged, with every kind in every version.
 
+It watches over WebSockets, in the sandbox and on a real API server.
+
 pom.xml ──Maven──▶ its archives ──javac──▶ Work.java (testbed/java-client-*), kept in the cache of the testbed
 """
 
@@ -52,8 +54,6 @@ def build(folder: Path) -> None:
     partial.rename(folder)
 
 
-# Not in the sandbox: it watches over WebSockets, which the sandbox does not serve.
-@pytest.mark.parametrize("place", ["real"], indirect=True)
 @pytest.mark.program(
     "fabric8 kubernetes-client (Java)",
     VERSION,

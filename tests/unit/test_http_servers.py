@@ -196,6 +196,38 @@ async def test_one_step_does_a_bounded_amount_for_one_connection(module: str, po
     assert {attack: calls for attack, calls in most.items() if calls > MOST_CALLS} == {}
 
 
+UPGRADE = (
+    b"GET /api/v1/pods?watch=true HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer a-token\r\nOrigin: http://x\r\n"
+    b"Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: x\r\n\r\n"
+)
+FRAMES = {
+    "pings": b"\x89\x80abcd",
+    "empty messages": b"\x81\x80abcd",
+    "messages": b"\x81\x81abcdx",
+    "a message of many reads": b"\x82\xff\x00\x00\x00\x00\xff\xff\xff\xffabcd" + b"x" * READ,
+}
+
+
+@pytest.mark.parametrize("frame", FRAMES)
+async def test_one_step_does_a_bounded_amount_for_a_websocket(frame: str, ports: list[int]) -> None:
+    async with sandbox():
+        # given a watch that has become a WebSocket
+        reader, writer = await asyncio.open_connection("127.0.0.1", ports[0])
+        writer.write(UPGRADE)
+        assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 101 ")
+        draining = asyncio.create_task(reader.read(1 << 30))
+        # when
+        part = FRAMES[frame]
+        with most_calls_of_a_step() as steps:
+            writer.write((part * (READ // len(part) + 1))[:READ])
+            await asyncio.sleep(0.1)
+        writer.transport.abort()
+        draining.cancel()
+        await asyncio.gather(draining, return_exceptions=True)
+    # then
+    assert 10 < max(steps) <= MOST_CALLS
+
+
 @pytest.mark.parametrize("module", SERVERS)
 @pytest.mark.parametrize("code", REFUSAL_CODES)
 async def test_every_server_has_an_answer_to_everything_that_is_refused(

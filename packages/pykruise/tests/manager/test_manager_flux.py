@@ -30,7 +30,7 @@ def health(kind: str, **status: Any) -> str:
     said = EXPRESSIONS[kind]
     assert set(status) <= _fields(said["apiVersion"], kind)
     for name in ("failed", "current"):
-        if cel.evaluate(said[name], {"status": status}):
+        if name in said and cel.evaluate(said[name], {"status": status, "metadata": {"generation": 2}}):
             return name
     return "in progress"
 
@@ -74,8 +74,35 @@ def test_an_expression_says_how_far_an_object_is(kind: str, status: dict[str, An
     assert health(kind, **status) == wanted
 
 
+READY: dict[str, Any] = {"type": "Ready", "status": "True"}
+STALLED: dict[str, Any] = {"type": "Stalled", "status": "True"}
+WITH_CONDITIONS = ("CloneSet", "DaemonSet", "SidecarSet", "StatefulSet", "UnitedDeployment")
+WITH_GENERATION = ("PersistentPodState", "PodProbeMarker", "PodUnavailableBudget", "WorkloadSpread")
+
+
+@pytest.mark.parametrize("kind", WITH_CONDITIONS)
+def test_a_workload_is_ready_when_its_generation_is(kind: str) -> None:
+    unready = [{**READY, "status": "False"}]
+    assert health(kind) == "in progress"
+    assert health(kind, observedGeneration=1, conditions=[READY]) == "in progress"
+    assert health(kind, observedGeneration=1, conditions=[STALLED]) == "in progress"
+    assert health(kind, observedGeneration=2) == "in progress"
+    assert health(kind, observedGeneration=2, conditions=unready) == "in progress"
+    assert health(kind, observedGeneration=2, conditions=[*unready, STALLED]) == "failed"
+    assert health(kind, observedGeneration=2, conditions=[READY]) == "current"
+
+
+@pytest.mark.parametrize("kind", WITH_GENERATION)
+def test_an_object_without_conditions_is_ready_when_it_was_observed(kind: str) -> None:
+    assert health(kind) == "in progress"
+    assert health(kind, observedGeneration=1) == "in progress"
+    assert health(kind, observedGeneration=2) == "current"
+
+
 def test_each_expression_is_tried() -> None:
     assert set(EXPRESSIONS) == {
+        *WITH_CONDITIONS,
+        *WITH_GENERATION,
         "BroadcastJob",
         "ContainerRecreateRequest",
         "EphemeralJob",

@@ -2,7 +2,7 @@
 
     client ──TLS──▶ HttpServer ──▶ HttpFront.admit(): token? ──▶ HttpFront.answer()
         ──▶ ApiServer.handle() ──▶ answer
-        └─▶ ApiServer.stream() ──▶ chunks, a line for each watch event
+        └─▶ ApiServer.stream() ──▶ chunks, a line for each watch event; or frames of a WebSocket (websockets.py)
 
 The server only listens on the loopback of this machine: it is a development tool, and the holder of the admin's token
 may do everything. Health and version are open, as on a real server. All other requests need a bearer token: the
@@ -24,7 +24,7 @@ import orjson
 
 from pykruise.kube.client.transport import Response
 from pykruise.kube.errors import ErrorStatus
-from pykruise.kube.http.app import HttpLimits, Streamed
+from pykruise.kube.http.app import HttpLimits, Streamed, Upgraded
 from pykruise.kube.http.server import HttpServer
 from pykruise.kube.http.wire import WireRequest
 from pykruise.sandbox.apiserver import ApiServer, LineStream
@@ -36,6 +36,17 @@ from pykruise.sandbox.apiserver.requests.statuses import (
     make_request_entity_too_large,
 )
 from pykruise.sandbox.certificates import Certificate
+from pykruise.sandbox.websockets import (
+    FrameReader,
+    Opcode,
+    TokenProtocolError,
+    answer_handshake,
+    close_frame,
+    is_websocket_request,
+    pong_frame,
+    split_token,
+    text_frame,
+)
 
 MAX_BODY: Final = 3 * 1024 * 1024
 """Largest request body in bytes, as on a real server."""
@@ -43,6 +54,8 @@ MAX_BODY: Final = 3 * 1024 * 1024
 _OPEN_PATHS: Final = ("/healthz", "/livez", "/readyz", "/version")
 _SEND_TIMEOUT_S: Final = 20.0
 _CHUNK_LINES: Final = 256
+_EVENTS: Final = "application/json"
+"""Media type of events. Lines of a log have another one, and are not sent over WebSockets."""
 
 
 class HttpFront:
@@ -109,12 +122,14 @@ class HttpFront:
     def admit(self, request: WireRequest) -> Response | None:
         """Identify the user of a request. Returns a refusal when there is none."""
         user = self._user_of(request.headers.get("authorization", ""))
+        if user is None and is_websocket_request(request.headers):
+            user = self._user_of_protocols(request.headers)
         if user is None and request.path in _OPEN_PATHS:
             user = ANONYMOUS_USER
         request.noted = user
         return None if user is not None else _refusal(401)
 
-    async def answer(self, request: WireRequest) -> Response | Streamed:
+    async def answer(self, request: WireRequest) -> Response | Streamed | Upgraded:
         """Return the API server's answer."""
         user = request.noted
         assert isinstance(user, User)
@@ -141,19 +156,42 @@ class HttpFront:
     def _user_of(self, authorization: str) -> User | None:
         """The user of the token; None when the token is unknown."""
         scheme, _, token = authorization.partition(" ")
-        if scheme.lower() != "bearer":
+        return self._user_of_token(token.strip()) if scheme.lower() == "bearer" else None
+
+    def _user_of_protocols(self, headers: dict[str, str]) -> User | None:
+        """The user of the token among a WebSocket's subprotocols, which is removed from them; None: there is none."""
+        try:
+            token, others = split_token(headers)
+        except TokenProtocolError:
             return None
-        token = token.strip()
+        user = self._user_of_token(token) if token else None
+        if user is not None:
+            headers["sec-websocket-protocol"] = others
+        return user
+
+    def _user_of_token(self, token: str) -> User | None:
         # Compare in constant time, so that the duration does not reveal how much of a guess was right.
         if hmac.compare_digest(token.encode("utf-8", "surrogateescape"), self._token):
             return ADMIN
         return self._server.user_of(token)
 
-    async def _open_watch(self, request: WireRequest, user: User) -> Response | Streamed:
-        opened = await self._server.stream(
+    async def _open_watch(self, request: WireRequest, user: User) -> Response | Streamed | Upgraded:
+        opened = await self._open_lines(request, user)
+        if isinstance(opened, Response):
+            return opened
+        if not is_websocket_request(request.headers) or opened.content_type != _EVENTS:
+            return _Watch(opened, self._watches)
+        handshake = answer_handshake(request.headers)
+        if handshake.status != 101:
+            await opened.aclose()
+            return handshake
+        return _WatchSocket(opened, self._watches, handshake.headers)
+
+    async def _open_lines(self, request: WireRequest, user: User) -> LineStream | Response:
+        """Open the watch, or the log, that a request follows."""
+        return await self._server.stream(
             request.path, query=request.query, headers=request.headers, user=user
         )
-        return opened if isinstance(opened, Response) else _Watch(opened, self._watches)
 
 
 class _Watch:
@@ -173,12 +211,52 @@ class _Watch:
         return {}
 
     async def chunk(self) -> bytes:
-        lines = await self._opened.read_batch(most=_CHUNK_LINES)
+        lines = await self.lines()
         return b"\n".join(lines) + b"\n" if lines else b""
+
+    async def lines(self) -> list[bytes]:
+        """The next lines; empty at the end."""
+        return await self._opened.read_batch(most=_CHUNK_LINES)
 
     async def aclose(self) -> None:
         self._open_watches.discard(self._opened)
         await self._opened.aclose()
+
+
+class _WatchSocket(Upgraded):
+    """A watch over a WebSocket: each event is one text frame. It is in `open_watches` until it is closed."""
+
+    def __init__(self, opened: LineStream, open_watches: set[LineStream], headers: Mapping[str, str]) -> None:
+        self._watch = _Watch(opened, open_watches)
+        self._headers = headers
+        self._frames = FrameReader()
+        self._is_ended = False
+        self._has_said_goodbye = False
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        return self._headers
+
+    @property
+    def is_ended(self) -> bool:
+        return self._is_ended
+
+    async def chunk(self) -> bytes:
+        lines = await self._watch.lines()
+        if lines:
+            return b"".join(text_frame(line + b"\n") for line in lines)
+        is_last, self._has_said_goodbye = not self._has_said_goodbye, True
+        return close_frame() if is_last else b""
+
+    def receive(self, data: bytes) -> bytes:
+        answers = []
+        for frame in self._frames.read(data):
+            self._is_ended = frame.opcode == Opcode.CLOSE
+            answers.append(close_frame(frame.status) if self._is_ended else pong_frame(frame.payload))
+        return b"".join(answers)
+
+    async def aclose(self) -> None:
+        await self._watch.aclose()
 
 
 _REFUSALS: Final[Mapping[int, tuple[str, str]]] = {

@@ -1,11 +1,12 @@
 """Parts that an HTTP server is given: an App that answers requests, and the limits of clients.
 
-Request ──▶ App.admit(): a refusal, or continue ──▶ App.answer() ──▶ Response | Streamed
+Request ──▶ App.admit(): a refusal, or continue ──▶ App.answer() ──▶ Response | Streamed | Upgraded
 
 The App makes every refusal, also that of data which is not HTTP, so that all refusals have a form that its clients
 understand.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Protocol
 
@@ -14,7 +15,7 @@ import msgspec
 from pykruise.kube.client.transport import Response
 from pykruise.kube.http.wire import WireRequest
 
-__all__ = ["App", "HttpLimits", "StreamCutError", "Streamed"]
+__all__ = ["App", "HttpLimits", "StreamCutError", "Streamed", "Upgraded"]
 
 
 class HttpLimits(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,6 +78,41 @@ class Streamed(Protocol):
         ...
 
 
+class Upgraded(ABC):
+    """An answer after which the connection carries another protocol, such as a WebSocket, until it closes. `aclose`
+    is always called at the end.
+    """
+
+    @property
+    @abstractmethod
+    def headers(self) -> Mapping[str, str]:
+        """Headers of the answer 101; names are lower case."""
+        ...
+
+    @property
+    @abstractmethod
+    def is_ended(self) -> bool:
+        """Whether the client has ended the protocol. The connection closes then."""
+        ...
+
+    @abstractmethod
+    async def chunk(self) -> bytes:
+        """Return the next bytes for the client; empty: the end."""
+        ...
+
+    @abstractmethod
+    def receive(self, data: bytes) -> bytes:
+        """Take bytes of the client, 1 KiB at most. Returns bytes to send immediately, which are dropped if the
+        client does not read.
+        """
+        ...
+
+    @abstractmethod
+    async def aclose(self) -> None:
+        """End the answer; no more parts are read."""
+        ...
+
+
 class App(Protocol):
     """Application that answers requests."""
 
@@ -86,7 +122,7 @@ class App(Protocol):
         """
         ...
 
-    async def answer(self, request: WireRequest) -> Response | Streamed:
+    async def answer(self, request: WireRequest) -> Response | Streamed | Upgraded:
         """Return the answer to a request."""
         ...
 

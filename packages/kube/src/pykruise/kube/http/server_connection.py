@@ -1,8 +1,9 @@
 """A connection of an HTTP/1.1 server: its requests are parsed, counted and answered sequentially.
 
     bytes ──▶ httptools (the parser of Node.js) ──▶ head ──▶ App.admit(): a refusal, or continue
-                                               └──▶ Request ──▶ App.answer(): a Response, or a Streamed
-    Response, Streamed ──▶ wire.py ──▶ bytes
+                                               └──▶ Request ──▶ App.answer(): a Response, a Streamed or
+                                                            an Upgraded
+    Response, Streamed, Upgraded ──▶ wire.py ──▶ bytes
 
 Each connection has one task, which answers its requests sequentially. The task ends with the connection: otherwise a
 watch whose client has disconnected would stay until the next event.
@@ -25,6 +26,8 @@ some of the memory for bodies, where the slowest body is given up first, and eac
 
 After an answer that is sent before the end of its request, the server reads and drops the rest of the request for a
 moment: an immediate close would also drop the answer.
+
+After an `Upgraded` the connection carries another protocol until it closes. Its data is read in the same small steps.
 """
 
 import asyncio
@@ -39,7 +42,7 @@ from typing import Any, Final, NamedTuple, cast
 import httptools
 
 from pykruise.kube.client.transport import Response
-from pykruise.kube.http.app import App, HttpLimits, StreamCutError, Streamed
+from pykruise.kube.http.app import App, HttpLimits, StreamCutError, Streamed, Upgraded
 from pykruise.kube.http.fairness import ServerRoom
 from pykruise.kube.http.heads import CONTINUE, HEAD_END, LAST_CHUNK, LINE_END, chunk_of
 from pykruise.kube.http.turns import Turns
@@ -62,6 +65,8 @@ _PARTS: Final = 2
 """Such bodies that are read in one iteration of the loop: TLS delivers up to half a megabyte of each."""
 _STEP: Final = 4 * 1024
 """Bytes of heads and chunks that one step parses: a header may have only four bytes, and a chunk six."""
+_UPGRADED_STEP: Final = 1024
+"""Bytes that one step passes to a protocol that has replaced HTTP: a frame may have only six, and needs an answer."""
 _MOST_FIELDS: Final = 256
 """Most parameters of a query."""
 _SINGLE: Final = frozenset({"host", "content-length", "transfer-encoding"})
@@ -162,6 +167,8 @@ class ServerConnection(asyncio.Protocol):
         self._is_in_line = False
         """Whether the connection waits in `ServerState.parts`."""
         self._is_writing_paused = False
+        self._upgraded: Upgraded | None = None
+        """The protocol that has replaced HTTP on this connection."""
         self._drained: asyncio.Future[None] | None = None
         self._since, self._made = 0.0, self._loop.time()
         self._is_opening = False
@@ -215,11 +222,11 @@ class ServerConnection(asyncio.Protocol):
         self._rest, self._at = b"", 0
         # These refer back to the connection: the memory of TLS and the body would stay until the next garbage
         # collection.
-        self._parser = self._transport = self._drained = None
+        self._parser = self._transport = self._drained = self._upgraded = None
         self._turns.clear()
 
     def data_received(self, data: bytes) -> None:
-        if self._is_deaf:
+        if self._is_deaf and self._upgraded is None:
             self._throw_away(len(data))
             return
         if self._at < len(self._rest):
@@ -229,6 +236,8 @@ class ServerConnection(asyncio.Protocol):
         self._at = 0
         if self._is_in_line or self._turns:
             self._pause_reading()  # TLS may deliver data that it held when reading was paused
+        elif self._upgraded is not None:
+            self._upgraded_step(self._upgraded)
         else:
             self._parse_step()
 
@@ -253,6 +262,21 @@ class ServerConnection(asyncio.Protocol):
             self._pause_reading()  # one request is kept; the task continues with the rest when it has taken that
         elif self._at < len(data) or (self._is_begun and len(data) >= _PART):
             self._wait_for_turn()
+
+    def _upgraded_step(self, upgraded: Upgraded) -> None:
+        """Pass the next bytes to the protocol that has replaced HTTP. The rest waits."""
+        begin, self._at = self._at, min(len(self._rest), self._at + _UPGRADED_STEP)
+        answer = upgraded.receive(self._rest[begin : self._at])
+        if answer and self._transport is not None and not self._is_writing_paused:
+            self._transport.write(answer)
+        if upgraded.is_ended:
+            self._upgraded, self._rest, self._at = None, b"", 0
+            self.close()
+        elif self._at < len(self._rest):
+            self._wait_for_turn()
+        else:
+            self._rest, self._at = b"", 0
+            self._resume_reading()
 
     def _parse_piece(self, data: bytes) -> None:
         """Parse a piece, which ends with the message at the latest."""
@@ -328,7 +352,9 @@ class ServerConnection(asyncio.Protocol):
         self._is_in_line = False
         if self._transport is None or (self._turns and not self._is_deaf):
             return False  # a request is kept: the task continues when it has taken that
-        if self._is_deaf:
+        if self._upgraded is not None and self._at < len(self._rest):
+            self._upgraded_step(self._upgraded)
+        elif self._is_deaf and self._upgraded is None:
             self._drop_rest()
         elif self._at < len(self._rest):
             self._parse_step()
@@ -618,13 +644,16 @@ class ServerConnection(asyncio.Protocol):
 
     async def _send_answer(self, transport: asyncio.Transport, turn: _Turn) -> None:
         request = turn.request
-        answer: Response | Streamed | None = turn.refusal
+        answer: Response | Streamed | Upgraded | None = turn.refusal
         if answer is None:
             try:
                 answer = await self._app.answer(request)
             except Exception:
                 _LOG.exception("%s %s failed", request.method, request.path)
                 answer = self._app.failed(500, request)
+        if isinstance(answer, Upgraded):
+            await self._send_upgraded(transport, request, answer)
+            return
         if not isinstance(answer, Response):
             await self._send_stream(transport, turn, answer)
             return
@@ -653,6 +682,19 @@ class ServerConnection(asyncio.Protocol):
             if is_chunked:
                 transport.write(LAST_CHUNK)
         finally:
+            await answer.aclose()
+
+    async def _send_upgraded(
+        self, transport: asyncio.Transport, request: WireRequest, answer: Upgraded
+    ) -> None:
+        self._is_deaf, self._upgraded = True, answer
+        try:
+            transport.write(self._server.heads.head_of_upgrade(answer.headers))
+            while part := await answer.chunk():
+                transport.write(part)
+                await self._wait_until_read(request, self._limits.send_s)
+        finally:
+            self._upgraded = None
             await answer.aclose()
 
     async def _wait_until_read(self, request: WireRequest, limit_s: float) -> None:

@@ -135,6 +135,10 @@ class HeadWriter:
         ends = _CHUNKED if chunked else CLOSE
         return b"".join((head, self._date_line(), ends, LINE_END))
 
+    def head_of_upgrade(self, headers: Mapping[str, str]) -> bytes:
+        """Return the status line and headers of an answer after which the connection carries another protocol."""
+        return _begin_head(101, tuple(headers.items())) + LINE_END
+
     def _date_line(self) -> bytes:
         now = int(time.time())
         if now != self._second:

@@ -166,7 +166,8 @@ class _Explorer:
             beginning = self._lead[len(self._path)]
             choices = [choice for choice in choices if choice.label.startswith(beginning)][:1] or choices
         if self._seed:
-            random.Random(state.digest ^ self._seed).shuffle(choices)
+            # Not the state's digest: it changes with every field that a release adds, and then other orders are tried.
+            random.Random("\n".join((str(self._seed), *self._path))).shuffle(choices)
         for choice in choices[:-1]:
             if self._seen.is_enough:
                 self.end()

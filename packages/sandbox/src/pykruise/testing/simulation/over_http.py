@@ -22,8 +22,10 @@ from pykruise.kube.client.client import Client
 from pykruise.kube.client.transport import Response
 from pykruise.kube.clock import read_system_clock
 from pykruise.kube.errors import KubeError
-from pykruise.kube.http.app import StreamCutError, Streamed
+from pykruise.kube.http.app import StreamCutError, Streamed, Upgraded
 from pykruise.kube.http.wire import WireRequest
+from pykruise.sandbox.apiserver import LineStream
+from pykruise.sandbox.apiserver.access.users import User
 from pykruise.sandbox.certificates import Certificate
 from pykruise.sandbox.cluster import Cluster
 from pykruise.sandbox.http_front import HttpFront
@@ -145,7 +147,7 @@ class _FaultyFront(HttpFront):
         self._faults = faults
         self._late: set[asyncio.Task[Any]] = set()
 
-    async def answer(self, request: WireRequest) -> Response | Streamed:
+    async def answer(self, request: WireRequest) -> Response | Streamed | Upgraded:
         """Answer, or do what the next fault says."""
         SENDER.set("operator")
         faults, path = self._faults(), request.path
@@ -153,12 +155,15 @@ class _FaultyFront(HttpFront):
             fault = faults.take(("refused", "unavailable", "too many"), path, "STREAM")
             if fault is not None:
                 return _Cut() if fault.kind == "refused" else ANSWERS[fault.kind].to_response()
-            opened = await super().answer(request)
-            return opened if isinstance(opened, Response) else _FaultyWatch(opened, faults, path)
+            return await super().answer(request)
         fault = faults.take(_REQUESTS, path, request.method)
         return await super().answer(request) if fault is None else await self._with_fault(fault, request)
 
-    async def _with_fault(self, fault: Fault, request: WireRequest) -> Response | Streamed:
+    async def _open_lines(self, request: WireRequest, user: User) -> LineStream | Response:
+        opened = await super()._open_lines(request, user)
+        return opened if isinstance(opened, Response) else _FaultyLines(opened, self._faults(), request.path)
+
+    async def _with_fault(self, fault: Fault, request: WireRequest) -> Response | Streamed | Upgraded:
         match fault.kind:
             case "refused" | "request lost":
                 return _Cut()
@@ -196,46 +201,41 @@ class _Cut:
         return None
 
 
-class _FaultyWatch:
+class _FaultyLines:
     """A watch whose next events meet faults."""
 
-    def __init__(self, opened: Streamed, faults: NetworkFaults, path: str) -> None:
+    def __init__(self, opened: LineStream, faults: NetworkFaults, path: str) -> None:
         self._opened = opened
         self._faults = faults
         self._path = path
         self._is_over = False
+        self.content_type = opened.content_type
 
-    @property
-    def content_type(self) -> str:
-        return self._opened.content_type
-
-    @property
-    def headers(self) -> Mapping[str, str]:
-        return self._opened.headers
-
-    async def chunk(self) -> bytes:
+    async def read_batch(self, *, most: int = 256) -> list[bytes]:
+        """The next lines, and what a fault does to them."""
         if self._is_over:
-            return b""
-        lines = await self._opened.chunk()
+            return []
+        lines = await self._opened.read_batch(most=most)
         fault = self._faults.take(_STREAMS, self._path, "STREAM") if lines else None
         match fault.kind if fault is not None else "":
             case "cut":
                 raise StreamCutError
             case "end":
-                return b""
+                return []
             case "gone" | "garbage":
                 self._is_over = True
-                return (GONE if fault is not None and fault.kind == "gone" else GARBAGE) + b"\n"
+                return [GONE if fault is not None and fault.kind == "gone" else GARBAGE]
             case "delay" | "stall":
                 assert fault is not None
                 await self._faults.hang(fault.seconds)
                 if fault.kind == "stall":
                     raise StreamCutError
             case "duplicate":
-                return lines + lines
+                return [*lines, *lines]
         return lines
 
     async def aclose(self) -> None:
+        """Stop immediately."""
         await self._opened.aclose()
 
 
