@@ -12,18 +12,28 @@ the sum of the table with the memory of a manager, and finds code that remembers
 table.
 
 A limit does not keep memory constant either. A cache that drops entries only when it is full grows for days with
-objects that were deleted long ago. So all of these forget what is no longer used: the memory of a manager follows the
-objects that exist, not their number in the past.
+objects that were deleted long ago. So all of these forget what is no longer used, and the manager calls
+`forget_unused()` every ten minutes: its memory follows the objects that exist, not their number in the past.
 """
 
 from collections.abc import Callable, Hashable
 from functools import update_wrapper
 from sys import getrefcount
 from typing import Any, Final, Generic, TypeVar
+from weakref import WeakSet
 
 import msgspec
 
-__all__ = ["REMEMBERED", "Recent", "Remembered", "SharedValues", "register_limit", "remember"]
+__all__ = [
+    "REMEMBERED",
+    "UNUSED_S",
+    "Recent",
+    "Remembered",
+    "SharedValues",
+    "forget_unused",
+    "register_limit",
+    "remember",
+]
 
 F = TypeVar("F", bound=Callable[..., Any])
 K = TypeVar("K", bound=Hashable)
@@ -58,20 +68,12 @@ def register_limit(what: str, *, entries: int, bytes_each: int) -> int:
     return entries
 
 
-_LOOKUPS_EACH: Final = 8
-"""Lookups per entry after which an entry without a lookup is forgotten. More lookups save work for entries that are
-used rarely; fewer save memory.
-"""
-_LEAST_LOOKUPS: Final = 512
-"""Least number of lookups before anything is forgotten."""
-
-
 class Recent(Generic[K, V]):
     """A map of results that may be forgotten. It keeps entries that are looked up, and forgets the others.
 
-    Entries are in two generations. After some lookups the younger generation becomes the older one, and the older one
-    is dropped; a lookup moves its entry to the younger one. `entries` and `size` limit both together; the unit of
-    `size` is the caller's (`put(size=…)`). Threads may share a map: a race loses at most some entries.
+    Entries are in two generations. `forget_unused()`, and a full younger generation, drop the older generation and put
+    the younger one in its place; a lookup moves its entry to the younger one. `entries` and `size` limit both together;
+    the unit of `size` is the caller's (`put(size=…)`). Threads may share a map: a race loses at most some entries.
     """
 
     def __init__(self, *, entries: int, size: int = 0) -> None:
@@ -81,16 +83,13 @@ class Recent(Generic[K, V]):
         self._older: dict[K, tuple[V, int]] = {}
         self._size = 0
         """Size of the younger generation."""
-        self._lookups_left = _LEAST_LOOKUPS
+        _MAPS.add(self)
 
     def __len__(self) -> int:
         return len(self._younger) + len(self._older)
 
     def get(self, key: K, default: V) -> V:
         """Return the value, or `default` for an unknown key."""
-        self._lookups_left -= 1
-        if self._lookups_left < 0:
-            self._rotate()
         entry = self._younger.get(key)
         if entry is None:
             entry = self._older.pop(key, None)
@@ -110,13 +109,26 @@ class Recent(Generic[K, V]):
     def _store(self, key: K, entry: tuple[V, int]) -> None:
         is_full = len(self._younger) >= self._most_entries
         if is_full or (self._most_size and self._size + entry[1] > self._most_size):
-            self._rotate()
+            self.rotate()
         self._size += entry[1]
         self._younger[key] = entry
 
-    def _rotate(self) -> None:
+    def rotate(self) -> None:
+        """Forget the entries that were not looked up since the previous call."""
         self._older, self._younger, self._size = self._younger, {}, 0
-        self._lookups_left = max(_LEAST_LOOKUPS, _LOOKUPS_EACH * len(self._older))
+
+
+_MAPS: Final[WeakSet[Recent[Any, Any]]] = WeakSet()
+"""All maps of this process."""
+
+UNUSED_S: Final = 600.0
+"""Seconds between two calls of `forget_unused` in a program that runs for long."""
+
+
+def forget_unused() -> None:
+    """Forget all entries of all maps that were not looked up since the previous call."""
+    for recent in tuple(_MAPS):
+        recent.rotate()
 
 
 _LEAST_SHARED: Final = 1_024
