@@ -5,13 +5,14 @@ import random
 import pytest
 
 from bench.soak.__main__ import example_documents
-from bench.soak.virtual import GATES, START, CountingStorage
+from bench.soak.virtual import GATES, START
 from pykruise.agent.simulated import make_simulated_agents
 from pykruise.cli.playground import PlaygroundContents, start_playground
 from pykruise.kinds import list_kinds
 from pykruise.kube.cache import remembering
 from pykruise.kube.clock import make_loop_clock
 from pykruise.manager.settings import ManagerSettings
+from pykruise.sandbox.apiserver.objects.storage import MemoryStorage
 from pykruise.sandbox.cluster import ClusterSettings
 from support.past_objects import Counts, Generations, count_memory, find_growth
 
@@ -37,7 +38,7 @@ async def test_nothing_in_memory_grows_with_the_number_of_past_objects_of_any_ki
         manager_settings=ManagerSettings(gates=GATES),
         clock=make_loop_clock(start=START),
         rng=random.Random(1),
-        contents=PlaygroundContents(storage=CountingStorage()),
+        contents=PlaygroundContents(storage=MemoryStorage(history_events=1)),
         is_repeatable=True,
     ) as running:
         generations = Generations(running.client, documents, work_s=60.0, rest_s=EVENTS_S)

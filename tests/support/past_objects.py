@@ -35,6 +35,9 @@ OF_THE_SANDBOX: Final[Mapping[str, Sequence[str]]] = {
 }
 """Tables of the simulated cluster with a limit, by class. No manager has them; they are emptied before each count."""
 
+LEAST_GROWTH: Final = 0.05
+"""Share of the last count. Tables that forget after a time vary by less; a table that forgets nothing grows by more."""
+
 OF_THE_TEST: Final = ("collections.Counter",)
 """Types of the counts themselves."""
 
@@ -202,7 +205,8 @@ def _count_entries(value: Any) -> int:
 
 
 def find_growth(counts: Sequence[Counts]) -> dict[str, list[int]]:
-    """Return what grows: the counts that are larger after each generation than after the one before.
+    """Return what grows: the counts that are larger after each generation than after the one before, together by at
+    least LEAST_GROWTH.
 
     A figure that goes up and down, such as that of watches that the server ends, does not grow.
     """
@@ -211,5 +215,7 @@ def find_growth(counts: Sequence[Counts]) -> dict[str, list[int]]:
     return {
         name: values
         for name, values in figures.items()
-        if name not in OF_THE_TEST and all(after > before for before, after in pairwise(values))
+        if name not in OF_THE_TEST
+        and values[-1] - values[0] > LEAST_GROWTH * values[-1]
+        and all(after > before for before, after in pairwise(values))
     }
