@@ -8,6 +8,7 @@ import gc
 from collections.abc import Iterator
 from pathlib import Path
 from types import CodeType, FunctionType
+from typing import Any
 
 from mutation.mutants import Mutant
 
@@ -23,13 +24,15 @@ class Functions:
 
     def __init__(self) -> None:
         self._found: dict[tuple[str, str, int], list[FunctionType]] = {}
-        self._caches: list[functools._lru_cache_wrapper[object]] = []
+        self._caches: list[Any] = []
         gc.unfreeze()
         for function_type in gc.get_objects():
             if type(function_type) is FunctionType:
                 code = function_type.__code__
                 key = (code.co_filename, code.co_qualname, code.co_firstlineno)
                 self._found.setdefault(key, []).append(function_type)
+                if "cache_clear" in function_type.__dict__:
+                    self._caches.append(function_type)
             elif type(function_type) is functools._lru_cache_wrapper and function_type.__module__.startswith(
                 "pykruise."
             ):

@@ -143,6 +143,8 @@ class WorkMeter:
         self.work[site] += 1
         kind = type(called)
         if kind is FunctionType or kind is MethodType:
+            if kind is FunctionType and "cache_clear" in called.__dict__:
+                self._caches.add(called)
             return called(*given, **named)
         if kind is _lru_cache_wrapper and called not in self._caches and called.cache_parameters()["maxsize"]:
             self._caches.add(called)

@@ -192,7 +192,8 @@ def test_facts_of_a_text_are_read_once_until_there_are_too_many_texts() -> None:
     assert of("a") is first
     of("b")
     assert of("a") is first
-    # but a third one makes it begin anew
+    # but a third and a fourth one take its place
     of("c")
+    of("d")
     assert of("a") is not first
     assert of("a") == first

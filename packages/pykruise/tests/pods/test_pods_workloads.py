@@ -74,6 +74,7 @@ def test_no_more_than_the_limit_is_remembered() -> None:
     project = projector(reads, limit=2)
     for size in (1, 2, 1, 2, 3, 3, 1):
         assert project(text({"size": size})).double == 2 * size
+        assert len(project._known) <= 2
     assert [read["size"] for read in reads] == [1, 2, 3, 1]
 
 

@@ -24,6 +24,7 @@ from pykruise.kinds import list_kinds as all_kinds
 from pykruise.kube.cache.cache import CacheStats
 from pykruise.kube.cache.definition_watch import Renewal, definitions_of
 from pykruise.kube.cache.event_batching import Pace
+from pykruise.kube.cache.remembering import UNUSED_S, forget_unused
 from pykruise.kube.client.client import Client
 from pykruise.kube.client.limiter import LimiterStats
 from pykruise.kube.clock import Clock, read_system_clock
@@ -244,6 +245,7 @@ class Manager:
             if self._oversees:
                 beside.append(tasks.create_task(self._oversight.run(), name="oversight"))
                 beside.append(tasks.create_task(self._definitions.run(), name="definitions"))
+            beside.append(tasks.create_task(_forget_unused(), name="forgetting"))
             if self._freeze_heap:
                 beside.append(tasks.create_task(_collect_garbage(), name="garbage"))
             work = tasks.create_task(self._operator.run(), name="operator")
@@ -274,6 +276,13 @@ class Manager:
             # Young objects only: a full collection would stop the loop, and most objects are frozen since `run()`.
             gc.collect(1)
             gc.freeze()
+
+
+async def _forget_unused() -> None:
+    """Forget remembered results of objects that no longer exist."""
+    while True:
+        await asyncio.sleep(UNUSED_S)
+        forget_unused()
 
 
 async def _collect_garbage() -> None:

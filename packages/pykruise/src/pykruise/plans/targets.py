@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from pykruise.kube.cache.remembering import register_limit
+from pykruise.kube.cache.remembering import Recent, register_limit
 from pykruise.kube.client.client import Client
 from pykruise.kube.client.discovery import Discovery
 from pykruise.kube.clock import Clock
@@ -244,11 +244,11 @@ class OwnerReader(WorkloadReader):
     def __init__(self, client: Callable[[], Client], *, clock: Clock) -> None:
         super().__init__(client)
         self._clock = clock
-        self._owners: dict[str, tuple[float, OwnerReference | None]] = {}
+        self._owners: Recent[str, tuple[float, OwnerReference | None] | None] = Recent(entries=_MOST_OWNERS)
 
     async def read_controller(self, owner: OwnerReference, namespace: str) -> OwnerReference | None:
         """Return the controller of an owner; None: it has none. Raises OwnerMissingError, KubeError."""
-        known = self._owners.get(owner.uid)
+        known = self._owners.get(owner.uid, None)
         now = self._clock()
         if known is not None and now < known[0]:
             return known[1]
@@ -258,9 +258,7 @@ class OwnerReader(WorkloadReader):
         if document is None:
             raise OwnerMissingError(f"{owner.kind} {namespace}/{owner.name} does not exist")
         owner_reference = controller_of(document)
-        if len(self._owners) >= _MOST_OWNERS:
-            self._owners = {}
-        self._owners[owner.uid] = (now + _OWNER_S, owner_reference)
+        self._owners.put(owner.uid, (now + _OWNER_S, owner_reference))
         return owner_reference
 
 

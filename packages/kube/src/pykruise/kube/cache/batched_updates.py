@@ -64,6 +64,9 @@ CONTENDED_GATHER: Final = (1.0, 4.0)
 MOST: Final = 1000
 """Objects that are remembered; beyond that, idle ones are forgotten."""
 
+FORGET_S: Final = 600.0
+"""Seconds after its latest request for which an idle object is remembered. The caches have its last write by then."""
+
 
 class UnsettledError(Exception):
     """A decision could not be stored. The caller must refuse the request, and its sender must try again."""
@@ -156,6 +159,7 @@ class _Queue(Generic[V, R]):
         """The object as this process last wrote it."""
         self.is_unknown = False
         """A write ended without an answer: the stored object must be read."""
+        self.used_at = 0.0
         self.written_at = float("-inf")
         self.conflicted_at = float("-inf")
 
@@ -180,6 +184,7 @@ class BatchedUpdates(Generic[V, R, C]):
         self._patience_s = patience_s
         self._rng = rng
         self._queues: dict[str, _Queue[V, R]] = {}
+        """Queues by UID; the first ones had no request for the longest time."""
         self._asked = self._writes = self._conflicts = 0
 
     def read_stats(self) -> BatchStats:
@@ -301,12 +306,24 @@ class BatchedUpdates(Generic[V, R, C]):
         return _choose_newer(queue.last, base) if base is not None else None
 
     def _find_or_add_queue(self, uid: str) -> _Queue[V, R]:
-        result = self._queues.get(uid)
+        now = asyncio.get_running_loop().time()
+        result = self._queues.pop(uid, None)
         if result is None:
-            if len(self._queues) >= MOST:
-                self._queues = {value: queue for value, queue in self._queues.items() if not queue.is_idle}
-            result = self._queues[uid] = _Queue()
+            self._forget_idle(now)
+            result = _Queue()
+        result.used_at = now
+        self._queues[uid] = result
         return result
+
+    def _forget_idle(self, now: float) -> None:
+        """Forget objects that may be deleted: idle ones without a request for FORGET_S, and those beyond MOST."""
+        while self._queues:
+            uid, oldest = next(iter(self._queues.items()))
+            if now - oldest.used_at < FORGET_S or not oldest.is_idle:
+                break
+            del self._queues[uid]
+        if len(self._queues) >= MOST:
+            self._queues = {uid: queue for uid, queue in self._queues.items() if not queue.is_idle}
 
 
 def _set_errors(batch: Sequence[UpdateRequest], error: Exception) -> None:

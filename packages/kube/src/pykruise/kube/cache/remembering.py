@@ -3,22 +3,41 @@ largest.
 
 @remember(entries=…, longest=…) ──▶ a function that keeps the results of its latest arguments, unless these are too
 long
-register_limit(what, entries=…, bytes_each=…) ──▶ a line for anything that is remembered differently      ──▶ REMEMBERED
+Recent(entries=…, size=…)       ──▶ a map that forgets entries that are no longer used
+SharedValues(entries=…)         ──▶ one object for equal values, until no object refers to it any more
+register_limit(what, entries=…, bytes_each=…) ──▶ a line for anything that is remembered differently   ──▶ REMEMBERED
 
 A limit on entries alone does not limit memory: texts that users write may be as large as an object. A test compares
 the sum of the table with the memory of a manager, and finds code that remembers something without a line in the
 table.
+
+A limit does not keep memory constant either. A cache that drops entries only when it is full grows for days with
+objects that were deleted long ago. So all of these forget what is no longer used, and the manager calls
+`forget_unused()` every ten minutes: its memory follows the objects that exist, not their number in the past.
 """
 
-from collections.abc import Callable
-from functools import lru_cache, update_wrapper
-from typing import Any, Final, TypeVar
+from collections.abc import Callable, Hashable
+from functools import update_wrapper
+from sys import getrefcount
+from typing import Any, Final, Generic, TypeVar
+from weakref import WeakSet
 
 import msgspec
 
-__all__ = ["REMEMBERED", "Remembered", "register_limit", "remember"]
+__all__ = [
+    "REMEMBERED",
+    "UNUSED_S",
+    "Recent",
+    "Remembered",
+    "SharedValues",
+    "forget_unused",
+    "register_limit",
+    "remember",
+]
 
 F = TypeVar("F", bound=Callable[..., Any])
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
 
 
 class Remembered(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,6 +68,120 @@ def register_limit(what: str, *, entries: int, bytes_each: int) -> int:
     return entries
 
 
+class Recent(Generic[K, V]):
+    """A map of results that may be forgotten. It keeps entries that are looked up, and forgets the others.
+
+    Entries are in two generations. `forget_unused()`, and a full younger generation, drop the older generation and put
+    the younger one in its place; a lookup moves its entry to the younger one. `entries` and `size` limit both together;
+    the unit of `size` is the caller's (`put(size=…)`). Threads may share a map: a race loses at most some entries.
+    """
+
+    def __init__(self, *, entries: int, size: int = 0) -> None:
+        self._most_entries = max(1, entries // 2)
+        self._most_size = size // 2
+        self._younger: dict[K, tuple[V, int]] = {}
+        self._older: dict[K, tuple[V, int]] = {}
+        self._size = 0
+        """Size of the younger generation."""
+        _MAPS.add(self)
+
+    def __len__(self) -> int:
+        return len(self._younger) + len(self._older)
+
+    def get(self, key: K, default: V) -> V:
+        """Return the value, or `default` for an unknown key."""
+        entry = self._younger.get(key)
+        if entry is None:
+            entry = self._older.pop(key, None)
+            if entry is None:
+                return default
+            self._store(key, entry)
+        return entry[0]
+
+    def put(self, key: K, value: V, *, size: int = 0) -> None:
+        """Remember a value."""
+        self._store(key, (value, size))
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._younger, self._older, self._size = {}, {}, 0
+
+    def _store(self, key: K, entry: tuple[V, int]) -> None:
+        is_full = len(self._younger) >= self._most_entries
+        if is_full or (self._most_size and self._size + entry[1] > self._most_size):
+            self.rotate()
+        self._size += entry[1]
+        self._younger[key] = entry
+
+    def rotate(self) -> None:
+        """Forget the entries that were not looked up since the previous call."""
+        self._older, self._younger, self._size = self._younger, {}, 0
+
+
+_MAPS: Final[WeakSet[Recent[Any, Any]]] = WeakSet()
+"""All maps of this process."""
+
+UNUSED_S: Final = 600.0
+"""Seconds between two calls of `forget_unused` in a program that runs for long."""
+
+
+def forget_unused() -> None:
+    """Forget all entries of all maps that were not looked up since the previous call."""
+    for recent in tuple(_MAPS):
+        recent.rotate()
+
+
+_LEAST_SHARED: Final = 1_024
+"""Number of shared values up to which nothing is dropped."""
+
+
+class SharedValues:
+    """Table of values that many objects share. `share(key, value)` returns the table's value for this key; it stores
+    the given one first where there is none.
+
+    Call `trim()` from time to time: when the table has doubled, it drops values to which nothing else refers. A table
+    with more than `entries` values that are in use is emptied; their objects keep them.
+    """
+
+    def __init__(self, *, entries: int) -> None:
+        self.values: dict[Any, Any] = {}
+        self.share = self.values.setdefault
+        self._entries = entries
+        self._room = min(_LEAST_SHARED, entries)
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def trim(self) -> None:
+        """Drop unused values when the table is full."""
+        if len(self.values) <= self._room:
+            return
+        for key in self._find_unused():
+            del self.values[key]
+        if len(self.values) > self._entries:
+            self.values.clear()
+        self._room = min(max(_LEAST_SHARED, 2 * len(self.values)), self._entries)
+
+    def _find_unused(self) -> list[Any]:
+        """Return the keys of values that only the table refers to."""
+        own, paired = object(), object()
+        self.values[own] = own
+        self.values[_PAIRED] = paired
+        del own, paired
+        keys = list(self.values)
+        references = [getrefcount(self.values[key]) for key in keys]
+        # The last two values have no references but those of the table and of this function.
+        lone, pair = references[-2:]
+        return [
+            key
+            for key, count in zip(keys, references, strict=True)
+            if count <= (lone if key is self.values[key] else pair)
+        ]
+
+
+_PAIRED: Final = object()
+
+
 def remember(*, entries: int, longest: int) -> Callable[[F], F]:
     """Decorate a function of texts, and of tuples of texts, to remember the results of its latest arguments. Results
     for arguments with more than `longest` characters together are computed each time.
@@ -57,19 +190,26 @@ def remember(*, entries: int, longest: int) -> Callable[[F], F]:
     def over(function: F) -> F:
         what = f"{function.__module__}.{function.__qualname__}"
         register_limit(what, entries=entries, bytes_each=_ENTRY + _PER_CHARACTER * longest)
-        known = lru_cache(maxsize=entries)(function)
+        known: Recent[Hashable, Any] = Recent(entries=entries)
 
-        def found(*args: Any, **options: Any) -> Any:
+        def recall(*args: Any, **options: Any) -> Any:
             if sum(map(_count_characters, args)) > longest:
                 return function(*args, **options)
-            return known(*args, **options)
+            key = (args, *options.items()) if options else args
+            result = known.get(key, _UNKNOWN)
+            if result is _UNKNOWN:
+                result = function(*args, **options)
+                known.put(key, result)
+            return result
 
-        update_wrapper(found, function)
-        found.cache_info = known.cache_info  # type: ignore[attr-defined]
-        found.cache_clear = known.cache_clear  # type: ignore[attr-defined]
-        return found  # type: ignore[return-value]
+        update_wrapper(recall, function)
+        recall.cache_clear = known.clear  # type: ignore[attr-defined]
+        return recall  # type: ignore[return-value]
 
     return over
+
+
+_UNKNOWN: Final = object()
 
 
 def _count_characters(argument: Any) -> int:

@@ -55,6 +55,9 @@ _TOMBSTONE_S: Final = 300.0
 _MOST_DELETED_UIDS: Final = 1024
 """Uids that are remembered after their DELETED. Only a few answers to deletions arrive after the event."""
 
+_DELETED_UID_S: Final = 600.0
+"""Seconds that they are remembered, far longer than an answer takes."""
+
 
 class Projected(Protocol):
     """Fields that every projected value has. `resource_version` is the object's resourceVersion as an integer."""
@@ -194,7 +197,8 @@ class Store(Generic[T]):
         self._pending_order: list[tuple[int, Key]] = []  # heap; entries that are not in `pending` are invalid
         self._measured: tuple[int, float] | None = None  # version of an own write, and the time of its answer
         self._tombstones: dict[str, _Tombstone] = {}
-        self._deleted_uids: dict[str, None] = {}
+        self._deleted_uids: dict[str, float] = {}
+        """Deleted UIDs and the times of their deletions, in this order."""
         self._list_number = 0
 
     # ── reading ──────────────────────────────────────────────────────────────
@@ -495,6 +499,10 @@ class Store(Generic[T]):
             self._on_change(Change(key, old, new))
 
     def _remember_deleted(self, uid: str) -> None:
-        self._deleted_uids[uid] = None
-        if len(self._deleted_uids) > _MOST_DELETED_UIDS:
-            del self._deleted_uids[next(iter(self._deleted_uids))]
+        now = self._now()
+        self._deleted_uids.setdefault(uid, now)
+        while self._deleted_uids:
+            oldest, deleted_at = next(iter(self._deleted_uids.items()))
+            if len(self._deleted_uids) <= _MOST_DELETED_UIDS and now - deleted_at < _DELETED_UID_S:
+                break
+            del self._deleted_uids[oldest]

@@ -34,6 +34,7 @@ from pykruise.kube.http.connection import (
     RequestWriter,
     TooLargeError,
     connect,
+    lost_by_server,
     read_buffer,
     text_of,
     what_of,
@@ -57,10 +58,12 @@ class _Connection(HttpConnection):
 
     def exchange(self, request: bytes) -> "asyncio.Future[Response]":
         """Send a request. The future gets its answer, or the error that ended the connection."""
-        assert self._transport is not None
-        self._answer = self._loop.create_future()
-        self._transport.write(request)
-        return self._answer
+        answer = self._answer = self._loop.create_future()
+        if self._transport is None:
+            self.on_lost(lost_by_server())
+        else:
+            self._transport.write(request)
+        return answer
 
     def on_lost(self, error: Exception) -> None:
         answer, self._answer = self._answer, None

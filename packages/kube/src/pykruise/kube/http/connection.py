@@ -14,7 +14,7 @@ import socket
 import ssl
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from typing import Final, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 from urllib.parse import quote, urlencode
 
 import httptools
@@ -42,6 +42,7 @@ __all__ = [
     "TooLargeError",
     "connect",
     "cut_of",
+    "lost_by_server",
     "read_buffer",
     "target_of",
     "text_of",
@@ -152,7 +153,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._buffer = buffer
         self._transport: asyncio.Transport | None = None
         self._cut: Callable[[], None] | None = None
-        self._parser = httptools.HttpResponseParser(self)
+        self._parser: Any = httptools.HttpResponseParser(self)
         self._fields: list[tuple[bytes, bytes]] = []
         self._beside_body = 0
         """Bytes that have arrived since the last part of a body: the parser may keep them."""
@@ -202,13 +203,21 @@ class HttpConnection(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.is_usable = False
-        self.on_lost(exc or ConnectionResetError("the server closed the connection"))
+        self.on_lost(exc or lost_by_server())
         self.lost.set_result(None)
+        # These refer back to the connection: the memory of TLS (256 KiB of buffer) would stay until the next garbage
+        # collection of old objects, and forever if the connection was open when the heap was frozen.
+        self._parser = self._transport = self._cut = None
 
     # ── called by the parser ─────────────────────────────────────────────────
 
     def on_header(self, name: bytes, value: bytes) -> None:
         self._fields.append((name, value))
+
+
+def lost_by_server() -> Exception:
+    """Return the error of a connection that the server closed."""
+    return ConnectionResetError("the server closed the connection")
 
 
 def read_buffer() -> memoryview:
@@ -233,10 +242,18 @@ async def connect(
         async with asyncio.timeout(timeout_s):
             connection = await _open_connection(loop, origin, tls, make)
     except (OSError, TimeoutError) as error:
-        failure = UnreachableError(f"{what}: cannot connect to {origin}: {text_of(error)}")
-        failure.origin = str(origin)
-        raise failure from error
+        raise _name_origin(
+            UnreachableError(f"{what}: cannot connect to {origin}: {text_of(error)}"), origin
+        ) from error
     return connection
+
+
+def _name_origin(error: UnreachableError, origin: HttpOrigin) -> UnreachableError:
+    """Return the error with its origin. A variable of the function that raises it would refer to itself through the
+    traceback, and keep the TLS state of the handshake until the next garbage collection.
+    """
+    error.origin = str(origin)
+    return error
 
 
 async def _open_connection(

@@ -70,9 +70,9 @@ class Stream(HttpConnection):
         return AnswerHeaders(self._fields)
 
     def ask(self, request: bytes) -> None:
-        """Send the request."""
-        assert self._transport is not None
-        self._transport.write(request)
+        """Send the request. Does nothing on a lost connection, whose `status` has the error."""
+        if self._transport is not None:
+            self._transport.write(request)
 
     async def read(self) -> bytes:
         """Return the data that has arrived since the last call, at least one byte; empty: the end.

@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from pykruise.agent.rules.environment import EnvSource, parse_env_sources
-from pykruise.kube.cache.remembering import register_limit
+from pykruise.kube.cache.remembering import Recent, register_limit
 from pykruise.pods.lifecycle.launch_order import BARRIER_VARIABLE, priority_of_key
 
 _JOB_PREFIX: Final = "KRUISE_TERMINATE_SIDECAR_"
@@ -182,21 +182,18 @@ FACTS: Final = register_limit("facts of containers", entries=1_000, bytes_each=4
 class FactsTable:
     """Cache of container facts by text: the pods of a template have equal texts, so each text is decoded only once.
 
-    Keeps up to `limit` texts, none longer than LONGEST_TEXT, and is emptied when it is full.
+    Keeps up to `limit` texts, none longer than LONGEST_TEXT, and forgets texts that no pod has any more.
     """
 
     def __init__(self, *, limit: int = FACTS) -> None:
-        self._facts: dict[tuple[str, str | None, bytes], ContainerFacts] = {}
-        self._limit = limit
+        self._facts: Recent[tuple[str, str | None, bytes], ContainerFacts | None] = Recent(entries=limit)
 
     def __call__(self, text: ContainerText) -> ContainerFacts:
         """Return the facts. Raises msgspec.DecodeError when the text is not a container."""
         rest = b"\n".join((text.env, text.resources, text.resize_policy, text.ports))
         key = (text.name, text.image, rest)
-        container = self._facts.get(key)
+        container = self._facts.get(key, None)
         if container is None:
-            if len(self._facts) >= self._limit:
-                self._facts = {}
             container = read_container_facts(
                 RawContainer(
                     name=text.name,
@@ -208,7 +205,7 @@ class FactsTable:
                 )
             )
             if len(rest) <= LONGEST_TEXT:
-                self._facts[key] = container
+                self._facts.put(key, container)
         return container
 
 

@@ -7,11 +7,11 @@ one owner differ only in a name, a uid, an id and a few times, and only these ar
 """
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
-from pykruise.kube.cache.remembering import register_limit
+from pykruise.kube.cache.remembering import SharedValues, register_limit
 from pykruise.kube.clock import Instant, parse_time
 from pykruise.kube.documents import LAST_APPLIED
 from pykruise.pods.lifecycle.launch_order import COMPLETED_ANNOTATION
@@ -55,7 +55,7 @@ any.
 """
 
 SHARED_VALUES: Final = register_limit("values that pods share", entries=100_000, bytes_each=256)
-"""Maximum size of a projector's table. A full table is emptied (existing views keep their values)."""
+"""Maximum size of a projector's table, which keeps values as long as a view has them."""
 
 
 class _Owner(msgspec.Struct, gc=False, rename="camel"):
@@ -199,14 +199,12 @@ class PodProjector:
     """
 
     def __init__(self, *, shared_values: int = SHARED_VALUES) -> None:
-        self._shared: dict[Any, Any] = {}
-        self._limit = shared_values
+        self._shared = SharedValues(entries=shared_values)
         self._facts = FactsTable()
 
     def __call__(self, raw: bytes | msgspec.Raw) -> PodView:
-        if len(self._shared) > self._limit:
-            self._shared = {}
-        share = self._shared.setdefault
+        self._shared.trim()
+        share = self._shared.share
         pod = _decode(raw)
         meta = pod.metadata
         spec = pod.spec or _NO_SPEC
@@ -298,23 +296,23 @@ class PodProjector:
 
     def _share_resources(self, raw: RawResources) -> Resources:
         resources = resources_of(raw)
-        shared: Resources = self._shared.setdefault(resources, resources)
+        shared: Resources = self._shared.share(resources, resources)
         return shared
 
     def _share_controller(self, owners: tuple[_Owner, ...]) -> ControllerView | None:
         for owner in owners:
             if owner.controller:
                 texts = (_Owner, owner.api_version, owner.kind, owner.name, owner.uid)
-                view: ControllerView | None = self._shared.get(texts)
+                view: ControllerView | None = self._shared.values.get(texts)
                 if view is None:
                     group, _, _ = owner.api_version.rpartition("/")
                     view = ControllerView(group, owner.kind, owner.name, owner.uid)
-                    self._shared[texts] = view
+                    self._shared.values[texts] = view
                 return view
         return None
 
     def _share_labels(self, labels: dict[str, str]) -> dict[str, str]:
-        share = self._shared.setdefault
+        share = self._shared.share
         return {
             share(key, key): value if key in LABELS_OF_ONE_POD else share(value, value)
             for key, value in labels.items()
@@ -322,7 +320,7 @@ class PodProjector:
 
     def _share_containers(self, texts: tuple[ContainerText, ...]) -> tuple[ContainerFacts, ...]:
         containers = tuple([self._facts(text) for text in texts])
-        result: tuple[ContainerFacts, ...] = self._shared.setdefault(containers, containers)
+        result: tuple[ContainerFacts, ...] = self._shared.share(containers, containers)
         return result
 
     def _share_sidecars(self, init_containers: tuple[_InitContainer, ...]) -> tuple[ContainerFacts, ...]:
@@ -333,12 +331,12 @@ class PodProjector:
                 if init_container.restart_policy == "Always"
             ]
         )
-        shared: tuple[ContainerFacts, ...] = self._shared.setdefault(sidecars, sidecars)
+        shared: tuple[ContainerFacts, ...] = self._shared.share(sidecars, sidecars)
         return shared
 
     def _share_status(self, raw: RawStatus) -> ContainerStatusFacts:
         """Share only parts of the status, because it contains its container's id."""
-        share = self._shared.setdefault
+        share = self._shared.share
         state = raw.state
         if state is not None and state.waiting is None and state.terminated is None and raw.resources is None:
             return ContainerStatusFacts(
@@ -371,7 +369,7 @@ class PodProjector:
                 for condition in conditions
             ]
         )
-        views: tuple[ConditionView, ...] | None = self._shared.get(texts)
+        views: tuple[ConditionView, ...] | None = self._shared.values.get(texts)
         if views is None:
             views = tuple(
                 [
@@ -381,7 +379,7 @@ class PodProjector:
                     for condition in conditions
                 ]
             )
-            self._shared[texts] = views
+            self._shared.values[texts] = views
         return views
 
 

@@ -14,7 +14,7 @@ from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
-from pykruise.kube.cache.remembering import register_limit
+from pykruise.kube.cache.remembering import Recent, register_limit
 from pykruise.kube.clock import Instant, parse_time
 from pykruise.kube.documents import Document, decode
 from pykruise.kube.ids import Key
@@ -114,14 +114,17 @@ KINDS: Final = 20
 register_limit("specs by kind", entries=KINDS, bytes_each=4 * SPEC_BYTES)
 
 
+_UNKNOWN: Final[Mapping[str, Any]] = {}
+
+
 class Projector(Generic[V]):
     """Decodes objects of a kind (hub version) from JSON text into views; one projector per cache.
 
     `view` has a field `spec`, which is None when the spec cannot be read (`problem` gives the reason, and the watch
     continues), and a field `status` of type `status`. `candidate_of`: returns the revision in which a spec would be
     stored. `derived`: returns further fields of the view from the typed spec and its document. The cache holds up to
-    `limit` specs and SPEC_BYTES of JSON, and is emptied when it is full. Calls raise ValueError only when the text is
-    not a Kubernetes object.
+    `limit` specs and SPEC_BYTES of JSON, and forgets specs that no object has any more. Calls raise ValueError only
+    when the text is not a Kubernetes object.
     """
 
     def __init__(
@@ -139,19 +142,15 @@ class Projector(Generic[V]):
         self._status = status
         self._candidate_of = candidate_of
         self._derived = derived
-        self._known: dict[bytes, Mapping[str, Any]] = {}
-        self._limit = limit
-        self._left = SPEC_BYTES
+        self._known: Recent[bytes, Mapping[str, Any]] = Recent(entries=limit, size=SPEC_BYTES)
 
     def __call__(self, raw: bytes | msgspec.Raw) -> V:
         result = _decode_object(raw)
         text = blake2b(result.spec, digest_size=16).digest()
-        known = self._known.get(text)
-        if known is None:
-            self._left -= len(result.spec)
-            if len(self._known) >= self._limit or self._left < 0:
-                self._known, self._left = {}, SPEC_BYTES
-            known = self._known[text] = self._read_spec_text(bytes(result.spec))
+        known = self._known.get(text, _UNKNOWN)
+        if known is _UNKNOWN:
+            known = self._read_spec_text(bytes(result.spec))
+            self._known.put(text, known, size=len(result.spec))
         fields = {**_read_fields(result.metadata, result.status), **known}
         if self._status is not None:
             found_status, _ = read(fields["stored_status"], self._status, path="status")
