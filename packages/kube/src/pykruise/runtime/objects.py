@@ -1,8 +1,8 @@
 """Objects of any kind as whole documents, for controllers that need no types of their own.
 
-object_views(resource)      ──▶ Views[DocumentView] ──▶ caches
-control_of(resource, plan)  ──▶ Control, for decisions that need nothing but the object itself
-owner_reference_to(view)    ──▶ owner reference for its children
+make_object_views(resource)      ──▶ Views[DocumentView] ──▶ caches
+control_of(resource, plan)       ──▶ Control, for decisions that need nothing but the object itself
+build_owner_reference_to(…, view) ──▶ owner reference for its children
 
 Pure.
 """

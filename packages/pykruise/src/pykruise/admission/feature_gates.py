@@ -1,6 +1,6 @@
 """Refusal of kinds while their feature gate is off.
 
-AdmissionRequest ──▶ behind_gates(kind, …)(reviewer) ──▶ 403 with the gate's name, or the reviewer's answer
+AdmissionRequest ──▶ guard_by_gates(kind, …)(reviewer) ──▶ 403 with the gate's name, or the reviewer's answer
 
 Pure, except for the reviewer. Objects of a kind whose controller does not run would have no effect without any
 message, so they cannot be created. Existing objects can still be labelled, completed and deleted: a disabled gate

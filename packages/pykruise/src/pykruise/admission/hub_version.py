@@ -1,6 +1,6 @@
 """Reviews in the hub version: kinds review one version, whatever the version of the write.
 
-AdmissionRequest in any served version ──▶ in_hub_version(reviewer) ──▶ the answer in the version of the write
+AdmissionRequest in any served version ──▶ convert_to_hub(reviewer) ──▶ the answer in the version of the write
       └── as it was written ──▶ SpokeRules ── further errors, names of fields ──┘
 
 The kind's SpokeRules report errors that conversion hides (a value that becomes another one), and errors that exist

@@ -1,6 +1,6 @@
 """Refuses objects with unreadable metadata before the kind's own review.
 
-AdmissionRequest ──▶ readable(reviewer) ──▶ 400 with the field, or the reviewer's answer
+AdmissionRequest ──▶ check_metadata(reviewer) ──▶ 400 with the field, or the reviewer's answer
 
 Pure, except for the reviewer. An API server sends no such object. The reviews themselves read the specs.
 """

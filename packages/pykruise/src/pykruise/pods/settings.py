@@ -3,7 +3,7 @@
     class Settings(msgspec.Struct, frozen=True, kw_only=True):
         short_hash: Annotated[bool, OnGate("CloneSetShortHash")] = False
 
-gates, flags, manager's own values ──▶ settings_from(Settings, …) ──▶ Settings(short_hash=…)
+gates, flags, manager's own values ──▶ build_settings(Settings, …) ──▶ Settings(short_hash=…)
 
 Pure. There is no other list of a kind's settings: flags, roles, docs and tests read the fields.
 """

@@ -1,8 +1,8 @@
 """Identity of the sandbox's API server, by which commands recognise it, and its possible minor versions of
 Kubernetes.
 
-    "1.37" ──▶ served_release(minor) ──▶ the enabled features
-           ──▶ version_of(minor)     ──▶ the document of /version
+    "1.37" ──▶ find_served_release(minor) ──▶ the enabled features
+           ──▶ version_of(minor)          ──▶ the document of /version
 
 Pure.
 """

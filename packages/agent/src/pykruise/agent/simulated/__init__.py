@@ -1,6 +1,6 @@
 """The node agent on simulated nodes: the same rules as on real ones, with the sandbox's runtime.
 
-simulated_agents(pulls_ahead=True, …) ──▶ ClusterSettings.agents ──▶ a part for each task, covering all nodes
+make_simulated_agents(pulls_ahead=True, …) ──▶ ClusterSettings.agents ──▶ a part for each task, covering all nodes
 """
 
 from collections.abc import Callable

@@ -3,7 +3,7 @@ largest.
 
 @remember(entries=…, longest=…) ──▶ a function that keeps the results of its latest arguments, unless these are too
 long
-remembers(what, entries=…, bytes_each=…) ──▶ a line for anything that is remembered differently      ──▶ REMEMBERED
+register_limit(what, entries=…, bytes_each=…) ──▶ a line for anything that is remembered differently ──▶ REMEMBERED
 
 A limit on entries alone does not limit memory: texts that users write may be as large as an object. A test compares
 the sum of the table with the memory of a manager, and finds code that remembers something without a line in the

@@ -1,6 +1,6 @@
 """Merge rules of the fields of built-in kinds: the patch metadata of Kubernetes' API types.
 
-data/merge_keys.json (the newest minor's) ──▶ schema_of("io.k8s.api.core.v1.Pod") ──▶ .field("spec") ──▶ FieldRule
+data/merge_keys.json (newest minor) ──▶ schema_of("io.k8s.api.core.v1.Pod") ──▶ .find_field_rule("spec") ──▶ FieldRule
 
 Pure, except for reading the package's data on first use.
 """

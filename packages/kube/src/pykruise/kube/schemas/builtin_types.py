@@ -1,6 +1,6 @@
 """Types of built-in kinds: decoding of a document as a Kubernetes API server does it.
 
-    kube/data/types.json (fields and Go types of every definition) ──▶ decoder_for(definition)   (compiled once)
+    kube/data/types.json (fields and Go types of every definition) ──▶ find_decoder(definition)   (compiled once)
         and types_before.json, for older minors
     a document as sent ──▶ Decoder.decode() ──▶ the document as the server writes it, and its unknown fields
 

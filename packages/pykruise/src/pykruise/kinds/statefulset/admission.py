@@ -1,7 +1,7 @@
 """StatefulSet's two admission reviews, as functions that a webhook server or a sandbox calls.
 
-AdmissionRequest ──▶ mutating(settings) ──▶ the object with its defaults
-                 ──▶ validating(…)      ──▶ allowed, or rejected (422) with every field error
+AdmissionRequest ──▶ build_mutating_review(settings) ──▶ the object with its defaults
+                 ──▶ build_validating_review(…)      ──▶ allowed, or rejected (422) with every field error
 
 Only v1beta1 is supported; pods/workload/admission.py contains the code that all workloads share. The check whether
 claims can follow changed templates reads the storage classes.

@@ -1,7 +1,7 @@
 """Nodes that a pod may run on, for kinds that select the node themselves.
 
-pod spec ──▶ requirements_of() ──▶ NodeRequirements ──▶ mismatch(node), untolerated(node)
-pod spec ──▶ request_of() ──▶ resources that it requests from a node ──▶ shortage(request, node)
+pod spec ──▶ requirements_of() ──▶ NodeRequirements ──▶ find_mismatch(node), list_untolerated(node)
+pod spec ──▶ request_of() ──▶ resources that it requests from a node ──▶ find_shortage(request, node)
 pod spec + node ──▶ bind_to_node() ──▶ the spec of a pod that the scheduler assigns to that node
 
 Pure. The rules are the ones of Kubernetes' scheduler and its DaemonSet controller (kube/pod_rules/nodes.py).

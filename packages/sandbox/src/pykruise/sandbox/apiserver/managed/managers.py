@@ -1,7 +1,7 @@
 """Owners of an object's fields: stored compactly, computed when read.
 
     a write ──▶ record_creation() / record_update(), or applies.py ──▶ bytes stored beside the object (`Stored.managed`)
-    a read  ──▶ spelled_out(bytes, object) ──▶ metadata.managedFields
+    a read  ──▶ spell_out(bytes, object) ──▶ metadata.managedFields
 
 The stored state is a list of managers with the sets of their fields. The manager that created an object has no set:
 it owns all fields of the object except those that other managers have taken since (`taken`). So a creation costs
