@@ -89,6 +89,16 @@ def test_every_block_says_what_it_is(page: Page) -> None:
     assert [block.first_line for block in shown if block.language not in LANGUAGES] == []
 
 
+@pytest.mark.parametrize("page", READ, ids=lambda page: page.path.stem)
+def test_a_part_of_a_file_is_shown_as_it_is_in_the_file(page: Page) -> None:
+    shown = [block for block in page.blocks if "from" in block.notes]
+    assert [
+        block.first_line
+        for block in shown
+        if block.text not in (ROOT / block.notes["from"]).read_text("utf-8") + "\n"
+    ] == []
+
+
 _OURS: Final = re.compile(r"^(?:[A-Z_]+=\S+ )?(?:\.venv/bin/)?pykruise (?P<words>[^|>]*)")
 
 

@@ -142,19 +142,20 @@ def check(
     first: int = 0,
     keep_in: Path | None = None,
     play: Callable[[Simulation, SimulationScript], SimulationOutcome] = simulate,
+    most_runs: int = 200,
 ) -> None:
     """Play the scripts in the folder `keep_in`, then seeds. Raises AssertionError with the shortest script that breaks
     a rule.
 
-    `seeds`, `first`, `play`: as in `hunt`. `keep_in`: a new failing script is written there, so that each later run
-    plays it first. None: none is kept.
+    `seeds`, `first`, `play`, `most_runs`: as in `hunt`. `keep_in`: a new failing script is written there, so that each
+    later run plays it first. None: none is kept.
     """
     __tracebackhide__ = True
     for path in sorted(keep_in.glob("*.json")) if keep_in is not None and keep_in.is_dir() else ():
         outcome = play(simulation, load_script(path))
         if outcome.violations:
             raise AssertionError(_text(outcome, f"{path} breaks a rule again"))
-    failure = hunt(simulation, seeds=seeds, first=first, play=play)
+    failure = hunt(simulation, seeds=seeds, first=first, play=play, most_runs=most_runs)
     if failure is None:
         return
     where = ""
