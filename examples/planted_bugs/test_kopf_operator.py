@@ -18,7 +18,7 @@ SIMULATION = Simulation(
     faulty_paths=["/persistentvolumeclaims"],
     controllers=(),
     nodes=0,
-    length_s=2.0,
+    length_s=3.0,
 )
 
 

@@ -16,7 +16,7 @@ SIMULATION = Simulation(
     faults=["crash", "cut"],
     controllers=("claims",),
     nodes=0,
-    length_s=2.0,
+    length_s=3.0,
 )
 
 

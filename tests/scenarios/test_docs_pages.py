@@ -50,6 +50,7 @@ LEFT_OUT: Final = {
         "make bench-kopf N=10000 CHANGES=1000 ROUNDS=2",
     ],
     "migration.md": ["pykruise storage show"],
+    "planted-bugs.md": ["cd examples/planted_bugs && python -m pytest"],
     "progressive-delivery.md": ["apiVersion: rollouts.kruise.io/v1beta1"],
     "releasing.md": [
         "make release VERSION=1.2.3 REGISTRY=registry.example.com/team"

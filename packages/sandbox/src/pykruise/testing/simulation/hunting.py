@@ -95,9 +95,31 @@ def hunt(
         script = script_of(simulation, seed)
         outcome = play(simulation, script)
         if outcome.violations:
-            short = shrink(simulation, script, outcome.rule, play=play, most_runs=most_runs, most_s=most_s)
-            return FoundFailure(short, play(simulation, short), number)
+            short, shown = _shrink_with_outcome(simulation, script, outcome, play, most_runs, most_s)
+            return FoundFailure(short, shown, number)
     return None
+
+
+def _shrink_with_outcome(
+    simulation: Simulation,
+    script: SimulationScript,
+    outcome: SimulationOutcome,
+    play: Callable[[Simulation, SimulationScript], SimulationOutcome],
+    most_runs: int,
+    most_s: float,
+) -> tuple[SimulationScript, SimulationOutcome]:
+    """Return the shortest script and the outcome that broke the rule: in real time, another run of it may break none."""
+    shown = outcome
+
+    def play_and_keep(simulation: Simulation, smaller: SimulationScript) -> SimulationOutcome:
+        nonlocal shown
+        result = play(simulation, smaller)
+        if result.rule == outcome.rule:
+            shown = result
+        return result
+
+    short = shrink(simulation, script, outcome.rule, play=play_and_keep, most_runs=most_runs, most_s=most_s)
+    return short, shown
 
 
 def shrink(
