@@ -108,7 +108,7 @@ def _shrink_with_outcome(
     most_runs: int,
     most_s: float,
 ) -> tuple[SimulationScript, SimulationOutcome]:
-    """Return the shortest script and the outcome that broke the rule: in real time, another run of it may break none."""
+    """Return the shortest script and its outcome that broke the rule: in real time, another run may break none."""
     shown = outcome
 
     def play_and_keep(simulation: Simulation, smaller: SimulationScript) -> SimulationOutcome:
