@@ -64,6 +64,7 @@ KNOWN: Final = frozenset(FOREIGN) | frozenset(dir(builtins))
 _CALL: Final = re.compile(r"(?<![\w…])([A-Za-z_]\w*)\(")
 _COMMENT: Final = re.compile(r"(?:^|\s)# (.*)$", re.MULTILINE)
 _IN_BACKTICKS: Final = re.compile(r"`([^`\n]+)`")
+_PART_OF_FILE: Final = re.compile(r"^<!-- from: .*? -->\n```python\n.*?^```$", re.MULTILINE | re.DOTALL)
 _PYTHON: Final = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -132,14 +133,16 @@ def names_on(page: Path) -> Iterator[str]:
                 yield name
 
 
-_OF_PYTHON: Final = {
+_OF_PART_OF_FILE: Final = re.compile(r"^<!-- from: .*? -->\n```python\n.*?^```$", re.MULTILINE | re.DOTALL)
+_PYTHON: Final = {
     name for owner in (bytes, dict, list, set, str, Path, asyncio, subprocess) for name in dir(owner)
 } | {"terminate"}
 """Methods of Python's own objects."""
 
 
 def programs_on(page: Path) -> Iterator[ast.Module]:
-    for text in _PYTHON.findall(page.read_text("utf-8")):
+    """The Python of a page, except parts of files, which their own tests run."""
+    for text in _PYTHON.findall(_PART_OF_FILE.sub("", page.read_text("utf-8"))):
         try:
             yield ast.parse(text)
         except SyntaxError:  # `async with` outside of a function

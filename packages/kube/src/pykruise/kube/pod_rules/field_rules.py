@@ -61,6 +61,7 @@ __all__ = [
 ]
 
 Causes = Iterator[Cause]
+"""Errors of a check, each with its field; none: the value is valid."""
 
 NOT_NEGATIVE: Final = "must be greater than or equal to 0"
 IMMUTABLE: Final = "field is immutable"
