@@ -133,8 +133,7 @@ def names_on(page: Path) -> Iterator[str]:
                 yield name
 
 
-_OF_PART_OF_FILE: Final = re.compile(r"^<!-- from: .*? -->\n```python\n.*?^```$", re.MULTILINE | re.DOTALL)
-_PYTHON: Final = {
+_OF_PYTHON: Final = {
     name for owner in (bytes, dict, list, set, str, Path, asyncio, subprocess) for name in dir(owner)
 } | {"terminate"}
 """Methods of Python's own objects."""
