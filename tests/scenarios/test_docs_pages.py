@@ -50,6 +50,7 @@ LEFT_OUT: Final = {
         "make bench-kopf N=10000 CHANGES=1000 ROUNDS=2",
     ],
     "migration.md": ["pykruise storage show"],
+    "planted-bugs.md": ["cd examples/planted_bugs && python -m pytest"],
     "progressive-delivery.md": ["apiVersion: rollouts.kruise.io/v1beta1"],
     "releasing.md": [
         "make release VERSION=1.2.3 REGISTRY=registry.example.com/team"
@@ -87,6 +88,16 @@ def test_every_block_says_what_it_is(page: Page) -> None:
         if block.line and block.language not in ("setup", "apply", "failures", "cluster")
     ]
     assert [block.first_line for block in shown if block.language not in LANGUAGES] == []
+
+
+@pytest.mark.parametrize("page", READ, ids=lambda page: page.path.stem)
+def test_a_part_of_a_file_is_shown_as_it_is_in_the_file(page: Page) -> None:
+    shown = [block for block in page.blocks if "from" in block.notes]
+    assert [
+        block.first_line
+        for block in shown
+        if block.text not in (ROOT / block.notes["from"]).read_text("utf-8") + "\n"
+    ] == []
 
 
 _OURS: Final = re.compile(r"^(?:[A-Z_]+=\S+ )?(?:\.venv/bin/)?pykruise (?P<words>[^|>]*)")

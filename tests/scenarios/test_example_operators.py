@@ -1,8 +1,8 @@
-"""The operators of examples/operator: how long they are, what they decide, and how they work on a cluster."""
+"""The operators under examples/: how long they are, what they decide, how they work on a cluster, and their tests."""
 
 import asyncio
-import importlib.util
 import json
+import shutil
 import signal
 import socket
 import ssl
@@ -14,7 +14,6 @@ import urllib.request
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from types import ModuleType
 from typing import Any, Final
 
 import pytest
@@ -29,21 +28,11 @@ from pykruise.operators import webhook_configurations
 from pykruise.runtime.operator import Operator
 from pykruise.sandbox.certificates import issue
 from pykruise.testing.http import HttpSandbox
+from support.programs import EXAMPLES, load_program
 from support.scenario import Object, Stage
-from support.sources import ROOT
 
-HERE: Final = ROOT / "examples/operator"
+HERE: Final = EXAMPLES / "operator"
 SITES: Final = Resource("example.com", "v1", "sites", "Site")
-
-
-def load_example(name: str) -> ModuleType:
-    """A program of examples/operator as a module."""
-    spec = importlib.util.spec_from_file_location(f"example_{name}", HERE / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 @pytest.mark.parametrize(("name", "most"), [("page_operator", 20), ("serving_operator", 60)])
@@ -69,7 +58,7 @@ async def running(stage: Stage, name: str) -> AsyncIterator[None]:
     except AlreadyExistsError:
         pass
     await stage.until(lambda: is_served(stage), what="the API server serves Sites")
-    work = load_example(name).WORK
+    work = load_program(HERE / f"{name}.py").WORK
     operator = Operator(stage.client, [work], namespace=stage.namespace, clock=stage.clock, rng=stage.rng)
     task = asyncio.create_task(operator.run())
     try:
@@ -228,7 +217,7 @@ def test_a_program_elects_serves_probes_and_reviews_and_ends_gracefully(tmp_path
         )
         try:
             until_real(lambda: read_page(probes, "/readyz") == "ok", "it is ready")
-            rules = load_example("serving_operator").WEBHOOKS
+            rules = load_program(HERE / "serving_operator.py").WEBHOOKS
             url = f"https://127.0.0.1:{webhooks}"
             client = sandbox_client(sandbox)
             for document in webhook_configurations("sites", rules, ca=certificate.authority, url=url):
@@ -283,8 +272,22 @@ def sandbox_client(sandbox: HttpSandbox) -> Callable[..., Object]:
 
 
 def test_flags_that_cannot_be_used_are_refused_with_exit_code_2(capsys: pytest.CaptureFixture[str]) -> None:
-    module = load_example("serving_operator")
+    module = load_program(HERE / "serving_operator.py")
     with pytest.raises(SystemExit) as ended:
         module.main("serving-operator", module.WORK, webhooks=module.WEBHOOKS, argv=[])
     assert ended.value.code == 2
     assert "--webhook-cert-dir" in capsys.readouterr().err
+
+
+# ── their own tests ──────────────────────────────────────────────────────────
+
+
+@pytest.mark.sandbox_only
+@pytest.mark.real_time
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("file", sorted(EXAMPLES.rglob("test_*.py")), ids=lambda file: file.stem)
+def test_the_tests_beside_an_operator_pass_as_a_user_runs_them(file: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(file.parent, tmp_path / "example")
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-o", "addopts=", file.name]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=380, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr

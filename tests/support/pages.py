@@ -22,6 +22,7 @@ What readers do not see is in comments:
     <!-- cluster: nodes=5 plain -->     a new cluster from here on (options of HttpSandbox); `plain`: without the kinds
     <!-- failures: [{…}] -->            from here on
     <!-- file: web.yaml -->             the next block is a file that commands read
+    <!-- from: examples/a.py -->        the next block is a part of that file, whose own tests play it
     <!-- at: spec.template.spec -->     where in its object the next block belongs
     <!-- with: {spec: {…}} -->          what the object needs beside it
 
@@ -84,7 +85,8 @@ class Block(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_played(self) -> bool:
         is_test = self.language == "python" and "def test_" in self.text and "file" not in self.notes
-        return self.language in _SHOWN | _HIDDEN and not self.not_run and not is_test
+        is_elsewhere = is_test or "from" in self.notes
+        return self.language in _SHOWN | _HIDDEN and not self.not_run and not is_elsewhere
 
     @property
     def first_line(self) -> str:
@@ -114,7 +116,7 @@ _HIDDEN: Final = frozenset({"setup", "apply", "failures", "cluster"})
 _SHOWN: Final = frozenset({"console", "sh", "yaml", "python"})
 LANGUAGES: Final = _SHOWN | {"text"}
 _PART: Final = re.compile(
-    r"^<!-- (?P<note>setup|apply|not run|cluster|failures|file|at|with)\b:?(?P<said>.*?)-->$"
+    r"^<!-- (?P<note>setup|apply|not run|cluster|failures|file|from|at|with)\b:?(?P<said>.*?)-->$"
     r"|^(?P<indent> *)```(?P<language>\w*)\n(?P<text>.*?)^(?P=indent)```$",
     re.MULTILINE | re.DOTALL,
 )

@@ -78,6 +78,19 @@ def functions_of(item: PublicName) -> Iterator[tuple[str, Any]]:
                 yield f"{path}.{name}", member
 
 
+def test_a_function_with_a_result_says_what_it_returns() -> None:
+    """A docstring that begins with "Check" leaves open whether the function returns, yields or raises the problems."""
+    unclear = [
+        path
+        for item in public_names()
+        for path, function in functions_of(item)
+        if (function.__doc__ or "").startswith("Check")
+        and function.__annotations__.get("return") not in (None, "None")
+        and not re.search(r"\b[Rr]eturn|\b[Ww]hether|\bRaises|\b[Yy]ield", function.__doc__ or "")
+    ]
+    assert unclear == []
+
+
 PLAIN: Final = frozenset({"namespace", "name"})
 """Parameters that mean the same everywhere."""
 

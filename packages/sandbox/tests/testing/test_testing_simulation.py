@@ -24,7 +24,9 @@ from pykruise.testing.simulation import (
     SimulatedOperation,
     SimulatedStore,
     Simulation,
+    SimulationOutcome,
     SimulationScript,
+    Violation,
     check,
     create,
     delete,
@@ -207,6 +209,22 @@ def test_a_creation_that_is_made_twice_is_found_shrunk_and_kept(tmp_path: Path) 
     with pytest.raises(AssertionError, match="breaks a rule again"):
         check(simulation, seeds=0, keep_in=tmp_path)
     check(simulation_of(RIGHT), seeds=0, keep_in=tmp_path)
+
+
+def test_the_outcome_of_a_failure_broke_the_rule_though_another_run_of_its_script_would_not() -> None:
+    """In real time, a script has another outcome each time."""
+    played: list[SimulationScript] = []
+
+    def play_once(_: Simulation, script: SimulationScript) -> SimulationOutcome:
+        is_first = script not in played
+        played.append(script)
+        violations = (Violation("a_rule", f"run {len(played)}", 1.0),) if is_first else ()
+        return SimulationOutcome(violations=violations, trace=(), seconds=1.0)
+
+    failure = hunt(simulation_of(RIGHT), seeds=1, play=play_once)
+    assert failure is not None
+    assert failure.outcome.rule == "a_rule"
+    assert played[int(failure.outcome.violations[0].what.removeprefix("run ")) - 1] == failure.script
 
 
 def ports_from_a_stale_read() -> Work:

@@ -1,7 +1,6 @@
 """Rows for browsers, each with the version of its last change: a browser has missed the rows with newer versions.
 
-put(), remove() ──▶ Board: rows in the order of their last change
-    ──list_changes_since(version)──▶ changed rows, removed rows
+put(), remove() ──▶ Board: rows in the order of their last change ──list_changes_since(version)──▶ changed and removed
 
 A browser costs one number. A slow browser misses intermediate states and gets the last state of each row. Removed
 rows are kept for a while. A browser that was away for longer starts again with all rows.

@@ -1,6 +1,7 @@
 """A page's rows as server-sent events: first all rows, then the changes, joined for a moment.
 
-Board ──since(version)──▶ rows that the user may see ──▶ reset, rows, gone, synced, status, heartbeat ──▶ EventSource
+Board ──list_changes_since(version)──▶ rows that the user may see
+      ──▶ reset, rows, gone, synced, status, heartbeat ──▶ EventSource
 
 Each part is built when the connection has taken the previous one, so a slow browser costs one part and no queue. A
 browser that takes nothing for Limits.send_s is disconnected. `id:` records the position of a browser: after a broken

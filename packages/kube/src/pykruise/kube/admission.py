@@ -70,6 +70,7 @@ class AdmissionAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 ALLOWED = AdmissionAnswer()
+"""Answer of a reviewer that allows a request without changes."""
 
 
 def is_reviewed_write(request: AdmissionRequest) -> bool:
@@ -91,6 +92,7 @@ def is_on_its_way_out(request: AdmissionRequest) -> bool:
 
 
 Reviewer = Callable[[AdmissionRequest], Awaitable[AdmissionAnswer]]
+"""Reviews one AdmissionRequest, and returns the answer."""
 
 
 class SpokeRules(msgspec.Struct, frozen=True, kw_only=True):

@@ -29,6 +29,7 @@ Instant = float
 """Seconds since the epoch, UTC."""
 
 Clock = Callable[[], Instant]
+"""Returns the current time, in seconds since 1970 (UTC)."""
 
 
 def read_system_clock() -> Instant:

@@ -179,7 +179,7 @@ class ApiError(KubeError):
 
 
 class BadRequestError(ApiError):
-    """400."""
+    """Status 400: the API server cannot read the request, or the request contradicts itself."""
 
 
 class UnauthorizedError(ApiError):
@@ -195,7 +195,7 @@ class NotFoundError(ApiError):
 
 
 class MethodNotAllowedError(ApiError):
-    """405."""
+    """Status 405: the resource does not support this verb."""
 
 
 class AlreadyExistsError(ApiError):
@@ -211,7 +211,7 @@ class GoneError(ApiError):
 
 
 class RequestTooLargeError(ApiError):
-    """413."""
+    """Status 413: the request is larger than the API server accepts."""
 
 
 class UnsupportedMediaTypeError(ApiError):
@@ -231,7 +231,7 @@ class HeldBackError(TooManyRequestsError):
 
 
 class InternalError(ApiError):
-    """500."""
+    """Status 500: the API server, or a webhook that it called, failed."""
 
 
 class ServerUnavailableError(ApiError):

@@ -1,6 +1,6 @@
 """Files of the package: tables of facts beside the code that reads them.
 
-package_data("pykruise.kube", "merge_keys.json") ──▶ bytes of pykruise/kube/data/merge_keys.json
+read_package_data("pykruise.kube", "merge_keys.json") ──▶ bytes of pykruise/kube/data/merge_keys.json
 
 importlib.resources does the same and more, but takes longer to import than the files take to read.
 """

@@ -63,6 +63,7 @@ class Delete(msgspec.Struct, frozen=True, kw_only=True, tag="delete"):
 
 
 Action = Create | Patch | Delete
+"""A write to the API server."""
 
 
 def patch_object(

@@ -29,12 +29,16 @@ __all__ = [
 ]
 
 READY: Final = "Ready"
+"""Type of the condition of an object that is as its spec requires."""
 RECONCILING: Final = "Reconciling"
+"""Type of the condition of an object that the controller still changes."""
 STALLED: Final = "Stalled"
+"""Type of the condition of an object that cannot make progress."""
 KSTATUS: Final = (READY, RECONCILING, STALLED)
 """Types of the three conditions."""
 
 Conditions = Sequence[Mapping[str, Any]]
+"""Conditions of a status, as documents."""
 
 
 class Standing(msgspec.Struct, frozen=True, kw_only=True):

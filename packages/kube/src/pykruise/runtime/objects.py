@@ -1,8 +1,8 @@
 """Objects of any kind as whole documents, for controllers that need no types of their own.
 
 make_object_views(resource)      ──▶ Views[DocumentView] ──▶ caches
-control_of(resource, plan)  ──▶ Control, for decisions that need nothing but the object itself
-build_owner_reference_to(view)    ──▶ owner reference for its children
+control_of(resource, plan)       ──▶ Control, for decisions that need nothing but the object itself
+build_owner_reference_to(…, view) ──▶ owner reference for its children
 
 Pure.
 """
@@ -36,6 +36,7 @@ __all__ = [
 ]
 
 BY_UID: Final = "uid"
+"""Index: the uid."""
 
 
 class DocumentView(msgspec.Struct, frozen=True, kw_only=True):
@@ -145,6 +146,7 @@ INDEXES: Final[Mapping[str, Callable[[DocumentView], Iterable[str]]]] = {
     ORPHANS: lambda view: () if view.owner_uid else (view.namespace,),
     BY_NAMESPACE: lambda view: (view.namespace,),
 }
+"""Indexes of the views that `make_object_views` returns."""
 
 
 def make_object_views(resource: Resource) -> Views[DocumentView]:

@@ -46,6 +46,7 @@ ORPHANS: Final = "orphans"
 """Index: namespace of objects without a managing owner."""
 
 BY_NAMESPACE: Final = "namespace"
+"""Index: the namespace."""
 
 BY_NAME: Final = "name"
 """Index: the name, in any namespace."""

@@ -2,8 +2,11 @@
 
 change of an object that a kind reads ──▶ Wake.keys(change, around) ──▶ keys that are enqueued
 
-    wakes=(wake_itself(CLONE_SET_VIEWS), wake_owner(POD_VIEWS, CLONE_SETS), wake_adopters(POD_VIEWS, CLONE_SET_VIEWS,
-    may_own=…))
+    wakes=(
+        wake_itself(CLONE_SET_VIEWS),
+        wake_owner(POD_VIEWS, CLONE_SETS),
+        wake_adopters(POD_VIEWS, CLONE_SET_VIEWS, may_own=…),
+    )
 
 Pure, except for lookups with `around`.
 """

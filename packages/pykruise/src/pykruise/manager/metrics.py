@@ -1,6 +1,6 @@
 """Prometheus metrics: the stats of queues, controllers, caches, requests and the election, with known names.
 
-Manager.stats(), MeteredTransport, LeaderElector ──▶ StatsCollector ──▶ /metrics
+Manager.read_stats(), MeteredTransport, LeaderElector ──▶ StatsCollector ──▶ /metrics
 
 Names and labels are those of controller-runtime and OpenKruise where these exist, so that dashboards still work, and
 `pykruise_…` otherwise. This module counts nothing: a scrape reads the counts of the parts.

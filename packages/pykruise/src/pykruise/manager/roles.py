@@ -1,6 +1,7 @@
 """The roles of a manager, built only from the rights that its parts declare.
 
-kinds(), ELECTION, list_webhook_rights() ──▶ list_needed_rights() ──▶ build_roles() ──▶ install, chart, doctor, tests
+list_kinds(), ELECTION, list_webhook_rights() ──▶ list_needed_rights()
+    ──▶ build_roles() ──▶ install, chart, doctor, tests
 
 A kind with a disabled gate adds no rights. Names of roles and bindings are OpenKruise's.
 """

@@ -2,7 +2,7 @@
 Kubernetes.
 
     "1.37" ──▶ find_served_release(minor) ──▶ the enabled features
-           ──▶ version_of(minor)     ──▶ the document of /version
+           ──▶ version_of(minor)          ──▶ the document of /version
 
 Pure.
 """

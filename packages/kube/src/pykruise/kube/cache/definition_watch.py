@@ -1,6 +1,6 @@
 """Opens watches of custom objects again as soon as their CRD changes.
 
-CRDs ──watch──▶ Renewal.on_definition() ──▶ Cache.watch_anew() of the caches of their objects
+CRDs ──watch──▶ Renewal.handle_definition() ──▶ Cache.watch_anew() of the caches of their objects
 
 An API server that gets a new spec for a CRD replaces the storage that serves its objects. Older watches stay open and
 receive no more events: only their silence would show it, after two minutes (`cache.IDLE_TIMEOUT_S`). The watch of the

@@ -39,6 +39,7 @@ whole object.
 T = TypeVar("T", bound=Projected)
 
 Project = Callable[[bytes | msgspec.Raw], T]
+"""Converts the JSON text of an object to its view."""
 
 
 class _Meta(msgspec.Struct, frozen=True, rename="camel", gc=False):

@@ -75,11 +75,13 @@ class Projected(Protocol):
 T = TypeVar("T", bound=Projected)
 
 IndexFunction = Callable[[T], Iterable[Hashable]]
+"""Returns the values under which an index lists a view."""
 
 IndexValues = tuple[tuple[Hashable, ...], ...]
 """The index values of one object: for each index, the values under which the object is found."""
 
 Entry = tuple[T, IndexValues]
+"""A view with the values under which each index lists it."""
 
 
 class Change(msgspec.Struct, Generic[T], frozen=True, gc=False):

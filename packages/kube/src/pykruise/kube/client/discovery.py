@@ -1,6 +1,6 @@
 """Finds the resource of a kind through the API server's discovery, for kinds that this program was not built with.
 
-group + kind (+ version) ──▶ Discovery.resource() ──▶ Resource, or None: it is not served
+group + kind (+ version) ──▶ Discovery.find_resource() ──▶ Resource, or None: it is not served
 
 Found resources are remembered; a kind that was not found is requested again the next time.
 """

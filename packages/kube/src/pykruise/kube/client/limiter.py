@@ -1,6 +1,6 @@
 """Limits the requests that are in flight at the same time to as many as the API server answers well.
 
-Client ──▶ Limiter.slot() ──▶ one attempt at a request ──▶ its outcome moves the limit
+Client ──▶ Limiter.acquire_slot() ──▶ one attempt at a request ──▶ its outcome moves the limit
 
 The rule is additive increase, multiplicative decrease. While the limit is used up, it grows by one per round of
 requests; 429, 503 and timeouts halve it. It is halved once per round: requests that were sent before the last cut

@@ -1,6 +1,6 @@
 """Id tokens of kubeconfigs with the auth-provider `oidc`, renewed with their refresh token.
 
-settings ──▶ OidcTokens.current() ──▶ the id token, if it is still valid
+settings ──▶ OidcTokens.read_current() ──▶ the id token, if it is still valid
                      └──▶ the issuer's token endpoint (OpenID Connect Discovery) ──▶ a new id token
 
 Same rules as client-go's plugin, which reads the same fields. A new token is kept in memory; the file is not written.

@@ -35,7 +35,9 @@ __all__ = ["BASE_DELAY_S", "MAX_DELAY_S", "QueueClosedError", "QueueStats", "Wor
 K = TypeVar("K", bound=Hashable)
 
 BASE_DELAY_S = 0.005
+"""Seconds until the first retry of a key; each further failure doubles them."""
 MAX_DELAY_S = 300.0
+"""Most seconds until a retry."""
 COST_THRESHOLD_S = 0.002
 TICK_S = 0.001
 """A wait with less than this left has ended: a timer may fire slightly early."""

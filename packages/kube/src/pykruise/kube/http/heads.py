@@ -37,10 +37,15 @@ __all__ = [
 ]
 
 LINE_END: Final = b"\r\n"
+"""The end of a line of a head."""
 HEAD_END: Final = b"\r\n\r\n"
+"""The end of a head: an empty line."""
 CLOSE: Final = b"Connection: close\r\n"
+"""The field line that announces the end of the connection."""
 CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
+"""The interim answer that asks for the body of a request."""
 LAST_CHUNK: Final = b"0\r\n\r\n"
+"""The end of a chunked body."""
 
 Fields = Iterable[tuple[str, str]]
 

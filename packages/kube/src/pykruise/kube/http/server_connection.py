@@ -113,7 +113,7 @@ class ServerState:
 
 
 class ServerConnection(asyncio.Protocol):
-    """A connection."""
+    """A connection of a client to a server: reads requests and writes the answers in their order."""
 
     def __init__(self, server: ServerState, sock: socket.socket, peer: str) -> None:
         self._server = server

@@ -1,6 +1,6 @@
 """Merge rules of the fields of built-in kinds: the patch metadata of Kubernetes' API types.
 
-data/merge_keys.json (the newest minor's) ──▶ schema_of("io.k8s.api.core.v1.Pod") ──▶ .field("spec") ──▶ FieldRule
+data/merge_keys.json (newest minor) ──▶ schema_of("io.k8s.api.core.v1.Pod") ──▶ .find_field_rule("spec") ──▶ FieldRule
 
 Pure, except for reading the package's data on first use.
 """
@@ -61,6 +61,7 @@ class FieldRule(msgspec.Struct, frozen=True, rename="camel"):
 
 
 UNKNOWN_FIELD = FieldRule()
+"""Rule of a field that no schema describes: its value is replaced as a whole."""
 
 
 class Schema(msgspec.Struct, frozen=True):

@@ -54,7 +54,10 @@ _MAX_INT32: Final = 2**31 - 1
 def check_container(
     container: Doc, volumes: Mapping[str, Doc], path: str, spec: Doc, *, claims: Set[str]
 ) -> Causes:
-    """Check a container of any sort, except its lifecycle and probes. `claims`: collect_claim_names() of its pod."""
+    """Yield the errors of a container of any sort, except those of its lifecycle and probes.
+
+    `claims`: collect_claim_names() of its pod.
+    """
     name = container.get("name") or ""
     if name:
         yield from check_label(name, f"{path}.name")
@@ -81,7 +84,7 @@ def check_container(
 
 
 def check_whitespace(spec: Doc, path: str) -> Causes:
-    """Check images for surrounding whitespace, which only pods refuse (stored templates may contain it)."""
+    """Yield an error for each image with surrounding whitespace, which stored templates may contain."""
     for field in ("containers", "initContainers"):
         for index, container in enumerate(spec.get(field) or ()):
             image = container.get("image") or ""
@@ -271,7 +274,7 @@ def collect_claim_names(spec: Doc) -> frozenset[str]:
 
 
 def check_claims(resources: Doc, path: str, names: Set[str]) -> Causes:
-    """Check that device claims refer to claims of the pod, which have these names."""
+    """Yield an error for each device claim that refers to none of these claims of the pod."""
     for index, claim in enumerate(resources.get("claims") or ()):
         if not claim.get("name"):
             yield make_required_error(f"{path}.claims[{index}].name")
@@ -280,7 +283,7 @@ def check_claims(resources: Doc, path: str, names: Set[str]) -> Causes:
 
 
 def check_resources(resources: Doc, path: str) -> Causes:
-    """Check requests and limits of a container."""
+    """Yield the errors of requests and limits of a container."""
     limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
     for resource, amount in limits.items():
         yield from _check_resource_name(resource, f"{path}.limits[{resource}]")
@@ -329,7 +332,7 @@ def _check_resource_name(resource: str, path: str) -> Causes:
 
 
 def check_amount(resource: str, amount: str, path: str) -> Causes:
-    """Check an amount of a resource: not negative, and whole for a countable resource."""
+    """Yield the errors of an amount of a resource: not negative, and whole for a countable resource."""
     yield from check_quantity_not_negative(amount, path)
     if not _is_native(resource) and parse_quantity(amount).denominator != 1:
         yield make_invalid_error(path, amount, "must be an integer")
@@ -355,7 +358,7 @@ _HANDLERS: Final = ("exec", "httpGet", "tcpSocket", "grpc", "sleep")
 
 
 def check_lifecycle(container: Doc, path: str, *, os: Doc | None = None) -> Causes:
-    """Check the hooks, stop signal and probes of a container. `os`: the `os` of its pod."""
+    """Yield the errors of the hooks, stop signal and probes of a container. `os`: the `os` of its pod."""
     lifecycle = container.get("lifecycle") or {}
     if lifecycle.get("stopSignal") is not None:
         yield from _check_stop_signal(lifecycle["stopSignal"], f"{path}.lifecycle.stopSignal", os)
@@ -381,7 +384,7 @@ _LINUX_SIGNAL: Final = re.compile(r"SIG[A-Z0-9]+|SIGRTM(IN(\+\d+)?|AX(-\d+)?)")
 
 
 def check_probe(probe: Doc, path: str, kind: str) -> Causes:
-    """Check a probe with its defaults; `kind` is the container's field that contains it."""
+    """Yield the errors of a probe with its defaults; `kind` is the container's field that contains it."""
     yield from _check_handler(probe, path)
     for field in (
         "initialDelaySeconds",
@@ -448,7 +451,7 @@ TOO_LOW_ID: Final = f"must be between 0 and {_MAX_INT32}, inclusive"
 
 
 def check_ids(context: Doc, path: str) -> Causes:
-    """Check runAsUser and runAsGroup."""
+    """Yield the errors of runAsUser and runAsGroup."""
     for field in ("fsGroup", "runAsUser", "runAsGroup"):
         value = context.get(field)
         if value is not None and not 0 <= value <= _MAX_INT32:
@@ -456,7 +459,7 @@ def check_ids(context: Doc, path: str) -> Causes:
 
 
 def check_security(context: Doc, path: str) -> Causes:
-    """Check a container's securityContext."""
+    """Yield the errors of a container's securityContext."""
     yield from check_ids(context, path)
     if context.get("allowPrivilegeEscalation") is False:
         if context.get("privileged"):

@@ -61,45 +61,46 @@ __all__ = [
 ]
 
 Causes = Iterator[Cause]
+"""Errors of a check, each with its field; none: the value is valid."""
 
 NOT_NEGATIVE: Final = "must be greater than or equal to 0"
 IMMUTABLE: Final = "field is immutable"
 
 
 def check_rule(value: str, path: str, rule: Callable[[str], list[str]]) -> Causes:
-    """Check a value by a name rule of kube/pod_rules/names.py."""
+    """Yield the errors of a value by a name rule of kube/pod_rules/names.py."""
     for message in rule(value):
         yield make_invalid_error(path, value, message)
 
 
 def check_label(value: str, path: str) -> Causes:
-    """Check a DNS label: the name of a container, volume or namespace."""
+    """Yield the errors of a DNS label: the name of a container, volume or namespace."""
     return check_rule(value, path, is_dns1123_label)
 
 
 def check_subdomain(value: str, path: str) -> Causes:
-    """Check a DNS subdomain: the name of most objects."""
+    """Yield the errors of a DNS subdomain: the name of most objects."""
     return check_rule(value, path, is_dns1123_subdomain)
 
 
 def check_service_name(value: str, path: str) -> Causes:
-    """Check the name of a Service: a DNS label that begins with a letter."""
+    """Yield the errors of the name of a Service: a DNS label that begins with a letter."""
     return check_rule(value, path, is_dns1035_label)
 
 
 def check_qualified_name(value: str, path: str) -> Causes:
-    """Check a qualified name: `name` or `prefix/name`."""
+    """Yield the errors of a qualified name: `name` or `prefix/name`."""
     return check_rule(value, path, is_qualified_name)
 
 
 def check_segment(value: str, path: str) -> Causes:
-    """Check the name of an object of any kind: it must be a valid part of a path."""
+    """Yield the errors of the name of an object of any kind: it must be a valid part of a path."""
     if flaw := flaw_of_segment(value):
         yield make_invalid_error(path, value, flaw)
 
 
 def check_one_of(value: str | None, path: str, allowed: Iterable[str], *, needed: bool = True) -> Causes:
-    """Check that a value is in a closed set; `allowed` is in the order of the messages."""
+    """Yield an error if a value is not in a closed set; `allowed` is in the order of the messages."""
     options = list(allowed)
     if not value:
         if needed:
@@ -109,19 +110,19 @@ def check_one_of(value: str | None, path: str, allowed: Iterable[str], *, needed
 
 
 def check_not_negative(value: int | None, path: str) -> Causes:
-    """Check a count or duration: not negative."""
+    """Yield the errors of a count or duration: not negative."""
     if value is not None and value < 0:
         yield make_invalid_error(path, value, NOT_NEGATIVE)
 
 
 def check_quantity_not_negative(value: str, path: str) -> Causes:
-    """Check an amount: not negative; `value` is in canonical form."""
+    """Yield the errors of an amount: not negative; `value` is in canonical form."""
     if parse_quantity(value) < 0:
         yield make_invalid_error(path, value, NOT_NEGATIVE)
 
 
 def check_labels(labels: Mapping[str, str] | None, path: str) -> Causes:
-    """Check keys and values of a label map."""
+    """Yield the errors of keys and values of a label map."""
     for key, value in (labels or {}).items():
         yield from check_qualified_name(key, path)
         for message in is_valid_label_value(value):
@@ -129,7 +130,7 @@ def check_labels(labels: Mapping[str, str] | None, path: str) -> Causes:
 
 
 def check_annotations(annotations: Mapping[str, str] | None, path: str) -> Causes:
-    """Check the keys of an annotation map, and its total size (256 KiB)."""
+    """Yield the errors of the keys of an annotation map, and its total size (256 KiB)."""
     size = 0
     for key, value in (annotations or {}).items():
         for message in is_qualified_name(key.lower()):
@@ -140,13 +141,13 @@ def check_annotations(annotations: Mapping[str, str] | None, path: str) -> Cause
 
 
 def check_port_number(port: int, path: str) -> Causes:
-    """Check a TCP or UDP port."""
+    """Yield the errors of a TCP or UDP port."""
     if not 1 <= port <= 65535:
         yield make_invalid_error(path, port, "must be between 1 and 65535, inclusive")
 
 
 def check_port_name(name: str, path: str) -> Causes:
-    """Check the name of a container port, as a Service or probe may use it."""
+    """Yield the errors of the name of a container port, as a Service or probe may use it."""
     if len(name) > 15:
         yield make_invalid_error(path, name, "must be no more than 15 bytes")
     if not re.fullmatch("[-a-z0-9]+", name):
@@ -162,12 +163,12 @@ def check_port_name(name: str, path: str) -> Causes:
 
 
 def check_port(port: Any, path: str) -> Causes:
-    """Check a port given by number or name."""
+    """Yield the errors of a port given by number or name."""
     return check_port_name(port, path) if isinstance(port, str) else check_port_number(port, path)
 
 
 def check_selector(selector: Mapping[str, Any] | None, path: str) -> Causes:
-    """Check a LabelSelector document."""
+    """Yield the errors of a LabelSelector document."""
     for key, value in ((selector or {}).get("matchLabels") or {}).items():
         yield from check_qualified_name(key, f"{path}.matchLabels")
         for message in is_valid_label_value(value):
@@ -204,13 +205,13 @@ def selects(selector: Mapping[str, Any] | None, labels: Mapping[str, str] | None
 
 
 def check_immutable(new: Any, old: Any, path: str) -> Causes:
-    """Check that a field has not changed."""
+    """Yield an error if a field has changed."""
     if not is_same(new, old):
         yield make_invalid_error(path, new, IMMUTABLE)
 
 
 def check_config_key(key: str, path: str) -> Causes:
-    """Check a key of a ConfigMap's or Secret's data: the name of a file."""
+    """Yield the errors of a key of a ConfigMap's or Secret's data: the name of a file."""
     if len(key) > 253:
         yield make_invalid_error(path, key, "must be no more than 253 bytes")
     if not re.fullmatch(r"[-._a-zA-Z0-9]+", key):
@@ -228,14 +229,14 @@ def check_config_key(key: str, path: str) -> Causes:
 
 
 def check_size(new: Mapping[str, Any], stored: Mapping[str, Any] | None, *path: str, most: int) -> Causes:
-    """Check that a list has at most `most` entries. A stored list that is too long may stay unchanged."""
+    """Yield an error if a list has more than `most` entries. A stored list that is too long may stay unchanged."""
     entries = get_path(new, *path)
     if isinstance(entries, list) and len(entries) > most and not is_same(entries, get_path(stored, *path)):
         yield make_too_many_error(".".join(path), len(entries), most)
 
 
 def check_int_or_percent(value: Any, path: str) -> Causes:
-    """Check a count of pods: a whole number not below 0, or a percentage."""
+    """Yield the errors of a count of pods: a whole number not below 0, or a percentage."""
     if isinstance(value, str):
         if not _PERCENT.fullmatch(value):
             detail = (
@@ -248,7 +249,7 @@ def check_int_or_percent(value: Any, path: str) -> Causes:
 
 
 def check_at_most_100_percent(value: Any, path: str) -> Causes:
-    """Check that a percentage does not exceed 100."""
+    """Yield an error if a percentage exceeds 100."""
     if isinstance(value, str) and _PERCENT.fullmatch(value) and int(value[:-1]) > 100:
         yield make_invalid_shown_error(path, format_go_int_or_string(value), "must not be greater than 100%")
 

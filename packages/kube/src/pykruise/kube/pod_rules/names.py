@@ -55,7 +55,7 @@ _DNS1035_RULE = (
 
 
 def is_qualified_name(value: str) -> list[str]:
-    """Check `name` or `prefix/name`: the name at most 63 bytes, the prefix a DNS subdomain."""
+    """Return the problems of `name` or `prefix/name`: the name at most 63 bytes, the prefix a DNS subdomain."""
     return list(_known_name_errors(value)) if len(value) <= _LONGEST_KNOWN else _name_errors(value)
 
 
@@ -84,13 +84,13 @@ def _name_errors(value: str) -> list[str]:
 
 
 def is_valid_label_key(value: str) -> list[str]:
-    """Check a label key, which is a qualified name."""
+    """Return the problems of a label key, which is a qualified name."""
     return is_qualified_name(value)
 
 
 def is_valid_label_value(value: str) -> list[str]:
-    """Check a label value: empty, or at most 63 bytes: letters, digits, `-`, `_`, `.`, first and last a letter or
-    digit.
+    """Return the problems of a label value. A valid one is empty, or has at most 63 bytes: letters, digits, `-`, `_`,
+    `.`, first and last a letter or digit.
     """
     errors = [_too_long(63)] if len(value.encode()) > 63 else []
     if not _VALUE.fullmatch(value):
@@ -99,7 +99,9 @@ def is_valid_label_value(value: str) -> list[str]:
 
 
 def is_dns1123_label(value: str) -> list[str]:
-    """Check names of namespaces, containers and volumes: at most 63 bytes of lower case letters, digits and `-`."""
+    """Return the problems of the name of a namespace, container or volume: at most 63 bytes of lower case letters,
+    digits and `-`.
+    """
     errors = [_too_long(63)] if len(value.encode()) > 63 else []
     if not _LABEL.fullmatch(value):
         errors.append("must not contain dots" if _SUBDOMAIN.fullmatch(value) else _LABEL_RULE)
@@ -107,7 +109,7 @@ def is_dns1123_label(value: str) -> list[str]:
 
 
 def is_dns1123_subdomain(value: str) -> list[str]:
-    """Check the name of most objects: DNS labels joined by dots, at most 253 bytes."""
+    """Return the problems of the name of most objects: DNS labels joined by dots, at most 253 bytes."""
     errors = [_too_long(253)] if len(value.encode()) > 253 else []
     if not _SUBDOMAIN.fullmatch(value):
         errors.append(_SUBDOMAIN_RULE)
@@ -115,7 +117,7 @@ def is_dns1123_subdomain(value: str) -> list[str]:
 
 
 def is_dns1035_label(value: str) -> list[str]:
-    """Check the name of a Service: a DNS label that starts with a letter, at most 63 bytes."""
+    """Return the problems of the name of a Service: a DNS label that starts with a letter, at most 63 bytes."""
     errors = [_too_long(63)] if len(value.encode()) > 63 else []
     if not _DNS1035.fullmatch(value):
         errors.append(_DNS1035_RULE)

@@ -33,7 +33,7 @@ _DECIMAL: Final = re.compile(r"0|-?[1-9][0-9]*")
 
 
 def check_affinity(affinity: Doc, path: str) -> Causes:
-    """Check node affinity, pod affinity and pod anti-affinity."""
+    """Yield the errors of node affinity, pod affinity and pod anti-affinity."""
     node = affinity.get("nodeAffinity") or {}
     must = node.get("requiredDuringSchedulingIgnoredDuringExecution")
     if must is not None:
@@ -102,7 +102,7 @@ def _check_pod_term(term: Doc, path: str) -> Causes:
 
 
 def check_spread(spec: Doc, path: str) -> Causes:
-    """Check `topologySpreadConstraints`."""
+    """Yield the errors of `topologySpreadConstraints`."""
     seen: set[tuple[str, str]] = set()
     for index, constraint in enumerate(spec.get("topologySpreadConstraints") or ()):
         here = f"{path}[{index}]"
@@ -128,7 +128,7 @@ def check_spread(spec: Doc, path: str) -> Causes:
 
 
 def check_tolerations(tolerations: Sequence[Doc], path: str, release: Release = NEWEST) -> Causes:
-    """Check the tolerations of a pod."""
+    """Yield the errors of the tolerations of a pod."""
     compares = release.has("TaintTolerationComparisonOperators")
     for index, toleration in enumerate(tolerations):
         here = f"{path}[{index}]"

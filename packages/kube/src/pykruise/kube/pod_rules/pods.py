@@ -49,7 +49,7 @@ _MAX_INT32: Final = 2**31 - 1
 
 
 def check_pod_template(template: Doc, path: str, release: Release = NEWEST) -> Causes:
-    """Check a pod template: labels, annotations and spec."""
+    """Yield the errors of a pod template: labels, annotations and spec."""
     metadata, spec = template.get("metadata") or {}, template.get("spec") or {}
     yield from check_labels(metadata.get("labels"), f"{path}.labels")
     yield from check_annotations(metadata.get("annotations"), f"{path}.annotations")
@@ -63,7 +63,9 @@ def check_pod_template(template: Doc, path: str, release: Release = NEWEST) -> C
 def check_pod_spec(
     spec: Doc, path: str, *, is_pod: bool = True, pod_name: str = "", release: Release = NEWEST
 ) -> Causes:
-    """Check a pod spec by the rules of an API server of this release; `is_pod` is False inside a template, where host
+    """Yield the errors of a pod spec by the rules of an API server of this release.
+
+    `is_pod` is False inside a template, where host
     ports may still be absent.
     """
     volumes: dict[str, Doc] = {}
@@ -110,7 +112,7 @@ def check_pod_spec(
 
 
 def check_names(spec: Doc, path: str) -> Causes:
-    """Check the names of other objects in a pod spec, and its own host name."""
+    """Yield the errors of the names of other objects in a pod spec, and its own host name."""
     for field, rule in _NAME_RULES.items():
         value = spec.get(field)
         if value:
@@ -195,7 +197,10 @@ def _check_ephemeral_containers(spec: Doc, volumes: Mapping[str, Doc], path: str
 def check_ephemeral_container(
     container: Doc, path: str, *, volumes: Mapping[str, Doc], spec: Doc, claims: Set[str]
 ) -> Causes:
-    """Check one ephemeral container on its own, in a pod with this spec, these volumes, and claims of these names."""
+    """Yield the errors of one ephemeral container on its own.
+
+    `spec`, `volumes`, `claims`: those of its pod (names of claims).
+    """
     yield from check_container(container, volumes, path, spec, claims=claims)
     for field in _NOT_EPHEMERAL:
         if container.get(field):
@@ -254,7 +259,7 @@ def _check_pod_security(spec: Doc, path: str) -> Causes:
 
 
 def _check_claims(claims: Iterable[Doc], path: str) -> Causes:
-    """Check `resourceClaims`, each of which names a claim or a template."""
+    """Yield the errors of `resourceClaims`, each of which names a claim or a template."""
     seen: set[str] = set()
     for index, claim in enumerate(claims):
         here, name = f"{path}[{index}]", claim.get("name") or ""
@@ -273,7 +278,7 @@ def _check_claims(claims: Iterable[Doc], path: str) -> Causes:
 
 
 def _check_host_users(spec: Doc, path: str, release: Release) -> Causes:
-    """Check that a pod with its own user namespace shares no other namespace of the host."""
+    """Yield an error for each namespace of the host that a pod with its own user namespace shares."""
     if spec.get("hostUsers") is not False:
         return
     if spec.get("hostNetwork") and not release.has("UserNamespacesHostNetworkSupport"):

@@ -26,7 +26,7 @@ _MOST_EXIT_CODES: Final = 255
 
 
 def check_restarts(container: Doc, path: str, release: Release) -> Causes:
-    """Check a regular container."""
+    """Yield the errors of a regular container."""
     if release.has("ContainerRestartRules"):
         yield from _check_policy(container, path, release)
     elif container.get("restartPolicy") is not None:
@@ -34,7 +34,7 @@ def check_restarts(container: Doc, path: str, release: Release) -> Causes:
 
 
 def check_init_restarts(container: Doc, path: str, release: Release) -> Causes:
-    """Check an init container; with the policy Always it is a sidecar."""
+    """Yield the errors of an init container; with the policy Always it is a sidecar."""
     policy, rules = container.get("restartPolicy"), container.get("restartPolicyRules") or ()
     if policy is None:
         if rules:

@@ -28,7 +28,7 @@ Doc = Mapping[str, Any]
 
 
 def check_volumes(volumes: Sequence[Doc], path: str, usable: dict[str, Doc], pod_name: str) -> Causes:
-    """Check all volumes, and add the valid ones to `usable` for the mounts."""
+    """Yield the errors of all volumes, and add the valid ones to `usable` for the mounts."""
     for index, volume in enumerate(volumes):
         here, name = f"{path}[{index}]", volume.get("name") or ""
         causes = list(_check_volume_source(volume, here))
@@ -150,7 +150,7 @@ def _check_descending(value: str, path: str) -> Causes:
 
 
 def check_mounts(container: Doc, volumes: Mapping[str, Doc], path: str) -> Causes:
-    """Check that a container's mounts and devices refer to volumes of the pod."""
+    """Yield an error for each mount or device of a container that refers to no volume of the pod."""
     devices = container.get("volumeDevices") or ()
     device_names = {device.get("name") for device in devices}
     device_paths = {device.get("devicePath") for device in devices}

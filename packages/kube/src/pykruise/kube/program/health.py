@@ -1,6 +1,6 @@
 """Answers to probes: the results of a program's checks.
 
-checks by name ──▶ responder("healthz", …) ──▶ PlainServer
+checks by name ──▶ make_responder("healthz", …) ──▶ PlainServer
 
 Text and query parameters follow Kubernetes' components: `ok`, or each check with `[+]` and `[-]`; `?verbose=1` shows
 all checks, `?exclude=<check>` leaves one out, `/readyz/<check>` returns one.

@@ -1,7 +1,7 @@
 """Schemas for the parts of a CRD that hold Kubernetes' own types, with the lists that are merged by key.
 
-Kubernetes' facts ──▶ merging_object("io.k8s.api.core.v1.PodTemplateSpec") ──▶ an open schema that names the merged
-                 └──▶ merging_list("io.k8s.api.core.v1.PodSpec", "volumes")    lists and the fields that lead to them
+Kubernetes' facts ──▶ build_merging_object("io.k8s.api.core.v1.PodTemplateSpec") ──▶ an open schema that names the
+                 └──▶ build_merging_list("io.k8s.api.core.v1.PodSpec", "volumes")    merged lists and their parents
 
 Pure. With such a schema, server-side apply merges the containers of a template one by one, as in a Deployment. Without
 it, the list has one owner, and an applier replaces the whole list.

@@ -29,7 +29,9 @@ __all__ = [
 ]
 
 MINORS: Final = ("1.28", "1.29", "1.30", "1.31", "1.32", "1.33", "1.34", "1.35", "1.36", "1.37")
+"""All known minor versions, such as `1.37`, oldest first."""
 NEWEST_MINOR: Final = MINORS[-1]
+"""The newest known minor version."""
 _VERSION: Final = re.compile(r"v?([0-9]+)[^.]*\.([0-9]+)")
 
 

@@ -1,7 +1,7 @@
 """Fields that the API server of a cluster knows: those of its minor, and for a newer one those of its OpenAPI
 document.
 
-    minor, OpenAPI v3 of the core group ──▶ list_further_fields() ──▶ ServedFields.unknown_in(document)
+    minor, OpenAPI v3 of the core group ──▶ list_further_fields() ──▶ ServedFields.list_unknown_fields(document)
 
 Pure. That server drops a field that neither has, which deserves a warning. A field that only its OpenAPI document has
 is kept and passed on without a warning.

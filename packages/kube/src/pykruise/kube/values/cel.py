@@ -18,7 +18,9 @@ from pykruise.kube.values.selectors import Requirement, Selector, SelectorOperat
 __all__ = ["ALWAYS", "NEVER", "Interests", "Meant", "any_of", "build_selection", "join_terms"]
 
 ALWAYS: Final = "true"
+"""Expression that every object meets."""
 NEVER: Final = "false"
+"""Expression that no object meets."""
 
 MOST_TERMS: Final = 64
 MOST_NAMESPACES: Final = 256

@@ -122,6 +122,7 @@ class Fields(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Schedule = Every | Fields
+"""A parsed schedule."""
 
 
 class Ticks(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,6 +1,6 @@
 """Durations counted in buckets, for metrics but without a metrics library.
 
-observe(seconds) ──▶ Histogram ──▶ take_snapshot() ──▶ stats() of queues, controllers, transports
+observe(seconds) ──▶ Histogram ──▶ take_snapshot() ──▶ read_stats() of queues, controllers, transports
 """
 
 from bisect import bisect_left

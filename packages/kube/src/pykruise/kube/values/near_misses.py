@@ -1,6 +1,6 @@
 """Hints for unknown names: the known name that differs by a few letters.
 
-nearest("clonset", ["clonesets", "daemonsets"]) ──▶ "clonesets"      format_hint(…) ──▶ "; did you mean clonesets?"
+find_nearest("clonset", ["clonesets", "daemonsets"]) ──▶ "clonesets"      format_hint(…) ──▶ "; did you mean clonesets?"
 
 Pure.
 """

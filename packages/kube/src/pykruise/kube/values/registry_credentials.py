@@ -1,6 +1,7 @@
 """Credentials for pulling an image from a registry, read from pull secrets and docker configurations.
 
-Secret, config.json ──▶ read_credentials() ──▶ Credential (where, user, password) ──▶ list_matching_credentials(image)
+Secret, config.json ──▶ read_credentials() ──▶ Credential (where, user, password)
+                    ──▶ list_matching_credentials(image)
 
 Pure. Same rule as Kubernetes' docker keyring: an entry names a registry, with or without a path; parts of its host
 may be `*`; the longest match comes first. Invalid entries are left out.

@@ -210,7 +210,9 @@ class Selector(msgspec.Struct, frozen=True, dict=True):
 
 
 EVERYTHING = Selector()
+"""Selector that matches every object."""
 NOTHING = Selector(selects_nothing=True)
+"""Selector that matches no object."""
 
 
 def parse_label_selector(text: str) -> Selector:

@@ -45,6 +45,7 @@ __all__ = [
 _log = logging.getLogger(__name__)
 
 MIB: Final = 1024 * 1024
+"""Bytes in a mebibyte."""
 _HEALTH: Final = "/healthz"
 _JSON_HEADERS: Final[Mapping[str, str]] = {"content-type": "application/json"}
 _REFUSALS: Final[Mapping[int, str]] = {

@@ -1,7 +1,7 @@
 """Forecast of applying a manifest: admission, then the rollout, simulated in a copy of the cluster's state.
 
 Client ──look()──▶ Sight ──▶ World (a copy) ──▶ play() ──▶ Played
-applied(live, manifest) ──dry run──▶ what admission says        └──▶ Forecast
+apply_document(live, manifest) ──dry run──▶ answer of admission ──▶ Forecast
 
 The copy has the real pods with their UIDs, times and status, and the real manager works in it. So the order, the
 batches and the budgets are the manager's own. The forecast assumes that all pods become ready equally fast, that

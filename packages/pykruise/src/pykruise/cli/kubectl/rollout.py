@@ -1,6 +1,6 @@
 """Commands `rollout history, undo, pause, resume, restart, approve`: their changes of an object, and their output.
 
-(object, arguments) ──▶ paused(), restarted(), undo_patch(), … (pure) ──▶ changing.py ──▶ printing.py
+(object, arguments) ──▶ restart_template(), undo_patch(), … (pure) ──▶ changing.py ──▶ printing.py
 """
 
 import itertools

@@ -1,6 +1,6 @@
 """Commands `version`, `options` and `completion`, and the completions for shells.
 
-tree.py ──▶ print_options(), script(), list_candidates() ──▶ lines
+tree.py ──▶ print_options(), print_completion(), list_candidates() ──▶ lines
 """
 
 from collections.abc import Sequence

@@ -1,6 +1,6 @@
 """BroadcastJob's two admission reviews.
 
-AdmissionRequest ──▶ build_mutating_review()              ──▶ the object with its defaults
+AdmissionRequest ──▶ build_mutating_review() ──▶ the object with its defaults
                  ──▶ validate_broadcastjob() ──▶ allowed, or rejected (422) with every field error
 
 Both versions get the same reviews, because their fields are the same.

@@ -1,7 +1,7 @@
 """SidecarSet's two admission reviews, as functions that a webhook server or a sandbox calls.
 
-AdmissionRequest ──▶ mutate_sidecarset()     ──▶ the object with its defaults and hashes
-                 ──▶ build_validating_review(reader, …)() ──▶ allowed, or rejected (422) with every field error
+AdmissionRequest ──▶ mutate_sidecarset()                    ──▶ the object with its defaults and hashes
+                 ──▶ build_validating_review(reader, …)()   ──▶ allowed, or rejected (422) with every field error
 
 v1beta1 only; other versions are rejected with 400. Validation reads the objects that the SidecarSet refers to and may
 conflict with. Without a reader it checks only the object itself.

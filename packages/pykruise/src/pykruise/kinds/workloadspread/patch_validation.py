@@ -1,6 +1,6 @@
 """Validation of a subset's patch: it is applied to the target's template in the same way as to pods.
 
-subset + target ──▶ template with claim volumes ──▶ injection.tried() ──▶ rules of pods ──▶ field errors
+subset + target ──▶ template with claim volumes ──▶ injection.try_patch() ──▶ rules of pods ──▶ field errors
 
 Pure. Paths start at the patch: `spec.subsets[0].patch.containers[1].image`. A patch gets one kind of error: a patch
 that cannot be merged is not checked further.

@@ -1,7 +1,7 @@
 """Changes that an update in place makes to a pod: the result of comparing two revisions.
 
-difference() ──▶ UpdateSpec ──┬▶ add_pending() (adds the changes that an unfinished update left open)
-                              └▶ batches.py, and grace.py stores it while the pod leaves service
+find_difference() ──▶ UpdateSpec ──┬▶ add_pending() (adds the changes that an unfinished update left open)
+                                   └▶ batches.py, and grace.py stores it while the pod leaves service
 
 Pure values. All changes are keyed by container name, so they fit any pod of the old revision.
 """

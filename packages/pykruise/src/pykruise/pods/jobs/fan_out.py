@@ -1,8 +1,7 @@
 """Rule of all jobs that do the same work on many targets: the targets to start and to stop, and the end of the job.
 
-targets (nodes, pods, images, containers) + JobPolicy + JobRun ──▶ decide_fan_out(now=…)
-    ──▶ FanOutDecision: start, stop,
-                                                                                       waiting, finish
+targets (nodes, pods, images, containers) + JobPolicy + JobRun ──▶ decide_fan_out(now=…) ──▶ FanOutDecision:
+                                                                            start, stop, waiting, finish
 
 Pure. A kind reports the state of each target and executes the decision. The same targets in the same order give the
 same decision. A decision is repeated until its effect is visible: a failed job keeps stopping active targets, so that

@@ -1,7 +1,7 @@
 """The two admission reviews of every workload, built from functions of its kind.
 
-AdmissionRequest ──▶ SpecReviews.mutating(with_defaults) ──▶ the object with its defaults
-                 ──▶ SpecReviews.validating(errors_of)   ──▶ allowed, or rejected (422) with every field error
+AdmissionRequest ──▶ SpecReviews.build_mutating_review(with_defaults) ──▶ the object with its defaults
+                 ──▶ SpecReviews.build_validating_review(errors_of)   ──▶ allowed, or 422 with every field error
 
 Pure except for the `async` interface, which all reviewers have. An unreadable object or a version that is not
 reviewed is rejected with 400. A terminating object is not reviewed: its spec must not block its deletion.

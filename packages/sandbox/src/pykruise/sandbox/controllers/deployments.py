@@ -1,7 +1,7 @@
 """Deployments: replica sets that replace each other.
 
-Deployment + ReplicaSets ──▶ rollouts.next_step() ──▶ replica sets to create, scale, delete
-                         └──▶ compute_deployment_status()  ──▶ the status (conditions, counts)
+Deployment + ReplicaSets ──▶ rollouts.decide_next_step() ──▶ replica sets to create, scale, delete
+                         └──▶ compute_deployment_status() ──▶ the status (conditions, counts)
 
 Same rules as Kubernetes' deployment controller, and the same texts of conditions and events.
 """

@@ -1,6 +1,6 @@
 """Jobs: pods that run to completion. Finished jobs are deleted after their TTL.
 
-Job + pods ──▶ read_snapshot() ──▶ plan_job(): job_plans.counted(), count_pods(), next_step()
+Job + pods ──▶ read_snapshot() ──▶ plan_job(): job_plans.count_recorded(), count_pods(), decide_next_step()
            ──▶ status (pods recorded) ──▶ finalizers removed ──▶ pods to delete and to create;  the next plan counts
            them
 

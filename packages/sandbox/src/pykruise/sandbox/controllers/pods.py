@@ -1,7 +1,7 @@
 """Pods and nodes as the built-in controllers see them.
 
 POD_VIEWS, NODE_VIEWS ──▶ the caches that scheduler and kubelets read, too
-make_document_views(resource)   ──▶ all other resources, as whole documents
+make_document_views(resource) ──▶ all other resources, as whole documents
 template ──▶ build_pod() ──▶ a pod;   pod ──▶ find_available_time()
 """
 

@@ -1,6 +1,6 @@
 """Preemption: evicts pods of lower priority for a pod that has no node, on the node where it does the least harm.
 
-pod, ledger, budgets, hopeful nodes ──▶ make_room() ──▶ Room(node, victims) | NoRoom(why)
+pod, ledger, budgets, hopeful nodes ──▶ make_room() ──▶ PreemptionRoom(node, victims) | NoRoom(why)
 
 No I/O and no clock. The ledger is changed for the calculation, and restored. Same rules as Kubernetes' default
 preemption. On each node, first all pods of lower priority are removed. Then as many as possible are restored: those

@@ -4,7 +4,7 @@ SmallWorld(simulation, before, actions, faults) ──▶ explore() ──▶ se
 
 It takes the operator, the manifests, the actions and the rules of a Simulation. Rules of `always` are judged after each
 write, those of `at_rest` where nothing can happen any more. Equal states are one, whatever led there, so rules should
-read stored objects: one that reads `store.writes()` is judged on one way to each state only.
+read stored objects: one that reads `store.list_writes()` is judged on one way to each state only.
 
 An operator may keep memory where the runtime knows of it (caches, queues, plans); of variables of its own nothing is
 known here, and states that differ in them alone would be taken for one.

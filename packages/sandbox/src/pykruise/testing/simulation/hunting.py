@@ -95,9 +95,31 @@ def hunt(
         script = script_of(simulation, seed)
         outcome = play(simulation, script)
         if outcome.violations:
-            short = shrink(simulation, script, outcome.rule, play=play, most_runs=most_runs, most_s=most_s)
-            return FoundFailure(short, play(simulation, short), number)
+            short, shown = _shrink_with_outcome(simulation, script, outcome, play, most_runs, most_s)
+            return FoundFailure(short, shown, number)
     return None
+
+
+def _shrink_with_outcome(
+    simulation: Simulation,
+    script: SimulationScript,
+    outcome: SimulationOutcome,
+    play: Callable[[Simulation, SimulationScript], SimulationOutcome],
+    most_runs: int,
+    most_s: float,
+) -> tuple[SimulationScript, SimulationOutcome]:
+    """Return the shortest script and its outcome that broke the rule: in real time, another run may break none."""
+    shown = outcome
+
+    def play_and_keep(simulation: Simulation, smaller: SimulationScript) -> SimulationOutcome:
+        nonlocal shown
+        result = play(simulation, smaller)
+        if result.rule == outcome.rule:
+            shown = result
+        return result
+
+    short = shrink(simulation, script, outcome.rule, play=play_and_keep, most_runs=most_runs, most_s=most_s)
+    return short, shown
 
 
 def shrink(
@@ -142,19 +164,20 @@ def check(
     first: int = 0,
     keep_in: Path | None = None,
     play: Callable[[Simulation, SimulationScript], SimulationOutcome] = simulate,
+    most_runs: int = 200,
 ) -> None:
     """Play the scripts in the folder `keep_in`, then seeds. Raises AssertionError with the shortest script that breaks
     a rule.
 
-    `seeds`, `first`, `play`: as in `hunt`. `keep_in`: a new failing script is written there, so that each later run
-    plays it first. None: none is kept.
+    `seeds`, `first`, `play`, `most_runs`: as in `hunt`. `keep_in`: a new failing script is written there, so that each
+    later run plays it first. None: none is kept.
     """
     __tracebackhide__ = True
     for path in sorted(keep_in.glob("*.json")) if keep_in is not None and keep_in.is_dir() else ():
         outcome = play(simulation, load_script(path))
         if outcome.violations:
             raise AssertionError(_text(outcome, f"{path} breaks a rule again"))
-    failure = hunt(simulation, seeds=seeds, first=first, play=play)
+    failure = hunt(simulation, seeds=seeds, first=first, play=play, most_runs=most_runs)
     if failure is None:
         return
     where = ""

@@ -2,6 +2,8 @@
 
 script ──▶ player_of(operator) ──▶ HttpSandbox whose server answers with the script's faults ◀── the operator
 
+make_thread_runner(main) ──▶ an operator whose client is asynchronous, in its own thread and event loop
+
 The operator runs in its own thread or process, with kopf, kubernetes_asyncio, kr8s, or in another language. It sees
 what a network and a busy API server do to it. Real time makes a run last seconds, so a few dozen seeds
 take the place of a thousand; and a script can have another outcome when it is played again.
@@ -10,6 +12,7 @@ take the place of a thousand; and a script can have another outcome when it is p
 import asyncio
 import logging
 import tempfile
+import threading
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, contextmanager, suppress
@@ -43,7 +46,7 @@ from pykruise.testing.simulation.worlds import (
     rng_of,
 )
 
-__all__ = ["HTTP_FAULTS", "RunOperator", "player_of"]
+__all__ = ["HTTP_FAULTS", "RunOperator", "make_thread_runner", "player_of"]
 
 T = TypeVar("T")
 
@@ -60,6 +63,52 @@ RunOperator = Callable[[str], AbstractContextManager[Any]]
 """Runs an operator while the context is entered. Called with the path of a kubeconfig."""
 
 _STEP_S: Final = 0.05
+_THREAD_S: Final = 20.0
+
+
+def make_thread_runner(
+    main: Callable[[str], Coroutine[Any, Any, Any]], *, restart_s: float = 0.2
+) -> RunOperator:
+    """Return a RunOperator that runs the coroutine `main(kubeconfig)` in its own thread, with its own event loop.
+
+    At the end of the context, the coroutine is cancelled. A `main` that returns or raises is called again after
+    `restart_s` seconds, as Kubernetes restarts a container that ends. Raises TimeoutError at the end of the context if
+    the thread does not end within 20 seconds.
+    """
+
+    @contextmanager
+    def run(kubeconfig: str) -> Iterator[None]:
+        loop = asyncio.new_event_loop()
+        life = loop.create_task(_restart(main, kubeconfig, restart_s))
+        thread = threading.Thread(target=_live, args=(loop, life), daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            loop.call_soon_threadsafe(life.cancel)
+            thread.join(_THREAD_S)
+            if thread.is_alive():
+                raise TimeoutError(f"the operator does not end within {_THREAD_S:g} s after its cancellation")
+
+    return run
+
+
+async def _restart(
+    main: Callable[[str], Coroutine[Any, Any, Any]], kubeconfig: str, restart_s: float
+) -> None:
+    while True:
+        with suppress(Exception):
+            await main(kubeconfig)
+        await asyncio.sleep(restart_s)
+
+
+def _live(loop: asyncio.AbstractEventLoop, life: "asyncio.Task[None]") -> None:
+    with asyncio.Runner(loop_factory=lambda: loop) as runner, suppress(asyncio.CancelledError):
+        runner.run(_until(life))
+
+
+async def _until(life: "asyncio.Task[None]") -> None:
+    await life
 
 
 def player_of(

@@ -1,6 +1,6 @@
 """The rules of built-in kinds: which `BuiltinStrategy` a resource has, and how its documents are decoded.
 
-    find_strategy(resource, release) ──▶ Strategy (its kind's own, or the generic one) with a decoder
+    find_strategy(resource, release) ──▶ BuiltinStrategy (its kind's own, or the generic one) with a decoder
 
 Each module below holds the kinds of one subject. Everything with a pod template shares pod_spec.py and
 pod_validation.py.

@@ -1,6 +1,6 @@
 """Conversion of custom resources by functions of this process, where a cluster would call a webhook.
 
-storage version ──▶ ConversionFunctions.converter(crd, version) ──▶ another served version, and back
+storage version ──▶ ConversionFunctions.find_converter(crd, version) ──▶ another served version, and back
 
 A CRD that names a conversion webhook is not converted here.
 """

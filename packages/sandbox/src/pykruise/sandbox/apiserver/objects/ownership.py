@@ -1,6 +1,7 @@
 """managedFields on their way through the API server: recorded at each write, shown to readers.
 
-Call + documents ──▶ FieldOwnership.of_new(), record_change(), record_apply(), record_server_change() ──▶ Stored.managed
+Call + documents ──▶ FieldOwnership.record_creation(), record_change(), record_apply(),
+                     record_server_change() ──▶ Stored.managed
 Stored           ──▶ FieldOwnership.show() ──▶ its bytes with managedFields
 
 managed/ has the rules. This module connects them with the request (writer, endpoint) and with the stored bytes.

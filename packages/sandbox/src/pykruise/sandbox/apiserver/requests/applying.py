@@ -1,6 +1,6 @@
 """Server-side apply: PATCH with a document that has exactly the fields that the applier wants.
 
-Call ──▶ apply() ──▶ Ownership.of_apply() ──▶ writes.create_document() or writes.modify() ──▶ Answer
+Call ──▶ apply() ──▶ FieldOwnership.record_apply() ──▶ writes.create_document() or writes.modify() ──▶ Answer
 
 Same rules as apiserver's `applyPatcher` and apimachinery's `managedfields`.
 """

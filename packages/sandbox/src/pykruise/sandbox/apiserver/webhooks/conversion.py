@@ -1,6 +1,6 @@
 """Conversion webhooks of CRDs: a Converter that calls the webhook, once for all objects of a list.
 
-CRD with conversion.strategy Webhook ──▶ WebhookConversions.converter() ──▶ WebhookConverter
+CRD with conversion.strategy Webhook ──▶ WebhookConversions.find_converter() ──▶ WebhookConverter
 
 Same rules as apiextensions-apiserver's `conversion/webhook_converter`. The webhook cannot change metadata, except
 labels and annotations.
