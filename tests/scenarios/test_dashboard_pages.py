@@ -163,15 +163,15 @@ def test_the_page_of_a_workload_says_why_it_waits_and_what_helps(
     browser.until_says("3 of 3 updated, 3 ready", "Revision 1", "created pod")
     hand.patch(CLONE_SETS, namespace, "shop", UNSCHEDULABLE)
     browser.until_says("Waiting for", "Unschedulable", "Revision 2", "nodeSelector", "Roll back", "Degraded")
-    assert "rollout undo clonesets.apps.kruise.io/shop --to-revision=1" in browser.find("#why .command").text
+    assert "rollout undo clonesets.apps.kruise.io/shop --to-revision=1" in browser.text_of("#why .command")
     square = next(iter(browser.all(".square.s-failing")))
     browser.run("arguments[0].focus()", square)
-    browser.until(lambda: "cannot be scheduled" in browser.find(".detail").text)
+    browser.until(lambda: "cannot be scheduled" in browser.text_of(".detail"))
     browser.find("#pods summary").click()
     browser.until_says("kubectl logs shop-", "kubectl exec -it shop-")
     hand.patch(CLONE_SETS, namespace, "shop", ANYWHERE)
     browser.until_says("3 of 3 updated, 3 ready")
-    browser.until(lambda: "Unschedulable" not in browser.find("#pods").text)
+    browser.until(lambda: "Unschedulable" not in browser.text_of("#pods"))
 
 
 def test_pods_that_wait_are_grouped_by_what_they_wait_for(
@@ -229,7 +229,7 @@ def test_a_node_shows_its_pods_its_images_and_whether_its_agent_answers(
     browser.until(lambda: browser.all('#pods a[href*="page=node"]'))
     browser.find('#pods a[href*="page=node"]').click()
     browser.until(lambda: f"{namespace}/shop-" in browser.text())
-    node = browser.find("h1").text.rpartition(" ")[2]
+    node = browser.text_of("h1").rpartition(" ")[2]
     browser.until_says("Ready", f"kubectl describe node {node}", "CloneSet shop", "Images: ")
     pull = yaml.safe_load((ROOT / "examples" / "imagepulljob.yaml").read_text("utf-8"))
     pull["metadata"] = {"name": "ahead"}
@@ -237,7 +237,7 @@ def test_a_node_shows_its_pods_its_images_and_whether_its_agent_answers(
     pull["spec"].pop("selector", None)
     hand.create(IMAGE_PULL_JOBS, namespace, pull)
     browser.until_says(f"registry.example.com/{namespace}:1")
-    browser.until(lambda: "The agent" in browser.find("main .columns").text)
+    browser.until(lambda: "The agent" in browser.text_of("main .columns"))
     hand.delete(IMAGE_PULL_JOBS, namespace, "ahead")
     browser.open(f"{served.url}?page=node&name=there-is-none")
     browser.until_says("There is no node there-is-none")
@@ -270,14 +270,14 @@ def test_what_if_shows_the_plan_and_a_chart_and_changes_nothing(
     # what was typed and answered stays while the page is live
     hand.patch(CLONE_SETS, namespace, "shop", {"spec": {"replicas": 5}})
     browser.until_says("5 of 5 updated, 5 ready")
-    assert "would change" in browser.find("#what-if").text
+    assert "would change" in browser.text_of("#what-if")
     assert browser.find("#what-if input[name='image=main']").get_attribute("value") == "nginx:2"
 
 
 def look_and_do(browser: Browser) -> str:
     """Answers the question with yes; returns what it said it would change and do."""
     ask_about(browser)
-    said = str(browser.find("dialog .answer").text)
+    said = str(browser.text_of("dialog .answer"))
     browser.find("dialog .confirm button[type=submit]").click()
     browser.until(lambda: not browser.all("dialog .confirm"))
     press_key(browser, Keys.ESCAPE)
@@ -331,7 +331,7 @@ def test_each_action_asks_with_what_it_would_change_before_it_writes(
         field.clear()
         field.send_keys(value)
     ask_about(browser)
-    assert change in browser.find("dialog .diff").text
+    assert change in browser.text_of("dialog .diff")
     assert browser.problems() == []
     assert hand.get(CLONE_SETS, namespace, "shop")["metadata"]["generation"] == before
     browser.find("dialog .confirm button[type=submit]").click()
@@ -587,7 +587,7 @@ def test_it_is_used_by_keyboard_and_the_focus_stays_while_rows_move(
     press_key(browser, "k")
     assert browser.driver.switch_to.active_element.text.endswith("/first")
     press_key(browser, "?")
-    browser.until(lambda: "the next and the previous object" in browser.find("dialog").text)
+    browser.until(lambda: "the next and the previous object" in browser.text_of("dialog"))
     press_key(browser, Keys.ESCAPE)
     browser.until(lambda: not browser.all("dialog"))
     link = next(item for item in browser.all("a.main-link") if item.text.endswith("/second"))
@@ -737,7 +737,7 @@ def test_the_steps_of_a_canary_are_shown_beside_its_workload(tmp_path: Path) -> 
             browser.until(lambda: row_of(browser, "shop"))
             browser.open(page_of(served, "default", "shop"))
             browser.until(lambda: browser.all(".steps [aria-current=step]"))
-            here = browser.find(".steps [aria-current=step]").text
+            here = browser.text_of(".steps [aria-current=step]")
             assert "10% of pods, 5% of requests, then a person approves: StepPaused" in here
             assert browser.problems() == []
             browser.find('#steps-of-rollout a[href*="careful"]').click()
@@ -875,9 +875,9 @@ def test_a_thousand_pods_are_squares_of_one_element_that_say_their_state(tmp_pat
                 "return [...document.querySelectorAll('.square')].slice(0, 2).map((one) => one.dataset.pod)"
             )
             browser.run("document.querySelector('.square').focus()")
-            assert f"{first}: " in browser.find(".detail").text
+            assert f"{first}: " in browser.text_of(".detail")
             press_key(browser, Keys.ARROW_RIGHT)
-            assert f"{second}: " in browser.find(".detail").text
+            assert f"{second}: " in browser.text_of(".detail")
             assert browser.run("return document.querySelectorAll('#pods li').length") == 50
             if PICTURES:
                 browser.run("document.activeElement.blur()")

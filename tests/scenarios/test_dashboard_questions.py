@@ -173,7 +173,7 @@ def be_refused(
     fill(browser, action)
     browser.find("dialog form button[type=submit]").click()
     browser.until(lambda: browser.all("dialog .answer .error"))
-    assert REFUSED[resource.plural, action.id] in browser.find("dialog .answer .error").text
+    assert REFUSED[resource.plural, action.id] in browser.text_of("dialog .answer .error")
     assert not browser.all("dialog .confirm")
     press_key(browser, Keys.ESCAPE)
     browser.until(lambda: not browser.all("dialog"))
@@ -198,8 +198,8 @@ def act_once(
     # then it says what would change, and what the controllers would do; nothing is written
     assert browser.texts("dialog .diff code"), where
     if find_explained_kind(resource) is not None and action.id.startswith(("image", "restart")):
-        assert "What would happen" in browser.find("dialog .answer").text, where
-    assert browser.find("dialog .command code").text.startswith("kubectl kruise "), where
+        assert "What would happen" in browser.text_of("dialog .answer"), where
+    assert browser.text_of("dialog .command code").startswith("kubectl kruise "), where
     assert seen() == before, where
     # and the server does not do it without the question's ticket
     values = {field.name: another(field) for field in action.fields}

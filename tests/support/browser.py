@@ -47,8 +47,13 @@ class Browser:
         self.driver.get(url)
 
     def text(self) -> str:
-        """All that is to be read in the main part."""
-        return self.driver.find_element(By.TAG_NAME, "main").text
+        """The visible text of the main part."""
+        return self.text_of("main")
+
+    def text_of(self, selector: str) -> str:
+        """The visible text of the first such element, with one script: WebElement.text examines each node in turn."""
+        text: str = self.run("return document.querySelector(arguments[0]).innerText", selector)
+        return text
 
     def find(self, selector: str) -> WebElement:
         """The first element."""

@@ -117,7 +117,7 @@ class Pages:
 
         return Opened(NOBODY, close, lambda: True)
 
-    def status(self) -> dict[str, Any]:
+    def read_status(self) -> dict[str, Any]:
         return {}
 
     async def plan(self, *_: Any) -> dict[str, Any]:

@@ -59,7 +59,7 @@ function look() {
     if (live) live.close();
     liveOf = wanted;
     drawn = FIRST;
-    live = new Live(asked(), { changed: redraw, lost: () => logIn("Your login is over.") });
+    live = new Live(asked(), { changed: redraw, lost: () => logIn("Your login has expired.") });
   }
   redraw();
 }
@@ -115,7 +115,7 @@ function badge(isAlert) {
 
 function notes() {
   const found = [];
-  if (!live.isConnected && live.isSynced) found.push("The connection is lost; this is how it was. Trying again …");
+  if (!live.isConnected && live.isSynced) found.push("The connection is lost. The page shows the last state, and connects again …");
   if (live.refusal) found.push(`The server refuses this page: ${live.refusal}.`);
   if (live.hasStatus && !live.status.is_read) found.push("The cluster is still being read.");
   for (const one of live.status.problems || []) found.push(one);
@@ -157,7 +157,7 @@ function header() {
 function freshness() {
   if (!live || !live.heard) return "";
   const seconds = Math.round((Date.now() - live.heard) / 1000);
-  return live.isConnected && seconds < 20 ? "live" : `as it was ${seconds} s ago`;
+  return live.isConnected && seconds < 20 ? "live" : `${seconds} s old`;
 }
 
 // ── keys ─────────────────────────────────────────────────────────────────────

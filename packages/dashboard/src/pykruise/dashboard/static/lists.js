@@ -127,7 +127,7 @@ export function health(live) {
               "ul",
               { class: "table" },
               managers.map((row) =>
-                h("li", { key: row.id }, h("b", null, name(row.manager)), h("span", null, clean(row.state), ` ${row.ready}`), h("span", null, row.node ? ["node ", nodeLink(row.node), "; "] : null, row.leads ? ["leads; renewed ", when(row.renewed), " ago"] : "stands by", row.restarts ? `; ${many(row.restarts, "restart")}` : "")),
+                h("li", { key: row.id }, h("b", null, name(row.manager)), h("span", null, clean(row.state), ` ${row.ready}`), h("span", null, row.node ? ["node ", nodeLink(row.node), "; "] : null, row.leads ? ["leads; renewed ", when(row.renewed), " ago"] : "standby", row.restarts ? `; ${many(row.restarts, "restart")}` : "")),
               ),
             ),
           )

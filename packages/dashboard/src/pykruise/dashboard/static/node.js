@@ -6,10 +6,10 @@ import { compare } from "./table.js";
 import { clean, many } from "./words.js";
 
 const AGENT = {
-  silent: ["Degraded", "The agent does not answer: no image is pulled ahead, and no probe is made."],
+  silent: ["Degraded", "The agent does not answer: it pulls no image and runs no probe."],
   answers: ["Healthy", "The agent answers."],
-  asked: ["Progressing", "The agent was asked for images and has not answered yet."],
-  idle: ["Paused", "The agent is not asked for any image, so there is nothing to answer."],
+  asked: ["Progressing", "Jobs requested images, and the agent has not answered yet."],
+  idle: ["Paused", "No job requests an image, so the agent has nothing to answer."],
 };
 const PROBES = { Succeeded: "Healthy", Failed: "Failed" };
 
@@ -51,7 +51,7 @@ export function node(live, around) {
 }
 
 function ownPart(own, live) {
-  if (!own) return h("p", null, absent(live, "The node itself is not shown: it is gone, or you may not list nodes."));
+  if (!own) return h("p", null, absent(live, "The node itself is not shown: it is deleted, or you may not list nodes."));
   return [
     h("p", null, chipOf(own.is_ready ? "Healthy" : "Degraded", own.is_ready ? "Ready" : "Not ready"), own.is_cordoned ? [" ", chipOf("Paused", "Cordoned")] : null, (own.pressures || []).map((text) => [" ", chipOf("Degraded", text)])),
     own.ready_since ? h("p", { class: "small" }, "for ", when(own.ready_since)) : null,
@@ -61,7 +61,7 @@ function ownPart(own, live) {
 
 function agentPart(images, agent, live) {
   if (!images && !agent && !live.isSynced) return h("p", null, absent(live, ""));
-  const [phase, said] = AGENT[images ? images.agent : ""] || ["Paused", "It is not known whether the agent answers: its images are not recorded, or you may not list them."];
+  const [phase, said] = AGENT[images ? images.agent : ""] || ["Paused", "It is unknown whether the agent answers: the node has no NodeImage, or you may not list it."];
   const own = agent ? agent.pods : [];
   return [
     h("p", null, chipOf(phase, images ? images.agent : "unknown"), " ", said),
@@ -87,7 +87,7 @@ function imageList(given) {
       h("b", null, name(one.image)),
       h("div", null, one.why ? [coded(one.code), sentence(one.why, 2_000)] : sentence(one.message || "", 2_000), one.remedy ? h("p", { class: "remedy" }, sentence(one.remedy, 2_000)) : null),
     );
-  return section("images", `Images: ${given.images.length}`, [given.problem ? h("p", { class: "note" }, clean(given.problem, 1_000)) : null, given.images.length ? h("ul", { class: "table of-node" }, given.images.map(row)) : h("p", null, "No job asks this node for an image."), more(given)]);
+  return section("images", `Images: ${given.images.length}`, [given.problem ? h("p", { class: "note" }, clean(given.problem, 1_000)) : null, given.images.length ? h("ul", { class: "table of-node" }, given.images.map(row)) : h("p", null, "No job requests an image on this node."), more(given)]);
 }
 
 function probeList(given) {
@@ -100,7 +100,7 @@ function probeList(given) {
       h("b", null, name(`${one.namespace}/${one.pod}`)),
       h("div", null, broken(one.probe.replace("#", " # ")), h("span", { class: "small" }, `, container ${clean(one.container)}`, one.since ? [", for ", when(one.since)] : null), one.message ? h("p", { class: "cause" }, sentence(one.message, 2_000)) : null),
     );
-  return section("probes", `Probes: ${given.probes.length}`, [given.probes.length ? h("ul", { class: "table of-node" }, given.probes.map(row)) : h("p", null, "No probe is asked for here."), more(given)]);
+  return section("probes", `Probes: ${given.probes.length}`, [given.probes.length ? h("ul", { class: "table of-node" }, given.probes.map(row)) : h("p", null, "No PodProbeMarker requests a probe on this node."), more(given)]);
 }
 
 function podList(pods, live) {

@@ -305,7 +305,7 @@ function grouped(rows, groupOf, table) {
   return order.map(([key, own]) => {
     const parents = new Set(own.filter((row) => groupOf === GROUPS.owner && key === `${row.kind} ${row.namespace}/${row.name}`));
     const sorted = [...own].sort((a, b) => Number(parents.has(b)) - Number(parents.has(a)));
-    return h("section", { key: `group-${key}`, "aria-label": key || "without owner" }, h("h2", null, key ? broken(key) : "Without an owner in this list", h("span", { class: "small" }, ` ${many(own.length, "object")}`)), list(sorted, (row) => groupOf === GROUPS.owner && key && !parents.has(row)));
+    return h("section", { key: `group-${key}`, "aria-label": key || "without owner" }, h("h2", null, key ? broken(key) : "Without an owner in this list", " ", h("span", { class: "small w" }, many(own.length, "object"))), list(sorted, (row) => groupOf === GROUPS.owner && key && !parents.has(row)));
   });
 }
 

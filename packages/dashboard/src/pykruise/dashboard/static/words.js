@@ -27,8 +27,8 @@ export const count = (number) => NUMBERS.format(Number(number));
 /** A number with its noun, or with its noun and verb: 1 pod, 2 pods. `plural`: if it is not the singular with an s. */
 export const many = (number, word, plural = `${word}s`) => `${count(number)} ${number === 1 ? word : plural}`;
 
-/** Where a long word may break: before a capital, after punctuation. Returns its parts. */
-export const pieces = (text) => text.split(/(?<=[a-z0-9])(?=[A-Z])|(?<=[/.:@_-])/);
+/** Where a long word may break: before a capital, after punctuation, but not within a version. Returns its parts. */
+export const pieces = (text) => text.split(/(?<=[a-z0-9])(?=[A-Z])|(?<=[/:@_-])|(?<=\.)(?!\d)/);
 
 /** Text of a page that is still loading. */
 export const LOADING = "Loading …";
