@@ -108,7 +108,7 @@ const lists = ({ overview, lists }) => {
   const every = [
     ...parent("one", "CloneSet", number), ...parent("many", "DaemonSet", 100 + number),
     ...of("Progressing"), ...of("Healthy"),
-    ...fill(number, (place) => row(`other-${place}`, { ...counts, namespace: "other" })),
+    ...fill(number, (place) => row(`other-${place}`, { ...counts, namespace: "other", phase: "Failed" })),
   ];
   const alike = (place) => ({
     id: `pods/${place}`, namespace: "shop", name: `pod-${place}`, code: "ImagePull", words: "it waits",
@@ -119,7 +119,8 @@ const lists = ({ overview, lists }) => {
     overview.rollouts(live(every), around("?group=namespace")), overview.rollouts(live([]), around()),
     overview.rollouts(live(fill(100 + number, (place) => row(`long-${place}`))), around("?from=100")),
     overview.jobs(live(fill(number, (place) => row(`job-${place}`, jobs))), around()),
-    lists.pods(live(fill(number, alike)), around()), lists.pods(live(fill(4 + number - 1, alike)), around()),
+    lists.pods(live(fill(number, (place) => ({ ...alike(place), code: `Cause${place}` }))), around()),
+    lists.pods(live(fill(3 + number, alike)), around()),
     lists.health(live([
       { id: "manager/a", manager: "a", state: "Running", ready: "1/1", restarts: number, leads: true, renewed: time },
       { id: "finding/ok", check: "crds", level: "ok", what: "" },
