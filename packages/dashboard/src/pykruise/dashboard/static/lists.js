@@ -4,7 +4,7 @@ import { h, lazy } from "./dom.js";
 import { find, foldedFilters, matcher, memoOf, select } from "./overview.js";
 import { broken, command, copyText, name, nodeLink, paged, sentence, when, workloadLink } from "./parts.js";
 import { compare, tableOf } from "./table.js";
-import { clean, count, many } from "./words.js";
+import { clean, many, titleLine } from "./words.js";
 
 export function pods(live, around) {
   const { query } = around;
@@ -50,7 +50,7 @@ export function pods(live, around) {
     headline: people ? "bad" : "good",
     count: people,
     left,
-    tools: copyText(() => meant.map((row) => `${row.namespace}/${row.name}: ${row.code}: ${row.words}`).join("\n")),
+    tools: copyText(() => [titleLine("Pods that wait", around.session.cluster), ...meant.map((row) => `${row.namespace}/${row.name}: ${row.code}: ${row.words}`)].join("\n")),
     body: [
       h(
         "form",

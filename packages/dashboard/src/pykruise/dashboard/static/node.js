@@ -3,7 +3,7 @@
 import { h, lazy } from "./dom.js";
 import { PHASE_OF_IMAGE, PHASE_OF_LOOK, absent, address, broken, byLook, chip, chipOf, coded, command, copyText, name, sentence, when, workloadLink } from "./parts.js";
 import { compare } from "./table.js";
-import { clean, many } from "./words.js";
+import { clean, many, titleLine } from "./words.js";
 
 const AGENT = {
   silent: ["Degraded", "The agent does not answer: it pulls no image and runs no probe."],
@@ -43,8 +43,8 @@ export function node(live, around) {
         h("div", { key: "own", class: "panel" }, h("h2", null, "Kubernetes"), ownPart(own, live), command(`kubectl describe node ${around.query.get("name")}`), command(`kubectl cordon ${around.query.get("name")}`)),
         h("div", { key: "agent", class: "panel" }, h("h2", null, "Agent"), agentPart(images, agent, live)),
       ),
-      imageList(images),
-      probeList(probes),
+      imageList(images, around),
+      probeList(probes, around),
       podList(pods, live),
     ],
   };
@@ -75,9 +75,9 @@ function agentPart(images, agent, live) {
 }
 
 const section = (id, title, body) => h("section", { key: id, id, "aria-label": title }, h("h2", null, title), body);
-const more = (given) => (given.more ? h("p", { class: "small" }, `${many(given.more, "more is", "more are")} not shown`) : null);
+const more = (given, resource, around) => (given.more ? [h("p", { class: "small" }, `${many(given.more, "more is", "more are")} not shown:`), command(`kubectl get ${resource}/${around.query.get("name")} -o yaml`)] : null);
 
-function imageList(given) {
+function imageList(given, around) {
   if (!given) return null;
   const row = (one) =>
     h(
@@ -87,10 +87,10 @@ function imageList(given) {
       h("b", null, name(one.image)),
       h("div", null, one.why ? [coded(one.code), sentence(one.why, 2_000)] : sentence(one.message || "", 2_000), one.remedy ? h("p", { class: "remedy" }, sentence(one.remedy, 2_000)) : null),
     );
-  return section("images", `Images: ${given.images.length}`, [given.problem ? h("p", { class: "note" }, clean(given.problem, 1_000)) : null, given.images.length ? h("ul", { class: "table of-node" }, given.images.map(row)) : h("p", null, "No job requests an image on this node."), more(given)]);
+  return section("images", `Images: ${given.images.length}`, [given.problem ? h("p", { class: "note" }, clean(given.problem, 1_000)) : null, given.images.length ? h("ul", { class: "table of-node" }, given.images.map(row)) : h("p", null, "No job requests an image on this node."), more(given, "nodeimages.apps.kruise.io", around)]);
 }
 
-function probeList(given) {
+function probeList(given, around) {
   if (!given) return null;
   const row = (one) =>
     h(
@@ -100,7 +100,7 @@ function probeList(given) {
       h("b", null, name(`${one.namespace}/${one.pod}`)),
       h("div", null, broken(one.probe.replace("#", " # ")), h("span", { class: "small" }, `, container ${clean(one.container)}`, one.since ? [", for ", when(one.since)] : null), one.message ? h("p", { class: "cause" }, sentence(one.message, 2_000)) : null),
     );
-  return section("probes", `Probes: ${given.probes.length}`, [given.probes.length ? h("ul", { class: "table of-node" }, given.probes.map(row)) : h("p", null, "No PodProbeMarker requests a probe on this node."), more(given)]);
+  return section("probes", `Probes: ${given.probes.length}`, [given.probes.length ? h("ul", { class: "table of-node" }, given.probes.map(row)) : h("p", null, "No PodProbeMarker requests a probe on this node."), more(given, "nodepodprobes.apps.kruise.io", around)]);
 }
 
 function podList(pods, live) {
@@ -116,7 +116,7 @@ function podList(pods, live) {
 }
 
 function asText(around, own, images, pods) {
-  const lines = [`Node ${around.query.get("name")}, ${around.session.cluster}`, own ? `${own.is_ready ? "Ready" : "Not ready"}${own.is_cordoned ? ", cordoned" : ""}${own.message ? `: ${own.message}` : ""}` : "", images ? AGENT[images.agent][1] : ""];
+  const lines = [titleLine(`Node ${around.query.get("name")}`, around.session.cluster), own ? `${own.is_ready ? "Ready" : "Not ready"}${own.is_cordoned ? ", cordoned" : ""}${own.message ? `: ${own.message}` : ""}` : "", images ? AGENT[images.agent][1] : ""];
   for (const one of images ? images.images : []) if (one.why) lines.push(`image ${one.image}: ${one.code}: ${one.why}`);
   for (const pod of pods.filter((item) => item.why)) lines.push(`${pod.namespace}/${pod.name}: ${pod.code ? `${pod.code}: ` : ""}${pod.why}`);
   return lines.filter(Boolean).join("\n");

@@ -152,6 +152,9 @@ async function copied(button, text, code) {
   setTimeout(() => (label.data = before), 2_000);
 }
 
+/** The object, as an argument of kubectl. */
+export const kubectl = (row) => `${row.resource}/${row.name}${row.namespace ? ` -n ${row.namespace}` : ""}`;
+
 /** A command, with a button that copies it. */
 export function command(text) {
   return h(

@@ -30,5 +30,8 @@ export const many = (number, word, plural = `${word}s`) => `${count(number)} ${n
 /** Where a long word may break: before a capital, after punctuation, but not within a version. Returns its parts. */
 export const pieces = (text) => text.split(/(?<=[a-z0-9])(?=[A-Z])|(?<=[/:@_-])|(?<=\.)(?!\d)/);
 
+/** First line of a page that is copied as text: the title, the cluster, and the time. */
+export const titleLine = (title, cluster, now = new Date()) => `${title}, ${cluster}, ${now.toISOString().slice(0, 16)}Z`;
+
 /** Text of a page that is still loading. */
 export const LOADING = "Loading …";

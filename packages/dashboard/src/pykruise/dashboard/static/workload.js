@@ -2,9 +2,9 @@
 
 import { h, lazy, patch } from "./dom.js";
 import { ask } from "./net.js";
-import { PHASE_OF_IMAGE, PHASE_OF_LOOK, absent, address, broken, byLook, chip, chipOf, coded, command, copyText, dialog, foldedOnPhone, hasProgress, icon, iconText, name, nodeLink, printed, progress, sentence, when, workloadLink } from "./parts.js";
+import { PHASE_OF_IMAGE, PHASE_OF_LOOK, absent, address, broken, byLook, chip, chipOf, coded, command, copyText, dialog, foldedOnPhone, hasProgress, icon, iconText, kubectl, name, nodeLink, printed, progress, sentence, when, workloadLink } from "./parts.js";
 import { compare } from "./table.js";
-import { clean, count, many } from "./words.js";
+import { clean, count, many, titleLine } from "./words.js";
 
 const part = (live, id) => live.rows.get(id);
 const BOARDS = [["rollouts", "Rollouts"], ["jobs", "Jobs and images"], ["others", "Other objects"], ["pods", "Pods that wait"]];
@@ -31,7 +31,7 @@ export function workload(live, around) {
     spoken: `${phase}. ${why ? why.headline : row.line || ""}`,
     headline: "",
     count: phase === "Failed" || phase === "Degraded" ? 1 : 0,
-    tools: why && why.text ? copyText(() => `${around.session.cluster}\n${why.text}`) : null,
+    tools: why && why.text ? copyText(() => `${titleLine(`${row.kind} ${said}`, around.session.cluster)}\n${why.text}`) : null,
     left: podsLeft(part(live, "pods"), around),
     body: [
       row.is_node ? h("p", { key: "node" }, nodeLink(row.name, "The page of this node")) : null,
@@ -51,12 +51,12 @@ export function workload(live, around) {
       head.has_pods ? podList(part(live, "pods"), head, around) : null,
       nodes(part(live, "nodes")),
       history(part(live, "history"), head),
-      events(part(live, "events"), live),
+      events(part(live, "events"), row, live),
       conditions(head),
       head.what_if.length ? whatIf(head) : null,
       commands(head),
-      head.yaml ? folded("yaml", "YAML", h("pre", { tabindex: "0" }, head.yaml)) : null,
-      why && why.text ? folded("text", "As text", h("pre", { tabindex: "0" }, clean(why.text, 60_000))) : null,
+      folded("yaml", "YAML", [head.yaml ? h("pre", { tabindex: "0" }, head.yaml) : h("p", null, "It is too long for this page:"), command(`kubectl get ${kubectl(row)} -o yaml`)]),
+      why && why.text ? folded("text", "As text", [h("pre", { tabindex: "0" }, clean(why.text, 60_000)), command(`kubectl kruise explain ${kubectl(row)}`)]) : null,
     ],
   };
 }
@@ -66,7 +66,7 @@ const PARTS = [["pods", "Pods"], ["nodes", "Nodes"], ["history", "Revisions"], [
 /** Whether the page of this object has that part. */
 function hasPart(id, live, head) {
   const why = part(live, "explained");
-  const known = { pods: head.has_pods && part(live, "pods"), nodes: part(live, "nodes"), history: part(live, "history"), "what-if": head.what_if.length, commands: head.actions.length, yaml: head.yaml, text: why && why.text };
+  const known = { pods: head.has_pods && part(live, "pods"), nodes: part(live, "nodes"), history: part(live, "history"), "what-if": head.what_if.length, commands: head.actions.length, text: why && why.text };
   return !(id in known) || Boolean(known[id]);
 }
 
@@ -326,7 +326,7 @@ function conditions(head) {
   );
 }
 
-function events(given, live) {
+function events(given, { kind, namespace, name: object }, live) {
   if (!given) return h("section", { key: "events", id: "events" }, h("h2", null, "Events"), h("p", null, absent(live, "Events are not shown: you may not list them.")));
   return h(
     "section",
@@ -338,7 +338,7 @@ function events(given, live) {
       : given.problem
         ? null
         : h("p", null, "None: the API server keeps events for an hour."),
-    given.more ? h("p", { class: "small" }, `${many(given.more, "more event is", "more events are")} not shown`) : null,
+    given.more ? [h("p", { class: "small" }, `${many(given.more, "more event is", "more events are")} not shown:`), command(`kubectl get events -n ${namespace || "default"} --field-selector involvedObject.name=${object},involvedObject.kind=${kind}`)] : null,
   );
 }
 
