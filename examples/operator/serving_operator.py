@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from pykruise.kube.documents import Document
 from pykruise.kube.errors import Cause
-from pykruise.kube.pod_rules.field_errors import invalid
+from pykruise.kube.pod_rules.field_errors import make_invalid_error
 from pykruise.kube.resources import CONFIG_MAPS, DEPLOYMENTS, Resource
 from pykruise.operators import Child, Desired, Observed, main, operator, validating
 from pykruise.runtime.plan import Note
@@ -49,7 +49,7 @@ def deployment(name: str, html: str, replicas: int) -> Document:
 def check(site: Document, old: Document | None) -> Sequence[Cause]:
     """All errors of a Site, each with its field."""
     html = site["spec"].get("html", "")
-    return [] if "<" in html else [invalid("spec.html", html, "a page has at least one tag")]
+    return [] if "<" in html else [make_invalid_error("spec.html", html, "a page has at least one tag")]
 
 
 WORK = operator(SITES, plan, owns=[CONFIG_MAPS, DEPLOYMENTS], finalizer="example.com/site")

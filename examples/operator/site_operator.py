@@ -19,16 +19,16 @@ from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import CONFIG_MAPS, DEPLOYMENTS, Resource
 from pykruise.runtime.actions import Action, Create, Patch
 from pykruise.runtime.control import Control
-from pykruise.runtime.objects import DocumentView, object_views, owner_reference_to
+from pykruise.runtime.objects import DocumentView, make_object_views, build_owner_reference_to
 from pykruise.runtime.operator import Work
 from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step
 from pykruise.runtime.read import Read
 from pykruise.runtime.reasons import Reason
 from pykruise.runtime.serving import serve
-from pykruise.runtime.wakes import by_owner, itself
+from pykruise.runtime.wakes import wake_owner, wake_itself
 
 SITES = Resource("example.com", "v1", "sites", "Site")
-SITE_VIEWS, PAGE_VIEWS, DEPLOYMENT_VIEWS = map(object_views, (SITES, CONFIG_MAPS, DEPLOYMENTS))
+SITE_VIEWS, PAGE_VIEWS, DEPLOYMENT_VIEWS = map(make_object_views, (SITES, CONFIG_MAPS, DEPLOYMENTS))
 
 DIGEST = "example.com/digest"
 """Annotation: the digest of what was asked for. API servers add defaults, so objects themselves cannot be compared."""
@@ -120,7 +120,7 @@ def owned(site: DocumentView, body: Document) -> Document:
     metadata = {
         **body["metadata"],
         "namespace": site.namespace,
-        "ownerReferences": [owner_reference_to(SITES, site)],
+        "ownerReferences": [build_owner_reference_to(SITES, site)],
         "annotations": {DIGEST: digest_of(body)},
     }
     return {**body, "metadata": metadata}
@@ -147,7 +147,7 @@ CONTROL = Control(
     component="site-operator",
     objects=SITE_VIEWS,
     reads=lambda _: (PAGE_VIEWS, DEPLOYMENT_VIEWS),
-    wakes=lambda _: (itself(SITE_VIEWS), by_owner(PAGE_VIEWS, SITES), by_owner(DEPLOYMENT_VIEWS, SITES)),
+    wakes=lambda _: (wake_itself(SITE_VIEWS), wake_owner(PAGE_VIEWS, SITES), wake_owner(DEPLOYMENT_VIEWS, SITES)),
     snapshot=snapshot,
     object_of=lambda snapshot: snapshot.site,
     plan=plan_site,

@@ -177,14 +177,14 @@ class FakeRuntime:
     def close(self) -> None:
         return
 
-    async def version(self) -> RuntimeVersion:
+    async def read_version(self) -> RuntimeVersion:
         self._begin("Version")
         return RuntimeVersion(name=self.name, version="1.7.0", api_version="v1")
 
     async def check_images(self) -> None:
         self._begin("ImageFsInfo")
 
-    async def events(self) -> AsyncIterator[ContainerEvent]:
+    async def watch_events(self) -> AsyncIterator[ContainerEvent]:
         self._begin("GetContainerEvents")
         if not self.has_events:
             raise UnsupportedCallError("method GetContainerEvents not implemented")
@@ -197,7 +197,7 @@ class FakeRuntime:
             self._listeners.remove(queue)
         raise RuntimeGoneError("the runtime ended its event stream")
 
-    async def containers(self, *, labels: Mapping[str, str] | None = None) -> list[CriContainer]:
+    async def list_containers(self, *, labels: Mapping[str, str] | None = None) -> list[CriContainer]:
         self._begin("ListContainers")
         wanted = (labels or {}).items()
         containers = [
@@ -215,7 +215,7 @@ class FakeRuntime:
         ]
         return sorted(containers, key=lambda container: -container.created_at)
 
-    async def container_status(self, container_id: str) -> CriContainerStatus:
+    async def read_container_status(self, container_id: str) -> CriContainerStatus:
         self._begin("ContainerStatus", container_id)
         fake_container = self._found(container_id)
         return CriContainerStatus(
@@ -231,7 +231,7 @@ class FakeRuntime:
             annotations=dict(fake_container.annotations),
         )
 
-    async def sandbox_status(self, sandbox_id: str) -> SandboxStatus:
+    async def read_sandbox_status(self, sandbox_id: str) -> SandboxStatus:
         self._begin("PodSandboxStatus", sandbox_id)
         uid = sandbox_id.removeprefix("sandbox-")
         return SandboxStatus(id=sandbox_id, pod_uid=uid, ip=self.ips.get(uid, ""))
@@ -260,7 +260,7 @@ class FakeRuntime:
         if fake_container.state == "running":
             self._end(fake_container)
 
-    async def images(self) -> list[Image]:
+    async def list_images(self) -> list[Image]:
         self._begin("ListImages")
         return list(self.local.values())
 

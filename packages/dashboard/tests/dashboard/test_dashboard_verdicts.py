@@ -93,7 +93,7 @@ class Caches(dict[Any, Any]):
             def get(self, _key: Key) -> DashboardObject:
                 return view
 
-            def by_index(self, _index: str, _value: str) -> list[DashboardObject]:
+            def list_by_index(self, _index: str, _value: str) -> list[DashboardObject]:
                 return []
 
         super().__init__({resource: One() for resource in views_of_all()})

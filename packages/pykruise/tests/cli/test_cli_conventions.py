@@ -100,7 +100,7 @@ from importlib import util
 real = util.find_spec
 from pykruise.cli.commands import words
 words.find_spec = lambda name: None if name == "pykruise.sandbox" else real(name)
-from pykruise.cli.kubectl.tree import all_commands
+from pykruise.cli.kubectl.tree import list_all_commands
 from pykruise.cli.main import run_app
 
 outputs = {}

@@ -143,7 +143,7 @@ def test_kinds_may_bring_gates_of_their_own(monkeypatch: pytest.MonkeyPatch) -> 
     crew = msgspec.structs.replace(
         next(iter(list_kinds())), own_gates={"CrewGate": Gate(False, "alpha", "crews")}
     )
-    monkeypatch.setattr("pykruise.kinds.gates.kinds", lambda: [crew])
+    monkeypatch.setattr("pykruise.kinds.gates.list_kinds", lambda: [crew])
     # then
     assert not parse()["CrewGate"]
     for text in ("CrewGate=true", "AllAlpha=true"):

@@ -215,7 +215,7 @@ _WRITER = """
 import asyncio, random, sys
 from pathlib import Path
 from pykruise.kube.client.client import Client
-from pykruise.kube.clock import system_clock
+from pykruise.kube.clock import read_system_clock
 from pykruise.kube.documents import decode
 from pykruise.kube.resources import CONFIG_MAPS
 from pykruise.sandbox.apiserver import ApiServer
@@ -224,7 +224,7 @@ from pykruise.sandbox.local import LocalTransport
 
 async def main():
     storage = DurableStorage(Path(sys.argv[1]))
-    server = ApiServer(clock=system_clock, rng=random.Random(), storage=storage)
+    server = ApiServer(clock=read_system_clock, rng=random.Random(), storage=storage)
     client = Client(LocalTransport(server))
     number = 0
     while True:

@@ -379,7 +379,7 @@ def test_new_pods_come_into_service_also_when_updates_are_stopped(stopped: str) 
         lambda item: item.taint("n1", "x:NoExecute"),
         lambda item: item.old("n1").with_rolling(rollingUpdateType="Standard"),
         lambda item: item.deleted("n1"),
-        lambda item: item.build_phase("Succeeded", "n1"),
+        lambda item: item.phase("Succeeded", "n1"),
     ],
     ids=["it is to leave its node", "it is recreated", "it terminates", "it has finished"],
 )

@@ -360,7 +360,7 @@ def _create_command(
         name=name,
         short=short,
         usage=f"NAME {usage}",
-        run=f"creating:{run}",
+        run=f"creating:create_{run}",
         flags=flags,
         aliases=aliases,
         takes="nothing",
