@@ -147,7 +147,11 @@ CONTROL = Control(
     component="site-operator",
     objects=SITE_VIEWS,
     reads=lambda _: (PAGE_VIEWS, DEPLOYMENT_VIEWS),
-    wakes=lambda _: (wake_itself(SITE_VIEWS), wake_owner(PAGE_VIEWS, SITES), wake_owner(DEPLOYMENT_VIEWS, SITES)),
+    wakes=lambda _: (
+        wake_itself(SITE_VIEWS),
+        wake_owner(PAGE_VIEWS, SITES),
+        wake_owner(DEPLOYMENT_VIEWS, SITES),
+    ),
     snapshot=snapshot,
     object_of=lambda snapshot: snapshot.site,
     plan=plan_site,

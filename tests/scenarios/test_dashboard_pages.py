@@ -518,6 +518,30 @@ def test_rows_that_are_kept_change_by_change_are_those_that_a_fresh_look_gives(
     assert browser.driver.execute_async_script(TABLE) == "same, true, true"
 
 
+STEPS = """
+const done = arguments[arguments.length - 1];
+const names = performance.getEntriesByType('resource').map((entry) => entry.name);
+import(names.find((name) => /\\/dom\\./.test(name))).then(({ h, lazy, patch }) => {
+  const place = document.createElement('div');
+  const items = (texts) => texts.map((text, key) => lazy(key, text, () => h('li', null, text)));
+  const draw = (texts, most) => {
+    const isWhole = patch(place, [h('ul', null, items(texts))], most);
+    return [[...place.querySelectorAll('li')].map((item) => item.innerText).join(''), isWhole];
+  };
+  const [old, now] = [[...'abcde'], [...'ABCDEFG']];
+  done([draw(old, 3), draw(old, 3), draw(now, 3), draw(now, 3), draw(now, 3), draw(now, 3)].map(String));
+}).catch((error) => done(String(error)));
+"""
+
+
+def test_many_changes_are_drawn_in_turns(browser: Browser, served: Served) -> None:
+    """Each turn makes a part of them, the new ones first: those that it has no room for stay, or are left out."""
+    browser.open(served.url)
+    browser.until(lambda: browser.all("header nav a"))
+    turns = ["abc,false", "abcde,true", "AbcdeFG,false", "ABCDeFG,false", "ABCDEFG,true", "ABCDEFG,true"]
+    assert browser.run_async(STEPS) == turns
+
+
 # ── users ────────────────────────────────────────────────────────────────────
 
 
@@ -594,8 +618,26 @@ def test_all_state_is_in_the_address(browser: Browser, served: Served, hand: Han
 
 def choose(browser: Browser, label: str, value: str) -> None:
     """One of the values of a filter."""
-    field = next(item for item in browser.all("main label") if item.text.startswith(label))
-    Select(field.find_element(By.TAG_NAME, "select")).select_by_value(value)
+
+    def is_chosen() -> bool:
+        # `until` looks again when a redraw has replaced the filters in between
+        field = next(item for item in browser.all("main label") if item.text.startswith(label))
+        Select(field.find_element(By.TAG_NAME, "select")).select_by_value(value)
+        return True
+
+    browser.until(is_chosen)
+
+
+def click(browser: Browser, selector: str, text: str) -> None:
+    """The button with that text."""
+
+    def is_clicked() -> bool:
+        button = next((item for item in browser.all(selector) if item.text == text), None)
+        if button is not None:
+            button.click()
+        return button is not None
+
+    browser.until(is_clicked)
 
 
 def test_a_filter_is_kept_by_its_name_and_opened_again(
@@ -604,7 +646,7 @@ def test_a_filter_is_kept_by_its_name_and_opened_again(
     hand.create(CLONE_SETS, namespace, cloneset("shop", replicas=1))
     browser.open(f"{served.url}?namespace={namespace}&verdict=Healthy")
     browser.until(lambda: row_of(browser, "shop"))
-    next(item for item in browser.all("main button") if item.text == "Save filter").click()
+    click(browser, "main button", "Save filter")
     prompt = browser.driver.switch_to.alert
     prompt.send_keys("mine")
     prompt.accept()
@@ -613,7 +655,7 @@ def test_a_filter_is_kept_by_its_name_and_opened_again(
     choose(browser, "Saved filters", "mine")
     browser.until(lambda: f"namespace={namespace}" in browser.driver.current_url)
     assert "verdict=Healthy" in browser.driver.current_url
-    next(item for item in browser.all("main button") if item.text == "Forget filter").click()
+    click(browser, "main button", "Forget filter")
     browser.until(lambda: not any("Saved filters" in text for text in browser.texts("main label")))
 
 

@@ -18,8 +18,9 @@ const TITLES = [
   ["others", "Other objects"],
   ["health", "Health"],
 ];
-const FIRST = 25; // rows at the first drawing
+const FIRST = 10; // rows at the first drawing, which also draws the rest of the page
 const STEP = 25; // ... and more at each turn
+const CHANGES = 150; // rows and squares that one turn makes or changes
 const SAID_MS = 5_000;
 
 const top = document.getElementById("top");
@@ -80,7 +81,7 @@ function draw() {
   patch(top, header());
   const before = document.activeElement;
   const focused = before && before.classList.contains("main-link") ? before.getAttribute("href") : "";
-  patch(main, [
+  const elements = [
     h(
       "div",
       { key: "title", class: "title" },
@@ -90,7 +91,8 @@ function draw() {
     found.summary ? h("p", { key: "summary", class: `headline ${(live.isSynced && found.headline) || ""}` }, h("b", null, absent(live, found.summary))) : null,
     ...notes(),
     h("div", { key: `page-${liveOf}` }, found.body),
-  ]);
+  ];
+  const isWhole = patch(main, elements, CHANGES);
   // An object that moves from the rows to the cards gets another element: move the focus to it.
   if (focused && !before.isConnected) {
     const moved = [...main.querySelectorAll("a.main-link")].find((link) => link.getAttribute("href") === focused);
@@ -100,10 +102,8 @@ function draw() {
   document.title = `${found.count ? `(${found.count}) ` : ""}${found.title} – ${session.cluster}`;
   badge(found.count > 0);
   say(found.spoken || found.summary);
-  if (found.left > 0) {
-    drawn += STEP;
-    setTimeout(redraw, 0);
-  }
+  if (found.left > 0) drawn += STEP;
+  if (found.left > 0 || !isWhole) setTimeout(redraw, 0);
 }
 
 /** Set the icon of the tab: it shows whether an object needs action. */
