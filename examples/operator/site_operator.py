@@ -19,13 +19,13 @@ from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import CONFIG_MAPS, DEPLOYMENTS, Resource
 from pykruise.runtime.actions import Action, Create, Patch
 from pykruise.runtime.control import Control
-from pykruise.runtime.objects import DocumentView, make_object_views, build_owner_reference_to
+from pykruise.runtime.objects import DocumentView, build_owner_reference_to, make_object_views
 from pykruise.runtime.operator import Work
 from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step
 from pykruise.runtime.read import Read
 from pykruise.runtime.reasons import Reason
 from pykruise.runtime.serving import serve
-from pykruise.runtime.wakes import wake_owner, wake_itself
+from pykruise.runtime.wakes import wake_itself, wake_owner
 
 SITES = Resource("example.com", "v1", "sites", "Site")
 SITE_VIEWS, PAGE_VIEWS, DEPLOYMENT_VIEWS = map(make_object_views, (SITES, CONFIG_MAPS, DEPLOYMENTS))

@@ -180,7 +180,9 @@ def errors_of(error: ApiError) -> tuple[str, ...]:
     return tuple(causes) or (str(error),)
 
 
-def list_changed_paths(old: Mapping[str, Any], new: Mapping[str, Any], path: str) -> Iterator[FieldChange]:
+def list_changed_paths(
+    old: Mapping[str, Any] | None, new: Mapping[str, Any] | None, path: str
+) -> Iterator[FieldChange]:
     """Yield the paths at which two documents differ. Items of lists are compared by name when all of them have one. An
     absent field and an empty one are the same for users and for Kubernetes: `resources: {}`.
     """
