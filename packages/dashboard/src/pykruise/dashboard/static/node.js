@@ -43,8 +43,8 @@ export function node(live, around) {
         h("div", { key: "own", class: "panel" }, h("h2", null, "Kubernetes"), ownPart(own, live), command(`kubectl describe node ${around.query.get("name")}`), command(`kubectl cordon ${around.query.get("name")}`)),
         h("div", { key: "agent", class: "panel" }, h("h2", null, "Agent"), agentPart(images, agent, live)),
       ),
-      imageList(images, around),
-      probeList(probes, around),
+      imageList(images),
+      probeList(probes),
       podList(pods, live),
     ],
   };
@@ -61,7 +61,7 @@ function ownPart(own, live) {
 
 function agentPart(images, agent, live) {
   if (!images && !agent && !live.isSynced) return h("p", null, absent(live, ""));
-  const [phase, said] = AGENT[images ? images.agent : ""] || ["Paused", "It is unknown whether the agent answers: the node has no NodeImage, or you may not list it."];
+  const [phase, said] = AGENT[images ? images.agent : ""] || ["Paused", "It is unknown whether the agent answers: its images are not recorded, or you may not list them."];
   const own = agent ? agent.pods : [];
   return [
     h("p", null, chipOf(phase, images ? images.agent : "unknown"), " ", said),
@@ -75,9 +75,9 @@ function agentPart(images, agent, live) {
 }
 
 const section = (id, title, body) => h("section", { key: id, id, "aria-label": title }, h("h2", null, title), body);
-const more = (given, resource, around) => (given.more ? [h("p", { class: "small" }, `${many(given.more, "more is", "more are")} not shown:`), command(`kubectl get ${resource}/${around.query.get("name")} -o yaml`)] : null);
+const more = (given) => (given.more ? h("p", { class: "small" }, `${many(given.more, "more is", "more are")} not shown`) : null);
 
-function imageList(given, around) {
+function imageList(given) {
   if (!given) return null;
   const row = (one) =>
     h(
@@ -87,10 +87,10 @@ function imageList(given, around) {
       h("b", null, name(one.image)),
       h("div", null, one.why ? [coded(one.code), sentence(one.why, 2_000)] : sentence(one.message || "", 2_000), one.remedy ? h("p", { class: "remedy" }, sentence(one.remedy, 2_000)) : null),
     );
-  return section("images", `Images: ${given.images.length}`, [given.problem ? h("p", { class: "note" }, clean(given.problem, 1_000)) : null, given.images.length ? h("ul", { class: "table of-node" }, given.images.map(row)) : h("p", null, "No job requests an image on this node."), more(given, "nodeimages.apps.kruise.io", around)]);
+  return section("images", `Images: ${given.images.length}`, [given.problem ? h("p", { class: "note" }, clean(given.problem, 1_000)) : null, given.images.length ? h("ul", { class: "table of-node" }, given.images.map(row)) : h("p", null, "No job requests an image on this node."), more(given)]);
 }
 
-function probeList(given, around) {
+function probeList(given) {
   if (!given) return null;
   const row = (one) =>
     h(
@@ -100,7 +100,7 @@ function probeList(given, around) {
       h("b", null, name(`${one.namespace}/${one.pod}`)),
       h("div", null, broken(one.probe.replace("#", " # ")), h("span", { class: "small" }, `, container ${clean(one.container)}`, one.since ? [", for ", when(one.since)] : null), one.message ? h("p", { class: "cause" }, sentence(one.message, 2_000)) : null),
     );
-  return section("probes", `Probes: ${given.probes.length}`, [given.probes.length ? h("ul", { class: "table of-node" }, given.probes.map(row)) : h("p", null, "No PodProbeMarker requests a probe on this node."), more(given, "nodepodprobes.apps.kruise.io", around)]);
+  return section("probes", `Probes: ${given.probes.length}`, [given.probes.length ? h("ul", { class: "table of-node" }, given.probes.map(row)) : h("p", null, "No probe is requested on this node."), more(given)]);
 }
 
 function podList(pods, live) {
