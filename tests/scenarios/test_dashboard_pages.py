@@ -432,12 +432,13 @@ def test_nothing_is_cut_or_squeezed_at_any_width(
         name, replicas=2, image=f"registry.example.com/team/of/many/people/{name}:2026.11.28-rc1"
     )
     stuck["spec"]["template"]["spec"]["nodeSelector"] = {"there-is": "no-such-node"}
-    hand.create(CLONE_SETS, namespace, stuck)
     hand.create(CLONE_SETS, namespace, cloneset("held", replicas=2, updateStrategy=rolling(partition=1)))
     browser.open(f"{served.url}?namespace={namespace}")
     browser.until(lambda: "2 of 2 updated" in row_of(browser, "held"))
     hand.patch(CLONE_SETS, namespace, "held", image_of("nginx:2"))
     browser.until(lambda: "1 kept by the partition" in row_of(browser, "held"))
+    hand.create(CLONE_SETS, namespace, stuck)  # later: beside it, settled rows are folded
+    browser.until(lambda: "Degraded" in row_of(browser, name))
     try:
         for page in (
             f"?namespace={namespace}",
@@ -974,7 +975,6 @@ def test_a_thousand_pods_are_squares_of_one_element_that_say_their_state(
 def test_whatever_objects_say_is_text(outside: Browser, bare: Hand, of_bare: str) -> None:
     markup = '<img src=x onerror="window.isBroken=1"><script>window.isBroken=1</script>'
     hidden = "a\u202egnp.exe\u0000\u001b[31m\u200bz"
-    outside.console()
     document = cloneset("shop", image=f"{markup}:1")
     document["metadata"]["annotations"] = {"kubernetes.io/change-cause": markup}
     bare.create(CLONE_SETS, of_bare, document)
@@ -997,6 +997,7 @@ def test_whatever_objects_say_is_text(outside: Browser, bare: Hand, of_bare: str
     with serving(bare.kubeconfig, "--base-path", "/tools/kruise") as served:
         assert served.url.endswith("/tools/kruise/")
         outside.open(served.link)
+        outside.console()  # the page before may have lost its server
         outside.until(lambda: row_of(outside, "shop"))
         outside.open(page_of(served, of_bare, "shop"))
         outside.until_says("<script>", "⟨U+0000⟩", "⟨U+202E⟩", "Odd")
