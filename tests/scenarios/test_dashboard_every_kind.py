@@ -1,9 +1,12 @@
-"""The page of an object of every kind, beside the manager: what explain says of it is there, whatever kind it is."""
+"""The pages of objects of every kind, beside the manager: what explain says of each is there, whatever kind it is.
+
+Each field that a stream has is one of the documented ones.
+"""
 
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Iterator
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -16,7 +19,15 @@ from pykruise.kube.documents import Document, decode
 from pykruise.kube.errors import InvalidError
 from pykruise.kube.http.transport import HttpTransport
 from pykruise.testing.contents import documents_of, put
-from support.dashboards import dashboard, visitor
+from support.dashboard_json import (
+    OF_LISTS,
+    OF_NODES,
+    OF_OBJECTS,
+    Table,
+    find_undocumented,
+    read_documented_fields,
+)
+from support.dashboards import Stream, Visitor, dashboard, visitor
 from support.sources import ROOT
 
 pytestmark = [pytest.mark.sandbox_only, pytest.mark.real_time, pytest.mark.timeout(200)]
@@ -29,21 +40,33 @@ GATES = "ImagePullJobGate=true,ResourceDistributionGate=true"
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """With all examples in it."""
     path = tmp_path_factory.mktemp("kinds") / "kubeconfig"
     with KruiseServer(path, nodes=3, gates=GATES):
+        asyncio.run(_put_examples(path))
         yield path
+
+
+@asynccontextmanager
+async def _connected(kubeconfig: Path) -> AsyncIterator[Client]:
+    transport = HttpTransport(await load(kubeconfig))
+    try:
+        yield Client(transport)
+    finally:
+        await transport.close()
+
+
+async def _put_examples(kubeconfig: Path) -> None:
+    async with _connected(kubeconfig) as client:
+        for document in documents_of(sorted((ROOT / "examples").rglob("*.yaml"))):
+            with suppress(LookupError):
+                await _put(client, document)
 
 
 @pytest.fixture
 async def client(cluster: Path) -> AsyncIterator[Client]:
-    """With all examples in it."""
-    transport = HttpTransport(await load(cluster))
-    client = Client(transport)
-    for document in documents_of(sorted((ROOT / "examples").rglob("*.yaml"))):
-        with suppress(LookupError):
-            await _put(client, document)
-    yield client
-    await transport.close()
+    async with _connected(cluster) as client:
+        yield client
 
 
 async def _put(client: Client, document: Document) -> None:
@@ -62,6 +85,8 @@ async def test_the_page_of_every_kind_says_what_explain_says(
     cluster: Path, client: Client, caplog: pytest.LogCaptureFixture
 ) -> None:
     seen, remarks = [], []
+    undocumented: set[str] = set()
+    table = read_documented_fields()[OF_OBJECTS]
     async with dashboard(cluster) as served, visitor(served) as browser:
         for kind in KINDS:
             resource = kind.resource
@@ -73,11 +98,63 @@ async def test_the_page_of_every_kind_says_what_explain_says(
                     await stream.until(lambda stream: "explained" in stream.rows)
                     said = stream.rows["explained"]
                     assert stream.rows["head"]["row"]["name"] == meta["name"]
+                    undocumented |= find_undocumented_of_object(table, stream)
                 seen.append(resource.kind)
                 if said["remark"]:
                     remarks.append(f"{resource}: {said['remark']}")
                 elif not said["headline"]:
                     remarks.append(f"{resource}: nothing is said")
     assert remarks == []
+    assert undocumented == set()
     assert set(seen) >= {kind.resource.kind for kind in KINDS} - MADE_LATER
     assert [record for record in caplog.records if record.levelno >= logging.ERROR] == []
+
+
+def find_undocumented_of_object(table: Table, stream: Stream) -> set[str]:
+    """Fields of the rows of one object that the table does not have."""
+    fields: set[str] = set()
+    for row_id, row in stream.rows.items():
+        label = next(label for label in table if label.partition(",")[0] == row_id)
+        # the row of the list is compared with the table of lists
+        fields.update(find_undocumented(table, label, {**row, "row": None} if row_id == "head" else row))
+    return fields
+
+
+BOARDS = {
+    "rollouts": "… of Rollouts, also",
+    "jobs": "… of Jobs and images, also",
+    "others": "… of Other objects, also",
+}
+WHY = "why/ID, in the same stream, if you may list pods"
+
+
+async def synced(browser: Visitor, page: str) -> Stream:
+    """The stream of a page, after all its rows."""
+    async with browser.stream(page) as stream:
+        await stream.until(lambda stream: "synced" in stream.events)
+    return stream
+
+
+async def test_each_field_of_a_list_and_of_a_node_is_documented(cluster: Path) -> None:
+    tables = read_documented_fields()
+    of_lists, of_nodes = dict(tables[OF_LISTS]), tables[OF_NODES]
+    of_each = next(iter(of_lists))
+    undocumented: set[str] = set()
+    async with dashboard(cluster) as served, visitor(served) as browser:
+        for page, label in BOARDS.items():
+            of_lists[label] |= of_lists[of_each]
+            rows = (await synced(browser, page)).rows
+            assert rows, page
+            for row_id, row in rows.items():
+                is_why = row_id.startswith("why/")
+                undocumented.update(find_undocumented(of_lists, WHY if is_why else label, row))
+        for row in (await synced(browser, "pods")).rows.values():
+            undocumented.update(find_undocumented(of_lists, "a pod that waits", row))
+        for row_id, row in (await synced(browser, "health")).rows.items():
+            name = {"finding": "a finding, of Health", "manager": "a manager, of Health"}
+            label = name.get(row_id.partition("/")[0], "note, of Health")
+            undocumented.update(find_undocumented(of_lists, label, row))
+        for row_id, row in (await synced(browser, "node&name=node-1")).rows.items():
+            label = "pods/NAMESPACE" if row_id.startswith("pods/") else row_id
+            undocumented.update(find_undocumented(of_nodes, label, row))
+    assert undocumented == set()

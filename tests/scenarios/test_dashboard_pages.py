@@ -9,6 +9,7 @@ other pages, which are only looked at: PYKRUISE_OTHER_PICTURES.
 import os
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.imagepulljob.types import IMAGE_PULL_JOBS
 from pykruise.kinds.podunavailablebudget.types import POD_UNAVAILABLE_BUDGETS
 from pykruise.kube.documents import decode
+from pykruise.kube.errors import NotFoundError
 from pykruise.kube.resources import DEPLOYMENTS, EVENTS, NODES, PODS
 from pykruise.testing.http import HttpSandbox
 from support.browser import Browser, browsing
@@ -85,6 +87,39 @@ def inside(served: Served) -> Iterator[Browser]:
         browser.open(served.link)
         browser.until(lambda: browser.all("header nav a"))
         yield browser
+
+
+@pytest.fixture(scope="module")
+def outside() -> Iterator[Browser]:
+    """A browser for tests that have a dashboard of their own."""
+    with browsing() as browser:
+        yield browser
+
+
+@pytest.fixture(scope="module")
+def bare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hand]:
+    """A cluster without nodes and without a manager: its objects have the status that a test writes."""
+    path = tmp_path_factory.mktemp("bare") / "kubeconfig"
+    with HttpSandbox(path, nodes=0, manifests=[*build_crds(), ROLLOUTS_CRD]), Hand(path).connected() as hand:
+        yield hand
+
+
+@pytest.fixture(scope="module")
+def served_bare(bare: Hand, outside: Browser) -> Iterator[Served]:
+    """Its dashboard, in which `outside` is logged in: cookies of another path stay when it logs in elsewhere."""
+    with serving(bare.kubeconfig, "--base-path", "/bare") as served:
+        outside.open(served.link)
+        outside.until(lambda: outside.all("header nav a"))
+        yield served
+
+
+@pytest.fixture
+def of_bare(bare: Hand, request: pytest.FixtureRequest) -> Iterator[str]:
+    """A namespace of the bare cluster, of this test alone. Its CloneSet shop is deleted at the end."""
+    namespace = bare.namespace(f"t{abs(hash(request.node.name)) % 10**8}")
+    yield namespace
+    with suppress(NotFoundError):
+        bare.delete(CLONE_SETS, namespace, "shop")
 
 
 @pytest.fixture
@@ -163,15 +198,15 @@ def test_the_page_of_a_workload_says_why_it_waits_and_what_helps(
     browser.until_says("3 of 3 updated, 3 ready", "Revision 1", "created pod")
     hand.patch(CLONE_SETS, namespace, "shop", UNSCHEDULABLE)
     browser.until_says("Waiting for", "Unschedulable", "Revision 2", "nodeSelector", "Roll back", "Degraded")
-    assert "rollout undo clonesets.apps.kruise.io/shop --to-revision=1" in browser.find("#why .command").text
+    assert "rollout undo clonesets.apps.kruise.io/shop --to-revision=1" in browser.text_of("#why .command")
     square = next(iter(browser.all(".square.s-failing")))
     browser.run("arguments[0].focus()", square)
-    browser.until(lambda: "cannot be scheduled" in browser.find(".detail").text)
+    browser.until(lambda: "cannot be scheduled" in browser.text_of(".detail"))
     browser.find("#pods summary").click()
     browser.until_says("kubectl logs shop-", "kubectl exec -it shop-")
     hand.patch(CLONE_SETS, namespace, "shop", ANYWHERE)
     browser.until_says("3 of 3 updated, 3 ready")
-    browser.until(lambda: "Unschedulable" not in browser.find("#pods").text)
+    browser.until(lambda: "Unschedulable" not in browser.text_of("#pods"))
 
 
 def test_pods_that_wait_are_grouped_by_what_they_wait_for(
@@ -209,9 +244,7 @@ def test_an_object_without_a_rollout_is_listed_and_its_link_explains_it(
     }
     hand.create(POD_UNAVAILABLE_BUDGETS, namespace, budget)
     browser.until(lambda: row_of(browser, "keep"))
-    for scheme in ("dark", "light"):
-        browser.colours(scheme)
-        assert browser.problems() == [], scheme
+    assert browser.problems_in_both_schemes() == []
     next(link for link in browser.all("a.main-link") if link.text.endswith("/keep")).click()
     browser.until_says(f"PodUnavailableBudget {namespace}/keep")
     browser.driver.back()
@@ -229,7 +262,7 @@ def test_a_node_shows_its_pods_its_images_and_whether_its_agent_answers(
     browser.until(lambda: browser.all('#pods a[href*="page=node"]'))
     browser.find('#pods a[href*="page=node"]').click()
     browser.until(lambda: f"{namespace}/shop-" in browser.text())
-    node = browser.find("h1").text.rpartition(" ")[2]
+    node = browser.text_of("h1").rpartition(" ")[2]
     browser.until_says("Ready", f"kubectl describe node {node}", "CloneSet shop", "Images: ")
     pull = yaml.safe_load((ROOT / "examples" / "imagepulljob.yaml").read_text("utf-8"))
     pull["metadata"] = {"name": "ahead"}
@@ -237,7 +270,7 @@ def test_a_node_shows_its_pods_its_images_and_whether_its_agent_answers(
     pull["spec"].pop("selector", None)
     hand.create(IMAGE_PULL_JOBS, namespace, pull)
     browser.until_says(f"registry.example.com/{namespace}:1")
-    browser.until(lambda: "The agent" in browser.find("main .columns").text)
+    browser.until(lambda: "The agent" in browser.text_of("main .columns"))
     hand.delete(IMAGE_PULL_JOBS, namespace, "ahead")
     browser.open(f"{served.url}?page=node&name=there-is-none")
     browser.until_says("There is no node there-is-none")
@@ -270,14 +303,14 @@ def test_what_if_shows_the_plan_and_a_chart_and_changes_nothing(
     # what was typed and answered stays while the page is live
     hand.patch(CLONE_SETS, namespace, "shop", {"spec": {"replicas": 5}})
     browser.until_says("5 of 5 updated, 5 ready")
-    assert "would change" in browser.find("#what-if").text
+    assert "would change" in browser.text_of("#what-if")
     assert browser.find("#what-if input[name='image=main']").get_attribute("value") == "nginx:2"
 
 
 def look_and_do(browser: Browser) -> str:
     """Answers the question with yes; returns what it said it would change and do."""
     ask_about(browser)
-    said = str(browser.find("dialog .answer").text)
+    said = str(browser.text_of("dialog .answer"))
     browser.find("dialog .confirm button[type=submit]").click()
     browser.until(lambda: not browser.all("dialog .confirm"))
     press_key(browser, Keys.ESCAPE)
@@ -306,36 +339,41 @@ def test_a_rollback_asks_and_offers_the_revision_that_serves(
     browser.until_says("3 of 3 updated, 3 ready", "Healthy")
 
 
-@pytest.mark.parametrize(
-    ("title", "value", "change"),
-    [
-        ("Pause", "", "spec.updateStrategy.rollingUpdate.paused"),
-        ("Restart", "", "RESTARTED_AT"),
-        ("Scale", "2", "spec.replicas: 1 → 2"),
-        ("Set partition", "1", "spec.updateStrategy.rollingUpdate.partition"),
-        ("Set maxUnavailable", "2", "spec.updateStrategy.rollingUpdate.maxUnavailable"),
-        ("Set maxSurge", "1", "spec.updateStrategy.rollingUpdate.maxSurge"),
-        ("Set image of main", "nginx:2", "nginx:1 → nginx:2"),
-    ],
-)
+ACTIONS = [
+    ("Pause", "", "spec.updateStrategy.rollingUpdate.paused"),
+    ("Restart", "", "RESTARTED_AT"),
+    ("Scale", "2", "spec.replicas: 1 → 2"),
+    ("Set partition", "1", "spec.updateStrategy.rollingUpdate.partition"),
+    ("Set maxUnavailable", "2", "spec.updateStrategy.rollingUpdate.maxUnavailable"),
+    ("Set maxSurge", "1", "spec.updateStrategy.rollingUpdate.maxSurge"),
+    ("Set image of main", "nginx:2", "nginx:1 → nginx:2"),
+]
+"""Button, typed value, and a part of what it would change."""
+
+
 def test_each_action_asks_with_what_it_would_change_before_it_writes(
-    browser: Browser, served: Served, hand: Hand, namespace: str, title: str, value: str, change: str
+    browser: Browser, served: Served, hand: Hand, namespace: str
 ) -> None:
     hand.create(CLONE_SETS, namespace, cloneset("shop", replicas=1))
     browser.open(page_of(served, namespace, "shop"))
     browser.until_says("1 of 1 updated, 1 ready")
-    before = hand.get(CLONE_SETS, namespace, "shop")["metadata"]["generation"]
-    press(browser, title)
-    if value:
-        field = browser.find("dialog input")
-        field.clear()
-        field.send_keys(value)
-    ask_about(browser)
-    assert change in browser.find("dialog .diff").text
-    assert browser.problems() == []
-    assert hand.get(CLONE_SETS, namespace, "shop")["metadata"]["generation"] == before
-    browser.find("dialog .confirm button[type=submit]").click()
-    browser.until(lambda: hand.get(CLONE_SETS, namespace, "shop")["metadata"]["generation"] > before)
+    for title, value, change in ACTIONS:
+        before = hand.get(CLONE_SETS, namespace, "shop")["metadata"]["generation"]
+        press(browser, title)
+        if value:
+            field = browser.find("dialog input")
+            field.clear()
+            field.send_keys(value)
+        ask_about(browser)
+        assert change in browser.text_of("dialog .diff"), title
+        assert hand.get(CLONE_SETS, namespace, "shop")["metadata"]["generation"] == before, title
+        browser.find("dialog .confirm button[type=submit]").click()
+        browser.until(
+            lambda now=before: hand.get(CLONE_SETS, namespace, "shop")["metadata"]["generation"] > now
+        )
+        browser.until(lambda: not browser.all("dialog .confirm"))
+        press_key(browser, Keys.ESCAPE)
+        browser.until(lambda: not browser.all("dialog"))
 
 
 def test_the_name_is_typed_before_many_pods_are_changed(
@@ -359,6 +397,7 @@ def test_the_name_is_typed_before_many_pods_are_changed(
 
 # ── widths ───────────────────────────────────────────────────────────────────
 
+WIDTHS = (390, 768, 1280, 1920)
 OVERLAPS = """
 const bad = [];
 const isShown = (node) => node.offsetParent && !node.closest('svg, .unseen, header') && node.checkVisibility();
@@ -385,23 +424,21 @@ return bad;
 
 
 @pytest.mark.sandbox_only  # the pages are the same; on a shared control plane its objects wait beside other tests
-@pytest.mark.parametrize("width", [390, 768, 1280, 1920])
 def test_nothing_is_cut_or_squeezed_at_any_width(
-    browser: Browser, served: Served, hand: Hand, namespace: str, width: int
+    browser: Browser, served: Served, hand: Hand, namespace: str
 ) -> None:
     name = "a-service-with-a-name-that-is-as-long-as-names-of-teams-become"
     stuck = cloneset(
         name, replicas=2, image=f"registry.example.com/team/of/many/people/{name}:2026.11.28-rc1"
     )
     stuck["spec"]["template"]["spec"]["nodeSelector"] = {"there-is": "no-such-node"}
-    hand.create(CLONE_SETS, namespace, stuck)
     hand.create(CLONE_SETS, namespace, cloneset("held", replicas=2, updateStrategy=rolling(partition=1)))
     browser.open(f"{served.url}?namespace={namespace}")
     browser.until(lambda: "2 of 2 updated" in row_of(browser, "held"))
     hand.patch(CLONE_SETS, namespace, "held", image_of("nginx:2"))
     browser.until(lambda: "1 kept by the partition" in row_of(browser, "held"))
-    metrics = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500}
-    browser.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    hand.create(CLONE_SETS, namespace, stuck)  # later: beside it, settled rows are folded
+    browser.until(lambda: "Degraded" in row_of(browser, name))
     try:
         for page in (
             f"?namespace={namespace}",
@@ -410,12 +447,22 @@ def test_nothing_is_cut_or_squeezed_at_any_width(
             workload_address(namespace, name),
             workload_address(namespace, "held"),
         ):
-            browser.open(f"{served.url}{page}")
+            browser.go(page)
             browser.until(lambda: "Loading" not in browser.text())
             browser.until(lambda: browser.all("main h2, main .panel, main .strip, main .filters + p"))
-            assert browser.run(OVERLAPS) == [], page
+            for width in WIDTHS:
+                metrics = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500}
+                browser.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+                browser.run_async(NEXT_FRAME)  # a phone folds controls away when it is drawn again
+                assert browser.run(OVERLAPS) == [], f"{page} at {width}"
     finally:
         browser.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+NEXT_FRAME = (
+    "const done = arguments[arguments.length - 1];"
+    "requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done, 0)))"
+)
 
 
 # ── rows kept up to date change by change ────────────────────────────────────
@@ -472,22 +519,47 @@ def test_rows_that_are_kept_change_by_change_are_those_that_a_fresh_look_gives(
     assert browser.driver.execute_async_script(TABLE) == "same, true, true"
 
 
+STEPS = """
+const done = arguments[arguments.length - 1];
+const names = performance.getEntriesByType('resource').map((entry) => entry.name);
+import(names.find((name) => /\\/dom\\./.test(name))).then(({ h, lazy, patch }) => {
+  const place = document.createElement('div');
+  const items = (texts) => texts.map((text, key) => lazy(key, text, () => h('li', null, text)));
+  const draw = (texts, most) => {
+    const isWhole = patch(place, [h('ul', null, items(texts))], most);
+    return [[...place.querySelectorAll('li')].map((item) => item.innerText).join(''), isWhole];
+  };
+  const [old, now] = [[...'abcde'], [...'ABCDEFG']];
+  done([draw(old, 3), draw(old, 3), draw(now, 3), draw(now, 3), draw(now, 3), draw(now, 3)].map(String));
+}).catch((error) => done(String(error)));
+"""
+
+
+def test_many_changes_are_drawn_in_turns(browser: Browser, served: Served) -> None:
+    """Each turn makes a part of them, the new ones first: those that it has no room for stay, or are left out."""
+    browser.open(served.url)
+    browser.until(lambda: browser.all("header nav a"))
+    turns = ["abc,false", "abcde,true", "AbcdeFG,false", "ABCDeFG,false", "ABCDEFG,true", "ABCDEFG,true"]
+    assert browser.run_async(STEPS) == turns
+
+
 # ── users ────────────────────────────────────────────────────────────────────
 
 
-def test_a_user_of_one_namespace_logs_in_and_sees_that_namespace_alone(hand: Hand, namespace: str) -> None:
+def test_a_user_of_one_namespace_logs_in_and_sees_that_namespace_alone(
+    outside: Browser, hand: Hand, namespace: str
+) -> None:
+    browser = outside
     other = hand.namespace(f"{namespace}-other")
     for place in (namespace, other):
         hand.create(CLONE_SETS, place, cloneset(f"in-{place}", replicas=1))
     token = hand.token(namespace, "reader", "*")
-    with serving(hand.kubeconfig, "--shared") as served, browsing() as browser:
+    with serving(hand.kubeconfig, "--shared") as served:
         browser.open(f"{served.url}?page=rollouts")
         browser.until_says("Log in")
         browser.find("input[name=token]").send_keys("nonsense" + Keys.ENTER)
         browser.until_says("does not accept this token")
-        for scheme in ("dark", "light"):
-            browser.colours(scheme)
-            assert browser.problems() == [], scheme
+        assert browser.problems_in_both_schemes() == []
         browser.find("input[name=token]").send_keys(token + Keys.ENTER)
         browser.until(lambda: f"/in-{namespace}" in browser.text())
         hand.patch(CLONE_SETS, other, f"in-{other}", {"spec": {"replicas": 2}})
@@ -504,21 +576,23 @@ def test_a_user_of_one_namespace_logs_in_and_sees_that_namespace_alone(hand: Han
         browser.until_says("You are logged out")
 
 
-def test_after_a_new_start_the_page_goes_on_where_it_was(hand: Hand, namespace: str) -> None:
+def test_after_a_new_start_the_page_goes_on_where_it_was(
+    outside: Browser, hand: Hand, namespace: str
+) -> None:
+    browser = outside
     hand.create(CLONE_SETS, namespace, cloneset("shop", replicas=1))
     port = str(free_port())
-    with browsing() as browser:
-        with serving(hand.kubeconfig, "--port", port) as first:
-            browser.open(first.link)
-            browser.until(lambda: browser.all("header nav a"))
-            browser.open(f"{first.url}?namespace={namespace}&q=shop")
-            browser.until(lambda: row_of(browser, "shop"))
-        browser.until_says("The connection is lost")
-        assert row_of(browser, "shop")  # what was known stays
-        with serving(hand.kubeconfig, "--port", port):
-            hand.patch(CLONE_SETS, namespace, "shop", {"spec": {"replicas": 3}})
-            browser.until(lambda: "3 of 3 updated, 3 ready" in row_of(browser, "shop"))
-            assert f"namespace={namespace}" in browser.driver.current_url
+    with serving(hand.kubeconfig, "--port", port) as first:
+        browser.open(first.link)
+        browser.until(lambda: browser.all("header nav a"))
+        browser.go(f"?namespace={namespace}&q=shop")
+        browser.until(lambda: row_of(browser, "shop"))
+    browser.until_says("The connection is lost")
+    assert row_of(browser, "shop")  # what was known stays
+    with serving(hand.kubeconfig, "--port", port):
+        hand.patch(CLONE_SETS, namespace, "shop", {"spec": {"replicas": 3}})
+        browser.until(lambda: "3 of 3 updated, 3 ready" in row_of(browser, "shop"))
+        assert f"namespace={namespace}" in browser.driver.current_url
 
 
 # ── how one gets around ──────────────────────────────────────────────────────
@@ -545,8 +619,26 @@ def test_all_state_is_in_the_address(browser: Browser, served: Served, hand: Han
 
 def choose(browser: Browser, label: str, value: str) -> None:
     """One of the values of a filter."""
-    field = next(item for item in browser.all("main label") if item.text.startswith(label))
-    Select(field.find_element(By.TAG_NAME, "select")).select_by_value(value)
+
+    def is_chosen() -> bool:
+        # `until` looks again when a redraw has replaced the filters in between
+        field = next(item for item in browser.all("main label") if item.text.startswith(label))
+        Select(field.find_element(By.TAG_NAME, "select")).select_by_value(value)
+        return True
+
+    browser.until(is_chosen)
+
+
+def click(browser: Browser, selector: str, text: str) -> None:
+    """The button with that text."""
+
+    def is_clicked() -> bool:
+        button = next((item for item in browser.all(selector) if item.text == text), None)
+        if button is not None:
+            button.click()
+        return button is not None
+
+    browser.until(is_clicked)
 
 
 def test_a_filter_is_kept_by_its_name_and_opened_again(
@@ -555,7 +647,7 @@ def test_a_filter_is_kept_by_its_name_and_opened_again(
     hand.create(CLONE_SETS, namespace, cloneset("shop", replicas=1))
     browser.open(f"{served.url}?namespace={namespace}&verdict=Healthy")
     browser.until(lambda: row_of(browser, "shop"))
-    next(item for item in browser.all("main button") if item.text == "Save filter").click()
+    click(browser, "main button", "Save filter")
     prompt = browser.driver.switch_to.alert
     prompt.send_keys("mine")
     prompt.accept()
@@ -564,7 +656,7 @@ def test_a_filter_is_kept_by_its_name_and_opened_again(
     choose(browser, "Saved filters", "mine")
     browser.until(lambda: f"namespace={namespace}" in browser.driver.current_url)
     assert "verdict=Healthy" in browser.driver.current_url
-    next(item for item in browser.all("main button") if item.text == "Forget filter").click()
+    click(browser, "main button", "Forget filter")
     browser.until(lambda: not any("Saved filters" in text for text in browser.texts("main label")))
 
 
@@ -587,7 +679,7 @@ def test_it_is_used_by_keyboard_and_the_focus_stays_while_rows_move(
     press_key(browser, "k")
     assert browser.driver.switch_to.active_element.text.endswith("/first")
     press_key(browser, "?")
-    browser.until(lambda: "the next and the previous object" in browser.find("dialog").text)
+    browser.until(lambda: "the next and the previous object" in browser.text_of("dialog"))
     press_key(browser, Keys.ESCAPE)
     browser.until(lambda: not browser.all("dialog"))
     link = next(item for item in browser.all("a.main-link") if item.text.endswith("/second"))
@@ -649,31 +741,30 @@ def test_a_hidden_tab_is_sent_nothing_and_has_it_all_when_it_is_seen(
     browser.until(lambda: "3 of 3 updated, 3 ready" in row_of(browser, "shop"))
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_an_accessibility_checker_finds_nothing(
-    browser: Browser, served: Served, hand: Hand, namespace: str, scheme: str
+    browser: Browser, served: Served, hand: Hand, namespace: str
 ) -> None:
     stuck = cloneset("stuck", replicas=2)
     stuck["spec"]["template"]["spec"]["nodeSelector"] = {"there-is": "no-such-node"}
     hand.create(CLONE_SETS, namespace, stuck)
     hand.create(CLONE_SETS, namespace, cloneset("healthy", replicas=1))
-    browser.colours(scheme)
     result = []
+    browser.open(f"{served.url}{LISTS[0]}")
     for page in (*LISTS, node_page(hand), workload_address(namespace, "stuck")):
-        browser.open(f"{served.url}{page}")
+        browser.go(page)
         browser.until(lambda: "Loading" not in browser.text())
         browser.until(lambda: browser.all("main h2, main .panel, main .strip, main .filters + p"))
-        result += [f"{page}: {problem}" for problem in browser.problems()]
+        result += [f"{page}: {problem}" for problem in browser.problems_in_both_schemes()]
     press(browser, "Pause")
-    result += [f"the question: {problem}" for problem in browser.problems()]
+    result += [f"the question: {problem}" for problem in browser.problems_in_both_schemes()]
     ask_about(browser)
-    result += [f"the answer: {problem}" for problem in browser.problems()]
+    result += [f"the answer: {problem}" for problem in browser.problems_in_both_schemes()]
     press_key(browser, Keys.ESCAPE)
     browser.until(lambda: not browser.all("dialog"))
     press_key(browser, "?")
     browser.until(lambda: browser.all("dialog"))
-    result += [f"the keys: {problem}" for problem in browser.problems()]
-    browser.colours("light")
+    result += [f"the keys: {problem}" for problem in browser.problems_in_both_schemes()]
+    press_key(browser, Keys.ESCAPE)
     assert result == []
 
 
@@ -684,23 +775,20 @@ def test_no_other_host_is_asked_for_anything(browser: Browser, served: Served) -
 
 
 def test_the_title_and_the_icon_say_whether_something_needs_action(
-    hand: Hand, namespace: str, tmp_path: Path
+    outside: Browser, served_bare: Served, bare: Hand, of_bare: str
 ) -> None:
-    with HttpSandbox(tmp_path / "kubeconfig", nodes=1, manifests=build_crds()), browsing() as browser:
-        own = Hand(tmp_path / "kubeconfig")
-        with serving(own.kubeconfig) as served:
-            own.create(CLONE_SETS, "default", cloneset("shop"))
-            browser.open(served.link)
-            browser.until(lambda: row_of(browser, "shop"))
-            icon = "return document.getElementById('icon').href"
-            assert browser.driver.title.startswith("Rollouts")
-            assert "icon-alert" not in browser.run(icon)
-            own.patch(CLONE_SETS, "default", "shop", {"status": STALLED}, subresource="status")
-            browser.until(lambda: browser.driver.title.startswith("(1) Rollouts"))
-            assert "icon-alert" in browser.run(icon)
-            own.delete(CLONE_SETS, "default", "shop")
-            browser.until(lambda: browser.driver.title.startswith("Rollouts"))
-            assert "icon-alert" not in browser.run(icon)
+    bare.create(CLONE_SETS, of_bare, cloneset("shop"))
+    outside.open(served_bare.url)
+    outside.until(lambda: row_of(outside, "shop"))
+    icon = "return document.getElementById('icon').href"
+    outside.until(lambda: outside.driver.title.startswith("Rollouts"))
+    assert "icon-alert" not in outside.run(icon)
+    bare.patch(CLONE_SETS, of_bare, "shop", {"status": STALLED}, subresource="status")
+    outside.until(lambda: outside.driver.title.startswith("(1) Rollouts"))
+    assert "icon-alert" in outside.run(icon)
+    bare.delete(CLONE_SETS, of_bare, "shop")
+    outside.until(lambda: outside.driver.title.startswith("Rollouts"))
+    assert "icon-alert" not in outside.run(icon)
 
 
 STALLED = {
@@ -713,7 +801,9 @@ STALLED = {
 }
 
 
-def test_the_steps_of_a_canary_are_shown_beside_its_workload(tmp_path: Path) -> None:
+def test_the_steps_of_a_canary_are_shown_beside_its_workload(
+    outside: Browser, served_bare: Served, bare: Hand, of_bare: str
+) -> None:
     ref = {"apiVersion": CLONE_SETS.api_version, "kind": "CloneSet", "name": "shop"}
     steps = [{"replicas": "10%", "traffic": "5%", "pause": {}}, {"replicas": "100%"}]
     canary = {
@@ -726,26 +816,20 @@ def test_the_steps_of_a_canary_are_shown_beside_its_workload(tmp_path: Path) -> 
             "canaryStatus": {"currentStepIndex": 1, "currentStepState": "StepPaused"},
         },
     }
-    manifests = [*build_crds(), ROLLOUTS_CRD]
-    with HttpSandbox(tmp_path / "kubeconfig", nodes=0, manifests=manifests) as _, browsing() as browser:
-        hand = Hand(tmp_path / "kubeconfig")
-        hand.create(CLONE_SETS, "default", cloneset("shop", replicas=1))
-        hand.create(ROLLOUTS, "default", canary)
-        hand.patch(ROLLOUTS, "default", "careful", {"status": canary["status"]}, subresource="status")
-        with serving(hand.kubeconfig) as served:
-            browser.open(served.link)
-            browser.until(lambda: row_of(browser, "shop"))
-            browser.open(page_of(served, "default", "shop"))
-            browser.until(lambda: browser.all(".steps [aria-current=step]"))
-            here = browser.find(".steps [aria-current=step]").text
-            assert "10% of pods, 5% of requests, then a person approves: StepPaused" in here
-            assert browser.problems() == []
-            browser.find('#steps-of-rollout a[href*="careful"]').click()
-            browser.until_says(
-                "Rollout default/careful", "Steps of the canary", "a rollback there ends the canary"
-            )
-            browser.find("#steps-of-rollout a.main-link").click()
-            browser.until_says("CloneSet default/shop")
+    bare.create(CLONE_SETS, of_bare, cloneset("shop", replicas=1))
+    bare.create(ROLLOUTS, of_bare, canary)
+    bare.patch(ROLLOUTS, of_bare, "careful", {"status": canary["status"]}, subresource="status")
+    outside.open(page_of(served_bare, of_bare, "shop"))
+    outside.until(lambda: outside.all(".steps [aria-current=step]"))
+    here = outside.text_of(".steps [aria-current=step]")
+    assert "10% of pods, 5% of requests, then a person approves: StepPaused" in here
+    assert outside.problems() == []
+    outside.find('#steps-of-rollout a[href*="careful"]').click()
+    outside.until_says(
+        f"Rollout {of_bare}/careful", "Steps of the canary", "a rollback there ends the canary"
+    )
+    outside.find("#steps-of-rollout a.main-link").click()
+    outside.until_says(f"CloneSet {of_bare}/shop")
 
 
 COPIED = (
@@ -795,44 +879,41 @@ def test_a_wall_shows_what_needs_action_and_nothing_to_press(
     browser.until(lambda: browser.find("header").is_displayed())
 
 
-def test_the_last_lines_of_a_crashed_container_are_shown(tmp_path: Path) -> None:
-    with HttpSandbox(tmp_path / "kubeconfig", nodes=0, manifests=build_crds()), browsing() as browser:
-        hand = Hand(tmp_path / "kubeconfig")
-        hand.create(CLONE_SETS, "default", cloneset("shop", replicas=1))
-        uid = hand.get(CLONE_SETS, "default", "shop")["metadata"]["uid"]
-        owner = {
-            "apiVersion": CLONE_SETS.api_version,
-            "kind": CLONE_SETS.kind,
-            "name": "shop",
-            "uid": uid,
-            "controller": True,
-        }
-        pod = {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": {"name": "shop-x", "labels": {"app": "shop"}, "ownerReferences": [owner]},
-            "spec": {"containers": [{"name": "main", "image": "nginx:1"}]},
-        }
-        hand.create(PODS, "default", pod)
-        ended = {"exitCode": 7, "reason": "Error", "finishedAt": "2026-01-01T00:00:00Z"}
-        container = {
-            "name": "main",
-            "image": "nginx:1",
-            "imageID": "",
-            "ready": False,
-            "restartCount": 5,
-            "state": {"waiting": {"reason": "CrashLoopBackOff"}},
-            "lastState": {"terminated": {**ended, "message": "panic: no such table\nexit"}},
-        }
-        status = {"phase": "Running", "containerStatuses": [container]}
-        hand.patch(PODS, "default", "shop-x", {"status": status}, subresource="status")
-        with serving(hand.kubeconfig) as served:
-            browser.open(served.link)
-            browser.until(lambda: row_of(browser, "shop"))
-            browser.open(page_of(served, "default", "shop"))
-            browser.until_says("Container main ended: exit code 7, Error", "panic: no such table")
-            browser.find("#pods summary").click()
-            browser.until_says("kubectl logs shop-x -n default -c main --previous")
+def test_the_last_lines_of_a_crashed_container_are_shown(
+    outside: Browser, served_bare: Served, bare: Hand, of_bare: str
+) -> None:
+    bare.create(CLONE_SETS, of_bare, cloneset("shop", replicas=1))
+    uid = bare.get(CLONE_SETS, of_bare, "shop")["metadata"]["uid"]
+    owner = {
+        "apiVersion": CLONE_SETS.api_version,
+        "kind": CLONE_SETS.kind,
+        "name": "shop",
+        "uid": uid,
+        "controller": True,
+    }
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "shop-x", "labels": {"app": "shop"}, "ownerReferences": [owner]},
+        "spec": {"containers": [{"name": "main", "image": "nginx:1"}]},
+    }
+    bare.create(PODS, of_bare, pod)
+    ended = {"exitCode": 7, "reason": "Error", "finishedAt": "2026-01-01T00:00:00Z"}
+    container = {
+        "name": "main",
+        "image": "nginx:1",
+        "imageID": "",
+        "ready": False,
+        "restartCount": 5,
+        "state": {"waiting": {"reason": "CrashLoopBackOff"}},
+        "lastState": {"terminated": {**ended, "message": "panic: no such table\nexit"}},
+    }
+    status = {"phase": "Running", "containerStatuses": [container]}
+    bare.patch(PODS, of_bare, "shop-x", {"status": status}, subresource="status")
+    outside.open(page_of(served_bare, of_bare, "shop"))
+    outside.until_says("Container main ended: exit code 7, Error", "panic: no such table")
+    outside.find("#pods summary").click()
+    outside.until_says(f"kubectl logs shop-x -n {of_bare} -c main --previous")
 
 
 # ── many pods ────────────────────────────────────────────────────────────────
@@ -850,11 +931,14 @@ def wait_for_counts(hand: Hand, name: str, *, within_s: float = 120.0, **counts:
 
 
 @pytest.mark.sandbox_only
-def test_a_thousand_pods_are_squares_of_one_element_that_say_their_state(tmp_path: Path) -> None:
+def test_a_thousand_pods_are_squares_of_one_element_that_say_their_state(
+    outside: Browser, tmp_path: Path
+) -> None:
     """A rollout of the manager, up to its partition; one node of twenty cannot pull the new image."""
     bad_node = {"image": "nginx:2", "node": "node-13", "image_pull_error": True}
     path = tmp_path / "kubeconfig"
-    with KruiseServer(path, nodes=20, failures=[bad_node]), browsing() as browser:
+    browser = outside
+    with KruiseServer(path, nodes=20, failures=[bad_node]):
         hand = Hand(path)
         strategy = rolling(maxUnavailable=100, partition=600)
         hand.create(CLONE_SETS, "default", cloneset("shop", replicas=1000, updateStrategy=strategy))
@@ -875,9 +959,9 @@ def test_a_thousand_pods_are_squares_of_one_element_that_say_their_state(tmp_pat
                 "return [...document.querySelectorAll('.square')].slice(0, 2).map((one) => one.dataset.pod)"
             )
             browser.run("document.querySelector('.square').focus()")
-            assert f"{first}: " in browser.find(".detail").text
+            assert f"{first}: " in browser.text_of(".detail")
             press_key(browser, Keys.ARROW_RIGHT)
-            assert f"{second}: " in browser.find(".detail").text
+            assert f"{second}: " in browser.text_of(".detail")
             assert browser.run("return document.querySelectorAll('#pods li').length") == 50
             if PICTURES:
                 browser.run("document.activeElement.blur()")
@@ -888,46 +972,44 @@ def test_a_thousand_pods_are_squares_of_one_element_that_say_their_state(tmp_pat
 # ── hostile contents ─────────────────────────────────────────────────────────
 
 
-def test_whatever_objects_say_is_text(tmp_path: Path) -> None:
+def test_whatever_objects_say_is_text(outside: Browser, bare: Hand, of_bare: str) -> None:
     markup = '<img src=x onerror="window.isBroken=1"><script>window.isBroken=1</script>'
     hidden = "a\u202egnp.exe\u0000\u001b[31m\u200bz"
-    with HttpSandbox(tmp_path / "kubeconfig", nodes=1, manifests=build_crds()), browsing() as browser:
-        hand = Hand(tmp_path / "kubeconfig")
-        document = cloneset("web", image=f"{markup}:1")
-        document["metadata"]["annotations"] = {"kubernetes.io/change-cause": markup}
-        hand.create(CLONE_SETS, "default", document)
-        conditions = [
-            {"type": "Waiting", "status": "True", "reason": "ImagePull", "message": f"{markup} {hidden}"},
-            {"type": "Failed", "status": "True", "reason": markup, "message": "x" * 1_000_000},
-        ]
-        counts = ("replicas", "readyReplicas", "availableReplicas", "updatedReplicas", "updatedReadyReplicas")
-        status = {"conditions": conditions, **dict.fromkeys(counts, 0)}
-        hand.patch(CLONE_SETS, "default", "web", {"status": status}, subresource="status")
-        uid = hand.get(CLONE_SETS, "default", "web")["metadata"]["uid"]
-        event: dict[str, Any] = {
-            "metadata": {"name": "e"},
-            "involvedObject": {"kind": "CloneSet", "name": "web", "namespace": "default", "uid": uid},
-            "reason": "Odd",
-            "message": f"{markup} {hidden}"[:1000],
-            "type": "Warning",
-        }
-        hand.create(EVENTS, "default", event)
-        with serving(hand.kubeconfig, "--base-path", "/tools/kruise") as served:
-            assert served.url.endswith("/tools/kruise/")
-            browser.open(served.link)
-            browser.until(lambda: row_of(browser, "web"))
-            browser.open(page_of(served, "default", "web"))
-            browser.until_says("<script>", "⟨U+0000⟩", "⟨U+202E⟩", "Odd")
-            browser.until(lambda: browser.all("#what-if"))
-            assert browser.run("return window.isBroken") is None
-            assert browser.all("main script, main img") == []
-            assert [text for text in browser.console() if "SEVERE" in text] == []
+    document = cloneset("shop", image=f"{markup}:1")
+    document["metadata"]["annotations"] = {"kubernetes.io/change-cause": markup}
+    bare.create(CLONE_SETS, of_bare, document)
+    conditions = [
+        {"type": "Waiting", "status": "True", "reason": "ImagePull", "message": f"{markup} {hidden}"},
+        {"type": "Failed", "status": "True", "reason": markup, "message": "x" * 1_000_000},
+    ]
+    counts = ("replicas", "readyReplicas", "availableReplicas", "updatedReplicas", "updatedReadyReplicas")
+    status = {"conditions": conditions, **dict.fromkeys(counts, 0)}
+    bare.patch(CLONE_SETS, of_bare, "shop", {"status": status}, subresource="status")
+    uid = bare.get(CLONE_SETS, of_bare, "shop")["metadata"]["uid"]
+    event: dict[str, Any] = {
+        "metadata": {"name": "e"},
+        "involvedObject": {"kind": "CloneSet", "name": "shop", "namespace": of_bare, "uid": uid},
+        "reason": "Odd",
+        "message": f"{markup} {hidden}"[:1000],
+        "type": "Warning",
+    }
+    bare.create(EVENTS, of_bare, event)
+    with serving(bare.kubeconfig, "--base-path", "/tools/kruise") as served:
+        assert served.url.endswith("/tools/kruise/")
+        outside.open(served.link)
+        outside.console()  # the page before may have lost its server
+        outside.until(lambda: row_of(outside, "shop"))
+        outside.open(page_of(served, of_bare, "shop"))
+        outside.until_says("<script>", "⟨U+0000⟩", "⟨U+202E⟩", "Odd")
+        outside.until(lambda: outside.all("#what-if"))
+        assert outside.run("return window.isBroken") is None
+        assert outside.all("main script, main img") == []
+        assert [text for text in outside.console() if "SEVERE" in text] == []
 
 
 # ── pictures ─────────────────────────────────────────────────────────────────
 
 
-WIDTHS = (390, 768, 1280, 1920)
 OF_THE_DOCS = ("jobs-1280-light.png", "jobs-390-dark.png")
 """Pictures of further pages that the docs show; all others are made to be looked at."""
 HEIGHTS = {390: 1100, 768: 1000, 1280: 800, 1920: 800}

@@ -10,8 +10,6 @@ from typing import Any
 
 import pytest
 import yaml
-from selenium.webdriver.common.keys import Keys
-from selenium.webdriver.support.select import Select
 
 from pykruise.dashboard.actions import ActionField, DashboardAction, actions_of
 from pykruise.dashboard.asking import NAMED_ABOVE
@@ -22,7 +20,7 @@ from pykruise.kinds import find_shown
 from pykruise.kube.documents import Document
 from pykruise.kube.resources import DAEMON_SETS, DEPLOYMENTS, STATEFUL_SETS, Resource
 from support.browser import Browser, browsing
-from support.dashboard_browser import ask_about, page_of, press, press_key
+from support.dashboard_browser import workload_address
 from support.dashboard_process import Hand, Served, serving
 from support.rollouts_crd import ROLLOUTS_CRD
 from support.scenario import cloneset
@@ -107,33 +105,86 @@ def browser(served: Served) -> Iterator[Browser]:
 
 
 def another(field: ActionField) -> str:
-    """A value that the field does not have yet."""
+    """A value that the field does not have yet; empty: the first revision that is offered."""
+    if field.is_revision:
+        return ""
     if field.name == "image":
         return f"{field.value}-next"
     number = int(re.sub(r"\D", "", field.value) or 0)
     return str(number + 1)
 
 
-def fill(browser: Browser, action: DashboardAction) -> None:
-    for field in action.fields:
-        if field.is_revision:
-            select = Select(browser.find("dialog select"))
-            select.select_by_value(next(item for item in _values(select) if item))
-            continue
-        typed = browser.find(f"dialog [name={field.name}]")
-        typed.clear()
-        typed.send_keys(another(field))
-
-
-def _values(select: Any) -> list[str]:
-    return [str(option.get_attribute("value")) for option in select.options]
-
-
-WITHOUT_TICKET = """
-const done = arguments[arguments.length - 1];
-const headers = {'x-pykruise-dashboard': '1', 'content-type': 'application/json'};
-fetch('api/act', {method: 'POST', headers, body: JSON.stringify(arguments[0])}).then((answer) => done(answer.status));
+UNTIL = """
+const until = (look) => new Promise((resolve, reject) => {
+  const found = look();
+  if (found) return resolve(found);
+  const watch = new MutationObserver(() => {
+    const found = look();
+    if (found) end(() => resolve(found));
+  });
+  const late = setTimeout(() => end(() => reject(new Error(`it never was so: ${look}`))), 40_000);
+  const end = (done) => (clearTimeout(late), watch.disconnect(), done());
+  watch.observe(document, { subtree: true, childList: true, characterData: true, attributes: true });
+});
+const find = (selector) => document.querySelector(selector);
+const type = (field, text) => {
+  field.value = text;
+  field.dispatchEvent(new Event("input", { bubbles: true }));
+};
 """
+"""Steps of a person within the page: one script per question costs a tenth of a driver that looks again and again.
+test_dashboard_pages.py has the same dialog with real clicks and keys."""
+
+ASK = f"""
+{UNTIL}
+const [title, values, act, done] = arguments;
+const ask = async () => {{
+  const isOf = (button) => button.innerText.startsWith(title);
+  (await until(() => [...document.querySelectorAll("#actions button")].find(isOf))).click();
+  for (const field of document.querySelectorAll("dialog [data-field]")) {{
+    const offered = () => [...(field.options || [])].map((item) => item.value).find(Boolean);
+    type(field, await until(() => values[field.name] || offered()));
+  }}
+  find("dialog form button[type=submit]").click();
+  await until(() => find("dialog .answer, dialog .error"));
+  const headers = {{ "x-pykruise-dashboard": "1", "content-type": "application/json" }};
+  const answer = act ? await fetch("api/act", {{ method: "POST", headers, body: JSON.stringify(act) }}) : null;
+  return {{
+    error: find("dialog .error") ? find("dialog .error").innerText : "",
+    diff: [...document.querySelectorAll("dialog .diff code")].map((line) => line.innerText),
+    said: find("dialog .answer").innerText,
+    command: find("dialog .command code").innerText,
+    canAct: Boolean(find("dialog .confirm")),
+    asksForName: Boolean(find("dialog [name=typed]")),
+    isEnabled: Boolean(find("dialog .confirm button:enabled")),
+    withoutTicket: answer ? answer.status : 0,
+  }};
+}};
+ask().then(done, (error) => done({{ failure: String(error) }}));
+"""
+CLOSE = f"""
+{UNTIL}
+const [name, done] = arguments;
+const act = async () => {{
+  if (name) {{
+    const field = find("dialog [name=typed]");
+    if (field) type(field, name);
+    (await until(() => find("dialog .confirm button:enabled"))).click();
+    await until(() => !find("dialog .confirm"));
+  }}
+  find("dialog button[type=button]").click();
+  await until(() => !find("dialog"));
+  return {{}};
+}};
+act().then(done, (error) => done({{ failure: String(error) }}));
+"""
+
+
+def run(browser: Browser, script: str, *arguments: Any) -> dict[str, Any]:
+    """What a script in the page answers; it must not fail."""
+    answer: dict[str, Any] = browser.driver.execute_async_script(script, *arguments)
+    assert "failure" not in answer, f"{answer['failure']}; the page says:\n{browser.text()}"
+    return answer
 
 
 @pytest.mark.parametrize("resource", WITH_ACTIONS, ids=str)
@@ -145,7 +196,7 @@ def test_every_action_asks_with_its_diff_and_writes_only_after_the_answer(
     hand.create(resource, namespace, document)
     if "status" in document:
         hand.patch(resource, namespace, NAME, {"status": document["status"]}, subresource="status")
-    browser.open(page_of(served, namespace, NAME, kind=str(resource)))
+    browser.go(workload_address(namespace, NAME, kind=str(resource)))
     pressed: list[str] = []
 
     def actions() -> dict[str, DashboardAction]:
@@ -169,14 +220,11 @@ def be_refused(
 ) -> None:
     """The question says what admission says, and there is nothing to press."""
     before = hand.get(resource, namespace, NAME)["spec"]
-    press(browser, action.title)
-    fill(browser, action)
-    browser.find("dialog form button[type=submit]").click()
-    browser.until(lambda: browser.all("dialog .answer .error"))
-    assert REFUSED[resource.plural, action.id] in browser.find("dialog .answer .error").text
-    assert not browser.all("dialog .confirm")
-    press_key(browser, Keys.ESCAPE)
-    browser.until(lambda: not browser.all("dialog"))
+    values = {field.name: another(field) for field in action.fields}
+    question = run(browser, ASK, action.title, values, None)
+    assert REFUSED[resource.plural, action.id] in question["error"]
+    assert not question["canAct"]
+    run(browser, CLOSE, "")
     assert hand.get(resource, namespace, NAME)["spec"] == before
 
 
@@ -191,36 +239,23 @@ def act_once(
 
     before = seen()
     if any(field.is_revision for field in action.fields):
-        browser.until(lambda: len(browser.all("#history details")) > 1)
-    press(browser, action.title)
-    fill(browser, action)
-    ask_about(browser)
-    # then it says what would change, and what the controllers would do; nothing is written
-    assert browser.texts("dialog .diff code"), where
-    if find_explained_kind(resource) is not None and action.id.startswith(("image", "restart")):
-        assert "What would happen" in browser.find("dialog .answer").text, where
-    assert browser.find("dialog .command code").text.startswith("kubectl kruise "), where
-    assert seen() == before, where
-    # and the server does not do it without the question's ticket
+        browser.until(lambda: browser.run("return document.querySelectorAll('#history details').length") > 1)
     values = {field.name: another(field) for field in action.fields}
-    about = {
-        "kind": str(resource),
-        "namespace": namespace,
-        "name": NAME,
-        "action": action.id,
-        "values": values,
-    }
-    assert browser.driver.execute_async_script(WITHOUT_TICKET, about) == 422, where
+    # without the ticket of a question, the server does not do it
+    object_of = {"kind": str(resource), "namespace": namespace, "name": NAME}
+    about = {**object_of, "action": action.id, "values": values}
+    question = run(browser, ASK, action.title, values, about)
+    # the question says what would change, and what the controllers would do; nothing is written
+    assert question["diff"], where
+    if find_explained_kind(resource) is not None and action.id.startswith(("image", "restart")):
+        assert "What would happen" in question["said"], where
+    assert question["command"].startswith("kubectl kruise "), where
+    assert question["withoutTicket"] == 422, where
     assert seen() == before, where
-    button = browser.find("dialog .confirm button[type=submit]")
-    if typed := browser.all("dialog [name=typed]"):
-        assert not button.is_enabled(), where
-        typed[0].send_keys(NAME)
-    has_pods = isinstance(hand.get(resource, namespace, NAME)["spec"].get("replicas"), int)
-    assert typed or not has_pods, f"{where}: {PODS} pods, and no name is asked for"
-    browser.until(button.is_enabled)
-    button.click()
-    browser.until(lambda: not browser.all("dialog .confirm"))
+    assert question["canAct"], f"{where}: {question}"
+    # a name is typed before many pods are changed
+    has_pods = isinstance(before["spec"].get("replicas"), int)
+    assert question["asksForName"] or not has_pods, f"{where}: {PODS} pods, and no name is asked for"
+    assert question["isEnabled"] is not question["asksForName"], where
+    run(browser, CLOSE, NAME)
     browser.until(lambda: seen() != before)
-    press_key(browser, Keys.ESCAPE)
-    browser.until(lambda: not browser.all("dialog"))

@@ -46,9 +46,19 @@ class Browser:
         """Go there."""
         self.driver.get(url)
 
+    def go(self, address: str) -> None:
+        """Show another page of the dashboard, as a click on its link does: nothing is loaded again."""
+        script = "history.pushState(null, '', arguments[0]); dispatchEvent(new PopStateEvent('popstate'))"
+        self.run(script, address)
+
     def text(self) -> str:
-        """All that is to be read in the main part."""
-        return self.driver.find_element(By.TAG_NAME, "main").text
+        """The visible text of the main part."""
+        return self.text_of("main")
+
+    def text_of(self, selector: str) -> str:
+        """The visible text of the first such element, with one script: WebElement.text examines each node in turn."""
+        text: str = self.run("return document.querySelector(arguments[0]).innerText", selector)
+        return text
 
     def find(self, selector: str) -> WebElement:
         """The first element."""
@@ -68,6 +78,10 @@ class Browser:
     def run(self, script: str, *arguments: Any) -> Any:
         """A script in the page."""
         return self.driver.execute_script(script, *arguments)
+
+    def run_async(self, script: str, *arguments: Any) -> Any:
+        """A script that calls its last argument with the result."""
+        return self.driver.execute_async_script(script, *arguments)
 
     def until(self, is_so: Callable[[], object], *, within_s: float = IN_TIME_S) -> None:
         """Look again until it is so."""
@@ -90,18 +104,28 @@ class Browser:
         features = [{"name": "prefers-color-scheme", "value": scheme}]
         self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
 
-    def problems(self) -> list[str]:
-        """Findings of axe-core of any impact, in a line each."""
-        script = (resources.files("axe_core_python") / "axe.min.js").read_text("utf-8")
-        self.run(script)
-        result = self.driver.execute_async_script(
-            "const done = arguments[arguments.length - 1];"
-            "axe.run(document, {resultTypes: ['violations']}).then((found) => done(found.violations))"
+    def problems(self, *rules: str) -> list[str]:
+        """Findings of axe-core of any impact, in a line each. `rules`: only these."""
+        if not self.run("return Boolean(window.axe)"):
+            self.run((resources.files("axe_core_python") / "axe.min.js").read_text("utf-8"))
+        result = self.run_async(
+            "const [rules, done] = arguments;"
+            "const only = rules.length ? {runOnly: rules} : {};"
+            "axe.run(document, {resultTypes: ['violations'], ...only}).then((found) => done(found.violations))",
+            list(rules),
         )
         return [
             f"{item['impact']}: {item['id']}: {item['help']}: {item['nodes'][0]['html'][:200]}"
             for item in result
         ]
+
+    def problems_in_both_schemes(self) -> list[str]:
+        """Findings of axe-core in light and in dark colours. Few of its rules depend on colours."""
+        result = []
+        for scheme, rules in (("dark", ("color-contrast", "link-in-text-block")), ("light", ())):
+            self.colours(scheme)
+            result += [f"{scheme}: {problem}" for problem in self.problems(*rules)]
+        return result
 
     def console(self) -> list[str]:
         """What the browser complained of since it was asked last."""

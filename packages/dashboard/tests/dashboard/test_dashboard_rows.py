@@ -95,6 +95,12 @@ def test_waiting_for_a_turn_is_a_movement() -> None:
     assert (row.needs_action, row.phase) == (False, "Progressing")
 
 
+def test_a_partition_keeps_no_pod_when_all_are_updated() -> None:
+    counts = {"updatedReplicas": 10, "updatedReadyReplicas": 10}
+    row = build_rollout_row(CLONE_SETS, cloneset(strategy={"partition": "50%"}, **counts))
+    assert (row.desired, row.updated, row.kept) == (10, 10, 0)
+
+
 @pytest.mark.parametrize(("strategy", "kept"), [({"paused": True}, 0), ({"partition": "50%"}, 5)])
 def test_what_is_held_on_purpose_is_still(strategy: dict[str, Any], kept: int) -> None:
     held = cloneset(strategy=strategy, updatedReplicas=5, updatedReadyReplicas=5)

@@ -18,9 +18,11 @@ from pykruise.dashboard.workload import (
     build_history_part,
     build_pods_part,
     head,
+    is_named_in_mark,
 )
+from pykruise.kinds import list_kinds
 from pykruise.kinds.cloneset.types import CLONE_SETS
-from pykruise.kube.resources import CONTROLLER_REVISIONS, DEPLOYMENTS
+from pykruise.kube.resources import CONTROLLER_REVISIONS, DEPLOYMENTS, Resource
 from support.scenario import cloneset, rolling
 
 NOW = 1_800_000_000.0
@@ -63,6 +65,38 @@ def test_of_kubernetes_own_workloads_plan_knows_nothing() -> None:
     body = head(DEPLOYMENTS, deployment, current=None).body
     assert (body["is_explained"], body["what_if"]) == (False, ())
     assert body["actions"]
+
+
+SELECTING = [kind.resource for kind in list_kinds() if kind.shown is not None and kind.shown.pods != "owned"]
+
+
+@pytest.mark.parametrize("resource", SELECTING, ids=str)
+def test_pods_of_other_owners_have_no_revision_of_the_object_that_selects_them(resource: Resource) -> None:
+    document = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": {"name": "set"}}
+    pods = [pod("web-a", "r1"), pod("api-b", "r7")]
+    body = build_pods_part(pods, [], document, namespace="shop", now=NOW).body
+    groups = [(group["revision"], len(group["pods"])) for group in body["groups"]]
+    assert groups == [("", 2)]
+
+
+@pytest.mark.parametrize(
+    ("annotations", "is_named"),
+    [
+        ({"kruise.io/sidecarset-hash": '{"logs": {"hash": "a"}}'}, True),
+        ({"kruise.io/sidecarset-hash": '{"logs-2": {"hash": "logs"}}'}, False),
+        ({"kruise.io/sidecarset-injected-list": "proxy,logs"}, True),
+        ({"kruise.io/sidecarset-injected-list": "proxy,logs-2"}, False),
+        ({"kruise.io/sidecarset-matched": '{"name":"logs","subset":"a"}'}, True),
+        ({"kruise.io/sidecarset-matched": '{"name":"web","subset":"logs"}'}, False),
+        ({"kruise.io/sidecarset-matched": '["logs"'}, False),
+        ({"other": "logs"}, False),
+    ],
+)
+def test_a_pod_is_an_objects_if_an_annotation_names_exactly_this_object(
+    annotations: dict[str, str], is_named: bool
+) -> None:
+    document = pod("web-a", "r1", annotations=annotations)
+    assert is_named_in_mark(document, "kruise.io/sidecarset", "logs") is is_named
 
 
 def test_pods_are_under_their_revisions_the_newest_first() -> None:

@@ -53,6 +53,7 @@ from pykruise.dashboard.workload import (
     build_pods_part,
     has_history,
     head,
+    is_named_in_mark,
 )
 from pykruise.kinds import find, find_shown, list_kinds, shown_of
 from pykruise.kube.cache.cache import Cache
@@ -503,9 +504,14 @@ class _WorkloadPage(_LookedAtPage):
         return views
 
     def _marked(self, pods: Iterable[DashboardObject], mark: str) -> list[DashboardObject]:
-        """Pods with an annotation that names the object, found by a quick search of their JSON."""
-        name = self._key.name.encode()
-        return [pod for pod in pods if mark.encode() in pod.raw and name in pod.raw]
+        """Pods with an annotation that names the object. A quick search of their JSON leaves out most others."""
+        name = self._key.name
+        return [
+            pod
+            for pod in pods
+            if mark.encode() in pod.raw and name.encode() in pod.raw
+            if is_named_in_mark(pod.to_document, mark, name)
+        ]
 
     def _selected(
         self, document: Document, pods: Iterable[DashboardObject], mark: str

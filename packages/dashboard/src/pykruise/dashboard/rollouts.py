@@ -102,7 +102,7 @@ def build_rollout_row(
         desired=progress.wanted if progress else 0,
         updated=progress.updated if progress else 0,
         ready=progress.ready if progress else 0,
-        kept=progress.kept if progress else 0,
+        kept=min(progress.kept, max(progress.wanted - progress.updated, 0)) if progress else 0,
         images=images,
         old_images=() if old == images else old,
         labels=meta.get("labels") or {},

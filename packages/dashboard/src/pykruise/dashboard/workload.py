@@ -18,7 +18,7 @@ from pykruise.cli.insight.explaining import Explanation
 from pykruise.cli.kubectl.getting import build_image_rows
 from pykruise.cli.kubectl.pods import format_ready_count, restarts_of, state_of
 from pykruise.cli.kubectl.revisions import Revision, list_revision_differences
-from pykruise.cli.kubectl.trees import describe_pod_wait, groups_of
+from pykruise.cli.kubectl.trees import RevisionGroup, describe_pod_wait, groups_of
 from pykruise.cli.outputs import format_document
 from pykruise.dashboard.actions import DashboardAction, actions_of
 from pykruise.dashboard.rows import ObjectRow, row_of
@@ -226,10 +226,12 @@ def build_pods_part(
     namespace: str,
     now: Instant,
 ) -> PagePart:
-    """Return revisions and their pods, newest first. `now` is for durations."""
+    """Return revisions and their pods, newest first. Pods that the object does not own are one group, because their
+    revisions are those of their owners. `now` is for durations.
+    """
     groups = []
     left = MOST_PODS
-    for group in groups_of(revisions, pods, document.get("status") or {}):
+    for group in _groups_of(document, revisions, pods):
         shown = [_pod_line(pod, now) for pod in group.pods[:left]]
         left -= len(shown)
         groups.append(
@@ -243,6 +245,34 @@ def build_pods_part(
         )
     body = {"groups": msgspec.to_builtins(groups), "count": len(pods)}
     return PagePart(id="pods", resource="pods", namespace=namespace, body=body)
+
+
+def _groups_of(
+    document: Document, revisions: Sequence[Revision], pods: Sequence[Document]
+) -> list[RevisionGroup]:
+    shown = shown_of(document)
+    if shown is None or shown.pods == "owned":
+        return groups_of(revisions, pods, document.get("status") or {})
+    return [RevisionGroup(hash="", number=0, is_newest=False, pods=list(pods))] if pods else []
+
+
+def is_named_in_mark(pod: Document, mark: str, name: str) -> bool:
+    """Whether an annotation of the pod whose key begins with `mark` names the object."""
+    annotations: Mapping[str, str] = pod["metadata"].get("annotations") or {}
+    return any(_is_named_in(text, name) for key, text in annotations.items() if key.startswith(mark))
+
+
+def _is_named_in(text: str, name: str) -> bool:
+    """Whether the name is in the annotation's value: `{"name": …}`, an object whose keys are names, or a list with
+    commas.
+    """
+    try:
+        value = msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return name in text.split(",")
+    if not isinstance(value, dict):
+        return False
+    return bool(value["name"] == name) if isinstance(value.get("name"), str) else name in value
 
 
 _SUBSET_LABEL: Final = "apps.kruise.io/subset-name"

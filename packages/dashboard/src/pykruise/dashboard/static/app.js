@@ -18,8 +18,9 @@ const TITLES = [
   ["others", "Other objects"],
   ["health", "Health"],
 ];
-const FIRST = 25; // rows at the first drawing
+const FIRST = 10; // rows at the first drawing, which also draws the rest of the page
 const STEP = 25; // ... and more at each turn
+const CHANGES = 150; // rows and squares that one turn makes or changes
 const SAID_MS = 5_000;
 
 const top = document.getElementById("top");
@@ -59,7 +60,7 @@ function look() {
     if (live) live.close();
     liveOf = wanted;
     drawn = FIRST;
-    live = new Live(asked(), { changed: redraw, lost: () => logIn("Your login is over.") });
+    live = new Live(asked(), { changed: redraw, lost: () => logIn("Your login has expired.") });
   }
   redraw();
 }
@@ -80,7 +81,7 @@ function draw() {
   patch(top, header());
   const before = document.activeElement;
   const focused = before && before.classList.contains("main-link") ? before.getAttribute("href") : "";
-  patch(main, [
+  const elements = [
     h(
       "div",
       { key: "title", class: "title" },
@@ -90,7 +91,8 @@ function draw() {
     found.summary ? h("p", { key: "summary", class: `headline ${(live.isSynced && found.headline) || ""}` }, h("b", null, absent(live, found.summary))) : null,
     ...notes(),
     h("div", { key: `page-${liveOf}` }, found.body),
-  ]);
+  ];
+  const isWhole = patch(main, elements, CHANGES);
   // An object that moves from the rows to the cards gets another element: move the focus to it.
   if (focused && !before.isConnected) {
     const moved = [...main.querySelectorAll("a.main-link")].find((link) => link.getAttribute("href") === focused);
@@ -100,10 +102,8 @@ function draw() {
   document.title = `${found.count ? `(${found.count}) ` : ""}${found.title} – ${session.cluster}`;
   badge(found.count > 0);
   say(found.spoken || found.summary);
-  if (found.left > 0) {
-    drawn += STEP;
-    setTimeout(redraw, 0);
-  }
+  if (found.left > 0) drawn += STEP;
+  if (found.left > 0 || !isWhole) setTimeout(redraw, 0);
 }
 
 /** Set the icon of the tab: it shows whether an object needs action. */
@@ -115,7 +115,7 @@ function badge(isAlert) {
 
 function notes() {
   const found = [];
-  if (!live.isConnected && live.isSynced) found.push("The connection is lost; this is how it was. Trying again …");
+  if (!live.isConnected && live.isSynced) found.push("The connection is lost. The page shows the last state, and connects again …");
   if (live.refusal) found.push(`The server refuses this page: ${live.refusal}.`);
   if (live.hasStatus && !live.status.is_read) found.push("The cluster is still being read.");
   for (const one of live.status.problems || []) found.push(one);
@@ -157,7 +157,7 @@ function header() {
 function freshness() {
   if (!live || !live.heard) return "";
   const seconds = Math.round((Date.now() - live.heard) / 1000);
-  return live.isConnected && seconds < 20 ? "live" : `as it was ${seconds} s ago`;
+  return live.isConnected && seconds < 20 ? "live" : `${seconds} s old`;
 }
 
 // ── keys ─────────────────────────────────────────────────────────────────────

@@ -25,17 +25,44 @@ function flat(children, found) {
 
 const shown = new WeakMap(); // of a parent: what its children were made from
 
-/** Update the children of a node to match these. The focused element keeps the focus. */
-export function patch(parent, children) {
+let room = Infinity; // lazy elements that this update may still make
+let isWhole = true;
+
+/**
+ * Update the children of a node to match these. The focused element keeps the focus. At most `most` lazy elements are
+ * made: the others stay as they are, or are left out, and the same call makes more. Returns whether none is left.
+ */
+export function patch(parent, children, most = Infinity) {
   const focused = document.activeElement;
+  [room, isWhole] = [most, true];
   patchChildren(parent, shown.get(parent) || [], (shown.set(parent, flat(children, [])), shown.get(parent)));
   if (focused && focused !== document.activeElement && focused.isConnected) focused.focus({ preventScroll: true });
+  return isWhole;
+}
+
+/** Whether the update may make one more lazy element. */
+function hasRoom() {
+  if (room <= 0) isWhole = false;
+  else room -= 1;
+  return isWhole;
+}
+
+/** Take the new elements out of the list for which the update has no room. */
+function leaveOut(wanted, pairs = []) {
+  let kept = 0;
+  wanted.forEach((one, place) => {
+    if (one.make && !pairs[place] && !hasRoom()) return;
+    [wanted[kept], pairs[kept]] = [one, pairs[place]];
+    kept += 1;
+  });
+  wanted.length = kept;
 }
 
 function patchChildren(parent, old, wanted) {
   if (!old.length) {
     if (parent.firstChild) parent.textContent = "";
     const part = document.createDocumentFragment();
+    leaveOut(wanted);
     for (const one of wanted) part.append(make(one));
     parent.append(part);
     return;
@@ -58,6 +85,7 @@ function patchChildren(parent, old, wanted) {
   });
   for (const one of byKey.values()) one.node.remove();
   for (const one of unkeyed.slice(place)) one.node.remove();
+  leaveOut(wanted, pairs);
   let next = parent.firstChild;
   wanted.forEach((one, number) => {
     const before = pairs[number];
@@ -82,6 +110,7 @@ function make(one) {
   if (one.text !== undefined) return (one.node = document.createTextNode(one.text));
   const node = SVG_TAGS.has(one.tag) ? document.createElementNS(SVG, one.tag) : document.createElement(one.tag);
   for (const name in one.props) set(node, name, one.props[name]);
+  leaveOut(one.children);
   for (const child of one.children) node.append(make(child));
   return (one.node = node);
 }
@@ -90,6 +119,10 @@ function update(old, one) {
   if (one.make) {
     if (old.memo === one.memo) {
       one.made = old.made;
+      return (one.node = old.node);
+    }
+    if (!hasRoom()) {
+      [one.memo, one.made] = [old.memo, old.made];
       return (one.node = old.node);
     }
     one.made = one.make();

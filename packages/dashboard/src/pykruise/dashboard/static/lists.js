@@ -4,7 +4,7 @@ import { h, lazy } from "./dom.js";
 import { find, foldedFilters, matcher, memoOf, select } from "./overview.js";
 import { broken, command, copyText, name, nodeLink, paged, sentence, when, workloadLink } from "./parts.js";
 import { compare, tableOf } from "./table.js";
-import { clean, count, many } from "./words.js";
+import { clean, many, titleLine } from "./words.js";
 
 export function pods(live, around) {
   const { query } = around;
@@ -50,7 +50,7 @@ export function pods(live, around) {
     headline: people ? "bad" : "good",
     count: people,
     left,
-    tools: copyText(() => meant.map((row) => `${row.namespace}/${row.name}: ${row.code}: ${row.words}`).join("\n")),
+    tools: copyText(() => [titleLine("Pods that wait", around.session.cluster), ...meant.map((row) => `${row.namespace}/${row.name}: ${row.code}: ${row.words}`)].join("\n")),
     body: [
       h(
         "form",
@@ -127,7 +127,7 @@ export function health(live) {
               "ul",
               { class: "table" },
               managers.map((row) =>
-                h("li", { key: row.id }, h("b", null, name(row.manager)), h("span", null, clean(row.state), ` ${row.ready}`), h("span", null, row.node ? ["node ", nodeLink(row.node), "; "] : null, row.leads ? ["leads; renewed ", when(row.renewed), " ago"] : "stands by", row.restarts ? `; ${many(row.restarts, "restart")}` : "")),
+                h("li", { key: row.id }, h("b", null, name(row.manager)), h("span", null, clean(row.state), ` ${row.ready}`), h("span", null, row.node ? ["node ", nodeLink(row.node), "; "] : null, row.leads ? ["leads; renewed ", when(row.renewed), " ago"] : "standby", row.restarts ? `; ${many(row.restarts, "restart")}` : "")),
               ),
             ),
           )

@@ -3,13 +3,13 @@
 import { h, lazy } from "./dom.js";
 import { PHASE_OF_IMAGE, PHASE_OF_LOOK, absent, address, broken, byLook, chip, chipOf, coded, command, copyText, name, sentence, when, workloadLink } from "./parts.js";
 import { compare } from "./table.js";
-import { clean, many } from "./words.js";
+import { clean, many, titleLine } from "./words.js";
 
 const AGENT = {
-  silent: ["Degraded", "The agent does not answer: no image is pulled ahead, and no probe is made."],
+  silent: ["Degraded", "The agent does not answer: it pulls no image and runs no probe."],
   answers: ["Healthy", "The agent answers."],
-  asked: ["Progressing", "The agent was asked for images and has not answered yet."],
-  idle: ["Paused", "The agent is not asked for any image, so there is nothing to answer."],
+  asked: ["Progressing", "Jobs requested images, and the agent has not answered yet."],
+  idle: ["Paused", "No job requests an image, so the agent has nothing to answer."],
 };
 const PROBES = { Succeeded: "Healthy", Failed: "Failed" };
 
@@ -51,7 +51,7 @@ export function node(live, around) {
 }
 
 function ownPart(own, live) {
-  if (!own) return h("p", null, absent(live, "The node itself is not shown: it is gone, or you may not list nodes."));
+  if (!own) return h("p", null, absent(live, "The node itself is not shown: it is deleted, or you may not list nodes."));
   return [
     h("p", null, chipOf(own.is_ready ? "Healthy" : "Degraded", own.is_ready ? "Ready" : "Not ready"), own.is_cordoned ? [" ", chipOf("Paused", "Cordoned")] : null, (own.pressures || []).map((text) => [" ", chipOf("Degraded", text)])),
     own.ready_since ? h("p", { class: "small" }, "for ", when(own.ready_since)) : null,
@@ -61,7 +61,7 @@ function ownPart(own, live) {
 
 function agentPart(images, agent, live) {
   if (!images && !agent && !live.isSynced) return h("p", null, absent(live, ""));
-  const [phase, said] = AGENT[images ? images.agent : ""] || ["Paused", "It is not known whether the agent answers: its images are not recorded, or you may not list them."];
+  const [phase, said] = AGENT[images ? images.agent : ""] || ["Paused", "It is unknown whether the agent answers: its images are not recorded, or you may not list them."];
   const own = agent ? agent.pods : [];
   return [
     h("p", null, chipOf(phase, images ? images.agent : "unknown"), " ", said),
@@ -87,7 +87,7 @@ function imageList(given) {
       h("b", null, name(one.image)),
       h("div", null, one.why ? [coded(one.code), sentence(one.why, 2_000)] : sentence(one.message || "", 2_000), one.remedy ? h("p", { class: "remedy" }, sentence(one.remedy, 2_000)) : null),
     );
-  return section("images", `Images: ${given.images.length}`, [given.problem ? h("p", { class: "note" }, clean(given.problem, 1_000)) : null, given.images.length ? h("ul", { class: "table of-node" }, given.images.map(row)) : h("p", null, "No job asks this node for an image."), more(given)]);
+  return section("images", `Images: ${given.images.length}`, [given.problem ? h("p", { class: "note" }, clean(given.problem, 1_000)) : null, given.images.length ? h("ul", { class: "table of-node" }, given.images.map(row)) : h("p", null, "No job requests an image on this node."), more(given)]);
 }
 
 function probeList(given) {
@@ -100,7 +100,7 @@ function probeList(given) {
       h("b", null, name(`${one.namespace}/${one.pod}`)),
       h("div", null, broken(one.probe.replace("#", " # ")), h("span", { class: "small" }, `, container ${clean(one.container)}`, one.since ? [", for ", when(one.since)] : null), one.message ? h("p", { class: "cause" }, sentence(one.message, 2_000)) : null),
     );
-  return section("probes", `Probes: ${given.probes.length}`, [given.probes.length ? h("ul", { class: "table of-node" }, given.probes.map(row)) : h("p", null, "No probe is asked for here."), more(given)]);
+  return section("probes", `Probes: ${given.probes.length}`, [given.probes.length ? h("ul", { class: "table of-node" }, given.probes.map(row)) : h("p", null, "No probe is requested on this node."), more(given)]);
 }
 
 function podList(pods, live) {
@@ -116,7 +116,7 @@ function podList(pods, live) {
 }
 
 function asText(around, own, images, pods) {
-  const lines = [`Node ${around.query.get("name")}, ${around.session.cluster}`, own ? `${own.is_ready ? "Ready" : "Not ready"}${own.is_cordoned ? ", cordoned" : ""}${own.message ? `: ${own.message}` : ""}` : "", images ? AGENT[images.agent][1] : ""];
+  const lines = [titleLine(`Node ${around.query.get("name")}`, around.session.cluster), own ? `${own.is_ready ? "Ready" : "Not ready"}${own.is_cordoned ? ", cordoned" : ""}${own.message ? `: ${own.message}` : ""}` : "", images ? AGENT[images.agent][1] : ""];
   for (const one of images ? images.images : []) if (one.why) lines.push(`image ${one.image}: ${one.code}: ${one.why}`);
   for (const pod of pods.filter((item) => item.why)) lines.push(`${pod.namespace}/${pod.name}: ${pod.code ? `${pod.code}: ` : ""}${pod.why}`);
   return lines.filter(Boolean).join("\n");

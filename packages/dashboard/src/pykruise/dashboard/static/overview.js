@@ -2,9 +2,9 @@
 // rows and `why/…` rows ──▶ Table: joined, filtered, in order ──▶ groups ──▶ cards and rows
 
 import { h, lazy } from "./dom.js";
-import { PHASES, address, broken, chip, coded, command, copyText, foldedOnPhone, icon, iconText, name, nodeLink, objectLink, paged, progress, sentence, when, workloadLink } from "./parts.js";
+import { PHASES, address, broken, chip, coded, command, copyText, foldedOnPhone, icon, iconText, kubectl, name, nodeLink, objectLink, paged, progress, sentence, when, workloadLink } from "./parts.js";
 import { compare, tableOf } from "./table.js";
-import { clean, count, many } from "./words.js";
+import { clean, count, many, titleLine } from "./words.js";
 
 const ORDER = Object.fromEntries(PHASES.map((phase, place) => [phase, place]));
 const OPEN = ["Progressing"];
@@ -305,15 +305,13 @@ function grouped(rows, groupOf, table) {
   return order.map(([key, own]) => {
     const parents = new Set(own.filter((row) => groupOf === GROUPS.owner && key === `${row.kind} ${row.namespace}/${row.name}`));
     const sorted = [...own].sort((a, b) => Number(parents.has(b)) - Number(parents.has(a)));
-    return h("section", { key: `group-${key}`, "aria-label": key || "without owner" }, h("h2", null, key ? broken(key) : "Without an owner in this list", h("span", { class: "small" }, ` ${many(own.length, "object")}`)), list(sorted, (row) => groupOf === GROUPS.owner && key && !parents.has(row)));
+    return h("section", { key: `group-${key}`, "aria-label": key || "without owner" }, h("h2", null, key ? broken(key) : "Without an owner in this list", " ", h("span", { class: "small w" }, many(own.length, "object"))), list(sorted, (row) => groupOf === GROUPS.owner && key && !parents.has(row)));
   });
 }
 
 const list = (rows, isChild = () => false) => h("ul", { class: "rows" }, rows.map((row) => lazy(`${isChild(row) ? "child/" : ""}${row.id}`, row, () => line(row, isChild(row)))));
 
 const title = (row) => [h("span", { class: "kind" }, broken(row.kind)), " ", workloadLink(row, row.namespace ? name(`${row.namespace}/`) : null, name(row.name))];
-
-const kubectl = (row) => `${row.resource}/${row.name}${row.namespace ? ` -n ${row.namespace}` : ""}`;
 
 /** The command that helps, or else the command that explains. */
 export function commandOf(row) {
@@ -377,7 +375,7 @@ function asText(title, around, rows, parts) {
     return `${iconText(row.phase)} ${row.phase} ${row.kind} ${row.namespace ? `${row.namespace}/` : ""}${row.name}${cause}${same}${remedy}`;
   });
   const more = rows.length > 50 ? [`… and ${rows.length - 50} more`] : [];
-  return [`${title}, ${around.session.cluster}, ${new Date().toISOString().slice(0, 16)}Z`, ...lines, ...more].join("\n");
+  return [titleLine(title, around.session.cluster), ...lines, ...more].join("\n");
 }
 
 export const rollouts = board({

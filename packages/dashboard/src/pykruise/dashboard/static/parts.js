@@ -71,6 +71,9 @@ export function tick() {
 export const name = (text, most) => h("bdi", null, parted(text, most));
 export const broken = (text, most) => h("span", { class: "w" }, parted(text, most));
 
+/** Lines as a command prints them, which keep their spaces and break as broken() does. */
+export const printed = (lines) => h("pre", null, lines.map((text) => [parted(text, 2_000), "\n"]));
+
 /** The code of a reason, before its text. */
 export const coded = (code) => [h("b", null, broken(`${code}:`)), " "];
 function parted(text, most) {
@@ -79,10 +82,13 @@ function parted(text, most) {
   return found;
 }
 
+/** Whether the row has counts: objects that only select pods have none. */
+export const hasProgress = (row) => row.begun !== undefined || row.desired !== undefined || row.updated !== undefined;
+
 /** A bar of pods: updated, ready, and where the partition stops. The text says the same. */
 export function progress(row) {
   if (row.begun !== undefined) return done(row);
-  if (row.desired === undefined && row.updated === undefined) return h("div", { class: "progress" });
+  if (!hasProgress(row)) return h("div", { class: "progress" });
   const all = Math.max(row.desired || 0, row.updated || 0, 1);
   const part = (value) => Math.round((100 * Math.min(value || 0, all)) / all);
   const stop = 100 - part(row.kept);
@@ -145,6 +151,9 @@ async function copied(button, text, code) {
   }
   setTimeout(() => (label.data = before), 2_000);
 }
+
+/** The object, as an argument of kubectl. */
+export const kubectl = (row) => `${row.resource}/${row.name}${row.namespace ? ` -n ${row.namespace}` : ""}`;
 
 /** A command, with a button that copies it. */
 export function command(text) {

@@ -27,8 +27,11 @@ export const count = (number) => NUMBERS.format(Number(number));
 /** A number with its noun, or with its noun and verb: 1 pod, 2 pods. `plural`: if it is not the singular with an s. */
 export const many = (number, word, plural = `${word}s`) => `${count(number)} ${number === 1 ? word : plural}`;
 
-/** Where a long word may break: before a capital, after punctuation. Returns its parts. */
-export const pieces = (text) => text.split(/(?<=[a-z0-9])(?=[A-Z])|(?<=[/.:@_-])/);
+/** Where a long word may break: before a capital, after punctuation, but not within a version. Returns its parts. */
+export const pieces = (text) => text.split(/(?<=[a-z0-9])(?=[A-Z])|(?<=[/:@_-])|(?<=\.)(?!\d)/);
+
+/** First line of a page that is copied as text: the title, the cluster, and the time. */
+export const titleLine = (title, cluster, now = new Date()) => `${title}, ${cluster}, ${now.toISOString().slice(0, 16)}Z`;
 
 /** Text of a page that is still loading. */
 export const LOADING = "Loading …";

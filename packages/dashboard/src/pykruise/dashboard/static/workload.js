@@ -2,9 +2,9 @@
 
 import { h, lazy, patch } from "./dom.js";
 import { ask } from "./net.js";
-import { PHASE_OF_IMAGE, PHASE_OF_LOOK, absent, address, broken, byLook, chip, chipOf, coded, command, copyText, dialog, foldedOnPhone, icon, iconText, name, nodeLink, progress, sentence, when, workloadLink } from "./parts.js";
+import { PHASE_OF_IMAGE, PHASE_OF_LOOK, absent, address, broken, byLook, chip, chipOf, coded, command, copyText, dialog, foldedOnPhone, hasProgress, icon, iconText, kubectl, name, nodeLink, printed, progress, sentence, when, workloadLink } from "./parts.js";
 import { compare } from "./table.js";
-import { clean, count, many } from "./words.js";
+import { clean, count, many, titleLine } from "./words.js";
 
 const part = (live, id) => live.rows.get(id);
 const BOARDS = [["rollouts", "Rollouts"], ["jobs", "Jobs and images"], ["others", "Other objects"], ["pods", "Pods that wait"]];
@@ -17,7 +17,7 @@ export function workload(live, around) {
   if (!head) {
     const remark = part(live, "remark");
     const text = remark ? capital(clean(remark.text, 1_000)) : absent(live, "There is nothing of that name that you may see.");
-    return { title: said, summary: "", left: 0, body: h("div", null, h("p", null, text), h("p", null, "Back to: ", BOARDS.map(([page, title]) => [h("a", { href: address({ page }) }, title), " · "]))) };
+    return { title: said, summary: "", left: 0, body: h("div", null, h("p", null, text), h("p", null, "Back to: ", BOARDS.map(([page, title], place) => [place ? " · " : "", h("a", { href: address({ page }) }, title)]))) };
   }
   const why = part(live, "explained");
   const { row } = head;
@@ -31,7 +31,7 @@ export function workload(live, around) {
     spoken: `${phase}. ${why ? why.headline : row.line || ""}`,
     headline: "",
     count: phase === "Failed" || phase === "Degraded" ? 1 : 0,
-    tools: why && why.text ? copyText(() => `${around.session.cluster}\n${why.text}`) : null,
+    tools: why && why.text ? copyText(() => `${titleLine(`${row.kind} ${said}`, around.session.cluster)}\n${why.text}`) : null,
     left: podsLeft(part(live, "pods"), around),
     body: [
       row.is_node ? h("p", { key: "node" }, nodeLink(row.name, "The page of this node")) : null,
@@ -41,7 +41,7 @@ export function workload(live, around) {
         "div",
         { key: "columns", class: "columns" },
         h("div", { key: "why", id: "why", class: `panel ${phase}` }, causes(why, head, phase, live)),
-        h("div", { key: "how-far", class: "panel" }, h("h2", null, "How far"), progress(row), steps(part(live, "steps"), row), images(row), head.has_pods ? squares(part(live, "pods"), live, around) : null),
+        howFar(head, live, around),
       ),
       h(
         "nav",
@@ -51,22 +51,22 @@ export function workload(live, around) {
       head.has_pods ? podList(part(live, "pods"), head, around) : null,
       nodes(part(live, "nodes")),
       history(part(live, "history"), head),
-      events(part(live, "events"), live),
+      events(part(live, "events"), row, live),
       conditions(head),
       head.what_if.length ? whatIf(head) : null,
       commands(head),
-      head.yaml ? folded("yaml", "YAML", h("pre", { tabindex: "0" }, head.yaml)) : null,
-      why && why.text ? folded("text", "As text", h("pre", { tabindex: "0" }, clean(why.text, 60_000))) : null,
+      folded("yaml", "YAML", [head.yaml ? h("pre", { tabindex: "0" }, head.yaml) : h("p", null, "It is too long for this page:"), command(`kubectl get ${kubectl(row)} -o yaml`)]),
+      why && why.text ? folded("text", "As text", [h("pre", { tabindex: "0" }, clean(why.text, 60_000)), command(`kubectl kruise explain ${kubectl(row)}`)]) : null,
     ],
   };
 }
 
-const PARTS = [["pods", "Pods"], ["history", "Revisions"], ["events", "Events"], ["conditions", "Conditions"], ["what-if", "What if?"], ["commands", "Commands"], ["yaml", "YAML"], ["text", "As text"]];
+const PARTS = [["pods", "Pods"], ["nodes", "Nodes"], ["history", "Revisions"], ["events", "Events"], ["conditions", "Conditions"], ["what-if", "What if?"], ["commands", "Commands"], ["yaml", "YAML"], ["text", "As text"]];
 
 /** Whether the page of this object has that part. */
 function hasPart(id, live, head) {
   const why = part(live, "explained");
-  const known = { pods: head.has_pods && part(live, "pods"), history: part(live, "history"), "what-if": head.what_if.length, commands: head.actions.length, yaml: head.yaml, text: why && why.text };
+  const known = { pods: head.has_pods && part(live, "pods"), nodes: part(live, "nodes"), history: part(live, "history"), "what-if": head.what_if.length, commands: head.actions.length, text: why && why.text };
   return !(id in known) || Boolean(known[id]);
 }
 
@@ -80,6 +80,13 @@ function jump(event, id) {
 }
 
 const folded = (id, title, body) => h("section", { key: id, id }, h("details", null, h("summary", null, h("h2", { class: "inline" }, title)), body));
+
+/** The panel with the counts, steps, images and pods; null: the object has none of them. */
+function howFar(head, live, around) {
+  const { row } = head;
+  const parts = [hasProgress(row) ? progress(row) : null, steps(part(live, "steps"), row), images(row), head.has_pods ? squares(part(live, "pods"), live, around) : null];
+  return parts.some(Boolean) ? h("div", { key: "how-far", class: "panel" }, h("h2", null, "Progress"), parts) : null;
+}
 
 const capital = (text) => text.slice(0, 1).toUpperCase() + text.slice(1);
 
@@ -127,7 +134,7 @@ const undoCommand = (head, number) => {
 };
 
 function causes(why, head, phase, live) {
-  if (!head.is_explained) return [h("h2", null, "Why"), h("p", null, "Its conditions and events say more: explain does not know this kind.")];
+  if (!head.is_explained) return [h("h2", null, "Why"), h("p", null, "explain does not support this kind. Its conditions and events say more.")];
   if (!why) return [h("h2", null, "Why"), h("p", null, head.row.waits ? sentence(head.row.waits, 2_000) : absent(live, "The reasons name pods: you may not list them."))];
   if (why.remark) return [h("h2", null, "Why"), h("p", null, sentence(why.remark, 2_000))];
   const isHeld = why.verdict === "done";
@@ -145,7 +152,7 @@ function causes(why, head, phase, live) {
   const lines = (title, texts) => (texts && texts.length ? [h("h2", null, title), h("ul", { class: "bullets" }, texts.map((text) => h("li", null, sentence(text, 2_000))))] : null);
   return [
     h("h2", null, waits.length ? (isHeld ? "On hold, as configured" : "Waiting for") : "Why"),
-    waits.length ? h("ul", { class: "waits" }, waits) : h("p", null, "Nothing is waited for."),
+    waits.length ? h("ul", { class: "waits" }, waits) : h("p", null, "It waits for nothing."),
     lines("Done", why.done),
     lines("Next", why.next),
   ];
@@ -156,7 +163,7 @@ function causes(why, head, phase, live) {
 const MANY = 60;
 
 const groupTitle = (group) =>
-  `${group.number ? `Revision ${group.number}` : group.revision ? "A revision that is not stored" : "Pods"}${group.revision ? ` (${clean(group.revision)})` : ""}${group.number || group.revision ? (group.is_newest ? ", new" : ", old") : ""}: ${many(group.pods.length + (group.more || 0), "pod")}`;
+  `${group.number ? `Revision ${group.number}` : group.revision ? "A revision that is not stored" : ""}${group.revision ? ` (${clean(group.revision)})` : ""}${group.number || group.revision ? `${group.is_newest ? ", new" : ", old"}: ` : ""}${many(group.pods.length + (group.more || 0), "pod")}`;
 
 const podWords = (pod) => `${pod.name}: ${pod.state}, ${pod.ready} ready${pod.node ? `, on ${pod.node}` : ""}${pod.why ? `: ${pod.why}` : ""}${pod.ended ? ` (${pod.ended})` : ""}`;
 
@@ -183,7 +190,7 @@ function squares(pods, live, around) {
     { key: "squares", "data-squares": "", onkeydown: walk },
     groups,
     pods.count ? h("p", { key: "legend", class: "legend" }, [...looksOf(pods)].map((look) => h("span", { key: look }, h("i", { class: `s-${look}`, "aria-hidden": "true" }), look))) : h("p", null, "No pods."),
-    { key: "lasting-detail", memo: true, make: () => h("p", { class: "detail", "aria-live": "polite" }, pods.count ? "Point at a pod, or walk with the arrow keys." : "") },
+    { key: "lasting-detail", memo: true, make: () => h("p", { class: "detail", "aria-live": "polite" }, pods.count ? "Point at a pod, or use the arrow keys, to see its state." : "") },
   );
 }
 
@@ -315,11 +322,11 @@ function conditions(head) {
     h("h2", null, "Conditions"),
     head.conditions.length
       ? h("ul", { class: "table" }, head.conditions.map((row) => h("li", { key: row.type }, h("b", null, broken(row.type)), h("span", null, clean(row.status)), h("span", null, row.reason ? (row.message ? coded(row.reason) : h("b", null, broken(row.reason))) : null, sentence(row.message || "", 2_000)), h("span", { class: "since" }, when(row.since)))))
-      : h("p", null, "It has none."),
+      : h("p", null, "None."),
   );
 }
 
-function events(given, live) {
+function events(given, { kind, namespace, name: object }, live) {
   if (!given) return h("section", { key: "events", id: "events" }, h("h2", null, "Events"), h("p", null, absent(live, "Events are not shown: you may not list them.")));
   return h(
     "section",
@@ -331,7 +338,7 @@ function events(given, live) {
       : given.problem
         ? null
         : h("p", null, "None: the API server keeps events for an hour."),
-    given.more ? h("p", { class: "small" }, `${many(given.more, "more event is", "more events are")} not shown`) : null,
+    given.more ? [h("p", { class: "small" }, `${many(given.more, "more event is", "more events are")} not shown:`), command(`kubectl get events -n ${namespace || "default"} --field-selector involvedObject.name=${object},involvedObject.kind=${kind}`)] : null,
   );
 }
 
@@ -367,7 +374,7 @@ function whatIf(head) {
     await answered(form, form.querySelector("output"), async () => {
       const given = await ask("plan", { kind: row.resource, namespace: row.namespace, name: row.name, sets });
       return [
-        h("pre", null, given.lines.map((text) => clean(text, 2_000)).join("\n")),
+        printed(given.lines),
         given.chart ? h("img", { class: "chart", src: given.chart, alt: given.chart_text.join("\n") }) : null,
         command(given.command),
       ];
@@ -380,7 +387,7 @@ function whatIf(head) {
     "section",
     { key: "what-if", id: "what-if" },
     h("h2", null, "What if?"),
-    h("p", null, "Change a field to preview the rollout. Nothing is written: this is what plan says, played from the pods as they are."),
+    h("p", null, "Change a field to preview the rollout. The page shows the output of plan, and a simulation that starts with the present pods. Nothing is written."),
     h("form", { onsubmit: submit, class: "box" }, h("div", { class: "fields" }, fields), h("button", { type: "submit" }, "Show what would happen"), lasting("output")),
   );
 }
@@ -451,7 +458,7 @@ function askFirst(action, head, live) {
       question.code ? h("p", { class: "error" }, clean(question.said, 4_000)) : null,
       h("h3", null, question.diff.length ? "It would change" : "It would change nothing"),
       h("div", { class: "diff" }, question.diff.map((text) => h("code", null, sentence(text, 1_000)))),
-      question.plan.length ? [h("h3", null, `What would happen (${many(question.pods, "pod")})`), h("pre", null, question.plan.map((text) => clean(text, 1_000)).join("\n"))] : null,
+      question.plan.length ? [h("h3", null, `What would happen (${many(question.pods, "pod")})`), printed(question.plan)] : null,
       command(question.command),
       question.ticket
         ? h(

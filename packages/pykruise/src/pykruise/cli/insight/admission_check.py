@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
+from pykruise.cli.emptiness import drop_empty
 from pykruise.cli.insight.effect_forecast import FieldChange
 from pykruise.cli.insight.known_kinds import convert_to_hub
 from pykruise.kube.client.client import Client
@@ -179,18 +180,26 @@ def errors_of(error: ApiError) -> tuple[str, ...]:
     return tuple(causes) or (str(error),)
 
 
-def list_changed_paths(old: Any, new: Any, path: str) -> Iterator[FieldChange]:
-    """Yield the paths at which two documents differ. Items of lists are compared by name when all of them have one."""
+def list_changed_paths(
+    old: Mapping[str, Any] | None, new: Mapping[str, Any] | None, path: str
+) -> Iterator[FieldChange]:
+    """Yield the paths at which two documents differ. Items of lists are compared by name when all of them have one. An
+    absent field and an empty one are the same for users and for Kubernetes: `resources: {}`.
+    """
+    yield from _list_changed_paths(drop_empty(old) or {}, drop_empty(new) or {}, path)
+
+
+def _list_changed_paths(old: Any, new: Any, path: str) -> Iterator[FieldChange]:
     if is_same(old, new):
         return
     if isinstance(old, Mapping) and isinstance(new, Mapping):
         for key in sorted({*old, *new}):
-            yield from list_changed_paths(old.get(key), new.get(key), f"{path}.{key}")
+            yield from _list_changed_paths(old.get(key), new.get(key), f"{path}.{key}")
         return
     if isinstance(old, list) and isinstance(new, list) and _are_named(old) and _are_named(new):
         before, after = ({item["name"]: item for item in items} for items in (old, new))
         for name in sorted({*before, *after}):
-            yield from list_changed_paths(before.get(name), after.get(name), f"{path}[{name}]")
+            yield from _list_changed_paths(before.get(name), after.get(name), f"{path}[{name}]")
         return
     yield FieldChange(path=path, old=old, new=new)
 

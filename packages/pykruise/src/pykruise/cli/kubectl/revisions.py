@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
+from pykruise.cli.emptiness import drop_empty
 from pykruise.cli.kubectl.errors import KubectlError
 from pykruise.cli.kubectl.kinds import group_of
 from pykruise.cli.kubectl.resources import Info, list_all
@@ -142,38 +143,12 @@ def _without_hash(revision: Revision) -> Document:
     return content
 
 
-_MEANINGFUL_WHEN_EMPTY: Final = frozenset(
-    {"emptyDir", "downwardAPI", "projected", "unorderedUpdate", "pause"}
-)
-"""Fields that have a meaning although they are empty; so has each label selector."""
-
-
-def _has_meaning_when_empty(name: str) -> bool:
-    return name in _MEANINGFUL_WHEN_EMPTY or (name.lower().endswith("selector") and name != "nodeSelector")
-
-
-def _drop_empty(value: Any) -> Any:
-    """The value without empty maps, empty lists and null, which Kubernetes' defaults create for an absent field.
-    None: nothing is left."""
-    if isinstance(value, list):
-        return [{} if item == {} else _drop_empty(item) for item in value] or None
-    if not isinstance(value, dict):
-        return value
-    kept = {name: _drop_empty(part) for name, part in value.items()}
-    kept = {
-        name: {} if part is None else part
-        for name, part in kept.items()
-        if part is not None or (_has_meaning_when_empty(name) and value[name] is not None)
-    }
-    return kept or None
-
-
 def list_differences(old: Any, new: Any) -> list[str]:
     """Differences between two values, a line for each field: `path: old → new`.
 
     An absent field and an empty one are the same for users and for Kubernetes: `resources: {}`.
     """
-    return _differences(_drop_empty(old), _drop_empty(new), "")
+    return _differences(drop_empty(old), drop_empty(new), "")
 
 
 def _differences(old: Any, new: Any, path: str) -> list[str]:
