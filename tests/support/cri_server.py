@@ -87,7 +87,7 @@ class _Calls:
         return answer
 
     async def _version(self, _: Any) -> Any:
-        runtime_version = await self._runtime.version()
+        runtime_version = await self._runtime.read_version()
         return message("VersionResponse")(
             version="0.1.0",
             runtime_name=runtime_version.name,
@@ -100,7 +100,7 @@ class _Calls:
         return message("ImageFsInfoResponse")()
 
     async def _get_container_events(self, stream: Any) -> None:
-        async for event in self._runtime.events():
+        async for event in self._runtime.watch_events():
             answer = message("ContainerEventResponse")(
                 container_id=event.id, created_at=int(event.at * _NANO)
             )
@@ -109,7 +109,7 @@ class _Calls:
 
     async def _list_containers(self, asked: Any) -> Any:
         answer = message("ListContainersResponse")()
-        for container in await self._runtime.containers(labels=dict(asked.filter.label_selector)):
+        for container in await self._runtime.list_containers(labels=dict(asked.filter.label_selector)):
             answer.containers.add(
                 id=container.id,
                 pod_sandbox_id=container.sandbox_id,
@@ -122,7 +122,7 @@ class _Calls:
         return answer
 
     async def _container_status(self, asked: Any) -> Any:
-        status = await self._runtime.container_status(asked.container_id)
+        status = await self._runtime.read_container_status(asked.container_id)
         return message("ContainerStatusResponse")(
             status={
                 "id": status.id,
@@ -135,7 +135,7 @@ class _Calls:
         )
 
     async def _pod_sandbox_status(self, asked: Any) -> Any:
-        sandbox_status = await self._runtime.sandbox_status(asked.pod_sandbox_id)
+        sandbox_status = await self._runtime.read_sandbox_status(asked.pod_sandbox_id)
         return message("PodSandboxStatusResponse")(
             status={
                 "id": sandbox_status.id,
@@ -156,7 +156,7 @@ class _Calls:
 
     async def _list_images(self, _: Any) -> Any:
         answer = message("ListImagesResponse")()
-        for image in await self._runtime.images():
+        for image in await self._runtime.list_images():
             answer.images.add(id=image.id, repo_tags=list(image.tags), repo_digests=list(image.digests))
         return answer
 

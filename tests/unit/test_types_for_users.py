@@ -55,7 +55,7 @@ SITE: Document = {"apiVersion": "example.com/v1", "kind": "Site", "metadata": {"
 
 
 def is_small(store: SimulatedStore) -> str | None:
-    return "too many" if len(store.objects(SITES)) > 3 else None
+    return "too many" if len(store.list_objects(SITES)) > 3 else None
 
 
 def test_it(sandbox: Sandbox, sandbox_server: HttpSandbox) -> None:

@@ -30,7 +30,6 @@ from pykruise.cli.insight.pods import NAMES as POD_NAMES
 from pykruise.cli.insight.pods import explain_pod, look_at_pod
 from pykruise.cli.insight.traced_requests import Reach, connect_traced
 from pykruise.cli.outputs import check_output, format_document
-from pykruise.kinds.uniteddeployment.kind import KIND as UNITED
 from pykruise.kube.client.answers import metadata_of
 from pykruise.kube.client.client import Client
 from pykruise.kube.client.object_events import list_events_about
@@ -96,7 +95,8 @@ def _has_own_pods(kind: Kind) -> bool:
     """Whether pods belong to objects of the kind, or to their workloads and jobs."""
     insight = insight_of(kind)
     is_owner = isinstance(insight, WorkloadInsight | JobInsight) or insight.children is not None
-    return is_owner or kind.name == UNITED.name
+    attached = ATTACHED.get(kind.name)
+    return is_owner or (attached is not None and attached.has_own_pods)
 
 
 async def _with_refusals(

@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from pykruise.pods.injection_records import find_injecting_set, list_injecting_sets
+from pykruise.pods.injection_records import find_container_origin, list_injecting_sets
 
 
 class Correction(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,11 +60,10 @@ def correct_container(
     """Return the correction of a container of a pod with these annotations: of the SidecarSet that injected it, or
     `own`, of its owner's template. `is_in_place`: the SidecarSet applies such a change to existing pods.
     """
-    name = find_injecting_set(annotations, container)
-    if not name:
+    origin = find_container_origin(annotations, container)
+    if not origin:
         return own
-    text = f"SidecarSet {name}"
-    return Correction(where=text, name=text, then="" if is_in_place else KEEPS_OLD_ONE)
+    return Correction(where=origin, name=origin, then="" if is_in_place else KEEPS_OLD_ONE)
 
 
 def correct_volumes(annotations: Mapping[str, str], own: Correction) -> Correction:

@@ -150,6 +150,12 @@ def find_injecting_set(annotations: Mapping[str, str], container: str) -> str:
     return next((name for name in sorted(records) if names & {*(records[name].sidecars or ())}), "")
 
 
+def find_container_origin(annotations: Mapping[str, str], container: str) -> str:
+    """Object other than the pod's owner that defines a container: `SidecarSet mesh`; empty: the owner does."""
+    name = find_injecting_set(annotations, container)
+    return f"SidecarSet {name}" if name else ""
+
+
 def _read_known(annotations: Mapping[str, str]) -> Mapping[str, InjectionRecord]:
     try:
         return read_records(annotations, keys.SIDECARSET_HASH_ANNOTATION)

@@ -16,7 +16,7 @@ from pykruise.kube.clock import Instant, format_time, parse_time
 from pykruise.kube.documents import Document
 from pykruise.kube.values.counts import format_count
 from pykruise.pods.corrections import IN_TEMPLATE, Correction, correct_container
-from pykruise.pods.injection_records import find_injecting_set
+from pykruise.pods.injection_records import find_container_origin
 from pykruise.pods.lifecycle.blockers import blocker_of, is_overdue, unready_containers
 from pykruise.pods.lifecycle.states import Lifecycle
 from pykruise.pods.reasons import Code
@@ -124,7 +124,7 @@ def _add_details(
         words=obstacle.message,
         remedy=obstacle.remedy,
         container=obstacle.container,
-        origin=_origin_of(view, obstacle.container),
+        origin=find_container_origin(view.annotations, obstacle.container),
     )
     match obstacle.code:
         case Code.IMAGE_PULL if message := _waiting_message(pod):
@@ -153,11 +153,6 @@ def _add_details(
             return given
 
 
-def _origin_of(view: PodView, container: str) -> str:
-    name = find_injecting_set(view.annotations, container)
-    return f"SidecarSet {name}" if name else ""
-
-
 def _waiting_message(pod: Document) -> str:
     messages = ((container.get("state") or {}).get("waiting") or {} for container in _container_statuses(pod))
     return next((str(message["message"]) for message in messages if message.get("message")), "")
@@ -182,7 +177,7 @@ def _explain_failure(given: WaitCause, pod: Document, view: PodView, correction:
                 since=parse_time(ended["finishedAt"]) if ended.get("finishedAt") else None,
                 remedy=f"read its log (kubectl logs -c {name} --previous), {where.whole}",
                 container=str(name),
-                origin=_origin_of(view, str(name)),
+                origin=find_container_origin(view.annotations, str(name)),
             )
         if (waiting := state.get("waiting") or {}).get("message"):
             words = f"container {name} cannot be created: {waiting.get('reason')}: {waiting['message']}"
@@ -206,7 +201,7 @@ def _not_ready(given: WaitCause, pod: Document, view: PodView, correction: Corre
         since=_transition_time(_find_condition(pod, "Ready")),
         remedy=f"check its readiness probe and read its log; {where.whole}",
         container=first,
-        origin=_origin_of(view, first),
+        origin=find_container_origin(view.annotations, first),
     )
 
 

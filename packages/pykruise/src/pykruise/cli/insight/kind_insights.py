@@ -35,6 +35,8 @@ class Attached(msgspec.Struct, frozen=True, kw_only=True):
     """Read and explain the object. Raises NotFoundError, and KubeError for reads that fail."""
     plan: Callable[[Client, Document, Key, Instant, ManagerSettings | None], Awaitable[Outlook]]
     """Read the objects and forecast the result of applying the manifest. Raises KubeError for reads that fail."""
+    has_own_pods: bool = False
+    """Whether pods belong to the kind's objects, or to their workloads."""
 
 
 async def _explain_sidecars(
@@ -57,7 +59,7 @@ async def _explain_budget(
 
 ATTACHED: Final[Mapping[str, Attached]] = {
     "podunavailablebudget": Attached(explain=_explain_budget, plan=forecast_budget),
-    "uniteddeployment": Attached(explain=explain_united, plan=forecast_united),
+    "uniteddeployment": Attached(explain=explain_united, plan=forecast_united, has_own_pods=True),
     "sidecarset": Attached(explain=_explain_sidecars, plan=forecast_sidecars),
     "workloadspread": Attached(explain=_explain_spread, plan=forecast_spread),
 }

@@ -12,6 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from pykruise.cli.insight.cluster_reading import find_claim_problems
+from pykruise.cli.insight.optional_reads import read_optional
 from pykruise.kube.client.client import Client
 from pykruise.kube.documents import Document, decode, get_path
 from pykruise.kube.errors import ApiError
@@ -56,7 +57,9 @@ async def list_volume_bindings(client: Client, pods: Iterable[Key]) -> dict[Key,
 
 async def _list_claims(client: Client, pod: Key) -> list[Document]:
     names = await _list_claim_names(client, pod)
-    claims = [await _read(client, PERSISTENT_VOLUME_CLAIMS, Key(pod.namespace, name)) for name in names]
+    claims = [
+        await read_optional(client, PERSISTENT_VOLUME_CLAIMS, Key(pod.namespace, name)) for name in names
+    ]
     return [claim for claim in claims if claim is not None]
 
 
@@ -68,7 +71,7 @@ async def describe_claims(client: Client, pod: Key) -> str:
 
 
 async def _list_claim_names(client: Client, pod: Key) -> list[str]:
-    document = await _read(client, PODS, pod)
+    document = await read_optional(client, PODS, pod)
     volumes: Sequence[Mapping[str, Any]] = get_path(document or {}, "spec", "volumes", default=())
     names = [str((volume.get("persistentVolumeClaim") or {}).get("claimName") or "") for volume in volumes]
     return [name for name in names if name]
@@ -79,7 +82,7 @@ async def _find_binding(client: Client, claim: Document, nodes: Sequence[Documen
     volume_name = get_path(claim, "spec", "volumeName")
     if not volume_name:
         return await _find_manual_class(client, claim)
-    volume = await _read(client, PERSISTENT_VOLUMES, Key("", str(volume_name)))
+    volume = await read_optional(client, PERSISTENT_VOLUMES, Key("", str(volume_name)))
     terms = get_path(volume or {}, "spec", "nodeAffinity", "required", "nodeSelectorTerms")
     if not terms:
         return None
@@ -106,8 +109,8 @@ async def _find_binding(client: Client, claim: Document, nodes: Sequence[Documen
 async def _find_manual_class(client: Client, claim: Document) -> VolumeBinding | None:
     """Return the binding of a PVC without a volume, when only a person creates volumes of its storage class."""
     name, wanted = claim["metadata"]["name"], get_path(claim, "spec", "storageClassName")
-    found = await _read(client, STORAGE_CLASSES, Key("", str(wanted))) if wanted else None
-    if found is None or found.get("provisioner") != _NO_PROVISIONER:
+    storage_class = await read_optional(client, STORAGE_CLASSES, Key("", str(wanted))) if wanted else None
+    if storage_class is None or storage_class.get("provisioner") != _NO_PROVISIONER:
         return None
     return VolumeBinding(
         words=f"PVC {name} has no volume: a person creates the volumes of storage class {wanted}, and no free one fits",
@@ -144,13 +147,6 @@ def describe_node_state(node: Document) -> str:
         return "is cordoned"
     has_taints = get_path(node, "spec", "taints")
     return "has taints that the pod does not tolerate" if has_taints else "takes no more pods"
-
-
-async def _read(client: Client, resource: Resource, key: Key) -> Document | None:
-    try:
-        return decode(await client.get(resource, key.namespace, key.name))
-    except ApiError:
-        return None
 
 
 async def _list_all(client: Client, resource: Resource) -> list[Document]:
