@@ -31,7 +31,8 @@ OUTSIDE: Final = (
     ),
     *("GOVERNANCE.md", "MAINTAINERS.md", "CODE_OF_CONDUCT.md"),
     *(f"packages/{name}/README.md" for name in ("kube", "sandbox", "agent", "pykruise", "dashboard")),
-    *("charts/pykruise/README.md", "examples/operator/README.md", "testbed/README.md"),
+    *("charts/pykruise/README.md", "examples/operator/README.md", "examples/planted_bugs/README.md"),
+    "testbed/README.md",
 )
 """Pages outside docs/."""
 
