@@ -7,7 +7,7 @@ reading; these rules hold the mechanical part.
 import ast
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -33,6 +33,19 @@ NO_WORDS_OF_MESSAGES: Final = re.compile(
     re.IGNORECASE,
 )
 """Words that messages do without: reasons, remedies, conditions, events, help, errors and log lines."""
+NO_WORDS_OF_TESTS: Final = re.compile(
+    NO_WORDS_OF_MESSAGES.pattern
+    + r"|\b(asks?|asked|asking|say|said|saying|told|tells?|gone|going|goes|come|comes|coming|came|mean|means|meant"
+    r"|stands?|stood|turned away|found out|left alone|(made|taken|put) (again|back|away)|however|whatever|whichever"
+    r"|in the end|of (its|their) own|all the same|as it comes|by (itself|themselves))\b",
+    re.IGNORECASE,
+)
+"""Words that names of tests do without: a name has a subject, a verb and an object in Kubernetes' words."""
+NO_FIRST_WORDS_OF_TESTS: Final = frozenset(word.lower() for word in NO_FIRST_WORDS - {"In", "Not"}) | {
+    "whoever"
+}
+"""A test is named by its subject first: `a_deleted_pod_is_not_read_again`. `in_place_…`, `not_found_…` are nouns."""
+TESTS: Final = ("packages/*/tests", "tests", "examples")
 NO_VARIABLES: Final = frozenset(("one", "found"))
 """A variable is named after the thing: `for pod in pods`."""
 NAMED_BY_KIND: Final = re.compile(r"kinds/\w+/(types|v1alpha1)\.py|pods/images/api\.py|models/\w+\.py")
@@ -45,6 +58,22 @@ def sources() -> Mapping[str, ast.Module]:
     folders = sorted(ROOT.glob("packages/*/src/pykruise"))
     files = ((folder, path) for folder in folders for path in sorted(folder.rglob("*.py")))
     return {str(path.relative_to(folder)): ast.parse(path.read_text()) for folder, path in files}
+
+
+@cache
+def names_of_tests() -> Sequence[tuple[str, str]]:
+    """Path and name of all tests of the repository, without `test_` and with spaces."""
+    files = (
+        path
+        for pattern in TESTS
+        for folder in ROOT.glob(pattern)
+        for path in sorted(folder.rglob("test_*.py"))
+    )
+    return [
+        (str(path.relative_to(ROOT)), name.replace("_", " "))
+        for path in files
+        for name in re.findall(r"^ *(?:async )?def test_(\w+)", path.read_text("utf-8"), re.MULTILINE)
+    ]
 
 
 def docstrings(tree: ast.Module) -> Iterator[tuple[int, str]]:
@@ -111,6 +140,25 @@ def test_a_message_has_no_word_of_the_old_dialect() -> None:
         for line, text in messages(tree)
         if (match := NO_WORDS_OF_MESSAGES.search(text)) is not None
     ]
+    assert wrong == []
+
+
+def test_the_name_of_a_test_begins_with_its_subject() -> None:
+    wrong = [
+        f"{path}: {name}"
+        for path, name in names_of_tests()
+        if name.split(" ", maxsplit=1)[0] in NO_FIRST_WORDS_OF_TESTS
+    ]
+    assert wrong == []
+
+
+def test_the_name_of_a_test_has_no_word_of_the_old_dialect() -> None:
+    wrong = [
+        f"{path}: {match[0]}: {name}"
+        for path, name in names_of_tests()
+        if (match := NO_WORDS_OF_TESTS.search(name)) is not None
+    ]
+    assert len(names_of_tests()) > 7_000
     assert wrong == []
 
 
