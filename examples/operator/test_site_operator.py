@@ -40,7 +40,7 @@ def test_a_new_site_gets_its_page_before_its_pods():
     ]
 
 
-def test_a_site_that_is_as_it_should_be_is_left_alone():
+def test_a_site_in_its_desired_state_is_not_written():
     item = site()
     plan = planned(item, page=view(page_of(item)), deployment=view(deployment_of(item)))
     assert list(plan.steps) == []
@@ -57,7 +57,7 @@ def test_another_page_is_written_and_rolled_out():
     assert deployment.body["spec"]["template"]["metadata"]["annotations"][DIGEST] != before
 
 
-def test_what_belongs_to_others_is_left_as_it_is():
+def test_a_config_map_of_another_owner_is_not_changed():
     foreign = view({"metadata": {"name": "hello-page"}})
     plan = planned(site(), page=foreign)
     assert list(plan.steps) == []
@@ -65,7 +65,7 @@ def test_what_belongs_to_others_is_left_as_it_is():
     assert "belongs to another owner" in plan.status["problem"]
 
 
-def test_a_site_on_its_way_out_gets_nothing_new():
+def test_a_terminating_site_gets_no_new_objects():
     assert planned(site(deletionTimestamp="2026-01-01T00:00:00Z")).is_settled
 
 
@@ -93,14 +93,14 @@ def test_a_site_is_served_and_follows_its_page(operator):
     assert operator.get("configmaps", "hello-page")["data"] == {"index.html": "<h1>Bye</h1>"}
 
 
-def test_what_it_made_goes_with_the_site(operator):
+def test_deleting_the_site_deletes_its_pods_and_deployment(operator):
     operator.apply(HERE / "site.yaml")
     operator.until(lambda: status(operator).get("ready") == 2)
     operator.delete("sites", "hello")
     operator.until(lambda: operator.list("pods") == [] and operator.list("deployments") == [])
 
 
-def test_a_page_that_is_deleted_comes_back(operator):
+def test_a_deleted_page_is_recreated(operator):
     operator.apply(HERE / "site.yaml")
     operator.until(lambda: status(operator).get("ready") == 2)
     before = operator.get("configmaps", "hello-page")["metadata"]["uid"]

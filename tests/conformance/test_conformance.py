@@ -70,7 +70,7 @@ async def test_a_real_api_server_answers_as_recorded(
 
 
 @_each_case
-def test_the_minors_differ_only_as_it_is_noted(group: str, case: Case, recordings: Recordings) -> None:
+def test_the_minors_differ_only_where_it_is_noted(group: str, case: Case, recordings: Recordings) -> None:
     # given what both minors answered
     newest, oldest = _recorded(recordings, group, case)
     # when they are compared
@@ -94,7 +94,7 @@ def test_every_note_about_the_minors_is_true(noted: MinorsDiffer, recordings: Re
     )
 
 
-def test_there_are_at_least_400_pairs_and_no_two_cases_share_a_name() -> None:
+def test_the_conformance_cases_are_at_least_400_pairs_with_unique_names() -> None:
     titles = [case.title for _, case in _CASES]
     namespaces = [case.namespace for _, case in _CASES]
     assert len(set(titles)) == len(titles)
@@ -102,7 +102,7 @@ def test_there_are_at_least_400_pairs_and_no_two_cases_share_a_name() -> None:
     assert sum(len(case.steps) for _, case in _CASES) >= 400
 
 
-def test_every_listed_difference_is_about_a_case_that_exists() -> None:
+def test_every_listed_difference_refers_to_an_existing_case() -> None:
     steps = {case.title: len(case.steps) for _, case in _CASES}
     for each in DIFFERENCES:
         assert 1 <= each.step <= steps[each.case], each
@@ -114,7 +114,7 @@ def test_the_page_about_the_sandbox_lists_the_differences() -> None:
     assert shown == documented()
 
 
-def test_nothing_is_recorded_of_cases_that_are_gone() -> None:
+def test_nothing_is_recorded_of_removed_cases() -> None:
     folder = Path(__file__).parent / "recorded"
     assert {path.stem for path in folder.glob("*/*.json")} == set(GROUPS)
 

@@ -78,7 +78,7 @@ async def test_the_sandbox_of_a_minor_treats_each_field_as_its_api_server(minor:
     assert {path: both for path, both in differences.items() if not _is_known(path, *both)} == {}
 
 
-async def test_every_listed_difference_is_one() -> None:
+async def test_every_listed_difference_exists() -> None:
     paths = [path for minor in MINORS for path in await unlike(minor)]
     assert [pattern for pattern in DIFFERENCES if not any(re.search(pattern, path) for path in paths)] == []
 
@@ -157,7 +157,7 @@ class Revision(msgspec.Struct):
     annotations: dict[str, str] = {}
 
 
-def test_a_field_that_comes_or_changes_recreates_pods_and_is_never_an_error() -> None:
+def test_an_added_or_changed_field_recreates_pods_and_is_never_an_error() -> None:
     """No field of a running pod can come while it runs."""
     settings = InPlaceSettings(vertical_scaling=True, resizes_pods=True)
     plain = {"containers": [{"name": "main", "image": "nginx:1"}]}
@@ -232,7 +232,7 @@ def test_plan_and_simulate_refuse_of_fields_that_a_minor_drops_what_breaks_a_rul
     assert refused == {path for path in dropped if any(re.search(pattern, path) for pattern in OF_DROPPED)}
 
 
-def test_what_a_cloneset_may_not_have_is_refused_by_plan_and_simulate() -> None:
+def test_plan_and_simulate_refuse_what_a_cloneset_may_not_have() -> None:
     specs = dict(pod_fields(NEWEST_MINOR))
     for pattern in IN_TEMPLATES:
         paths = [path for path in specs if re.search(pattern, path)]

@@ -161,7 +161,7 @@ def _comparable(line: str) -> Any:
     return event
 
 
-async def test_a_change_is_sent_when_it_is_made(server: Server) -> None:
+async def test_a_change_is_sent_immediately(server: Server) -> None:
     since = await server.create("first")
     async with _socket(server, f"watch=true&resourceVersion={since}") as socket:
         # when
@@ -213,7 +213,7 @@ async def test_the_client_ends_it(server: Server) -> None:
 
 
 @pytest.mark.parametrize("protocol", ["", "v4.channel.k8s.io", "whatever"])
-async def test_one_subprotocol_is_accepted_whatever_its_name(server: Server, protocol: str) -> None:
+async def test_one_subprotocol_of_any_name_is_accepted(server: Server, protocol: str) -> None:
     query = "watch=true&timeoutSeconds=1&labelSelector=of%3Dnothing"
     async with _socket(server, query, *([protocol] if protocol else [])) as socket:
         assert socket.protocol == (protocol or None)

@@ -77,7 +77,7 @@ def _scope(kind: str, name: str) -> Scope:
 
 
 @pytest.mark.parametrize(("kind", "name"), list(_worlds()))
-def test_every_order_of_events_comes_to_rest_as_it_was_asked_for(kind: str, name: str) -> None:
+def test_every_order_of_events_settles_in_the_desired_state(kind: str, name: str) -> None:
     # given
     scope = _scope(kind, name)
     # when

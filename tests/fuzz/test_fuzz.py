@@ -15,13 +15,13 @@ BATCH = 60
 
 
 @pytest.mark.parametrize("reviewed", [False, True], ids=["past the webhooks", "through the webhooks"])
-async def test_the_manager_comes_to_rest_whatever_is_stored(reviewed: bool) -> None:
+async def test_the_manager_settles_with_any_stored_objects(reviewed: bool) -> None:
     findings = await hunt(list(mutants(BATCH, seed=1)), reviewed=reviewed)
     assert findings.problems == []
     assert findings.stored > BATCH / 6
 
 
-def test_every_kind_has_its_turn() -> None:
+def test_every_kind_is_fuzzed() -> None:
     count = Counter(mutant.resource.kind for mutant in mutants(BATCH, seed=1))
     assert {kind.resource.kind for kind in list_kinds() if kind.versions} == set(count)
 
@@ -31,7 +31,7 @@ def test_the_same_seed_gives_the_same_objects() -> None:
     assert list(mutants(BATCH, seed=7)) != list(mutants(BATCH, seed=8))
 
 
-async def test_the_hunt_sees_who_is_not_left_in_peace() -> None:
+async def test_the_hunt_detects_an_object_that_is_never_at_rest() -> None:
     """Were it blind, all of the above would hold."""
     async with busy_cluster(reviewed=False) as place:
         await asyncio.sleep(5)

@@ -33,12 +33,12 @@ def _names(body: str) -> set[str]:
         ("for x in a[:b]:\n    continue", {"a[:b] → a[:]", "continue → pass"}),
     ],
 )
-def test_each_change_is_made_once(body: str, expected: set[str]) -> None:
+def test_each_mutation_is_generated_once(body: str, expected: set[str]) -> None:
     assert _names(body) == expected
 
 
 @pytest.mark.parametrize("body", ["message = a + 1", "raise ValueError(f'{a + 1} is too many')", "'a text'"])
-def test_what_only_people_read_is_left_alone(body: str) -> None:
+def test_texts_for_people_are_not_mutated(body: str) -> None:
     assert _names(body) == set()
 
 

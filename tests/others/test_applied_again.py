@@ -17,7 +17,7 @@ APPLY: Final = ("apply", "--server-side", "--field-manager=gitops", "-o", "json"
     "1.37",
     "every kind in every version: server-side apply again changes nothing, and is not refused",
 )
-def test_what_is_applied_again_stays_as_it_is(place: Place) -> None:
+def test_a_repeated_server_side_apply_changes_nothing(place: Place) -> None:
     work = [item for item in place.work("again") if item.is_created]
     for item in work:
         document = {"apiVersion": item.api_version, "kind": item.kind, **item.document}

@@ -114,7 +114,7 @@ def test_flux_applies_every_kind_and_corrects_drift_alone(flux: Program, place: 
 
 @real
 @runs_flux("workloads that are healthy, progressing, failed, paused: the wait ends as it should")
-def test_the_wait_of_flux_ends_as_the_state_says(flux: Program, place: Place) -> None:
+def test_flux_ends_its_wait_with_the_outcome_of_each_state(flux: Program, place: Place) -> None:
     every = list(states(place))
     kubeconfig = str(place.kubeconfig)
     assert {state.ends for state in every} == {"", "InProgress", "Failed"}

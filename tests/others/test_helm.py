@@ -171,7 +171,7 @@ def is_ended_well(release: str, state: State) -> bool:
     "workloads that are healthy, progressing, failed, paused: `--wait` ends according to the state"
     " (Helm 3 does not wait for custom resources)"
 )
-def test_the_wait_of_helm_ends_as_the_state_says(helm: Helm, place: Place, release: str) -> None:
+def test_the_wait_of_helm_ends_according_to_the_state(helm: Helm, place: Place, release: str) -> None:
     for number, state in enumerate(states(place)):
         name = f"state-{number}"
         helm.upgrade(name, [state.document], "--timeout=2s")

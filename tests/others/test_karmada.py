@@ -56,7 +56,7 @@ def statuses() -> Document:
     VERSION,
     "every kind with counts in every version and state: replicas, health, reflection and aggregation of the status",
 )
-def test_karmada_reads_every_kind_as_its_file_says(interpret: Program) -> None:
+def test_karmada_reads_every_kind_by_its_interpreter_file(interpret: Program) -> None:
     asked = list(questions())
     # when
     answers = interpret([question for question, _ in asked])

@@ -186,7 +186,7 @@ Staging = Callable[[Workload, str], Stage]
     ],
     ids=[kind.replace(" ", "-") for kind in WORKLOADS],
 )
-def test_a_canary_goes_on_when_it_is_approved(stage: Staging, workload: Workload) -> None:
+def test_a_canary_continues_when_it_is_approved(stage: Staging, workload: Workload) -> None:
     # given
     name = f"canary-{workload.kind.lower()}"
     it = stage(workload, name)
@@ -219,7 +219,7 @@ def test_a_canary_that_is_set_back_leaves_nothing_new(stage: Staging) -> None:
 
 
 @runs("CloneSet: another release in the middle of one")
-def test_a_newer_release_takes_the_place_of_one_that_waits(stage: Staging) -> None:
+def test_a_newer_release_replaces_a_waiting_release(stage: Staging) -> None:
     it = stage(CLONE_SET, "again")
     it.begin(canary("again", CLONE_SET, waits("20%"), {"replicas": "100%"}))
     it.set_image(NEW)
@@ -250,7 +250,7 @@ def test_a_canary_keeps_its_share_when_the_workload_is_scaled(stage: Staging) ->
 
 
 @runs("CloneSet: a Rollout made after its workload")
-def test_a_rollout_may_come_after_its_workload(stage: Staging) -> None:
+def test_a_rollout_may_be_created_after_its_workload(stage: Staging) -> None:
     it = stage(CLONE_SET, "late")
     it.cluster.apply(CLONE_SET.to_document("late"))
     it.has_images([OLD] * 5)
@@ -300,7 +300,7 @@ def blue_green(name: str) -> Document:
 
 
 @runs("CloneSet: blue-green with traffic of an Ingress, approved")
-def test_blue_and_green_stand_side_by_side_until_approved(stage: Staging) -> None:
+def test_blue_and_green_pods_run_side_by_side_until_approved(stage: Staging) -> None:
     it = stage(CLONE_SET, "blue")
     it.begin(*service("blue"), blue_green("blue"))
     # when
@@ -316,7 +316,7 @@ def test_blue_and_green_stand_side_by_side_until_approved(stage: Staging) -> Non
 
 
 @runs("CloneSet: blue-green, set back")
-def test_green_goes_when_a_blue_green_release_is_set_back(stage: Staging) -> None:
+def test_green_pods_are_deleted_when_a_blue_green_release_is_reverted(stage: Staging) -> None:
     it = stage(CLONE_SET, "green")
     it.begin(*service("green"), blue_green("green"))
     old = {pod["metadata"]["uid"] for pod in it.cluster.list("pods", "app=green")}

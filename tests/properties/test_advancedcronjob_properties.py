@@ -64,7 +64,7 @@ def last_of(world: CronWorld) -> float:
 
 @given(st.sampled_from(sorted(PERIODS)), specs, steps)
 @examples(1)
-def test_nothing_fires_twice_and_no_time_is_made_up(
+def test_no_run_starts_twice_and_no_time_is_invented(
     schedule: str, spec: dict[str, Any], story: list[tuple[str, int, int | None]]
 ) -> None:
     world = CronWorld(schedule, **spec)

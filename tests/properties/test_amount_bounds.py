@@ -109,7 +109,7 @@ def ids(value: Any) -> str:
 
 @pytest.mark.parametrize(("kind", "amount"), WITH_AMOUNTS, ids=ids)
 @pytest.mark.parametrize("value", [-1, "-1%", "-50%", "-100%"])
-def test_an_amount_below_zero_is_refused_or_it_is_said_what_it_counts_as(
+def test_a_negative_amount_is_refused_or_a_warning_names_its_effective_value(
     kind: Kind, amount: Amount, value: Any
 ) -> None:
     answer = reviewed(kind, with_amount(kind, amount, value))
@@ -126,7 +126,7 @@ def test_an_amount_below_zero_is_refused_or_it_is_said_what_it_counts_as(
 
 @pytest.mark.parametrize(("kind", "amount"), WITH_AMOUNTS, ids=ids)
 @pytest.mark.parametrize("value", [0, "0%"])
-def test_an_amount_of_zero_is_refused_or_means_zero_or_it_is_said_what_stands_still(
+def test_a_zero_amount_is_refused_or_valid_or_a_warning_names_what_it_stops(
     kind: Kind, amount: Amount, value: Any
 ) -> None:
     answer = reviewed(kind, with_amount(kind, amount, value))

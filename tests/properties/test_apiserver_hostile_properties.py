@@ -225,7 +225,7 @@ async def test_nasty_bodies_get_a_status(method: str, media: str, body: bytes) -
     assert reply.doc["kind"] in ("Status", "ConfigMap")
 
 
-async def test_an_object_as_deep_as_is_read_can_be_written_changed_shown_and_deleted() -> None:
+async def test_an_object_at_the_depth_limit_can_be_written_changed_shown_and_deleted() -> None:
     # given a resource that takes anything, and an object that is nearly too deep
     api = Api.fresh()
     crd = widget_crd(subresources=False)

@@ -24,7 +24,7 @@ def _state(storage: MemoryStorage, revision: int = 0) -> dict[str, int]:
 
 
 @given(st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from("xyz"), st.booleans()), max_size=40))
-def test_every_past_state_can_be_seen_again(writes: Writes) -> None:
+def test_every_past_state_can_be_read_again(writes: Writes) -> None:
     # given
     storage = MemoryStorage()
     states = {storage.revision: _state(storage)}
@@ -62,9 +62,7 @@ def test_the_changes_after_a_revision_lead_from_its_state_to_the_present_one(
 
 
 @given(st.lists(st.sampled_from("abcdefgh"), max_size=30), st.integers(1, 4))
-def test_pages_put_together_are_the_whole_whatever_is_written_between_them(
-    names: list[str], limit: int
-) -> None:
+def test_joined_pages_are_the_whole_list_despite_writes_between_them(names: list[str], limit: int) -> None:
     # given
     storage = MemoryStorage()
     for name in names:

@@ -147,7 +147,7 @@ def test_a_manifest_that_is_applied_again_changes_nothing(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_field_that_is_taken_out_of_a_manifest_has_no_effect_any_more(name: str) -> None:
+def test_a_field_removed_from_a_manifest_has_no_effect_anymore(name: str) -> None:
     manifest = {part: value for part, value in CASES[name].items() if part != "status"}
     live, kept = read(manifest), {}
     for path in leaves(manifest["spec"], ("spec",)):

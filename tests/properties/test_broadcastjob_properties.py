@@ -117,7 +117,7 @@ def world_again(world: BroadcastWorld) -> Any:
 
 @given(st.integers(1, 5), specs, steps)
 @examples(2)
-def test_every_job_that_is_not_held_comes_to_its_end(
+def test_every_job_that_is_not_held_ends(
     count: int, spec: dict[str, Any], story: list[tuple[str, int, int | None]]
 ) -> None:
     world = BroadcastWorld(count, **spec)

@@ -334,6 +334,6 @@ def virtual_time() -> Iterator[asyncio.Runner]:
     ],
     seed=0,
 )
-def test_the_cache_never_goes_back_and_ends_up_equal_to_the_server(steps: list[Step], seed: int) -> None:
+def test_the_cache_never_regresses_and_ends_equal_to_the_server(steps: list[Step], seed: int) -> None:
     with virtual_time() as runner:
         runner.run(play(steps, seed))

@@ -54,7 +54,7 @@ def test_an_object_matches_when_one_of_the_interests_selects_it(
 
 
 @given(st.lists(MEANT, max_size=4), st.randoms())
-def test_the_text_does_not_depend_on_the_order_in_which_objects_come(interests: list[Meant], rng) -> None:  # type: ignore[no-untyped-def]
+def test_the_selection_text_does_not_depend_on_the_order_of_objects(interests: list[Meant], rng) -> None:  # type: ignore[no-untyped-def]
     shuffled = [*interests, *interests[:1]]
     rng.shuffle(shuffled)
     assert build_selection({"K": shuffled}, "K") == build_selection({"K": interests}, "K")

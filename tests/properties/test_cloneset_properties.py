@@ -234,7 +234,7 @@ def test_paused_updates_nothing(builder: CloneSetBuilder) -> None:
 
 
 @given(st.one_of(builders(), builders_under_way()))
-def test_no_pod_is_both_kept_and_deleted_and_none_is_written_to_twice(builder: CloneSetBuilder) -> None:
+def test_no_pod_is_both_kept_and_deleted_or_written_to_twice(builder: CloneSetBuilder) -> None:
     plan = plan_cloneset(builder.snapshot())
     subjects = [
         chain.subject
@@ -286,7 +286,9 @@ def has_converged(snapshot: CloneSetSnapshot, update: str) -> bool:
 
 
 @given(st.one_of(builders(), builders_under_way()))
-def test_whatever_has_not_converged_says_why_and_what_has_does_not(builder: CloneSetBuilder) -> None:
+def test_an_unconverged_cloneset_has_a_waiting_reason_and_a_converged_one_has_none(
+    builder: CloneSetBuilder,
+) -> None:
     """always finishes or says why"""
     snapshot = builder.snapshot()
     plan = plan_cloneset(snapshot)
@@ -300,7 +302,7 @@ def test_whatever_has_not_converged_says_why_and_what_has_does_not(builder: Clon
 
 
 @given(builders(), st.randoms(use_true_random=False))
-def test_the_order_in_which_pods_come_does_not_matter(builder: CloneSetBuilder, rng: Any) -> None:
+def test_the_plan_does_not_depend_on_the_order_of_pods(builder: CloneSetBuilder, rng: Any) -> None:
     views, revisions = builder.pod_views(), builder.revision_views()
 
     def plan(pods: list[PodView]) -> Plan:
@@ -505,7 +507,7 @@ def test_everything_settles_where_the_spec_wants_it(builder: CloneSetBuilder, rn
 
 
 @given(builders())
-def test_a_plan_that_was_carried_out_leaves_nothing_to_be_planned(builder: CloneSetBuilder) -> None:
+def test_an_executed_plan_leaves_nothing_to_plan(builder: CloneSetBuilder) -> None:
     """Phases follow each other; but without news from nodes they end, and no write is planned twice"""
     world = World(builder)
     seen: set[str] = set()
@@ -522,7 +524,7 @@ def test_a_plan_that_was_carried_out_leaves_nothing_to_be_planned(builder: Clone
 
 
 @given(builders())
-def test_surplus_pods_go_in_the_order_of_the_specification(builder: CloneSetBuilder) -> None:
+def test_surplus_pods_are_deleted_in_the_order_of_the_specification(builder: CloneSetBuilder) -> None:
     """cloneset 6.6: no pod stays that is on no node, in an earlier phase or less available than a victim"""
     snapshot = builder.snapshot()
     plan = plan_cloneset(snapshot)
@@ -586,7 +588,7 @@ def test_a_rollout_never_has_fewer_available_pods_than_it_may(
     st.sampled_from([0, 20]),
     st.randoms(use_true_random=False),
 )
-def test_a_rollout_in_place_keeps_every_pod_and_the_budget_whatever_comes_in_between(
+def test_an_in_place_rollout_keeps_every_pod_and_the_budget_despite_disturbances(
     replicas: int, partition: int, unavailable: int, images: list[int], policy: str, grace: int, rng: Any
 ) -> None:
     # given a settled set whose template changes, and changes again at any moment
@@ -619,7 +621,7 @@ def test_a_rollout_in_place_keeps_every_pod_and_the_budget_whatever_comes_in_bet
 
 @examples(0.4)
 @given(st.integers(0, 6), st.lists(st.integers(0, 6), min_size=1, max_size=6), st.integers(0, 6))
-def test_going_back_and_forth_keeps_one_revision_per_template(
+def test_repeated_rollbacks_keep_one_revision_per_template(
     replicas: int, images: list[int], limit: int
 ) -> None:
     # given a CloneSet whose template changes from image to image
@@ -645,7 +647,9 @@ def test_going_back_and_forth_keeps_one_revision_per_template(
 
 
 @given(builders_with_claims())
-def test_a_new_pod_has_all_its_claims_and_no_claim_is_made_without_its_pod(builder: CloneSetBuilder) -> None:
+def test_a_new_pod_has_all_its_claims_and_no_claim_is_created_without_its_pod(
+    builder: CloneSetBuilder,
+) -> None:
     plan = plan_cloneset(builder.snapshot())
     usable = {name for name, claim in builder.claims.items() if "deletionTimestamp" not in claim["metadata"]}
     for chain in (chain for stage in plan.stages for chain in stage.chains):
@@ -675,7 +679,7 @@ def test_new_pods_have_names_that_are_free(builder: CloneSetBuilder) -> None:
 
 
 @given(builders_with_claims())
-def test_a_claim_goes_after_its_pod_or_when_its_pod_is_gone_and_no_pod_reuses_it(
+def test_a_claim_is_deleted_with_or_after_its_pod_and_not_reused(
     builder: CloneSetBuilder,
 ) -> None:
     plan = plan_cloneset(builder.snapshot())
@@ -697,7 +701,7 @@ def test_a_claim_goes_after_its_pod_or_when_its_pod_is_gone_and_no_pod_reuses_it
 
 
 @given(builders_with_claims(), st.randoms(use_true_random=False))
-def test_in_the_end_new_pods_have_their_claims_and_only_reuse_keeps_others(
+def test_new_pods_finally_have_their_claims_and_only_reuse_keeps_others(
     builder: CloneSetBuilder, rng: Any
 ) -> None:
     # given a world in which everything goes on to its end

@@ -140,7 +140,7 @@ def meant(doc: Document) -> Document:
 
 @settings(suppress_health_check=[HealthCheck.too_slow])
 @given(objects())
-def test_there_and_back_is_the_identity_on_meaning(doc: Document) -> None:
+def test_a_conversion_and_its_inverse_keep_the_meaning(doc: Document) -> None:
     # when
     there = convert(doc, other_version(doc), TABLE)
     back = convert(there, doc["apiVersion"], TABLE)
@@ -152,7 +152,7 @@ def test_there_and_back_is_the_identity_on_meaning(doc: Document) -> None:
 
 @settings(suppress_health_check=[HealthCheck.too_slow])
 @given(objects())
-def test_going_on_and_on_changes_nothing_any_more(doc: Document) -> None:
+def test_repeated_conversions_are_stable(doc: Document) -> None:
     # given
     there = convert(doc, other_version(doc), TABLE)
     back = convert(there, doc["apiVersion"], TABLE)
@@ -165,7 +165,7 @@ def test_going_on_and_on_changes_nothing_any_more(doc: Document) -> None:
 
 @settings(suppress_health_check=[HealthCheck.too_slow])
 @given(objects())
-def test_what_comes_in_is_not_changed_and_templates_pass_untouched(doc: Document) -> None:
+def test_a_conversion_does_not_modify_its_input_and_keeps_templates(doc: Document) -> None:
     # given
     before = json.dumps(doc)
     # when

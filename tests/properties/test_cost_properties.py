@@ -387,7 +387,7 @@ def test_work_grows_with_the_members_of_lists_and_maps(
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("kind", STORED)
-def test_work_grows_with_members_that_are_all_alike(by_name: Mapping[str, Kind], kind: str) -> None:
+def test_work_grows_linearly_with_identical_members(by_name: Mapping[str, Kind], kind: str) -> None:
     # given
     item = by_name[kind]
     # then
@@ -407,7 +407,7 @@ def test_work_grows_with_the_length_of_texts(by_name: Mapping[str, Kind], kind: 
 
 
 @pytest.mark.parametrize("kind", STORED)
-def test_what_a_number_says_costs_nothing(by_name: Mapping[str, Kind], kind: str) -> None:
+def test_the_value_of_a_number_costs_nothing(by_name: Mapping[str, Kind], kind: str) -> None:
     # given
     item = by_name[kind]
     # then
@@ -541,7 +541,7 @@ FOUND_ONCE: Final[Mapping[str, Callable[[], Use]]] = {
 
 
 @pytest.mark.parametrize("name", FOUND_ONCE)
-def test_what_was_slow_once_grows_with_its_input(name: str) -> None:
+def test_formerly_slow_functions_grow_linearly_with_their_input(name: str) -> None:
     # given
     with METER.instrumented():
         use = FOUND_ONCE[name]()
@@ -554,7 +554,7 @@ def test_what_was_slow_once_grows_with_its_input(name: str) -> None:
     )
 
 
-def test_the_meter_sees_work_that_no_call_shows() -> None:
+def test_the_meter_detects_work_that_no_call_shows() -> None:
     """Were it blind, all of the above would hold."""
 
     # given something that counts names one by one

@@ -108,7 +108,7 @@ def walked(text: str, zone: str, year: int) -> list[float]:
 @pytest.mark.parametrize(
     "zone", [pytest.param(zone, marks=[pytest.mark.exhaustive] * bool(n % 3)) for n, zone in enumerate(ZONES)]
 )
-def test_a_year_of_both_clock_changes_is_as_the_oracle_says(zone: str) -> None:
+def test_a_year_with_both_clock_changes_matches_the_oracle(zone: str) -> None:
     wanted = Wanted(frozenset({0, 30}), frozenset({0, 1, 2, 3, 23}))
 
     assert walked(wanted.text, zone, 2026) == wanted.instants(2026, ZoneInfo(zone))
@@ -116,7 +116,7 @@ def test_a_year_of_both_clock_changes_is_as_the_oracle_says(zone: str) -> None:
 
 @given(around_changes | schedules, st.sampled_from(ZONES), st.integers(1990, 2035))
 @examples(0.5)
-def test_any_year_of_any_schedule_is_as_the_oracle_says(wanted: Wanted, zone: str, year: int) -> None:
+def test_any_year_of_any_schedule_matches_the_oracle(wanted: Wanted, zone: str, year: int) -> None:
     assert walked(wanted.text, zone, year) == wanted.instants(year, ZoneInfo(zone))
 
 

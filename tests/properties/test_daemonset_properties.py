@@ -116,7 +116,7 @@ def names(short: set[str]) -> set[str]:
 
 
 @given(builders())
-def test_no_pod_is_written_to_twice_and_none_that_is_left_is_written_to(builder: DaemonSetBuilder) -> None:
+def test_no_pod_is_written_to_twice_and_no_skipped_pod_is_written_to(builder: DaemonSetBuilder) -> None:
     plan = builder.plan()
     subjects = [
         chain.subject
@@ -141,7 +141,7 @@ def test_status_sums_agree(builder: DaemonSetBuilder) -> None:
 
 
 @given(builders())
-def test_it_has_converged_or_says_what_it_waits_for(builder: DaemonSetBuilder) -> None:
+def test_a_daemonset_has_converged_or_has_a_waiting_reason(builder: DaemonSetBuilder) -> None:
     plan = builder.plan()
     assert plan.status is not None
     waiting = [condition for condition in plan.status.get("conditions", []) if condition["type"] == "Waiting"]
@@ -172,7 +172,7 @@ def test_every_pod_that_is_not_as_wanted_is_written_to_or_left_with_a_reason(
 
 
 @given(builders(), st.randoms(use_true_random=False))
-def test_the_order_in_which_pods_and_nodes_come_does_not_matter(builder: DaemonSetBuilder, rng: Any) -> None:
+def test_the_plan_does_not_depend_on_the_order_of_pods_and_nodes(builder: DaemonSetBuilder, rng: Any) -> None:
     plan = builder.plan()
     pods, nodes = list(builder.pods.items()), list(builder.nodes.items())
     rng.shuffle(pods)
@@ -359,7 +359,7 @@ def test_everything_settles_where_the_spec_wants_it(builder: DaemonSetBuilder, r
     st.lists(st.integers(2, 5), min_size=1, max_size=4),
     st.randoms(use_true_random=False),
 )
-def test_a_rollout_takes_no_more_nodes_down_than_it_may_whatever_comes_in_between(
+def test_a_rollout_keeps_max_unavailable_despite_disturbances(
     nodes: int, unavailable: int, partition: int, kind: str, min_ready: int, images: list[int], rng: Any
 ) -> None:
     # given a settled set whose template changes, and changes again at any moment
@@ -422,9 +422,7 @@ def test_a_surging_rollout_takes_no_node_down_and_adds_no_more_pods_than_it_may(
 
 @examples(0.5)
 @given(st.integers(0, 4), st.lists(st.integers(0, 5), min_size=1, max_size=6), st.integers(0, 5))
-def test_going_back_and_forth_keeps_one_revision_per_template(
-    nodes: int, images: list[int], limit: int
-) -> None:
+def test_repeated_rollbacks_keep_one_revision_per_template(nodes: int, images: list[int], limit: int) -> None:
     builder = daemonset(nodes, maxUnavailable="100%").with_spec(revisionHistoryLimit=limit)
     world = World(builder)
     for image in images:

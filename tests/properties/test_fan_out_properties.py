@@ -101,7 +101,7 @@ def test_never_more_than_parallelism_becomes_active(
 
 
 @given(target_lists(), policies, runs, instants)
-def test_what_is_over_stays_over(
+def test_a_finished_job_stays_finished(
     targets: tuple[FanOutTarget, ...], policy: JobPolicy, run: JobRun, now: float
 ) -> None:
     finished = msgspec.structs.replace(run, finished_at=START)
@@ -128,7 +128,7 @@ def test_the_same_facts_give_the_same_decision(
 
 
 @given(target_lists(), policies, runs, instants)
-def test_a_job_ends_for_a_reason_that_can_be_seen(
+def test_a_job_ends_only_for_a_visible_reason(
     targets: tuple[FanOutTarget, ...], policy: JobPolicy, run: JobRun, now: float
 ) -> None:
     running = msgspec.structs.replace(run, finished_at=None)
@@ -152,7 +152,7 @@ def test_a_job_ends_for_a_reason_that_can_be_seen(
 
 
 @given(target_lists(), policies, runs, instants)
-def test_paused_is_paused(
+def test_a_paused_job_starts_nothing(
     targets: tuple[FanOutTarget, ...], policy: JobPolicy, run: JobRun, now: float
 ) -> None:
     paused = msgspec.structs.replace(policy, is_paused=True)

@@ -48,7 +48,9 @@ def with_unknown_fields(value: Any) -> Any:
 
 
 @pytest.mark.parametrize(("definition", "version"), DEFINITIONS)
-def test_a_document_with_every_field_comes_back_as_it_was(definition: Document, version: Document) -> None:
+def test_a_document_with_every_field_survives_parsing_and_writing(
+    definition: Document, version: Document
+) -> None:
     schema = version["schema"]["openAPIV3Schema"]
     model = class_of(definition, version["name"])
     names = {"apiVersion": f"{definition['spec']['group']}/{version['name']}", "kind": model.__name__}
@@ -168,7 +170,7 @@ PAIRS: Final = _objects(
 
 
 @given(st.data())
-def test_documents_of_random_definitions_come_back_as_they_were(data: st.DataObject) -> None:
+def test_documents_of_random_definitions_survive_parsing_and_writing(data: st.DataObject) -> None:
     spec, values = data.draw(PAIRS)
     schema = {"type": "object", "properties": {"spec": spec}}
     version = {"name": "v1", "storage": True, "schema": {"openAPIV3Schema": schema}}

@@ -142,7 +142,7 @@ def play(world: World, operation: tuple[str, Any]) -> None:
 
 
 @given(nodes=NODES, parallelism=st.integers(0, 4), ends=st.booleans(), operations=OPERATIONS)
-def test_turns_are_kept_every_node_counts_once_and_versions_never_fall(
+def test_parallelism_is_kept_every_node_counts_once_and_versions_never_decrease(
     nodes: int, parallelism: int, ends: bool, operations: list[tuple[str, Any]]
 ) -> None:
     world = world_of(nodes, parallelism, ends)
@@ -175,7 +175,7 @@ def _check_status(world: World, name: str, nodes: int) -> None:
 
 
 @given(nodes=NODES, parallelism=st.integers(1, 4), operations=OPERATIONS)
-def test_a_job_is_over_when_agents_answer_whatever_happened_before(
+def test_a_job_completes_when_agents_answer_after_any_disturbance(
     nodes: int, parallelism: int, operations: list[tuple[str, Any]]
 ) -> None:
     world = world_of(nodes, parallelism, ends=True)
@@ -199,7 +199,7 @@ def test_a_job_is_over_when_agents_answer_whatever_happened_before(
 
 
 @given(operations=OPERATIONS)
-def test_what_is_settled_stays_settled(operations: list[tuple[str, Any]]) -> None:
+def test_a_settled_nodeimage_stays_settled(operations: list[tuple[str, Any]]) -> None:
     """Two looks at the same world write nothing the second time."""
     world = world_of(3, 2, ends=True)
     for operation in operations:

@@ -201,7 +201,7 @@ interruptions = st.lists(
 
 
 @given(templates, interruptions, priorities)
-def test_whatever_comes_between_the_pod_ends_in_its_last_target(
+def test_the_pod_reaches_its_last_target_despite_interruptions(
     first: dict[str, Any], turns: list[tuple[Any, ...]], order: dict[str, int | None]
 ) -> None:
     """Targets change in the middle, writes get lost or doubled, the manager restarts, the kubelet is slow."""

@@ -121,7 +121,7 @@ def is_recorded(world: StateWorld, name: str) -> bool:
 
 @given(owners, steps)
 @examples(2)
-def test_a_record_changes_by_its_pod_alone_and_goes_only_when_its_ordinal_is_not_wanted(
+def test_a_record_changes_only_with_its_pod_and_is_removed_only_with_its_ordinal(
     owner: str, story: list[tuple[str, int, int | None]]
 ) -> None:
     world = world_of(owner).sync()
@@ -147,7 +147,7 @@ def test_a_record_changes_by_its_pod_alone_and_goes_only_when_its_ordinal_is_not
 
 @given(owners, steps)
 @examples(1)
-def test_what_was_carried_out_is_at_rest_and_every_ready_pod_is_recorded_where_it_is(
+def test_an_executed_plan_settles_with_every_ready_pod_recorded(
     owner: str, story: list[tuple[str, int, int | None]]
 ) -> None:
     world = world_of(owner)
@@ -210,7 +210,7 @@ def test_the_order_of_what_is_read_does_not_matter(
 
 @given(owners, steps)
 @examples(1)
-def test_what_a_person_wrote_is_neither_changed_nor_deleted(
+def test_a_state_written_by_a_user_is_neither_changed_nor_deleted(
     owner: str, story: list[tuple[str, int, int | None]]
 ) -> None:
     world = world_of(owner)
@@ -231,7 +231,7 @@ def test_what_a_person_wrote_is_neither_changed_nor_deleted(
 
 @given(owners, steps)
 @examples(1)
-def test_a_pod_that_comes_back_gets_what_was_recorded_of_it_and_nothing_else(
+def test_a_recreated_pod_gets_exactly_what_was_recorded(
     owner: str, story: list[tuple[str, int, int | None]]
 ) -> None:
     world = world_of(owner)

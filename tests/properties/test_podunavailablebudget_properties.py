@@ -63,9 +63,7 @@ steps = st.lists(
     script=steps,
     amount=st.sampled_from(({"maxUnavailable": 2}, {"minAvailable": 4}, {"maxUnavailable": "50%"})),
 )
-def test_no_request_is_admitted_that_takes_more_pods_out_than_the_budget_lets(
-    script: list[Step], amount: dict[str, Any]
-) -> None:
+def test_no_request_is_admitted_beyond_the_budget(script: list[Step], amount: dict[str, Any]) -> None:
     it = World(**amount)
     desired = it.server.status()["desiredAvailable"]
     for what, number, by in script:

@@ -26,7 +26,7 @@ quantity_texts = st.builds(
 
 
 @given(quantity_texts)
-def test_canonical_text_means_the_same_and_is_canonical(text: str) -> None:
+def test_canonical_text_is_equal_and_canonical(text: str) -> None:
     # given
     quantity = Quantity.parse(text)
     # when
@@ -109,7 +109,9 @@ def test_any_text_is_a_selector_or_a_selector_error(text: str) -> None:
 
 
 @given(label_sets, label_sets)
-def test_match_labels_select_what_holds_all_of_them(wanted: dict[str, str], labels: dict[str, str]) -> None:
+def test_match_labels_select_objects_with_all_of_the_labels(
+    wanted: dict[str, str], labels: dict[str, str]
+) -> None:
     assert parse_selector({"matchLabels": wanted}).matches(labels) == (wanted.items() <= labels.items())
 
 
@@ -126,7 +128,7 @@ def test_any_value_can_be_escaped_into_a_field_selector(fields: dict[str, str]) 
 
 
 @given(st.binary(max_size=64))
-def test_hashes_are_32_bits_and_differ_from_each_other_only_by_their_order_of_steps(data: bytes) -> None:
+def test_hashes_are_32_bits_and_differ_only_by_their_order_of_steps(data: bytes) -> None:
     # given
     item = one_a = 2166136261
     for byte in data:

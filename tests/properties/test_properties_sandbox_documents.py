@@ -70,7 +70,7 @@ _SCALARS_OF: dict[str, st.SearchStrategy[Any]] = {
 @pytest.mark.parametrize("name", KINDS)
 @examples(0.6)
 @given(data=st.data())
-def test_any_document_of_a_kind_is_read_filled_in_and_judged(name: str, data: st.DataObject) -> None:
+def test_any_document_of_a_kind_is_decoded_defaulted_and_validated(name: str, data: st.DataObject) -> None:
     # given
     entry = ENTRIES[name]
     strategy = find_strategy(entry.resource)
@@ -134,7 +134,9 @@ DOCUMENTS = st.recursive(
 
 
 @given(node=SCHEMAS, value=DOCUMENTS)
-def test_pruning_and_defaulting_settle_at_once_and_checking_never_fails(node: Any, value: Any) -> None:
+def test_pruning_and_defaulting_settle_after_one_pass_and_validation_never_fails(
+    node: Any, value: Any
+) -> None:
     # given
     schema = StructuralSchema.from_crd_schema({"type": "object", "properties": {"spec": node}})
     doc = {"spec": value}

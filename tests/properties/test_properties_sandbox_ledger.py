@@ -27,7 +27,7 @@ node_removals = st.tuples(st.just("no node"), st.sampled_from(NODES))
 
 
 @given(st.lists(st.one_of(placements, removals, node_changes, node_removals), max_size=40))
-def test_counts_are_those_of_the_pods_that_are_there(steps: list[tuple[Any, ...]]) -> None:
+def test_the_counts_of_a_ledger_equal_those_of_the_existing_pods(steps: list[tuple[Any, ...]]) -> None:
     # given
     ledger = NodeLedger()
     there: dict[int, tuple[str, str, int]] = {}

@@ -87,7 +87,7 @@ def test_at_rest_every_target_has_its_copy_and_no_other_namespace_has_one(world:
 
 @given(worlds())
 @examples(1)
-def test_what_was_carried_out_is_at_rest(world: DistributionWorld) -> None:
+def test_an_executed_plan_settles(world: DistributionWorld) -> None:
     world.carry_out(world.plan())
 
     plan = world.plan()
@@ -105,7 +105,7 @@ def test_what_was_carried_out_is_at_rest(world: DistributionWorld) -> None:
 
 @given(worlds(), st.lists(st.integers(0, 3), max_size=4))
 @examples(1)
-def test_what_the_distribution_did_not_make_is_never_written_to(
+def test_resources_of_other_owners_are_never_written(
     world: DistributionWorld, killed_after: list[int]
 ) -> None:
     others, before = (

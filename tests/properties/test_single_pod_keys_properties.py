@@ -57,7 +57,7 @@ def field_of(path: Path) -> str:
     return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)[1:]
 
 
-def test_all_kinds_that_make_pods_are_looked_at() -> None:
+def test_all_kinds_that_create_pods_are_covered() -> None:
     kinds = {objects()[name].resource.kind for name in WITH_TEMPLATES}
     assert {*OWNERS, "AdvancedCronJob", "UnitedDeployment", "WorkloadSpread"} <= kinds
 
@@ -98,7 +98,7 @@ def stored(kind: str, mark: tuple[str, str]) -> tuple[Any, Document]:
 
 
 @pytest.mark.parametrize("kind", OWNERS)
-async def test_a_stored_template_gives_it_to_no_pod_and_its_owner_comes_to_rest(kind: str) -> None:
+async def test_a_stored_template_gives_a_pod_specific_key_to_no_pod_and_its_owner_settles(kind: str) -> None:
     async with busy_cluster(reviewed=False, nodes=2) as place:
         for mark in MARKS[::5] if kind != "CloneSet" else MARKS:
             resource, document = stored(kind, mark)

@@ -126,7 +126,7 @@ def is_available(snapshot: StatefulSetSnapshot, pod: PodView | None) -> bool:
 
 @examples(0.5)
 @given(builders())
-def test_only_wanted_numbers_are_made_and_only_missing_ones(builder: StatefulSetBuilder) -> None:
+def test_only_wanted_and_missing_ordinals_are_created(builder: StatefulSetBuilder) -> None:
     snapshot = builder.snapshot()
     made = created(plan_statefulset(snapshot))
     assert set(made) <= set(wanted_of(snapshot)) - set(by_number(snapshot))
@@ -192,7 +192,7 @@ def taken_out(plan: Plan) -> set[str]:
 
 @examples(0.8)
 @given(builders())
-def test_no_pod_is_written_to_twice_and_none_that_is_skipped_is_deleted(builder: StatefulSetBuilder) -> None:
+def test_no_pod_is_written_to_twice_and_no_skipped_pod_is_deleted(builder: StatefulSetBuilder) -> None:
     plan = builder.plan()
     subjects = [
         chain.subject
@@ -206,7 +206,7 @@ def test_no_pod_is_written_to_twice_and_none_that_is_skipped_is_deleted(builder:
 
 @examples(0.5)
 @given(builders(), st.randoms(use_true_random=False))
-def test_the_order_in_which_pods_come_does_not_matter(builder: StatefulSetBuilder, rng: Any) -> None:
+def test_the_plan_does_not_depend_on_the_order_of_pods(builder: StatefulSetBuilder, rng: Any) -> None:
     plan = builder.plan()
     pods = list(builder.pods.items())
     rng.shuffle(pods)
@@ -226,7 +226,7 @@ def _values(plan: Plan) -> Any:
 
 @examples(0.5)
 @given(builders())
-def test_a_set_that_is_not_as_wanted_says_what_it_waits_for(builder: StatefulSetBuilder) -> None:
+def test_an_unconverged_set_has_a_waiting_reason(builder: StatefulSetBuilder) -> None:
     """Never silently stuck."""
     snapshot = builder.snapshot()
     plan = plan_statefulset(snapshot)
@@ -444,7 +444,7 @@ def test_everything_settles_where_the_spec_wants_it(builder: StatefulSetBuilder,
     st.lists(st.integers(2, 5), min_size=1, max_size=3),
     st.randoms(use_true_random=False),
 )
-def test_a_rollout_takes_no_more_pods_down_than_it_may_whatever_comes_in_between(
+def test_a_rollout_keeps_max_unavailable_despite_disturbances(
     replicas: int,
     unavailable: int,
     partition: int,

@@ -122,7 +122,7 @@ def size(value: Any) -> int:
 
 
 @pytest.mark.parametrize("kind", SCHEMAS)
-def test_a_status_has_little_beyond_its_entries_whatever_others_say(kind: str) -> None:
+def test_a_status_is_small_besides_its_entries_with_any_texts_of_others(kind: str) -> None:
     status = fit_status(hostile(SCHEMAS[kind], texts=True))
     assert size(status) - size(hostile(SCHEMAS[kind], texts=False)) <= MOST_MORE
     # and what fits is left as it is
@@ -140,7 +140,7 @@ def test_the_parts_of_the_bound_are_within_it() -> None:
     assert conditions + MOST_TOLD + MOST_NAMED < MOST_MORE
 
 
-def test_what_a_status_says_itself_stays_whole_where_its_entries_are_cut() -> None:
+def test_own_messages_of_a_status_stay_whole_when_its_entries_are_cut() -> None:
     conditions = [{"type": "Waiting", "message": "m" * 1_000}]
     entries = [{"name": f"subset-{number}", "message": LONG} for number in range(100)]
     status = fit_status({"message": "n" * 1_000, "conditions": conditions, "subsetStatuses": entries})

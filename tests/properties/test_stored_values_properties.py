@@ -128,7 +128,7 @@ def spoilt_options(kind: Kind, base: Document) -> Iterator[Spoilt]:
             yield Spoilt(("metadata", f"annotations[{option.annotation}]"), text, document)
 
 
-def test_options_are_refused_by_admission_and_have_names_of_their_own() -> None:
+def test_invalid_options_are_refused_by_admission_and_have_the_own_prefix() -> None:
     options = [(kind, option) for kind in REVIEWED.values() if kind.stored for option in kind.stored.options]
     assert options
     for kind, option in options:
@@ -164,7 +164,7 @@ def test_a_value_that_admission_refuses_changes_nothing(name: str) -> None:
     assert problems == []
 
 
-def test_every_kind_with_reviews_says_how_it_judges_what_is_stored() -> None:
+def test_every_kind_with_reviews_declares_how_it_judges_stored_specs() -> None:
     assert [name for name, kind in REVIEWED.items() if kind.stored is None] == []
 
 
@@ -189,7 +189,7 @@ PARTS: Final = 4
 
 @pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize("name", WRITTEN)
-def test_what_a_user_leaves_out_and_admission_would_have_filled_in_is_no_flaw(name: str, part: int) -> None:
+def test_a_missing_field_that_admission_defaults_is_not_a_flaw(name: str, part: int) -> None:
     kind, seen = REVIEWED[name], 0
     rules = rules_of(kind)
     assert kind.stored is not None

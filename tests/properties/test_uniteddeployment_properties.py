@@ -96,7 +96,7 @@ def test_equal_parts_are_the_same_in_any_order(shares: list[SubsetShare], replic
 
 @given(parts(), counts)
 @examples(2)
-def test_what_was_divided_once_stays_as_it_is(shares: list[SubsetShare], replicas: int) -> None:
+def test_an_allocation_is_stable(shares: list[SubsetShare], replicas: int) -> None:
     try:
         first = allocate(shares, replicas=replicas)
     except AllocationError:
@@ -119,7 +119,7 @@ def test_one_replica_more_moves_no_pod(count: int, replicas: int) -> None:
 
 @given(bounds(), counts)
 @examples(2)
-def test_bounds_hold_and_every_replica_has_a_place(shares: list[SubsetShare], replicas: int) -> None:
+def test_bounds_hold_and_every_replica_has_a_subset(shares: list[SubsetShare], replicas: int) -> None:
     result = allocate(shares, replicas=replicas)
     assert sum(result.values()) == replicas
     least = [bounds_of(item, replicas)[0] for item in shares]
@@ -130,7 +130,7 @@ def test_bounds_hold_and_every_replica_has_a_place(shares: list[SubsetShare], re
 
 @given(bounds(), counts)
 @examples(2)
-def test_with_bounds_one_replica_more_moves_no_pod(shares: list[SubsetShare], replicas: int) -> None:
+def test_one_more_replica_moves_no_pod_within_bounds(shares: list[SubsetShare], replicas: int) -> None:
     first, then = (allocate(shares, replicas=number) for number in (replicas, replicas + 1))
     assert sorted(then[name] - size for name, size in first.items()) == [0] * (len(shares) - 1) + [1]
 
@@ -157,9 +157,7 @@ def test_adaptive_subsets_lose_no_replica_while_one_finds_nodes(
 
 @given(bounds(), counts)
 @examples(2)
-def test_adaptive_subsets_that_run_their_pods_are_left_alone(
-    shares: list[SubsetShare], replicas: int
-) -> None:
+def test_adaptive_subsets_with_ready_pods_are_not_changed(shares: list[SubsetShare], replicas: int) -> None:
     """Pods that are ready move only because another's minimum asks for their place."""
     first = allocate(shares, replicas=replicas, mode=Mode.ADAPTIVE)
     settled = [
@@ -178,7 +176,7 @@ def test_adaptive_subsets_that_run_their_pods_are_left_alone(
 
 @given(bounds(), counts, st.lists(counts, min_size=6, max_size=6))
 @examples(2)
-def test_pods_that_become_ready_before_an_adaptive_allocation_is_carried_out_do_not_change_it(
+def test_pods_that_become_ready_before_an_adaptive_allocation_is_executed_do_not_change_it(
     shares: list[SubsetShare], replicas: int, more: list[int]
 ) -> None:
     first = allocate(shares, replicas=replicas, mode=Mode.ADAPTIVE)
@@ -197,7 +195,9 @@ def test_pods_that_become_ready_before_an_adaptive_allocation_is_carried_out_do_
 
 @given(bounds(), counts)
 @examples(2)
-def test_with_a_reserve_working_replicas_are_what_is_wanted(shares: list[SubsetShare], replicas: int) -> None:
+def test_working_replicas_equal_the_desired_ones_in_reserve_mode(
+    shares: list[SubsetShare], replicas: int
+) -> None:
     """No more than the replicas and those in reserve; and no fewer while a subset has room."""
     result = allocate(shares, replicas=replicas, mode=Mode.RESERVE)
     held = [
@@ -327,7 +327,7 @@ def test_a_plan_does_not_depend_on_the_order_in_which_objects_are_listed(
 
 @given(topologies(), st.integers(0, 9), st.lists(events, max_size=14))
 @examples(1)
-def test_pods_in_reserve_all_work_again_in_the_end(
+def test_all_reserved_pods_finally_work_again(
     subsets: list[dict[str, Any]], replicas: int, story: list[tuple[str, Any]]
 ) -> None:
     """Substitutes go, and every pod says that it works."""

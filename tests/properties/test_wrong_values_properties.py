@@ -162,7 +162,7 @@ def test_every_review_answers(name: str, most: int) -> None:
         ),
     ],
 )
-def test_a_value_of_a_wrong_type_is_refused_by_its_place(
+def test_a_value_of_a_wrong_type_is_refused_with_its_place(
     name: str, path: Path, value: Any, problem: str
 ) -> None:
     whole = objects()[name]
@@ -207,7 +207,7 @@ def stored_ones(whole: Whole, most: int) -> Iterator[tuple[Path, Document]]:
 
 @some(25)
 @pytest.mark.parametrize("name", STORED)
-def test_every_view_is_made(name: str, most: int) -> None:
+def test_every_view_is_projected_from_wrong_values(name: str, most: int) -> None:
     whole = objects()[name]
     problems = []
     for path, wrong in stored_ones(whole, most):
@@ -219,7 +219,7 @@ def test_every_view_is_made(name: str, most: int) -> None:
 
 
 @pytest.mark.parametrize("field", ["containers", "initContainers"])
-def test_a_null_that_is_a_sidecar_is_one_that_says_nothing(field: str) -> None:
+def test_a_null_sidecar_counts_as_an_empty_one(field: str) -> None:
     whole = objects()["sidecarsets.v1beta1"]
     view = view_of("SidecarSet", with_value(whole.document, ("spec", field), [None]))
     assert view.spec is not None
@@ -233,7 +233,7 @@ OF_PODS: Final = (
 
 @some(40)
 @pytest.mark.parametrize("name", [name for name in STORED if objects()[name].resource.kind in OF_PODS])
-def test_every_new_pod_is_answered_whatever_is_stored(name: str, most: int) -> None:
+def test_every_new_pod_gets_an_answer_with_any_stored_object(name: str, most: int) -> None:
     """With 500 where what is stored gives no pod: it is not the pod that is wrong."""
     whole = objects()[name]
     problems = []
@@ -255,7 +255,7 @@ PLANNED: Final = {kind.resource.kind: kind for kind in list_known_kinds()}
 
 @some(20)
 @pytest.mark.parametrize("name", [name for name in STORED if objects()[name].resource.kind in PLANNED])
-def test_every_plan_is_made(name: str, most: int) -> None:
+def test_every_plan_is_computed_from_wrong_values(name: str, most: int) -> None:
     whole = objects()[name]
     known = PLANNED[whole.resource.kind]
     problems = []

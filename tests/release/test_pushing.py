@@ -146,7 +146,9 @@ def test_the_login_of_docker_and_podman_is_used(
     assert "web/manifests/v1" in server.manifests
 
 
-def test_a_credential_helper_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_credential_helper_of_the_registry_is_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     helper = tmp_path / "docker-credential-test"
     helper.write_text('#!/bin/sh\necho "{\\"Username\\": \\"me\\", \\"Secret\\": \\"$(cat)\\"}"\n')
     helper.chmod(0o755)
@@ -156,7 +158,9 @@ def test_a_credential_helper_is_asked(tmp_path: Path, monkeypatch: pytest.Monkey
     assert credentials_of("other.example", {"DOCKER_CONFIG": str(tmp_path)}) == ""
 
 
-def test_what_is_no_archive_and_who_does_not_answer_is_one_line(file: Path, tmp_path: Path) -> None:
+def test_an_invalid_archive_and_an_unreachable_registry_are_reported_in_one_line(
+    file: Path, tmp_path: Path
+) -> None:
     (tmp_path / "none.tar").write_bytes(b"nothing")
     with pytest.raises(PushError, match=r"none\.tar: not an OCI archive"):
         read_archive(tmp_path / "none.tar")

@@ -101,7 +101,7 @@ def pip_install(place: Place, *wanted: str) -> None:
     place.run(python, "-m", "pip", "install", *options, *wanted)
 
 
-def test_without_extras_it_explains_and_says_what_the_others_need(tmp_path: Path) -> None:
+def test_pykruise_without_extras_explains_and_names_missing_packages(tmp_path: Path) -> None:
     place = Place(tmp_path)
     venv.create(tmp_path / "venv", with_pip=True)
     place.path.insert(0, tmp_path / "venv/bin")

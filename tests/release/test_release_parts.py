@@ -53,7 +53,7 @@ def test_a_version_that_indexes_would_refuse_is_refused(tmp_path: Path, version:
         stage(ROOT, tmp_path, version=version)
 
 
-def test_a_commit_that_there_is_not_is_named(tmp_path: Path) -> None:
+def test_an_unknown_commit_is_reported(tmp_path: Path) -> None:
     with pytest.raises(ReleaseError, match=r"git rev-parse failed: .*no-such-commit"):
         stage(ROOT, tmp_path, version="1.2.3", commit="no-such-commit")
 
@@ -71,7 +71,7 @@ def test_no_old_version_and_no_place_is_left_in_what_is_staged(sources: Sources)
         assert set(pins) <= {"1.2.3rc1"}
 
 
-def test_nothing_that_is_not_committed_is_part_of_it(sources: Sources) -> None:
+def test_only_committed_files_are_part_of_a_release(sources: Sources) -> None:
     listed = subprocess.run(
         ["git", "-C", str(ROOT), "ls-tree", "-r", "--name-only", "HEAD"],
         capture_output=True,
@@ -86,7 +86,7 @@ def test_nothing_that_is_not_committed_is_part_of_it(sources: Sources) -> None:
 
 
 @pytest.mark.parametrize("name", DISTRIBUTIONS)
-def test_a_distribution_says_what_it_is_and_where_it_comes_from(
+def test_a_distribution_has_its_version_classifiers_and_absolute_links(
     wheels: Mapping[str, Path], name: str
 ) -> None:
     about = metadata_of(wheels[name])
@@ -206,7 +206,7 @@ def test_one_file_is_the_program_that_it_is_called(
     assert re.search(rf"needs Python {re.escape(python)}", missing.stderr)
 
 
-def test_what_several_pythons_have_in_common_is_in_the_file_once(wheels: Mapping[str, Path]) -> None:
+def test_files_common_to_several_pythons_are_in_the_single_file_once(wheels: Mapping[str, Path]) -> None:
     own, common, special = wheels["kube"], wheels["agent"], wheels["sandbox"]
     content = plugin.build_single_file([own], {"3.12": [common, special], "3.13": [common]})
     with zipfile.ZipFile(io.BytesIO(content)) as outer:
@@ -348,7 +348,7 @@ def test_notes_of_a_version_are_those_below_its_heading() -> None:
         papers.changes_of(CHANGELOG.replace(", unreleased", ""), "3.0.0")
 
 
-def test_release_notes_say_how_to_install_what_is_released(sources: Sources) -> None:
+def test_release_notes_have_the_install_commands_of_the_release(sources: Sources) -> None:
     text = papers.format_notes(sources, {"kruise-manager": "sha256:ff"})
     assert "pip install 'pykruise[sandbox]==1.2.3rc1'" in text
     assert "oci://registry.example.com/team/charts/pykruise --version 1.2.3-rc.1" in text

@@ -48,7 +48,7 @@ def test_every_step_is_an_action_or_a_target_of_the_makefile(path: Path) -> None
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
-def test_no_job_may_write_what_it_does_not_say(path: Path) -> None:
+def test_no_workflow_job_may_write_without_declared_permissions(path: Path) -> None:
     workflow = loaded(path)
     assert workflow["permissions"] == {"contents": "read"}
     assert all("timeout-minutes" in job for job in workflow["jobs"].values())

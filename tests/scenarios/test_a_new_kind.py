@@ -123,7 +123,7 @@ async def pods_of(client: Client) -> list[str]:
 # ── what is printed ──────────────────────────────────────────────────────────
 
 
-def test_its_definition_is_among_those_of_all_kinds_and_on_the_page_of_fields() -> None:
+def test_a_new_kind_is_among_all_definitions_and_on_the_page_of_fields() -> None:
     (crd,) = [crd for crd in build_crds() if crd["metadata"]["name"] == "crews.apps.kruise.io"]
     assert [version["name"] for version in crd["spec"]["versions"]] == ["v1alpha1", "v1beta1"]
     assert "\n## Crew\n" in render_reference()
@@ -160,7 +160,7 @@ def _no_client() -> Client:
     return Client(Nowhere())  # type: ignore[arg-type]
 
 
-def test_its_gate_workers_and_settings_are_flags_of_the_manager() -> None:
+def test_a_new_kind_adds_its_gate_workers_and_settings_as_flags() -> None:
     parsed = parse(["--feature-gates=CrewGate=false", "--crew-workers=7", "--crew-largest=3"], environ={})
     assert not parsed.settings.gates["CrewGate"]
     assert parsed.settings.tuning.workers["crew"] == 7
@@ -168,7 +168,7 @@ def test_its_gate_workers_and_settings_are_flags_of_the_manager() -> None:
     assert "--crew-largest" in format_flag_help()
 
 
-def test_api_servers_ask_its_webhook() -> None:
+def test_api_servers_are_configured_with_the_kinds_webhook() -> None:
     rules = build_reviewers(AdmissionSettings())
     validating = [
         doc for doc in build_configurations(rules, Endpoint()) if doc["kind"].startswith("Validating")
@@ -204,7 +204,7 @@ async def _is_ready(client: Client, size: int) -> bool:
     return bool(status.get("ready") == size)
 
 
-async def test_admission_refuses_what_it_says_in_both_versions() -> None:
+async def test_admission_refuses_an_invalid_object_in_both_versions() -> None:
     async with place() as result:
         with pytest.raises(InvalidError, match=r"spec\.size: Invalid value: 11: must be from 0 to 10"):
             await result.client.create(CREWS, "default", crew(size=11))
@@ -213,7 +213,7 @@ async def test_admission_refuses_what_it_says_in_both_versions() -> None:
             await result.client.create(OLD_CREWS, "default", old)
 
 
-async def test_its_versions_are_converted() -> None:
+async def test_versions_of_a_new_kind_are_converted() -> None:
     async with place() as result:
         old = {**crew(members=2), "apiVersion": OLD_CREWS.api_version}
         await result.client.create(OLD_CREWS, "default", old)
@@ -234,7 +234,7 @@ async def test_doctor_misses_its_definition() -> None:
         assert "crews.apps.kruise.io is not installed" in fault.format_line()
 
 
-async def test_explain_and_plan_know_it() -> None:
+async def test_explain_and_plan_support_a_new_kind() -> None:
     async with place() as result:
         await result.client.create(CREWS, "default", crew(size=2))
         await until(lambda: _is_ready(result.client, 2))
@@ -303,7 +303,7 @@ class _StaysOpen(WrappedTransport):
         """Others use it too."""
 
 
-async def test_the_verbs_of_kubectl_kruise_know_it() -> None:
+async def test_the_verbs_of_kubectl_kruise_support_a_new_kind() -> None:
     async with place() as result:
         await result.client.create(CREWS, "default", crew(size=2))
         # when its rollout is waited for
@@ -345,7 +345,7 @@ STATES = [
 
 
 @pytest.mark.parametrize(("document", "phase", "health"), STATES)
-def test_it_has_a_row_of_the_dashboard_and_a_health_of_argo_cd(
+def test_a_new_kind_has_a_dashboard_row_and_a_health_in_argo_cd(
     document: Object, phase: str, health: str
 ) -> None:
     # the dashboard
@@ -361,7 +361,7 @@ def test_it_has_a_row_of_the_dashboard_and_a_health_of_argo_cd(
     assert [definition["name"] for definition in actions["definitions"]] == ["restart", "pause", "resume"]
 
 
-async def test_it_has_metrics() -> None:
+async def test_a_new_kind_has_metrics() -> None:
     async with place() as result:
         await result.client.create(CREWS, "default", crew(size=2))
         await until(lambda: _is_ready(result.client, 2))
@@ -385,7 +385,7 @@ async def evict(client: Client, name: str) -> None:
     await client.create(PODS, "default", eviction, name=name, subresource="eviction")
 
 
-async def test_its_step_changes_a_new_pod_of_others() -> None:
+async def test_the_pod_step_of_a_new_kind_changes_a_new_pod_of_others() -> None:
     async with place() as result:
         await result.client.create(CREWS, "default", crew(size=2))
         # when
@@ -394,7 +394,7 @@ async def test_its_step_changes_a_new_pod_of_others() -> None:
         assert created["metadata"]["annotations"] == {"crew.example.com/size": "2"}
 
 
-async def test_its_step_refuses_an_eviction_and_says_so_on_the_pod() -> None:
+async def test_the_pod_step_of_the_kind_refuses_an_eviction_with_an_event_on_the_pod() -> None:
     async with place() as result:
         await result.client.create(CREWS, "default", crew(size=1))
         await until(lambda: _is_ready(result.client, 1))
@@ -415,7 +415,7 @@ async def _has_event(client: Client, reason: str) -> bool:
     return any(event["reason"] == reason for event in events)
 
 
-async def test_the_manager_s_webhooks_read_it_from_a_cache_and_narrow_what_is_asked_by_it() -> None:
+async def test_the_managers_webhooks_read_the_kind_from_a_cache_and_narrow_their_conditions() -> None:
     async with place() as result:
         webhooks = Webhooks(result.client, clock=result.cluster.clock, rng=random.Random(1))
         reader = webhooks.reviews.readers["crew"]
@@ -477,7 +477,7 @@ def test_without_its_gate_it_takes_no_part_and_webhooks_get_no_right_for_it() ->
 # ── imports ──────────────────────────────────────────────────────────────────
 
 
-def test_it_must_not_import_another_kind() -> None:
+def test_a_new_kind_must_not_import_another_kind() -> None:
     # given the contract as it is written down, and a new kind that imports another
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["importlinter"]
     (options,) = [contract for contract in settings["contracts"] if contract["type"] == "independence"]

@@ -43,7 +43,7 @@ def _account(admin: Kubectl, tmp_path: Path) -> Kubectl:
     return Kubectl(tmp_path / "kubeconfig", token=token)
 
 
-def test_a_service_account_may_do_what_its_role_says(admin: Kubectl, tmp_path: Path) -> None:
+def test_a_service_account_may_do_what_its_role_allows(admin: Kubectl, tmp_path: Path) -> None:
     # given a service account without a role
     worker = _account(admin, tmp_path)
     refused = worker("get", "pods")
@@ -84,7 +84,7 @@ def test_can_i_is_true(admin: Kubectl, tmp_path: Path) -> None:
     assert ["selfsubjectreviews.authentication.k8s.io", "[]", "[]", "[create]"] in listed
 
 
-def test_an_admin_can_ask_for_others_and_act_as_them(admin: Kubectl) -> None:
+def test_an_admin_can_review_and_impersonate_others(admin: Kubectl) -> None:
     # given
     admin("create", "clusterrolebinding", "ops", "--clusterrole=cluster-admin", "--group=ops")
     # when, then

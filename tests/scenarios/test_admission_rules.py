@@ -77,7 +77,7 @@ async def test_every_rule_is_answered_in_v1alpha1_under_the_name_of_its_field_th
     assert wrong == []
 
 
-async def test_what_works_is_accepted_by_the_api_server(stage: Stage) -> None:
+async def test_valid_specs_are_accepted_by_the_api_server(stage: Stage) -> None:
     refused = [(spec, error) for spec in ACCEPTED if (error := await dry_run(stage, in_scenario(spec)))]
     assert refused == []
 
@@ -105,7 +105,7 @@ async def test_a_template_is_refused_for_what_an_api_server_refuses_in_a_deploym
     assert differing == {}
 
 
-async def test_a_field_of_a_newer_kubernetes_is_no_error(stage: Stage) -> None:
+async def test_a_field_of_a_newer_kubernetes_is_not_an_error(stage: Stage) -> None:
     doc = cloneset()
     main = {"name": "main", "image": "nginx", "volumeMounts": [{"name": "v", "mountPath": "/v"}]}
     probe = {"periodSeconds": 3, "telepathy": {"port": 80}}
@@ -137,7 +137,9 @@ NEWER = (
 
 
 @pytest.mark.parametrize("part", NEWER)
-async def test_what_some_api_server_takes_is_refused_nowhere(stage: Stage, part: dict[str, Any]) -> None:
+async def test_fields_that_some_api_server_accepts_are_not_refused(
+    stage: Stage, part: dict[str, Any]
+) -> None:
     doc = cloneset()
     doc["spec"]["template"]["spec"].update(part)
     assert await dry_run(stage, doc) is None
@@ -188,7 +190,7 @@ async def gates_of(stage: Stage, doc: Object) -> list[str]:
     return [gate["conditionType"] for gate in stored["spec"].get("readinessGates", ())]
 
 
-async def test_pods_of_kruise_workloads_get_their_readiness_gate_and_others_none(stage: Stage) -> None:
+async def test_only_pods_of_kruise_workloads_get_their_readiness_gate(stage: Stage) -> None:
     """admission cases 17 and 18"""
 
     def owned(api_version: str, **more: Any) -> Object:

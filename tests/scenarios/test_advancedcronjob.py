@@ -51,7 +51,7 @@ async def children(stage: Stage, resource: Resource) -> list[Object]:
 
 
 @pytest.mark.parametrize(("template", "resource"), [(JOB, JOBS), (BROADCAST, BROADCAST_JOBS)])
-async def test_children_are_made_by_the_clock_and_run_to_their_end(
+async def test_children_are_created_on_schedule_and_run_to_their_end(
     stage: Stage, template: Object, resource: Resource
 ) -> None:
     """advancedcronjob cases 41, 50, 61, 62"""
@@ -74,7 +74,7 @@ async def test_children_are_made_by_the_clock_and_run_to_their_end(
     await stage.until(lambda: stage.events("SuccessfulCreate"))
 
 
-async def test_a_list_of_pulls_is_made_and_read_in_both_versions(stage: Stage) -> None:
+async def test_an_image_list_pull_child_is_created_and_readable_in_both_versions(stage: Stage) -> None:
     """advancedcronjob case 74"""
     await stage.start_manager()
     await stage.create(cron(PULLS), resource=ADVANCED_CRON_JOBS)
@@ -88,7 +88,7 @@ async def test_a_list_of_pulls_is_made_and_read_in_both_versions(stage: Stage) -
     assert stored["spec"]["template"]["imageListPullJobTemplate"]["spec"]["images"] == ["busybox:1"]
 
 
-async def test_what_can_never_work_is_refused(stage: Stage) -> None:
+async def test_an_unworkable_cron_job_is_refused(stage: Stage) -> None:
     """advancedcronjob cases 44, 45, 48"""
     with pytest.raises(InvalidError, match=r"spec\.schedule"):
         await stage.create(cron(JOB, "60 * * * *"), resource=ADVANCED_CRON_JOBS)
@@ -103,7 +103,7 @@ async def test_what_can_never_work_is_refused(stage: Stage) -> None:
         )
 
 
-async def test_replaced_jobs_take_their_pods_along(stage: Stage) -> None:
+async def test_replaced_jobs_delete_their_pods(stage: Stage) -> None:
     """advancedcronjob case 53: Jobs of batch/v1 would leave them behind"""
     endless: Object = {
         "jobTemplate": {"spec": {"template": {**POD, "metadata": {"labels": {"app": NAME, "slow": "yes"}}}}}
@@ -175,7 +175,9 @@ async def test_a_manager_is_killed_at_any_write(stage: Stage, at: int, takes_eff
 @pytest.mark.checkered(4)
 @pytest.mark.parametrize("number", [0, 1])
 @WRITE_FAULTS
-async def test_any_write_goes_wrong_once(stage: Stage, fault: object, number: int) -> None:
+async def test_one_failing_write_does_not_disturb_the_schedule(
+    stage: Stage, fault: object, number: int
+) -> None:
     faulty = FaultyTransport(stage.manager_transport())
     faulty.on(writes("cronjobs"), the_writes(number, fault=fault))
     await stage.start_manager(faulty)
@@ -192,7 +194,7 @@ async def test_any_write_goes_wrong_once(stage: Stage, fault: object, number: in
 
 
 @pytest.mark.virtual_time("hours")
-async def test_hours_without_a_manager_are_made_up_for_once(stage: Stage) -> None:
+async def test_runs_missed_for_hours_without_a_manager_are_caught_up_once(stage: Stage) -> None:
     """advancedcronjob cases 56 and 57: more than the 100 times that are looked through"""
     await stage.create(cron(BROADCAST, "*/1 * * * *"), resource=ADVANCED_CRON_JOBS)
     await asyncio.sleep(2 * 3600 + 20)
@@ -204,7 +206,7 @@ async def test_hours_without_a_manager_are_made_up_for_once(stage: Stage) -> Non
     assert len(await children(stage, BROADCAST_JOBS)) == 1
 
 
-async def test_a_status_that_conflicts_is_written_all_the_same(stage: Stage) -> None:
+async def test_a_conflicting_status_is_written_after_all(stage: Stage) -> None:
     """advancedcronjob case 76"""
     faulty = FaultyTransport(stage.manager_transport())
     faulty.on(changes_of("/advancedcronjobs"), conflict(), None, conflict(), conflict())
@@ -228,7 +230,9 @@ async def test_a_status_that_conflicts_is_written_all_the_same(stage: Stage) -> 
     assert [later - time for time, later in itertools.pairwise(times)] == [5] * (len(times) - 1)
 
 
-async def test_a_schedule_that_another_manager_served_goes_on_and_serves_nothing_again(stage: Stage) -> None:
+async def test_a_schedule_taken_over_from_another_manager_continues_without_repeated_runs(
+    stage: Stage,
+) -> None:
     """A take-over while a child runs: its owner is of the older version, and the status is the original's."""
     # given
     stage.kubelets.set_rules([Rule(labels=f"app={NAME}", exit_code=0, after_s=1e6)])

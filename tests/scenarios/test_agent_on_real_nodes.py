@@ -185,7 +185,7 @@ async def test_a_kill_in_mid_pull_delays_the_job_and_no_more(
     assert await on_node(stage, "node-1", "slow:1")
 
 
-async def test_an_image_that_was_collected_is_pulled_again_and_always_means_always(
+async def test_a_collected_image_is_pulled_again_and_the_policy_always_always_pulls(
     stage: Stage, agents: Agents
 ) -> None:
     await agents.start("node-1")
@@ -358,7 +358,7 @@ async def _serves(stage: Stage) -> bool:
     return _is_ready(await the_pod(stage))
 
 
-async def test_a_container_that_never_comes_back_ends_with_the_deadline_and_says_what_is_waited_for(
+async def test_a_container_that_never_restarts_ends_the_request_at_the_deadline_with_the_reason(
     stage: Stage, agents: Agents
 ) -> None:
     # given a pod whose containers are not started again
@@ -385,7 +385,7 @@ async def test_a_container_that_never_comes_back_ends_with_the_deadline_and_says
 
 
 @pytest.mark.parametrize("victim", ["agent", CONTAINERD, KUBELET])
-async def test_a_request_ends_with_the_truth_whichever_process_is_killed(
+async def test_a_request_reports_the_truth_when_any_process_is_killed(
     stage: Stage, agents: Agents, victim: str
 ) -> None:
     # given a container that takes three seconds to end
@@ -522,7 +522,7 @@ async def test_a_sidecar_among_the_init_containers_is_recreated(stage: Stage, ag
 # ── metadata ─────────────────────────────────────────────────────────────────
 
 
-async def test_a_changed_annotation_that_feeds_the_environment_restarts_what_it_must_and_completes(
+async def test_a_changed_annotation_in_the_environment_restarts_its_container_and_completes(
     stage: Stage, agents: Agents
 ) -> None:
     # given
@@ -685,7 +685,7 @@ async def test_probes_over_the_network_reach_the_pod(
 # ── debugging containers ──
 
 
-async def test_debugging_containers_come_into_twenty_pods_five_at_a_time(stage: Stage) -> None:
+async def test_debug_containers_are_injected_into_twenty_pods_five_at_a_time(stage: Stage) -> None:
     await stage.start_manager()
     await stage.create(cloneset(replicas=20))
     await stage.settled(replicas=20)
@@ -842,7 +842,7 @@ async def _problem(check: Check, socket: Any, hands: NodeHands) -> str:
     return ""
 
 
-async def test_an_agent_ends_in_time_and_its_node_s_objects_are_all_it_sees(
+async def test_an_agent_ends_in_time_and_watches_only_objects_of_its_node(
     stage: Stage, agents: Agents
 ) -> None:
     await agents.start("node-1")

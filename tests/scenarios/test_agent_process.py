@@ -89,7 +89,7 @@ async def test_an_agent_reports_its_health_works_and_ends_cleanly(tmp_path: Path
         assert all(isinstance(json.loads(line), dict) for line in process.lines)
 
 
-async def test_an_agent_is_not_healthy_before_it_has_seen_what_it_is_asked(tmp_path: Path) -> None:
+async def test_an_agent_is_unhealthy_before_it_has_read_its_objects(tmp_path: Path) -> None:
     """operations case 33"""
     async with (
         world(tmp_path, install=False) as (cluster, _, kubeconfig),

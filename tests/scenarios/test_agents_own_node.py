@@ -77,7 +77,7 @@ async def have_objects(place: BusyPlace) -> dict[Resource, tuple[str, str]]:
     }
 
 
-async def test_an_agent_writes_what_is_about_its_own_node_and_nothing_else() -> None:
+async def test_an_agent_writes_only_objects_about_its_node() -> None:
     async with busy_cluster(reviewed=False, nodes=2) as place:
         for resource, document in policies():
             await place.client.create(resource, "", document)

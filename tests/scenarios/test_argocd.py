@@ -140,7 +140,7 @@ async def test_a_uniteddeployment_is_progressing_until_it_is_healthy(
         assert shown(seen.since(NAME, changed["metadata"]["generation"])) == ["Progressing", "Healthy"]
 
 
-async def test_counts_that_argo_cds_own_scripts_need_are_there_although_they_are_zero(stage: Stage) -> None:
+async def test_counts_that_the_scripts_of_argo_cd_need_exist_although_they_are_zero(stage: Stage) -> None:
     await stage.start_manager()
     await stage.create(cloneset(replicas=0))
     await comes_to(stage, "Healthy")

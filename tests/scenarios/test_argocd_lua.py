@@ -56,7 +56,7 @@ def scripts() -> Iterator[tuple[str, dict[str, Any]]]:
                 yield action["action.lua"], {"obj": scripts, "actionParams": {"scale": "7"}}
 
 
-def test_it_says_the_same_in_the_lua_of_argo_cd(tmp_path: Path) -> None:
+def test_argo_cds_lua_and_our_lua_give_the_same_results(tmp_path: Path) -> None:
     # given
     asked = list(scripts())
     assert len(asked) >= 100
@@ -87,7 +87,7 @@ CALLS = {
 """Functions of Karmada's interpreters, but for those that ask a library of Karmada."""
 
 
-def test_karmadas_interpreters_say_the_same_in_the_lua_that_karmada_has(tmp_path: Path) -> None:
+def test_karmadas_lua_and_our_lua_give_the_same_results(tmp_path: Path) -> None:
     # given every script with objects at moments of their rollouts
     bare: dict[str, Any] = {"metadata": {"name": "web", "generation": 1}, "spec": {"replicas": 1}}
     seen = [*moments(), *((kind, bare) for kind in KINDS.values())]

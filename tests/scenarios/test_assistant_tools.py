@@ -126,7 +126,7 @@ async def test_a_change_is_planned_and_not_applied(stage: Stage) -> None:
     assert await stage.get("web") == stored
 
 
-async def test_a_plan_says_that_a_change_would_be_refused(stage: Stage) -> None:
+async def test_a_plan_reports_that_a_change_would_be_refused(stage: Stage) -> None:
     await stage.start_manager()
     answer = await asked(stage, "plan", manifest=yaml.safe_dump(cloneset(replicas=-1)))
     assert answer["is_refused"]
@@ -188,7 +188,7 @@ async def test_the_installation_is_examined(stage: Stage) -> None:
         ("scale", {}, "there is no tool 'scale'"),
     ],
 )
-async def test_a_call_that_fails_says_what_to_correct(
+async def test_a_failing_call_reports_what_to_correct(
     stage: Stage, tool: str, arguments: dict[str, Any], text: str
 ) -> None:
     await stage.start_manager()
@@ -255,7 +255,7 @@ def test_long_lists_and_texts_are_cut_with_a_count() -> None:
 
 
 @pytest.mark.real_time
-def test_an_assistant_starts_the_command_and_asks_it(tmp_path: Path) -> None:
+def test_an_assistant_starts_the_command_and_calls_its_tools(tmp_path: Path) -> None:
     """The whole way: the SDK's client, a process, a kubeconfig, HTTPS."""
     import asyncio
 

@@ -49,7 +49,7 @@ async def test_each_node_runs_its_pod_once(stage: Stage, broadcast: Broadcast) -
     assert completed.get("count", 1) == 1
 
 
-async def test_what_can_never_work_is_refused(stage: Stage, broadcast: Broadcast) -> None:
+async def test_an_unworkable_job_is_refused(stage: Stage, broadcast: Broadcast) -> None:
     """broadcastjob cases 2 and 3"""
     with pytest.raises(InvalidError, match=r"spec\.template\.spec\.restartPolicy"):
         await broadcast.create(pod={"restartPolicy": "Always"})
@@ -185,9 +185,7 @@ async def test_a_finished_job_is_deleted_with_its_pods(stage: Stage, broadcast: 
     await stage.until(is_gone)
 
 
-async def test_a_job_that_never_ends_serves_nodes_that_come(
-    stage: Stage, pool: Pool, broadcast: Broadcast
-) -> None:
+async def test_a_never_ending_job_runs_on_new_nodes(stage: Stage, pool: Pool, broadcast: Broadcast) -> None:
     """broadcastjob case 15"""
     await stage.start_manager()
     await broadcast.create(completionPolicy={"type": "Never"})
@@ -199,7 +197,7 @@ async def test_a_job_that_never_ends_serves_nodes_that_come(
     assert status["phase"] == "running"
 
 
-async def test_a_pod_that_a_person_deletes_is_run_again(
+async def test_a_manually_deleted_pod_is_created_again(
     stage: Stage, pool: Pool, broadcast: Broadcast
 ) -> None:
     """broadcastjob case 31"""
@@ -298,7 +296,7 @@ async def test_a_manager_is_killed_while_a_job_fails(
 @pytest.mark.parametrize("number", [0, 2, 4])
 @WRITE_FAULTS
 @pytest.mark.checkered
-async def test_any_write_goes_wrong_once(
+async def test_one_failing_write_does_not_run_a_pod_twice(
     stage: Stage, broadcast: Broadcast, fault: object, number: int
 ) -> None:
     """broadcastjob cases 33 to 35"""
@@ -314,7 +312,7 @@ async def test_any_write_goes_wrong_once(
 
 @pytest.mark.few_on_real(1)
 @pytest.mark.parametrize("number", range(3))
-async def test_a_status_that_conflicts_is_written_all_the_same(
+async def test_a_conflicting_status_is_written_after_all(
     stage: Stage, broadcast: Broadcast, number: int
 ) -> None:
     """broadcastjob case 35"""

@@ -61,7 +61,7 @@ async def pods_made_within(place: BusyPlace, seconds: float) -> int:
 
 
 @pytest.mark.parametrize("kind", ["CloneSet", "StatefulSet"])
-async def test_pods_that_others_mark_for_deletion_are_made_less_and_less_often(kind: str) -> None:
+async def test_pods_that_others_mark_for_deletion_are_recreated_less_and_less_often(kind: str) -> None:
     resource = find_kind(kind).resource
     async with busy_cluster(reviewed=False, further=[MARKING]) as place:
         # given pods that never become ready, so that no limit holds them up
@@ -82,7 +82,7 @@ async def test_pods_that_others_mark_for_deletion_are_made_less_and_less_often(k
             assert "Churning" in {condition["reason"] for condition in conditions}
 
 
-async def test_a_change_of_the_spec_is_carried_out_at_once() -> None:
+async def test_a_change_of_the_spec_is_executed_immediately() -> None:
     async with busy_cluster(reviewed=False, further=[MARKING]) as place:
         web = cloneset(replicas=3)
         web["spec"]["template"]["spec"]["nodeSelector"] = {"no": "where"}
@@ -119,7 +119,7 @@ def crew(monkeypatch: pytest.MonkeyPatch) -> Kind:
     return msgspec.structs.replace(kind, control=msgspec.structs.replace(kind.control, plan=faulty))
 
 
-async def test_a_kind_whose_plan_undoes_itself_is_braked_too(crew: Kind) -> None:
+async def test_a_kind_whose_plan_reverts_itself_is_slowed_down_too(crew: Kind) -> None:
     definition = next(crd for crd in pykruise.kinds.build_crds() if crd["spec"]["names"]["kind"] == "Crew")
     async with busy_cluster(reviewed=False, kinds=[crew]) as place:
         await place.client.create(CUSTOM_RESOURCE_DEFINITIONS, "", definition)

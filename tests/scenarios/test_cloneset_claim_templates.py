@@ -90,7 +90,9 @@ async def test_volume_claim_templates_and_an_image_changed_together_recreate_the
     await stage.until(resized, what="only claims of the new size are left")
 
 
-async def test_volume_claim_templates_changed_alone_move_no_pod_and_explain_says_so(stage: Stage) -> None:
+async def test_changed_volume_claim_templates_alone_update_no_pod_and_explain_reports_it(
+    stage: Stage,
+) -> None:
     """cloneset case 56"""
     # given
     before = await settled_with(stage)

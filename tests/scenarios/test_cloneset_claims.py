@@ -59,7 +59,7 @@ async def settled(stage: Stage, replicas: int) -> None:
 
 
 @pytest.mark.node
-async def test_every_pod_gets_a_claim_of_its_own(stage: Stage) -> None:
+async def test_every_pod_gets_its_own_claim(stage: Stage) -> None:
     # given
     await stage.start_manager()
     # when
@@ -70,7 +70,7 @@ async def test_every_pod_gets_a_claim_of_its_own(stage: Stage) -> None:
 
 
 @pytest.mark.node
-async def test_with_reuse_the_successor_of_a_deleted_pod_has_its_name_and_its_claim(stage: Stage) -> None:
+async def test_the_successor_of_a_deleted_pod_reuses_its_name_and_claim(stage: Stage) -> None:
     """cloneset case 45"""
     # given
     await stage.start_manager()
@@ -87,7 +87,7 @@ async def test_with_reuse_the_successor_of_a_deleted_pod_has_its_name_and_its_cl
 
 
 @pytest.mark.node
-async def test_without_reuse_a_deleted_pod_takes_its_claim_along(stage: Stage) -> None:
+async def test_a_deleted_pod_without_reuse_deletes_its_claim(stage: Stage) -> None:
     """cloneset case 46"""
     # given
     await stage.start_manager()
@@ -114,7 +114,7 @@ async def test_without_reuse_a_deleted_pod_takes_its_claim_along(stage: Stage) -
 
 
 @pytest.mark.virtual_time("a request is under way for an hour")
-async def test_a_claim_that_comes_when_its_pod_is_gone_again_is_cleaned_up(stage: Stage) -> None:
+async def test_a_claim_created_after_its_pod_was_deleted_is_cleaned_up(stage: Stage) -> None:
     """Nothing else happens then that would wake the CloneSet."""
     # given a pod, the creation of whose claim arrives an hour later once more
     faulty = FaultyTransport(stage.manager_transport())
@@ -132,7 +132,7 @@ async def test_a_claim_that_comes_when_its_pod_is_gone_again_is_cleaned_up(stage
 
 
 @pytest.mark.node
-async def test_switching_reuse_off_cleans_up_what_was_kept(stage: Stage) -> None:
+async def test_a_disabled_reuse_deletes_the_retained_claims(stage: Stage) -> None:
     """cloneset case 47"""
     # given a claim that waits for a pod which is not wanted
     await stage.start_manager()
@@ -169,7 +169,7 @@ async def test_an_update_that_recreates_pods_makes_new_claims(stage: Stage, reus
 
 
 @pytest.mark.node
-async def test_scaling_in_takes_the_claims_along(stage: Stage) -> None:
+async def test_a_scale_in_deletes_the_claims(stage: Stage) -> None:
     # given
     await stage.start_manager()
     await stage.create(with_claims(reuse=True))
@@ -181,7 +181,7 @@ async def test_scaling_in_takes_the_claims_along(stage: Stage) -> None:
 
 
 @pytest.mark.node
-async def test_a_released_pod_keeps_its_claim_and_its_name_is_left_alone(stage: Stage) -> None:
+async def test_a_released_pod_keeps_its_claim_and_its_name_is_not_reused(stage: Stage) -> None:
     # given
     await stage.start_manager()
     await stage.create(with_claims(reuse=True))
@@ -200,7 +200,7 @@ async def test_a_released_pod_keeps_its_claim_and_its_name_is_left_alone(stage: 
 
 
 @pytest.mark.node
-async def test_claims_go_with_their_cloneset(stage: Stage) -> None:
+async def test_claims_are_deleted_with_their_cloneset(stage: Stage) -> None:
     # given
     await stage.start_manager()
     await stage.create(with_claims(reuse=True))
@@ -237,7 +237,7 @@ async def test_the_manager_is_killed_between_claim_and_pod(stage: Stage, reuse: 
 @pytest.mark.few_on_real(2)
 @pytest.mark.parametrize("number", range(3))
 @pytest.mark.parametrize("takes_effect", [True, False])
-async def test_a_kill_while_a_pod_and_its_claim_are_deleted_hands_its_data_to_no_other_pod(
+async def test_a_kill_during_the_deletion_of_a_pod_and_its_claim_gives_its_data_to_no_other_pod(
     stage: Stage, number: int, takes_effect: bool
 ) -> None:
     """Killed at each write of the deletion, with reuse on; scaled up again before the next manager starts"""
@@ -296,7 +296,7 @@ async def test_a_claim_whose_answer_was_lost_is_the_pods_claim(stage: Stage) -> 
 @pytest.mark.few_on_real(1)
 @pytest.mark.parametrize("reuse", [True, False])
 @pytest.mark.parametrize("refused", ["/pods", "/persistentvolumeclaims"])
-async def test_what_may_not_be_created_is_tried_less_and_less_often(
+async def test_a_forbidden_creation_is_retried_less_and_less_often(
     stage: Stage, reuse: bool, refused: str
 ) -> None:
     """cloneset case 49; claims that come and go meanwhile start no try of their own"""

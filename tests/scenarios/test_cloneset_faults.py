@@ -101,7 +101,7 @@ async def test_every_pod_watch_is_cut_after_a_few_events(stage: Stage, seen: Pod
         pytest.param(StallAfter, marks=pytest.mark.virtual_time("silence is noticed after minutes")),
     ],
 )
-async def test_a_watch_ends_in_every_other_way(
+async def test_a_rollout_survives_every_other_end_of_a_watch(
     stage: Stage, seen: PodWatch, fault: Callable[[int], object], after: int
 ) -> None:
     """410 in mid-stream, a normal end, a line that is no JSON, silence"""
@@ -119,13 +119,13 @@ async def test_a_watch_that_is_answered_with_410_when_it_is_opened(stage: Stage,
 
 @pytest.mark.few_on_real(1)
 @pytest.mark.parametrize("after", [0, 4, 9, 14])
-async def test_events_come_twice(stage: Stage, seen: PodWatch, after: int) -> None:
+async def test_duplicate_events_do_not_disturb_the_rollout(stage: Stage, seen: PodWatch, after: int) -> None:
     await live_through(stage, seen, lambda faulty: faulty.on(watches("/pods"), Duplicate(after)))
 
 
 @pytest.mark.few_on_real(1)
 @pytest.mark.parametrize("after", [0, 4, 9, 14])
-async def test_two_events_change_places(stage: Stage, seen: PodWatch, after: int) -> None:
+async def test_two_swapped_events_do_not_disturb_a_rollout(stage: Stage, seen: PodWatch, after: int) -> None:
     await live_through(stage, seen, lambda faulty: faulty.on(watches("/pods"), Swap(after)))
 
 
@@ -133,7 +133,9 @@ async def test_two_events_change_places(stage: Stage, seen: PodWatch, after: int
 @pytest.mark.few_on_real(8)
 @pytest.mark.parametrize("number", range(12))
 @WRITE_FAULTS
-async def test_any_write_goes_wrong_once(stage: Stage, seen: PodWatch, fault: object, number: int) -> None:
+async def test_one_failing_write_does_not_disturb_the_rollout(
+    stage: Stage, seen: PodWatch, fault: object, number: int
+) -> None:
     """The write with that number, and its twelfth successor."""
     await live_through(
         stage,
@@ -186,7 +188,7 @@ async def test_a_creation_takes_effect_after_its_client_gave_up(
 
 
 @pytest.mark.virtual_time("a request is under way for an hour")
-async def test_a_creation_that_arrives_when_its_pod_is_gone_again_is_undone(stage: Stage) -> None:
+async def test_a_late_creation_of_a_surplus_pod_is_undone(stage: Stage) -> None:
     """A request that is under way cannot be taken back; what it makes is one pod too many, and goes."""
     # given a rollout, one of whose creations arrives an hour later
     faulty = FaultyTransport(stage.manager_transport())
@@ -207,7 +209,7 @@ async def test_a_creation_that_arrives_when_its_pod_is_gone_again_is_undone(stag
 @pytest.mark.checkered
 @pytest.mark.few_on_real(2)
 @pytest.mark.parametrize("seed", range(20))
-async def test_everything_goes_wrong_at_random(
+async def test_random_faults_do_not_disturb_the_rollout(
     stage: Stage, seen: PodWatch, real_plane: object | None, seed: int
 ) -> None:
     await live_through(
@@ -289,7 +291,7 @@ async def test_an_api_server_that_has_just_started_refuses_creations_for_a_while
 @pytest.mark.few_on_real(6)
 @pytest.mark.parametrize("takes_effect", [False, True])
 @pytest.mark.parametrize("at", range(40))
-async def test_the_manager_is_killed_at_any_write_and_another_one_goes_on(
+async def test_a_manager_killed_at_any_write_is_succeeded_by_another(
     stage: Stage, seen: PodWatch, at: int, takes_effect: bool
 ) -> None:
     # given a manager that is killed at that write of a creation, a rollout, or a scale-in
@@ -336,7 +338,7 @@ async def test_a_graceful_stop_leaves_no_write_half_done(stage: Stage, seen: Pod
     assert seen.created == 40
 
 
-async def test_two_managers_for_a_moment_do_not_harm_each_other(stage: Stage, seen: PodWatch) -> None:
+async def test_two_managers_at_the_same_time_do_not_harm_each_other(stage: Stage, seen: PodWatch) -> None:
     """Without leader election both act; preconditions and settled counts hold it together in the end."""
     # given
     await stage.start_manager()

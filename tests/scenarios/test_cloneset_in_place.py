@@ -155,7 +155,7 @@ async def test_labels_alone_change_without_a_restart(stage: Stage, seen: PodWatc
 
 
 @pytest.mark.node
-async def test_what_cannot_change_in_place_is_recreated(stage: Stage) -> None:
+async def test_a_pod_that_cannot_change_in_place_is_recreated(stage: Stage) -> None:
     await stage.start_manager()
     before = await created(stage)
     await stage.merge("web", {"spec": {"template": {"spec": {"hostNetwork": True}}}})
@@ -164,7 +164,7 @@ async def test_what_cannot_change_in_place_is_recreated(stage: Stage) -> None:
 
 
 @pytest.mark.node
-async def test_in_place_only_says_what_it_cannot_do_and_recovers_when_that_is_taken_back(
+async def test_in_place_only_reports_an_impossible_change_and_recovers_when_it_is_reverted(
     stage: Stage,
 ) -> None:
     """cloneset case 78"""
@@ -189,7 +189,7 @@ async def test_in_place_only_says_what_it_cannot_do_and_recovers_when_that_is_ta
 
 
 @pytest.mark.node
-async def test_a_partition_holds_pods_back_and_going_back_restores_all(stage: Stage) -> None:
+async def test_a_partition_holds_pods_and_a_rollback_restores_all(stage: Stage) -> None:
     # given
     await stage.start_manager()
     before = await created(stage, updateStrategy=in_place(partition=2))
@@ -353,7 +353,7 @@ async def updated_through(stage: Stage, seen: PodWatch, fault: Any) -> None:
     ],
     ids=lambda fault: repr(fault)[:40],
 )
-async def test_never_stuck_when_a_write_goes_wrong(
+async def test_an_in_place_update_completes_despite_one_failing_write(
     stage: Stage, seen: PodWatch, fault: Any, number: int
 ) -> None:
     count = 0
@@ -400,7 +400,7 @@ async def test_never_stuck_when_the_manager_is_killed(
 @pytest.mark.checkered
 @pytest.mark.few_on_real(1)
 @pytest.mark.parametrize("seed", range(12))
-async def test_never_stuck_when_everything_goes_wrong_at_random(
+async def test_an_in_place_update_completes_despite_random_faults(
     stage: Stage, seen: PodWatch, seed: int
 ) -> None:
     # given
@@ -450,7 +450,7 @@ async def test_never_stuck_when_everything_goes_wrong_at_random(
         (f"nginx:1@{DIGEST}", f"nginx:2@{DIGEST}"),
     ],
 )
-async def test_always_finishes_however_images_are_named(stage: Stage, old: str, new: str) -> None:
+async def test_an_in_place_update_completes_with_any_image_names(stage: Stage, old: str, new: str) -> None:
     """inplace: the same digest under a new tag, digests, with and without a registry prefix"""
     # given
     stage.kubelets.set_images(ImageTable(same_as={"nginx:same": "nginx:1"}))
@@ -467,7 +467,7 @@ async def test_always_finishes_however_images_are_named(stage: Stage, old: str, 
 
 
 @pytest.mark.node
-async def test_an_image_that_cannot_be_pulled_holds_the_others_back_until_another_one_comes(
+async def test_an_unpullable_image_holds_the_other_pods_until_another_image_is_set(
     stage: Stage, seen: PodWatch
 ) -> None:
     # given
@@ -492,7 +492,7 @@ async def test_an_image_that_cannot_be_pulled_holds_the_others_back_until_anothe
     assert seen.fewest_available == REPLICAS - 1
 
 
-async def test_defaults_that_the_server_filled_in_are_no_difference(stage: Stage) -> None:
+async def test_defaults_filled_in_by_the_server_are_not_a_difference(stage: Stage) -> None:
     # given
     await stage.start_manager()
     before = await created(stage, replicas=2)
@@ -567,7 +567,7 @@ async def test_a_rollback_in_the_grace_period_ends_with_the_old_image(stage: Sta
 
 
 @pytest.mark.node
-async def test_templates_that_follow_each_other_fast_end_with_the_last(stage: Stage, seen: PodWatch) -> None:
+async def test_templates_in_quick_succession_end_with_the_last(stage: Stage, seen: PodWatch) -> None:
     # given
     await stage.start_manager()
     before = await created(stage, updateStrategy=in_place(maxUnavailable=2))
@@ -590,7 +590,7 @@ async def test_templates_that_follow_each_other_fast_end_with_the_last(stage: St
 
 
 @pytest.mark.node
-async def test_the_in_place_update_hook_asks_a_finalizer_first_and_waits_for_it_afterwards(
+async def test_the_in_place_hook_with_a_finalizer_is_waited_for_before_and_after_the_update(
     stage: Stage, seen: PodWatch
 ) -> None:
     # given pods that another program holds by a finalizer
@@ -625,7 +625,9 @@ async def test_the_in_place_update_hook_asks_a_finalizer_first_and_waits_for_it_
 
 
 @pytest.mark.node
-async def test_the_in_place_update_hook_by_label_stops_a_rollout_until_it_is_taken_off(stage: Stage) -> None:
+async def test_the_in_place_hook_with_a_label_stops_a_rollout_until_the_label_is_removed(
+    stage: Stage,
+) -> None:
     # given
     await stage.start_manager()
     lifecycle = {"inPlaceUpdate": {"labelsHandler": {"example.com/held": "yes"}}}
@@ -654,7 +656,9 @@ async def test_the_in_place_update_hook_by_label_stops_a_rollout_until_it_is_tak
     ],
     ids=["finalizer", "label"],
 )
-async def test_pre_normal_hook(stage: Stage, filters_events: bool, hook: Object, arrives: Object) -> None:
+async def test_an_event_of_the_pre_normal_hook_sets_the_pod_to_normal(
+    stage: Stage, filters_events: bool, hook: Object, arrives: Object
+) -> None:
     """cloneset case 80: the watch event alone lets it become Normal, with the event filter off and on"""
     # given
     settings = ManagerSettings(gates=Gates.of(CloneSetEventHandlerOptimization=filters_events))

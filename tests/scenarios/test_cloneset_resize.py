@@ -110,7 +110,7 @@ async def test_resize_leaves_alone_what_a_vertical_autoscaler_changed(stage: Sta
 
 
 @pytest.mark.node
-async def test_resize_that_no_node_can_give_says_so_and_goes_on_when_it_is_taken_back(stage: Stage) -> None:
+async def test_an_infeasible_resize_is_reported_and_reverting_it_continues(stage: Stage) -> None:
     # given
     _, before = await created(stage)
     # when

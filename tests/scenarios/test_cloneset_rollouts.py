@@ -21,7 +21,7 @@ from support.scenario import PodWatch, Stage, cloneset, rolling
 
 
 @pytest.mark.node
-async def test_a_cloneset_gets_its_pods_and_says_so(stage: Stage) -> None:
+async def test_a_cloneset_gets_its_pods_and_its_status(stage: Stage) -> None:
     """cloneset case 20"""
     # given
     await stage.start_manager()
@@ -91,7 +91,7 @@ async def test_a_recreate_update_keeps_to_max_unavailable(stage: Stage, seen: Po
     [({"maxUnavailable": 2}, 6), ({"maxUnavailable": 0, "maxSurge": 2}, 4)],
     ids=["without-surge", "with-surge"],
 )
-async def test_a_pod_that_is_replaced_for_an_update_is_reported_as_such_and_costs_no_further_write(
+async def test_a_pod_replaced_for_an_update_has_its_event_and_costs_no_further_write(
     stage: Stage, budget: dict[str, int], updates: int
 ) -> None:
     """With surge the last old pods go as surplus, as they do with the original."""
@@ -153,7 +153,7 @@ async def test_a_partition_holds_pods_back_until_it_is_lowered(stage: Stage) -> 
 
 
 @pytest.mark.node
-async def test_scaled_to_nothing_within_a_rollout_all_pods_come_back_new(stage: Stage) -> None:
+async def test_pods_scaled_to_zero_within_a_rollout_are_recreated_at_the_new_revision(stage: Stage) -> None:
     """cloneset case 84, with a partition that held the rollout back"""
     # given a rollout that its partition holds
     await stage.start_manager()
@@ -173,7 +173,7 @@ async def test_scaled_to_nothing_within_a_rollout_all_pods_come_back_new(stage: 
 
 
 @pytest.mark.node
-async def test_a_paused_rollout_stands_still_and_still_scales(stage: Stage) -> None:
+async def test_a_paused_rollout_updates_nothing_and_still_scales(stage: Stage) -> None:
     # given a rollout that is paused at once
     await stage.start_manager()
     await stage.create(cloneset(replicas=4, updateStrategy=rolling(maxUnavailable=1, paused=True)))
@@ -194,7 +194,7 @@ async def test_a_paused_rollout_stands_still_and_still_scales(stage: Stage) -> N
 
 
 @pytest.mark.node
-async def test_going_back_to_a_template_finds_its_revision_again(stage: Stage) -> None:
+async def test_a_rollback_reuses_the_revision_of_its_template(stage: Stage) -> None:
     """cloneset case 52"""
     # given
     await stage.start_manager()
@@ -212,7 +212,7 @@ async def test_going_back_to_a_template_finds_its_revision_again(stage: Stage) -
 
 
 @pytest.mark.node
-async def test_marked_pods_go_one_after_another_and_their_names_leave_the_list(
+async def test_marked_pods_are_deleted_sequentially_and_their_names_removed_from_the_list(
     stage: Stage, seen: PodWatch
 ) -> None:
     """cloneset case 35"""
@@ -256,7 +256,7 @@ async def test_a_pod_that_fails_is_replaced(stage: Stage) -> None:
 
 
 @pytest.mark.node
-async def test_a_pod_that_no_longer_matches_is_let_go_and_replaced(stage: Stage) -> None:
+async def test_a_pod_that_no_longer_matches_is_released_and_replaced(stage: Stage) -> None:
     """cloneset case 44"""
     # given
     await stage.start_manager()
@@ -272,7 +272,7 @@ async def test_a_pod_that_no_longer_matches_is_let_go_and_replaced(stage: Stage)
 
 
 @pytest.mark.node
-async def test_deleting_the_cloneset_takes_its_pods_and_revisions_along(stage: Stage) -> None:
+async def test_a_deleted_cloneset_deletes_its_pods_and_revisions(stage: Stage) -> None:
     # given
     await stage.start_manager()
     await stage.create(cloneset(replicas=3))
@@ -315,7 +315,7 @@ async def test_a_field_of_the_wrong_type_is_refused_with_its_path(stage: Stage) 
 
 
 @pytest.mark.node
-async def test_a_namespace_goes_with_all_that_is_in_it_although_the_manager_works(stage: Stage) -> None:
+async def test_a_namespace_is_deleted_with_its_contents_while_the_manager_works(stage: Stage) -> None:
     """Its pods go first, and may not be replaced; the CloneSet is there until they are gone."""
     # given
     await stage.start_manager()
@@ -370,7 +370,7 @@ async def _none_of(stage: Stage, names: list[str]) -> bool:
     return not {pod.name for pod in await stage.pods()} & set(names)
 
 
-async def test_a_rollout_that_is_overdue_says_so_until_it_is_complete(stage: Stage) -> None:
+async def test_an_overdue_rollout_reports_it_until_it_is_complete(stage: Stage) -> None:
     """What waits for the one or the other does not see them take turns: pods come slowly, one after another."""
     # given
     await stage.start_manager()

@@ -187,7 +187,7 @@ async def test_a_selector_that_matches_pods_of_other_owners(stage: Stage) -> Non
     await reported(stage, "SelectorOverlap", "CloneSet web")
 
 
-async def test_a_neighbour_with_its_selector_does_not_change_a_cloneset_that_rests(stage: Stage) -> None:
+async def test_a_neighbour_with_its_selector_does_not_change_a_cloneset_at_rest(stage: Stage) -> None:
     """Who read it before updates it without a conflict: the condition comes with the next status, or after a minute"""
     # given
     await stage.start_manager()
@@ -211,7 +211,7 @@ async def test_a_neighbour_with_its_selector_does_not_change_a_cloneset_that_res
     await says(stage, "SelectorOverlap", "OtherOwners", "spec.selector", "CloneSet rival")
 
 
-async def test_that_no_pods_of_other_owners_match_any_more_is_seen_when_they_go(stage: Stage) -> None:
+async def test_the_overlap_condition_ends_when_the_pods_of_other_owners_are_deleted(stage: Stage) -> None:
     # given two CloneSets with one selector
     await stage.start_manager()
     await stage.create(cloneset(replicas=2))
@@ -347,7 +347,7 @@ async def test_claims_that_cannot_be_bound(stage: Stage) -> None:
     await quiet(stage)
 
 
-async def test_what_the_spec_holds_back(stage: Stage) -> None:
+async def test_a_rollout_held_by_the_spec_names_the_field(stage: Stage) -> None:
     """paused, a partition, OnDelete: each is named with the field that lets it go on"""
     # given
     await stage.start_manager()
@@ -446,7 +446,7 @@ async def test_images_are_pulled_ahead_of_a_rollout_in_place(stage: Stage) -> No
     await stage.until(all_gone)
 
 
-async def test_a_pod_unavailable_budget_is_asked_and_spent(stage: Stage) -> None:
+async def test_a_pod_unavailable_budget_is_respected_and_spent(stage: Stage) -> None:
     """cloneset case 77"""
     # given four pods under a budget that lets one go
     await serve(stage, POD_UNAVAILABLE_BUDGETS)
@@ -501,7 +501,7 @@ async def allow(stage: Stage, count: int) -> None:
     ],
     ids=["a key of a Secret", "a whole ConfigMap"],
 )
-async def test_an_object_that_containers_refer_to_and_that_is_not_there_is_named(
+async def test_a_missing_object_that_containers_reference_is_named(
     stage: Stage, environment: dict[str, Any]
 ) -> None:
     await with_neighbour(stage)

@@ -53,7 +53,7 @@ async def owners(stage: Stage) -> dict[str, Any]:
 
 @pytest.mark.parametrize("patch", [ONLY_OTHER, WITH_LABELS], ids=["alone", "with the template's labels"])
 @pytest.mark.parametrize("restarts", [False, True], ids=["manager runs", "manager restarts"])
-async def test_a_changed_selector_touches_nothing(stage: Stage, patch: Object, restarts: bool) -> None:
+async def test_a_changed_selector_causes_no_writes(stage: Stage, patch: Object, restarts: bool) -> None:
     """daemonset cases 63 and 73, for CloneSet"""
     # given
     await stage.start_manager()
@@ -139,7 +139,9 @@ async def test_a_third_selector_is_refused(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("propagation", ["Background", "Foreground"])
-async def test_recovery_by_deleting_it_and_creating_it_anew(stage: Stage, propagation: str) -> None:
+async def test_deleting_and_recreating_the_cloneset_recovers_from_a_changed_selector(
+    stage: Stage, propagation: str
+) -> None:
     """daemonset case 68, for CloneSet: nothing leaks"""
     # given
     await stage.start_manager()

@@ -235,7 +235,7 @@ async def _has_recorded(stage: Stage) -> bool:
 
 
 @pytest.mark.parametrize("policy", ["ReCreate", "InPlaceIfPossible"])
-async def test_take_over_of_a_finished_cloneset_touches_no_pod(stage: Stage, policy: str) -> None:
+async def test_take_over_of_a_finished_cloneset_changes_no_pod(stage: Stage, policy: str) -> None:
     """cloneset case 59: take-over"""
     # given
     legacy = Legacy(stage)
@@ -266,7 +266,7 @@ async def test_take_over_of_a_finished_cloneset_touches_no_pod(stage: Stage, pol
     assert conditions == {"FailedUpdate": "False"}
 
 
-async def test_take_over_in_the_middle_of_a_partition_waits_and_then_goes_on(stage: Stage) -> None:
+async def test_a_cloneset_taken_over_within_a_partition_waits_and_then_continues(stage: Stage) -> None:
     # given one pod updated in place, two held by the partition
     legacy = Legacy(stage)
     strategy = rolling(podUpdatePolicy="InPlaceIfPossible", partition=2, maxUnavailable=1)
@@ -389,7 +389,9 @@ async def test_take_over_with_claims_keeps_them(stage: Stage) -> None:
     assert await revision_names(stage) == {*legacy.revisions}
 
 
-async def test_take_over_while_a_pod_waits_for_its_hook_goes_on_when_it_is_released(stage: Stage) -> None:
+async def test_a_cloneset_taken_over_while_a_pod_waits_for_its_hook_continues_after_the_release(
+    stage: Stage,
+) -> None:
     # given
     hook = "example.com/in-service"
     legacy = Legacy(stage)

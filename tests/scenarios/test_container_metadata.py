@@ -105,7 +105,7 @@ async def test_an_update_between_two_tags_of_one_image_is_complete_when_the_cont
     await stage.settled(replicas=1, updated=1, within_s=6.0)
 
 
-async def test_pods_of_other_workloads_are_left_alone(stage: Stage) -> None:
+async def test_metadata_of_pods_of_other_workloads_is_not_reported(stage: Stage) -> None:
     await stage.start_manager()
     pod = {"metadata": {"name": "bare"}, "spec": {"containers": [{"name": "main", "image": "nginx:1"}]}}
     await stage.create(pod, resource=PODS)

@@ -110,7 +110,7 @@ async def test_a_container_is_recreated_once_and_its_pod_stays(stage: Stage) -> 
 
 
 @pytest.mark.parametrize("ordered", [True, False])
-async def test_several_containers_are_recreated_one_after_the_other(stage: Stage, ordered: bool) -> None:
+async def test_several_containers_are_recreated_sequentially(stage: Stage, ordered: bool) -> None:
     """containers cases 10 and 11"""
     await stage.start_manager()
     pod = await with_pod(stage, "one", "two")
@@ -170,7 +170,7 @@ def _kruise_ready(pod: Object) -> str:
     return str(result["status"])
 
 
-async def test_requests_for_one_pod_are_carried_out_one_after_the_other(stage: Stage) -> None:
+async def test_requests_for_one_pod_are_executed_sequentially(stage: Stage) -> None:
     """containers case 24"""
     await stage.start_manager()
     pod = await with_pod(stage)
@@ -205,7 +205,7 @@ async def test_a_deadline_ends_a_request(stage: Stage) -> None:
     assert _kruise_ready(await pod_now(stage)) == "True"
 
 
-async def test_a_request_is_deleted_when_its_time_to_live_is_over(stage: Stage) -> None:
+async def test_a_finished_request_is_deleted_after_its_ttl(stage: Stage) -> None:
     """containers case 25"""
     await stage.start_manager()
     pod = await with_pod(stage)
@@ -238,7 +238,7 @@ async def test_a_request_that_is_deleted_gives_the_pod_back(stage: Stage) -> Non
     assert restarts(await pod_now(stage)) == {"main": 0}
 
 
-async def test_what_cannot_be_carried_out_is_refused(stage: Stage) -> None:
+async def test_an_impossible_request_is_refused(stage: Stage) -> None:
     """containers cases 2 to 7"""
     await stage.start_manager()
     name = (await with_pod(stage))["metadata"]["name"]
@@ -274,7 +274,7 @@ async def test_lost_answers_stop_no_container_twice(stage: Stage) -> None:
     assert _kruise_ready(await pod_now(stage)) == "True"
 
 
-async def test_a_container_that_ends_by_itself_while_it_is_to_stop_is_not_stopped_again(stage: Stage) -> None:
+async def test_a_container_that_exits_before_its_stop_is_not_stopped_again(stage: Stage) -> None:
     await stage.start_manager()
     pod = await with_pod(stage)
     await ask(stage, request(pod["metadata"]["name"]))

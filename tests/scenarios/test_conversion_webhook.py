@@ -161,7 +161,7 @@ def resource_of(kind: str) -> Resource:
     return Resource(spec["group"], "v1beta1", spec["names"]["plural"], kind, namespaced=is_namespaced)
 
 
-async def test_every_kind_goes_through_v1alpha1_and_loses_nothing(converting: Stage) -> None:
+async def test_every_kind_survives_the_round_trip_through_v1alpha1(converting: Stage) -> None:
     stage = converting
     assert TWO.keys() == {kind for _, kind in list_conversions()} <= SPECS.keys()
     for kind in TWO:
@@ -190,7 +190,7 @@ async def test_every_kind_goes_through_v1alpha1_and_loses_nothing(converting: St
         await stage.client.delete(hub, namespace, name)
 
 
-async def test_annotations_that_mean_nothing_do_not_keep_a_budget_from_being_read(converting: Stage) -> None:
+async def test_meaningless_annotations_do_not_make_a_budget_unreadable(converting: Stage) -> None:
     """podunavailablebudget case 15: a review refuses them; what is stored all the same can be listed."""
     # given
     stage, hub = converting, resource_of("PodUnavailableBudget")
@@ -252,7 +252,7 @@ async def test_kubectl_style_apply_of_a_v1alpha1_manifest_keeps_what_v1beta1_add
     await stage.client.delete(hub, stage.namespace, "web")
 
 
-async def test_an_applier_that_goes_over_to_the_newer_version_leaves_nothing_behind(
+async def test_an_applier_that_switches_to_the_newer_version_leaves_nothing_behind(
     converting: Stage,
 ) -> None:
     """With a status of another manager beside it: API servers then ask for objects of which parts are left out."""

@@ -98,7 +98,9 @@ async def test_every_watch_is_cut_after_a_few_events(stage: Stage, pool: Pool, a
 
 @pytest.mark.few_on_real(2)
 @pytest.mark.parametrize("fault", [GoneAfter(3), GarbageAfter(3), Duplicate(4), Swap(4), Swap(9)], ids=repr)
-async def test_a_pod_watch_goes_wrong_in_another_way(stage: Stage, pool: Pool, fault: object) -> None:
+async def test_a_faulty_pod_watch_does_not_disturb_the_rollout(
+    stage: Stage, pool: Pool, fault: object
+) -> None:
     await live_through(
         stage,
         pool,
@@ -110,7 +112,9 @@ async def test_a_pod_watch_goes_wrong_in_another_way(stage: Stage, pool: Pool, f
 @pytest.mark.few_on_real(6)
 @pytest.mark.parametrize("number", range(0, 12, 2))
 @WRITE_FAULTS
-async def test_any_write_goes_wrong_once(stage: Stage, pool: Pool, fault: object, number: int) -> None:
+async def test_one_failing_write_does_not_disturb_the_rollout(
+    stage: Stage, pool: Pool, fault: object, number: int
+) -> None:
     """The write with that number, and its eleventh successor; each time another type of update."""
     strategy = (STANDARD, SURGE, IN_PLACE)[number // 2 % 3]
     await live_through(
@@ -158,7 +162,7 @@ async def test_a_creation_takes_effect_after_its_client_gave_up(
 @pytest.mark.checkered
 @pytest.mark.few_on_real(1)
 @pytest.mark.parametrize("seed", range(9))
-async def test_everything_goes_wrong_at_random(stage: Stage, pool: Pool, seed: int) -> None:
+async def test_random_faults_do_not_disturb_the_rollout(stage: Stage, pool: Pool, seed: int) -> None:
     await live_through(
         stage,
         pool,
@@ -167,7 +171,7 @@ async def test_everything_goes_wrong_at_random(stage: Stage, pool: Pool, seed: i
     )
 
 
-async def test_creations_that_are_refused_hold_up_no_deletion(stage: Stage, pool: Pool) -> None:
+async def test_refused_creations_do_not_block_deletions(stage: Stage, pool: Pool) -> None:
     """A quota that is used up: pods that have to go go all the same, and the failure is reported once."""
     # given a set that may create no more pods
     faulty = FaultyTransport(stage.manager_transport())
@@ -253,7 +257,7 @@ async def test_an_update_in_place_that_is_refused_is_reported_and_tried_again(
 @pytest.mark.few_on_real(4)
 @pytest.mark.parametrize("takes_effect", [False, True])
 @pytest.mark.parametrize("at", range(26))
-async def test_the_manager_is_killed_at_any_write_and_another_one_goes_on(
+async def test_a_manager_killed_at_any_write_is_succeeded_by_another(
     stage: Stage, pool: Pool, at: int, takes_effect: bool
 ) -> None:
     """daemonset case 58: never more nodes down than allowed"""
@@ -295,7 +299,7 @@ def _is_updated(pool: Pool) -> Callable[[], object]:
     return is_updated
 
 
-async def test_two_managers_for_a_moment_do_not_harm_each_other(stage: Stage, pool: Pool) -> None:
+async def test_two_managers_at_the_same_time_do_not_harm_each_other(stage: Stage, pool: Pool) -> None:
     """Without leader election both act; uids, versions and settled counts hold it together in the end."""
     # given
     await stage.start_manager()

@@ -94,7 +94,7 @@ async def test_a_cordoned_node_gets_its_pod(stage: Stage, pool: Pool) -> None:
     await pool.settled()
 
 
-async def test_a_label_of_a_node_brings_and_takes_its_pod(stage: Stage, pool: Pool) -> None:
+async def test_a_node_label_creates_its_pod_and_its_removal_deletes_it(stage: Stage, pool: Pool) -> None:
     """daemonset case 22"""
     # given a set for nodes with a label that none has
     label = f"disk-{pool.name}"
@@ -208,7 +208,7 @@ async def test_a_failed_pod_is_replaced_and_reported(stage: Stage, pool: Pool) -
 
 
 @pytest.mark.virtual_time("gaps grow to a quarter of an hour")
-async def test_pods_that_fail_at_once_are_replaced_less_and_less_often(stage: Stage, pool: Pool) -> None:
+async def test_immediately_failing_pods_are_replaced_less_and_less_often(stage: Stage, pool: Pool) -> None:
     """daemonset case 26"""
     # given a node on which every pod fails, as when its kubelet refuses them
     await stage.start_manager()
@@ -244,7 +244,7 @@ async def test_pods_that_fail_at_once_are_replaced_less_and_less_often(stage: St
     await pool.settled()
 
 
-async def test_an_orphan_is_adopted_and_one_that_is_put_aside_is_replaced(stage: Stage, pool: Pool) -> None:
+async def test_an_orphan_is_adopted_and_a_relabelled_pod_is_replaced(stage: Stage, pool: Pool) -> None:
     """daemonset cases 27 and 72"""
     # given
     await stage.start_manager()

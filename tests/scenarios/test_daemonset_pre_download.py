@@ -18,7 +18,9 @@ async def has_no_jobs(stage: Stage) -> bool:
     return not await stage.stored(IMAGE_PULL_JOBS)
 
 
-async def test_images_are_pulled_ahead_and_the_jobs_go_after_the_rollout(stage: Stage, pool: Pool) -> None:
+async def test_images_are_pulled_ahead_and_the_jobs_are_deleted_after_the_rollout(
+    stage: Stage, pool: Pool
+) -> None:
     """daemonset 6.11, inplace-update cases 69 to 73"""
     # given a rollout that stops after one node
     await stage.start_manager(settings=SETTINGS)

@@ -12,7 +12,7 @@ from support.scenario import Stage, rolling
 
 
 @pytest.mark.node
-async def test_every_node_gets_a_pod_and_the_status_says_so(stage: Stage, pool: Pool) -> None:
+async def test_every_node_gets_a_pod_and_the_status_counts_them(stage: Stage, pool: Pool) -> None:
     # given
     await stage.start_manager()
     # when
@@ -57,7 +57,7 @@ async def test_a_standard_update_takes_node_after_node_from_the_last(stage: Stag
 
 
 @pytest.mark.node
-async def test_max_unavailable_says_how_many_nodes_at_once(stage: Stage, pool: Pool) -> None:
+async def test_max_unavailable_limits_the_nodes_without_a_ready_pod(stage: Stage, pool: Pool) -> None:
     """daemonset case 33"""
     # given
     await stage.start_manager()
@@ -73,7 +73,9 @@ async def test_max_unavailable_says_how_many_nodes_at_once(stage: Stage, pool: P
 
 
 @pytest.mark.node
-async def test_surge_brings_the_new_pod_before_the_old_one_goes(stage: Stage, pool: Pool) -> None:
+async def test_a_surge_update_starts_the_new_pod_before_it_deletes_the_old_one(
+    stage: Stage, pool: Pool
+) -> None:
     """daemonset case 48"""
     # given
     await stage.start_manager()
@@ -113,7 +115,7 @@ async def test_an_update_in_place_keeps_every_pod(stage: Stage, pool: Pool) -> N
 
 
 @pytest.mark.node
-async def test_what_cannot_be_changed_in_place_is_recreated(stage: Stage, pool: Pool) -> None:
+async def test_a_pod_that_cannot_change_in_place_is_recreated(stage: Stage, pool: Pool) -> None:
     """daemonset case 45"""
     # given
     await stage.start_manager()
@@ -145,7 +147,7 @@ async def test_a_pod_made_without_the_readiness_gate_is_recreated_with_it(stage:
 
 
 @pytest.mark.node
-async def test_the_partition_keeps_nodes_back_and_raising_it_takes_nothing_back(
+async def test_the_partition_keeps_old_nodes_and_an_increase_reverts_nothing(
     stage: Stage, pool: Pool
 ) -> None:
     """daemonset case 35"""
@@ -171,7 +173,7 @@ async def test_the_partition_keeps_nodes_back_and_raising_it_takes_nothing_back(
     await pool.settled()
 
 
-async def test_a_paused_rollout_touches_no_pod_but_a_new_node_gets_the_new_one(
+async def test_a_paused_rollout_changes_no_pod_but_a_new_node_gets_the_new_revision(
     stage: Stage, pool: Pool
 ) -> None:
     """daemonset case 40"""
@@ -216,7 +218,7 @@ async def test_on_delete_updates_the_pods_that_are_deleted(stage: Stage, pool: P
 
 
 @pytest.mark.node
-async def test_a_node_selector_says_which_nodes_are_updated(stage: Stage, pool: Pool) -> None:
+async def test_a_node_selector_decides_which_nodes_are_updated(stage: Stage, pool: Pool) -> None:
     """daemonset case 38"""
     # given
     canary = f"canary-{pool.name}"
@@ -240,7 +242,7 @@ async def test_a_node_selector_says_which_nodes_are_updated(stage: Stage, pool: 
 
 
 @pytest.mark.node
-async def test_going_back_to_a_template_finds_its_revision_again(stage: Stage, pool: Pool) -> None:
+async def test_a_rollback_reuses_the_revision_of_its_template(stage: Stage, pool: Pool) -> None:
     """daemonset case 43"""
     # given a rollout that has come half way
     await stage.start_manager()
@@ -260,7 +262,7 @@ async def test_going_back_to_a_template_finds_its_revision_again(stage: Stage, p
 
 
 @pytest.mark.node
-async def test_a_pre_delete_hook_holds_each_pod_until_it_lets_go(stage: Stage, pool: Pool) -> None:
+async def test_a_pre_delete_hook_holds_each_pod_until_it_is_released(stage: Stage, pool: Pool) -> None:
     """daemonset case 51"""
     # given pods that a label holds
     held = {"example.com/held": "yes"}
@@ -293,7 +295,7 @@ async def _is_gone(stage: Stage, name: str) -> bool:
 
 
 @pytest.mark.node
-async def test_deleting_it_takes_its_pods_and_revisions_along(stage: Stage, pool: Pool) -> None:
+async def test_a_deleted_daemonset_deletes_its_pods_and_revisions(stage: Stage, pool: Pool) -> None:
     # given
     await stage.start_manager()
     await pool.create()

@@ -59,7 +59,7 @@ async def is_quiet(pool: Pool, **expected: int) -> None:
         ({"selector": {"matchLabels": {"example.com/none": "1"}}}, "NodeSelector", "label these nodes"),
     ],
 )
-async def test_what_the_spec_holds_back(
+async def test_a_rollout_held_by_the_spec_names_the_field(
     stage: Stage, pool: Pool, held: Object, reason: str, remedy: str
 ) -> None:
     # given

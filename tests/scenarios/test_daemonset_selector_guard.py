@@ -61,7 +61,7 @@ async def owners(stage: Stage) -> dict[str, bytes]:
 @pytest.mark.parametrize(
     "spec", [ONLY_SELECTOR, WITH_LABELS, WITH_TEMPLATE], ids=["alone", "with labels", "with another template"]
 )
-async def test_a_changed_selector_touches_nothing(
+async def test_a_changed_selector_causes_no_writes(
     stage: Stage, pool: Pool, spec: Object, restarts: bool
 ) -> None:
     """daemonset cases 63, 64, 65 and 73"""
@@ -182,7 +182,7 @@ async def test_a_third_selector_is_refused(stage: Stage, pool: Pool) -> None:
 
 
 @pytest.mark.parametrize("propagation", ["Background", "Foreground"])
-async def test_recovery_by_deleting_it_and_creating_it_anew(
+async def test_deleting_and_recreating_the_daemonset_recovers_from_a_changed_selector(
     stage: Stage, pool: Pool, propagation: str
 ) -> None:
     """daemonset case 68: nothing leaks"""

@@ -148,7 +148,7 @@ async def revisions(stage: Stage) -> set[str]:
 
 
 @pytest.mark.parametrize("how", ["Standard", "InPlaceIfPossible"])
-async def test_take_over_of_a_finished_daemonset_touches_no_pod(stage: Stage, pool: Pool, how: str) -> None:
+async def test_take_over_of_a_finished_daemonset_changes_no_pod(stage: Stage, pool: Pool, how: str) -> None:
     """daemonset case 61"""
     # given
     legacy = Legacy(stage, pool)
@@ -180,7 +180,7 @@ async def test_take_over_of_a_finished_daemonset_touches_no_pod(stage: Stage, po
     assert not other_conditions(result["status"])
 
 
-async def test_take_over_in_the_middle_of_a_partition_waits_and_then_goes_on(
+async def test_a_daemonset_taken_over_within_a_partition_waits_and_then_continues(
     stage: Stage, pool: Pool
 ) -> None:
     # given the last node updated in place, the others held by the partition
@@ -235,7 +235,7 @@ async def test_take_over_in_the_middle_of_a_surge_ends_it(stage: Stage, pool: Po
         assert len(seen.uids) == 2 * len(pool.nodes)
 
 
-async def test_take_over_after_a_bypassed_change_of_the_selector_touches_nothing(
+async def test_take_over_after_a_bypassed_change_of_the_selector_causes_no_writes(
     stage: Stage, pool: Pool
 ) -> None:
     """daemonset case 71: no record, and owned revisions that miss the selector"""

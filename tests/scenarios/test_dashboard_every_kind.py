@@ -81,7 +81,7 @@ async def _put(client: Client, document: Document) -> None:
         return
 
 
-async def test_the_page_of_every_kind_says_what_explain_says(
+async def test_the_page_of_every_kind_shows_the_verdict_of_explain(
     cluster: Path, client: Client, caplog: pytest.LogCaptureFixture
 ) -> None:
     seen, remarks = [], []

@@ -89,9 +89,7 @@ def claims_of(browser: Browser) -> list[str]:
     return claims
 
 
-def test_each_page_says_that_it_loads_while_the_cluster_is_not_read(
-    browser: Browser, sandbox: LateSandbox
-) -> None:
+def test_each_page_shows_loading_until_the_cluster_is_read(browser: Browser, sandbox: LateSandbox) -> None:
     assert set(SEEN) >= set(LISTS)
     sandbox.hold()
     with serving(Path(sandbox.kubeconfig)) as served:
@@ -112,7 +110,7 @@ def test_each_page_says_that_it_loads_while_the_cluster_is_not_read(
 @pytest.mark.parametrize(
     ("page", "late"), [(WORKLOAD, "/events"), ("?page=health", "/customresourcedefinitions")]
 )
-def test_a_page_with_a_part_that_is_late_says_that_it_loads(
+def test_a_page_with_a_late_part_shows_loading(
     browser: Browser, sandbox: LateSandbox, page: str, late: str
 ) -> None:
     sandbox.hold(late)
@@ -128,7 +126,7 @@ def test_a_page_with_a_part_that_is_late_says_that_it_loads(
         browser.until_says("There is no CloneSet default/no-such")
 
 
-def test_events_that_cannot_be_read_are_no_right_that_is_missing(
+def test_events_that_cannot_be_read_are_not_reported_as_a_missing_right(
     browser: Browser, sandbox: LateSandbox
 ) -> None:
     sandbox.hold("/events")

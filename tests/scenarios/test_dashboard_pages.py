@@ -151,7 +151,7 @@ def node_of(hand: Hand) -> str:
 # ── each page, live ──────────────────────────────────────────────────────────
 
 
-def test_a_rollout_is_seen_as_it_goes_without_loading_the_page_again(
+def test_a_rollout_is_updated_live_without_reloading_the_page(
     browser: Browser, served: Served, hand: Hand, namespace: str
 ) -> None:
     browser.open(f"{served.url}?namespace={namespace}")
@@ -190,7 +190,7 @@ def test_a_deployment_shows_the_image_that_its_pods_still_have(
     browser.until(lambda: "nginx:1" not in row_of(browser, "shop"))
 
 
-def test_the_page_of_a_workload_says_why_it_waits_and_what_helps(
+def test_the_page_of_a_workload_shows_its_waiting_reason_and_remedy(
     browser: Browser, served: Served, hand: Hand, namespace: str
 ) -> None:
     hand.create(CLONE_SETS, namespace, cloneset("shop", replicas=3, updateStrategy=rolling(maxUnavailable=1)))
@@ -221,7 +221,9 @@ def test_pods_that_wait_are_grouped_by_what_they_wait_for(
     browser.until_says("0 pods wait")
 
 
-def test_a_job_is_seen_until_it_is_done(browser: Browser, served: Served, hand: Hand, namespace: str) -> None:
+def test_a_job_is_shown_until_it_is_done(
+    browser: Browser, served: Served, hand: Hand, namespace: str
+) -> None:
     browser.open(f"{served.url}?page=jobs&namespace={namespace}")
     job = yaml.safe_load((ROOT / "examples" / "broadcastjob.yaml").read_text("utf-8"))
     job["metadata"] = {"name": "tune"}
@@ -286,7 +288,7 @@ def test_health_is_what_doctor_finds(browser: Browser, served: Served) -> None:
 # ── what if, and doing it ────────────────────────────────────────────────────
 
 
-def test_what_if_shows_the_plan_and_a_chart_and_changes_nothing(
+def test_the_what_if_form_shows_the_plan_and_a_chart_and_changes_nothing(
     browser: Browser, served: Served, hand: Hand, namespace: str
 ) -> None:
     hand.create(CLONE_SETS, namespace, cloneset("shop", replicas=4, updateStrategy=rolling(maxUnavailable=1)))
@@ -318,7 +320,7 @@ def look_and_do(browser: Browser) -> str:
     return said
 
 
-def test_a_rollback_asks_and_offers_the_revision_that_serves(
+def test_a_rollback_needs_confirmation_and_offers_the_serving_revision(
     browser: Browser, served: Served, hand: Hand, namespace: str
 ) -> None:
     hand.create(CLONE_SETS, namespace, cloneset("shop", replicas=3, updateStrategy=rolling(maxUnavailable=1)))
@@ -351,7 +353,7 @@ ACTIONS = [
 """Button, typed value, and a part of what it would change."""
 
 
-def test_each_action_asks_with_what_it_would_change_before_it_writes(
+def test_each_action_shows_its_change_for_confirmation_before_it_writes(
     browser: Browser, served: Served, hand: Hand, namespace: str
 ) -> None:
     hand.create(CLONE_SETS, namespace, cloneset("shop", replicas=1))
@@ -511,9 +513,7 @@ import(url).then(({ Table }) => {
 """
 
 
-def test_rows_that_are_kept_change_by_change_are_those_that_a_fresh_look_gives(
-    browser: Browser, served: Served
-) -> None:
+def test_incrementally_updated_rows_equal_freshly_read_rows(browser: Browser, served: Served) -> None:
     browser.open(served.url)
     browser.until(lambda: browser.all("header nav a"))
     assert browser.driver.execute_async_script(TABLE) == "same, true, true"
@@ -546,7 +546,7 @@ def test_many_changes_are_drawn_in_turns(browser: Browser, served: Served) -> No
 # ── users ────────────────────────────────────────────────────────────────────
 
 
-def test_a_user_of_one_namespace_logs_in_and_sees_that_namespace_alone(
+def test_a_user_of_one_namespace_logs_in_and_sees_only_that_namespace(
     outside: Browser, hand: Hand, namespace: str
 ) -> None:
     browser = outside
@@ -576,7 +576,7 @@ def test_a_user_of_one_namespace_logs_in_and_sees_that_namespace_alone(
         browser.until_says("You are logged out")
 
 
-def test_after_a_new_start_the_page_goes_on_where_it_was(
+def test_the_page_continues_where_it_was_after_a_restart_of_the_server(
     outside: Browser, hand: Hand, namespace: str
 ) -> None:
     browser = outside
@@ -641,7 +641,7 @@ def click(browser: Browser, selector: str, text: str) -> None:
     browser.until(is_clicked)
 
 
-def test_a_filter_is_kept_by_its_name_and_opened_again(
+def test_a_filter_is_saved_by_name_and_opened_again(
     browser: Browser, served: Served, hand: Hand, namespace: str
 ) -> None:
     hand.create(CLONE_SETS, namespace, cloneset("shop", replicas=1))
@@ -660,7 +660,7 @@ def test_a_filter_is_kept_by_its_name_and_opened_again(
     browser.until(lambda: not any("Saved filters" in text for text in browser.texts("main label")))
 
 
-def test_it_is_used_by_keyboard_and_the_focus_stays_while_rows_move(
+def test_the_dashboard_is_usable_by_keyboard_and_the_focus_stays_while_rows_move(
     browser: Browser, served: Served, hand: Hand, namespace: str
 ) -> None:
     for name in ("first", "second"):
@@ -696,7 +696,7 @@ def test_it_is_used_by_keyboard_and_the_focus_stays_while_rows_move(
     assert browser.driver.switch_to.active_element.tag_name == "main"
 
 
-def test_colours_are_the_systems_unless_a_button_says_otherwise(browser: Browser, served: Served) -> None:
+def test_colours_follow_the_system_until_a_button_overrides_them(browser: Browser, served: Served) -> None:
     ground = "return getComputedStyle(document.body).backgroundColor"
     browser.open(served.url)
     browser.until(lambda: browser.all("header button"))
@@ -727,7 +727,7 @@ HIDE = (
 )
 
 
-def test_a_hidden_tab_is_sent_nothing_and_has_it_all_when_it_is_seen(
+def test_a_hidden_tab_receives_nothing_and_is_complete_when_it_is_shown(
     browser: Browser, served: Served, hand: Hand, namespace: str
 ) -> None:
     hand.create(CLONE_SETS, namespace, cloneset("shop", replicas=1))
@@ -768,13 +768,13 @@ def test_an_accessibility_checker_finds_nothing(
     assert result == []
 
 
-def test_no_other_host_is_asked_for_anything(browser: Browser, served: Served) -> None:
+def test_the_page_loads_nothing_from_another_host(browser: Browser, served: Served) -> None:
     browser.open(f"{served.url}?page=rollouts")
     browser.until(lambda: browser.all("header nav a"))
     assert {f"http://{host}/" for host in browser.hosts()} == {served.url}
 
 
-def test_the_title_and_the_icon_say_whether_something_needs_action(
+def test_the_title_and_the_icon_show_whether_an_action_is_needed(
     outside: Browser, served_bare: Served, bare: Hand, of_bare: str
 ) -> None:
     bare.create(CLONE_SETS, of_bare, cloneset("shop"))
@@ -838,7 +838,7 @@ COPIED = (
 )
 
 
-def test_what_is_seen_is_copied_as_text(browser: Browser, served: Served, hand: Hand, namespace: str) -> None:
+def test_a_page_is_copied_as_text(browser: Browser, served: Served, hand: Hand, namespace: str) -> None:
     stuck = cloneset("stuck", replicas=2)
     stuck["spec"]["template"]["spec"]["nodeSelector"] = {"there-is": "no-such-node"}
     hand.create(CLONE_SETS, namespace, stuck)
@@ -931,7 +931,7 @@ def wait_for_counts(hand: Hand, name: str, *, within_s: float = 120.0, **counts:
 
 
 @pytest.mark.sandbox_only
-def test_a_thousand_pods_are_squares_of_one_element_that_say_their_state(
+def test_a_thousand_pods_are_squares_of_one_element_with_their_states(
     outside: Browser, tmp_path: Path
 ) -> None:
     """A rollout of the manager, up to its partition; one node of twenty cannot pull the new image."""
@@ -972,7 +972,7 @@ def test_a_thousand_pods_are_squares_of_one_element_that_say_their_state(
 # ── hostile contents ─────────────────────────────────────────────────────────
 
 
-def test_whatever_objects_say_is_text(outside: Browser, bare: Hand, of_bare: str) -> None:
+def test_texts_of_objects_are_never_interpreted_as_markup(outside: Browser, bare: Hand, of_bare: str) -> None:
     markup = '<img src=x onerror="window.isBroken=1"><script>window.isBroken=1</script>'
     hidden = "a\u202egnp.exe\u0000\u001b[31m\u200bz"
     document = cloneset("shop", image=f"{markup}:1")

@@ -188,7 +188,7 @@ def run(browser: Browser, script: str, *arguments: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("resource", WITH_ACTIONS, ids=str)
-def test_every_action_asks_with_its_diff_and_writes_only_after_the_answer(
+def test_every_action_shows_its_diff_and_writes_only_after_confirmation(
     browser: Browser, served: Served, hand: Hand, resource: Resource
 ) -> None:
     namespace = hand.namespace(f"of-{resource.plural}-{len(resource.group)}") if resource.namespaced else ""

@@ -115,7 +115,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.mark.browser
 @pytest.mark.usefixtures("shop")
-def test_a_browser_goes_on_in_another_replica_without_a_login(
+def test_a_browser_continues_on_another_replica_without_a_login(
     hand: Hand, browser: Browser, tmp_path: Path
 ) -> None:
     token = hand.token("default", "bea", "*", verbs=WRITES)

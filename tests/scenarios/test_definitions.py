@@ -108,7 +108,7 @@ async def test_every_definition_is_established_under_its_names(stage: Stage) -> 
 
 
 @pytest.mark.parametrize("name", CRDS)
-async def test_the_least_object_of_a_kind_is_stored_as_it_was_sent(stage: Stage, name: str) -> None:
+async def test_the_minimal_object_of_a_kind_is_stored_as_it_was_sent(stage: Stage, name: str) -> None:
     """Nothing that a spec says is pruned, and nothing but defaults is added."""
     spec = CRDS[name]["spec"]
     kind = spec["names"]["kind"]

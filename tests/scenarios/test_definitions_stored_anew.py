@@ -35,7 +35,9 @@ async def versions(stage: Stage) -> AsyncIterator[list[Object]]:
     await _set_versions(stage, before)
 
 
-async def test_what_happens_after_it_is_seen_at_once(stage: Stage, versions: list[Object]) -> None:
+async def test_changes_after_a_changed_definition_are_seen_immediately(
+    stage: Stage, versions: list[Object]
+) -> None:
     # given a manager at work (API servers that replace what serves a CRD's objects leave watches silent at times)
     transport = SilencedTransport(stage.manager_transport(), "/clonesets")
     await stage.start_manager(transport)

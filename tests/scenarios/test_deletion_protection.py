@@ -94,7 +94,7 @@ async def test_other_values_of_the_label_protect_nothing(stage: Stage) -> None:
     [SERVICES, pytest.param(INGRESSES, marks=pytest.mark.real)],  # the sandbox has no Ingresses
     ids=str,
 )
-async def test_services_and_ingresses_know_always_only(stage: Stage, resource: Resource) -> None:
+async def test_services_and_ingresses_support_only_always(stage: Stage, resource: Resource) -> None:
     """admission case 42"""
     spec: dict[str, Any] = (
         {"ports": [{"port": 80}]}
@@ -107,7 +107,7 @@ async def test_services_and_ingresses_know_always_only(stage: Stage, resource: R
     assert await refusal(stage, resource, "x") == ""
 
 
-async def test_deleting_many_at_once_spares_the_protected_ones(stage: Stage) -> None:
+async def test_delete_collection_spares_protected_objects(stage: Stage) -> None:
     """pitfall 13"""
     await stage.create(protected(cloneset(replicas=0), "Always"))
     path = CLONE_SETS.format_path(stage.namespace)

@@ -69,7 +69,7 @@ LEFT_OUT: Final = {
 
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("page", [page for page in READ if page.is_played], ids=lambda page: page.path.stem)
-def test_what_a_page_shows_is_what_comes(page: Page, tmp_path: Path) -> None:
+def test_the_outputs_shown_on_a_page_are_the_real_ones(page: Page, tmp_path: Path) -> None:
     """If outputs are all that changed: PYKRUISE_GOLDEN=write pytest tests/scenarios/test_docs_pages.py"""
     problems = play(page, tmp_path)
     assert not problems, "\n\n".join(problems)
@@ -81,7 +81,7 @@ def test_all_that_is_left_out_is_listed_here() -> None:
 
 
 @pytest.mark.parametrize("page", READ, ids=lambda page: page.path.stem)
-def test_every_block_says_what_it_is(page: Page) -> None:
+def test_every_block_of_a_page_declares_its_language(page: Page) -> None:
     shown = [
         block
         for block in page.blocks

@@ -245,7 +245,7 @@ def said(findings: list[Finding], level: FindingLevel) -> list[str]:
 # ── a healthy one ────────────────────────────────────────────────────────────
 
 
-async def test_a_healthy_installation_has_no_fault_and_each_check_says_so(patient: Patient) -> None:
+async def test_a_healthy_installation_passes_all_checks(patient: Patient) -> None:
     # given the daemon of the nodes is not expected
     await gates(patient, "KruiseDaemon=false")
     patient.authorizer = Authorizer(build_roles(Gates.of(KruiseDaemon=False), namespace=SYSTEM))
@@ -562,12 +562,12 @@ async def test_a_clock_that_is_off_is_a_warning(patient: Patient) -> None:
     )
 
 
-async def test_a_daemon_that_is_not_there_is_a_warning(patient: Patient) -> None:
+async def test_a_missing_daemon_is_a_warning(patient: Patient) -> None:
     warnings = said(await patient.examine(), FindingLevel.WARNING)
     assert any("there is no DaemonSet kruise-daemon" in line for line in warnings)
 
 
-async def test_which_webhooks_have_to_be_registered_depends_on_the_gates(patient: Patient) -> None:
+async def test_the_gates_decide_which_webhooks_must_be_registered(patient: Patient) -> None:
     # given webhooks without one of a kind of OpenKruise's
     configuration = decode(await patient.client.get(VALIDATING, "", VALIDATING_NAME))
     entries = configuration["webhooks"]
@@ -586,7 +586,7 @@ async def test_which_webhooks_have_to_be_registered_depends_on_the_gates(patient
     assert await warnings("vservice.kb.io", "vingress.kb.io") == []
 
 
-async def test_what_the_user_may_not_read_is_reported_and_the_other_checks_go_on(patient: Patient) -> None:
+async def test_a_forbidden_read_is_reported_and_the_other_checks_run(patient: Patient) -> None:
     patient.faulty.on(
         requests("GET", path="/secrets/"), lambda _: Answer(403, message="secrets is forbidden")
     )

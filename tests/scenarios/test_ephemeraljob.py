@@ -97,7 +97,7 @@ async def test_containers_that_fail_make_the_job_fail(stage: Stage) -> None:
     assert status["failed"] == 2
 
 
-async def test_explain_says_how_far_it_is_and_nothing_of_pods_that_it_does_not_own(stage: Stage) -> None:
+async def test_explain_reports_progress_without_pods_of_other_owners(stage: Stage) -> None:
     # given
     await stage.start_manager()
     await with_pods(stage)
@@ -113,7 +113,7 @@ async def test_explain_says_how_far_it_is_and_nothing_of_pods_that_it_does_not_o
 
 
 @pytest.mark.node
-async def test_a_job_is_deleted_when_its_time_to_live_is_over(stage: Stage) -> None:
+async def test_a_finished_job_is_deleted_after_its_ttl(stage: Stage) -> None:
     """containers case 40"""
     await stage.start_manager()
     await with_pods(stage, 1)
@@ -126,7 +126,7 @@ async def test_a_job_is_deleted_when_its_time_to_live_is_over(stage: Stage) -> N
     assert await _counts(stage) == [1]
 
 
-async def test_what_an_ephemeral_container_cannot_have_is_refused(stage: Stage) -> None:
+async def test_a_field_that_ephemeral_containers_cannot_have_is_refused(stage: Stage) -> None:
     """containers case 34"""
     with pytest.raises(InvalidError, match=r"spec\.template\.ephemeralContainers\[0\]\.ports"):
         await stage.create(
@@ -136,7 +136,7 @@ async def test_what_an_ephemeral_container_cannot_have_is_refused(stage: Stage) 
 
 
 @pytest.mark.node
-async def test_a_lost_answer_puts_nothing_into_a_pod_twice(stage: Stage) -> None:
+async def test_a_lost_answer_injects_no_container_twice(stage: Stage) -> None:
     faulty = FaultyTransport(stage.manager_transport())
     faulty.on(patches("/ephemeralcontainers"), DropAnswer(), None, DropAnswer())
     await stage.start_manager(faulty)

@@ -56,7 +56,7 @@ def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
 
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
-def test_the_commands_of_its_header_do_what_it_says(file: Path, up: Up) -> None:
+def test_the_commands_in_an_examples_header_have_their_described_effect(file: Path, up: Up) -> None:
     for command in commands_of(file.read_text("utf-8")):
         until_done(named(command, up, file) if "<" in command else command, up)
     if file.stem in SHOWN:

@@ -149,7 +149,7 @@ async def test_sixty_lines_serve_a_site_and_roll_out_its_page(stage: Stage) -> N
         await stage.until(is_told, what="events of the Site are recorded")
 
 
-async def test_a_child_of_another_owner_is_left_as_it_is(stage: Stage) -> None:
+async def test_a_child_of_another_owner_is_not_changed(stage: Stage) -> None:
     async with running(stage, "page_operator"):
         foreign = {"metadata": {"name": "hello-page"}, "data": {"a": "b"}}
         await stage.client.create(CONFIG_MAPS, stage.namespace, foreign)

@@ -85,9 +85,7 @@ def sidecarsets() -> list[Any]:
 
 
 @pytest.mark.parametrize("doc", workloads())
-async def test_a_manifest_that_users_are_shown_becomes_what_it_says(
-    stage: Stage, doc: dict[str, Any]
-) -> None:
+async def test_workloads_of_the_shown_manifests_become_available(stage: Stage, doc: dict[str, Any]) -> None:
     # given
     await stage.start_manager()
     # when
@@ -123,7 +121,7 @@ async def test_a_manifest_that_users_are_shown_becomes_what_it_says(
 
 
 @pytest.mark.parametrize("doc", sidecarsets())
-async def test_a_sidecarset_that_users_are_shown_is_injected_into_a_pod_that_it_selects(
+async def test_a_documented_sidecarset_is_injected_into_a_pod_that_it_selects(
     stage: Stage, doc: dict[str, Any]
 ) -> None:
     # given
@@ -160,18 +158,20 @@ async def test_a_sidecarset_that_users_are_shown_is_injected_into_a_pod_that_it_
 @pytest.mark.parametrize(
     "doc", [manifest for manifest in manifests() if manifest.values[0]["kind"] in BESIDE]
 )
-async def test_what_workloads_use_is_accepted(stage: Stage, doc: dict[str, Any]) -> None:
+async def test_objects_used_by_workloads_in_the_manifests_are_accepted(
+    stage: Stage, doc: dict[str, Any]
+) -> None:
     created = await stage.create(doc, resource=BESIDE[doc["kind"]])
     await stage.delete(created["metadata"]["name"], resource=BESIDE[doc["kind"]])
     assert {**created, "metadata": doc["metadata"]}.items() >= doc.items()
 
 
-def test_there_are_manifests_to_be_tried() -> None:
+def test_the_examples_have_manifests() -> None:
     assert len(manifests()) >= 2
 
 
 @pytest.mark.parametrize("doc", of_kind(RESOURCE_DISTRIBUTIONS.kind))
-async def test_a_distribution_that_users_are_shown_is_counted(stage: Stage, doc: dict[str, Any]) -> None:
+async def test_a_documented_distribution_is_counted(stage: Stage, doc: dict[str, Any]) -> None:
     await stage.start_manager(settings=DISTRIBUTING)
     await stage.client.create(RESOURCE_DISTRIBUTIONS, "", doc)
 
@@ -188,7 +188,7 @@ LOOKED_AFTER = {resource.kind: resource for resource in (PERSISTENT_POD_STATES, 
 
 
 @pytest.mark.parametrize("doc", [item for kind in LOOKED_AFTER for item in of_kind(kind)])
-async def test_what_users_are_shown_beside_workloads_is_looked_after(
+async def test_objects_shown_beside_workloads_are_observed_by_the_manager(
     stage: Stage, doc: dict[str, Any]
 ) -> None:
     resource = LOOKED_AFTER[doc["kind"]]
@@ -203,7 +203,7 @@ async def test_what_users_are_shown_beside_workloads_is_looked_after(
 
 
 @pytest.mark.parametrize("doc", of_kind(CONTAINER_RECREATE_REQUESTS.kind))
-async def test_a_request_that_users_are_shown_is_taken_for_a_pod_that_is_there(
+async def test_a_documented_request_is_accepted_for_an_existing_pod(
     stage: Stage, doc: dict[str, Any]
 ) -> None:
     containers = [{"name": container["name"], "image": "app:1"} for container in doc["spec"]["containers"]]
@@ -228,7 +228,7 @@ def cluster_settings(cluster_settings: ClusterSettings, request: pytest.FixtureR
 
 @pytest.mark.pulls_ahead
 @pytest.mark.parametrize("doc", [item for kind in PULLED for item in of_kind(kind)])
-async def test_images_that_users_are_shown_are_pulled(stage: Stage, doc: dict[str, Any]) -> None:
+async def test_documented_images_are_pulled(stage: Stage, doc: dict[str, Any]) -> None:
     await stage.start_manager(settings=PULLING)
 
     async def has_node_images() -> bool:

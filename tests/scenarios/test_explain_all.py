@@ -109,7 +109,7 @@ async def test_every_kind_has_its_row_and_what_needs_action_is_first(stage: Stag
     assert "Details and remedies: pykruise explain " in said
 
 
-async def test_a_node_whose_images_fail_has_a_row_and_nodes_that_are_well_have_none(stage: Stage) -> None:
+async def test_a_node_with_failed_images_has_a_row_and_healthy_nodes_have_none(stage: Stage) -> None:
     world = World(stage)
     await world.start()
     world.fail(image="*app:1", node="node-2", image_pull_error=True)
@@ -121,7 +121,7 @@ async def test_a_node_whose_images_fail_has_a_row_and_nodes_that_are_well_have_n
     assert "NodePodProbe" not in said
 
 
-async def test_where_all_is_well_that_is_the_first_line(stage: Stage) -> None:
+async def test_explain_begins_with_no_action_needed_when_all_is_healthy(stage: Stage) -> None:
     world = World(stage)
     await world.start()
     await world.put(cloneset())
@@ -143,7 +143,7 @@ async def test_details_are_shown_on_demand(stage: Stage) -> None:
     assert {item["kind"] for item in msgspec.json.decode(listed)} == {"CloneSet", "PodUnavailableBudget"}
 
 
-async def test_an_empty_namespace_says_that_there_is_nothing(stage: Stage) -> None:
+async def test_explain_reports_an_empty_namespace(stage: Stage) -> None:
     world = World(stage)
     await world.start()
     assert await said_of_all(stage) == (DONE, "There is nothing to explain.")

@@ -41,7 +41,9 @@ async def said_of(stage: Stage, kind: Kind, name: str = NAME) -> Explanation:
     )
 
 
-async def test_explain_says_which_nodes_wait_for_what(stage: Stage, pool: Pool, pulls: Pulls) -> None:
+async def test_explain_reports_which_nodes_wait_for_which_reason(
+    stage: Stage, pool: Pool, pulls: Pulls
+) -> None:
     # given a job whose first node pulls for ever, and that pulls with a secret
     await stage.create(pull_secret("s1", "registry.example.com", "me:x"), resource=SECRETS)
     stage.kubelets.set_rules([Rule(image=pulls.image, pull_s=1e6)])
@@ -71,7 +73,7 @@ async def test_explain_says_which_nodes_wait_for_what(stage: Stage, pool: Pool, 
 
 
 @pytest.mark.virtual_time("pauses between tries")
-async def test_explain_says_where_an_image_could_not_be_pulled(
+async def test_explain_reports_where_an_image_could_not_be_pulled(
     stage: Stage, pool: Pool, pulls: Pulls
 ) -> None:
     stage.kubelets.set_rules([Rule(image=pulls.image, node=pool.nodes[1], image_pull_error=True)])
@@ -93,7 +95,7 @@ async def test_explain_says_where_an_image_could_not_be_pulled(
     assert pulls.image in wait.words
 
 
-async def test_plan_says_which_nodes_a_new_job_would_ask(stage: Stage, pool: Pool, pulls: Pulls) -> None:
+async def test_plan_shows_which_nodes_a_new_job_would_use(stage: Stage, pool: Pool, pulls: Pulls) -> None:
     await stage.start_manager(settings=PULLING)
     await pulls.ready()
     document: dict[str, Any] = {

@@ -28,7 +28,7 @@ async def said_of(stage: Stage, name: str = NAME) -> Explanation:
     return await read_and_explain(stage.client, Key(stage.namespace, name), now=stage.clock(), kind=kind)
 
 
-async def test_explain_says_which_nodes_wait_and_which_do_not_fit(stage: Stage, pool: Pool) -> None:
+async def test_explain_reports_which_nodes_wait_and_which_do_not_match(stage: Stage, pool: Pool) -> None:
     broadcast = Broadcast(stage, pool)
     stage.kubelets.set_rules([Rule(labels=f"app={NAME}", exit_code=0, after_s=1e6)])
     await stage.start_manager()
@@ -47,7 +47,7 @@ async def test_explain_says_which_nodes_wait_and_which_do_not_fit(stage: Stage, 
     assert held == set(pool.nodes[2:])
 
 
-async def test_explain_says_that_a_user_has_to_resume_a_paused_job(stage: Stage, pool: Pool) -> None:
+async def test_explain_reports_that_a_paused_job_must_be_resumed(stage: Stage, pool: Pool) -> None:
     broadcast = Broadcast(stage, pool)
     stage.kubelets.set_rules([Rule(node=pool.nodes[0], exit_code=3)])
     await stage.start_manager()
@@ -63,7 +63,7 @@ async def test_explain_says_that_a_user_has_to_resume_a_paused_job(stage: Stage,
     assert "delete the failed pods and set spec.paused to false" in paused.remedy
 
 
-async def test_explain_of_a_job_that_is_over_is_done(stage: Stage, pool: Pool) -> None:
+async def test_explain_reports_a_finished_job_as_done(stage: Stage, pool: Pool) -> None:
     broadcast = Broadcast(stage, pool)
     await stage.start_manager()
     await broadcast.create()
@@ -72,7 +72,7 @@ async def test_explain_of_a_job_that_is_over_is_done(stage: Stage, pool: Pool) -
     assert (await said_of(stage)).verdict == "done"
 
 
-async def test_plan_says_which_pods_a_job_would_make(stage: Stage, pool: Pool) -> None:
+async def test_plan_shows_which_pods_a_job_would_create(stage: Stage, pool: Pool) -> None:
     document = Broadcast(stage, pool).to_document(parallelism=2)
     key = Key(stage.namespace, NAME)
 
@@ -97,7 +97,7 @@ def cron(**spec: object) -> Object:
     }
 
 
-async def test_explain_says_when_the_next_time_is_and_what_stops_it(stage: Stage) -> None:
+async def test_explain_reports_the_next_run_and_what_blocks_it(stage: Stage) -> None:
     await stage.start_manager()
     await stage.create(cron(), resource=ADVANCED_CRON_JOBS)
 
@@ -138,7 +138,7 @@ async def simulated(stage: Stage, target: str, **conditions: str) -> dict[str, o
     return dict(result)
 
 
-async def test_simulate_goes_on_from_where_a_live_schedule_is(stage: Stage) -> None:
+async def test_simulate_continues_from_the_state_of_a_live_schedule(stage: Stage) -> None:
     # given a schedule whose first child runs
     stage.kubelets.set_rules([Rule(exit_code=0, after_s=1e6)])
     await stage.start_manager()

@@ -73,7 +73,7 @@ async def of_pod(stage: Stage, name: str, settings: ManagerSettings | None = Non
     )
 
 
-async def test_it_says_which_budget_covers_a_pod_and_what_a_request_would_be_answered(stage: Stage) -> None:
+async def test_explain_reports_the_budget_of_a_pod_and_the_answer_to_each_request(stage: Stage) -> None:
     await stage.start_manager()
     pods = await four_pods(stage, budget(**SELECTED, maxUnavailable=1))
     # when nothing is spent
@@ -93,7 +93,9 @@ async def test_it_says_which_budget_covers_a_pod_and_what_a_request_would_be_ans
     assert explanation.next[:1] == ("deletion, update, eviction, resize: would be allowed, and use one of 1",)
 
 
-async def test_it_says_which_pods_have_spent_it_which_wait_and_when_the_next_may_go(stage: Stage) -> None:
+async def test_explain_reports_the_pods_that_spent_a_budget_and_when_the_next_may_be_disrupted(
+    stage: Stage,
+) -> None:
     # given a budget of one that a deleted pod has used up, whose successor takes its time
     await stage.start_manager()
     first, second, third, _ = await four_pods(stage, budget(**SELECTED, maxUnavailable=1))
@@ -142,7 +144,7 @@ async def refused(stage: Stage, pod: PodView) -> None:
     await asyncio.sleep(0)
 
 
-async def test_it_says_that_a_pod_disruption_budget_holds_it_too(stage: Stage) -> None:
+async def test_explain_reports_that_a_pod_disruption_budget_blocks_a_pod_too(stage: Stage) -> None:
     await stage.start_manager()
     pods = await four_pods(stage, budget(**SELECTED, maxUnavailable=1))
     await disruption_budget(stage, "pdb", 3)
@@ -163,7 +165,7 @@ async def test_it_says_that_a_pod_disruption_budget_holds_it_too(stage: Stage) -
     )
 
 
-async def test_it_says_which_of_two_budgets_is_asked_and_which_is_not_there(stage: Stage) -> None:
+async def test_explain_reports_which_of_two_budgets_counts_and_which_is_missing(stage: Stage) -> None:
     await stage.start_manager()
     target = {"apiVersion": CLONE_SETS.api_version, "kind": CLONE_SETS.kind, "name": "web"}
     pods = await four_pods(
@@ -190,7 +192,7 @@ async def test_it_says_which_of_two_budgets_is_asked_and_which_is_not_there(stag
     )
 
 
-async def test_a_pod_without_budgets_is_covered_by_none_and_one_that_is_not_there_is_an_error(
+async def test_explain_reports_a_pod_without_a_budget_and_a_missing_pod_is_an_error(
     stage: Stage,
 ) -> None:
     body: Object = {

@@ -47,7 +47,7 @@ async def until_caused(stage: Stage, cause: str) -> tuple[Explanation, str]:
 
 
 @pytest.mark.virtual_time("it is about the times of tries")
-async def test_a_write_that_is_refused_says_when_it_was_tried_and_will_be(stage: Stage) -> None:
+async def test_a_refused_write_reports_its_last_and_next_try(stage: Stage) -> None:
     # given a quota that lets no pod be
     quota = {
         "apiVersion": "v1",
@@ -73,7 +73,7 @@ async def test_a_write_that_is_refused_says_when_it_was_tried_and_will_be(stage:
 
 
 @pytest.mark.needs_admission
-async def test_a_field_that_a_workloadspread_puts_into_pods_is_named_as_its(stage: Stage) -> None:
+async def test_a_pod_field_patched_by_a_workload_spread_is_traced_to_it(stage: Stage) -> None:
     # given a patch that makes pods which API servers refuse, but the spread's own admission takes
     await stage.start_manager()
     patch = {"spec": {"tolerations": [{"key": "x", "operator": "Exists", "value": "no"}]}}
@@ -121,9 +121,7 @@ def _sidecarset(name: str, labels: Object, **container: Any) -> Object:
         ("spec.nodeName", None),
     ],
 )
-def test_a_part_of_a_pod_comes_from_the_sidecarset_that_injects_it_there(
-    field: str, origin: str | None
-) -> None:
+def test_a_part_of_a_pod_is_traced_to_the_sidecarset_that_injects_it(field: str, origin: str | None) -> None:
     """Sidecars are injected before the template's containers by default, and after them with AfterAppContainer."""
     own = [{"name": "main", "image": "m:1"}, {"name": "side", "image": "s:1"}]
     template = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": own}}
@@ -164,7 +162,7 @@ async def test_the_label_of_a_hook_is_named_in_the_condition_too(stage: Stage) -
     assert explanation.phase.needs_a_person
 
 
-async def test_no_partition_is_blamed_where_there_is_none(stage: Stage) -> None:
+async def test_no_partition_is_named_as_the_cause_without_one(stage: Stage) -> None:
     # given an update that goes by surge, with new pods that take their time
     await stage.start_manager()
     await stage.create(cloneset(updateStrategy=rolling(maxSurge=1, maxUnavailable=0)))
@@ -197,7 +195,7 @@ async def test_the_claim_and_its_missing_storage_class_are_named(stage: Stage) -
     assert explanation.phase.needs_a_person
 
 
-async def test_in_place_only_says_so_first_and_nothing_of_budgets(stage: Stage) -> None:
+async def test_in_place_only_is_reported_first_and_no_budget_is_named(stage: Stage) -> None:
     # given a change that cannot be made in place, where nothing else is allowed
     await stage.start_manager()
     strategy = rolling(podUpdatePolicy="InPlaceOnly", maxUnavailable=1)
@@ -243,7 +241,7 @@ async def explain(stage: Stage, *targets: str, **given: Any) -> tuple[int, str]:
     return code, "\n".join(printed)
 
 
-async def test_objects_are_said_as_to_kubectl_and_the_worst_gives_the_exit_code(stage: Stage) -> None:
+async def test_objects_are_named_as_for_kubectl_and_the_worst_sets_the_exit_code(stage: Stage) -> None:
     # given one that is done, and one that needs a person
     await stage.start_manager()
     await stage.create(cloneset("good"))
@@ -275,7 +273,7 @@ def test_wrong_targets_are_one_line() -> None:
             read_targets(words)
 
 
-def test_the_same_fault_of_many_kinds_is_one_line() -> None:
+def test_the_same_fault_of_many_kinds_is_reported_in_one_line() -> None:
     findings = join_findings(
         [
             make_fault("crds", "a.x is not installed", "apply"),
@@ -290,7 +288,7 @@ def test_the_same_fault_of_many_kinds_is_one_line() -> None:
 
 
 @pytest.mark.real_time
-def test_the_doctor_says_one_line_where_no_api_server_answers(tmp_path: Any) -> None:
+def test_the_doctor_reports_in_one_line_that_no_api_server_answers(tmp_path: Any) -> None:
     config: Object = {
         "apiVersion": "v1",
         "kind": "Config",
@@ -310,7 +308,7 @@ def test_the_doctor_says_one_line_where_no_api_server_answers(tmp_path: Any) -> 
 
 
 @pytest.mark.virtual_time("it taints a node")
-async def test_pods_on_nodes_that_are_to_have_none_do_not_contradict_the_headline(stage: Stage) -> None:
+async def test_pods_on_excluded_nodes_do_not_contradict_the_headline(stage: Stage) -> None:
     # given a DaemonSet, one of whose nodes takes no more pods, but keeps the one that it has
     await stage.start_manager()
     await stage.create(daemonset("agent"), resource=DAEMON_SETS)

@@ -193,7 +193,7 @@ async def test_explain_names_the_true_cause_of_a_daemonset(stage: Stage, pool: P
 
 @pytest.mark.virtual_time("as many as there are remedies")
 @pytest.mark.parametrize(("case", "number"), each_way(CASES))
-async def test_no_remedy_of_it_takes_pods_away(stage: Stage, pool: Pool, case: Stuck, number: int) -> None:
+async def test_no_remedy_makes_pods_unavailable(stage: Stage, pool: Pool, case: Stuck, number: int) -> None:
     # given
     await case.stage_it(stage, pool)
     explanation, _ = await named(stage, DAEMON_SET, cause=case.cause, verdict=case.verdict)

@@ -376,7 +376,7 @@ async def test_a_finished_rollout_waits_for_nothing(stage: Stage) -> None:
     assert (explanation.waits, explanation.next) == ((), ())
 
 
-async def test_what_is_explained_is_read_only(stage: Stage) -> None:
+async def test_explain_only_reads(stage: Stage) -> None:
     # given
     await rolled_out(stage, cloneset(), never_ready=True)
     reading = FaultyTransport(stage.client.transport)
@@ -392,7 +392,7 @@ async def test_what_is_explained_is_read_only(stage: Stage) -> None:
     assert {request.method for request in reading.log} == {"GET"}
 
 
-async def test_what_is_not_there_cannot_be_explained(stage: Stage) -> None:
+async def test_a_missing_object_cannot_be_explained(stage: Stage) -> None:
     with pytest.raises(Exception, match="there is no CloneSet") as caught:
         await read_and_explain(stage.client, Key(stage.namespace, "other"), now=stage.clock(), kind=CLONE_SET)
     assert isinstance(caught.value.__cause__, NotFoundError)
@@ -400,7 +400,7 @@ async def test_what_is_not_there_cannot_be_explained(stage: Stage) -> None:
 
 @pytest.mark.virtual_time("as many as there are remedies")
 @pytest.mark.parametrize(("case", "number"), each_way(CASES))
-async def test_no_remedy_of_it_takes_pods_away(stage: Stage, case: Stuck, number: int) -> None:
+async def test_no_remedy_makes_pods_unavailable(stage: Stage, case: Stuck, number: int) -> None:
     # given
     await case.stage_it(stage)
     explanation, _ = await named(stage, CLONE_SET, cause=case.cause, verdict=case.verdict)

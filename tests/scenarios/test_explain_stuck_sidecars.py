@@ -266,7 +266,7 @@ async def test_a_finished_rollout_waits_for_nothing(stage: Stage) -> None:
     assert explanation.headline.startswith("3 of 3 pods")
 
 
-async def test_what_is_explained_is_read_only(stage: Stage) -> None:
+async def test_explain_only_reads(stage: Stage) -> None:
     # given
     await the_image_cannot_be_pulled(stage)
     reading = FaultyTransport(stage.client.transport)
@@ -279,7 +279,7 @@ async def test_what_is_explained_is_read_only(stage: Stage) -> None:
 
 @pytest.mark.virtual_time("as many as there are remedies")
 @pytest.mark.parametrize(("case", "number"), each_way(CASES))
-async def test_no_remedy_of_it_takes_pods_away(stage: Stage, case: Stuck, number: int) -> None:
+async def test_no_remedy_makes_pods_unavailable(stage: Stage, case: Stuck, number: int) -> None:
     # given
     await case.stage_it(stage)
     explanation = await explanation_of(stage, case)

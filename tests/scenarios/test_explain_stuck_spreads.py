@@ -201,7 +201,7 @@ async def test_explain_names_the_true_cause(
         same_as(GOLDEN / f"{case.stage_it.__name__}.txt", said, with_ages=False)
 
 
-async def test_where_all_is_well_nothing_is_waited_for(spread: Spread, stage: Stage) -> None:
+async def test_a_healthy_workload_spread_waits_for_nothing(spread: Spread, stage: Stage) -> None:
     await running(spread, spread.subset("a", 2), spread.subset("b"))
     await spread.settled(a=2, b=2)
     key = Key(stage.namespace, "ws")
@@ -215,7 +215,7 @@ async def test_where_all_is_well_nothing_is_waited_for(spread: Spread, stage: St
     assert result.headline == "CloneSet web wants 4 pods; a 2/2, b 2"
 
 
-async def test_what_is_explained_is_read_only(spread: Spread, stage: Stage) -> None:
+async def test_explain_only_reads(spread: Spread, stage: Stage) -> None:
     # given
     await a_strict_subset_has_no_room(spread)
     reading = FaultyTransport(stage.client.transport)
@@ -230,7 +230,7 @@ async def test_what_is_explained_is_read_only(spread: Spread, stage: Stage) -> N
 
 @pytest.mark.virtual_time("as many as there are remedies")
 @pytest.mark.parametrize(("case", "number"), each_way(CASES))
-async def test_no_remedy_of_it_takes_pods_away(
+async def test_no_remedy_makes_pods_unavailable(
     spread: Spread, stage: Stage, case: Stuck, number: int
 ) -> None:
     # given

@@ -161,7 +161,7 @@ async def test_explain_names_the_true_cause_of_a_statefulset(stage: Stage, case:
 
 @pytest.mark.virtual_time("as many as there are remedies")
 @pytest.mark.parametrize(("case", "number"), each_way(CASES))
-async def test_no_remedy_of_it_takes_pods_away(stage: Stage, case: Stuck, number: int) -> None:
+async def test_no_remedy_makes_pods_unavailable(stage: Stage, case: Stuck, number: int) -> None:
     # given
     await case.stage_it(stage)
     explanation, _ = await named(stage, STATEFUL_SET, cause=case.cause, verdict=case.verdict)

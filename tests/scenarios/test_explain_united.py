@@ -67,7 +67,7 @@ async def outlook(united: United, *subsets: Object, **spec: Any) -> Outlook:
 
 
 @every_template
-async def test_where_all_is_well_nothing_is_waited_for(stage: Stage, united: United) -> None:
+async def test_a_healthy_united_deployment_waits_for_nothing(stage: Stage, united: United) -> None:
     await stage.start_manager()
     await united.create(replicas=4)
     await united.settled(a=2, b=2)
@@ -129,7 +129,7 @@ async def test_a_scale_that_cannot_be_divided_is_the_cause(stage: Stage, united:
     assert "ineffective" in explanation.waits[0].words
 
 
-async def test_a_partition_is_as_it_was_asked_for(stage: Stage, united: United) -> None:
+async def test_a_partition_is_at_rest(stage: Stage, united: United) -> None:
     await stage.start_manager()
     await united.create(replicas=4)
     await united.settled(a=2, b=2)
@@ -150,7 +150,7 @@ async def test_without_a_manager_that_is_the_cause(stage: Stage, united: United)
     assert explanation.next, "what would be done is listed"
 
 
-async def test_a_subset_that_is_passed_over_is_said_to_be(stage: Stage, united: United) -> None:
+async def test_a_skipped_subset_is_reported(stage: Stage, united: United) -> None:
     await stage.start_manager()
     topology = {
         "subsets": [united.subset("a", maxReplicas=2), united.subset("b")],
@@ -202,7 +202,7 @@ async def test_a_template_that_is_corrected_takes_no_pods_away(stage: Stage, uni
 # ── plan ─────────────────────────────────────────────────────────────────
 
 
-async def test_what_would_be_created_is_listed_for_each_subset(stage: Stage, united: United) -> None:
+async def test_the_pods_to_create_are_listed_per_subset(stage: Stage, united: United) -> None:
     result = await outlook(united, replicas=5)
 
     assert result.change == "created"

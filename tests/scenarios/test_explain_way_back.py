@@ -39,7 +39,7 @@ def revision(number: int) -> RevisionView:
     ],
     ids=["before the one before", "newest of two", "the current one serves", "none serves", "went back"],
 )
-def test_a_rollback_goes_to_the_newest_revision_that_serves(
+def test_the_rollback_remedy_names_the_newest_serving_revision(
     serving: set[str], current: str, number: int | None
 ) -> None:
     stored = [revision(literal) for literal in (3, 1, 2)]
@@ -49,7 +49,7 @@ def test_a_rollback_goes_to_the_newest_revision_that_serves(
     assert ("no pod of it is left" in text) is (number is not None and not serving)
 
 
-def test_without_an_older_revision_there_is_no_way_back() -> None:
+def test_a_workload_without_an_older_revision_has_no_way_back() -> None:
     assert find_way_back(CLONE_SETS, "web", revisions=[revision(1)], serving=set(), current="web-1") == ""
 
 

@@ -36,7 +36,7 @@ async def lease_of(stage: Stage) -> dict[str, Any]:
 
 
 @pytest.mark.long_on_real
-async def test_the_lease_goes_from_python_to_go_and_back_and_no_process_works_meanwhile(
+async def test_the_lease_moves_between_python_and_go_with_one_holder_at_a_time(
     stage: Stage, plane: ControlPlane, program: Path
 ) -> None:
     """operations case 14: Leases that Go clients accept"""

@@ -32,7 +32,7 @@ def held(hook: str, **spec: Any) -> Object:
     return doc
 
 
-async def test_a_pod_goes_only_when_its_hook_is_done(stage: Stage) -> None:
+async def test_a_pod_is_deleted_only_when_its_hook_has_finished(stage: Stage) -> None:
     # given
     hooks, done = Hooks(label=LABEL), asyncio.Event()
     seen: list[str] = []
@@ -84,7 +84,7 @@ async def test_a_hook_that_raises_is_called_again(stage: Stage) -> None:
     assert len(set(calls)) == 1
 
 
-async def test_an_update_in_place_waits_for_its_hook_and_the_label_comes_back(stage: Stage) -> None:
+async def test_an_in_place_update_waits_for_its_hook_and_the_label_is_restored(stage: Stage) -> None:
     # given
     hooks = Hooks(label=LABEL)
     order: list[str] = []
@@ -137,6 +137,6 @@ async def test_a_finalizer_holds_as_a_label_does(stage: Stage) -> None:
     assert len(seen) == 1
 
 
-def test_it_has_to_be_said_what_holds_pods() -> None:
+def test_hooks_require_a_label_or_a_finalizer() -> None:
     with pytest.raises(ValueError, match="either label= or finalizer="):
         Hooks()

@@ -54,7 +54,7 @@ async def children(stage: Stage) -> dict[str, Object]:
     }
 
 
-async def test_every_image_gets_its_job_and_the_list_is_over_with_them(
+async def test_every_image_gets_its_job_and_the_list_completes_with_them(
     stage: Stage, pulls: Pulls, images: list[str]
 ) -> None:
     """images cases 59 and 62"""
@@ -144,7 +144,7 @@ async def test_an_image_that_fails_on_a_node_is_named(
     assert (failed["name"], failed["imagePullJob"]) == (images[1], child["metadata"]["name"])
 
 
-async def test_a_list_that_is_over_is_deleted_with_its_jobs(
+async def test_a_finished_list_is_deleted_with_its_jobs(
     stage: Stage, pulls: Pulls, images: list[str]
 ) -> None:
     await stage.start_manager(settings=PULLING)
@@ -159,7 +159,7 @@ async def test_a_list_that_is_over_is_deleted_with_its_jobs(
     await stage.until(is_gone)
 
 
-async def test_a_list_that_is_deleted_in_the_foreground_makes_no_job_anew(
+async def test_a_list_deleted_in_the_foreground_creates_no_new_job(
     stage: Stage, pulls: Pulls, images: list[str]
 ) -> None:
     """images case 63"""
@@ -178,7 +178,7 @@ async def test_a_list_that_is_deleted_in_the_foreground_makes_no_job_anew(
     await stage.until(is_gone)
 
 
-async def test_what_its_jobs_would_be_refused_for_is_refused(pulls: Pulls, images: list[str]) -> None:
+async def test_a_list_is_refused_for_the_errors_of_its_jobs(pulls: Pulls, images: list[str]) -> None:
     """images case 61"""
     for given, fields, path in (
         ([], {}, "spec.images"),

@@ -109,7 +109,7 @@ async def test_a_pod_whose_image_was_pulled_ahead_starts_without_a_pull(
     assert (other.get("status") or {}).get("phase") == "Pending"
 
 
-async def test_parallelism_0_asks_no_node_until_it_is_raised(stage: Stage, pulls: Pulls) -> None:
+async def test_parallelism_0_pulls_on_no_node_until_it_is_raised(stage: Stage, pulls: Pulls) -> None:
     """images cases 22, 23, 33"""
     await stage.start_manager(settings=PULLING)
     await pulls.ready()
@@ -146,7 +146,7 @@ async def test_nodes_join_and_leave_during_a_job(stage: Stage, pool: Pool, pulls
     assert (await pulls.status())["desired"] == 4
 
 
-async def test_a_job_that_never_ends_covers_nodes_that_come(stage: Stage, pool: Pool, pulls: Pulls) -> None:
+async def test_a_never_ending_job_pulls_on_new_nodes(stage: Stage, pool: Pool, pulls: Pulls) -> None:
     """images case 38"""
     await stage.start_manager(settings=PULLING)
     await pulls.ready()
@@ -159,7 +159,7 @@ async def test_a_job_that_never_ends_covers_nodes_that_come(stage: Stage, pool: 
     assert "completionTime" not in status
 
 
-async def test_nodes_of_selected_pods_are_asked_and_new_ones_at_once(
+async def test_a_pod_selector_pulls_on_the_nodes_of_its_pods_and_on_new_ones_immediately(
     stage: Stage, pool: Pool, pulls: Pulls
 ) -> None:
     """images cases 26 and 27"""
@@ -187,7 +187,7 @@ async def test_nodes_of_selected_pods_are_asked_and_new_ones_at_once(
     assert set(await pulls.asked()) == {first, second}
 
 
-async def test_names_that_are_no_nodes_do_not_count(stage: Stage, pool: Pool, pulls: Pulls) -> None:
+async def test_names_without_a_node_do_not_count(stage: Stage, pool: Pool, pulls: Pulls) -> None:
     """images case 24"""
     await stage.start_manager(settings=PULLING)
     await pulls.ready()
@@ -314,7 +314,7 @@ async def test_a_second_job_for_the_image_has_it_pulled_again(stage: Stage, pull
     await stage.until(is_let_go)
 
 
-async def test_another_image_takes_the_place_of_the_first(stage: Stage, pulls: Pulls) -> None:
+async def test_a_changed_image_replaces_the_first_pull(stage: Stage, pulls: Pulls) -> None:
     """A running job whose image is changed asks no node for the old one any more."""
     stage.kubelets.set_rules([Rule(image=pulls.image, pull_s=SLOW)])
     await stage.start_manager(settings=PULLING)
@@ -365,7 +365,7 @@ async def test_labels_of_a_node_are_those_of_its_nodeimage(stage: Stage, pool: P
     await pool.label(node, {"example.com/new": None})
 
 
-async def test_what_can_never_work_is_refused(stage: Stage, pulls: Pulls) -> None:
+async def test_an_unworkable_job_is_refused(stage: Stage, pulls: Pulls) -> None:
     """images cases 8, 10, 28 to 32"""
     for fields, path in (
         ({"parallelism": "30%"}, "spec.parallelism"),
@@ -503,7 +503,9 @@ async def test_a_manager_is_killed_at_any_write(
 @pytest.mark.parametrize("number", [0, 2, 4])
 @WRITE_FAULTS
 @pytest.mark.checkered
-async def test_any_write_goes_wrong_once(stage: Stage, pulls: Pulls, fault: object, number: int) -> None:
+async def test_one_failing_write_does_not_disturb_the_job(
+    stage: Stage, pulls: Pulls, fault: object, number: int
+) -> None:
     faulty = FaultyTransport(stage.manager_transport())
     await stage.start_manager(faulty, settings=PULLING)
     await pulls.ready()

@@ -61,7 +61,7 @@ async def _no_copies(pulls: Pulls) -> bool:
 
 
 @pytest.mark.virtual_time("pauses between tries")
-async def test_a_missing_secret_is_reported_and_the_job_goes_on(stage: Stage, pulls: Pulls) -> None:
+async def test_a_missing_secret_is_reported_and_the_job_continues(stage: Stage, pulls: Pulls) -> None:
     """images case 45"""
     await stage.start_manager(settings=PULLING)
     await pulls.ready()
@@ -123,7 +123,7 @@ async def test_secrets_of_a_job_cannot_be_changed(stage: Stage, pulls: Pulls) ->
 
 
 @pytest.mark.virtual_time("namespaces end slowly on a real cluster, and tests share this one")
-async def test_without_the_namespace_of_copies_no_node_is_asked_and_a_job_can_still_be_deleted(
+async def test_a_missing_namespace_of_copies_stops_pulls_but_not_the_deletion_of_jobs(
     stage: Stage, pulls: Pulls
 ) -> None:
     """images case 48"""

@@ -70,7 +70,7 @@ def manifests(path: Path, *documents: Object) -> Path:
     return path
 
 
-async def test_several_documents_of_all_kinds_are_planned_at_once(stage: Stage, tmp_path: Path) -> None:
+async def test_several_documents_of_all_kinds_are_planned_together(stage: Stage, tmp_path: Path) -> None:
     # given a CloneSet that is there as it is wanted, and two objects that are not
     await stage.start_manager()
     there = cloneset(replicas=2)
@@ -101,7 +101,7 @@ async def test_several_documents_of_all_kinds_are_planned_at_once(stage: Stage, 
     assert not await stage.stored(ADVANCED_STATEFUL_SETS)
 
 
-async def test_standard_input_and_a_field_that_is_set_say_the_same(
+async def test_standard_input_and_a_set_flag_give_the_same_plan(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # given
@@ -174,7 +174,7 @@ async def test_a_user_who_may_not_read_a_resource_gets_one_line_that_names_it(
 
 
 @pytest.mark.sandbox_only
-async def test_a_statefulset_is_planned_and_explained_as_a_person_reads_it(stage: Stage) -> None:
+async def test_a_statefulset_is_planned_and_explained_in_readable_text(stage: Stage) -> None:
     # given three pods in order, with claims, and an image that cannot be pulled
     await stage.start_manager()
     sets = Sets(stage)
@@ -196,7 +196,7 @@ async def test_a_statefulset_is_planned_and_explained_as_a_person_reads_it(stage
 
 
 @pytest.mark.sandbox_only
-async def test_a_daemonset_is_planned_and_explained_as_a_person_reads_it(stage: Stage) -> None:
+async def test_a_daemonset_is_planned_and_explained_in_readable_text(stage: Stage) -> None:
     # given a pod on each of four nodes, one at a time
     await stage.start_manager()
     await stage.create(daemonset("agent"), resource=DAEMON_SETS)
@@ -244,7 +244,7 @@ async def test_the_gates_of_the_clusters_manager_count_when_no_others_are_given(
     ]
 
 
-async def test_a_plan_that_takes_long_says_so_beside_its_output(stage: Stage) -> None:
+async def test_a_slow_plan_reports_its_progress_beside_its_output(stage: Stage) -> None:
     # given an API server that is slow to list pods
     await stage.create(cloneset())
     slow = FaultyTransport(stage.client.transport)

@@ -121,7 +121,7 @@ def test_a_review_through_the_service_refuses_what_is_wrong(kubectl: Kubectl, in
     assert "maxUnavailable: Invalid value: 0: must be at least 1 when maxSurge is 0" in refused
 
 
-def test_the_agents_recreate_a_container_when_they_are_asked_to(kubectl: Kubectl, installed: Path) -> None:
+def test_the_agents_recreate_a_requested_container(kubectl: Kubectl, installed: Path) -> None:
     # given
     kubectl.says("apply", "-f", "-", stdin=web("asked", 1))
     ready = ("get", "cloneset", "asked", "-o", "jsonpath={.status.readyReplicas}")
@@ -136,7 +136,7 @@ def test_the_agents_recreate_a_container_when_they_are_asked_to(kubectl: Kubectl
     kubectl.until(*count, shows="1", within_s=20)
 
 
-def test_a_rollout_goes_on_and_no_review_is_lost_while_the_manager_is_replaced(
+def test_a_rollout_continues_without_lost_reviews_while_the_manager_is_replaced(
     kubectl: Kubectl, installed: Path
 ) -> None:
     # given

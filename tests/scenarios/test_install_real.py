@@ -180,7 +180,7 @@ async def test_a_leader_killed_in_mid_rollout_is_followed_and_nothing_is_lost_or
             assert "holderIdentity" not in lease["spec"]
 
 
-async def test_versions_convert_both_ways_and_installing_again_beside_managers_outside_changes_nothing(
+async def test_versions_convert_both_ways_and_a_second_install_changes_nothing(
     plane: ControlPlane, kubectl: Kubectl, installed: Path, tmp_path: Path
 ) -> None:
     """operations 12: everything may be applied again at any time"""
@@ -264,7 +264,7 @@ async def test_certificates_are_exchanged_under_load_without_one_failed_request(
         await client.delete(CLONE_SETS, "default", "kept")
 
 
-async def test_a_right_that_is_taken_away_is_one_line_and_a_metric_and_no_crash(
+async def test_a_revoked_right_is_one_log_line_and_a_metric_without_a_crash(
     plane: ControlPlane, kubectl: Kubectl, installed: Path, tmp_path: Path
 ) -> None:
     async with replicas(installed, tmp_path, count=1) as (process,):

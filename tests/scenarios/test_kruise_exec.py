@@ -85,13 +85,15 @@ async def test_the_form_without_dashes_works_and_is_noted(stage: Stage, shell: S
         (("exec", "clone/web", "-c", "nope", "--", "ls"), "container nope not found in pod"),
     ],
 )
-async def test_what_cannot_be_run_is_one_line(shell: Shell, words: tuple[str, ...], expected: str) -> None:
+async def test_an_impossible_exec_is_reported_in_one_line(
+    shell: Shell, words: tuple[str, ...], expected: str
+) -> None:
     said = await shell.run(*words)
     assert (said.code, shell.became) == (1, [])
     assert expected in said.err
 
 
-async def test_without_kubectl_the_command_says_so(shell: Shell) -> None:
+async def test_exec_without_kubectl_reports_that_it_is_missing(shell: Shell) -> None:
     # given
     shell.remove_kubectl()
     # when

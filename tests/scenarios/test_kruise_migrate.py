@@ -86,7 +86,7 @@ async def is_gone(stage: Stage, resource: Resource) -> bool:
 
 
 @pytest.mark.parametrize("kind", OURS)
-async def test_pods_stay_when_their_set_becomes_openkruises_and_when_it_goes_back(
+async def test_pods_survive_the_migration_of_their_workload_to_openkruise_and_back(
     stage: Stage, kind: str
 ) -> None:
     # given
@@ -123,7 +123,7 @@ async def test_pods_stay_when_their_set_becomes_openkruises_and_when_it_goes_bac
 
 
 @pytest.mark.parametrize("kind", OURS)
-async def test_what_is_refused_leaves_everything_as_it_was(stage: Stage, kind: str) -> None:
+async def test_a_refused_migration_restores_the_workload(stage: Stage, kind: str) -> None:
     # given an API server that takes the dry runs, and refuses the rest
     before = await rolled_out(stage, kind)
     faulty = FaultyTransport(stage.client.transport)
@@ -149,7 +149,7 @@ async def test_what_is_refused_leaves_everything_as_it_was(stage: Stage, kind: s
     assert await uids(stage) == before
 
 
-async def test_what_can_be_created_nowhere_is_kept_in_a_file(stage: Stage) -> None:
+async def test_a_workload_that_cannot_be_recreated_is_saved_to_a_file(stage: Stage) -> None:
     # given an API server that lets it be deleted, and then refuses everything: as if the command were killed there
     before = await rolled_out(stage, "StatefulSet")
     faulty = FaultyTransport(stage.client.transport)
@@ -171,7 +171,7 @@ async def test_what_can_be_created_nowhere_is_kept_in_a_file(stage: Stage) -> No
     assert await uids(stage) == before
 
 
-async def test_what_may_not_be_deleted_is_as_it_was_at_once(stage: Stage) -> None:
+async def test_a_workload_that_may_not_be_deleted_is_restored_immediately(stage: Stage) -> None:
     await rolled_out(stage, "DaemonSet")
     faulty = FaultyTransport(stage.client.transport)
     faulty.on(deletes(), Answer(403, message="you may not"))

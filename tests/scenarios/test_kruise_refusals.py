@@ -26,7 +26,7 @@ pytestmark = pytest.mark.virtual_time("the command line alone is looked at")
         pytest.param(("set", "resources", "clone/web"), "--requests/--limits", id="cli case 39"),
     ],
 )
-async def test_a_command_line_that_cannot_be_carried_out_is_refused(
+async def test_a_command_line_that_cannot_be_executed_is_refused(
     stage: Stage, words: tuple[str, ...], expected: str
 ) -> None:
     # given
@@ -47,7 +47,7 @@ async def test_without_a_command_the_groups_of_commands_are_printed(stage: Stage
     assert "Understand Commands:" in out
 
 
-async def test_a_rollout_that_is_done_is_one_line(stage: Stage) -> None:
+async def test_a_finished_rollout_is_reported_in_one_line(stage: Stage) -> None:
     """cli case 4"""
     await stage.start_manager()
     await stage.create(cloneset(replicas=2))
@@ -74,7 +74,7 @@ async def test_sts_is_the_builtin_statefulset(stage: Stage) -> None:
     assert out == "statefulset.apps/data\n"
 
 
-async def test_without_colours_there_are_no_escape_sequences(stage: Stage) -> None:
+async def test_output_without_colours_has_no_escape_sequences(stage: Stage) -> None:
     """cli case 59"""
     await stage.start_manager()
     await stage.create(cloneset(replicas=1))

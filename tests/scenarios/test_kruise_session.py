@@ -55,7 +55,7 @@ def recorded(answers: Iterable[tuple[Step, Answer]], file: Path) -> None:
     same_as(file, json.dumps(answered, indent=1, ensure_ascii=False) + "\n")
 
 
-def test_kubectl_says_what_is_recorded_of_it(cluster: Kubectl, folder: Path) -> None:
+def test_kubectl_prints_the_recorded_output(cluster: Kubectl, folder: Path) -> None:
     version = json.loads(cluster.says("version", "--client", "-o", "json"))["clientVersion"]
     if version["minor"] != "37":
         return  # another kubectl says some things in other words
@@ -64,7 +64,7 @@ def test_kubectl_says_what_is_recorded_of_it(cluster: Kubectl, folder: Path) -> 
     recorded([(step, typed(step)) for step in BUILT_IN], THEIRS)
 
 
-def test_of_built_in_kinds_it_says_what_kubectl_says(cluster: Kubectl, folder: Path) -> None:
+def test_kubectl_kruise_prints_the_same_as_kubectl_for_built_in_kinds(cluster: Kubectl, folder: Path) -> None:
     # given the same objects as kubectl had
     prepared(cluster, "ours")
     typed = by_kruise(cluster, "ours", folder)
@@ -101,7 +101,7 @@ def workload(kind: str, name: str, **spec: object) -> dict[str, object]:
     }
 
 
-def test_of_our_kinds_it_says_what_is_recorded(cluster: Kubectl, folder: Path) -> None:
+def test_kubectl_kruise_prints_the_recorded_output_for_our_kinds(cluster: Kubectl, folder: Path) -> None:
     # given one workload of each kind
     cluster.says("create", "namespace", "kinds")
     for document in (

@@ -56,7 +56,7 @@ async def template_of(stage: Stage, name: str = "web") -> Object:
 # ── rollout ──────────────────────────────────────────────────────────────────
 
 
-async def test_a_rollout_is_undone_whole_and_its_history_shown(stage: Stage) -> None:
+async def test_a_rollout_is_undone_completely_and_its_history_shown(stage: Stage) -> None:
     """cli cases 15, 18, 19, 20"""
     kruise = await started(stage)
     before = await template_of(stage)
@@ -86,7 +86,7 @@ async def test_a_rollout_is_undone_whole_and_its_history_shown(stage: Stage) -> 
     assert "skipped rollback (current template already matches revision" in said
 
 
-async def test_of_two_clonesets_both_restart_and_are_waited_for(stage: Stage) -> None:
+async def test_two_clonesets_are_restarted_together_and_waited_for(stage: Stage) -> None:
     """cli cases 11, 25, 26"""
     kruise = await started(stage, cloneset("a"), cloneset("b"))
     said = await kruise.says("rollout", "restart", "clone/a", "clone/b")
@@ -110,7 +110,7 @@ async def test_an_object_of_v1alpha1_is_worked_on_as_well(stage: Stage) -> None:
     assert (await stage.get("web"))["spec"]["updateStrategy"]["rollingUpdate"]["partition"] == "30%"
 
 
-async def test_status_ends_with_the_reason_and_the_way_back(stage: Stage) -> None:
+async def test_rollout_status_ends_with_the_reason_and_the_way_back(stage: Stage) -> None:
     """cli cases 8, 9: an image that there is not"""
     kruise = await started(stage, cloneset(replicas=5, updateStrategy=rolling(maxUnavailable=1)))
     stage.kubelets.set_rules([Rule(image="nginx:2", image_pull_error=True)])
@@ -196,7 +196,7 @@ async def test_variables_are_listed_and_tried_without_a_write(stage: Stage) -> N
     assert (await stage.get("web"))["metadata"]["generation"] == version
 
 
-async def test_chosen_pods_go_in_one_update(stage: Stage) -> None:
+async def test_chosen_pods_are_deleted_by_one_update(stage: Stage) -> None:
     """cli cases 44, 45, 46"""
     kruise = await started(stage)
     names = [pod.name for pod in await stage.pods()]
@@ -260,7 +260,7 @@ async def _has_revisions(kruise: Kruise, name: str, count: int) -> bool:
     return sum(line[:1].isdecimal() for line in said.splitlines()) == count
 
 
-async def test_a_broadcast_job_is_made_and_waited_for(stage: Stage) -> None:
+async def test_a_broadcast_job_is_created_and_waited_for(stage: Stage) -> None:
     """cli cases 52, 53"""
     await stage.start_manager()
     kruise = Kruise(stage)
@@ -272,7 +272,7 @@ async def test_a_broadcast_job_is_made_and_waited_for(stage: Stage) -> None:
     assert "either --image or --from" in await kruise.refuses("create", "broadcastJob", "x")
 
 
-async def test_get_all_shows_what_is_there_and_the_tree_its_pods(stage: Stage) -> None:
+async def test_get_all_lists_the_workloads_and_the_tree_lists_their_pods(stage: Stage) -> None:
     """cli case 57"""
     kruise = await started(stage)
     shown = await kruise.says("get", "all")
@@ -301,7 +301,7 @@ async def test_a_table_that_is_watched_has_a_row_for_each_change(stage: Stage) -
     assert "single resource type" in await kruise.refuses("get", "clone,pods", "-w")
 
 
-async def test_scale_ends_with_1_when_pods_do_not_come_in_time(stage: Stage) -> None:
+async def test_scale_exits_with_1_when_pods_are_not_created_in_time(stage: Stage) -> None:
     kruise = await started(stage)
     await stage.stop_manager()
     said = await kruise.refuses("scale", "clone/web", "--replicas=5", "--timeout=2s")
@@ -310,7 +310,7 @@ async def test_scale_ends_with_1_when_pods_do_not_come_in_time(stage: Stage) -> 
 
 @pytest.mark.long_on_real
 @pytest.mark.not_in_brief("it waits for nothing to happen, which virtual time shows as well")
-async def test_a_tree_is_read_anew_only_when_something_has_changed(stage: Stage) -> None:
+async def test_a_tree_is_read_again_only_after_a_change(stage: Stage) -> None:
     # given a rollout that stands still
     kruise = await started(stage, cloneset(updateStrategy=rolling(maxUnavailable=1)))
     stage.kubelets.set_rules([Rule(image="nginx:2", image_pull_error=True)])
@@ -588,7 +588,7 @@ async def test_daemon_sets_and_schedules_take_their_verbs_too(stage: Stage) -> N
     ],
 )
 @pytest.mark.virtual_time("all four nodes get a pod")
-async def test_of_other_kinds_too_the_remedy_brings_all_pods_back(
+async def test_the_remedy_restores_all_pods_for_other_kinds_too(
     stage: Stage, resource: Resource, kind: Any, available: str, document: Object
 ) -> None:
     # given a rollout that an image stops

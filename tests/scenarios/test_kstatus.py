@@ -122,7 +122,7 @@ async def test_no_replicas_are_current(stage: Stage) -> None:
 
 
 @pytest.mark.virtual_time("a deadline of a minute")
-async def test_a_rollout_beyond_its_deadline_has_failed_until_it_is_put_right(stage: Stage) -> None:
+async def test_an_overdue_rollout_has_failed_until_it_is_corrected(stage: Stage) -> None:
     # given
     await stage.start_manager()
     await stage.create(cloneset(replicas=2, progressDeadlineSeconds=60))
@@ -270,7 +270,7 @@ async def test_a_sidecarset_is_current_when_its_pods_run_the_new_sidecars(stage:
 
 
 @pytest.mark.sandbox_only  # it changes a definition
-async def test_a_definition_without_a_place_for_the_conditions_costs_one_write(stage: Stage) -> None:
+async def test_a_definition_without_conditions_costs_one_write(stage: Stage) -> None:
     """That of the original for SidecarSets has none."""
     # given
     crd = find_kind("sidecarset").build_crd(lambda _: {})
@@ -298,7 +298,7 @@ async def test_a_definition_without_a_place_for_the_conditions_costs_one_write(s
 
 @pytest.mark.virtual_time("writes are counted for minutes")
 @pytest.mark.parametrize("budget", [1, 3], ids=["one-by-one", "in-batches"])
-async def test_the_conditions_cost_no_write_of_their_own(stage: Stage, budget: int) -> None:
+async def test_the_kstatus_conditions_cost_no_extra_write(stage: Stage, budget: int) -> None:
     # given two rollouts of the same kind, one after another
     writes = {}
     for is_on in (False, True):

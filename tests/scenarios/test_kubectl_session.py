@@ -52,7 +52,7 @@ def test_the_kubeconfig_is_for_its_owner_only(up: Up) -> None:
     assert f"export KUBECONFIG={up.kubeconfig}" in up.greeting
 
 
-def test_the_asked_for_nodes_are_ready(cluster: Kubectl) -> None:
+def test_the_requested_nodes_are_ready(cluster: Kubectl) -> None:
     lines = cluster.until("get", "nodes", "--no-headers", shows="node-4").splitlines()
     assert len(lines) == 4
     assert all(" Ready " in line for line in lines)
@@ -143,13 +143,13 @@ def test_waiting_for_a_field(web: Kubectl) -> None:
     )
 
 
-def test_explain_knows_the_fields(cluster: Kubectl) -> None:
+def test_explain_shows_the_fields(cluster: Kubectl) -> None:
     text = cluster.says("explain", "clonesets.spec.updateStrategy.rollingUpdate")
     assert "maxUnavailable" in text
     assert "partition" in text
 
 
-def test_deleting_takes_the_pods_along(web: Kubectl) -> None:
+def test_a_deleted_cloneset_deletes_its_pods(web: Kubectl) -> None:
     # when
     web.says("delete", "clonesets", "web")
     # then
@@ -159,7 +159,7 @@ def test_deleting_takes_the_pods_along(web: Kubectl) -> None:
     pytest.fail("pods are still there")
 
 
-def test_a_manifest_of_an_unknown_kind_is_one_clear_line(cluster: Kubectl) -> None:
+def test_a_manifest_of_an_unknown_kind_is_reported_in_one_line(cluster: Kubectl) -> None:
     # when
     text = cluster.refuses(
         "apply",

@@ -59,7 +59,7 @@ def answers(
 
 @pytest.mark.parametrize("minor", MINORS)
 @pytest.mark.parametrize("step", SESSION, ids=[step.title for step in SESSION])
-def test_kubectl_says_what_it_says_of_a_real_cluster(
+def test_kubectl_prints_the_same_as_for_a_real_cluster(
     step: Step, minor: str, answers: dict[str, Answer], request: pytest.FixtureRequest
 ) -> None:
     # given
@@ -86,5 +86,5 @@ def test_every_known_difference_is_of_a_step() -> None:
 
 
 @pytest.mark.parametrize("digits", range(5, 11))
-def test_the_name_of_a_pod_is_masked_however_few_digits_the_hash_of_its_template_has(digits: int) -> None:
+def test_the_name_of_a_pod_is_masked_for_any_length_of_its_template_hash(digits: int) -> None:
     assert masked(f"pod/web-{'b46w5c7x8z'[:digits]}-b46w5") == "pod/web-HASH-POD"

@@ -60,7 +60,7 @@ async def test_a_container_starts_when_those_of_a_higher_priority_are_ready(stag
     assert pod["metadata"]["annotations"][COMPLETED] == "true"
 
 
-async def test_a_manager_that_dies_between_two_levels_holds_no_container_up(stage: Stage) -> None:
+async def test_a_manager_that_dies_between_two_levels_blocks_no_container(stage: Stage) -> None:
     stage.kubelets.set_rules([Rule(container="proxy", never_ready=True)])
     manager = await stage.start_manager()
     await stage.create(ordered())
@@ -108,7 +108,7 @@ async def test_an_update_in_place_follows_the_same_order(stage: Stage) -> None:
     assert after["metadata"]["uid"] == before["metadata"]["uid"]
 
 
-async def test_with_the_readiness_gate_for_all_pods_those_of_others_become_ready(stage: Stage) -> None:
+async def test_other_workloads_pods_with_the_readiness_gate_become_ready(stage: Stage) -> None:
     """inplace-update case 55: a pod of its own, with the gate that the webhook would give it"""
     await stage.start_manager(settings=ManagerSettings(gates=Gates.of(KruisePodReadinessGate=True)))
     gates = [{"conditionType": "KruisePodReady"}]

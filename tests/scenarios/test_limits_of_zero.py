@@ -58,7 +58,7 @@ async def _created(stage: Stage, kind: Kind, amount: Amount) -> str:
 
 @pytest.mark.virtual_time("all kinds, each until it says what it waits for")
 @pytest.mark.parametrize(("kind", "amount"), STANDING, ids=_ids)
-async def test_an_object_with_a_limit_of_zero_says_so(stage: Stage, kind: Kind, amount: Amount) -> None:
+async def test_an_object_with_a_limit_of_zero_reports_it(stage: Stage, kind: Kind, amount: Amount) -> None:
     # given
     await stage.start_manager()
     name = await _created(stage, kind, amount)

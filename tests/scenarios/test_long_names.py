@@ -157,7 +157,7 @@ def _edges(kind: Kind) -> tuple[int, ...]:
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.resource.kind)
-def test_what_is_too_long_for_a_name_is_too_long_for_a_longer_one(kind: Kind) -> None:
+def test_a_longer_name_is_refused_whenever_a_shorter_one_is(kind: Kind) -> None:
     for length in LENGTHS[1:]:
         before, after = _verdict_of(kind, length - 1), _verdict_of(kind, length)
         assert bool(before.refusal) <= bool(after.refusal), length
@@ -183,7 +183,9 @@ def test_each_name_that_is_derived_is_warned_of_from_one_length_on(kind: Kind) -
 
 @pytest.mark.virtual_time("names of all lengths")
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.resource.kind)
-async def test_an_object_by_any_name_works_or_says_why_not(stage: Stage, kind: Kind) -> None:
+async def test_an_object_with_a_name_of_boundary_length_works_or_reports_why_not(
+    stage: Stage, kind: Kind
+) -> None:
     await stage.start_manager()
     await _every_length_works_or_says_why_not(stage, kind, _edges(kind))
 
@@ -191,7 +193,7 @@ async def test_an_object_by_any_name_works_or_says_why_not(stage: Stage, kind: K
 @pytest.mark.exhaustive
 @pytest.mark.virtual_time("names of all lengths")
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.resource.kind)
-async def test_an_object_by_each_name_works_or_says_why_not(stage: Stage, kind: Kind) -> None:
+async def test_an_object_with_a_name_of_any_length_works_or_reports_why_not(stage: Stage, kind: Kind) -> None:
     await stage.start_manager()
     for begin in range(0, len(LENGTHS), 64):
         await _every_length_works_or_says_why_not(stage, kind, LENGTHS[begin : begin + 64])

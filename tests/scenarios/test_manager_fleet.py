@@ -312,7 +312,7 @@ async def test_a_rolling_update_of_four_managers_loses_no_review_and_doubles_not
         pytest.param(signal.SIGSTOP, False, marks=pytest.mark.exhaustive),
     ],
 )
-async def test_a_process_that_ends_or_stands_still_is_followed_and_nothing_is_done_twice(
+async def test_a_killed_or_stopped_process_is_succeeded_and_nothing_happens_twice(
     busy_plane: ControlPlane | None, tmp_path: Path, number: signal.Signals, is_leader: bool
 ) -> None:
     async with fleet(busy_plane, tmp_path) as managed:

@@ -79,7 +79,7 @@ async def test_a_manager_reports_its_health_works_and_ends_cleanly(tmp_path: Pat
         assert TOKEN not in "\n".join(process.lines)
 
 
-async def test_a_manager_that_waits_for_its_crds_is_ready_and_starts_when_they_come(tmp_path: Path) -> None:
+async def test_a_manager_waiting_for_its_crds_is_ready_and_starts_when_they_exist(tmp_path: Path) -> None:
     """operations cases 19 and 20"""
     async with (
         world(tmp_path, install=False) as (cluster, kubeconfig),
@@ -92,7 +92,7 @@ async def test_a_manager_that_waits_for_its_crds_is_ready_and_starts_when_they_c
         await process.says("cloneset: caches are synced, the controller starts")
 
 
-async def test_a_manager_whose_lease_is_taken_away_goes_on_as_a_standby(tmp_path: Path) -> None:
+async def test_a_manager_that_loses_its_lease_continues_as_a_standby(tmp_path: Path) -> None:
     async with world(tmp_path) as (cluster, kubeconfig):
         flags = (
             "--leader-election-lease-duration=60s",
@@ -121,7 +121,7 @@ async def test_a_manager_whose_lease_is_taken_away_goes_on_as_a_standby(tmp_path
                     await asyncio.sleep(0.05)
 
 
-async def test_an_address_in_use_is_one_clear_line(tmp_path: Path) -> None:
+async def test_an_address_in_use_is_reported_in_one_line(tmp_path: Path) -> None:
     async with world(tmp_path) as (_, kubeconfig):
         server = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0)
         port = server.sockets[0].getsockname()[1]

@@ -39,7 +39,7 @@ def nothing_lost_and_nothing_twice(seen: PodWatch) -> None:
     assert seen.fewest_available >= REPLICAS - UNAVAILABLE
 
 
-async def test_only_the_leader_works_and_both_know_the_cluster(stage: Stage) -> None:
+async def test_only_the_leader_reconciles_and_both_managers_are_synced(stage: Stage) -> None:
     """operations case 13"""
     first, second = await two_managers(stage)
     await stage.create(cloneset(replicas=3))
@@ -50,7 +50,7 @@ async def test_only_the_leader_works_and_both_know_the_cluster(stage: Stage) -> 
     assert second.read_stats().controllers["cloneset"].workers > 0
 
 
-async def test_a_leader_that_is_stopped_hands_over_within_seconds(stage: Stage, seen: PodWatch) -> None:
+async def test_a_stopped_leader_hands_over_within_seconds(stage: Stage, seen: PodWatch) -> None:
     # given
     first, second = await two_managers(stage)
     await rollout_under_way(stage, seen)
@@ -83,9 +83,7 @@ async def test_a_leader_killed_in_mid_rollout_is_followed_within_the_lease_time(
     nothing_lost_and_nothing_twice(seen)
 
 
-async def test_a_leader_that_is_cut_off_writes_nothing_more_and_stands_for_election_again(
-    stage: Stage, seen: PodWatch
-) -> None:
+async def test_an_isolated_leader_stops_writing_and_competes_again(stage: Stage, seen: PodWatch) -> None:
     """operations case 14"""
     # given
     faulty = FaultyTransport(stage.manager_transport())
@@ -155,7 +153,7 @@ async def test_a_successor_whose_watch_of_pods_is_silent_makes_no_pod_twice(
     assert seen.most == seen.created == REPLICAS
 
 
-async def test_a_manager_without_an_election_works_at_once(stage: Stage) -> None:
+async def test_a_manager_without_an_election_works_immediately(stage: Stage) -> None:
     """operations case 15"""
     manager = await stage.start_manager()
     assert manager.is_leading

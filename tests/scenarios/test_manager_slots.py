@@ -87,9 +87,7 @@ async def test_every_manager_works_and_every_object_has_one(stage: Stage) -> Non
 
 
 @pytest.mark.parametrize("is_leader", [True, False])
-async def test_a_member_that_is_stopped_hands_its_slots_over_within_seconds(
-    stage: Stage, is_leader: bool
-) -> None:
+async def test_a_stopped_member_hands_its_slots_over_within_seconds(stage: Stage, is_leader: bool) -> None:
     managers = await members(stage, 4)
     async with pod_watches(stage) as seen:
         await sets_under_way(stage)
@@ -122,7 +120,7 @@ async def test_a_member_that_is_killed_is_followed_within_the_lease_time(
 
 
 @pytest.mark.parametrize("other", range(1, 4))
-async def test_of_members_that_stop_at_one_moment_none_is_left_the_leadership(
+async def test_the_leadership_is_passed_to_no_member_that_stops_simultaneously(
     stage: Stage, other: int
 ) -> None:
     # given a leader that is slow to name its successor
@@ -215,7 +213,7 @@ async def test_a_member_that_joins_gets_its_share_a_few_slots_at_a_time(stage: S
 
 @pytest.mark.long_on_real
 @pytest.mark.not_in_brief("it waits for leases to run out, as others here do that are")
-async def test_a_further_member_stands_by(stage: Stage) -> None:
+async def test_a_surplus_member_stays_idle_as_a_standby(stage: Stage) -> None:
     managers = [await stage.start_manager(identity=f"manager-{item}", members=2) for item in range(3)]
     await stage.until(lambda: sorted(len(stats_of(manager).held) for manager in managers) == [0, 8, 8])
     idle = next(manager for manager in managers if not stats_of(manager).held)
@@ -247,7 +245,7 @@ async def test_when_another_program_takes_the_leaders_lease_no_manager_works(sta
     await all_settled(stage)
 
 
-async def test_the_one_leader_of_all_and_members_follow_each_other(stage: Stage) -> None:
+async def test_a_single_leader_and_members_replace_each_other(stage: Stage) -> None:
     """As when `--shards` is changed by a rolling update."""
     alone = await stage.start_manager(identity="alone")
     await stage.until(lambda: alone.is_leading)
@@ -271,7 +269,7 @@ async def test_the_one_leader_of_all_and_members_follow_each_other(stage: Stage)
 
 @pytest.mark.long_on_real
 @pytest.mark.not_in_brief("it waits for leases to run out, as others here do that are")
-async def test_members_that_share_by_namespace_wait_until_those_that_do_not_are_over(stage: Stage) -> None:
+async def test_members_with_another_keying_wait_until_the_previous_ones_have_stopped(stage: Stage) -> None:
     managers = await members(stage, 2)
     others = [
         await stage.start_manager(identity=f"other-{item}", members=2, keying="namespace")

@@ -69,7 +69,7 @@ class Prometheus:
         return fires
 
 
-async def test_a_rollout_that_waits_too_long_fires_with_its_cause_and_stops_when_it_goes_on(
+async def test_an_overdue_rollout_fires_an_alert_with_its_cause_until_it_continues(
     stage: Stage,
 ) -> None:
     # given
@@ -95,7 +95,7 @@ async def test_a_rollout_that_waits_too_long_fires_with_its_cause_and_stops_when
     assert await prometheus.run(6, manager) == {}
 
 
-async def test_a_manager_that_is_gone_fires(stage: Stage) -> None:
+async def test_a_missing_manager_fires_an_alert(stage: Stage) -> None:
     prometheus = Prometheus(stage)
     manager = await prometheus.start_manager()
     assert await prometheus.run(6, manager) == {}

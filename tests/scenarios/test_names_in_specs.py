@@ -41,7 +41,7 @@ async def refusal(stage: Stage, resource: Resource, doc: Object) -> tuple[int, s
 
 
 @pytest.mark.parametrize("resource", OTHERS, ids=lambda resource: resource.plural)
-async def test_a_target_that_is_no_part_of_a_path_is_refused_with_its_field(
+async def test_a_target_with_an_invalid_path_segment_is_refused_with_its_field(
     stage: Stage, resource: Resource
 ) -> None:
     wanted = 400 if resource is PERSISTENT_POD_STATES else 422  # as all that is wrong with one
@@ -53,7 +53,7 @@ async def test_a_target_that_is_no_part_of_a_path_is_refused_with_its_field(
         assert (code, "spec.targetRef" in fields) == (wanted, True), version
 
 
-async def test_a_pod_that_is_no_part_of_a_path_is_refused_with_its_field(
+async def test_a_pod_with_an_invalid_path_segment_is_refused_with_its_field(
     stage: Stage, caplog: pytest.LogCaptureFixture
 ) -> None:
     for name in NAMES:

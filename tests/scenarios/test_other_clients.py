@@ -134,7 +134,9 @@ def test_the_official_client_reads_writes_and_watches(
     until(lambda: not core.list_namespaced_pod(namespace).items)
 
 
-def test_its_errors_are_the_api_servers(api: kubernetes.client.ApiClient, namespace: str) -> None:
+def test_the_python_client_gets_the_errors_of_the_api_server(
+    api: kubernetes.client.ApiClient, namespace: str
+) -> None:
     core = kubernetes.client.CoreV1Api(api)
     core.create_namespaced_config_map(namespace, {"metadata": {"name": "a"}})
     # when
@@ -175,9 +177,7 @@ def test_a_deployment_rolls_out_under_it(api: kubernetes.client.ApiClient, names
     until(lambda: apps.read_namespaced_deployment("web", namespace).status.available_replicas == 3)
 
 
-def test_its_dynamic_client_finds_kinds_by_discovery(
-    api: kubernetes.client.ApiClient, namespace: str
-) -> None:
+def test_the_dynamic_python_client_discovers_kinds(api: kubernetes.client.ApiClient, namespace: str) -> None:
     # given a kind that it has no model of
     dynamic = DynamicClient(api)
     definitions = dynamic.resources.get(
@@ -224,7 +224,7 @@ def _is_established(definitions: Any) -> bool:
 
 
 @pytest.mark.parametrize("lock_type", [ConfigMapLock, LeaseLock])
-def test_its_leader_election_has_one_leader(
+def test_the_leader_election_of_the_python_client_has_one_leader(
     api: kubernetes.client.ApiClient, namespace: str, lock_type: Any
 ) -> None:
     # given two candidates, the second of which starts when the first one leads
@@ -312,7 +312,7 @@ async def test_the_asynchronous_client_reads_writes_and_watches(
         await core.delete_namespaced_pod("web", namespace)
 
 
-async def test_its_dynamic_client_works(aio: Any, kubeconfig: Path, namespace: str) -> None:
+async def test_the_dynamic_asyncio_client_works(aio: Any, kubeconfig: Path, namespace: str) -> None:
     async with connected(aio, kubeconfig) as client:
         dynamic = await aio.dynamic.DynamicClient(client)
         config_maps = await dynamic.resources.get(api_version="v1", kind="ConfigMap")
@@ -327,7 +327,9 @@ async def test_its_dynamic_client_works(aio: Any, kubeconfig: Path, namespace: s
 
 # Not the official one's: its locks pass a boolean that its own models refuse (37.0.2).
 @pytest.mark.parametrize("aio", ["kubernetes_asyncio"], indirect=True)
-async def test_its_leader_election_leads(aio: Any, kubeconfig: Path, namespace: str) -> None:
+async def test_the_leader_election_of_the_asyncio_client_leads(
+    aio: Any, kubeconfig: Path, namespace: str
+) -> None:
     # given
     package = f"{aio.__name__}.leaderelection"
     election = importlib.import_module(f"{package}.leaderelection")

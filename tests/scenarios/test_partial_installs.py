@@ -32,7 +32,7 @@ TESTS: Final = "import sys; sys.argv[0] = 'pytest'; import pytest; sys.exit(pyte
 A_TEST: Final = "def test_a_rollout({fixture}):\n    pass\n"
 
 
-def test_the_cases_below_are_all_extras_there_are() -> None:
+def test_the_tested_extras_are_all_extras() -> None:
     assert set(EXTRAS) == {
         "pykruise-agent[node]",
         "pykruise[mcp]",
@@ -69,7 +69,9 @@ def test_commands_that_play_a_cluster_name_the_sandbox(
 
 
 @pytest.mark.parametrize("without", [SANDBOX], indirect=True, ids=["sandbox"])
-def test_fixtures_name_what_brings_their_cluster(without: PartialInstall, tmp_path: Path) -> None:
+def test_fixtures_without_their_cluster_name_the_missing_package(
+    without: PartialInstall, tmp_path: Path
+) -> None:
     folder = tmp_path / "tests"
     folder.mkdir()
     for fixture in ("kruise", "kruise_server"):
@@ -88,7 +90,7 @@ def test_the_dashboard_is_named_where_it_is_not_installed(without: PartialInstal
 
 
 @pytest.mark.parametrize("without", [EXTRAS["pykruise-agent[node]"]], indirect=True, ids=["node"])
-def test_an_agent_without_what_a_node_needs_says_so(without: PartialInstall) -> None:
+def test_an_agent_without_its_node_packages_names_the_extra(without: PartialInstall) -> None:
     code, output = without.run(AGENT, NODE_NAME="node-1")
     assert (code, output.count("\n")) == (1, 1), output
     assert "pip install 'pykruise-agent[node]'" in output
@@ -98,7 +100,7 @@ def test_an_agent_without_what_a_node_needs_says_so(without: PartialInstall) -> 
 
 
 @pytest.mark.parametrize("without", [EXTRAS["pykruise[mcp]"]], indirect=True, ids=["mcp"])
-def test_mcp_without_the_sdk_says_how_to_install_it(without: PartialInstall) -> None:
+def test_mcp_without_the_sdk_names_the_extra(without: PartialInstall) -> None:
     code, output = without.run(PYKRUISE, "mcp")
     assert code == 1
     assert "pip install 'pykruise[mcp,sandbox]'" in output
@@ -106,7 +108,7 @@ def test_mcp_without_the_sdk_says_how_to_install_it(without: PartialInstall) -> 
 
 
 @pytest.mark.parametrize("without", [EXTRAS["pykruise[traces]"]], indirect=True, ids=["traces"])
-def test_a_manager_without_open_telemetry_says_so_where_traces_are_asked_for(
+def test_a_manager_without_opentelemetry_names_the_extra_when_traces_are_configured(
     without: PartialInstall, tmp_path: Path
 ) -> None:
     config = tmp_path / "kubeconfig"

@@ -90,7 +90,7 @@ async def remembered(stage: Stage, *, replicas: int = 3, **spec: Any) -> tuple[S
 
 
 @pytest.mark.node
-async def test_a_pod_that_is_deleted_comes_back_to_its_node(stage: Stage) -> None:
+async def test_a_deleted_pod_is_recreated_on_its_node(stage: Stage) -> None:
     """persistentpodstate cases 1, 4, 27 and 30"""
     sets, before = await remembered(stage)
     pod = await stage.get("web-1", resource=PODS)
@@ -114,7 +114,7 @@ async def test_a_pod_that_is_deleted_comes_back_to_its_node(stage: Stage) -> Non
 
 
 @pytest.mark.node
-async def test_records_of_pods_that_are_not_wanted_go_with_them(stage: Stage) -> None:
+async def test_records_of_surplus_pods_are_removed_with_them(stage: Stage) -> None:
     """persistentpodstate case 15"""
     sets, _ = await remembered(stage)
     await sets.scale(1)
@@ -156,7 +156,7 @@ async def test_annotations_of_pods_are_recorded(stage: Stage) -> None:
 
 
 @pytest.mark.node
-async def test_a_stateful_set_asks_for_one_by_annotations_and_gives_it_back(stage: Stage) -> None:
+async def test_a_stateful_set_requests_a_state_by_annotations_and_releases_it(stage: Stage) -> None:
     """persistentpodstate cases 40, 43, 44, 45 and 48"""
     sets = Sets(stage)
     await stage.start_manager()
@@ -202,7 +202,7 @@ async def test_a_stateful_set_asks_for_one_by_annotations_and_gives_it_back(stag
 
 @pytest.mark.node
 @pytest.mark.all_controllers
-async def test_one_that_was_asked_for_goes_with_its_workload(stage: Stage) -> None:
+async def test_a_generated_state_is_deleted_with_its_workload(stage: Stage) -> None:
     """persistentpodstate case 49: garbage collection takes it"""
     sets = Sets(stage)
     await stage.start_manager()
@@ -221,7 +221,7 @@ async def test_one_that_was_asked_for_goes_with_its_workload(stage: Stage) -> No
 
 
 @pytest.mark.node
-async def test_what_a_person_wrote_is_neither_changed_nor_deleted(stage: Stage) -> None:
+async def test_a_state_written_by_a_user_is_neither_changed_nor_deleted(stage: Stage) -> None:
     """persistentpodstate case 47"""
     await stage.start_manager()
     written = await stage.create(state(), resource=PERSISTENT_POD_STATES)
@@ -261,7 +261,7 @@ async def test_built_in_stateful_sets_are_remembered_too(stage: Stage) -> None:
 
 
 @needs_admission
-async def test_what_could_not_be_carried_out_is_refused(stage: Stage) -> None:
+async def test_an_unworkable_state_is_refused(stage: Stage) -> None:
     """persistentpodstate cases 52, 53, 54 and 55"""
 
     async def refused(doc: Object, *, match: str) -> None:
@@ -386,7 +386,7 @@ async def define_game_sets(stage: Stage) -> None:
 @pytest.mark.node
 @pytest.mark.few_on_real(1)
 @pytest.mark.parametrize("is_late", ["the list", "the definition"])
-async def test_a_kind_that_the_white_list_names_at_run_time_asks_for_one(
+async def test_a_kind_added_to_the_white_list_at_run_time_requests_a_state(
     stage: Stage, allowed: Transport | None, is_late: str
 ) -> None:
     """persistentpodstate cases 50 and 51: the controller has started before both are there"""
@@ -509,7 +509,7 @@ async def test_faults_delay_records_and_do_not_change_them(stage: Stage, prepare
 
 
 @pytest.mark.node
-async def test_a_manager_that_comes_later_keeps_what_is_recorded(stage: Stage) -> None:
+async def test_a_later_started_manager_keeps_the_records(stage: Stage) -> None:
     """Take-over: a pod that went while no manager was there comes back to its node"""
     sets, before = await remembered(stage)
     await stage.kill_manager()

@@ -53,7 +53,7 @@ async def test_a_change_is_planned_made_and_explained(stage: Stage) -> None:
     assert set(explanation.waits[0].pods) == names - {fate.pod for fate in fates}
 
 
-async def test_a_plan_says_which_budget_holds_which_pod_and_the_manager_keeps_to_it(stage: Stage) -> None:
+async def test_a_plan_names_the_budget_that_blocks_each_pod_and_the_manager_follows_it(stage: Stage) -> None:
     # given a CloneSet whose pods a PodUnavailableBudget protects, which lets none go
     settings = parse_settings("PodUnavailableBudgetUpdateGate=true")
     strategy = rolling(maxUnavailable=2, podUpdatePolicy="InPlaceIfPossible")

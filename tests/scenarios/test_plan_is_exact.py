@@ -99,7 +99,9 @@ def planned_operations(said: Forecast) -> list[tuple[str, str]]:
 
 @pytest.mark.few_on_real(5)
 @pytest.mark.parametrize("seed", range(16))
-async def test_what_is_planned_is_what_happens(stage: Stage, ordered: Ordered, seed: int) -> None:
+async def test_the_manager_executes_exactly_the_plan_of_a_cloneset(
+    stage: Stage, ordered: Ordered, seed: int
+) -> None:
     # given a CloneSet at rest
     document, change = random_case(seed)
     watched = FaultyTransport(stage.manager_transport())
@@ -153,7 +155,7 @@ def random_daemonset_case(seed: int, pool: Pool) -> tuple[Object, Object]:
 
 @pytest.mark.few_on_real(4)
 @pytest.mark.parametrize("seed", range(10))
-async def test_what_is_planned_for_a_daemonset_is_what_happens(
+async def test_the_manager_executes_exactly_the_plan_of_a_daemonset(
     stage: Stage, pool: Pool, ordered: Ordered, seed: int
 ) -> None:
     # given a DaemonSet at rest
@@ -203,7 +205,7 @@ def random_statefulset_case(seed: int) -> tuple[Object, Object, int]:
 
 @pytest.mark.few_on_real(4)
 @pytest.mark.parametrize("seed", range(12))
-async def test_what_is_planned_for_a_statefulset_is_what_happens(
+async def test_the_manager_executes_exactly_the_plan_of_a_statefulset(
     stage: Stage, ordered: Ordered, seed: int
 ) -> None:
     # given a StatefulSet at rest
@@ -245,7 +247,7 @@ async def _all_serve(sets: Sets, replicas: int, *, updated: int = 0) -> bool:
     )
 
 
-async def test_a_plan_writes_nothing_and_a_second_one_says_the_same(stage: Stage) -> None:
+async def test_a_plan_writes_nothing_and_is_repeatable(stage: Stage) -> None:
     # given
     await stage.start_manager()
     await stage.create(cloneset(replicas=4))
@@ -262,7 +264,7 @@ async def test_a_plan_writes_nothing_and_a_second_one_says_the_same(stage: Stage
     assert describe_forecast(first) == describe_forecast(second)
 
 
-async def test_applying_what_is_there_changes_nothing(stage: Stage) -> None:
+async def test_a_plan_of_the_stored_manifest_changes_nothing(stage: Stage) -> None:
     await stage.start_manager()
     await stage.create(cloneset())
     await stage.settled(replicas=3)
@@ -271,7 +273,7 @@ async def test_applying_what_is_there_changes_nothing(stage: Stage) -> None:
     assert compute_exit_code([said]) == 0
 
 
-async def test_errors_of_admission_are_reported_all_at_once(stage: Stage) -> None:
+async def test_all_admission_errors_are_reported_together(stage: Stage) -> None:
     # given three mistakes
     wrong = cloneset(replicas=2, updateStrategy=rolling(maxUnavailable="5", partition="abc"))
     wrong["spec"]["template"]["metadata"]["labels"] = {"app": "other"}

@@ -83,7 +83,7 @@ async def protect(stage: Stage, budget: str, wanted: int) -> None:
     ],
     ids=["disruption", "unavailable"],
 )
-async def test_a_plan_notes_a_budget_that_it_goes_below(
+async def test_a_plan_notes_a_budget_that_the_rollout_violates(
     stage: Stage, pool: Pool, kind: str, budget: str, line: str
 ) -> None:
     # given four pods of which three are to be available, and a rollout that takes two at a time

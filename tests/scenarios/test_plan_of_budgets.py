@@ -32,7 +32,7 @@ async def three_pods(stage: Stage) -> list[str]:
     return sorted(pod.name for pod in await stage.pods())
 
 
-async def test_a_new_budget_would_tie_the_pods_that_are_there(stage: Stage) -> None:
+async def test_a_plan_of_a_new_budget_annotates_the_existing_pods(stage: Stage) -> None:
     names = await three_pods(stage)
     outlook = await planned(stage, budget(**SELECTED, maxUnavailable=1))
     # then
@@ -46,7 +46,7 @@ async def test_a_new_budget_would_tie_the_pods_that_are_there(stage: Stage) -> N
     assert {budget_name_of(pod) for pod in await stage.pods()} == {""}
 
 
-async def test_a_changed_amount_is_shown_with_its_field_and_what_it_would_allow(stage: Stage) -> None:
+async def test_a_changed_amount_is_shown_with_its_field_and_its_effect(stage: Stage) -> None:
     await three_pods(stage)
     await stage.create(budget(**SELECTED, maxUnavailable=1), resource=POD_UNAVAILABLE_BUDGETS)
 

@@ -30,7 +30,7 @@ def in_v1alpha1(**strategy: Any) -> Object:
     return document
 
 
-async def test_a_strategy_that_only_v1alpha1_has_is_no_error(stage: Stage) -> None:
+async def test_a_strategy_that_only_v1alpha1_has_is_not_an_error(stage: Stage) -> None:
     # given a CloneSet that is there, written in v1alpha1
     await stage.start_manager()
     strategy = {"type": "InPlaceIfPossible", "maxUnavailable": 1}
@@ -50,7 +50,7 @@ async def test_a_strategy_that_only_v1alpha1_has_is_no_error(stage: Stage) -> No
 
 
 @pytest.mark.parametrize("version", ["v1beta1", "v1alpha1"])
-async def test_a_field_that_there_is_not_is_an_error_that_names_it(stage: Stage, version: str) -> None:
+async def test_an_unknown_field_is_an_error_that_names_it(stage: Stage, version: str) -> None:
     document = cloneset()
     document["apiVersion"] = f"apps.kruise.io/{version}"
     document["spec"]["replica"] = 5
@@ -59,7 +59,7 @@ async def test_a_field_that_there_is_not_is_an_error_that_names_it(stage: Stage,
     assert any("spec.replica" in error for error in result.errors), result.errors
 
 
-async def test_claim_templates_that_force_new_pods_are_said_in_both_places(stage: Stage) -> None:
+async def test_changed_claim_templates_that_force_new_pods_are_reported_in_both_places(stage: Stage) -> None:
     # given pods with claims, updated in place where that is possible
     await stage.start_manager()
     strategy = rolling(podUpdatePolicy="InPlaceIfPossible")
@@ -95,7 +95,7 @@ EXAMPLE_OF_KIND = list({example.values[0]["kind"]: example for example in exampl
 
 
 @pytest.mark.parametrize("document", EXAMPLE_OF_KIND)
-async def test_an_example_of_each_kind_is_planned_alike_in_both_versions(
+async def test_an_example_of_each_kind_has_the_same_plan_in_both_versions(
     stage: Stage, document: Object
 ) -> None:
     # given
@@ -158,7 +158,7 @@ def in_both_versions(document: Object) -> list[Object]:
 
 
 @pytest.mark.parametrize("document", examples())
-async def test_examples_are_taken_alike_by_plan_and_apply(stage: Stage, document: Object) -> None:
+async def test_plan_and_apply_accept_the_same_examples(stage: Stage, document: Object) -> None:
     written = in_both_versions(document)
     plans = [await plan_of(stage, entry) for entry in written]
     applies = [await applied(stage, entry) for entry in written]
@@ -166,7 +166,9 @@ async def test_examples_are_taken_alike_by_plan_and_apply(stage: Stage, document
 
 
 @pytest.mark.parametrize("document", EXAMPLE_OF_KIND)
-async def test_an_example_of_each_kind_is_played_alike(document: Object, tmp_path: Path) -> None:
+async def test_an_example_of_each_kind_is_simulated_identically_in_both_versions(
+    document: Object, tmp_path: Path
+) -> None:
     first, second = [
         await simulated(version, tmp_path / "app.yaml") for version in in_both_versions(document)
     ]
@@ -174,7 +176,7 @@ async def test_an_example_of_each_kind_is_played_alike(document: Object, tmp_pat
 
 
 @pytest.mark.parametrize("document", EXAMPLE_OF_KIND)
-async def test_what_is_wrong_is_named_alike_by_plan_and_apply(stage: Stage, document: Object) -> None:
+async def test_plan_and_apply_name_the_same_errors(stage: Stage, document: Object) -> None:
     for version in in_both_versions(document):
         numbers = {field: -1 for field, value in version["spec"].items() if isinstance(value, int)}
         for field, value in {"notThere": 7, "selector": {"matchLabels": "x"}, **numbers}.items():
@@ -186,7 +188,7 @@ async def test_what_is_wrong_is_named_alike_by_plan_and_apply(stage: Stage, docu
                 assert f"spec.{field}" in apply.says
 
 
-async def test_simulate_takes_both_versions_and_says_the_same(stage: Stage, tmp_path: Path) -> None:
+async def test_simulate_accepts_both_versions_with_the_same_output(stage: Stage, tmp_path: Path) -> None:
     printed: dict[str, list[str]] = {"v1alpha1": [], "v1beta1": []}
     for version, lines in printed.items():
         document = convert(cloneset(), f"{CLONE_SETS.group}/{version}", list_conversions())

@@ -127,7 +127,7 @@ def _places(batches: list[set[str]]) -> list[tuple[int, set[str]]]:
     return places
 
 
-async def test_what_only_new_pods_can_get_is_said_with_its_field(
+async def test_a_change_that_only_new_pods_get_is_reported_with_its_field(
     stage: Stage, request: pytest.FixtureRequest
 ) -> None:
     await with_sidecars(stage, replicas=3)
@@ -140,7 +140,7 @@ async def test_what_only_new_pods_can_get_is_said_with_its_field(
     assert "containers[log].env" in why
 
 
-async def test_hot_sidecars_are_upgraded_and_the_old_ones_end(
+async def test_hot_sidecars_are_upgraded_and_the_old_containers_become_idle(
     stage: Stage, request: pytest.FixtureRequest
 ) -> None:
     await with_sidecars(stage, hot(LOG, "log:1"), replicas=2)
@@ -153,9 +153,7 @@ async def test_hot_sidecars_are_upgraded_and_the_old_ones_end(
     )
 
 
-async def test_pods_that_were_there_before_are_not_touched(
-    stage: Stage, request: pytest.FixtureRequest
-) -> None:
+async def test_existing_pods_are_not_changed(stage: Stage, request: pytest.FixtureRequest) -> None:
     await stage.start_manager()
     await stage.create(cloneset())
     await stage.settled(replicas=3)
@@ -177,14 +175,14 @@ async def test_pods_that_were_there_before_are_not_touched(
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-async def test_what_is_stopped_is_said(
+async def test_a_paused_sidecarset_is_reported(
     stage: Stage, request: pytest.FixtureRequest, spec: Object, name: str
 ) -> None:
     await with_sidecars(stage, replicas=2)
     golden(request, name, await plan(stage, manifest(stage, container(LOG, "log:2"), **spec)))
 
 
-async def test_an_upgrade_that_is_under_way_is_reported_too(stage: Stage) -> None:
+async def test_an_upgrade_in_progress_is_reported_too(stage: Stage) -> None:
     # given a partition has stopped it
     await with_sidecars(stage, replicas=3, updateStrategy={"partition": 3})
     doc = manifest(stage, container(LOG, "log:2"), updateStrategy={"partition": 3})
@@ -198,7 +196,7 @@ async def test_an_upgrade_that_is_under_way_is_reported_too(stage: Stage) -> Non
     assert len(outlook.stays["the partition keeps it at its revision"]) == 1
 
 
-async def test_what_is_so_already_changes_nothing(stage: Stage) -> None:
+async def test_an_unchanged_sidecarset_has_an_empty_plan(stage: Stage) -> None:
     await with_sidecars(stage, replicas=2)
     outlook = await plan(stage, manifest(stage, container(LOG)))
     assert (outlook.change, compute_exit_code([outlook])) == ("unchanged", 0)

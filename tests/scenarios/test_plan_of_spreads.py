@@ -55,7 +55,7 @@ async def run(spread: Spread, resource: Resource, replicas: int) -> None:
 
 
 @pytest.mark.parametrize("resource", [CLONE_SETS, DEPLOYMENTS], ids=lambda item: item.kind)
-async def test_pods_are_adopted_as_it_was_planned(
+async def test_pods_are_adopted_as_planned(
     spread: Spread, stage: Stage, request: pytest.FixtureRequest, resource: Resource
 ) -> None:
     # given places for all where they are, wherever a scheduler put them
@@ -80,7 +80,7 @@ async def test_pods_are_adopted_as_it_was_planned(
     assert (outlook.change, compute_exit_code([outlook])) == ("created", 2)
 
 
-async def test_other_limits_move_nothing_and_change_costs(
+async def test_changed_limits_move_no_pods_and_change_costs(
     spread: Spread, stage: Stage, request: pytest.FixtureRequest
 ) -> None:
     # given
@@ -104,7 +104,7 @@ async def test_other_limits_move_nothing_and_change_costs(
     assert outlook.new_pods == ("the next 10 to subset b, and so on",)
 
 
-async def test_the_next_pods_go_where_it_was_planned(spread: Spread, stage: Stage) -> None:
+async def test_the_plan_lists_the_subsets_of_the_next_pods(spread: Spread, stage: Stage) -> None:
     # given
     await run(spread, CLONE_SETS, 0)
     doc = spread.spread(CLONE_SETS, spread.subset("a", 2), spread.subset("b", 3))
@@ -118,7 +118,7 @@ async def test_the_next_pods_go_where_it_was_planned(spread: Spread, stage: Stag
     )
 
 
-async def test_of_a_statefulset_numbers_decide(
+async def test_ordinals_decide_the_subsets_of_a_statefulset(
     spread: Spread, stage: Stage, request: pytest.FixtureRequest
 ) -> None:
     await run(spread, STATEFUL_SETS, 2)
@@ -132,12 +132,12 @@ async def test_of_a_statefulset_numbers_decide(
     )
 
 
-async def test_what_is_not_there_yet_can_be_planned_for(spread: Spread, stage: Stage) -> None:
+async def test_a_plan_for_a_missing_workload_is_possible(spread: Spread, stage: Stage) -> None:
     outlook = await plan(stage, spread.spread(CLONE_SETS, spread.subset("a", 2)))
     assert "CloneSet web does not exist yet: its pods are placed when they are created" in outlook.notes
 
 
-async def test_what_is_so_already_changes_nothing(spread: Spread, stage: Stage) -> None:
+async def test_an_unchanged_workload_spread_has_an_empty_plan(spread: Spread, stage: Stage) -> None:
     await stage.start_manager()
     subsets = (spread.subset("a", 2), spread.subset("b"))
     await spread.create(CLONE_SETS, *subsets)

@@ -56,7 +56,9 @@ PLANS: list[tuple[Any, list[str]]] = [
 
 
 @pytest.mark.parametrize(("make", "says"), PLANS, ids=[make.__name__ for make, _ in PLANS])
-async def test_a_plan_says_which_objects_would_be_written(stage: Stage, make: Any, says: list[str]) -> None:
+async def test_a_plan_names_the_objects_that_would_be_written(
+    stage: Stage, make: Any, says: list[str]
+) -> None:
     world = World(stage)
     await world.start()
     await world.put(cloneset())
@@ -69,7 +71,7 @@ async def test_a_plan_says_which_objects_would_be_written(stage: Stage, make: An
     assert "Existing pods" not in said
 
 
-async def test_a_plan_of_a_distribution_says_where_copies_come(stage: Stage) -> None:
+async def test_a_plan_of_a_distribution_names_the_namespaces_of_its_copies(stage: Stage) -> None:
     world = World(stage)
     await world.start()
     here = {"includedNamespaces": {"list": [{"name": stage.namespace}]}}
@@ -86,7 +88,7 @@ async def test_the_image_of_a_united_deployment_can_be_set(stage: Stage) -> None
 
 
 @pytest.mark.parametrize("is_there", [False, True], ids=["created", "changed"])
-async def test_a_field_that_is_not_known_is_one_short_line(stage: Stage, is_there: bool) -> None:
+async def test_an_unknown_field_is_reported_in_one_short_line(stage: Stage, is_there: bool) -> None:
     world = World(stage)
     await world.start()
     if is_there:

@@ -308,7 +308,7 @@ def exec_in(stage: Stage, pod: str, *command: str) -> None:
 
 
 @pytest.mark.parametrize("lived", LIVES, ids=lambda item: item.__name__)
-async def test_simulated_kubelets_report_what_real_ones_report(
+async def test_simulated_kubelets_report_the_same_as_real_ones(
     stage: Stage, pytestconfig: pytest.Config, lived: Callable[[Stage], Awaitable[Life]]
 ) -> None:
     name = lived.__name__

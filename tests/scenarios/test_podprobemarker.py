@@ -97,7 +97,7 @@ async def until_all(stage: Stage, status: str | None, count: int) -> list[Object
     return result
 
 
-async def test_a_probe_is_asked_of_the_pods_node_and_its_outcome_is_a_condition(stage: Stage) -> None:
+async def test_a_probe_runs_on_the_pods_node_and_its_result_is_a_condition(stage: Stage) -> None:
     """containers case 43"""
     await stage.start_manager()
     (pod,) = await with_pods(stage)
@@ -193,7 +193,7 @@ async def test_a_container_that_restarts_is_unknown_first(stage: Stage) -> None:
     assert after["status"]["containerStatuses"][0]["restartCount"] == 1
 
 
-async def test_a_pod_that_goes_takes_its_entry_with_it(stage: Stage) -> None:
+async def test_the_entry_of_a_deleted_pod_is_removed(stage: Stage) -> None:
     """containers case 51"""
     await stage.start_manager()
     pods = await with_pods(stage, 3)
@@ -222,7 +222,7 @@ async def _names(stage: Stage) -> list[str]:
 
 
 @pytest.mark.virtual_time("it deletes a node")
-async def test_a_node_that_goes_takes_its_probes_with_it(stage: Stage) -> None:
+async def test_the_probes_of_a_deleted_node_are_removed(stage: Stage) -> None:
     """containers case 52"""
     await stage.start_manager()
     nodes = [node["metadata"]["name"] for node in await stage.stored(NODES)]
@@ -237,7 +237,7 @@ async def test_a_node_that_goes_takes_its_probes_with_it(stage: Stage) -> None:
     assert len(await stage.stored(NODE_POD_PROBES)) == len(nodes) - 1
 
 
-async def test_a_marker_that_goes_takes_back_its_own_probes_only(stage: Stage) -> None:
+async def test_a_deleted_marker_removes_only_its_own_probes(stage: Stage) -> None:
     """containers case 50"""
     await stage.start_manager()
     (pod,) = await with_pods(stage)
@@ -258,7 +258,7 @@ async def test_a_marker_that_goes_takes_back_its_own_probes_only(stage: Stage) -
     assert list(await entries(stage)) == [pod["metadata"]["name"]]
 
 
-async def test_a_marker_that_changes_changes_what_is_asked_and_shown(stage: Stage) -> None:
+async def test_a_changed_marker_changes_the_probes_and_the_labels(stage: Stage) -> None:
     await stage.start_manager()
     await with_pods(stage)
     await mark(
@@ -284,7 +284,7 @@ async def test_a_marker_that_changes_changes_what_is_asked_and_shown(stage: Stag
     await stage.until(is_asked)
 
 
-async def test_a_pod_that_is_not_selected_any_more_is_not_checked(stage: Stage) -> None:
+async def test_a_pod_that_is_no_longer_selected_is_not_probed(stage: Stage) -> None:
     await stage.start_manager()
     (pod,) = await with_pods(stage)
     await mark(stage, marker(app="web"))
@@ -298,7 +298,7 @@ async def test_a_pod_that_is_not_selected_any_more_is_not_checked(stage: Stage) 
     await stage.until(is_let_go)
 
 
-async def test_of_two_markers_with_one_condition_the_first_shows_and_an_event_names_it(stage: Stage) -> None:
+async def test_the_first_of_two_markers_with_one_condition_wins_and_an_event_names_it(stage: Stage) -> None:
     """containers case 55"""
     await stage.start_manager()
     await with_pods(stage)
@@ -317,7 +317,7 @@ async def test_of_two_markers_with_one_condition_the_first_shows_and_an_event_na
     assert condition(pod) == "True"
 
 
-async def test_explain_says_how_many_pods_and_probes_there_are(stage: Stage) -> None:
+async def test_explain_reports_the_numbers_of_pods_and_probes(stage: Stage) -> None:
     await stage.start_manager()
     (pod,) = await with_pods(stage)
     await mark(stage, marker())
@@ -353,7 +353,7 @@ def _is_about_probes(sent: Request) -> bool:
 @pytest.mark.few_on_real(3)
 @pytest.mark.parametrize("takes_effect", [False, True])
 @pytest.mark.parametrize("at", range(9))
-async def test_the_manager_is_killed_at_any_write_and_another_one_goes_on(
+async def test_a_manager_killed_at_any_write_is_succeeded_by_another(
     stage: Stage, at: int, takes_effect: bool
 ) -> None:
     kill = Kill(at, takes_effect=takes_effect)

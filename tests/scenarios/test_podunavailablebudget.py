@@ -57,7 +57,7 @@ async def evict(stage: Stage, name: str, **options: Any) -> None:
     await stage.client.create(PODS, stage.namespace, body, name=name, subresource="eviction")
 
 
-async def test_a_pod_goes_and_the_next_one_only_when_it_is_replaced(stage: Stage) -> None:
+async def test_the_next_pod_may_be_disrupted_only_after_the_last_is_replaced(stage: Stage) -> None:
     """podunavailablebudget cases 36, 52, 53, 65 and 66"""
     # given
     await stage.start_manager()
@@ -97,7 +97,7 @@ async def test_a_scale_down_and_a_missing_workload_free_the_budget(stage: Stage)
 
 
 @pytest.mark.node
-async def test_pods_of_a_deployment_are_tied_by_its_name(stage: Stage) -> None:
+async def test_pods_of_a_deployment_are_annotated_by_its_name(stage: Stage) -> None:
     """podunavailablebudget cases 33 and 56"""
     labels = {"app": "web"}
     deployment: Object = {
@@ -223,7 +223,7 @@ async def test_pods_of_an_unknown_kind_are_found_by_its_scale_with_the_generated
 
 
 @pytest.mark.sandbox_only  # the kind would be the whole cluster's
-async def test_a_kind_of_the_white_list_says_itself_how_many_pods_it_wants(stage: Stage) -> None:
+async def test_the_replica_count_of_a_whitelisted_kind_is_read_from_its_spec(stage: Stage) -> None:
     """podunavailablebudget 6.3, row 7"""
     # given a workload without a scale, on the white list, which its administrator lets the manager read
     await stage.client.create(CUSTOM_RESOURCE_DEFINITIONS, "", definition_of_rollouts(has_scale=False))
@@ -262,7 +262,7 @@ async def test_a_kind_of_the_white_list_says_itself_how_many_pods_it_wants(stage
 
 
 @pytest.mark.parametrize("replicas", [10, pytest.param(100, marks=pytest.mark.sandbox_only)])
-async def test_after_a_scale_down_the_surplus_goes_in_the_steps_that_the_budget_allows(
+async def test_surplus_pods_after_a_scale_down_are_deleted_within_the_budget(
     stage: Stage, replicas: int
 ) -> None:
     """podunavailablebudget case 58"""

@@ -72,7 +72,7 @@ def serving(kubectl: Kubectl) -> list[str]:
     ]
 
 
-def test_two_nodes_are_drained_at_once_and_never_more_pods_are_out_than_the_budget_lets(
+def test_two_parallel_drains_never_exceed_the_budget(
     kubectl: Kubectl,
 ) -> None:
     """podunavailablebudget case 66"""

@@ -29,7 +29,7 @@ async def place(quiet_plane: ControlPlane | None, tmp_path: Path) -> AsyncIterat
         yield place
 
 
-async def test_64_evictions_and_deletions_at_once_through_three_replicas_take_no_more_than_allowed(
+async def test_64_parallel_disruptions_through_three_replicas_never_exceed_the_budget(
     place: Place,
 ) -> None:
     """podunavailablebudget cases 36 and 66"""

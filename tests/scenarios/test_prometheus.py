@@ -64,7 +64,7 @@ def played() -> tuple[Scrapes, list[list[Vector]]]:
     return scrapes, ours
 
 
-def test_it_reads_the_rules(program: Path) -> None:
+def test_prometheus_reads_the_rules(program: Path) -> None:
     rules = build_prometheus_rule(namespace="kruise-system")["spec"]
     said = asked(
         program, rules=yaml.safe_dump({"groups": rules["groups"]}), scrapes=Scrapes(), expressions=[]
@@ -87,7 +87,7 @@ def test_alerts_give_what_our_own_evaluation_gives(
     assert {"KruiseRolloutStuck", "KruiseCloneSetReplicasMismatch"} <= given
 
 
-def test_it_answers_every_expression_of_the_board(
+def test_prometheus_answers_every_expression_of_the_board(
     program: Path, played: tuple[Scrapes, list[list[Vector]]]
 ) -> None:
     theirs = asked(program, rules="groups: []", scrapes=played[0], expressions=ON_BOARD).results

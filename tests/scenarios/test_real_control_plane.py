@@ -24,7 +24,7 @@ def victim(request: pytest.FixtureRequest) -> str:
     return component
 
 
-async def test_a_rollout_goes_on_where_it_was_when_the_control_plane_died(
+async def test_a_rollout_continues_after_a_crash_of_the_control_plane(
     stage: Stage, seen: PodWatch, plane: ControlPlane, victim: str
 ) -> None:
     # given a rollout under way
@@ -45,7 +45,7 @@ async def test_a_rollout_goes_on_where_it_was_when_the_control_plane_died(
     assert seen.fewest_available >= REPLICAS - UNAVAILABLE
 
 
-async def test_no_pod_is_created_twice_when_the_control_plane_dies_while_they_are_created(
+async def test_no_pod_is_created_twice_when_the_control_plane_dies_during_creations(
     stage: Stage, seen: PodWatch, plane: ControlPlane, victim: str
 ) -> None:
     # given many creations under way

@@ -462,7 +462,7 @@ async def test_a_pod_that_its_node_evicts_is_replaced(stage: Stage, kubectl: Kub
 
 
 @pytest.mark.parametrize("component", [KUBELET, CONTAINERD])
-async def test_a_rollout_goes_on_when_a_part_of_a_node_is_killed(stage: Stage, component: str) -> None:
+async def test_a_rollout_continues_when_a_component_of_a_node_is_killed(stage: Stage, component: str) -> None:
     # given
     await stage.start_manager()
     await stage.create(cloneset(replicas=4, updateStrategy=IN_PLACE))
@@ -480,7 +480,9 @@ async def test_a_rollout_goes_on_when_a_part_of_a_node_is_killed(stage: Stage, c
     assert {status_of(pod)["restartCount"] for pod in after.values()} == {1}
 
 
-async def test_pods_come_back_with_their_node_and_keep_their_files(stage: Stage, kubectl: Kubectl) -> None:
+async def test_pods_return_with_their_rebooted_node_and_keep_their_files(
+    stage: Stage, kubectl: Kubectl
+) -> None:
     # given
     doc = with_pod(
         cloneset(replicas=1),

@@ -141,7 +141,9 @@ def test_every_kind_is_tried_or_has_a_reason() -> None:
 
 @pytest.mark.parametrize("code", REFUSALS, ids=str)
 @pytest.mark.parametrize("name", OBJECTS)
-async def test_what_refuses_a_write_is_named_with_its_tries(stage: Stage, name: str, code: Code) -> None:
+async def test_the_reason_of_a_refused_write_is_named_with_its_tries(
+    stage: Stage, name: str, code: Code
+) -> None:
     # given a manager whose writes are refused from now on
     world, kind = World(stage), KINDS[name]
     refusing = Refusing(stage.manager_transport(), code)

@@ -96,7 +96,7 @@ async def test_resources_change_without_a_restart_and_without_a_gate(stage: Stag
         ),
     ],
 )
-async def test_pods_are_recreated_for_resources_where_the_server_or_the_gate_says_so(
+async def test_pods_are_recreated_for_resources_when_the_server_or_gate_lacks_resize(
     stage: Stage, settings: ManagerSettings, of_pod: bool
 ) -> None:
     # given
@@ -138,7 +138,7 @@ async def test_nothing_surges_for_what_restarts_nothing(stage: Stage, surge: int
     assert lives(await documents(stage)) == lives(before)
 
 
-async def test_it_still_surges_where_containers_restart(stage: Stage) -> None:
+async def test_a_cloneset_still_surges_where_containers_restart(stage: Stage) -> None:
     # given
     before = await created(stage, NEWEST, of_pod=False, replicas=5, maxSurge=2, maxUnavailable=0)
     # when
@@ -151,7 +151,7 @@ async def test_it_still_surges_where_containers_restart(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("of_pod", [False, True], ids=["containers", "pods"])
-async def test_what_no_node_can_give_is_recreated_after_the_time_that_is_set(
+async def test_an_infeasible_resize_recreates_the_pod_after_the_configured_time(
     stage: Stage, of_pod: bool
 ) -> None:
     # given
@@ -179,7 +179,7 @@ async def test_what_no_node_can_give_is_recreated_after_the_time_that_is_set(
 
 
 @pytest.mark.sandbox_only  # nodes of a real cluster serve other tests too
-async def test_a_pod_whose_node_does_not_declare_the_resize_of_whole_pods_is_recreated_and_plan_says_so(
+async def test_a_pod_on_a_node_without_pod_level_resize_is_recreated_and_plan_reports_it(
     stage: Stage,
 ) -> None:
     # given a node that declares features, and not this one

@@ -41,7 +41,7 @@ async def distributed(stage: Stage, *shorts: str) -> Distribution:
     return distribution
 
 
-async def test_selected_namespaces_get_a_copy_that_says_whose_it_is(stage: Stage) -> None:
+async def test_selected_namespaces_get_a_copy_with_its_owner(stage: Stage) -> None:
     """admission case 48: a namespace in the resource means nothing"""
     distribution = Distribution(stage)
     await distribution.add_namespace("a")
@@ -86,7 +86,7 @@ async def test_copies_follow_the_resource(stage: Stage) -> None:
     assert copy["data"] == {"token": encoded("2")}
 
 
-async def test_a_new_namespace_gets_its_copy_at_once(stage: Stage) -> None:
+async def test_a_new_namespace_gets_its_copy_immediately(stage: Stage) -> None:
     distribution = await distributed(stage, "a")
     await distribution.add_namespace("new")
     await distribution.until_counted(desired=2, succeeded=2)
@@ -119,7 +119,7 @@ async def test_config_maps_are_distributed_to_named_namespaces(stage: Stage) -> 
     assert (copy["data"], copy["binaryData"]) == ({"k": "v"}, {"b": encoded("x")})
 
 
-async def test_what_others_made_is_left_alone_until_it_goes(stage: Stage) -> None:
+async def test_a_resource_of_another_owner_is_kept_until_it_is_deleted(stage: Stage) -> None:
     """admission case 49"""
     distribution = Distribution(stage)
     for short in ("a", "b"):
@@ -139,7 +139,7 @@ async def test_what_others_made_is_left_alone_until_it_goes(stage: Stage) -> Non
     assert await distribution.token("a") == "1"
 
 
-async def test_a_copy_that_is_changed_by_hand_is_repaired_and_keeps_its_labels(stage: Stage) -> None:
+async def test_a_manually_changed_copy_is_repaired_and_keeps_its_labels(stage: Stage) -> None:
     """admission case 52"""
     distribution = await distributed(stage, "a")
     patch = {"metadata": {"labels": {"mine": "yes"}}, "data": {"token": encoded("wrong"), "x": encoded("y")}}
@@ -155,7 +155,7 @@ async def test_a_copy_that_is_changed_by_hand_is_repaired_and_keeps_its_labels(s
     await stage.until(is_repaired, what="the copy is as it should be")
 
 
-async def test_a_copy_that_is_emptied_by_hand_is_filled_again(stage: Stage) -> None:
+async def test_a_manually_emptied_copy_is_filled_again(stage: Stage) -> None:
     """A patch that replaces a field would leave it out where it is not there."""
     it = await distributed(stage, "a")
     # when
@@ -168,14 +168,14 @@ async def test_a_copy_that_is_emptied_by_hand_is_filled_again(stage: Stage) -> N
     await stage.until(is_filled, what="the copy is filled again")
 
 
-async def test_a_copy_that_is_deleted_by_hand_comes_back(stage: Stage) -> None:
+async def test_a_manually_deleted_copy_is_recreated(stage: Stage) -> None:
     """admission case 53"""
     distribution = await distributed(stage, "a")
     await stage.client.delete(SECRETS, distribution.namespace("a"), distribution.name)
     await stage.until(lambda: distribution.copy("a"), what="there is a copy again")
 
 
-async def test_a_namespace_that_is_no_target_any_more_loses_its_copy(stage: Stage) -> None:
+async def test_a_namespace_that_is_no_longer_a_target_loses_its_copy(stage: Stage) -> None:
     """admission cases 54 and 55"""
     distribution = await distributed(stage, "a", "b", "c")
     # when one loses its label, and another one is excluded
@@ -206,7 +206,7 @@ async def test_the_system_gets_nothing(stage: Stage) -> None:
 
 
 @pytest.mark.all_controllers
-async def test_copies_go_with_their_distribution(stage: Stage) -> None:
+async def test_copies_are_deleted_with_their_distribution(stage: Stage) -> None:
     """admission case 56"""
     distribution = await distributed(stage, "a")
     await stage.client.delete(RESOURCE_DISTRIBUTIONS, "", distribution.name)
@@ -307,7 +307,7 @@ async def test_faults_delay_copies_and_do_not_change_them(stage: Stage, prepare:
     assert [await distribution.token(short) for short in "abcde"] == ["2"] * 5
 
 
-async def test_a_manager_that_is_killed_half_way_is_followed_by_one_that_ends_it(stage: Stage) -> None:
+async def test_a_manager_killed_midway_is_followed_by_one_that_finishes(stage: Stage) -> None:
     distribution = Distribution(stage)
     for number in range(20):
         await distribution.add_namespace(f"n{number}")
@@ -322,7 +322,7 @@ async def test_a_manager_that_is_killed_half_way_is_followed_by_one_that_ends_it
     await distribution.until_counted(desired=20, succeeded=20)
 
 
-async def test_explain_says_where_copies_are_missing_and_why(stage: Stage) -> None:
+async def test_explain_reports_where_copies_are_missing_and_why(stage: Stage) -> None:
     """The command decides from one list of metadata, and reads own copies as the manager does"""
     distribution = Distribution(stage)
     for short in ("a", "b"):

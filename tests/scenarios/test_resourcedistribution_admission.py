@@ -48,7 +48,9 @@ async def test_only_what_could_be_created_is_distributed(stage: Stage) -> None:
     assert await fields_refused(stage, secret(data=data)) == ["spec.resource"]
 
 
-async def test_which_resource_it_is_stays_and_its_namespace_means_nothing(stage: Stage) -> None:
+async def test_the_distributed_resources_identity_is_immutable_and_its_namespace_ignored(
+    stage: Stage,
+) -> None:
     """admission cases 47 and 48"""
     resource = secret()
     resource["metadata"]["namespace"] = "foo"
@@ -65,7 +67,7 @@ async def test_which_resource_it_is_stays_and_its_namespace_means_nothing(stage:
     await stage.client.delete(RESOURCE_DISTRIBUTIONS, "", stage.namespace)
 
 
-async def test_fields_are_named_as_they_are_written(stage: Stage) -> None:
+async def test_errors_name_the_fields_of_the_written_version(stage: Stage) -> None:
     """admission case 57, as far as errors go"""
     selector = {"matchExpressions": [{"key": "a", "operator": "Near"}]}
     for version, name in ((RESOURCE_DISTRIBUTIONS, "namespaceSelector"), (OLD, "namespaceLabelSelector")):

@@ -115,7 +115,7 @@ async def events(stage: Stage, name: str) -> list[tuple[str, str]]:
     return [(doc["reason"], doc["message"]) for doc in docs]
 
 
-async def test_a_pod_waits_for_a_claim_that_is_not_there_and_goes_when_it_is(stage: Stage) -> None:
+async def test_a_pod_waits_for_a_missing_claim_and_is_scheduled_when_it_exists(stage: Stage) -> None:
     # given
     async with made(stage, STORAGE_CLASSES, storage_class(stage, "WaitForFirstConsumer")) as name:
         await create(stage, PODS, pod("web", claim="data"))
@@ -157,7 +157,7 @@ async def test_a_pod_waits_for_a_claim_that_should_be_bound_already(stage: Stage
         assert (await stage.get("web", resource=PODS))["spec"]["nodeName"] == "node-1"
 
 
-async def test_a_pod_whose_volume_is_elsewhere_goes_nowhere(stage: Stage) -> None:
+async def test_a_pod_whose_volume_is_on_another_node_is_not_scheduled(stage: Stage) -> None:
     # given
     name = f"unprovisioned-{stage.namespace}"
     async with made(stage, PERSISTENT_VOLUMES, volume(f"pv-{stage.namespace}", name, node="elsewhere")):
@@ -171,7 +171,7 @@ async def test_a_pod_whose_volume_is_elsewhere_goes_nowhere(stage: Stage) -> Non
         assert said.endswith(f"{nodes} Preemption is not helpful for scheduling.")
 
 
-async def test_a_provisioner_sees_for_which_node_it_makes_a_volume(stage: Stage) -> None:
+async def test_a_provisioner_gets_the_node_for_which_it_creates_a_volume(stage: Stage) -> None:
     # given a class whose provisioner is none of the cluster's
     doc = storage_class(stage, "WaitForFirstConsumer", "example.com/none")
     async with made(stage, STORAGE_CLASSES, doc) as name:
@@ -223,7 +223,7 @@ async def is_gone(stage: Stage, name: str) -> bool:
     return False
 
 
-async def test_a_pod_of_higher_priority_takes_the_place_of_a_lower_one(stage: Stage) -> None:
+async def test_a_pod_of_higher_priority_preempts_one_of_lower_priority(stage: Stage) -> None:
     async with priority(stage, "low", 10) as low, priority(stage, "high", 20) as high:
         # given a node that is full of one pod
         await create(stage, PODS, pod("small", cpu="20", priorityClassName=low, **HERE))

@@ -169,7 +169,7 @@ async def test_an_upgrade_ends_well_although_watches_break(stage: Stage, fault: 
 @pytest.mark.few_on_real(1)
 @pytest.mark.parametrize(("write", "takes_effect"), [(0, True), (2, True), (4, False), (6, True)])
 @pytest.mark.parametrize("make", [container, hot], ids=["cold", "hot"])
-async def test_a_manager_that_dies_at_any_write_is_followed_by_one_that_goes_on(
+async def test_a_manager_killed_at_any_write_is_succeeded_by_another(
     stage: Stage, write: int, make: Callable[..., Document], *, takes_effect: bool
 ) -> None:
     # given
@@ -205,7 +205,7 @@ def _images(pod: Document) -> list[str]:
     ]
 
 
-async def test_what_others_write_into_the_pods_meanwhile_stays(stage: Stage) -> None:
+async def test_changes_of_others_to_the_pods_during_an_upgrade_are_kept(stage: Stage) -> None:
     """sidecarset case 72"""
     await bound(stage, sidecarset("log", container("log"), updateStrategy={"maxUnavailable": MOST_DOWN}))
     await stage.start_manager()
@@ -230,7 +230,7 @@ async def test_what_others_write_into_the_pods_meanwhile_stays(stage: Stage) -> 
         assert by_name(pod, "main")["image"] == "nginx:1"
 
 
-async def test_a_pod_that_goes_in_the_middle_holds_no_other_up(stage: Stage) -> None:
+async def test_a_pod_deleted_during_an_upgrade_blocks_no_other(stage: Stage) -> None:
     """sidecarset case 71"""
     await bound(stage, sidecarset("log", container("log"), updateStrategy={"maxUnavailable": MOST_DOWN}))
     faulty = FaultyTransport(stage.manager_transport())

@@ -139,7 +139,7 @@ def main(image: str, cpu: str, further: Document) -> Document:
 
 
 @pytest.mark.node
-async def test_a_cloneset_and_a_sidecarset_change_the_same_pods_at_once(stage: Stage) -> None:
+async def test_a_cloneset_and_a_sidecarset_change_the_same_pods_concurrently(stage: Stage) -> None:
     """images and amounts of both change while managers are killed; all converge, no pod is made anew"""
     # given
     await create_set(stage, sidecarset(LOG, container(LOG), updateStrategy={"maxUnavailable": 2}))
@@ -231,7 +231,7 @@ async def test_a_bad_sidecarset_is_refused_with_its_fields(stage: Stage) -> None
 
 
 @pytest.mark.node
-async def test_a_revision_of_before_is_injected_when_it_is_asked_for(stage: Stage) -> None:
+async def test_an_older_revision_is_injected_when_it_is_selected(stage: Stage) -> None:
     """sidecarset cases 48 and 51"""
     # given two revisions
     await create_set(stage, sidecarset(LOG, container(LOG), customVersion="v1"))
@@ -287,7 +287,7 @@ async def test_pods_recreated_by_their_workload_are_injected_afresh(stage: Stage
 
 
 @pytest.mark.node
-async def test_a_sidecarset_that_goes_leaves_pods_as_they_are_and_takes_its_revisions(stage: Stage) -> None:
+async def test_a_deleted_sidecarset_keeps_its_pods_and_deletes_its_revisions(stage: Stage) -> None:
     """sidecarset case 81"""
     await create_set(stage, sidecarset(LOG, container(LOG)))
     await stage.start_manager()

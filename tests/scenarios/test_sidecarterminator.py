@@ -39,7 +39,7 @@ async def ended(stage: Stage, *, code: int, env: list[Document]) -> list[Documen
 
 
 @pytest.mark.parametrize("code", [0, 1])
-async def test_a_request_names_the_sidecar_that_still_runs_and_there_is_one(stage: Stage, code: int) -> None:
+async def test_a_pod_gets_one_request_with_its_running_sidecar(stage: Stage, code: int) -> None:
     """sidecarset cases 82 and 85"""
     (request,) = await ended(stage, code=code, env=[KILL])
     pod = await stage.get("job-x", resource=PODS)
@@ -54,7 +54,9 @@ async def test_a_request_names_the_sidecar_that_still_runs_and_there_is_one(stag
     assert len(await stage.stored(REQUESTS)) == 1
 
 
-async def test_where_its_end_does_not_count_the_phase_is_that_of_the_main_container(stage: Stage) -> None:
+async def test_the_phase_is_that_of_the_main_container_when_the_sidecars_exit_is_ignored(
+    stage: Stage,
+) -> None:
     """sidecarset case 87"""
     await ended(stage, code=0, env=[KILL, IGNORE])
 

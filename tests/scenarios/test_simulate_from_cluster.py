@@ -25,7 +25,9 @@ KINDS: dict[str, tuple[Kind, Callable[[Pool], Object], int]] = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_what_a_cluster_has_is_played(stage: Stage, pool: Pool, tmp_path: Path, kind: str) -> None:
+async def test_an_object_of_the_cluster_is_simulated(
+    stage: Stage, pool: Pool, tmp_path: Path, kind: str
+) -> None:
     # given an object that the cluster has at rest, and its nodes
     workload, make, pods = KINDS[kind]
     await stage.start_manager()

@@ -28,7 +28,7 @@ def node(name: str, *taints: Object) -> Object:
     return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "spec": {"taints": list(taints)}}
 
 
-async def test_a_taint_that_no_controller_takes_off_is_taken_off(stage: Stage) -> None:
+async def test_a_taint_that_no_controller_removes_is_removed(stage: Stage) -> None:
     # given two new nodes with the taint of those that are not ready yet, one with another, and one of others
     names = [f"late-{stage.namespace}-{number}" for number in range(3)]
     other = {**TAINT, "key": "example.com/own"}

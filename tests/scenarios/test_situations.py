@@ -70,7 +70,7 @@ def test_every_kind_has_situations() -> None:
 
 
 @pytest.mark.parametrize(("kind", "row"), ROWS)
-async def test_the_cause_comes_first_and_every_place_says_the_same(
+async def test_the_cause_is_reported_first_and_identically_everywhere(
     stage: Stage, kind: Kind, row: Situation
 ) -> None:
     world, explanation = await staged(stage, kind, row)
@@ -91,7 +91,7 @@ async def test_the_cause_comes_first_and_every_place_says_the_same(
 
 
 @pytest.mark.parametrize(("kind", "row"), ROWS)
-async def test_every_field_that_a_remedy_names_is_there_and_may_be_changed(
+async def test_every_field_of_a_remedy_exists_and_may_be_changed(
     stage: Stage, kind: Kind, row: Situation
 ) -> None:
     world, explanation = await staged(stage, kind, row)
@@ -145,7 +145,7 @@ def is_in_a_condition(kind: Kind, document: Object, row: Situation) -> bool:
 
 
 @pytest.mark.parametrize(("kind", "row", "number"), WAYS)
-async def test_what_a_remedy_says_helps_and_takes_no_pods_away(
+async def test_a_remedy_helps_and_makes_no_pods_unavailable(
     stage: Stage, kind: Kind, row: Situation, number: int
 ) -> None:
     world, explanation = await staged(stage, kind, row)

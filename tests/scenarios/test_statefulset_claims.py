@@ -31,7 +31,7 @@ def retaining(*, scaled: str = "Retain", deleted: str = "Retain") -> Object:
 
 @pytest.mark.node
 @pytest.mark.parametrize("parallel", [False, True], ids=["OrderedReady", "Parallel"])
-async def test_claims_go_with_pods_that_are_scaled_away_and_come_anew(
+async def test_claims_are_deleted_with_scaled_down_pods_and_recreated(
     stage: Stage, sets: Sets, parallel: bool
 ) -> None:
     """statefulset case 64 and 66"""
@@ -70,7 +70,7 @@ async def test_claims_go_with_pods_that_are_scaled_away_and_come_anew(
 @pytest.mark.node
 @pytest.mark.needs_admission
 @pytest.mark.parametrize("version", ["v1beta1", "v1alpha1"])
-async def test_what_becomes_of_claims_is_stored_with_every_set(
+async def test_the_claim_retention_policy_is_stored_with_every_set(
     stage: Stage, sets: Sets, version: str
 ) -> None:
     """statefulset section 4.4; v1alpha1 has no such field, and what is written through it gets the default too"""
@@ -114,7 +114,7 @@ async def test_claims_that_are_retained_again_stay(stage: Stage, sets: Sets) -> 
 
 @pytest.mark.node
 @pytest.mark.real
-async def test_a_claim_that_cannot_bind_is_named_and_the_set_goes_on_when_it_can(
+async def test_an_unbindable_claim_is_named_and_the_set_continues_when_it_can_bind(
     stage: Stage, sets: Sets
 ) -> None:
     """The sandbox's scheduler does not look at claims; a real one names them"""
@@ -225,7 +225,7 @@ async def test_claims_grow_from_the_highest_and_no_pod_is_restarted(stage: Stage
 
 
 @pytest.mark.node
-async def test_another_size_and_image_at_once(stage: Stage, sets: Sets) -> None:
+async def test_claim_size_and_image_change_together_in_place(stage: Stage, sets: Sets) -> None:
     # given
     fast = await a_class(stage, "fast", expandable=True)
     await stage.start_manager(settings=GROWS)
@@ -244,7 +244,9 @@ async def test_another_size_and_image_at_once(stage: Stage, sets: Sets) -> None:
 
 
 @pytest.mark.node
-async def test_claims_that_cannot_grow_are_named_and_go_on_when_they_can(stage: Stage, sets: Sets) -> None:
+async def test_unexpandable_claims_are_named_and_the_set_continues_when_they_can_grow(
+    stage: Stage, sets: Sets
+) -> None:
     """statefulset case 71"""
     # given a class that does not let volumes grow, and a change that slips past admission
     slow = await a_class(stage, "slow", expandable=False)

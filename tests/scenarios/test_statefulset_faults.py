@@ -110,7 +110,9 @@ async def test_a_watch_is_cut_after_any_event(stage: Stage, path: str, after: in
     ],
     ids=lambda fault: repr(fault)[:60],
 )
-async def test_any_write_goes_wrong_once(stage: Stage, fault: object, number: int) -> None:
+async def test_one_failing_write_does_not_disturb_the_rollout(
+    stage: Stage, fault: object, number: int
+) -> None:
     """The write with that number, and its eleventh successor; each time another way."""
     places = {number, number + 11}
     count = 0
@@ -135,7 +137,7 @@ async def test_any_patch_conflicts(stage: Stage, number: int) -> None:
 
 @pytest.mark.few_on_real(1)
 @pytest.mark.parametrize("seed", range(4))
-async def test_everything_goes_wrong_at_random(stage: Stage, seed: int) -> None:
+async def test_random_faults_do_not_disturb_the_rollout(stage: Stage, seed: int) -> None:
     rng = random.Random(seed)
     faults: list[Callable[[], object]] = [
         lambda: None,
@@ -180,7 +182,7 @@ async def test_a_creation_that_is_refused_is_reported_and_tried_again(stage: Sta
     assert await sets.condition("FailedCreatePod") is None
 
 
-async def test_a_pod_that_is_there_already_is_no_failure(stage: Stage, sets: Sets) -> None:
+async def test_an_existing_pod_with_the_same_name_is_not_a_failure(stage: Stage, sets: Sets) -> None:
     """statefulset case 33: a pod of another owner has the name; the set waits, and goes on when it is free"""
     # given
     occupant = {"metadata": {"name": "web-0"}, "spec": {"containers": [{"name": "x", "image": "x:1"}]}}
@@ -207,7 +209,7 @@ async def test_a_pod_that_is_there_already_is_no_failure(stage: Stage, sets: Set
 @pytest.mark.few_on_real(3)
 @pytest.mark.parametrize("takes_effect", [False, True])
 @pytest.mark.parametrize("at", range(24))
-async def test_the_manager_is_killed_at_any_write_and_another_one_goes_on(
+async def test_a_manager_killed_at_any_write_is_succeeded_by_another(
     stage: Stage, sets: Sets, at: int, takes_effect: bool
 ) -> None:
     # given a manager that is killed at that write of a creation or a rollout
@@ -246,7 +248,7 @@ async def test_the_manager_is_killed_at_any_write_and_another_one_goes_on(
         assert len(await stage.stored(PERSISTENT_VOLUME_CLAIMS)) == SIZE
 
 
-async def test_two_managers_for_a_moment_do_not_harm_each_other(stage: Stage, sets: Sets) -> None:
+async def test_two_managers_at_the_same_time_do_not_harm_each_other(stage: Stage, sets: Sets) -> None:
     """Without leader election both act; names, uids and versions hold it together."""
     # given
     await stage.start_manager()

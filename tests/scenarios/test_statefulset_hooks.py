@@ -74,7 +74,9 @@ async def test_pods_are_held_before_and_after_their_update(stage: Stage, sets: S
 
 @pytest.mark.node
 @BOTH
-async def test_pods_are_held_before_they_go(stage: Stage, sets: Sets, parallel: bool) -> None:
+async def test_a_pre_delete_hook_holds_pods_before_their_deletion(
+    stage: Stage, sets: Sets, parallel: bool
+) -> None:
     """statefulset case 56 and 58"""
     # given
     await stage.start_manager()
@@ -93,7 +95,7 @@ async def test_pods_are_held_before_they_go(stage: Stage, sets: Sets, parallel: 
 
 @pytest.mark.node
 @BOTH
-async def test_a_pod_that_is_wanted_again_comes_back(stage: Stage, sets: Sets, parallel: bool) -> None:
+async def test_a_pod_that_is_wanted_again_returns_to_normal(stage: Stage, sets: Sets, parallel: bool) -> None:
     """statefulset case 61"""
     # given a pod that waits for its deletion
     await stage.start_manager()
@@ -136,7 +138,9 @@ async def test_new_pods_wait_for_their_hook(stage: Stage, sets: Sets, parallel: 
 
 @pytest.mark.node
 @BOTH
-async def test_a_rollout_is_taken_back_while_a_pod_prepares(stage: Stage, sets: Sets, parallel: bool) -> None:
+async def test_a_rollout_reverted_while_a_pod_prepares_returns_it_to_normal(
+    stage: Stage, sets: Sets, parallel: bool
+) -> None:
     """statefulset case 60"""
     # given
     await stage.start_manager()

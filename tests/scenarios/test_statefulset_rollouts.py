@@ -95,7 +95,7 @@ async def test_pods_are_updated_in_place(stage: Stage, sets: Sets, parallel: boo
     assert sum(event["count"] for event in events) == 3
 
 
-async def test_max_unavailable_says_how_many_at_once(stage: Stage, sets: Sets) -> None:
+async def test_max_unavailable_limits_the_pods_updated_in_parallel(stage: Stage, sets: Sets) -> None:
     """statefulset case 37"""
     # given
     await stage.start_manager()
@@ -110,7 +110,7 @@ async def test_max_unavailable_says_how_many_at_once(stage: Stage, sets: Sets) -
         assert 1 < seen.most_down <= 3
 
 
-async def test_a_partition_keeps_the_lowest_and_a_lost_pod_comes_back_as_it_was(
+async def test_a_partition_keeps_the_lowest_pods_and_a_lost_pod_is_recreated_at_its_revision(
     stage: Stage, sets: Sets
 ) -> None:
     """statefulset case 34"""
@@ -182,7 +182,7 @@ async def test_paused_updates_wait_and_new_pods_are_of_the_new_template(stage: S
 
 
 @BOTH
-async def test_ordinals_are_reserved_and_released_while_a_rollout_goes_on(
+async def test_ordinals_are_reserved_and_released_during_a_rollout(
     stage: Stage, sets: Sets, parallel: bool
 ) -> None:
     """statefulset case 9, 12 and 36"""
@@ -203,7 +203,7 @@ async def test_ordinals_are_reserved_and_released_while_a_rollout_goes_on(
 
 
 @BOTH
-async def test_scaling_down_and_a_rollout_at_once(stage: Stage, sets: Sets, parallel: bool) -> None:
+async def test_a_scale_down_and_a_rollout_run_together(stage: Stage, sets: Sets, parallel: bool) -> None:
     # given
     await stage.start_manager()
     await sets.create(replicas=5, parallel=parallel, updateStrategy=in_place())
@@ -217,7 +217,7 @@ async def test_scaling_down_and_a_rollout_at_once(stage: Stage, sets: Sets, para
     assert await sets.uids() == {number: before[number] for number in (0, 1)}
 
 
-async def test_a_pod_that_is_specified_for_deletion_is_made_anew(stage: Stage, sets: Sets) -> None:
+async def test_a_pod_specified_for_deletion_is_recreated(stage: Stage, sets: Sets) -> None:
     """statefulset case 52"""
     # given
     await stage.start_manager()
@@ -237,7 +237,7 @@ async def test_a_pod_that_is_specified_for_deletion_is_made_anew(stage: Stage, s
     assert (await sets.images())[1] == "nginx:1"
 
 
-async def test_priorities_say_which_pod_is_updated_first(stage: Stage, sets: Sets) -> None:
+async def test_priorities_decide_which_pod_is_updated_first(stage: Stage, sets: Sets) -> None:
     """statefulset case 43"""
     # given
     await stage.start_manager()
@@ -279,7 +279,7 @@ async def test_a_failed_pod_is_replaced_with_its_number(stage: Stage, sets: Sets
 
 
 @pytest.mark.needs_admission
-async def test_what_is_wrong_is_refused(sets: Sets) -> None:
+async def test_an_invalid_set_is_refused(sets: Sets) -> None:
     """statefulset case 77"""
     with pytest.raises(InvalidError) as refused:
         await sets.create(updateStrategy=rolling(maxUnavailable=2), reserveOrdinals=["5-2"])

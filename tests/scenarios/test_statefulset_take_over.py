@@ -202,7 +202,7 @@ async def taken_over(stage: Stage) -> None:
 @pytest.mark.parametrize(
     "strategy", [rolling(podUpdatePolicy="ReCreate"), in_place()], ids=["recreate", "in place"]
 )
-async def test_a_finished_set_is_taken_over_as_it_is(
+async def test_a_finished_set_is_taken_over_without_a_change(
     stage: Stage, sets: Sets, parallel: bool, strategy: Object
 ) -> None:
     # given
@@ -228,7 +228,7 @@ async def test_a_finished_set_is_taken_over_as_it_is(
 @pytest.mark.parametrize(
     "strategy", [rolling(podUpdatePolicy="ReCreate", partition=2), in_place(partition=2)]
 )
-async def test_a_rollout_that_a_partition_holds_is_held_and_goes_on(
+async def test_a_rollout_held_by_a_partition_is_taken_over_and_continued(
     stage: Stage, sets: Sets, strategy: Object
 ) -> None:
     # given
@@ -255,7 +255,7 @@ async def test_a_rollout_that_a_partition_holds_is_held_and_goes_on(
     assert (await sets.uids())[2] == before["web-2"][0]
 
 
-async def test_an_update_in_place_that_is_under_way_is_ended(stage: Stage, sets: Sets) -> None:
+async def test_an_update_in_place_in_progress_is_finished(stage: Stage, sets: Sets) -> None:
     # given a pod whose containers have restarted, and which no manager has brought back into service
     legacy = Legacy(stage)
     await legacy.start("nginx:2", updateStrategy=in_place(partition=2))
@@ -283,7 +283,7 @@ async def test_an_update_in_place_that_is_under_way_is_ended(stage: Stage, sets:
     assert (await sets.pods())[2].state == "Normal"
 
 
-async def test_a_changed_selector_touches_no_pod_and_is_put_back(stage: Stage, sets: Sets) -> None:
+async def test_a_changed_selector_changes_no_pod_and_is_restored(stage: Stage, sets: Sets) -> None:
     # given
     await stage.start_manager()
     await sets.create(replicas=2)
@@ -311,7 +311,7 @@ async def test_a_changed_selector_touches_no_pod_and_is_put_back(stage: Stage, s
     assert await sets.condition("SelectorMismatch") is None
 
 
-async def test_an_orphan_is_adopted_and_a_pod_put_aside_is_replaced(stage: Stage, sets: Sets) -> None:
+async def test_an_orphan_is_adopted_and_a_relabelled_pod_is_replaced(stage: Stage, sets: Sets) -> None:
     """statefulset case 84"""
     # given a set whose pods were left behind by an orphaning deletion
     await stage.start_manager()

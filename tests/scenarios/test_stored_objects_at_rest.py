@@ -19,7 +19,7 @@ from support.wrong_values import objects
 
 
 @pytest.mark.parametrize("what", STORED)
-async def test_it_is_left_in_peace(what: str) -> None:
+async def test_a_stored_object_is_left_at_rest(what: str) -> None:
     kind, spec = STORED[what]
     resource = find_kind(kind).resource
     async with busy_cluster(reviewed=False) as place:
@@ -44,7 +44,7 @@ REPORTING: Final = [
 
 
 @pytest.mark.parametrize("name", REPORTING)
-async def test_a_status_of_which_nothing_is_known_yet_may_say_that_it_is_stalled(name: str) -> None:
+async def test_a_status_without_any_counts_may_have_a_stalled_condition(name: str) -> None:
     (kind,) = (kind for kind in list_kinds() if kind.name == name)
     (whole,) = (whole for whole in objects().values() if whole.is_stored and whole.resource == kind.resource)
     condition = {"type": "Stalled", "status": "True", "reason": "InvalidSpec", "message": "why"}

@@ -38,7 +38,7 @@ async def checked(stage: Stage) -> tuple[SwitchReport, list[str]]:
     return report, writes
 
 
-async def test_at_rest_no_pod_would_be_touched(stage: Stage, united: United) -> None:
+async def test_at_rest_the_check_reports_no_pod_to_change(stage: Stage, united: United) -> None:
     # given workloads at rest, and no manager
     await stage.start_manager()
     await united.create(replicas=4)
@@ -75,7 +75,7 @@ async def test_a_revision_that_would_be_another_is_named_with_its_united_deploym
     assert f"UnitedDeployment {stage.namespace}/{NAME}: patch CloneSet" in text
 
 
-async def test_pods_of_a_rollout_that_goes_on_are_counted(stage: Stage) -> None:
+async def test_pods_of_a_running_rollout_are_counted(stage: Stage) -> None:
     await stage.start_manager()
     await stage.create(cloneset(replicas=3))
     await stage.settled(replicas=3)
@@ -86,7 +86,7 @@ async def test_pods_of_a_rollout_that_goes_on_are_counted(stage: Stage) -> None:
     assert {write.verb for write in report.writes} >= {"create", "delete"}
 
 
-async def test_the_stored_version_is_shown_and_moved(stage: Stage) -> None:
+async def test_the_stored_version_is_shown_and_migrated(stage: Stage) -> None:
     if any(len(definition["spec"]["versions"]) == 1 for definition in await _definitions(stage)):
         pytest.skip("nothing to move to: --stored=v1alpha1 serves no other version")
     # given

@@ -13,7 +13,7 @@ REPLICAS = 6
 
 @pytest.mark.long_on_real
 @pytest.mark.not_in_brief("it waits for nothing to happen, which virtual time shows as well")
-async def test_pods_that_are_missing_there_are_not_created_again_and_again(stage: Stage) -> None:
+async def test_missing_pods_in_a_terminating_namespace_are_not_created_repeatedly(stage: Stage) -> None:
     # given a CloneSet, one of whose pods keeps its namespace terminating: newer control planes delete the pods of a
     # namespace first, and their owner only when they are gone
     metered = MeteredTransport(stage.manager_transport())

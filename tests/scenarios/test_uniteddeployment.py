@@ -58,7 +58,7 @@ async def test_each_zone_gets_its_part_and_a_new_template_reaches_all(stage: Sta
 @pytest.mark.node
 @every_template
 @pytest.mark.few_on_real(2)
-async def test_scaling_goes_through_the_scale_subresource(stage: Stage, united: United) -> None:
+async def test_scaling_uses_the_scale_subresource(stage: Stage, united: United) -> None:
     """uniteddeployment case 59: what autoscalers read and write"""
     await stage.start_manager()
     await united.create(united.subset("a", maxReplicas=2), united.subset("b"), replicas=1)
@@ -73,7 +73,7 @@ async def test_scaling_goes_through_the_scale_subresource(stage: Stage, united: 
 
 @pytest.mark.node
 @templates(CLONE_SET, ADVANCED_STATEFUL_SET, STATEFUL_SET)
-async def test_a_partition_holds_a_zone_back_until_it_is_let_go(stage: Stage, united: United) -> None:
+async def test_a_partition_holds_a_zone_until_it_is_removed(stage: Stage, united: United) -> None:
     """uniteddeployment cases 37, 46"""
     await stage.start_manager()
     await united.create(replicas=4)
@@ -211,7 +211,7 @@ async def test_old_versions_are_read_and_answered(stage: Stage, united: United) 
     assert status["subsetReplicas"] == {"a": 1, "b": 1}
 
 
-async def test_what_can_never_work_is_refused(stage: Stage, united: United) -> None:
+async def test_an_unworkable_united_deployment_is_refused(stage: Stage, united: United) -> None:
     """uniteddeployment cases 4, 6 and 12"""
     with pytest.raises(InvalidError, match=r"spec\.template"):
         await united.create(template={})
@@ -240,7 +240,7 @@ async def lose_zone(united: United, zone: str) -> None:
 @pytest.mark.node
 @every_template
 @pytest.mark.few_on_real(2)
-async def test_a_zone_goes_and_its_pods_move_on_and_it_comes_back(stage: Stage, united: United) -> None:
+async def test_pods_follow_a_failed_zone_and_its_recovery(stage: Stage, united: United) -> None:
     """uniteddeployment cases 47 to 49"""
     await stage.start_manager()
     topology = adaptive(
@@ -356,7 +356,9 @@ async def test_a_manager_is_killed_at_any_write(
 @pytest.mark.parametrize("number", [0, 3, 6, 9])
 @WRITE_FAULTS
 @pytest.mark.checkered
-async def test_any_write_goes_wrong_once(stage: Stage, united: United, fault: object, number: int) -> None:
+async def test_one_failing_write_does_not_disturb_the_rollout(
+    stage: Stage, united: United, fault: object, number: int
+) -> None:
     faulty = FaultyTransport(stage.manager_transport())
     faulty.on(workload_writes("/apis"), the_writes(number, number + 5, fault=fault))
     await stage.start_manager(faulty)
@@ -382,7 +384,7 @@ async def test_a_workload_that_is_refused_is_reported_and_tried_again(stage: Sta
 
 
 @pytest.mark.node
-async def test_what_was_stored_counts_although_the_watch_is_silent(stage: Stage, united: United) -> None:
+async def test_own_writes_count_although_the_watch_is_silent(stage: Stage, united: United) -> None:
     """uniteddeployment case 62: own writes are known at once, so nothing is decided on what was before"""
     faulty = FaultyTransport(stage.manager_transport())
     faulty.on(watches("/uniteddeployments"), StallAfter(1))

@@ -156,7 +156,9 @@ async def taken_from(united: United) -> Original:
 
 
 @pytest.mark.parametrize("united", ALL_TEMPLATES, indirect=True)
-async def test_what_the_original_made_goes_on_as_it_is(stage: Stage, united: United) -> None:
+async def test_workloads_created_by_openkruise_are_taken_over_without_a_write(
+    stage: Stage, united: United
+) -> None:
     original = await taken_from(united)
     seen = MeteredTransport(stage.manager_transport())
     await stage.start_manager(seen)
@@ -180,7 +182,7 @@ async def test_what_the_original_made_goes_on_as_it_is(stage: Stage, united: Uni
 
 
 @pytest.mark.parametrize("united", [CLONE_SET, DEPLOYMENT], indirect=True)
-async def test_what_was_taken_over_is_scaled_and_updated(stage: Stage, united: United) -> None:
+async def test_a_taken_over_united_deployment_is_scaled_and_updated(stage: Stage, united: United) -> None:
     original = await taken_from(united)
     await stage.start_manager()
     await united.settled(a=2, b=2)

@@ -82,7 +82,7 @@ async def test_commands_and_doctor_read_the_gates_of_the_sandbox() -> None:
         assert not any("is off" in gate.format_line() for gate in await check_gates(live))
 
 
-async def test_all_examples_can_be_applied_at_once_and_are_as_they_say() -> None:
+async def test_all_examples_can_be_applied_together_and_become_healthy() -> None:
     async with running() as place:
         ours = await apply(place, sorted(EXAMPLES.glob("*.yaml")))
         await asyncio.sleep(90.0)

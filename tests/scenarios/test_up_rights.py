@@ -33,7 +33,9 @@ BY_HAND = ("ephemeraljobs", "imagelistpulljobs", "imagepulljobs")
     ("user", "reads", "writes"),
     [("viewer", True, False), ("editer", True, True), ("adminer", True, True), ("stray", False, False)],
 )
-def test_roles_of_people_know_our_kinds(up: Kubectl, user: str, reads: bool, writes: bool) -> None:
+def test_cluster_roles_for_people_include_our_kinds(
+    up: Kubectl, user: str, reads: bool, writes: bool
+) -> None:
     # given a question for each verb of each kind, which kubectl asks in one go: starting it is what costs
     asked = [(kind, verb) for kind in KINDS for verb in ("list", "create", "delete")]
     reviews = [
@@ -61,7 +63,7 @@ def test_roles_of_people_know_our_kinds(up: Kubectl, user: str, reads: bool, wri
     assert dict(zip(asked, said, strict=True)) == dict(zip(asked, wanted, strict=True))
 
 
-def test_kubectl_can_ask_what_a_user_may_do(up: Kubectl) -> None:
+def test_kubectl_can_review_the_rights_of_a_user(up: Kubectl) -> None:
     for user, may in (("editer", "yes"), ("viewer", "no")):
         asked = ("auth", "can-i", "create", "clonesets.apps.kruise.io", "--as", user)
         assert up.kubectl(*asked).stdout.strip() == may
@@ -70,7 +72,7 @@ def test_kubectl_can_ask_what_a_user_may_do(up: Kubectl) -> None:
 @pytest.mark.parametrize(
     "command", [("doctor",), ("explain", "clonesets"), ("plan", "clone/web", "--set", "replicas=3")]
 )
-def test_a_token_that_is_refused_is_one_line(up: Kubectl, command: tuple[str, ...]) -> None:
+def test_a_refused_token_is_reported_in_one_line(up: Kubectl, command: tuple[str, ...]) -> None:
     done = pykruise(*command, "--kubeconfig", str(up.kubeconfig), "--token=of-yesterday")
     assert (done.returncode, done.stdout) == (1, "")
     (line,) = done.stderr.splitlines()

@@ -94,7 +94,7 @@ async def test_a_client_of_v1alpha1_loses_nothing_that_only_v1beta1_has(stage: S
 
 
 @needs_conversion
-async def test_lists_and_watches_are_in_the_version_that_was_asked_for(stage: Stage) -> None:
+async def test_lists_and_watches_have_the_requested_version(stage: Stage) -> None:
     # given
     await stage.create(cloneset("a", updateStrategy=rolling(partition=1)))
     await stage.create(
@@ -115,7 +115,7 @@ async def test_the_scale_of_v1alpha1_is_the_same_scale(stage: Stage) -> None:
     await stage.settled(replicas=5)
 
 
-async def test_pods_whose_owner_is_named_in_the_old_version_belong_to_it_all_the_same(stage: Stage) -> None:
+async def test_pods_with_an_owner_reference_in_the_old_version_are_recognized(stage: Stage) -> None:
     """An earlier manager made them: nothing is created twice, and their changes are noticed."""
     # given
     await stage.start_manager()
@@ -157,7 +157,7 @@ async def test_errors_of_a_v1alpha1_object_are_reported(stage: Stage) -> None:
 
 
 @needs_conversion
-async def test_what_only_v1alpha1_refuses_is_reported_at_once_with_its_fields(stage: Stage) -> None:
+async def test_errors_of_v1alpha1_only_are_reported_together_with_their_fields(stage: Stage) -> None:
     """cloneset rules 10, 11a and 20"""
     # given
     doc = flat(type="Recreate", maxUnavailable="5")
@@ -287,7 +287,7 @@ def sidecars_of(**namespace: str) -> Object:
         ),
     ],
 )
-async def test_an_older_manifest_that_is_applied_twice_is_one_generation_and_without_a_field_that_goes(
+async def test_an_older_manifest_applied_twice_is_one_generation_and_loses_removed_fields(
     stage: Stage, resource: Resource, manifest: Object, less: Object, gone: str
 ) -> None:
     older = msgspec.structs.replace(resource, version="v1alpha1")

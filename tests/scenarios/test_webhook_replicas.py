@@ -130,7 +130,7 @@ STEPS = {"secret": install_secret, "configurations": install_configurations, "cr
 
 @pytest.mark.parametrize("is_reversed", [False, pytest.param(True, marks=pytest.mark.exhaustive)])
 @pytest.mark.parametrize("first", [*STEPS, "manager"])
-async def test_whatever_comes_first_all_replicas_serve_with_one_authority(
+async def test_all_replicas_serve_with_one_authority_in_any_order_of_installation(
     tmp_path: Path, first: str, is_reversed: bool
 ) -> None:
     """admission cases 1, 2, 15 and 16; operations: install order"""
@@ -304,7 +304,7 @@ async def test_a_replica_whose_clock_is_behind_does_not_replace_the_pair(tmp_pat
         assert await stored_data(client) == before
 
 
-async def test_an_expired_pair_is_replaced_at_once(tmp_path: Path) -> None:
+async def test_an_expired_certificate_is_replaced_immediately(tmp_path: Path) -> None:
     async with fresh_client() as client:
         settings = webhook_settings(tmp_path)
         await stored_before(client, settings, days_left=-1)
@@ -314,7 +314,7 @@ async def test_an_expired_pair_is_replaced_at_once(tmp_path: Path) -> None:
             assert len(authorities_of(base64.b64decode(data["ca-cert.pem"]))) == 1
 
 
-async def test_a_clock_that_jumps_past_the_end_of_a_certificate_has_it_renewed_at_once(
+async def test_a_clock_jump_past_the_expiry_renews_the_certificate_immediately(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     # given certificates of ten years, and looks at them every minute
@@ -343,7 +343,7 @@ async def test_a_clock_that_jumps_past_the_end_of_a_certificate_has_it_renewed_a
             assert "the clock has jumped: certificates are checked again" in caplog.text
 
 
-async def test_what_another_client_changes_is_changed_back(tmp_path: Path) -> None:
+async def test_configurations_changed_by_another_client_are_restored(tmp_path: Path) -> None:
     """admission case 8"""
     async with fresh_client() as client:
         settings = webhook_settings(tmp_path)
@@ -388,7 +388,7 @@ async def test_nothing_is_written_when_nothing_differs(tmp_path: Path) -> None:
             assert await versions() == before
 
 
-async def test_an_api_server_without_match_conditions_is_not_asked_again_and_again(tmp_path: Path) -> None:
+async def test_an_api_server_without_match_conditions_is_not_patched_repeatedly(tmp_path: Path) -> None:
     """Kubernetes before 1.28 drops the field"""
     async with fresh_client() as client:
         settings = webhook_settings(tmp_path)
@@ -401,7 +401,7 @@ async def test_an_api_server_without_match_conditions_is_not_asked_again_and_aga
         assert old.patches == 3, "the address and the bundle, and once for each condition that is tried"
 
 
-async def test_what_api_servers_ask_about_follows_what_is_stored(tmp_path: Path) -> None:
+async def test_the_match_conditions_follow_the_stored_objects(tmp_path: Path) -> None:
     """pods that are not selected cost nothing; test_webhooks.py has the same on a real API server"""
     caller = WebhookCaller()
     async with fresh_client(caller) as client, AsyncExitStack() as stack:
@@ -494,7 +494,7 @@ class WithoutConditions(WrappedTransport):
         return await self._inner.request(request)
 
 
-async def test_without_configurations_it_ends_when_its_time_is_over_and_says_why(tmp_path: Path) -> None:
+async def test_a_start_without_configurations_ends_after_its_timeout_with_the_reason(tmp_path: Path) -> None:
     """admission case 15, at the start"""
     async with fresh_client() as client:
         settings = webhook_settings(tmp_path, initialize_timeout_s=1.0)
@@ -507,7 +507,7 @@ async def test_without_configurations_it_ends_when_its_time_is_over_and_says_why
         assert "kruise-mutating-webhook-configuration does not exist" in str(error)
 
 
-async def test_configurations_that_go_later_are_waited_for_and_reviews_go_on(tmp_path: Path) -> None:
+async def test_later_deleted_configurations_are_waited_for_while_reviews_continue(tmp_path: Path) -> None:
     """admission case 15; pitfall 5"""
     async with fresh_client() as client:
         settings = webhook_settings(tmp_path, initialize_timeout_s=1.0)
@@ -528,7 +528,7 @@ async def test_configurations_that_go_later_are_waited_for_and_reviews_go_on(tmp
 EXTERNAL = Gates.of(EnableExternalCerts=True)
 
 
-async def test_external_certificates_that_are_not_there_end_the_manager(tmp_path: Path) -> None:
+async def test_missing_external_certificates_end_the_manager(tmp_path: Path) -> None:
     """admission case 11"""
     async with fresh_client() as client:
         settings = webhook_settings(tmp_path, gates=EXTERNAL, initialize_timeout_s=1.0)
@@ -619,7 +619,7 @@ def _in_base64(values: dict[str, bytes]) -> dict[str, str]:
 # ── an API server that is away ───────────────────────────────────────────────
 
 
-async def test_reviews_go_on_while_the_api_server_is_away(tmp_path: Path) -> None:
+async def test_reviews_continue_while_the_api_server_is_away(tmp_path: Path) -> None:
     async with fresh_client() as client:
         settings = webhook_settings(tmp_path)
         await everything(client, settings)
@@ -643,7 +643,7 @@ async def test_reviews_go_on_while_the_api_server_is_away(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("code", [429, 500, 503])
-async def test_a_start_into_errors_succeeds_when_they_are_over(tmp_path: Path, code: int) -> None:
+async def test_a_start_during_api_errors_succeeds_when_they_end(tmp_path: Path, code: int) -> None:
     async with fresh_client() as client:
         settings = webhook_settings(tmp_path)
         await everything(client, settings)
@@ -712,7 +712,7 @@ async def test_exchanged_files_are_served_with(tmp_path: Path, monkeypatch: pyte
             assert await review(webhooks.server.port, bundle)
 
 
-async def test_webhooks_say_where_they_are(tmp_path: Path) -> None:
+async def test_webhooks_publish_their_address(tmp_path: Path) -> None:
     """admission cases 6 and 7"""
     async with fresh_client() as client:
         settings = webhook_settings(tmp_path)

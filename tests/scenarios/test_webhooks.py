@@ -183,7 +183,7 @@ STEPS = {"secret": install_secret, "configurations": install_configurations, "cr
 
 
 @pytest.mark.parametrize("first", [*STEPS, "managers"])
-async def test_whatever_is_installed_first_reviews_and_conversions_work(
+async def test_reviews_and_conversions_work_in_any_order_of_installation(
     client: Client, tmp_path: Path, first: str
 ) -> None:
     """admission cases 1, 2 and 15; operations: install order. Two managers race."""
@@ -293,9 +293,7 @@ async def test_certificates_are_rotated_under_load_without_one_failed_request(
         assert await is_reviewed_and_converted(client)
 
 
-async def test_an_api_server_comes_back_to_webhooks_that_have_too_much_to_do(
-    client: Client, tmp_path: Path
-) -> None:
+async def test_an_api_server_retries_overloaded_webhooks_successfully(client: Client, tmp_path: Path) -> None:
     """load is shed before anything stalls"""
 
     # given webhooks that take on two reviews at once, each of which takes its time
@@ -381,7 +379,7 @@ async def means_no_labels(client: Client) -> bool:
     return not conditions or "labels" not in conditions[0].expression
 
 
-async def test_only_selected_pods_are_asked_about_and_none_slips_past(client: Client, tmp_path: Path) -> None:
+async def test_only_selected_pods_are_reviewed_and_none_is_missed(client: Client, tmp_path: Path) -> None:
     """pods that are not selected cost nothing"""
     reviewed: list[str] = []
 
@@ -432,7 +430,7 @@ async def test_only_selected_pods_are_asked_about_and_none_slips_past(client: Cl
             await until(lambda: means_no_labels(client))
 
 
-async def test_a_dead_manager_holds_up_nothing_but_what_it_guards(client: Client, tmp_path: Path) -> None:
+async def test_a_dead_manager_blocks_only_what_it_guards(client: Client, tmp_path: Path) -> None:
     """a sick manager cannot take the cluster down"""
     # given webhooks that were in place and are gone
     settings = webhook_settings(tmp_path, gates=GATES)

@@ -109,9 +109,7 @@ async def test_a_zone_that_takes_no_pods_is_passed_over(
 
 
 @kinds(CLONE_SETS, DEPLOYMENTS)
-async def test_pods_that_are_all_moved_at_once_do_not_go_back(
-    spread: Spread, stage: Stage, resource: Resource
-) -> None:
+async def test_pods_moved_together_do_not_move_back(spread: Spread, stage: Stage, resource: Resource) -> None:
     """Pods were deleted and made again in the full zone every rescheduleCriticalSeconds, for six minutes."""
     # given zone a takes no pods, and has no limit: all pods go there first
     for node in spread.pool.nodes[:2]:
@@ -128,7 +126,7 @@ async def test_pods_that_are_all_moved_at_once_do_not_go_back(
 
 
 @pytest.mark.node
-async def test_a_zone_goes_away_and_comes_back(
+async def test_pods_follow_a_failed_zone_and_its_recovery(
     spread: Spread, stage: Stage, request: pytest.FixtureRequest
 ) -> None:
     # given two pods in each zone
@@ -200,7 +198,7 @@ async def _surplus_is_alone(stage: Stage, *, pods: int, noted: dict[str, int]) -
 
 @pytest.mark.node
 @kinds(CLONE_SETS, DEPLOYMENTS)
-async def test_pods_beyond_what_all_subsets_take_are_left_alone_and_go_first(
+async def test_pods_beyond_the_capacity_of_all_subsets_are_not_adopted_and_deleted_first(
     spread: Spread, stage: Stage, resource: Resource
 ) -> None:
     # given
@@ -227,7 +225,7 @@ async def test_pods_beyond_what_all_subsets_take_are_left_alone_and_go_first(
 
 @pytest.mark.node
 @kinds(CLONE_SETS)
-async def test_pods_that_were_there_before_are_all_adopted_and_those_beyond_the_maximum_go_first(
+async def test_older_pods_are_all_adopted_and_those_beyond_the_maximum_deleted_first(
     spread: Spread, stage: Stage, resource: Resource
 ) -> None:
     # given as many pods in each zone, which a scheduler sees to
@@ -266,7 +264,7 @@ async def test_pods_that_were_there_before_are_all_adopted_and_those_beyond_the_
 
 @pytest.mark.node
 @kinds(CLONE_SETS)
-async def test_a_place_is_free_again_when_its_pod_goes(
+async def test_a_slot_is_free_again_when_its_pod_is_deleted(
     spread: Spread, stage: Stage, resource: Resource
 ) -> None:
     # given
@@ -341,7 +339,7 @@ async def test_a_patch_is_tried_with_the_volumes_of_claims(
 
 @pytest.mark.parametrize("version", ["v1beta1", "v1alpha1"])
 @pytest.mark.parametrize("patch", ["spec: {}", 3], ids=["a-string", "a-number"])
-async def test_a_patch_that_is_no_object_is_refused_with_its_place(
+async def test_a_patch_that_is_not_an_object_is_refused_with_its_place(
     spread: Spread, stage: Stage, patch: str | int, version: str
 ) -> None:
     # given

@@ -170,7 +170,9 @@ async def test_a_kind_must_be_on_the_list(stage: Stage, allowed: Transport | Non
     await stage.create(spread(*HALVES), resource=WORKLOAD_SPREADS)
 
 
-async def test_paths_say_how_many_pods_are_meant(stage: Stage, allowed: Transport | None) -> None:
+async def test_replica_paths_decide_how_many_pods_are_expected(
+    stage: Stage, allowed: Transport | None
+) -> None:
     """workloadspread case 66"""
     # given 10 workers and 2 others
     await white_list(stage)
@@ -209,7 +211,7 @@ async def test_a_path_that_leads_nowhere_changes_nothing(stage: Stage, allowed: 
     assert await subset_status(stage) == {}
 
 
-async def test_the_scale_subresource_says_how_many_pods_are_wanted(
+async def test_the_scale_subresource_decides_how_many_pods_are_wanted(
     stage: Stage, allowed: Transport | None
 ) -> None:
     # given a kind without a path on the list

@@ -20,7 +20,7 @@ from support.spreads import NOW, subset
 
 @pytest.mark.sandbox_only
 @pytest.mark.parametrize("replicas", [1, 2, 3])
-async def test_500_pods_at_once_fill_each_subset_exactly(replicas: int) -> None:
+async def test_500_simultaneous_pods_fill_each_subset_exactly(replicas: int) -> None:
     # when
     result = await race(
         subset("a", 120),

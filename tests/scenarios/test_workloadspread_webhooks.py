@@ -103,7 +103,7 @@ async def place(quiet_plane: ControlPlane | None, tmp_path: Path) -> AsyncIterat
         yield Place(place)
 
 
-async def test_replicas_that_begin_anew_hand_out_no_place_twice(place: Place) -> None:
+async def test_restarting_replicas_assign_no_slot_twice(place: Place) -> None:
     """workloadspread case 4, across processes and restarts"""
     creator = Creator(place, at_once=8)
     # given two replicas, and pods that come all the time

@@ -36,7 +36,7 @@ def quiet() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_no_rule_is_broken_whatever_happens(kind: str) -> None:
+def test_no_invariant_is_violated_in_any_simulation(kind: str) -> None:
     for seed in range(SEEDS):
         outcome = run(generate(seed, kind))
         assert not outcome.violations, f"seed {seed}: {outcome.violations[0]}"
@@ -52,7 +52,7 @@ def test_no_rule_is_broken_by_a_manager_that_reads_in_portions(kind: str) -> Non
 
 
 @pytest.mark.parametrize("path", FOUND, ids=lambda path: path.stem)
-def test_what_was_found_once_stays_fixed(path: Path) -> None:
+def test_formerly_found_failures_stay_fixed(path: Path) -> None:
     outcome = run(from_json(path.read_bytes()))
     assert not outcome.violations, str(outcome.violations[0])
 
@@ -85,7 +85,7 @@ def test_a_script_survives_being_written_down() -> None:
     assert from_json(to_json(generate(11))) == generate(11)
 
 
-def test_every_mutation_names_what_there_is() -> None:
+def test_every_mutation_applies_to_existing_code() -> None:
     for changes in EVERYTHING.values():
         with mutated(changes):
             pass

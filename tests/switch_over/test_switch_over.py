@@ -43,7 +43,7 @@ async def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterat
 
 
 @pytest.mark.parametrize("times", [1, pytest.param(TIMES, marks=pytest.mark.exhaustive)])
-async def test_at_rest_nothing_is_touched_to_and_fro(cluster: Switching, times: int) -> None:
+async def test_at_rest_switching_back_and_forth_changes_nothing(cluster: Switching, times: int) -> None:
     # given
     before = cluster.seen()
     assert len(before.pods) > 60
@@ -65,7 +65,7 @@ async def test_at_rest_nothing_is_touched_to_and_fro(cluster: Switching, times: 
     assert "Traceback" not in cluster.own_log()
 
 
-async def test_with_the_definitions_of_each_nothing_is_touched_to_and_fro(cluster: Switching) -> None:
+async def test_switching_back_and_forth_with_both_definitions_changes_nothing(cluster: Switching) -> None:
     """Ours name lists in templates that the release's leave open; stored objects are the same to both."""
     # given
     before = without_specs(cluster.seen())
@@ -83,7 +83,9 @@ async def test_with_the_definitions_of_each_nothing_is_touched_to_and_fro(cluste
 
 
 @pytest.mark.parametrize("manager", ["pykruise", "openkruise"])
-async def test_rollouts_that_one_began_end_with_the_other(cluster: Switching, manager: str) -> None:
+async def test_rollouts_begun_by_one_manager_are_finished_by_the_other(
+    cluster: Switching, manager: str
+) -> None:
     # given rollouts in the middle of their way
     if manager == "openkruise":
         await cluster.use("pykruise")

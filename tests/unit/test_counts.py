@@ -153,7 +153,7 @@ def is_of_others(path: str) -> bool:
     return any(fnmatch(path, pattern) for pattern in OF_OTHERS)
 
 
-def test_no_text_puts_a_number_before_a_plural_of_its_own() -> None:
+def test_no_text_combines_a_number_with_its_own_plural() -> None:
     places = []
     for path in (*SOURCES, *PAGES):
         name = str(path.relative_to(ROOT))
@@ -179,7 +179,7 @@ def test_words_of_others_are_still_there(pattern: str) -> None:
         '"{failed} images could not be pulled"',
     ],
 )
-def test_such_a_text_is_noticed(text: str) -> None:
+def test_a_text_with_a_number_and_a_plural_is_detected(text: str) -> None:
     assert list(in_python(text))
 
 
@@ -190,12 +190,12 @@ def test_a_text_with_the_helper_or_about_a_name_is_not(text: str) -> None:
     assert not list(in_python(text))
 
 
-def test_the_page_is_looked_at_too() -> None:
+def test_scripts_of_the_page_are_checked_too() -> None:
     assert list(in_script("`${given.more} more are not shown`"))
     assert not list(in_script('`${many(given.more, "more is", "more are")} not shown`'))
 
 
-def test_one_is_singular() -> None:
+def test_a_count_of_one_is_singular() -> None:
     assert [format_count(number, "pod is", "pods are") for number in (0, 1, 2)] == [
         "0 pods are",
         "1 pod is",

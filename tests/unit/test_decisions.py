@@ -22,7 +22,7 @@ def modules() -> Iterator[Path]:
 MODULES = list(modules())
 
 
-def test_every_workload_with_phases_is_looked_at() -> None:
+def test_every_workload_with_phases_is_covered() -> None:
     assert {path.parent.name for path in MODULES} == {"cloneset", "daemonset", "statefulset"}
 
 

@@ -72,7 +72,7 @@ def test_lines_that_install_from_a_checkout_name_all_that_is_needed_from_it(page
 
 
 @pytest.mark.parametrize("name", [distribution.name for distribution in DISTRIBUTIONS])
-def test_every_package_of_a_wheel_says_that_it_is_typed(wheels: Mapping[str, Path], name: str) -> None:
+def test_every_package_of_a_wheel_is_marked_as_typed(wheels: Mapping[str, Path], name: str) -> None:
     files = files_of(wheels[name])
     packages = list(packages_in(files))
     assert packages
@@ -80,7 +80,7 @@ def test_every_package_of_a_wheel_says_that_it_is_typed(wheels: Mapping[str, Pat
 
 
 @pytest.mark.parametrize("name", [distribution.name for distribution in DISTRIBUTIONS])
-def test_no_module_stands_in_the_namespace_itself(wheels: Mapping[str, Path], name: str) -> None:
+def test_no_module_lies_directly_in_the_namespace_package(wheels: Mapping[str, Path], name: str) -> None:
     """Each distribution would bring its own."""
     assert [
         file

@@ -45,7 +45,7 @@ def anchors(page: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_linked_headings_are_there(page: Path) -> None:
+def test_linked_headings_exist(page: Path) -> None:
     links = re.findall(r"\]\((?!https?:|mailto:)([^)#\s]*)#([^)\s]+)\)", page.read_text("utf-8"))
     assert [
         f"{link}#{anchor}"
@@ -56,14 +56,14 @@ def test_linked_headings_are_there(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_linked_files_are_there(page: Path) -> None:
+def test_linked_files_exist(page: Path) -> None:
     text = re.sub(r"`[^`]*`", "", page.read_text("utf-8"))
     links = re.findall(r"\]\((?!https?:|mailto:|#)([^)#\s]+)", text)
     assert [link for link in links if not (page.parent / link).exists()] == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_modules_that_are_named_with_their_folder_are_there(page: Path) -> None:
+def test_modules_with_a_folder_exist(page: Path) -> None:
     named = re.findall(r"`((?:[\w*<>-]+/)+[\w*<>-]+\.py)\b", page.read_text("utf-8"))
     patterns = {item: re.sub(r"<\w+>", "*", item) for item in named}
     assert [
@@ -88,7 +88,9 @@ _SAYS_ONLY = ("gates.py", "differences.py")
 
 @pytest.mark.parametrize("page", ["from-deployments.md", "cloneset.md"])
 @pytest.mark.parametrize("command", ["kubectl kruise migrate", "rollout undo"])
-def test_pages_for_users_of_deployments_name_the_way_over_and_the_way_back(page: str, command: str) -> None:
+def test_pages_for_users_of_deployments_describe_the_migration_and_its_rollback(
+    page: str, command: str
+) -> None:
     assert command in (ROOT / "docs" / page).read_text("utf-8")
 
 

@@ -56,7 +56,7 @@ def named_in(path: Path) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
-def test_no_kind_is_named_where_all_kinds_are_shown(path: Path) -> None:
+def test_general_modules_name_no_kind(path: Path) -> None:
     named = list(named_in(path))
     if path.name in ALLOWED and path.parent.name == "kubectl":
         assert named, f"{path.name} names no kind any more: take it off the list"

@@ -131,7 +131,7 @@ def naming() -> Mapping[str, frozenset[str]]:
     return {name: frozenset(result) for name, path in files() if (result := named_kinds(path))}
 
 
-def test_what_loops_over_the_kinds_names_none() -> None:
+def test_modules_that_loop_over_the_kinds_name_none() -> None:
     strangers = {
         name: sorted(result)
         for name, result in naming().items()

@@ -86,5 +86,5 @@ def test_a_reading_is_found(text: str) -> None:
 @pytest.mark.parametrize(
     "text", ["x = old.message == new.message", "x = reason.code == 'Paused'", "x = message == ''"]
 )
-def test_what_reads_no_words_is_none(text: str) -> None:
+def test_code_that_reads_no_message_is_not_reported(text: str) -> None:
     assert list(readings(text)) == []

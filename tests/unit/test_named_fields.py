@@ -36,7 +36,7 @@ def texts_of(folder: Path) -> Iterator[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
-def test_every_field_that_a_sentence_of_a_kind_names_is_one_of_its_fields(kind: Kind) -> None:
+def test_every_field_in_a_sentence_of_a_kind_is_a_field_of_it(kind: Kind) -> None:
     unknown = {
         f"{place}: {field}"
         for place, text in texts_of(FOLDER / kind.name)
@@ -56,7 +56,7 @@ def test_every_field_that_helps_in_general_is_a_field_of_some_kind(code: Code) -
         assert any(has_field(kind, field) for kind in KINDS.values()), field
 
 
-def test_a_field_that_no_kind_has_is_seen() -> None:
+def test_a_field_that_no_kind_has_is_detected() -> None:
     assert has_field(KINDS["cloneset"], "spec.updateStrategy.rollingUpdate.partition")
     assert has_field(KINDS["sidecarset"], "spec.updateStrategy.partition")
     assert not has_field(KINDS["uniteddeployment"], "spec.updateStrategy.rollingUpdate.partition")

@@ -68,7 +68,7 @@ def test_every_place_shows_the_same_phase(kind: Kind) -> None:
 @pytest.mark.parametrize(
     "kind", [kind for kind in KINDS.values() if kind.control is not None], ids=lambda kind: kind.name
 )
-def test_the_metric_says_of_a_view_what_is_said_of_the_object(kind: Kind) -> None:
+def test_the_metric_of_a_view_equals_the_phase_of_the_object(kind: Kind) -> None:
     assert kind.control is not None
     shown, project = shown_by(kind), kind.control.objects.projector()
     for name, document in objects_of(kind):

@@ -132,5 +132,5 @@ def bases_of(error: str, function: Any) -> list[str]:
     sorted((ROOT / "packages").glob("*/src/pykruise/*/__init__.py")),
     ids=lambda path: path.parent.name,
 )
-def test_each_package_says_that_it_is_typed(package: Path) -> None:
+def test_each_package_is_marked_as_typed(package: Path) -> None:
     assert (package.parent / "py.typed").exists()

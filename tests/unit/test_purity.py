@@ -85,7 +85,7 @@ def test_no_module_draws_from_a_source_that_the_process_shares() -> None:
     assert {name: draws for name, draws in result.items() if draws} == {}
 
 
-def test_who_says_that_it_is_pure_is_not_on_the_list() -> None:
+def test_a_module_documented_as_pure_is_not_on_the_list_of_exceptions() -> None:
     docs = {
         name: ast.get_docstring(ast.parse(file.read_text("utf-8"))) or ""
         for name, file in exceptions().items()

@@ -9,7 +9,7 @@ from support.retried import main
 
 
 @pytest.mark.parametrize(("most", "code"), [(None, 0), ("2", 0), ("1", 1)])
-def test_what_is_tried_again_is_named_and_bounded(
+def test_retried_tests_are_named_and_bounded(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], most: str | None, code: int
 ) -> None:
     cache = tmp_path / "v" / "cache" / "lastfailed"

@@ -7,7 +7,7 @@ from pykruise.insight import CommandError, MissingError
 from support.scenario import cloneset
 
 
-def test_a_rollout_that_never_ends_is_shown_with_its_explanation() -> None:
+def test_a_rollout_that_never_ends_fails_with_its_explanation() -> None:
     with KruiseSandbox(nodes=1, failures=[{"image": "shop:2", "image_pull_error": True}]) as kruise:
         kruise.apply(cloneset("web", replicas=1, image="shop:2"))
         with pytest.raises(AssertionError) as failed:
@@ -23,7 +23,7 @@ def test_a_rollout_that_never_ends_is_shown_with_its_explanation() -> None:
     assert any("SuccessfulCreate" in line for line in lines[lines.index("  last events:") :])
 
 
-def test_an_explanation_of_an_object_that_is_not_there_yet_is_not_true_yet() -> None:
+def test_the_verdict_of_a_missing_object_is_not_done() -> None:
     async def later() -> None:
         await kruise.client.create(  # as an operator under test does
             resource, "default", cloneset("web", replicas=1)

@@ -42,7 +42,7 @@ def test_every_program_has_a_row_without_attacks_and_one_with_all(outcomes: list
     ]
 
 
-def test_nothing_honest_is_refused_and_the_lease_is_kept(outcomes: list[Outcome]) -> None:
+def test_honest_requests_are_not_refused_and_the_lease_is_kept(outcomes: list[Outcome]) -> None:
     assert [(outcome.program, outcome.refused) for outcome in outcomes if outcome.refused] == []
     assert all(outcome.lease_kept for outcome in outcomes)
     assert all(outcome.asked for outcome in outcomes)

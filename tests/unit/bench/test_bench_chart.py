@@ -20,7 +20,7 @@ def bars(chart: str) -> list[float]:
     return [float(bar.attrib["width"]) for bar in root.findall("svg:rect", names)]
 
 
-def test_bars_are_as_long_as_what_they_show() -> None:
+def test_the_length_of_a_bar_is_proportional_to_its_value() -> None:
     # given
     rows = [Row("scale up", 50.0, 200.0), Row("in place", 100.0, 0.0)]
     # when / then the longest fills the width

@@ -19,5 +19,5 @@ def test_every_figure_has_a_line() -> None:
     assert {*ROWS, "requests"} == {field.name for field in msgspec.structs.fields(Figures)}
 
 
-def test_none_is_always_the_first() -> None:
+def test_the_first_position_rotates() -> None:
     assert [rotate(["a", "b"], number) for number in range(3)] == [["a", "b"], ["b", "a"], ["a", "b"]]

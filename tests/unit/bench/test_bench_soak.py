@@ -47,7 +47,7 @@ def test_a_leak_is_growth_per_day() -> None:
     assert "| memory (MB) | 97.0 | 109.0 | +48.00 |" in report_of(samples)
 
 
-def test_a_figure_that_goes_up_and_down_has_almost_no_slope() -> None:
+def test_an_oscillating_figure_has_almost_no_slope() -> None:
     samples = [sample(hour, rss_mb=80 + hour % 2) for hour in range(40)]
     assert abs(growth_of("rss_mb", samples)) < 0.5
 

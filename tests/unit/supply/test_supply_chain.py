@@ -86,7 +86,7 @@ def test_the_managers_image_holds_nothing_that_only_the_sandbox_needs() -> None:
 
 
 @pytest.mark.parametrize("folder", DISTRIBUTIONS)
-def test_distributions_ask_for_each_other_in_the_version_of_this_checkout(folder: str) -> None:
+def test_distributions_require_each_other_in_the_version_of_this_checkout(folder: str) -> None:
     project = tomllib.loads((PACKAGES / folder / "pyproject.toml").read_text())["project"]
     extras = project.get("optional-dependencies", {}).values()
     own = {

@@ -25,16 +25,16 @@ def compared(group: Group, recorded: Any, played: Any) -> list[str]:
     return surprises(group, {"a story": recorded}, {"a story": played}, version="v1beta1")
 
 
-def test_what_differs_and_is_not_declared_is_a_surprise() -> None:
+def test_an_undeclared_difference_is_a_surprise() -> None:
     [line] = compared(told(), outcome(3), outcome(2))
     assert line.splitlines()[0] == f"a story: {PATH}"
 
 
-def test_what_differs_and_is_declared_is_none() -> None:
+def test_a_declared_difference_is_not_a_surprise() -> None:
     assert compared(told(Wanted(at=("*/replicas",), why="so")), outcome(3), outcome(2)) == []
 
 
-def test_what_is_declared_and_does_not_differ_is_a_surprise() -> None:
+def test_a_declared_difference_that_does_not_occur_is_a_surprise() -> None:
     wanted = Wanted(at=("*/replicas", "*/readyReplicas"), why="so")
     [line] = compared(told(wanted), outcome(3), outcome(2))
     assert line == "a story: nothing differs any more at */readyReplicas: so"
@@ -47,7 +47,7 @@ def test_a_difference_of_a_group_must_show_in_one_of_its_scenarios() -> None:
     assert line == "Other: nothing differs any more: so"
 
 
-def test_scenarios_and_recordings_go_together() -> None:
+def test_scenarios_and_recordings_must_match() -> None:
     assert "is not recorded" in surprises(told(), {}, {}, version="v1beta1")[0]
     nothing = Group(kind="Other", scenarios=())
     assert "there is no such scenario" in surprises(nothing, {"old": {}}, {}, version="v1beta1")[0]
@@ -123,7 +123,7 @@ def run(*, namespace: str, end: str, digest: str, time: str, uid: str) -> list[d
     ]
 
 
-def test_what_a_run_chooses_is_not_in_its_views() -> None:
+def test_values_chosen_by_a_run_are_normalized_in_its_views() -> None:
     runs = [
         run(
             namespace=f"n{number}",

@@ -30,7 +30,7 @@ def test_a_function_that_repeats_itself_is_found_once(tmp_path: Path) -> None:
     assert repeated(tmp_path, least=3) == [Repeat("a.py", 2, "a.py", 5, 3)]
 
 
-def test_declarations_and_values_that_are_handed_on_are_no_logic(tmp_path: Path) -> None:
+def test_declarations_and_forwarded_values_are_not_logic(tmp_path: Path) -> None:
     fields = "".join(f"        f{n}=source.f{n},\n" for n in range(9))
     kept = "".join(f"        self.f{n} = f{n}\n" for n in range(9))
     rows = "".join(f'    f{n}: int = {n}\n    """Field {n}."""\n' for n in range(9))

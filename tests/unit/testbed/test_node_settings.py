@@ -12,7 +12,7 @@ from testbed.node_settings import CRI_SOCKET, address_of, list_network_commands,
 from testbed.settings import MOST_NODES
 
 
-def test_without_root_it_is_said_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_root_right_is_reported_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     with pytest.raises(MissingError, match=r"^real nodes need root on Linux[^\n]*$"):
         node.check()
@@ -32,7 +32,7 @@ def test_packages_that_are_missing_are_named_with_the_command_that_installs_them
         node.check()
 
 
-def test_nodes_have_addresses_of_their_own_and_know_the_way_to_each_others_pods() -> None:
+def test_nodes_have_unique_addresses_and_routes_to_each_others_pods() -> None:
     numbers = range(1, MOST_NODES + 1)
     networks = [ipaddress.ip_network(pods_of(number)) for number in numbers]
     assert not any(

@@ -65,18 +65,18 @@ def test_two_tags_may_be_one_digest(registry: Registry) -> None:
     assert digest_in(registry, "/v2/web/manifests/1") == digest_in(registry, "/v2/web/manifests/2")
 
 
-def test_what_was_not_pushed_is_made_and_differs_from_tag_to_tag(registry: Registry) -> None:
+def test_an_image_that_was_not_pushed_is_generated_and_differs_per_tag(registry: Registry) -> None:
     text, two = (digest_in(registry, f"/v2/library/nginx/manifests/{tag}?ns=docker.io") for tag in (1, 2))
     assert text != two
     assert digest_in(registry, "/v2/nginx/manifests/1") == text
 
 
 @pytest.mark.parametrize("repository", ["missing", "missing/web", "team/broken"])
-def test_some_repositories_are_not_there(registry: Registry, repository: str) -> None:
+def test_repositories_with_reserved_names_do_not_exist(registry: Registry, repository: str) -> None:
     assert get(registry, f"/v2/{repository}/manifests/1").status == 404
 
 
-def test_credentials_are_asked_for_where_a_rule_says_so(registry: Registry) -> None:
+def test_credentials_are_required_where_a_rule_demands_them(registry: Registry) -> None:
     # given
     registry.set_rule("private/", Rule(credentials="me:secret"))
     good, bad = (f"Basic {base64.b64encode(text).decode()}" for text in (b"me:secret", b"me:wrong"))

@@ -8,7 +8,7 @@ from testbed.build import CONTROL_PLANE, is_built
 from testbed.turns import TRIED_WHOLE, find_minor_in_turn, main
 
 
-def test_every_minor_that_is_not_tried_otherwise_has_its_turn_within_as_many_days() -> None:
+def test_every_minor_without_another_run_is_tested_within_as_many_days() -> None:
     # given
     others = {*CONTROL_PLANE.minors} - {*TRIED_WHOLE}
     # then

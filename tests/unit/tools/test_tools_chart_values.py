@@ -23,7 +23,7 @@ def test_the_generated_files_are_those_in_the_chart() -> None:
         assert (CHART / name).read_text() == text, f"generate {name} again"
 
 
-def test_rules_are_about_values_that_there_are() -> None:
+def test_rules_apply_to_existing_values() -> None:
     paths = {value.path for value in VALUES}
     assert set(RULES) <= paths
     assert not set(UNUSED) & paths
@@ -47,7 +47,7 @@ def test_every_gate_may_be_set_and_no_other() -> None:
 
 
 @pytest.mark.parametrize("program", ["manager", "daemon", "dashboard"])
-def test_without_a_registry_nothing_is_rendered_and_the_chart_says_what_to_do(program: str) -> None:
+def test_a_chart_without_a_registry_is_refused_with_the_missing_value(program: str) -> None:
     others = {
         name: {"image": {"repository": f"r.example/{name}"}}
         for name in ("manager", "daemon", "dashboard")

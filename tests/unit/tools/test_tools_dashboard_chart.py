@@ -23,11 +23,11 @@ def test_the_generated_file_is_the_one_in_the_chart() -> None:
     assert (CHART / "templates" / "dashboard-rbac.yaml").read_text("utf-8") == render_chart_file()
 
 
-def test_it_is_off_by_default() -> None:
+def test_the_dashboard_is_disabled_by_default() -> None:
     assert not [doc for doc in render(CHART) if "kruise-dashboard" in doc["metadata"]["name"]]
 
 
-def test_it_has_no_right_to_write_and_none_to_secrets() -> None:
+def test_the_dashboard_has_no_right_to_write_and_none_to_secrets() -> None:
     for right in rights_of_dashboard():
         assert right.resource not in ("secrets", "configmaps")
         if set(right.verbs) - {"get", "list", "watch"}:
@@ -37,7 +37,7 @@ def test_it_has_no_right_to_write_and_none_to_secrets() -> None:
             )
 
 
-def test_what_it_watches_it_may_read() -> None:
+def test_the_chart_allows_reading_all_watched_resources() -> None:
     rules = parts()["ClusterRole"]["rules"]
     allowed = {
         (group, resource) for rule in rules for group in rule["apiGroups"] for resource in rule["resources"]
@@ -50,7 +50,7 @@ def test_what_it_watches_it_may_read() -> None:
     [{}, {"actions": True, "allowedHosts": ["kruise.example"], "basePath": "/kruise", "tlsSecret": "page"}],
     ids=["usual", "everything"],
 )
-def test_its_arguments_are_those_that_the_command_takes(values: dict[str, Any]) -> None:
+def test_the_arguments_of_the_dashboard_are_accepted_by_its_command(values: dict[str, Any]) -> None:
     takes = parts(**values)
     container = takes["Deployment"]["spec"]["template"]["spec"]["containers"][0]
     assert container["args"][0] == "dashboard"
@@ -61,7 +61,7 @@ def test_its_arguments_are_those_that_the_command_takes(values: dict[str, Any]) 
     assert container["readinessProbe"]["httpGet"]["path"] == f"{values.get('basePath', '')}/healthz"
 
 
-def test_it_runs_without_rights_on_its_node() -> None:
+def test_the_dashboard_runs_without_privileges_on_its_node() -> None:
     pod = parts()["Deployment"]["spec"]["template"]["spec"]
     assert pod["securityContext"]["runAsNonRoot"] is True
     assert pod["containers"][0]["securityContext"]["readOnlyRootFilesystem"] is True

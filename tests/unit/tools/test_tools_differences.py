@@ -19,7 +19,7 @@ def test_the_page_is_up_to_date() -> None:
     assert page == replace_table(page)
 
 
-def test_each_difference_has_a_reason_and_is_there_once() -> None:
+def test_each_difference_has_a_reason_and_is_listed_once() -> None:
     for difference in DIFFERENCES:
         for text in (difference.about, difference.original, difference.here, difference.why):
             assert text.strip()
@@ -27,7 +27,7 @@ def test_each_difference_has_a_reason_and_is_there_once() -> None:
     assert len({(item.about, item.original) for item in DIFFERENCES}) == len(DIFFERENCES)
 
 
-def test_they_are_about_kinds_or_parts_of_the_manager() -> None:
+def test_differences_belong_to_kinds_or_parts_of_the_manager() -> None:
     kinds = {crd["spec"]["names"]["kind"] for crd in build_crds()}
     parts = {"admission", "agent on nodes", "all kinds", "manager"}
     assert {difference.about for difference in DIFFERENCES} <= kinds | parts
@@ -37,7 +37,7 @@ def test_they_are_about_kinds_or_parts_of_the_manager() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_pages_of_kinds_point_there_and_keep_no_list_of_their_own(kind: str) -> None:
+def test_the_pages_of_kinds_link_to_the_table_of_differences(kind: str) -> None:
     page = (DOCS / f"{kind}.md").read_text("utf-8")
     (section,) = re.findall(
         r"^## Differences from OpenKruise\n\n(.*?)(?=^## |\Z)", page, re.MULTILINE | re.DOTALL

@@ -68,7 +68,7 @@ def test_on_every_minor_it_renders_the_policies_that_install_prints(minor: str) 
     }
 
 
-def test_with_default_values_it_renders_to_what_install_prints() -> None:
+def test_the_chart_with_default_values_renders_what_install_prints() -> None:
     # when
     rendered = by_name(render(CHART))
     printed = by_name(build_manifests(Installation()))
@@ -133,14 +133,14 @@ def test_values_reach_the_manager() -> None:
     }
 
 
-def test_without_the_pod_webhook_none_is_registered() -> None:
+def test_a_disabled_pod_webhook_is_not_registered() -> None:
     names = {entry["name"] for entry in webhooks(render(CHART, featureGates="PodWebhook=false"))}
     assert not names & {"mpod.kb.io", "vpod.kb.io", "vpodeviction.kb.io"}
     assert "mcloneset.kb.io" in names
 
 
 @pytest.mark.parametrize("text", ["EnableExternalCerts=true", "AllAlpha=true"])
-def test_with_external_certificates_there_is_no_secret_and_no_right_to_write(text: str) -> None:
+def test_external_certificates_need_no_secret_and_no_right_to_write_it(text: str) -> None:
     """operations case 39"""
     result = by_name(render(CHART, featureGates=text, externalCerts={"annotations": {"a": "b"}}))
     assert ("Secret", "kruise-webhook-certs") not in result
@@ -157,7 +157,7 @@ def test_with_external_certificates_there_is_no_secret_and_no_right_to_write(tex
         "AllBeta=true,AllAlpha=true",
     ],
 )
-def test_a_gate_brings_the_rights_that_it_needs(text: str) -> None:
+def test_a_gate_adds_the_rights_that_it_needs(text: str) -> None:
     # given
     usual, allowed = Authorizer(render(CHART)), Authorizer(render(CHART, featureGates=text))
     lacking = []
@@ -271,7 +271,7 @@ def test_without_the_gate_no_agent_is_rendered() -> None:
     }
 
 
-def test_argo_cd_is_configured_for_the_kinds_where_the_values_say_so() -> None:
+def test_argo_cd_is_configured_for_the_kinds_when_the_values_enable_it() -> None:
     values = {"argocd": {"enabled": True, "namespace": "gitops", "configMap": "cm"}}
     rendered = by_name(render(CHART, **values))
     assert ("ConfigMap", "argocd-cm") not in by_name(render(CHART))

@@ -14,14 +14,14 @@ def test_the_page_is_up_to_date() -> None:
     assert page == page_with_table(page)
 
 
-def test_something_was_run_and_what_was_not_has_a_reason() -> None:
+def test_each_program_was_run_or_has_a_reason() -> None:
     assert {"OpenKruise Rollouts", "kube-state-metrics", "kustomize"} <= {
         result.program for result in read_results()
     }
     assert all(reason for _, reason in NOT_RUN)
 
 
-def test_a_program_that_fails_is_not_said_to_work() -> None:
+def test_a_failing_program_is_not_listed_as_working() -> None:
     results = [
         Result("Meter", "1.0", "it counts", works=True),
         Result("Meter", "1.0", "it sums", works=False),

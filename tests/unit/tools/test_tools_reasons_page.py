@@ -33,7 +33,7 @@ def test_every_code_is_used() -> None:
     assert {code.name for code in Code} == used | {fault.name for fault in WriteFault}
 
 
-def test_a_reason_without_a_remedy_of_its_own_has_what_helps_in_general() -> None:
+def test_a_reason_without_its_own_remedy_has_the_general_one() -> None:
     helps = CODES[Code.IN_RESERVE].helps
     assert helps
     assert remedy_of(Reason(Code.IN_RESERVE, "it waits")) == helps

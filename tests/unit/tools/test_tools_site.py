@@ -38,7 +38,7 @@ def links_of(name: str) -> Iterator[str]:
         yield (Path("/") / Path(name).parent / link).resolve().relative_to("/").as_posix()
 
 
-def test_every_page_has_one_place_in_the_navigation() -> None:
+def test_every_page_is_in_the_navigation_once() -> None:
     places = list(pages_in(NAV))
     assert sorted(places) == sorted(set(places))
     assert set(places) == set(TEXTS)
@@ -73,7 +73,7 @@ def test_every_page_is_two_clicks_from_the_start_page_or_in_the_navigation_besid
     assert users - near == set()
 
 
-def test_links_to_files_that_are_no_pages_lead_to_the_repository_or_are_text() -> None:
+def test_links_to_files_outside_the_pages_lead_to_the_repository_or_are_text() -> None:
     text = "See [the plan](../packages/kube/src/x.py), [a page](design/where.md#a) and [up](../README.md).\n"
     source = Path("docs/index.md")
     assert rewrite_links(text, source) == (
@@ -83,7 +83,7 @@ def test_links_to_files_that_are_no_pages_lead_to_the_repository_or_are_text() -
     assert f"[the plan]({address})" in rewrite_links(text, source, repository="https://git.example/x")
 
 
-def test_what_only_tests_read_is_not_in_the_site() -> None:
+def test_parts_for_tests_only_are_not_in_the_site() -> None:
     text = "<!-- failures: [{image: a}] -->\n```console\n$ echo [a](b.md)\n```\n"
     assert rewrite_links(text, Path("docs/index.md")) == "```console\n$ echo [a](b.md)\n```\n"
 

@@ -46,7 +46,7 @@ def config(folder: Path, **entry: object) -> Path:
     return file
 
 
-async def test_a_plugin_is_asked_about_its_images_and_its_answer_is_kept(tmp_path: Path) -> None:
+async def test_a_plugin_gets_a_request_per_image_and_its_answer_is_cached(tmp_path: Path) -> None:
     # given a plugin that notes what it is asked
     write_plugin(tmp_path, f"cat >> {tmp_path}/asked; echo >> {tmp_path}/asked; echo '{json.dumps(ANSWER)}'")
     time = Time()
@@ -71,13 +71,13 @@ async def test_a_plugin_that_fails_has_no_credentials(script: str, tmp_path: Pat
     assert await plugin("eu.example.com/app") == ()
 
 
-async def test_a_plugin_that_is_not_installed_has_none_either(tmp_path: Path) -> None:
+async def test_a_plugin_that_is_not_installed_returns_no_credentials(tmp_path: Path) -> None:
     [plugin] = load_providers(config(tmp_path), tmp_path, clock=Time())
     assert isinstance(plugin, Plugin)
     assert await plugin("eu.example.com/app") == ()
 
 
-async def test_no_file_means_no_plugins_and_a_wrong_one_is_reported(tmp_path: Path) -> None:
+async def test_a_missing_file_loads_no_plugins_and_an_invalid_one_is_reported(tmp_path: Path) -> None:
     assert load_providers(tmp_path / "none.yaml", tmp_path, clock=Time()) == []
     wrong = tmp_path / "wrong.yaml"
     wrong.write_text("providers: [{name: x}]")
@@ -85,7 +85,7 @@ async def test_no_file_means_no_plugins_and_a_wrong_one_is_reported(tmp_path: Pa
         load_providers(wrong, tmp_path, clock=Time())
 
 
-async def test_the_docker_configuration_is_read_anew_at_each_pull(tmp_path: Path) -> None:
+async def test_each_pull_reads_the_docker_configuration_again(tmp_path: Path) -> None:
     file = tmp_path / "config.json"
     provide = read_docker_configuration([tmp_path / "none.json", file])
     assert await provide("r.io/app") == ()

@@ -26,7 +26,7 @@ from support.runtime_contract import CHECKS, Check
 from tools.cri_messages import DATA, descriptors_of, part_of
 
 
-def test_the_protocol_is_the_part_of_the_whole_that_it_says_it_is() -> None:
+def test_the_shipped_cri_protocol_equals_that_part_of_the_whole_protocol() -> None:
     part = part_of(whole_protocol())
     assert (DATA / "cri.proto").read_text() == part
     assert (DATA / "cri.binpb").read_bytes() == descriptors_of(part)
@@ -130,7 +130,7 @@ async def test_all_runtimes_that_answer_are_found_the_known_names_in_their_order
 
 
 @pytest.mark.real_time
-async def test_without_a_runtime_the_agent_says_what_it_tried(tmp_path: Path) -> None:
+async def test_an_agent_without_a_runtime_names_the_sockets_that_it_tried(tmp_path: Path) -> None:
     """operations case 31"""
     with pytest.raises(ConfigurationError, match=r"my\.sock exists"):
         await find_runtimes(tmp_path, socket_file="my.sock")
@@ -139,14 +139,14 @@ async def test_without_a_runtime_the_agent_says_what_it_tried(tmp_path: Path) ->
 
 
 @pytest.mark.real_time
-async def test_a_socket_by_two_names_is_one(tmp_path: Path) -> None:
+async def test_a_socket_with_two_paths_is_listed_once(tmp_path: Path) -> None:
     (tmp_path / "containerd").mkdir()
     async with serving(FakeRuntime(read_system_clock), tmp_path / "containerd/containerd.sock"):
         (tmp_path / "containerd.sock").symlink_to(tmp_path / "containerd/containerd.sock")
         assert len(list_socket_paths(tmp_path)) == 1
 
 
-async def test_events_are_followed_and_after_a_gap_everything_is_looked_at() -> None:
+async def test_runtime_events_enqueue_their_pod_and_a_gap_enqueues_everything() -> None:
     runtime = FakeRuntime(asyncio.get_running_loop().time)
     enqueued: list[str] = []
     changes = RuntimeChanges(runtime, enqueued.append)  # type: ignore[arg-type]
@@ -180,7 +180,7 @@ async def test_a_runtime_without_events_is_polled() -> None:
 
 
 @pytest.mark.real_time
-async def test_of_what_a_command_prints_the_beginning_is_kept(tmp_path: Path) -> None:
+async def test_only_the_beginning_of_a_commands_output_is_kept(tmp_path: Path) -> None:
     """As much as runtimes hand on."""
     printed = b"y" * 16_000_000
     runtime = FakeRuntime(read_system_clock)
@@ -215,7 +215,7 @@ def framed(body: bytes) -> bytes:
 
 
 @given(st.binary(), st.binary(), st.integers(-(2**31), 2**31 - 1))
-async def test_a_message_without_long_fields_is_as_it_was(out: bytes, err: bytes, code: int) -> None:
+async def test_a_message_without_long_fields_is_unchanged(out: bytes, err: bytes, code: int) -> None:
     answer = load_message_class("ExecSyncResponse")(
         stdout=out, stderr=err, exit_code=code
     ).SerializeToString()
@@ -225,7 +225,7 @@ async def test_a_message_without_long_fields_is_as_it_was(out: bytes, err: bytes
     assert await stream.recv_data(len(answer)) == answer
 
 
-async def test_no_more_than_a_field_is_read_at_once() -> None:
+async def test_a_shortened_stream_reads_at_most_one_field_per_read() -> None:
     answer = load_message_class("ExecSyncResponse")(stdout=b"x" * 5_000_000, exit_code=7).SerializeToString()
     pieces = Pieces(framed(answer))
     stream = Shortened(pieces)
@@ -236,7 +236,7 @@ async def test_no_more_than_a_field_is_read_at_once() -> None:
 
 
 @given(st.binary(max_size=64))
-async def test_what_is_no_message_ends_in_an_error(body: bytes) -> None:
+async def test_bytes_that_are_not_a_protobuf_message_raise_value_error(body: bytes) -> None:
     stream = Shortened(Pieces(framed(body)))
     try:
         await stream.recv_data(5)
@@ -245,7 +245,7 @@ async def test_what_is_no_message_ends_in_an_error(body: bytes) -> None:
     assert len(await stream.recv_data(0)) <= len(body)
 
 
-def test_what_a_runtime_says_is_kept_as_an_excerpt() -> None:
+def test_an_error_of_the_runtime_is_kept_as_an_excerpt() -> None:
     """Errors become messages of statuses."""
     text = str(CallRefusedError("failed to pull: " + "x " * 100_000 + "denied"))
     assert len(text) <= 1024

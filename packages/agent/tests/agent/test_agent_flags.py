@@ -27,7 +27,7 @@ def test_the_defaults_are_the_daemon_s() -> None:
     assert result.notes == ()
 
 
-def test_without_a_node_s_name_it_says_what_is_missing() -> None:
+def test_a_missing_node_name_is_reported() -> None:
     """operations case 30"""
     with pytest.raises(FlagError, match="NODE_NAME"):
         parse((), environ={})
@@ -80,7 +80,7 @@ def test_the_limit_of_pulls_has_two_names(argv: tuple[str, ...], most: int) -> N
         ),
     ],
 )
-def test_it_goes_by_the_gates_that_are_about_it(text: str, gates: AgentGates) -> None:
+def test_feature_gates_set_the_agent_gates(text: str, gates: AgentGates) -> None:
     assert settings(f"--feature-gates={text}").gates == gates
 
 

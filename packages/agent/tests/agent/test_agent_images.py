@@ -73,7 +73,7 @@ async def test_an_image_that_the_kubelet_collected_is_pulled_again_for_the_next_
         await stage.until(lambda: len(stage.runtime.pulls) == 2)
 
 
-async def test_a_registry_that_always_fails_is_tried_as_often_as_the_limit_says() -> None:
+async def test_a_pull_from_a_failing_registry_is_tried_up_to_the_backoff_limit() -> None:
     """images case 52"""
     async with agent_stage() as stage:
         stage.runtime.registry["nginx:1.9"] = Remote(fails=-1)
@@ -108,7 +108,7 @@ async def test_a_pull_that_hangs_ends_with_its_time_and_the_runtime_stops_it() -
         assert stage.runtime.pulling == 0
 
 
-async def test_an_entry_that_is_removed_stops_its_pull_and_says_nothing_more() -> None:
+async def test_a_removed_image_entry_stops_its_pull_and_its_status() -> None:
     """images case 54"""
     async with agent_stage() as stage:
         stage.runtime.registry["nginx:1.9"] = Remote(takes_s=100.0)
@@ -152,7 +152,7 @@ async def test_matching_credentials_are_tried_in_order_and_never_without() -> No
         assert (await stage.tag_status("r.io/team/app", "1"))["phase"] == "Failed"
 
 
-async def test_a_tag_that_another_namespace_asks_for_is_not_pulled_with_a_secret_of_this_one() -> None:
+async def test_a_tag_requested_by_another_namespace_is_not_pulled_with_this_namespaces_secret() -> None:
     async with agent_stage() as stage:
         for name in ("1", "2"):
             stage.runtime.registry[f"r.io/app:{name}"] = Remote(user="me:right")
@@ -194,7 +194,7 @@ async def test_credentials_that_were_exchanged_count_from_the_next_try_on() -> N
         assert (await stage.ends("r.io/app", "1"))["phase"] == "Succeeded"
 
 
-async def test_so_many_are_pulled_at_once_as_the_flag_says() -> None:
+async def test_the_agent_pulls_as_many_images_in_parallel_as_the_flag_allows() -> None:
     """images case 56, operations case 35"""
     async with agent_stage(most_pulls=2) as stage:
         for number in range(5):
@@ -221,7 +221,7 @@ async def test_status_writes_are_bounded() -> None:
         assert (await stage.node_image_status())["succeeded"] == 40
 
 
-async def test_what_has_ended_is_not_pulled_again_after_a_restart() -> None:
+async def test_a_finished_pull_is_not_repeated_after_a_restart() -> None:
     """images case 58"""
     async with agent_stage() as stage:
         stage.runtime.registry["nginx:1.9"] = Remote()
@@ -246,7 +246,7 @@ async def test_an_agent_that_is_killed_in_mid_pull_is_followed_by_one_that_pulls
         assert (await stage.ends("nginx", "1.9"))["phase"] == "Succeeded"
 
 
-async def test_a_runtime_that_dies_in_mid_pull_costs_a_try() -> None:
+async def test_a_runtime_that_dies_during_a_pull_uses_one_retry() -> None:
     async with agent_stage() as stage:
         stage.runtime.registry["nginx:1.9"] = Remote(takes_s=20.0)
         stage.runtime.go_down()
@@ -279,7 +279,7 @@ async def test_the_runtime_gets_the_sandbox_config_and_what_pulls() -> None:
         assert sandbox.annotations == {"x": "y", "apps.kruise.io/pulling-image-by": "kruise-daemon"}
 
 
-async def test_the_first_sync_is_reported_and_kept() -> None:
+async def test_the_first_sync_status_is_reported_and_kept() -> None:
     async with agent_stage() as stage:
         stage.runtime.registry["nginx:1.9"] = Remote()
         await stage.ask({"nginx": [tag("1.9")]})

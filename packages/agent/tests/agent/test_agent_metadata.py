@@ -63,7 +63,7 @@ async def test_a_pod_of_ours_has_its_containers_reported_and_others_have_not() -
         assert await reported(stage, "other-0") is None
 
 
-async def test_pods_with_sidecars_are_reported_whatever_owns_them() -> None:
+async def test_pods_with_sidecars_are_reported_for_any_owner() -> None:
     async with agent_stage() as stage:
         await stage.run_pod("web-0", is_ours=False, annotations={"kruise.io/sidecarset-hash": "{}"})
         assert await until_reported(stage)
@@ -124,7 +124,7 @@ async def test_changed_metadata_restarts_a_container_within_an_update_in_place_o
         }
 
 
-async def test_without_the_environment_the_rest_is_reported_and_it_is_tried_again() -> None:
+async def test_a_failed_read_of_the_environment_is_retried_while_the_rest_is_reported() -> None:
     """containers case 63"""
     async with agent_stage() as stage:
 
@@ -164,7 +164,7 @@ async def test_without_the_gate_no_environment_is_reported() -> None:
         assert app["hashes"] == {"plainHash": 0x1A2B}
 
 
-async def test_without_watching_pods_none_is_listed_or_reported() -> None:
+async def test_an_agent_that_does_not_watch_pods_lists_and_reports_none() -> None:
     """operations case 34"""
     async with agent_stage(gates=AgentGates(watches_pods=False)) as stage:
         await stage.run_pod("web-0")
@@ -173,7 +173,7 @@ async def test_without_watching_pods_none_is_listed_or_reported() -> None:
         assert not any(request.path.endswith("/pods") for request in stage.faulty.log)
 
 
-async def test_pods_that_were_there_before_are_left_alone_until_they_change() -> None:
+async def test_pods_from_before_the_agents_start_are_reported_only_after_a_change() -> None:
     async with agent_stage(starts=False) as stage:
         await stage.run_pod("web-0")
         await asyncio.sleep(5.0)
@@ -184,7 +184,7 @@ async def test_pods_that_were_there_before_are_left_alone_until_they_change() ->
         assert await until_reported(stage)
 
 
-async def test_a_terminating_pod_is_left_alone() -> None:
+async def test_a_terminating_pod_is_not_reported() -> None:
     async with agent_stage() as stage:
         await stage.run_pod("web-0")
         await stage.merge(PODS, "web-0", {"metadata": {"finalizers": ["example.com/hold"]}})

@@ -54,7 +54,7 @@ async def probe(**handler: Any) -> tuple[str, str] | None:
     ("status", "outcome"),
     [("200 OK", SUCCEEDED), ("399 Odd", SUCCEEDED), ("404 Not Found", FAILED), ("500 Error", FAILED)],
 )
-async def test_an_http_probe_goes_by_the_status(status: str, outcome: str) -> None:
+async def test_an_http_probe_is_judged_by_the_status_code(status: str, outcome: str) -> None:
     async with serving(lambda _: reply(status, "body")) as (port, asked):
         goes = await probe(httpGet={"port": port, "path": "/ready?x=1"})
     assert goes is not None
@@ -65,7 +65,7 @@ async def test_an_http_probe_goes_by_the_status(status: str, outcome: str) -> No
     assert "Accept: */*" in asked[0]
 
 
-async def test_headers_that_are_given_replace_the_usual_ones() -> None:
+async def test_configured_headers_replace_the_default_ones() -> None:
     headers = [
         {"name": "Host", "value": "app.example"},
         {"name": "Accept", "value": ""},
@@ -109,7 +109,7 @@ async def test_a_path_with_line_breaks_stays_one_request_as_with_a_kubelet() -> 
         {"host": "a b"},
     ],
 )
-async def test_what_would_make_other_requests_is_not_sent(get: dict[str, Any]) -> None:
+async def test_a_probe_that_would_smuggle_another_request_is_not_sent(get: dict[str, Any]) -> None:
     async with serving(lambda _: reply("200 OK")) as (port, asked):
         handler = {"httpGet": {"port": port, "path": "/", **get}}
         # when
@@ -178,13 +178,13 @@ async def test_a_tcp_probe_succeeds_where_a_process_listens() -> None:
         assert await probe(tcpSocket={"port": str(port)}) == (SUCCEEDED, "")
 
 
-async def test_a_probe_without_a_handler_or_address_says_nothing() -> None:
+async def test_a_probe_without_a_handler_or_address_has_no_result() -> None:
     assert await probe() is None
     assert await run_probe({"tcpSocket": {"port": 1}}, FakeRuntime(read_system_clock), "id", "") is None  # type: ignore[arg-type]
     assert await probe(tcpSocket={"port": "web"}) is None  # a name that the manager could not resolve
 
 
-async def test_a_grpc_probe_asks_for_the_service_s_health() -> None:
+async def test_a_grpc_probe_checks_the_health_of_the_service() -> None:
     """containers pitfall o"""
     server = Server([Health()])
     await server.start(HOST, 0)
@@ -230,7 +230,9 @@ async def test_an_http_hook_finds_its_port_by_name_and_the_pod_by_its_address() 
         ({"port": "admin", "path": "/"}, HOST, "no port 'admin'"),
     ],
 )
-async def test_a_hook_that_cannot_be_asked_says_why(get: Any, ip: str, problem: str) -> None:
+async def test_a_pre_stop_hook_without_an_address_or_port_reports_the_problem(
+    get: Any, ip: str, problem: str
+) -> None:
     with pytest.raises(HookError, match=problem):
         await run_pre_stop(
             FakeRuntime(read_system_clock),  # type: ignore[arg-type]

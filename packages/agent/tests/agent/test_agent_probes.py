@@ -127,7 +127,7 @@ async def test_an_unchanged_outcome_is_written_again_after_ten_minutes_and_not_b
         assert after["lastTransitionTime"] == before["lastTransitionTime"]
 
 
-async def test_a_changed_period_counts_at_once() -> None:
+async def test_a_changed_probe_period_applies_immediately() -> None:
     """containers pitfall p"""
     async with agent_stage() as stage:
         stage.runtime.exec = command = Command()
@@ -151,7 +151,7 @@ async def test_a_changed_handler_makes_what_was_found_unknown() -> None:
         await state_is(stage, "game#idle", "Unknown", within_s=10.0)
 
 
-async def test_what_was_found_in_another_container_is_not_known() -> None:
+async def test_a_probe_that_moves_to_another_container_becomes_unknown() -> None:
     async with agent_stage() as stage:
         stage.runtime.exec = Command()
         pod = await stage.run_pod("web-0")
@@ -161,7 +161,7 @@ async def test_what_was_found_in_another_container_is_not_known() -> None:
         await state_is(stage, "game#idle", "Unknown", within_s=10.0)
 
 
-async def test_probes_that_are_not_asked_for_any_more_end_and_their_states_go() -> None:
+async def test_removed_probes_end_and_their_states_are_removed() -> None:
     """containers case 51"""
     async with agent_stage() as stage:
         stage.runtime.exec = command = Command()
@@ -199,7 +199,7 @@ async def test_two_probes_of_one_container_do_not_mix() -> None:
         }
 
 
-async def test_a_slow_probe_does_not_hold_up_others() -> None:
+async def test_a_slow_probe_does_not_delay_other_probes() -> None:
     async with agent_stage() as stage:
         calls: dict[str, int] = {}
 
@@ -255,7 +255,7 @@ async def test_a_pod_with_many_commands_starts_one_a_second_and_leaves_the_worke
         assert started["/fast"] >= 5
 
 
-async def test_a_probe_that_cannot_be_made_keeps_the_state() -> None:
+async def test_a_probe_that_cannot_run_keeps_its_state() -> None:
     async with agent_stage() as stage:
         stage.runtime.exec = Command()
         pod = await stage.run_pod("web-0")
@@ -270,7 +270,7 @@ async def test_a_probe_that_cannot_be_made_keeps_the_state() -> None:
         assert (await stage.probe_states())["game#idle"]["state"] == "Succeeded"
 
 
-async def test_no_address_is_no_failure() -> None:
+async def test_a_pod_without_an_address_has_no_failed_probe() -> None:
     """containers case 49"""
     async with agent_stage() as stage:
         pod = await stage.run_pod("web-0")

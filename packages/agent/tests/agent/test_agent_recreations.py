@@ -52,7 +52,7 @@ async def test_one_container_is_stopped_once_and_done_when_another_is_ready() ->
 
 
 @pytest.mark.parametrize("has_events", [True, False])
-async def test_two_containers_are_stopped_one_after_the_other_when_ordered(has_events: bool) -> None:
+async def test_two_ordered_containers_are_stopped_sequentially(has_events: bool) -> None:
     """containers case 11"""
     async with agent_stage(has_events=has_events) as stage:
         pod = await stage.run_pod("web-0", "app", "side")
@@ -106,7 +106,7 @@ async def test_a_container_that_cannot_be_stopped_ends_the_request_or_is_passed_
         assert second["phase"] == ("Succeeded" if policy == "Ignore" else "Pending")
 
 
-async def test_a_container_that_restarted_by_itself_is_left_alone_unless_forced() -> None:
+async def test_a_container_that_already_restarted_is_not_stopped_unless_forced() -> None:
     """containers case 14"""
     async with agent_stage(starts=False) as stage:
         pod = await stage.run_pod("web-0", "app", "side")
@@ -141,7 +141,7 @@ async def test_a_container_that_has_ended_is_not_stopped() -> None:
         assert stage.runtime.stopped == []
 
 
-async def test_the_drain_is_waited_for_from_when_the_manager_says_so() -> None:
+async def test_the_grace_period_starts_when_the_manager_sets_its_condition() -> None:
     """containers cases 16, 17"""
     async with agent_stage() as stage:
         pod = await stage.run_pod("web-0")
@@ -163,7 +163,7 @@ async def test_the_drain_is_waited_for_from_when_the_manager_says_so() -> None:
         assert stage.now - began >= 2.9
 
 
-async def test_requests_for_one_pod_wait_for_each_other() -> None:
+async def test_requests_for_one_pod_run_sequentially() -> None:
     """containers case 24"""
     async with agent_stage() as stage:
         pod = await stage.run_pod("web-0")
@@ -237,7 +237,7 @@ async def test_a_hook_that_takes_too_long_is_given_up_and_reported() -> None:
         assert event["type"] == "Warning"
 
 
-async def test_a_container_that_the_runtime_does_not_know_is_named() -> None:
+async def test_an_unknown_container_is_reported_as_not_found() -> None:
     async with agent_stage() as stage:
         pod = await stage.run_pod("web-0", "app")
         context = {"statusContext": {"containerID": "containerd://gone", "restartCount": 0}}
@@ -286,7 +286,7 @@ async def test_a_runtime_that_is_away_is_waited_for() -> None:
         assert status["containerRecreateStates"][0]["phase"] == "Succeeded"  # type: ignore[index]
 
 
-async def test_a_request_that_is_deleted_or_over_is_left_alone() -> None:
+async def test_a_deleted_or_completed_recreate_request_stops_no_container() -> None:
     async with agent_stage(starts=False) as stage:
         pod = await stage.run_pod("web-0")
         await stage.request_recreation("again", pod)

@@ -76,7 +76,7 @@ def test_the_hash_of_no_environment_is_known() -> None:
     assert compute_environment_hash([], lambda _: "") == NONE
 
 
-def test_an_empty_value_and_none_at_all_are_the_same_and_special_characters_are_go_s() -> None:
+def test_the_environment_hash_treats_empty_and_missing_values_as_equal_and_escapes_like_go() -> None:
     source = [EnvSource("A", "labels", "a")]
     assert compute_environment_hash(source, lambda _: "<&>") != compute_environment_hash(source, lambda _: "")
     assert compute_environment_hash(source, lambda _: "") == _by_hand(b'[{"name":"A"}]')
@@ -92,7 +92,7 @@ def _by_hand(text: bytes) -> int:
     return value
 
 
-def test_sources_are_sorted_by_variable_and_sidecarsets_own_ones_are_left_out() -> None:
+def test_env_sources_are_sorted_by_variable_without_those_of_sidecarset() -> None:
     result = parse_env_sources(
         [
             ("B", "metadata.labels['b']"),
@@ -120,7 +120,7 @@ def test_sources_are_sorted_by_variable_and_sidecarsets_own_ones_are_left_out() 
         pytest.param(pod(deletionTimestamp="2026-01-01T00:00:00Z"), False, id="it terminates"),
     ],
 )
-def test_a_pod_is_looked_at_when_something_of_it_is_not_reported(given: NodePod, is_needed: bool) -> None:
+def test_a_pod_needs_a_report_when_a_part_of_it_is_not_reported(given: NodePod, is_needed: bool) -> None:
     assert needs_report(given, with_environment=True) == is_needed
 
 

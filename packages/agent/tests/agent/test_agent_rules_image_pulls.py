@@ -64,7 +64,7 @@ class Agent:
         return self.pulls[image].phase
 
 
-def test_an_image_is_pulled_for_as_long_as_it_takes() -> None:
+def test_a_pull_takes_as_long_as_needed_and_reports_its_result() -> None:
     agent, asked = Agent(GOOD), view({"tag": "1"})
     assert agent.until(asked, 100.0) == 105.0
     assert agent.phase() == "Pulling"
@@ -106,7 +106,7 @@ def test_the_deadline_ends_all_tries() -> None:
     assert agent.pulls[NGINX].completed_at <= 24.0
 
 
-def test_an_entry_that_goes_is_stopped_and_says_nothing_more() -> None:
+def test_a_removed_image_entry_ends_its_pull_and_leaves_no_status() -> None:
     """images case 54"""
     agent = Agent(GOOD)
     agent.until(view({"tag": "1"}), 0.0)
@@ -115,7 +115,7 @@ def test_an_entry_that_goes_is_stopped_and_says_nothing_more() -> None:
     assert "imageStatuses" not in status_of(view(), agent.pulls)
 
 
-def test_another_version_is_pulled_anew() -> None:
+def test_another_version_of_an_entry_is_pulled_again() -> None:
     agent = Agent(GOOD)
     agent.until(view({"tag": "1"}), 0.0)
     agent.until(view({"tag": "1"}), 5.0)
@@ -123,7 +123,7 @@ def test_another_version_is_pulled_anew() -> None:
     assert (agent.phase(), agent.pulls[NGINX].version) == ("Pulling", 1)
 
 
-def test_no_more_are_pulled_at_once_than_may_be() -> None:
+def test_no_more_images_are_pulled_in_parallel_than_the_limit() -> None:
     """images case 56"""
     agent, asked = Agent(GOOD, most=2), view(*({"tag": str(number)} for number in range(5)))
     agent.until(asked, 0.0)
@@ -136,7 +136,7 @@ def test_no_more_are_pulled_at_once_than_may_be() -> None:
     assert {pull.phase for pull in agent.pulls.values()} == {"Succeeded"}
 
 
-def test_what_ended_before_a_restart_is_not_pulled_again() -> None:
+def test_a_pull_that_ended_before_a_restart_is_not_repeated() -> None:
     """images case 58"""
     done = {"tag": "1", "phase": "Succeeded", "version": 3, "completionTime": format_time(1.0)}
     status = {"desired": 1, "succeeded": 1, "imageStatuses": {"nginx": {"tags": [done]}}}
@@ -157,13 +157,13 @@ def test_a_private_image_is_pulled_with_the_right_credentials_only() -> None:
 
 
 @pytest.mark.parametrize("labels", ["", "app=x"])
-def test_rules_about_pods_say_nothing_of_images_that_are_pulled_ahead(labels: str) -> None:
+def test_rules_that_select_pods_do_not_apply_to_image_pulls_of_jobs(labels: str) -> None:
     rule = Rule(image="nginx:*", node="n1", labels=labels, image_pull_error=True, pull_s=3.0, first_runs=2)
     result = [pull_of([rule], "nginx:1", node="n1", attempt=number) for number in (1, 2, 3)]
     assert result == ([(True, 3.0)] * 2 if not labels else [(False, None)] * 2) + [(False, None)]
 
 
-def test_a_try_that_is_not_over_is_asked_about_again_and_ends_with_its_time() -> None:
+def test_an_unfinished_pull_attempt_is_polled_again_and_fails_at_its_timeout() -> None:
     """images case 53"""
     running = Attempt(math.inf, None)
     agent = Agent(running, running)
@@ -174,7 +174,7 @@ def test_a_try_that_is_not_over_is_asked_about_again_and_ends_with_its_time() ->
     assert (agent.phase(), agent.pulls[NGINX].message) == ("Failed", "context deadline exceeded")
 
 
-def test_each_end_is_one_event_and_failures_are_events_of_the_owners() -> None:
+def test_each_finished_pull_is_one_event_and_failures_are_events_of_the_owners() -> None:
     job = {
         "apiVersion": "apps.kruise.io/v1beta1",
         "kind": "ImagePullJob",
@@ -193,7 +193,7 @@ def test_each_end_is_one_event_and_failures_are_events_of_the_owners() -> None:
     ]
 
 
-def test_of_a_quick_pull_the_end_alone_is_reported() -> None:
+def test_a_quick_pull_is_reported_only_at_its_end() -> None:
     agent, asked, pace = Agent(Attempt(1.5, GOOD.answer)), view({"tag": "1"}), PullStatusPace()
     agent.until(asked, 100.0)
     assert report_of(asked, agent.pulls, pace=pace, now=100.0) == Report({}, 2.0)
@@ -204,7 +204,7 @@ def test_of_a_quick_pull_the_end_alone_is_reported() -> None:
     assert report_of(done, agent.pulls, pace=pace, now=101.5) == Report({}, math.inf)
 
 
-def test_a_pull_that_takes_longer_is_reported_on_its_way_and_an_end_at_once() -> None:
+def test_a_longer_pull_is_reported_in_progress_and_its_end_immediately() -> None:
     agent, asked, pace = Agent(Attempt(9.0, GOOD.answer)), view({"tag": "1"}, {"tag": "2"}), PullStatusPace()
     agent.until(asked, 100.0)
     assert report_of(asked, agent.pulls, pace=pace, now=102.0).patch["pulling"] == 2
@@ -212,7 +212,7 @@ def test_a_pull_that_takes_longer_is_reported_on_its_way_and_an_end_at_once() ->
     assert report_of(asked, agent.pulls, pace=pace, now=100.5).patch["succeeded"] == 1
 
 
-def test_an_entry_that_is_gone_is_taken_out_of_the_status_at_once() -> None:
+def test_a_removed_entry_leaves_the_status_immediately() -> None:
     stored = {
         "desired": 1,
         "pulling": 1,

@@ -44,7 +44,7 @@ def states(checks: list[Check]) -> list[str]:
     return [check.state for check in checks]
 
 
-def test_one_success_is_said_at_once() -> None:
+def test_one_success_is_reported_immediately() -> None:
     assert states(played(EXEC, seen())) == [SUCCEEDED]
 
 
@@ -72,11 +72,11 @@ def test_a_container_that_does_not_run_fails_without_being_checked() -> None:
     assert (check.state, check.message, check.count) == (FAILED, "Container(main) is Non-running", 0)
 
 
-def test_nothing_is_said_of_a_container_that_was_never_started_or_only_just() -> None:
+def test_a_container_before_its_initial_delay_has_no_probe_state() -> None:
     assert states(played({**EXEC, "initialDelaySeconds": 12}, None, seen(), seen())) == ["", "", SUCCEEDED]
 
 
-def test_a_check_is_made_once_a_period_and_a_changed_period_is_followed() -> None:
+def test_a_probe_runs_once_per_period_and_follows_a_changed_period() -> None:
     probe = {**EXEC, "periodSeconds": 5}
     first, second = played(probe, seen(), seen(FAILED))
     assert second is first
@@ -85,13 +85,13 @@ def test_a_check_is_made_once_a_period_and_a_changed_period_is_followed() -> Non
     assert advance_check(EXEC, first, seen(FAILED), 11.0).state == FAILED
 
 
-def test_another_handler_says_nothing_yet() -> None:
+def test_a_changed_handler_sets_the_state_to_unknown() -> None:
     (before,) = played(EXEC, seen())
     after = advance_check({"tcpSocket": {"port": 80}, "failureThreshold": 3}, before, seen(FAILED), 10.5)
     assert after.state == UNKNOWN
 
 
-def test_another_container_says_nothing_yet_although_it_is_not_there() -> None:
+def test_another_container_sets_the_state_to_unknown_although_it_is_missing() -> None:
     here, there = (rules_of({"containerName": literal, "probe": EXEC}) for literal in ("main", "side"))
     (before,) = played(here, seen())
     assert before.state == SUCCEEDED
@@ -105,7 +105,7 @@ def test_a_message_has_1024_characters_at_most() -> None:
     assert check.message == "é" * 1024
 
 
-def test_what_does_not_change_is_said_again_after_ten_minutes() -> None:
+def test_an_unchanged_state_is_reported_again_after_ten_minutes() -> None:
     """containers case 57"""
     checks = played(EXEC, *[seen()] * 3, every_s=300.0)
     assert [check.said_at for check in checks] == [10.0, 10.0, 610.0]
@@ -137,7 +137,7 @@ def stored(*names: str, state: str = SUCCEEDED) -> dict[str, Any]:
     return {"podProbeStatuses": [{"name": "web-0", "namespace": "shop", "uid": "u", "probeStates": result}]}
 
 
-def test_a_state_that_stays_keeps_the_time_of_its_change_and_its_place() -> None:
+def test_an_unchanged_probe_state_keeps_its_transition_time_and_position() -> None:
     said = Check(state=SUCCEEDED, said_at=700.0)
     status = status_of(SPEC, stored("b", "gone"), {("u", "game#a"): said, ("u", "game#b"): said}, 700.0)
     (pod,) = status["podProbeStatuses"]
@@ -149,11 +149,11 @@ def test_a_state_that_stays_keeps_the_time_of_its_change_and_its_place() -> None
     ]
 
 
-def test_an_agent_that_has_only_just_begun_keeps_what_was_said() -> None:
+def test_an_agent_that_just_started_keeps_the_stored_states() -> None:
     assert status_of(SPEC, stored("a"), {("u", "game#a"): Check()}, 700.0) == stored("a")
 
 
-def test_pods_that_are_not_asked_for_have_no_state() -> None:
+def test_pods_without_probes_have_no_state() -> None:
     assert status_of({}, stored("a"), {}, 700.0) == {}
 
 

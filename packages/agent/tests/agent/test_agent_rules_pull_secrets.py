@@ -31,7 +31,7 @@ def test_a_copy_serves_the_namespace_of_its_source_and_any_other_secret_its_own(
     assert read_served_namespace(secret(**annotations)) == namespace
 
 
-def test_a_tag_is_pulled_for_those_who_ask_for_it() -> None:
+def test_a_tag_may_use_secrets_only_of_namespaces_that_request_it() -> None:
     assert may_use(wanted("shop", "blog"), "blog")
     assert not may_use(wanted("shop", "blog"), "victim")
     assert not may_use(wanted(""), "")
@@ -39,7 +39,7 @@ def test_a_tag_is_pulled_for_those_who_ask_for_it() -> None:
     assert may_use(wanted(), "shop")
 
 
-def test_every_reader_of_credentials_on_nodes_asks() -> None:
+def test_every_reader_of_pull_credentials_on_nodes_is_listed() -> None:
     """A new one has to be looked at, and added here."""
     readers = {
         path.name

@@ -74,7 +74,7 @@ def test_a_failure_ends_the_request_or_is_passed_over_case_12() -> None:
     assert advance(request("a", "b", states=states, failurePolicy="Ignore"), both, NOW).stop == "b"
 
 
-def test_a_container_has_to_run_for_a_while_and_be_ready_case_13() -> None:
+def test_a_recreated_container_succeeds_after_min_started_seconds_and_ready_case_13() -> None:
     states = [state("a", "Recreating", isKilled=True)]
     asked = request("a", states=states, ready=("a",), minStartedSeconds=5)
     turn = advance(asked, {"a": new("a", age_s=5.0)}, NOW)
@@ -85,13 +85,13 @@ def test_a_container_has_to_run_for_a_while_and_be_ready_case_13() -> None:
     assert advance(unready, {"a": new("a")}, NOW).states == states
 
 
-def test_a_container_that_is_ready_the_moment_it_begins_is_done_where_no_time_is_asked_for() -> None:
+def test_a_ready_container_succeeds_immediately_without_min_started_seconds() -> None:
     states = [state("a", "Recreating", isKilled=True)]
     asked = request("a", states=states, ready=("a",))
     assert advance(asked, {"a": new("a", age_s=0.0)}, NOW).states == [state("a", "Succeeded", isKilled=True)]
 
 
-def test_a_container_that_restarted_by_itself_is_not_stopped_unless_forced_case_14() -> None:
+def test_a_container_that_already_restarted_is_not_stopped_unless_forced_case_14() -> None:
     asked = request("a", ready=("a",))
     assert advance(asked, {"a": new("a")}, NOW).states == [state("a", "Succeeded")]
     forced = request("a", states=[state("a", "Pending")], ready=("a",), forceRecreate=True)
@@ -106,13 +106,13 @@ def test_a_container_that_has_ended_is_not_stopped_case_15() -> None:
     assert advance(request("a"), {"a": ended}, NOW).states == [state("a", "Recreating")]
 
 
-def test_a_container_that_is_not_there_says_so() -> None:
+def test_a_missing_container_is_reported_as_not_found() -> None:
     wanted = [state("a", "Pending", message="not found container on Node")]
     assert advance(request("a"), {}, NOW).states == wanted
     assert advance(request("a", states=wanted), {}, NOW).stop == ""
 
 
-def test_a_request_is_over_when_all_are_done() -> None:
+def test_a_request_is_complete_when_all_its_containers_are_done() -> None:
     assert advance(request("a", states=[state("a", "Succeeded")]), {"a": new("a")}, NOW).is_over
 
 
@@ -125,7 +125,7 @@ def test_the_grace_period_counts_from_the_condition() -> None:
     assert compute_grace_left_s(request("a"), NOW) == 0
 
 
-def test_one_that_is_under_way_comes_before_older_ones() -> None:
+def test_a_running_request_is_handled_before_older_ones() -> None:
     def one(name: str, phase: str, second: int) -> Any:
         stamp = f"2026-05-01T12:00:0{second}Z"
         return {"metadata": {"name": name, "creationTimestamp": stamp}, "status": {"phase": phase}}
@@ -136,7 +136,7 @@ def test_one_that_is_under_way_comes_before_older_ones() -> None:
     assert [each["metadata"]["name"] for each in ones] == ["busy", "pending", "old"]
 
 
-def test_a_container_that_cannot_be_stopped_has_failed_and_says_why() -> None:
+def test_a_container_that_cannot_be_stopped_fails_with_the_reason() -> None:
     turn = advance(request("a", states=[state("a", "Pending")]), {"a": old("a")}, NOW)
     failed = record_failed_stop(turn, "the runtime is gone")
     assert (failed.stop, failed.states) == ("", [state("a", "Failed", message="the runtime is gone")])

@@ -11,7 +11,7 @@ from support.agent_stage import NODE, agent_stage, tag
 from support.fake_runtime import Remote
 
 
-async def test_what_the_daemon_pulled_is_not_pulled_again_and_what_it_began_is() -> None:
+async def test_images_pulled_by_the_daemon_are_not_pulled_again_and_unfinished_pulls_are() -> None:
     async with agent_stage(starts=False) as stage:
         await stage.ask({"nginx": [tag("1.8"), tag("1.9", version=2)]})
         done = {
@@ -41,7 +41,7 @@ async def test_what_the_daemon_pulled_is_not_pulled_again_and_what_it_began_is()
         assert await stage.tag_status("nginx", "1.8") == done
 
 
-async def test_a_request_that_the_daemon_began_goes_on_where_it_was() -> None:
+async def test_a_request_started_by_the_daemon_continues_where_it_was() -> None:
     async with agent_stage(starts=False) as stage:
         pod = await stage.run_pod("web-0", "app", "side")
         await stage.request_recreation("again", pod, "app", "side", orderedRecreate=True)
@@ -63,7 +63,7 @@ async def test_a_request_that_the_daemon_began_goes_on_where_it_was() -> None:
         assert (await stage.phases("again"))["app"] == "Succeeded"
 
 
-async def test_what_the_daemon_reported_is_kept_for_the_same_containers() -> None:
+async def test_metadata_reported_by_the_daemon_is_kept_for_the_same_containers() -> None:
     async with agent_stage(starts=False) as stage:
         pod = await stage.run_pod("web-0", "app")
         fake_container = stage.runtime.newest("app", pod["metadata"]["uid"])
@@ -83,7 +83,7 @@ async def test_what_the_daemon_reported_is_kept_for_the_same_containers() -> Non
         assert (await stage.get(PODS, "web-0"))["metadata"]["resourceVersion"] == version
 
 
-async def test_a_report_that_cannot_be_read_is_written_anew() -> None:
+async def test_an_unreadable_metadata_report_is_rewritten() -> None:
     async with agent_stage() as stage:
         await stage.run_pod("web-0", "app", annotations={ANNOTATION: "{"})
 
@@ -107,7 +107,7 @@ async def _is_json(stage) -> bool:  # type: ignore[no-untyped-def]
     return True
 
 
-async def test_an_agent_asks_for_its_own_node_s_objects_only() -> None:
+async def test_an_agent_reads_only_objects_of_its_node() -> None:
     async with agent_stage() as stage:
         reads = [request for request in stage.faulty.log if request.method in ("GET", "STREAM")]
         by_resource = {request.path.rpartition("/")[2]: request.query for request in reads}
@@ -119,7 +119,7 @@ async def test_an_agent_asks_for_its_own_node_s_objects_only() -> None:
         assert set(by_resource) == {"nodeimages", "nodepodprobes", "pods", "containerrecreaterequests"}
 
 
-async def test_containers_of_others_in_the_pod_are_left_alone() -> None:
+async def test_containers_that_the_request_does_not_name_are_not_stopped() -> None:
     """containers case 31"""
     async with agent_stage() as stage:
         pod = await stage.run_pod("web-0", "app")

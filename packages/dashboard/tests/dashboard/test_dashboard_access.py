@@ -61,7 +61,7 @@ def in_namespaces(*names: str) -> Iterable[tuple[str, str]]:
     return [(SETS, name) for name in names]
 
 
-async def test_a_user_who_may_list_everywhere_is_asked_about_once() -> None:
+async def test_a_user_who_may_list_all_namespaces_is_reviewed_once() -> None:
     reviews = ScriptedReviews((SETS, ""))
     access, _ = access_of(reviews)
     await access.learn(in_namespaces("a", "b", "c"))
@@ -70,7 +70,7 @@ async def test_a_user_who_may_list_everywhere_is_asked_about_once() -> None:
     assert access.may_see(SETS, "never asked about")
 
 
-async def test_others_are_asked_about_namespace_by_namespace() -> None:
+async def test_other_users_are_reviewed_per_namespace() -> None:
     reviews = ScriptedReviews((SETS, "a"))
     access, _ = access_of(reviews)
     await access.learn(in_namespaces("a", "b"))
@@ -79,7 +79,7 @@ async def test_others_are_asked_about_namespace_by_namespace() -> None:
     assert not access.may_see("pods", "a")
 
 
-async def test_what_was_never_learned_may_not_be_seen() -> None:
+async def test_a_resource_without_a_review_is_not_visible() -> None:
     access, _ = access_of(ScriptedReviews((SETS, "a")))
     assert not access.may_see(SETS, "a")
 
@@ -99,7 +99,7 @@ async def test_an_answer_counts_for_a_minute_and_a_no_of_one_namespace_for_five(
     assert access.epoch == 2
 
 
-async def test_a_user_whose_rights_cannot_be_read_sees_nothing_and_is_asked_about_again_soon() -> None:
+async def test_a_user_whose_rights_cannot_be_read_sees_nothing_and_is_reviewed_again_soon() -> None:
     reviews = ScriptedReviews((SETS, ""))
     access, clock = access_of(reviews)
     reviews.is_away = True
@@ -111,7 +111,7 @@ async def test_a_user_whose_rights_cannot_be_read_sees_nothing_and_is_asked_abou
     assert access.may_see(SETS, "a")
 
 
-async def test_two_streams_of_a_user_ask_once() -> None:
+async def test_two_streams_of_a_user_share_one_review() -> None:
     reviews = ScriptedReviews((SETS, ""))
     access, _ = access_of(reviews)
     await asyncio.gather(access.learn(in_namespaces("a")), access.learn(in_namespaces("b")))
@@ -130,7 +130,7 @@ class Answers(WrappedTransport):
         return Response(200, {}, b'{"items":[],"metadata":{"resourceVersion":"1"}}')
 
 
-async def test_events_of_an_object_are_asked_for_once_in_a_while_however_many_look() -> None:
+async def test_events_of_an_object_are_listed_once_per_interval_for_all_viewers() -> None:
     answers, clock = Answers(), Clock()
     transport: Transport = MirrorTransport(answers, {}, clock=clock)
     client = Client(transport)
@@ -144,7 +144,7 @@ async def test_events_of_an_object_are_asked_for_once_in_a_while_however_many_lo
     assert len(answers.paths) == 3
 
 
-async def test_what_is_not_mirrored_goes_to_the_api_server() -> None:
+async def test_a_list_of_an_unmirrored_resource_is_sent_to_the_api_server() -> None:
     answers = Answers()
     await Client(MirrorTransport(answers, {}, clock=Clock())).list(PODS, "shop")
     assert answers.paths == ["/api/v1/namespaces/shop/pods"]

@@ -12,7 +12,7 @@ FOLDER = resources.files("pykruise.dashboard") / "static"
 FILES = {traversable.name: traversable.read_text("utf-8") for traversable in FOLDER.iterdir()}
 
 
-def test_every_file_that_one_names_is_there_under_its_hashed_name() -> None:
+def test_every_referenced_asset_is_served_under_its_hashed_name() -> None:
     assets = Assets()
     todo, seen = [assets.shell.body], set[str]()
     while todo:

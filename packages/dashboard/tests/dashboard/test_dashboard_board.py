@@ -31,7 +31,7 @@ def test_a_known_version_gets_what_changed_since_and_each_row_once() -> None:
     assert [row.id for row in changes.gone] == ["c"]
 
 
-def test_a_row_that_is_as_it_was_is_no_change() -> None:
+def test_an_equal_row_does_not_change_the_board_version() -> None:
     board = Board()
     board.put(row("a"))
     seen = board.version
@@ -49,7 +49,7 @@ def test_a_removed_row_still_has_its_namespace() -> None:
     assert len(board) == 0
 
 
-def test_a_row_may_come_back() -> None:
+def test_a_removed_row_can_be_added_again() -> None:
     board = Board()
     board.put(row("a"))
     board.remove("a")

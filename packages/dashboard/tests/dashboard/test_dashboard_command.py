@@ -39,19 +39,19 @@ async def test_wrong_flags_are_refused_with_a_remedy(options: dict[str, object],
 
 
 @pytest.mark.real_time
-def test_an_error_is_one_line(tmp_path: Path) -> None:
+def test_an_error_is_reported_in_one_line(tmp_path: Path) -> None:
     done = CliRunner().invoke(app, ["dashboard", "--kubeconfig", str(tmp_path / "none")])
     assert done.exit_code == 1
     assert done.output.startswith("error: ")
     assert done.output.count("\n") == 1
 
 
-def test_its_flags_are_shown() -> None:
+def test_the_help_shows_the_flags_of_the_dashboard() -> None:
     assert "--shared" in CliRunner().invoke(app, ["dashboard", "--help"]).output
 
 
 @pytest.mark.real_time
-async def test_it_is_served_over_tls_with_a_certificate_that_may_be_replaced(tmp_path: Path) -> None:
+async def test_the_dashboard_serves_tls_and_reloads_its_certificate(tmp_path: Path) -> None:
     cert, key = tmp_path / "tls.crt", tmp_path / "tls.key"
 
     def write() -> str:
@@ -86,6 +86,6 @@ async def test_it_is_served_over_tls_with_a_certificate_that_may_be_replaced(tmp
         ("[::1]:8", False),
     ],
 )
-def test_the_cookie_goes_over_tls_alone_but_on_this_machine(host: str, is_secure: bool) -> None:
+def test_the_session_cookie_is_secure_except_on_localhost(host: str, is_secure: bool) -> None:
     said = _cookie("value", WireRequest("POST", "/api/login", {}, {"host": host}))
     assert ("Secure" in said) is is_secure

@@ -13,7 +13,7 @@ def asked(method: str = "GET", path: str = "/api/session", **headers: str) -> Wi
     return WireRequest(method, path, {}, given)
 
 
-def test_the_page_itself_may_ask() -> None:
+def test_requests_of_the_page_itself_are_allowed() -> None:
     assert OWN.find_refusal(asked(origin="http://127.0.0.1:8080", sec_fetch_site="same-origin")) == ""
 
 
@@ -32,7 +32,7 @@ def test_a_page_of_another_origin_is_refused(origin: str) -> None:
     assert OWN.find_refusal(asked(origin=origin))
 
 
-def test_what_a_browser_says_comes_from_another_site_is_refused() -> None:
+def test_a_request_that_the_browser_marks_as_cross_site_is_refused() -> None:
     assert OWN.find_refusal(asked(sec_fetch_site="cross-site"))
     assert OWN.find_refusal(asked(sec_fetch_site="same-site"))
 
@@ -47,6 +47,6 @@ def test_a_proxys_name_counts_where_it_is_allowed() -> None:
     assert behind.find_refusal(asked(host="kruise.example", origin="https://kruise.example")) == ""
 
 
-def test_kubelet_asks_for_health_by_the_pods_address() -> None:
+def test_kubelet_probes_health_by_the_pods_address() -> None:
     for path in ("/healthz", "/kruise/healthz"):
         assert OWN.find_refusal(asked(path=path, host="10.1.2.3:8080")) == ""

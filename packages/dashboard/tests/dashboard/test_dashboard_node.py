@@ -62,7 +62,7 @@ ENDED = {"completionTime": format_time(NOW - 40)}
         (node_image(asked_s_ago=60, phase="Succeeded", startTime=BEGUN, **ENDED), "answers", None),
     ],
 )
-def test_an_agent_answers_once_it_has_begun_and_is_silent_when_it_is_late(
+def test_an_agent_answers_after_its_start_and_is_silent_when_it_is_late(
     given: DashboardObject, agent: str, code: str | None
 ) -> None:
     part = build_images_part(given, now=NOW)
@@ -72,12 +72,12 @@ def test_an_agent_answers_once_it_has_begun_and_is_silent_when_it_is_late(
     assert (line["image"], line.get("code")) == ("nginx:1", code)
 
 
-def test_an_agent_that_is_asked_for_nothing_is_idle() -> None:
+def test_an_agent_without_work_is_idle() -> None:
     empty = stored(NODE_IMAGES, {"metadata": {"name": "node-1", "resourceVersion": "1"}, "spec": {}})
     assert build_images_part(empty, now=NOW).body["agent"] == "idle"
 
 
-def test_the_node_says_whether_it_is_ready_cordoned_or_under_pressure() -> None:
+def test_the_node_part_shows_readiness_cordon_and_pressure() -> None:
     conditions = [
         {"type": "Ready", "status": "False", "message": "kubelet stopped"},
         {"type": "DiskPressure", "status": "True"},
@@ -89,7 +89,7 @@ def test_the_node_says_whether_it_is_ready_cordoned_or_under_pressure() -> None:
     assert (part.resource, part.namespace) == ("nodes", "")
 
 
-def test_probes_have_the_state_that_the_agent_reports_and_the_failing_come_first() -> None:
+def test_probes_have_the_state_that_the_agent_reports_with_failing_ones_first() -> None:
     probes = [{"name": f"marker#{name}", "containerName": "main"} for name in ("fine", "bad", "new")]
     states = [{"name": "marker#fine", "state": "Succeeded"}, {"name": "marker#bad", "state": "Failed"}]
     part = build_probes_part(
@@ -114,7 +114,7 @@ def pod(namespace: str, name: str, **more: Any) -> dict[str, Any]:
     }
 
 
-def test_pods_are_seen_by_users_who_may_list_them_in_their_namespace() -> None:
+def test_pods_of_a_node_are_shown_to_users_who_may_list_them_in_their_namespace() -> None:
     owner = (CLONE_SETS, cloneset("web"))
     pods = [
         (stored(PODS, pod("a", "web-1")), owner),

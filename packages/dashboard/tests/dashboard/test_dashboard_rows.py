@@ -56,7 +56,7 @@ def waiting(reason: str, message: str = "…") -> dict[str, Any]:
     }
 
 
-def test_a_rollout_that_is_over_is_still() -> None:
+def test_a_completed_rollout_is_healthy() -> None:
     row = build_rollout_row(CLONE_SETS, cloneset())
     assert (row.needs_action, row.phase, row.desired, row.updated, row.ready) == (
         False,
@@ -70,13 +70,13 @@ def test_a_rollout_that_is_over_is_still() -> None:
     assert row.since == "2026-01-01T00:00:00Z"
 
 
-def test_one_that_goes_on_by_itself_moves_and_says_how_far_it_is() -> None:
+def test_a_progressing_rollout_shows_its_progress() -> None:
     row = build_rollout_row(CLONE_SETS, cloneset(updatedReplicas=4, updatedReadyReplicas=3))
     assert (row.needs_action, row.phase) == (False, "Progressing")
     assert row.line.startswith("Waiting for partitioned roll out to finish: 4 out of 10")
 
 
-def test_one_that_a_person_has_to_look_at_comes_first_with_what_it_waits_for() -> None:
+def test_a_rollout_that_needs_a_person_is_marked_with_its_reason() -> None:
     stuck = cloneset(updatedReplicas=2, conditions=[waiting("ImagePull", "image shop:2 cannot be pulled")])
     row = build_rollout_row(CLONE_SETS, stuck)
     assert (row.needs_action, row.code, row.waits) == (True, "ImagePull", "image shop:2 cannot be pulled")
@@ -102,7 +102,7 @@ def test_a_partition_keeps_no_pod_when_all_are_updated() -> None:
 
 
 @pytest.mark.parametrize(("strategy", "kept"), [({"paused": True}, 0), ({"partition": "50%"}, 5)])
-def test_what_is_held_on_purpose_is_still(strategy: dict[str, Any], kept: int) -> None:
+def test_a_paused_or_partitioned_rollout_has_the_phase_paused(strategy: dict[str, Any], kept: int) -> None:
     held = cloneset(strategy=strategy, updatedReplicas=5, updatedReadyReplicas=5)
     row = build_rollout_row(CLONE_SETS, held)
     assert (row.needs_action, row.phase, row.kept) == (False, "Paused", kept)
@@ -111,7 +111,7 @@ def test_what_is_held_on_purpose_is_still(strategy: dict[str, Any], kept: int) -
     assert build_rollout_row(CLONE_SETS, held).phase == "Progressing"
 
 
-def test_a_rollout_that_is_complete_up_to_its_partition_says_so() -> None:
+def test_a_rollout_complete_up_to_its_partition_is_paused() -> None:
     held = cloneset(strategy={"partition": 5}, updatedReplicas=5, updatedReadyReplicas=5)
     assert (build_rollout_row(CLONE_SETS, held).needs_action, build_rollout_row(CLONE_SETS, held).phase) == (
         False,
@@ -121,7 +121,7 @@ def test_a_rollout_that_is_complete_up_to_its_partition_says_so() -> None:
     assert build_rollout_row(CLONE_SETS, over).phase == "Healthy"
 
 
-def test_the_older_image_is_that_of_the_revision_that_pods_come_from() -> None:
+def test_the_older_image_is_that_of_the_current_revision() -> None:
     older = {"data": {"spec": {"template": {"spec": {"containers": [{"name": "main", "image": "shop:1"}]}}}}}
     row = build_rollout_row(CLONE_SETS, cloneset(updatedReplicas=2), current=older)
     assert (row.old_images, row.images) == (("shop:1",), ("shop:2",))
@@ -157,7 +157,7 @@ def test_an_object_without_a_status_or_with_nonsense_in_its_spec_still_has_a_row
 
 
 @pytest.mark.parametrize("resource", list_rollout_resources(), ids=str)
-def test_every_kind_with_a_rollout_has_a_row_as_soon_as_it_is_created(resource: Any) -> None:
+def test_every_kind_with_a_rollout_has_a_row_from_its_creation_on(resource: Any) -> None:
     document = {
         "apiVersion": resource.api_version,
         "kind": resource.kind,
@@ -180,7 +180,7 @@ def test_a_deployments_row_has_the_same_counts() -> None:
     assert (row.needs_action, row.updated, row.desired) == (False, 1, 2)
 
 
-def test_a_megabyte_of_words_becomes_a_row_all_the_same() -> None:
+def test_a_megabyte_of_condition_text_is_shortened_in_its_row() -> None:
     long = cloneset(conditions=[waiting("ImagePull", "<script>alert(1)</script>" * 40_000)])
     body = orjson.dumps(msgspec.to_builtins(build_rollout_row(CLONE_SETS, long)))
     assert len(body) < 3 * MOST_WORDS
@@ -225,7 +225,7 @@ PULLING = {
 }
 
 
-def test_a_pod_that_waits_says_why_in_the_words_of_explain() -> None:
+def test_a_waiting_pod_shows_the_reason_of_explain() -> None:
     row = build_waiting_pod(seen(pod(**PULLING)), owner=(CLONE_SETS, cloneset()), now=NOW)
     assert row is not None
     assert (row.code, row.owner_kind, row.owner, row.needs_a_person) == ("ImagePull", "CloneSet", "web", True)
@@ -233,7 +233,7 @@ def test_a_pod_that_waits_says_why_in_the_words_of_explain() -> None:
     assert row.remedy
 
 
-def test_a_pod_that_serves_or_has_ended_is_not_even_looked_at() -> None:
+def test_a_ready_or_finished_pod_is_not_explained() -> None:
     ready = [{"type": "Ready", "status": "True"}]
     assert not seen(pod(phase="Running", conditions=ready)).waits
     assert not seen(pod(phase="Succeeded")).waits
@@ -246,7 +246,7 @@ def test_a_pod_without_an_owner_waits_too() -> None:
     assert (row.owner, row.owner_kind) == ("", "")
 
 
-def test_what_is_kept_of_an_object_has_its_kind_and_not_its_managed_fields() -> None:
+def test_a_kept_view_has_the_objects_kind_and_no_managed_fields() -> None:
     view = seen({key: value for key, value in pod().items() if key not in ("kind", "apiVersion")})
     assert view.to_document["kind"] == "Pod"
     assert "managedFields" not in view.to_document["metadata"]
@@ -270,7 +270,7 @@ def test_a_job_that_failed_on_a_node_needs_action() -> None:
     assert "2 failed" in row.line
 
 
-def test_a_job_that_runs_moves_and_one_that_is_over_is_still() -> None:
+def test_a_running_job_is_progressing_and_a_finished_one_completed() -> None:
     begun = {"desired": 3, "active": 3, "startTime": "2026-01-01T00:00:00Z"}
     assert job("BroadcastJob", {}, begun).phase == "Progressing"
     ended = {"desired": 3, "succeeded": 3, "phase": "completed", "completionTime": "2026-01-01T00:01:00Z"}
@@ -297,7 +297,7 @@ def test_a_node_shows_each_image_with_its_phase() -> None:
 # ── other objects ────────────────────────────────────────────────────────────
 
 
-def test_every_kind_that_is_watched_stands_in_a_list() -> None:
+def test_every_watched_kind_is_in_a_list_of_the_dashboard() -> None:
     lists = {*list_rollout_resources(), *list_job_resources(), *list_other_resources()}
     assert lists >= {kind.resource for kind in list_kinds() if kind.versions}
 
@@ -308,7 +308,7 @@ def test_an_object_without_a_rollout_has_a_row_before_its_first_status(resource:
     assert (row.id, row.kind, row.since) == (f"{resource}//o", resource.kind, "2026-01-01T00:00:00Z")
 
 
-def test_its_row_says_what_explain_says_first_or_what_kubectl_get_shows() -> None:
+def test_the_row_of_another_kind_shows_explains_first_line_or_the_columns_of_kubectl_get() -> None:
     def line(kind: str, **parts: Any) -> str:
         return build_other_row(find_kind(kind).resource, {"metadata": {"name": "o"}, **parts}).line
 

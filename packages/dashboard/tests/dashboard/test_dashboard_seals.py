@@ -61,7 +61,7 @@ def replica(door: Door, wall: Wall, *, key: bytes = KEY, audience: str = "https:
     return Sessions(door, clock=lambda: 0.0, seal=Seal(key, audience), wall_clock=wall)
 
 
-async def test_another_replica_with_the_key_knows_the_login() -> None:
+async def test_another_replica_with_the_same_key_accepts_the_cookie() -> None:
     door, wall = Door("ann"), Wall()
     cookie = await replica(door, wall).log_in("ann")
     session = await replica(door, wall).find_by_cookie(cookie)
@@ -71,7 +71,7 @@ async def test_another_replica_with_the_key_knows_the_login() -> None:
 
 
 @pytest.mark.parametrize("other", [{"key": b"x" * 32}, {"audience": "https://b"}])
-async def test_another_key_or_cluster_does_not_know_it(other: Any) -> None:
+async def test_another_key_or_cluster_rejects_the_cookie(other: Any) -> None:
     door, wall = Door("ann"), Wall()
     cookie = await replica(door, wall).log_in("ann")
     assert await replica(door, wall, **other).find_by_cookie(cookie) is None
@@ -79,14 +79,14 @@ async def test_another_key_or_cluster_does_not_know_it(other: Any) -> None:
     assert await replica(door, wall).find_by_cookie("nonsense") is None
 
 
-async def test_a_token_that_is_no_longer_good_opens_nothing() -> None:
+async def test_a_cookie_of_a_revoked_token_is_rejected() -> None:
     door, wall = Door("ann"), Wall()
     cookie = await replica(door, wall).log_in("ann")
     door.good.clear()
     assert await replica(door, wall).find_by_cookie(cookie) is None
 
 
-async def test_a_login_ends_after_a_day_whichever_replica_is_asked() -> None:
+async def test_a_login_ends_after_a_day_on_every_replica() -> None:
     door, wall = Door("ann"), Wall()
     cookie = await replica(door, wall).log_in("ann")
     wall.now += DAY / 2
@@ -97,7 +97,7 @@ async def test_a_login_ends_after_a_day_whichever_replica_is_asked() -> None:
     assert await replica(door, wall).find_by_cookie(cookie) is None
 
 
-async def test_a_logout_ends_the_login_where_it_was_made() -> None:
+async def test_a_logout_ends_that_login_only() -> None:
     door, wall = Door("ann"), Wall()
     sessions = replica(door, wall)
     cookie, other = await sessions.log_in("ann"), await sessions.log_in("ann")
@@ -106,7 +106,7 @@ async def test_a_logout_ends_the_login_where_it_was_made() -> None:
     assert await sessions.find_by_cookie(other) is not None
 
 
-async def test_a_token_that_is_too_long_for_a_cookie_is_kept_in_memory_alone() -> None:
+async def test_a_token_too_long_for_a_cookie_is_kept_only_in_memory() -> None:
     long = "t" * MOST
     door, wall = Door(long), Wall()
     sessions = replica(door, wall)
@@ -116,7 +116,7 @@ async def test_a_token_that_is_too_long_for_a_cookie_is_kept_in_memory_alone() -
     assert await replica(door, wall).find_by_cookie(cookie) is None
 
 
-def test_a_laptops_key_is_made_once_and_read_by_its_owner_alone(tmp_path: Path) -> None:
+def test_the_key_of_a_laptop_is_created_once_and_readable_by_its_owner_only(tmp_path: Path) -> None:
     key = own_key(tmp_path)
     assert own_key(tmp_path) == key
     path = tmp_path / "pykruise" / "dashboard.key"

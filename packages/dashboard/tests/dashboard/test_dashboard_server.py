@@ -103,7 +103,7 @@ async def test_a_link_opens_once(cluster: Path, client: Client) -> None:
             assert (await second.get("api/session"))[0] == 401
 
 
-async def test_the_cookie_is_no_scripts_and_no_other_sites(cluster: Path, client: Client) -> None:
+async def test_the_cookie_is_http_only_and_same_site_strict(cluster: Path, client: Client) -> None:
     async with dashboard(cluster) as served, visitor(served, logs_in=False) as browser:
         assert isinstance(served.door, LaptopDoor)
         body = {"token": served.door.renew_token()}
@@ -124,7 +124,9 @@ async def test_another_host_and_another_origin_are_refused(cluster: Path, client
         assert (await browser.get("api/session", Origin=f"http://127.0.0.1:{served.port}"))[0] == 200
 
 
-async def test_answers_are_strict_about_what_may_be_loaded_and_kept(cluster: Path, client: Client) -> None:
+async def test_answers_have_a_content_security_policy_and_are_not_stored(
+    cluster: Path, client: Client
+) -> None:
     async with dashboard(cluster) as served, visitor(served) as browser:
         _, headers, _ = await browser.get("")
         policy = headers["content-security-policy"]
@@ -163,7 +165,7 @@ async def make(client: Client, namespace: str, name: str, **spec: Any) -> None:
     await client.create(CLONE_SETS, namespace, cloneset(name, **spec))
 
 
-async def test_on_a_laptop_all_that_the_kubeconfig_may_read_is_there_and_live(
+async def test_a_local_dashboard_streams_everything_that_the_kubeconfig_may_read(
     cluster: Path, client: Client
 ) -> None:
     async with dashboard(cluster) as served, visitor(served) as browser, browser.stream("rollouts") as stream:
@@ -175,7 +177,7 @@ async def test_on_a_laptop_all_that_the_kubeconfig_may_read_is_there_and_live(
         await stream.until(lambda stream: "comes" not in names(stream))
 
 
-async def test_a_user_of_one_namespace_sees_nothing_else_not_in_the_stream_either(
+async def test_a_user_of_one_namespace_sees_no_other_namespace_in_pages_and_stream(
     cluster: Path, client: Client
 ) -> None:
     token = await token_of(client, "blue", "one-namespace", "*")
@@ -206,7 +208,7 @@ async def test_a_user_of_one_namespace_sees_nothing_else_not_in_the_stream_eithe
         "health",
     ],
 )
-async def test_no_page_says_anything_of_another_namespace(cluster: Path, client: Client, page: str) -> None:
+async def test_no_page_shows_anything_of_another_namespace(cluster: Path, client: Client, page: str) -> None:
     token = await token_of(client, "blue", f"asks-{abs(hash(page))}", "*")
     async with (
         dashboard(cluster, is_shared=True) as served,
@@ -226,7 +228,7 @@ async def test_no_page_says_anything_of_another_namespace(cluster: Path, client:
     assert "nginx" not in sent or "blue" in sent
 
 
-async def test_of_a_page_those_parts_are_shown_that_one_may_list(cluster: Path, client: Client) -> None:
+async def test_a_page_shows_only_parts_that_the_user_may_list(cluster: Path, client: Client) -> None:
     token = await token_of(client, "blue", "sets-alone", "clonesets")
     async with (
         dashboard(cluster, is_shared=True) as served,
@@ -238,7 +240,7 @@ async def test_of_a_page_those_parts_are_shown_that_one_may_list(cluster: Path, 
         )  # it says that it is being read before
 
 
-async def test_a_right_that_is_taken_away_empties_the_page(
+async def test_a_revoked_right_empties_the_page(
     cluster: Path, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("pykruise.dashboard.access.ALLOWED_S", 0.2)
@@ -256,7 +258,7 @@ async def test_a_right_that_is_taken_away_empties_the_page(
         assert "after-that" not in stream.sent
 
 
-async def test_with_a_kubeconfig_for_one_namespace_that_one_is_shown(cluster: Path, client: Client) -> None:
+async def test_a_kubeconfig_for_one_namespace_shows_that_namespace(cluster: Path, client: Client) -> None:
     token = await token_of(client, "blue", "small-laptop", "*")
     mine = replace(await load(cluster), credentials=make_bearer(token), namespace="blue")
     async with (
@@ -269,13 +271,13 @@ async def test_with_a_kubeconfig_for_one_namespace_that_one_is_shown(cluster: Pa
         assert "crimson" not in stream.sent
 
 
-async def test_a_token_that_is_none_is_refused(cluster: Path, client: Client) -> None:
+async def test_an_invalid_token_is_refused(cluster: Path, client: Client) -> None:
     async with dashboard(cluster, is_shared=True) as served, visitor(served, logs_in=False) as browser:
         for token in ("", "nonsense", "a b", "ä", "x" * 20_000):
             assert await browser.log_in(token) == 401
 
 
-async def test_a_proxy_may_log_in_with_a_header_and_a_laptop_takes_none(
+async def test_a_proxy_may_log_in_with_a_header_only_at_a_shared_dashboard(
     cluster: Path, client: Client
 ) -> None:
     token = await token_of(client, "blue", "by-header", "*")
@@ -308,7 +310,9 @@ async def test_after_a_broken_connection_only_what_was_missed_is_sent(cluster: P
 OBJECT = {"kind": "clonesets.apps.kruise.io", "namespace": "blue", "name": "web-of-blue"}
 
 
-async def test_what_if_says_what_plan_says_and_writes_nothing(cluster: Path, client: Client) -> None:
+async def test_the_what_if_form_shows_the_result_of_plan_and_writes_nothing(
+    cluster: Path, client: Client
+) -> None:
     before = decode(await client.get(CLONE_SETS, "blue", "web-of-blue"))
     async with dashboard(cluster) as served, visitor(served) as browser:
         status, result = await browser.post("plan", {**OBJECT, "sets": {"replicas": "5"}})
@@ -369,7 +373,7 @@ async def test_the_name_is_typed_where_many_pods_are_at_stake(cluster: Path, cli
     assert decode(await client.get(CLONE_SETS, "blue", "large"))["spec"]["replicas"] == 11
 
 
-async def test_an_action_goes_out_with_the_users_own_rights(cluster: Path, client: Client) -> None:
+async def test_an_action_runs_with_the_users_own_rights(cluster: Path, client: Client) -> None:
     token = await token_of(client, "blue", "reads-only", "*")
     async with (
         dashboard(cluster, is_shared=True, has_actions=True) as served,

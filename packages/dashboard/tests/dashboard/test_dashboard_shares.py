@@ -55,7 +55,7 @@ class Clock:
 # ── sessions ─────────────────────────────────────────────────────────────────
 
 
-async def test_a_user_who_logs_in_again_and_again_ends_their_own_sessions_alone() -> None:
+async def test_a_user_with_too_many_logins_ends_only_their_own_sessions() -> None:
     door = Door()
     sessions = Sessions(door, clock=Clock())
     honest = await sessions.log_in("honest")
@@ -66,7 +66,7 @@ async def test_a_user_who_logs_in_again_and_again_ends_their_own_sessions_alone(
     assert door.closed == 2 * MOST - MOST_OF_USER
 
 
-async def test_where_all_places_are_taken_the_user_with_the_most_gives_way() -> None:
+async def test_a_full_session_table_drops_a_session_of_the_user_with_most() -> None:
     sessions = Sessions(Door(), clock=Clock())
     lonely = await sessions.log_in("lonely")
     for number in range(MOST):
@@ -130,7 +130,7 @@ def request(cookie: str) -> WireRequest:
     return WireRequest("GET", "/api/stream", {"page": "overview"}, {"cookie": f"pykruise={cookie}"})
 
 
-async def test_a_user_has_so_many_pages_open_and_a_closed_one_makes_room() -> None:
+async def test_open_pages_per_user_are_limited_and_a_closed_page_frees_its_slot() -> None:
     sessions, pages = Sessions(Door(), clock=Clock()), Pages()
     server = Server(pages, sessions, Assets(), About(version="1", cluster="c", mode="cluster"))
     greedy, honest = await sessions.log_in("greedy"), await sessions.log_in("honest")

@@ -26,7 +26,7 @@ STEPS = [
 ]
 
 
-def test_a_rollout_is_about_the_workload_that_it_refers_to_and_no_other() -> None:
+def test_a_rollout_belongs_only_to_the_workload_that_it_refers_to() -> None:
     canary = rollout({"canary": {"steps": STEPS}})
     assert is_about(canary, CLONE_SETS, "web")
     assert not is_about(canary, CLONE_SETS, "other")
@@ -37,9 +37,7 @@ def test_a_rollout_is_about_the_workload_that_it_refers_to_and_no_other() -> Non
 
 
 @pytest.mark.parametrize(("name", "field"), [("canary", "canaryStatus"), ("blueGreen", "blueGreenStatus")])
-def test_steps_are_seen_with_the_one_where_the_rollout_is_by_users_who_may_list_rollouts(
-    name: str, field: str
-) -> None:
+def test_steps_and_the_current_step_are_shown_to_users_who_may_list_rollouts(name: str, field: str) -> None:
     own = {"currentStepIndex": 2, "currentStepState": "StepPaused"}
     part = build_steps_part(rollout({name: {"steps": STEPS}}, phase="Progressing", **{field: own}))
     assert (part.resource, part.namespace) == ("rollouts.rollouts.kruise.io", "shop")
@@ -57,6 +55,6 @@ def test_steps_are_seen_with_the_one_where_the_rollout_is_by_users_who_may_list_
     ]
 
 
-def test_a_rollout_without_status_or_with_many_steps_is_shown_as_far_as_it_goes() -> None:
+def test_a_rollout_without_status_or_with_many_steps_shows_as_many_steps_as_fit() -> None:
     part = build_steps_part(rollout({"canary": {"steps": [{"replicas": 1}] * (MOST_STEPS + 2)}}))
     assert (part.body["current"], len(part.body["steps"]), part.body["more"]) == (0, MOST_STEPS, 2)

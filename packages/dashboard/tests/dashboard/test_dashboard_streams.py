@@ -61,7 +61,7 @@ async def test_a_slow_reader_gets_the_last_state_of_each_row_and_nothing_between
     assert [data for name, data in result if name == "rows"] == [[{"id": "a", "value": 9_999}]]
 
 
-async def test_many_rows_come_in_parts_that_a_browser_works_on_one_at_a_time() -> None:
+async def test_many_rows_are_sent_in_several_parts() -> None:
     board = Board()
     for number in range(250):
         board.put(row(str(number)))
@@ -70,7 +70,7 @@ async def test_many_rows_come_in_parts_that_a_browser_works_on_one_at_a_time() -
     assert sum(len(data) for name, data in result if name == "rows") == 250
 
 
-async def test_large_rows_come_in_smaller_parts() -> None:
+async def test_large_rows_are_sent_in_smaller_parts() -> None:
     board = Board()
     for number in range(10):
         board.put(row(str(number), "x" * 40_000))
@@ -78,7 +78,7 @@ async def test_large_rows_come_in_smaller_parts() -> None:
     assert [len(data) for name, data in result if name == "rows"] == [2] * 5
 
 
-async def test_changes_that_come_together_go_out_together() -> None:
+async def test_simultaneous_changes_are_sent_in_one_part() -> None:
     board = Board()
     stream = stream_of(board)
     await read(stream, until="synced")
@@ -90,13 +90,13 @@ async def test_changes_that_come_together_go_out_together() -> None:
     assert [len(data) for name, data in await waiting if name == "rows"] == [50]
 
 
-async def test_a_quiet_stream_shows_that_it_lives() -> None:
+async def test_a_stream_without_changes_sends_heartbeats() -> None:
     stream = stream_of(Board())
     await read(stream, until="synced")
     assert await read(stream, until="heartbeat") == [("heartbeat", {})]
 
 
-async def test_it_says_how_the_caches_are_when_that_changes() -> None:
+async def test_a_stream_sends_the_cache_status_when_it_changes() -> None:
     status, board = Status(), Board()
     stream = stream_of(board, status)
     await read(stream, until="synced")
@@ -104,7 +104,7 @@ async def test_it_says_how_the_caches_are_when_that_changes() -> None:
     assert await read(stream, until="heartbeat") == [("status", {"is_read": False}), ("heartbeat", {})]
 
 
-async def test_it_ends_with_the_login() -> None:
+async def test_a_stream_ends_when_the_login_expires() -> None:
     status = Status()
     stream = stream_of(Board(), status)
     await read(stream, until="synced")
@@ -139,7 +139,7 @@ class OneRight:
         return namespace in self._known
 
 
-async def test_a_right_that_is_taken_away_is_noticed_also_where_other_rows_never_rest() -> None:
+async def test_a_revoked_right_is_noticed_while_other_rows_keep_changing() -> None:
     board, access = Board(), OneRight()
     board.put(row("quiet"))
     board.put(Row("busy", "pods", "other", b'{"id":"busy"}'))
@@ -154,7 +154,7 @@ async def test_a_right_that_is_taken_away_is_noticed_also_where_other_rows_never
     assert [[item["id"] for item in data] for name, data in rest if name == "rows"][-1] == ["busy"]
 
 
-async def test_it_says_that_all_is_there_only_when_the_page_has_been_read() -> None:
+async def test_a_stream_reports_synced_only_after_the_page_has_been_read() -> None:
     board, read_pages = Board(), list[str]()
     stream = stream_of(board, is_read=lambda: bool(read_pages), unread_s=0.01, heartbeat_s=0.1)
     # given a page that nothing is known of yet: its browser hears that the server lives

@@ -34,7 +34,7 @@ class Looks:
         return [target.key.name for target in self.verdicts.take_next_targets(now)]
 
 
-def test_a_turn_looks_at_few_objects_and_at_those_that_are_not_at_rest_first() -> None:
+def test_a_round_explains_few_objects_and_those_in_progress_first() -> None:
     looks = Looks()
     for number in range(20):
         phase = "Progressing" if number >= 18 else "Healthy"
@@ -47,7 +47,7 @@ def test_a_turn_looks_at_few_objects_and_at_those_that_are_not_at_rest_first() -
     assert looks.looked_at(0.3) == []
 
 
-def test_an_object_that_changes_all_the_time_is_looked_at_no_more_often_than_at_least_s() -> None:
+def test_a_constantly_changing_object_is_explained_at_most_once_per_interval() -> None:
     looks = Looks()
     seen = 0
     for tick in range(100):  # ten seconds, and a change in each tenth
@@ -56,7 +56,7 @@ def test_an_object_that_changes_all_the_time_is_looked_at_no_more_often_than_at_
     assert seen == 10 / AT_LEAST_S
 
 
-def test_what_changes_around_an_object_counts_unless_its_own_status_tells_all() -> None:
+def test_a_change_nearby_explains_an_object_again_unless_its_status_is_healthy() -> None:
     looks = Looks()
     looks.verdicts.put(target("calm"), uid="u", status_phase="Healthy")
     looks.verdicts.put(target("moves"), uid="u", status_phase="Progressing")
@@ -69,7 +69,7 @@ def test_what_changes_around_an_object_counts_unless_its_own_status_tells_all() 
     assert set(looks.looked_at(10.0)) == {"moves", "keep", "far"}
 
 
-def test_time_alone_is_a_reason_to_look_again_and_a_deleted_object_is_none() -> None:
+def test_an_object_is_explained_again_after_a_while_and_a_deleted_one_never() -> None:
     looks = Looks()
     looks.verdicts.put(target("moves"), uid="u", status_phase="Progressing")
     assert looks.looked_at(0.0) == ["moves"]
@@ -132,7 +132,7 @@ def test_the_row_of_every_kind_takes_the_verdict_and_its_cause_needs_the_right_t
     assert b"web-a" not in rows[key].body
 
 
-def test_a_verdict_counts_no_longer_than_the_status_says_what_it_said_then() -> None:
+def test_a_verdict_ends_when_the_status_phase_changes() -> None:
     meta = {"name": "web", "namespace": "shop", "uid": "u", "resourceVersion": "1", "generation": 1}
     document = {"metadata": meta, "spec": {"replicas": 0}, "status": {"observedGeneration": 1}}
     feeds = Feeds(Caches(view_of(document, CLONE_SETS)), clock=lambda: 0.0)
@@ -142,7 +142,7 @@ def test_a_verdict_counts_no_longer_than_the_status_says_what_it_said_then() -> 
     assert orjson.loads(row.body)["phase"] == "Healthy"
 
 
-def test_the_verdict_of_an_object_of_the_same_name_that_was_deleted_is_none() -> None:
+def test_the_verdict_of_a_deleted_object_does_not_apply_to_its_successor() -> None:
     meta = {"name": "web", "namespace": "shop", "uid": "new", "resourceVersion": "1", "generation": 1}
     feeds = Feeds(Caches(view_of({"metadata": meta, "spec": {}}, CLONE_SETS)), clock=lambda: 0.0)
     known = Known(build_verdict(explanation(Phase.DEGRADED)), "Progressing", "old")

@@ -51,7 +51,7 @@ def revision(number: int, image: str) -> Revision:
     return Revision(number=number, content=content, info=info)
 
 
-def test_the_head_is_seen_by_users_who_may_list_the_kind_and_says_what_may_be_asked_and_done() -> None:
+def test_the_head_requires_the_right_to_list_the_kind_and_offers_what_if_fields() -> None:
     part = head(CLONE_SETS, WEB, current=None)
     assert (part.resource, part.namespace) == ("clonesets.apps.kruise.io", "shop")
     asked = {name: now for name, _, now in part.body["what_if"]}
@@ -60,7 +60,7 @@ def test_the_head_is_seen_by_users_who_may_list_the_kind_and_says_what_may_be_as
     assert part.body["is_explained"] is True
 
 
-def test_of_kubernetes_own_workloads_plan_knows_nothing() -> None:
+def test_plan_offers_nothing_for_workloads_of_kubernetes() -> None:
     deployment = {**WEB, "apiVersion": "apps/v1", "kind": "Deployment"}
     body = head(DEPLOYMENTS, deployment, current=None).body
     assert (body["is_explained"], body["what_if"]) == (False, ())
@@ -113,7 +113,7 @@ def test_pods_are_under_their_revisions_the_newest_first() -> None:
     assert result == [(2, True, ["web-b"]), (1, False, ["web-a", "web-c"])]
 
 
-def test_pods_say_the_subset_that_they_are_in() -> None:
+def test_pods_show_their_subset() -> None:
     spread = {"apps.kruise.io/matched-workloadspread": '{"name": "s", "subset": "zone-a"}'}
     pods = [
         pod("a", "r1", annotations=spread),
@@ -125,7 +125,7 @@ def test_pods_say_the_subset_that_they_are_in() -> None:
     assert result == {"a": "zone-a", "b": "zone-b", "c": None}
 
 
-def test_of_very_many_pods_the_first_are_shown_and_all_are_counted() -> None:
+def test_only_the_first_of_very_many_pods_are_shown_and_all_are_counted() -> None:
     part = build_pods_part(
         [pod(f"p{n}", "r1") for n in range(MOST_PODS + 5)], [], {}, namespace="shop", now=NOW
     )
@@ -133,7 +133,7 @@ def test_of_very_many_pods_the_first_are_shown_and_all_are_counted() -> None:
     assert (len(part.body["groups"][0]["pods"]), part.body["groups"][0]["more"]) == (MOST_PODS, 5)
 
 
-def test_the_history_says_what_each_revision_changed_of_the_one_before() -> None:
+def test_the_history_shows_what_each_revision_changed() -> None:
     part = build_history_part(
         [revision(1, "nginx:1"), revision(2, "nginx:2")],
         namespace="shop",
@@ -144,7 +144,7 @@ def test_the_history_says_what_each_revision_changed_of_the_one_before() -> None
     assert (newest["is_newest"], "changes" in oldest) == (True, False)
 
 
-def test_why_it_waits_is_seen_by_users_who_may_list_its_pods() -> None:
+def test_reasons_for_waiting_are_shown_to_users_who_may_list_its_pods() -> None:
     wait = Wait(code="ImagePull", words="x" * 1_000_000, pods=tuple(f"web-{n}" for n in range(500)))
     said = Explanation(
         kind="CloneSet", namespace="shop", name="web", verdict="waiting", headline="…", waits=(wait,)
@@ -180,14 +180,14 @@ def test_each_thing_that_can_be_done_is_a_command_to_copy() -> None:
     )
 
 
-def test_what_is_paused_can_be_resumed() -> None:
+def test_a_paused_workload_can_be_resumed() -> None:
     paused = named(cloneset(updateStrategy=rolling(paused=True)))
     ids = [action.id for action in actions_of(CLONE_SETS, paused)]
     assert "resume" in ids
     assert "pause" not in ids
 
 
-def test_a_value_is_a_part_of_one_word_whatever_is_in_it() -> None:
+def test_a_value_stays_one_argument_with_any_characters() -> None:
     argv = argv_of(action("image-0"), {"image": "nginx:2 --all; rm -rf / $(x)"})
     assert argv == [
         "set",
@@ -200,7 +200,7 @@ def test_a_value_is_a_part_of_one_word_whatever_is_in_it() -> None:
 
 
 @pytest.mark.parametrize("value", ["", "-1", "--all", "5\n6", None, 5])
-def test_a_value_that_could_be_a_flag_or_is_none_is_refused(value: Any) -> None:
+def test_an_empty_value_or_one_that_could_be_a_flag_is_refused(value: Any) -> None:
     with pytest.raises(CommandError):
         argv_of(action("partition"), {"value": value})
 

@@ -42,7 +42,7 @@ BODIES = [
 
 @pytest.mark.parametrize("body", BODIES)
 @pytest.mark.parametrize("method", METHODS)
-async def test_what_is_no_object_is_an_error_of_ours_and_says_what_was_asked(
+async def test_an_answer_that_is_not_an_object_raises_an_error_that_names_the_request(
     method: str, body: bytes
 ) -> None:
     client = Client(ScriptedTransport(answer(200, body)), retry=RetryPolicy(reads=0))

@@ -14,7 +14,7 @@ from pykruise.kube.control.offload import Aside, LoopSide, OnLoop, run_on_loop
 pytestmark = pytest.mark.real_time
 
 
-async def test_the_loop_goes_on_while_a_function_runs() -> None:
+async def test_the_loop_runs_while_a_function_runs_aside() -> None:
     # given a function that ends only when the loop says so
     go = threading.Event()
     asyncio.get_running_loop().call_soon(go.set)
@@ -24,7 +24,7 @@ async def test_the_loop_goes_on_while_a_function_runs() -> None:
     assert ended
 
 
-async def test_functions_run_one_after_the_other() -> None:
+async def test_functions_run_sequentially() -> None:
     aside, at_once, most = Aside(), 0, 0
 
     def work(number: int) -> int:
@@ -39,7 +39,7 @@ async def test_functions_run_one_after_the_other() -> None:
     assert most == 1
 
 
-async def test_a_cancelled_caller_lets_no_other_begin_before_the_work_is_over() -> None:
+async def test_a_cancelled_caller_does_not_let_the_next_begin_before_the_work_ends() -> None:
     # given
     aside, go, over = Aside(), threading.Event(), False
 
@@ -126,7 +126,7 @@ async def test_a_coroutine_without_a_waiter_is_closed() -> None:
     assert ends == ["closed"]
 
 
-async def test_what_an_error_was_about_does_not_stay_in_memory() -> None:
+async def test_an_error_does_not_keep_its_arguments_in_memory() -> None:
     # given
     class Body:
         pass

@@ -91,7 +91,7 @@ async def delivered() -> None:
 # ── following the server ─────────────────────────────────────────────────────
 
 
-async def test_it_shows_what_was_listed_and_then_what_the_watch_tells() -> None:
+async def test_a_cache_shows_the_list_and_then_the_watch_events() -> None:
     # given
     server = ModelServer(page_limit=2)
     for name in "abc":
@@ -116,7 +116,7 @@ async def test_it_shows_what_was_listed_and_then_what_the_watch_tells() -> None:
         )
 
 
-async def test_it_is_not_synced_before_the_first_list_is_in() -> None:
+async def test_a_cache_is_not_synced_before_its_first_list_is_applied() -> None:
     server = ModelServer()
     server.list_gate = asyncio.Event()
     async with mirrored(server, wait=False) as mirror:
@@ -135,7 +135,7 @@ async def test_running_it_twice_is_refused() -> None:
             await mirror.cache.run()
 
 
-async def test_after_a_cancellation_it_can_be_read_and_goes_on_where_it_stopped() -> None:
+async def test_a_cancelled_cache_stays_readable_and_resumes_where_it_stopped() -> None:
     # given a cache that was stopped, and changes it missed
     server = ModelServer()
     server.create("a", 1)
@@ -185,7 +185,7 @@ async def test_an_index_finds_objects_by_their_present_value_only() -> None:
             mirror.cache.list_by_index("node", "x")
 
 
-async def test_what_an_index_returned_does_not_change_and_is_shared_until_something_does() -> None:
+async def test_an_index_result_is_immutable_and_shared_until_a_change() -> None:
     server = ModelServer()
     server.create("a", 1, owner="x")
     async with mirrored(server) as mirror:
@@ -233,7 +233,7 @@ async def test_handlers_find_store_and_indexes_up_to_date_and_one_that_fails_har
     running.cancel()
 
 
-async def test_a_change_that_a_handler_makes_is_heard_by_all_after_the_present_one() -> None:
+async def test_a_change_made_by_a_handler_is_delivered_after_the_present_one() -> None:
     # given a handler that answers the first creation with a write of its own
     server = ModelServer()
     mirror = Mirror(server)
@@ -279,7 +279,7 @@ async def test_an_event_that_only_shows_an_own_write_is_not_read_again() -> None
         assert mirror.cache.read_stats().pending == 0
 
 
-async def test_of_many_events_handlers_are_called_a_moment_later_and_readers_see_all_at_once() -> None:
+async def test_many_events_call_handlers_later_and_readers_see_them_together() -> None:
     # given
     server = ModelServer()
     server.create("a", 1)
@@ -303,7 +303,7 @@ async def test_of_many_events_handlers_are_called_a_moment_later_and_readers_see
         assert len(mirror.cache) == 0
 
 
-async def test_what_waits_when_a_watch_breaks_is_read_before_the_next_one_begins() -> None:
+async def test_events_waiting_when_a_watch_breaks_are_read_before_the_next_watch() -> None:
     # given
     server = ModelServer()
     async with mirrored(server, pace=LATER) as mirror:
@@ -317,7 +317,7 @@ async def test_what_waits_when_a_watch_breaks_is_read_before_the_next_one_begins
         assert (server.lists, mirror.cache.read_stats().ignored) == (1, 0)
 
 
-async def test_an_own_write_is_shown_at_once_and_its_event_changes_nothing() -> None:
+async def test_an_own_write_is_visible_immediately_and_its_event_changes_nothing() -> None:
     """cloneset case 22: where the original waits for its expectations, the next plan sees its own work"""
     server = ModelServer()
     server.create("a", 1)
@@ -384,7 +384,7 @@ async def test_the_order_of_answer_and_event_makes_no_difference(
         assert (stats.pending, stats.tombstones) == (0, 0)
 
 
-async def test_a_creation_whose_answer_comes_after_its_deletion_stays_gone() -> None:
+async def test_a_creation_answered_after_the_deletion_stays_deleted() -> None:
     server = ModelServer()
     async with mirrored(server) as mirror:
         # given an own creation that another client deleted before its answer was here
@@ -426,7 +426,7 @@ async def test_a_newer_event_than_the_answer_wins() -> None:
         assert mirror.shown() == {"a": ("uid-1", 3)}
 
 
-async def test_answers_that_overtake_each_other_leave_the_newest() -> None:
+async def test_answers_out_of_order_leave_the_newest_object() -> None:
     server = ModelServer()
     server.create("a", 1)
     async with mirrored(server) as mirror:
@@ -439,7 +439,7 @@ async def test_answers_that_overtake_each_other_leave_the_newest() -> None:
         assert mirror.shown() == {"a": ("uid-1", 3)}
 
 
-async def test_a_patch_answered_after_the_own_deletion_brings_nothing_back() -> None:
+async def test_a_patch_answered_after_the_own_deletion_restores_no_object() -> None:
     server = ModelServer()
     server.create("a", 1)
     async with mirrored(server) as mirror:
@@ -454,7 +454,7 @@ async def test_a_patch_answered_after_the_own_deletion_brings_nothing_back() -> 
         assert mirror.shown() == {}
 
 
-async def test_late_events_of_the_deleted_object_do_not_touch_its_successor() -> None:
+async def test_late_events_of_a_deleted_object_do_not_change_its_successor() -> None:
     # given an object deleted and created again under its name, by oneself, with the watch behind
     server = ModelServer()
     server.create("a", 1)
@@ -474,7 +474,7 @@ async def test_late_events_of_the_deleted_object_do_not_touch_its_successor() ->
         assert (stats.pending, stats.tombstones) == (0, 0)
 
 
-async def test_a_successor_created_by_oneself_replaces_an_object_whose_deletion_was_not_seen() -> None:
+async def test_an_own_successor_replaces_an_object_whose_deletion_was_not_seen() -> None:
     server = ModelServer()
     server.create("a", 1)
     async with mirrored(server) as mirror:
@@ -489,7 +489,7 @@ async def test_a_successor_created_by_oneself_replaces_an_object_whose_deletion_
         assert mirror.shown() == {"a": ("uid-2", 2)}
 
 
-async def test_objects_that_came_and_went_before_an_own_write_never_show_up() -> None:
+async def test_objects_created_and_deleted_before_an_own_write_are_never_shown() -> None:
     # given: deleted by others, another one came and went, then one's own, which one deletes again
     server = ModelServer()
     server.create("a", 1)
@@ -513,7 +513,7 @@ async def test_objects_that_came_and_went_before_an_own_write_never_show_up() ->
         assert (stats.pending, stats.tombstones) == (0, 0)
 
 
-async def test_not_found_for_a_uid_ends_that_object_only() -> None:
+async def test_not_found_for_a_uid_removes_only_that_object() -> None:
     server = ModelServer()
     server.create("a", 1)
     async with mirrored(server) as mirror:
@@ -588,7 +588,7 @@ async def test_a_deletion_of_an_object_the_cache_never_saw_keeps_it_out() -> Non
         assert mirror.cache.read_stats().tombstones == 0
 
 
-async def test_a_tombstone_that_nothing_confirms_goes_with_a_bookmark_after_five_minutes() -> None:
+async def test_an_unconfirmed_tombstone_is_dropped_by_a_bookmark_after_five_minutes() -> None:
     server = ModelServer()
     async with mirrored(server, idle_timeout_s=10_000) as mirror:
         mirror.cache.observe_deleted(key("a"), "uid-of-another-view", b"")
@@ -604,7 +604,7 @@ async def test_a_tombstone_that_nothing_confirms_goes_with_a_bookmark_after_five
         assert mirror.cache.read_stats().tombstones == 0
 
 
-async def test_a_bookmark_moves_the_position_past_which_answers_are_old_news() -> None:
+async def test_a_bookmark_moves_the_version_below_which_answers_are_ignored() -> None:
     server = ModelServer()
     async with mirrored(server) as mirror:
         created = server.create("a", 1)
@@ -656,7 +656,7 @@ async def test_an_own_write_that_leaves_the_view_takes_the_object_out() -> None:
         assert mirror.cache.read_stats().pending == 0
 
 
-async def test_an_object_that_left_the_view_and_came_back_is_shown() -> None:
+async def test_an_object_that_left_the_view_and_returned_is_shown() -> None:
     server = ModelServer()
     server.create("a", 1, labels={"app": "x"})
     async with mirrored(server, label_selector="app=x") as mirror:
@@ -753,9 +753,7 @@ async def test_a_list_does_not_undo_writes_that_were_answered_after_it_began() -
         assert (stats.pending, stats.tombstones, stats.relists) == (0, 0, 1)
 
 
-async def test_neither_a_list_nor_later_events_bring_back_an_earlier_object_of_the_name_of_an_own_one() -> (
-    None
-):
+async def test_an_earlier_object_with_the_name_of_an_own_object_is_never_restored() -> None:
     # given an object that others changed and deleted after the list was made; then one's own of that name,
     # created and deleted again before the list arrives
     server = ModelServer()
@@ -813,7 +811,7 @@ async def test_a_list_made_after_a_deletion_was_misunderstood_sets_it_right() ->
         assert mirror.shown() == {"a": ("uid-1", 2)}
 
 
-async def test_a_tombstone_made_during_a_list_that_lacks_the_object_goes_with_the_list() -> None:
+async def test_a_tombstone_set_during_a_list_without_the_object_ends_with_the_list() -> None:
     # given a deletion that the list already reflects, answered after the list began
     server = ModelServer()
     server.create("a", 1)
@@ -856,7 +854,7 @@ async def test_changes_and_deletions_during_a_gap_are_delivered() -> None:
         assert mirror.cache.read_stats().relists == 1
 
 
-async def test_a_list_older_than_what_is_known_is_asked_for_again() -> None:
+async def test_a_list_older_than_the_cache_is_repeated() -> None:
     # given a server whose next list is from before an own write
     server = ModelServer()
     server.create("a", 1)
@@ -932,7 +930,7 @@ async def test_nothing_is_missed_wherever_the_connection_breaks(cut_after: int) 
         assert mirror.cache.read_stats().reconnects == 1
 
 
-async def test_the_normal_end_of_a_watch_is_no_fault() -> None:
+async def test_the_normal_end_of_a_watch_is_not_an_error() -> None:
     server = ModelServer()
     async with mirrored(server) as mirror:
         await asyncio.sleep(60)
@@ -944,7 +942,7 @@ async def test_the_normal_end_of_a_watch_is_no_fault() -> None:
         assert (stats.connected, stats.reconnects, stats.errors, server.lists) == (True, 1, 0, 1)
 
 
-async def test_a_server_that_ends_every_watch_at_once_is_not_asked_without_a_pause() -> None:
+async def test_a_server_that_ends_every_watch_immediately_is_watched_with_pauses() -> None:
     server = ModelServer()
     async with mirrored(server):
         loop = asyncio.get_running_loop()
@@ -991,7 +989,7 @@ async def test_when_the_position_is_lost_it_lists_again(form: str) -> None:
         assert mirror.cache.read_stats().relists == 1
 
 
-async def test_a_server_that_is_back_with_a_new_history_is_listed_at_once() -> None:
+async def test_a_server_that_returns_with_a_new_history_is_listed_immediately() -> None:
     """Its 410 is an answer: what was waited for between the tries has come."""
     # given an outage long enough for long waits
     server = ModelServer()
@@ -1010,7 +1008,7 @@ async def test_a_server_that_is_back_with_a_new_history_is_listed_at_once() -> N
         assert (mirror.cache.read_stats().connected, server.lists) == (True, 2)
 
 
-async def test_a_server_that_answers_410_again_and_again_is_asked_less_and_less_often() -> None:
+async def test_a_server_that_keeps_answering_410_is_listed_less_and_less_often() -> None:
     # given
     server = ModelServer()
     async with mirrored(server):
@@ -1043,7 +1041,7 @@ async def test_a_stream_that_falls_silent_is_opened_again_and_nothing_is_lost(
         assert not [record for record in caplog.records if record.levelno > logging.DEBUG]
 
 
-async def test_catching_up_without_a_version_lists_what_a_silent_watch_does_not_tell() -> None:
+async def test_catching_up_without_a_version_lists_what_a_silent_watch_misses() -> None:
     server = ModelServer()
     async with mirrored(server) as mirror:
         server.stalled = True
@@ -1056,7 +1054,7 @@ async def test_catching_up_without_a_version_lists_what_a_silent_watch_does_not_
         assert server.lists == 2
 
 
-async def test_a_list_that_is_asked_for_while_another_is_under_way_follows_it_at_once() -> None:
+async def test_a_list_requested_during_another_starts_right_after_it() -> None:
     server = ModelServer()
     async with mirrored(server) as mirror:
         server.list_gate = asyncio.Event()
@@ -1072,7 +1070,7 @@ async def test_a_list_that_is_asked_for_while_another_is_under_way_follows_it_at
         assert server.lists == 3
 
 
-async def test_lists_that_many_ask_for_while_the_watch_is_being_ended_are_made() -> None:
+async def test_lists_requested_by_many_while_the_watch_ends_are_executed() -> None:
     server = ModelServer()
     async with mirrored(server) as mirror:
         # when each asks one turn of the loop after the other, as those who take many slots do
@@ -1086,7 +1084,7 @@ async def test_lists_that_many_ask_for_while_the_watch_is_being_ended_are_made()
         assert server.lists > 1
 
 
-async def test_another_watch_has_to_come_to_the_latest_change_and_no_further() -> None:
+async def test_the_latest_change_of_a_cache_belongs_to_its_resource() -> None:
     server = ModelServer()
     server.create("a", 1)
     async with mirrored(server) as mirror:
@@ -1109,7 +1107,7 @@ async def test_another_watch_has_to_come_to_the_latest_change_and_no_further() -
         assert mirror.cache.changed == server.version
 
 
-async def test_catching_up_with_a_version_costs_a_list_only_when_the_watch_does_not_come_there() -> None:
+async def test_catching_up_with_a_version_lists_only_when_the_watch_does_not_reach_it() -> None:
     # given a watch that lags
     server = ModelServer()
     async with mirrored(server) as mirror:
@@ -1131,7 +1129,7 @@ async def test_catching_up_with_a_version_costs_a_list_only_when_the_watch_does_
         assert (set(mirror.shown()), server.lists) == ({"a", "b"}, 2)
 
 
-async def test_a_watch_whose_server_has_been_replaced_goes_on_with_another_at_once() -> None:
+async def test_a_watch_on_a_replaced_server_is_reopened_immediately() -> None:
     # given a watch that hears nothing of what happens
     server = ModelServer()
     async with mirrored(server) as mirror:
@@ -1155,7 +1153,7 @@ async def test_a_watch_whose_server_has_been_replaced_goes_on_with_another_at_on
         assert set(mirror.shown()) == {"a", "b"}
 
 
-async def test_without_a_watch_there_is_none_to_open_again() -> None:
+async def test_reopening_without_an_open_watch_does_nothing() -> None:
     server = ModelServer()
     server.refuse("watch", *[failure(503, "ServiceUnavailable")] * 3)
     async with mirrored(server) as mirror:
@@ -1229,7 +1227,7 @@ async def test_errors_are_waited_out_longer_and_longer_up_to_thirty_seconds_with
         assert mirror.cache.read_stats().connected
 
 
-async def test_the_server_says_how_long_to_stay_away() -> None:
+async def test_the_server_sets_the_wait_before_the_next_watch() -> None:
     server = ModelServer()
     async with mirrored(server):
         server.refuse("watch", failure(429, "TooManyRequests", retry_after_s=20))
@@ -1242,7 +1240,7 @@ async def test_the_server_says_how_long_to_stay_away() -> None:
         assert len(server.watches) == 3
 
 
-async def test_a_resource_that_is_not_there_yet_is_waited_for() -> None:
+async def test_a_missing_resource_is_retried_until_it_exists() -> None:
     # given a CRD that is installed after ten minutes
     server = ModelServer()
     server.refuse("list", *[failure(404, "NotFound")] * 1000)
@@ -1307,7 +1305,7 @@ async def test_repeated_events_change_nothing() -> None:
         assert server.lists == 1
 
 
-async def test_a_repeated_deletion_does_not_touch_the_successor() -> None:
+async def test_a_repeated_deletion_does_not_change_the_successor() -> None:
     server = ModelServer()
     server.create("a", 1)
     async with mirrored(server) as mirror:
@@ -1323,7 +1321,7 @@ async def test_a_repeated_deletion_does_not_touch_the_successor() -> None:
         assert mirror.shown() == {"a": ("uid-2", 2)}
 
 
-async def test_a_repeated_departure_from_the_view_does_not_remove_what_came_back() -> None:
+async def test_a_repeated_departure_from_the_view_does_not_remove_the_returned_object() -> None:
     server = ModelServer()
     server.create("a", 1, labels={"app": "x"})
     async with mirrored(server, label_selector="app=x") as mirror:
@@ -1374,7 +1372,7 @@ async def test_an_answer_later_than_the_list_that_hid_the_deletion_leaves_no_tom
         assert mirror.shown() == {"b": ("uid-3", 2)}
 
 
-async def test_an_event_out_of_its_turn_makes_it_list_again() -> None:
+async def test_an_event_out_of_order_causes_a_new_list() -> None:
     # given a stream in which two events have changed places
     server = ModelServer()
     async with mirrored(server) as mirror:
@@ -1388,7 +1386,7 @@ async def test_an_event_out_of_its_turn_makes_it_list_again() -> None:
         assert server.lists == 2
 
 
-async def test_an_event_out_of_its_turn_that_has_waited_makes_it_list_again_at_once() -> None:
+async def test_a_delayed_event_out_of_order_triggers_an_immediate_list() -> None:
     # given a cache that reads everything a moment later
     server = ModelServer()
     async with mirrored(server, pace=LATER) as mirror:
@@ -1455,7 +1453,7 @@ async def test_an_unreadable_object_in_a_list_is_not_taken_for_deleted() -> None
         assert mirror.shown() == {"a": ("uid-1", 1)}
 
 
-async def test_an_index_function_that_fails_leaves_store_and_indexes_as_they_were() -> None:
+async def test_a_failing_index_function_leaves_store_and_indexes_unchanged() -> None:
     def by_value(item: Item) -> list[Any]:
         if item.value == 13:
             raise ValueError("unlucky")
@@ -1499,7 +1497,7 @@ async def test_a_cut_during_the_list_just_lists_again() -> None:
         assert set(mirror.shown()) == {"a", "b"}
 
 
-async def test_a_burst_of_events_leaves_other_tasks_their_turn() -> None:
+async def test_a_burst_of_events_does_not_block_other_tasks() -> None:
     # given
     server = ModelServer()
     async with mirrored(server) as mirror:

@@ -26,7 +26,7 @@ def meant(*meants: Meant) -> str:
     return build_selection({"K": meants}, "K")
 
 
-def test_no_interests_select_nothing_and_unknown_ones_everything() -> None:
+def test_no_interests_select_nothing_and_unknown_interests_select_everything() -> None:
     assert meant() == NEVER
     assert meant(Meant(selector=NOTHING)) == NEVER
     assert build_selection({}, "K") == ALWAYS
@@ -46,7 +46,7 @@ def test_namespaces_of_the_same_selector_are_one_list() -> None:
     assert meant(item, other, Meant(selector=EVERYTHING)) == ALWAYS
 
 
-def test_what_is_too_much_to_say_is_everything() -> None:
+def test_a_selection_too_long_to_express_selects_everything() -> None:
     def labelled(count: int) -> str:
         return meant(*(Meant(selector=parse_selector({"matchLabels": {"n": str(n)}})) for n in range(count)))
 
@@ -56,7 +56,7 @@ def test_what_is_too_much_to_say_is_everything() -> None:
     assert meant(many) == HAS_WEB
 
 
-def test_what_is_no_label_cannot_break_the_expression() -> None:
+def test_an_invalid_label_cannot_break_the_expression() -> None:
     """It selects nothing that can be stored; an expression that cannot be read would hold up every pod."""
     for broken in ('x" || true || "', "ü", "-"):
         for operator in (SelectorOperator.IN, SelectorOperator.NOT_IN):
@@ -65,7 +65,7 @@ def test_what_is_no_label_cannot_break_the_expression() -> None:
     assert meant(Meant(selector=EVERYTHING, namespaces=('"',))) == ALWAYS
 
 
-def test_both_drops_what_says_nothing() -> None:
+def test_join_terms_drops_an_always_true_term() -> None:
     assert join_terms(ALWAYS, ALWAYS) == ALWAYS
     assert join_terms("a", ALWAYS) == join_terms(ALWAYS, "a") == "a"
     assert join_terms("a", NEVER) == NEVER

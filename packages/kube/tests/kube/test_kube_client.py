@@ -54,7 +54,7 @@ def now() -> float:
 # ── what is sent ─────────────────────────────────────────────────────────────
 
 
-async def test_a_get_asks_for_json_in_our_name_and_returns_the_bytes_as_they_came() -> None:
+async def test_a_get_requests_json_with_our_user_agent_and_returns_the_raw_bytes() -> None:
     # given
     transport = ScriptedTransport(answer(200, b'{"kind": "Pod",  "metadata": {"name": "a"}}'))
     # when
@@ -92,7 +92,7 @@ async def test_a_create_with_a_name_posts_to_a_subresource_and_never_without() -
         await client(transport).create(PODS, "ns", eviction, name="a")
 
 
-async def test_an_update_puts_the_document() -> None:
+async def test_an_update_replaces_the_document_of_its_subresource() -> None:
     # given
     transport = ScriptedTransport(answer(200, POD))
     # when
@@ -102,7 +102,7 @@ async def test_an_update_puts_the_document() -> None:
 
 
 @pytest.mark.parametrize("patch_type", list(PatchType))
-async def test_a_patch_names_its_type_and_sends_encoded_bodies_as_they_are(patch_type: PatchType) -> None:
+async def test_a_patch_names_its_type_and_sends_encoded_bodies_unchanged(patch_type: PatchType) -> None:
     # given
     transport = ScriptedTransport(answer(200, POD))
     # when
@@ -199,7 +199,7 @@ async def test_an_error_answer_is_raised_as_its_type(
     assert (caught.value.code, caught.value.reason, str(caught.value)) == (code, reason, "no")
 
 
-async def test_field_errors_come_as_causes() -> None:
+async def test_field_errors_are_returned_as_causes() -> None:
     # given
     cause = {"reason": "FieldValueInvalid", "message": "must be positive", "field": "spec.replicas"}
     transport = ScriptedTransport(refusal(422, "Invalid", "invalid", causes=[cause]))
@@ -225,7 +225,7 @@ PASSING: list[Exception | Response] = [
 
 
 @pytest.mark.parametrize("failure", PASSING, ids=str)
-async def test_a_read_is_repeated_after_whatever_may_pass(failure: Exception | Response) -> None:
+async def test_a_read_is_retried_after_any_transient_failure(failure: Exception | Response) -> None:
     # given
     transport = ScriptedTransport(failure, failure, answer(200, POD))
     # when
@@ -294,7 +294,7 @@ async def test_a_wait_that_would_be_too_long_is_left_to_the_caller_with_its_leng
     assert now() - began < 1
 
 
-async def test_repetitions_end_with_the_time_for_all_attempts_together() -> None:
+async def test_retries_end_with_the_total_timeout_of_all_attempts() -> None:
     # given a server that lets every request time out after 30 s
     transport = ScriptedTransport(*[30.0, RequestTimeoutError("late")] * 6)
     # when
@@ -399,7 +399,7 @@ async def test_a_refusal_by_a_disruption_budget_is_an_answer_and_not_a_busy_serv
     assert ours.limiter.read_stats() == msgspec.structs.replace(before, started=1)
 
 
-async def test_how_often_requests_are_repeated_can_be_set() -> None:
+async def test_the_number_of_retries_can_be_set() -> None:
     # given
     transport = ScriptedTransport(UnreachableError("refused"), repeat_last=True)
     # when
@@ -409,7 +409,7 @@ async def test_how_often_requests_are_repeated_can_be_set() -> None:
     assert len(transport.asked) == 1
 
 
-async def test_a_place_at_the_server_is_not_held_while_waiting_to_ask_again() -> None:
+async def test_a_request_gives_its_slot_back_while_it_waits_to_retry() -> None:
     # given a limiter with one place
     transport = ScriptedTransport(UnreachableError("refused"), answer(200, POD), answer(200, POD))
     limiter = Limiter(start=1, minimum=1, maximum=1)
@@ -454,7 +454,7 @@ async def test_a_list_follows_its_pages() -> None:
     ]
 
 
-async def test_metadata_alone_is_asked_for_as_api_servers_want_it() -> None:
+async def test_metadata_only_requests_name_the_list_type_and_the_object_type_in_a_watch() -> None:
     """As a list of it, and as single objects in a watch: the one is refused where the other is due"""
     transport = ScriptedTransport(page("a"), streams=[[event("ADDED", "a")]])
     asking = client(transport)
@@ -510,7 +510,7 @@ async def test_a_list_whose_tokens_keep_expiring_is_given_up() -> None:
     assert len(transport.asked) == 4
 
 
-async def test_a_list_that_is_refused_with_410_at_once_does_not_begin_again() -> None:
+async def test_a_list_refused_with_410_at_its_first_page_is_not_restarted() -> None:
     # given a resourceVersion that is too old
     transport = ScriptedTransport(refusal(410, "Expired"))
     # when, then
@@ -519,7 +519,7 @@ async def test_a_list_that_is_refused_with_410_at_once_does_not_begin_again() ->
     assert len(transport.asked) == 1
 
 
-async def test_one_page_that_fails_is_asked_for_again_and_the_others_are_kept() -> None:
+async def test_one_failing_page_is_retried_and_the_other_pages_are_kept() -> None:
     # given
     transport = ScriptedTransport(page("a", token="t1"), ConnectionLostError("lost"), page("b"))
     # when
@@ -528,7 +528,7 @@ async def test_one_page_that_fails_is_asked_for_again_and_the_others_are_kept() 
     assert names(result.items) == ["a", "b"]
 
 
-async def test_an_answer_that_is_no_list_is_an_error_of_the_connection() -> None:
+async def test_an_answer_that_is_not_a_list_is_a_connection_error() -> None:
     # given something that is no API server
     transport = ScriptedTransport(answer(200, b"<html>welcome</html>"))
     # when, then
@@ -614,7 +614,7 @@ async def test_an_error_event_is_raised_as_the_error_of_its_status(
 @pytest.mark.parametrize(
     "line", [b'{"type":"ADDED","obj', b"", b"<html>", b'{"type":"ADDED"}', b'{"type":1,"object":{}}', b"\xff"]
 )
-async def test_a_line_that_is_no_event_counts_as_a_broken_connection(line: bytes) -> None:
+async def test_a_line_that_is_not_an_event_counts_as_a_broken_connection(line: bytes) -> None:
     # given
     transport = ScriptedTransport(streams=[[event("ADDED", "a"), line]])
     # when, then
@@ -632,7 +632,7 @@ async def test_a_watch_that_is_refused_raises_on_entering_and_is_not_repeated() 
     assert len(transport.asked) == 1
 
 
-async def test_a_watch_does_not_take_a_place_of_the_limiter() -> None:
+async def test_a_watch_does_not_use_a_slot_of_the_limiter() -> None:
     # given a limiter with one place, and a watch that stays open
     transport = ScriptedTransport(answer(200, POD), streams=[[event("ADDED", "a"), 3600]])
     ours = client(transport, limiter=Limiter(start=1, minimum=1, maximum=1))
@@ -642,7 +642,7 @@ async def test_a_watch_does_not_take_a_place_of_the_limiter() -> None:
         await asyncio.wait_for(ours.get(PODS, "ns", "a"), 1)
 
 
-async def test_an_event_keeps_what_the_server_sent_whatever_it_contains() -> None:
+async def test_an_event_keeps_the_exact_bytes_of_the_server() -> None:
     # given an object with unknown fields
     line = b'{"type":"MODIFIED","object":{"zz":[1,2,{"x":"\xc3\xa4"}],"metadata":{}},"extra":1}'
     transport = ScriptedTransport(streams=[[line]])

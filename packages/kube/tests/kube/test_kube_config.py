@@ -168,7 +168,7 @@ async def test_a_client_certificate_is_loaded_without_leaving_a_file_behind(
     assert list(scratch.iterdir()) == []
 
 
-async def test_where_memory_files_do_not_exist_the_file_is_gone_right_after(
+async def test_without_memory_files_the_temporary_key_file_is_deleted_immediately(
     tmp_path: Path, authority: Authority, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # given
@@ -231,7 +231,7 @@ def with_server(server: str, **more: Any) -> dict[str, Any]:
     return kubeconfig(cluster={"server": server}, **more)
 
 
-def test_the_first_source_that_is_there_is_taken(tmp_path: Path, authority: Authority) -> None:
+def test_the_first_existing_source_is_used(tmp_path: Path, authority: Authority) -> None:
     # given all of them
     explicit = write(tmp_path / "explicit", with_server("https://explicit"))
     listed = write(tmp_path / "listed", with_server("https://listed"))
@@ -311,7 +311,7 @@ def test_a_path_may_contain_what_separates_paths_in_the_environment(tmp_path: Pa
         ("http://api.example.com", "", ""),
     ],
 )
-def test_proxies_of_the_environment_are_used_as_go_programs_do(
+def test_proxies_of_the_environment_apply_as_in_go_programs(
     tmp_path: Path, server: str, no_proxy: str, expected: str
 ) -> None:
     environ = {**NOTHING, "HTTPS_PROXY": "proxy:3128", "NO_PROXY": no_proxy}
@@ -445,7 +445,7 @@ def complaint(load_it: Callable[[], Any]) -> str:
         ),
     ],
 )
-def test_each_mistake_is_one_line_with_its_place_and_what_to_do(
+def test_each_error_is_one_line_with_its_place_and_remedy(
     tmp_path: Path, document: Any, expected: str
 ) -> None:
     path = tmp_path / "config"
@@ -453,7 +453,7 @@ def test_each_mistake_is_one_line_with_its_place_and_what_to_do(
     assert text == "kubeconfig " + expected.format(path=path, folder=tmp_path)
 
 
-def test_a_context_that_was_asked_for_and_is_not_there_names_those_that_are(tmp_path: Path) -> None:
+def test_a_missing_context_is_reported_with_the_existing_ones(tmp_path: Path) -> None:
     text = complaint(lambda: loaded(tmp_path, None, "prod"))
     assert text.endswith("context 'prod' is not in the file; there are: dev")
     assert complaint(lambda: loaded(tmp_path, None, "dve")).endswith("is not in the file; did you mean dev?")
@@ -546,7 +546,7 @@ async def test_in_a_pod_the_service_account_is_used_and_its_token_read_again_eve
     assert await token(connection.credentials) == "second"
 
 
-async def test_a_401_reads_the_token_at_once(tmp_path: Path, authority: Authority) -> None:
+async def test_a_401_reloads_the_token_immediately(tmp_path: Path, authority: Authority) -> None:
     # given
     account, clock = service_account(tmp_path, authority), ManualClock()
     credentials = load_in_cluster(environ=POD, service_account=account, clock=clock).credentials
@@ -591,7 +591,7 @@ def test_an_incomplete_service_account_is_an_error(
     assert "inside a pod" in text
 
 
-def test_outside_of_a_pod_there_is_no_service_account(tmp_path: Path) -> None:
+def test_a_process_outside_a_pod_has_no_service_account(tmp_path: Path) -> None:
     assert "inside a pod" in complaint(lambda: load_in_cluster(environ={}, service_account=tmp_path))
 
 
@@ -767,7 +767,7 @@ async def test_after_a_401_the_plugin_runs_once_for_all_requests_that_got_one(
     assert await token(credentials) == "second"
 
 
-async def test_a_token_that_stays_refused_does_not_run_the_plugin_all_the_time(
+async def test_a_token_that_is_refused_repeatedly_does_not_run_the_plugin_each_time(
     tmp_path: Path, plugin: Plugin
 ) -> None:
     # given a plugin that always gives the same token
@@ -852,7 +852,7 @@ async def test_a_plugin_that_needs_a_terminal_is_an_error_without_one(
     assert plugin.runs == 0
 
 
-async def test_a_plugin_is_told_of_the_cluster_what_client_go_tells(
+async def test_a_plugin_gets_the_same_cluster_information_as_from_client_go(
     tmp_path: Path, plugin: Plugin, authority: Authority
 ) -> None:
     # given
@@ -894,7 +894,7 @@ async def test_a_plugin_that_fails_later_leaves_the_old_token_in_use(
 # ── reading in general ───────────────────────────────────────────────────────
 
 
-async def test_requests_that_come_together_wait_for_one_reading() -> None:
+async def test_simultaneous_requests_wait_for_one_reading() -> None:
     # given
     reads = []
 
@@ -1067,7 +1067,7 @@ async def test_an_oidc_token_that_is_valid_is_used(tmp_path: Path, authority: Au
     assert await token(loaded(tmp_path, document).credentials) == token_text
 
 
-async def test_an_oidc_token_that_is_none_is_an_error(tmp_path: Path, authority: Authority) -> None:
+async def test_an_opaque_oidc_token_is_an_error(tmp_path: Path, authority: Authority) -> None:
     config = {"id-token": "opaque", "idp-certificate-authority-data": b64(authority.pem)}
     credentials = loaded(
         tmp_path, kubeconfig(user={"auth-provider": {"name": "oidc", "config": config}})

@@ -24,7 +24,7 @@ GET = {"path": "/", "port": 80, "scheme": "HTTP"}
 @pytest.mark.parametrize(
     "place", ["lifecycle.preStop", "lifecycle.postStart", "livenessProbe", "readinessProbe"]
 )
-def test_a_request_that_would_be_another_one_is_refused_wherever_it_stands(
+def test_an_http_handler_that_would_smuggle_a_request_is_refused_in_every_hook_and_probe(
     get: dict[str, Any], field: str, place: str
 ) -> None:
     handler = {"httpGet": {**GET, **get}, "successThreshold": 1}

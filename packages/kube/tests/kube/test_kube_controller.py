@@ -70,9 +70,7 @@ def api_error(kind: type[ForbiddenError] = ForbiddenError, **options: float) -> 
     return kind(ErrorStatus(message="exceeded quota", code=403), retry_after_s=options.get("retry_after_s"))
 
 
-async def test_a_key_is_reconciled_again_after_the_seconds_that_were_returned_and_otherwise_when_woken() -> (
-    None
-):
+async def test_a_key_is_reconciled_after_the_returned_seconds_or_when_it_is_added() -> None:
     # given
     calls = Calls(10.0, 0.0, None)
     control = controller(calls)
@@ -87,7 +85,7 @@ async def test_a_key_is_reconciled_again_after_the_seconds_that_were_returned_an
         assert len(calls.at) == 4
 
 
-async def test_as_many_keys_as_workers_are_in_flight_and_each_key_once() -> None:
+async def test_each_worker_runs_one_key_and_no_key_runs_twice_in_parallel() -> None:
     # given
     in_flight: list[str] = []
     seen: list[set[str]] = []
@@ -113,7 +111,7 @@ async def test_as_many_keys_as_workers_are_in_flight_and_each_key_once() -> None
     assert control.read_stats().reconciles == 5
 
 
-async def test_an_error_of_the_server_is_one_line_and_backs_off(caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_error_of_the_server_is_one_log_line_and_backs_off(caplog: pytest.LogCaptureFixture) -> None:
     # given
     calls = Calls(api_error(), api_error(), UnreachableError("connection refused"), None)
     control = controller(calls)
@@ -134,7 +132,7 @@ async def test_an_error_of_the_server_is_one_line_and_backs_off(caplog: pytest.L
     assert control.queue.count_failures("a") == 0
 
 
-async def test_an_error_caused_by_one_of_the_server_is_no_bug_either(
+async def test_an_error_caused_by_a_server_error_is_not_logged_as_a_bug(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     # given what plans raise: their own error, with the server's as its cause; or several at once
@@ -163,7 +161,7 @@ async def test_a_bug_has_its_traceback_and_backs_off_too(caplog: pytest.LogCaptu
     assert calls.gaps() == pytest.approx([0.005])
 
 
-async def test_a_reconcile_that_is_no_coroutine_and_raises_at_once_kills_no_worker() -> None:
+async def test_a_reconcile_that_raises_before_its_coroutine_kills_no_worker() -> None:
     def reconcile(key: str) -> Awaitable[None]:
         raise ValueError(key)
 
@@ -193,7 +191,7 @@ async def test_a_conflict_is_tried_again_soon_until_it_lasts() -> None:
     assert (stats.conflicts, stats.failures) == (5, 0)
 
 
-async def test_stop_lets_work_in_flight_finish_and_starts_nothing_new() -> None:
+async def test_a_stopped_controller_finishes_work_in_flight_and_starts_no_new_work() -> None:
     # given
     finished: list[str] = []
 
@@ -228,7 +226,7 @@ async def test_stop_does_not_wait_for_workers_that_have_nothing_to_do() -> None:
         assert elapsed() == begin
 
 
-async def test_stop_loses_no_key_that_comes_at_the_same_moment() -> None:
+async def test_stop_loses_no_key_that_is_added_at_the_same_moment() -> None:
     calls = Calls()
     control = controller(calls)
     async with running(control) as task:
@@ -239,7 +237,7 @@ async def test_stop_loses_no_key_that_comes_at_the_same_moment() -> None:
     assert len(calls.at) + control.queue.read_stats().depth == 1
 
 
-async def test_what_outlives_the_grace_is_cancelled_and_begins_again_with_the_next_run() -> None:
+async def test_a_reconcile_that_outlives_the_grace_is_cancelled_and_runs_again_next_time() -> None:
     # given
     begun: list[str] = []
     cancelled: list[str] = []
@@ -326,7 +324,7 @@ async def test_a_group_that_failed_in_one_reconcile_does_not_have_a_cancellation
     assert ended.is_set()
 
 
-async def test_it_ends_with_its_queue() -> None:
+async def test_a_controller_ends_when_its_queue_is_closed() -> None:
     control = controller(Calls())
     async with running(control) as task:
         await asyncio.sleep(1)

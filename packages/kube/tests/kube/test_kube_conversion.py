@@ -63,12 +63,12 @@ def kept(doc: Document, key: str) -> Any:
     return json.loads(doc["metadata"]["annotations"][key])
 
 
-def test_what_both_have_needs_no_annotation() -> None:
+def test_fields_that_both_versions_have_need_no_annotation() -> None:
     assert convert(new(number=3), OLD, TABLE) == old(count=3)
     assert convert(old(count=3), NEW, TABLE) == new(number=3)
 
 
-def test_a_field_that_only_one_version_has_is_kept_and_comes_back() -> None:
+def test_a_field_of_only_one_version_survives_the_round_trip() -> None:
     # when
     through = convert(new(number=3, extra=[1, 2]), OLD, TABLE)
     # then
@@ -86,13 +86,13 @@ def test_a_client_that_changes_something_else_loses_nothing() -> None:
     assert convert(through, NEW, TABLE) == new({"team": "a"}, number=5, extra=[1, 2])
 
 
-def test_a_value_that_the_other_version_cannot_say_exactly_comes_back_exactly() -> None:
+def test_a_value_without_an_exact_counterpart_survives_the_round_trip() -> None:
     through = convert(new(speed=7), OLD, TABLE)
     assert through["spec"] == {"mode": "quick"}
     assert convert(through, NEW, TABLE) == new(speed=7)
 
 
-def test_a_kept_value_that_contradicts_what_was_written_since_is_dropped() -> None:
+def test_a_kept_value_that_contradicts_a_later_write_is_dropped() -> None:
     # given
     through = convert(new(speed=7, extra=1), OLD, TABLE)
     # when
@@ -122,7 +122,7 @@ def test_fields_of_list_items_return_to_their_item_wherever_it_is_now() -> None:
     assert back == new(parts=[{"name": "c", "size": 3}, {"name": "b", "size": 4, "note": "second"}])
 
 
-def test_an_annotation_about_the_objects_own_version_is_stale_and_goes() -> None:
+def test_a_stale_annotation_of_the_objects_own_version_is_removed() -> None:
     # given a manifest that was read in one version and is sent in the other
     stale = {KEPT_NEW: '{"spec":{"extra":1}}'}
     # then
@@ -130,7 +130,7 @@ def test_an_annotation_about_the_objects_own_version_is_stale_and_goes() -> None
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "7", '"x"'])
-def test_a_broken_annotation_counts_as_nothing_kept(text: str) -> None:
+def test_a_broken_annotation_keeps_no_values(text: str) -> None:
     assert convert(old({KEPT_NEW: text}, count=1), NEW, TABLE) == new(number=1)
 
 
@@ -143,7 +143,7 @@ def test_an_annotation_of_another_client_harms_no_metadata() -> None:
     assert result == new(number=1, extra=1)
 
 
-def test_the_document_that_comes_in_is_not_changed() -> None:
+def test_the_converted_document_is_not_modified() -> None:
     # given
     doc = new({"a": "b"}, number=3, extra={"x": [1]}, parts=[{"name": "a", "note": "n"}])
     copy = json.loads(json.dumps(doc))
@@ -178,12 +178,12 @@ def test_the_same_version_gives_a_copy() -> None:
         ({"apiVersion": OLD, "kind": "Thing"}, "other.com/v2", "to other.com/v2"),
     ],
 )
-def test_what_cannot_be_converted_is_refused_with_the_reason(doc: Document, to: str, why: str) -> None:
+def test_an_impossible_conversion_is_refused_with_the_reason(doc: Document, to: str, why: str) -> None:
     with pytest.raises(ConversionError, match=why):
         convert(doc, to, TABLE)
 
 
-def test_labels_and_annotations_are_set_and_taken_off_without_leaving_empty_maps() -> None:
+def test_labels_and_annotations_are_set_and_removed_without_leaving_empty_maps() -> None:
     doc: Document = {}
     annotate(doc, "a", "1")
     annotate(doc, "b", "2", part="labels")

@@ -77,7 +77,7 @@ def test_every_type_has_its_schema() -> None:
     }
 
 
-def test_a_union_that_no_schema_can_say_is_refused_when_the_schema_is_made() -> None:
+def test_a_union_without_a_structural_schema_is_refused_when_the_schema_is_built() -> None:
     class Mixed(msgspec.Struct):
         value: int | list[str]
 

@@ -32,11 +32,11 @@ def times(text: str, after: str, count: int = 3, *, zone: str = "") -> list[str]
         ("1,3 2 1 1 *", "2026-01-01T02:02:00Z", ["2026-01-01T02:03:00Z", "2027-01-01T02:01:00Z"]),
     ],
 )
-def test_schedules_are_due_when_cron_says(text: str, after: str, wanted: list[str]) -> None:
+def test_schedules_are_due_at_crons_times(text: str, after: str, wanted: list[str]) -> None:
     assert times(text, after, len(wanted)) == wanted
 
 
-def test_a_day_that_never_comes_is_never_due() -> None:
+def test_a_schedule_on_an_impossible_date_is_never_due() -> None:
     assert times("0 0 30 2 *", "2026-01-01T00:00:00Z") == []
 
 
@@ -64,6 +64,6 @@ def test_a_zone_moves_the_times_with_its_clocks() -> None:
         ("TZ=Nowhere/Land * * * * *", "unknown time zone"),
     ],
 )
-def test_what_is_no_schedule_is_an_error(text: str, message: str) -> None:
+def test_an_invalid_schedule_is_an_error(text: str, message: str) -> None:
     with pytest.raises(ScheduleError, match=message):
         parse_schedule(text)

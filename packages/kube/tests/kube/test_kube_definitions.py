@@ -35,9 +35,7 @@ def seen(generation: int, *, name: str = CRD, uid: str = "u1") -> Change[Metadat
     return Change(Key("", name), None, project_metadata(encode(document)))
 
 
-async def test_watches_of_its_objects_are_opened_at_once_and_again_when_api_servers_have_taken_it_over() -> (
-    None
-):
+async def test_watches_are_reopened_when_a_crd_changes_and_again_after_api_servers_apply_it() -> None:
     # given two mirrors of its objects, one of another CRD's, and one of pods
     caches = [Counted(resource) for resource in (CLONE_SETS, CLONE_SETS, DAEMON_SETS, PODS)]
     renewal = Renewal(lambda: caches)
@@ -53,7 +51,7 @@ async def test_watches_of_its_objects_are_opened_at_once_and_again_when_api_serv
     assert [cache.renewed for cache in caches] == [3, 3, 0, 0]
 
 
-async def test_a_definition_that_was_deleted_and_made_again_is_another_one() -> None:
+async def test_a_recreated_definition_reopens_the_watches() -> None:
     cache = Counted(CLONE_SETS)
     renewal = Renewal(lambda: [cache])
     renewal.handle_definition(seen(1))

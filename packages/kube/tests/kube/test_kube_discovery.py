@@ -58,7 +58,7 @@ async def test_the_core_group_has_its_own_place() -> None:
     assert resource == Resource("", "v1", "nodes", "Node", namespaced=False)
 
 
-async def test_what_is_not_served_is_asked_for_again() -> None:
+async def test_a_kind_that_is_not_served_is_looked_up_again() -> None:
     client = Answers()
     discovery = over(client)
     for _ in range(2):

@@ -44,12 +44,12 @@ def test_raw_parts_of_a_list_answer_decode_like_bytes() -> None:
         (b"12", "expected an object, got a number"),
     ],
 )
-def test_what_is_not_a_json_object_is_refused_with_the_reason(raw: bytes, says: str) -> None:
+def test_a_body_that_is_not_a_json_object_is_refused_with_the_reason(raw: bytes, says: str) -> None:
     with pytest.raises(ValueError, match=says):
         decode(raw)
 
 
-def test_what_json_cannot_hold_is_refused_when_encoding() -> None:
+def test_a_value_that_json_cannot_hold_is_refused_when_encoding() -> None:
     for write in (encode, encode_canonical):
         with pytest.raises(ValueError, match="cannot be written as JSON"):
             write({"a": object()})
@@ -100,7 +100,7 @@ def test_a_deep_copy_shares_nothing_that_can_change() -> None:
     assert doc == {"a": [{"b": [1]}], "c": {"d": {}}}
 
 
-def test_json_equality_tells_true_from_one_but_not_one_from_one_point_zero() -> None:
+def test_json_equality_separates_true_from_one_and_equates_1_with_1_point_0() -> None:
     assert is_same({"a": [1, 2.0, None]}, {"a": [1.0, 2, None]})
     assert not is_same({"a": 1}, {"a": True})
     assert not is_same([False], [0])

@@ -16,11 +16,11 @@ def test_durations_are_read(text: str, seconds: float) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "5", "abc", "5 s", "s", "--5s", "5s1", "1d"])
-def test_what_is_no_duration_is_refused(text: str) -> None:
+def test_an_invalid_duration_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="is not a duration"):
         parse_duration(text)
 
 
 @given(st.integers(min_value=0, max_value=10**9))
-def test_what_is_written_is_read_back(milliseconds: int) -> None:
+def test_a_formatted_duration_is_parsed_to_the_same_value(milliseconds: int) -> None:
     assert parse_duration(format_duration(milliseconds / 1000)) == pytest.approx(milliseconds / 1000)

@@ -52,9 +52,7 @@ BODIES = st.one_of(
 
 @given(code=st.integers(300, 599), body=BODIES, wait=WAITS)
 @examples(1)
-def test_whatever_an_answer_says_its_error_is_small_and_its_wait_short(
-    code: int, body: bytes, wait: str
-) -> None:
+def test_every_answer_makes_a_small_error_with_a_short_wait(code: int, body: bytes, wait: str) -> None:
     # when
     error = parse_error(code, body, {"retry-after": wait})
     # then
@@ -93,14 +91,14 @@ def test_a_long_refusal_keeps_its_beginning_and_its_end_and_whole_words() -> Non
 
 @given(text=TEXTS, most=st.integers(16, 200))
 @examples(0.5)
-def test_an_excerpt_is_never_longer_than_asked_and_short_texts_stay(text: str, most: int) -> None:
+def test_an_excerpt_is_never_longer_than_its_limit_and_short_texts_stay(text: str, most: int) -> None:
     assert len(excerpt(text, most=most)) <= most
     assert excerpt(text, most=len(text) + 16) == text
 
 
 @given(status=JSON, message=TEXTS)
 @examples(0.5)
-def test_messages_of_a_status_are_excerpts_and_the_rest_is_as_it_was(status: Any, message: str) -> None:
+def test_messages_of_a_status_are_shortened_and_other_fields_unchanged(status: Any, message: str) -> None:
     # given
     whole = {
         "labelSelector": "x" * 5_000,

@@ -25,7 +25,7 @@ class Reader:
         self.at.append(asyncio.get_running_loop().time())
 
 
-async def test_without_a_pace_everything_is_read_at_once() -> None:
+async def test_an_inbox_without_a_pace_reads_everything_immediately() -> None:
     # given
     reader = Reader(None)
     # when
@@ -35,7 +35,7 @@ async def test_without_a_pace_everything_is_read_at_once() -> None:
     assert not reader.inbox.waiting
 
 
-async def test_the_first_of_many_are_read_at_once_and_the_others_together_a_moment_later() -> None:
+async def test_the_first_of_many_events_are_read_immediately_and_the_rest_together_later() -> None:
     # given
     reader = Reader()
     began = asyncio.get_running_loop().time()
@@ -60,7 +60,7 @@ async def test_a_reader_does_not_wait_and_nothing_is_read_twice() -> None:
     assert reader.read == list(range(5))
 
 
-async def test_what_comes_seldom_is_never_late() -> None:
+async def test_rare_events_are_never_delayed() -> None:
     # given
     reader = Reader()
     reader.put(*range(3))
@@ -72,7 +72,7 @@ async def test_what_comes_seldom_is_never_late() -> None:
         assert reader.read[-1] == number
 
 
-async def test_one_that_could_be_read_at_once_does_not_overtake_those_that_wait() -> None:
+async def test_an_event_with_a_free_slot_does_not_overtake_waiting_ones() -> None:
     # given
     reader = Reader(Pace(burst=1, per_s=100.0, wait_s=0.025))
     reader.put(0, 1)
@@ -97,7 +97,7 @@ async def test_a_flood_is_read_in_portions_without_waiting_for_the_moment_to_end
     assert reader.read == list(range(1000))
 
 
-async def test_what_a_step_puts_in_comes_after_what_waited_already() -> None:
+async def test_an_event_added_during_a_step_is_read_after_the_waiting_ones() -> None:
     # given
     reader = Reader(Pace(burst=1, per_s=1.0, wait_s=0.025))
     reader.put("first")

@@ -60,7 +60,7 @@ def now() -> float:
     ],
     ids=str,
 )
-async def test_faults_that_raise_say_whether_the_request_arrived(
+async def test_an_injected_fault_raises_its_error_before_or_after_the_request_arrives(
     fault: Any, error: type[Exception], arrives: int
 ) -> None:
     # given
@@ -85,7 +85,9 @@ async def test_faults_that_raise_say_whether_the_request_arrived(
     ],
     ids=str,
 )
-async def test_faults_that_answer(fault: Any, status: int, retry_after: str | None, arrives: int) -> None:
+async def test_faults_with_an_answer_return_their_status_and_retry_after(
+    fault: Any, status: int, retry_after: str | None, arrives: int
+) -> None:
     # given
     faulty, inner = over()
     faulty.on(writes(), fault)
@@ -111,7 +113,7 @@ async def test_a_write_can_take_effect_after_the_client_has_given_up() -> None:
 
 
 @pytest.mark.parametrize(("back", "arrives_after"), [(False, 5), (True, 0)])
-async def test_a_delay_is_on_the_way_there_or_back(back: bool, arrives_after: float) -> None:
+async def test_a_delay_applies_before_or_after_the_request(back: bool, arrives_after: float) -> None:
     # given
     faulty, inner = over()
     faulty.on(reads(), Delay(5, on_the_way_back=back))
@@ -123,7 +125,7 @@ async def test_a_delay_is_on_the_way_there_or_back(back: bool, arrives_after: fl
     assert now() - began == pytest.approx(5)
 
 
-async def test_rules_are_taken_in_order_and_none_lets_a_request_pass() -> None:
+async def test_rules_apply_in_order_and_a_none_fault_passes_the_request() -> None:
     # given
     faulty, _ = over()
     faulty.on(patches("/a"), None, Answer(500))
@@ -168,7 +170,7 @@ async def read_all(faulty: FaultyTransport, into: list[bytes], idle_timeout_s: f
     ],
     ids=str,
 )
-async def test_faults_that_change_lines(fault: StreamFault, expected: list[bytes]) -> None:
+async def test_faults_of_streams_change_lines(fault: StreamFault, expected: list[bytes]) -> None:
     # given
     faulty, inner = over(LINES, LINES)
     faulty.on(watches(), fault)
@@ -184,7 +186,7 @@ async def test_faults_that_change_lines(fault: StreamFault, expected: list[bytes
     assert again == LINES
 
 
-async def test_a_cut_breaks_the_connection_after_so_many_lines() -> None:
+async def test_a_cut_breaks_the_connection_after_n_lines() -> None:
     # given
     faulty, inner = over(LINES)
     faulty.on(watches(), CutAfter(3))
@@ -211,7 +213,7 @@ async def test_a_stall_lasts_until_the_idle_timeout() -> None:
         await asyncio.wait_for(read_all(faulty, seen), 86400)
 
 
-async def test_a_410_comes_on_opening_or_in_mid_stream() -> None:
+async def test_a_410_is_raised_on_opening_or_in_mid_stream() -> None:
     # given
     faulty, _ = over(LINES)
     faulty.on(watches(), Answer(410), GoneAfter(1))

@@ -308,7 +308,7 @@ async def _until(holds: Callable[[], bool]) -> None:
 @pytest.mark.parametrize(
     "fault", ["a head without end", "a header without end", "interim answers without end"]
 )
-async def test_what_has_no_end_takes_little_memory(fault: str) -> None:
+async def test_an_endless_answer_takes_little_memory(fault: str) -> None:
     async with proxied() as proxy, client_of(proxy) as client:
         proxy.next_faults = [FAULTS[fault]]
         tracemalloc.start()
@@ -346,7 +346,7 @@ async def test_a_body_without_end_ends_its_connection_at_the_bound(fault: str) -
         assert len(proxy.asked) == 1
 
 
-async def test_a_list_whose_pages_are_too_large_is_asked_for_in_small_ones(
+async def test_a_list_with_too_large_pages_is_retried_with_smaller_pages(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("pykruise.kube.http.client.MOST_BODY", 100_000)

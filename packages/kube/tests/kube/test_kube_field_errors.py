@@ -66,7 +66,7 @@ def test_a_message_repeats_at_most_256_characters_of_a_value() -> None:
     assert len(field_errors.build_bad_request(name).message) < 5_000
 
 
-def test_of_very_many_errors_the_first_thousand_are_listed_and_the_others_counted() -> None:
+def test_only_the_first_thousand_errors_are_listed_and_the_rest_are_counted() -> None:
     status = field_errors.build_refusal(
         PODS, "web", [field_errors.make_required_error(f"a[{index}]") for index in range(2_500)]
     )
@@ -75,7 +75,7 @@ def test_of_very_many_errors_the_first_thousand_are_listed_and_the_others_counte
     assert status.message.endswith("a[999]: Required value, and 1500 more]")
 
 
-def test_what_is_wrong_with_the_stored_object_in_the_same_way_is_no_error() -> None:
+def test_an_error_that_the_stored_object_already_has_is_dropped() -> None:
     old, new = field_errors.make_required_error("a"), field_errors.make_required_error("b")
     assert field_errors.drop_stored_errors([old, new], lambda: [old]) == [new]
     assert field_errors.drop_stored_errors([], lambda: [old]) == []

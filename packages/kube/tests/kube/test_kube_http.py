@@ -183,7 +183,9 @@ def streaming(
 # ── requests ─────────────────────────────────────────────────────────────────
 
 
-async def test_a_request_arrives_as_it_was_meant(transport: HttpTransport) -> None:
+async def test_a_request_arrives_with_its_method_path_query_headers_and_body(
+    transport: HttpTransport,
+) -> None:
     # when
     response = await transport.request(
         Request(
@@ -226,7 +228,7 @@ async def test_a_server_below_a_path_and_headers_of_the_connection(
 CREDENTIALS = b"Proxy-Authorization: Basic bWU6azp5\r\n"
 
 
-async def test_a_proxy_gets_one_connect_for_each_connection_and_sees_nothing_of_requests(
+async def test_a_proxy_gets_one_connect_per_connection_and_sees_no_requests(
     server: Server, authority: Authority, proxy: Proxy, transports: Callable[..., HttpTransport]
 ) -> None:
     # given
@@ -312,7 +314,7 @@ def test_a_proxy_that_cannot_be_used_is_an_error_without_its_password(url: str) 
     assert "key" not in str(caught.value)
 
 
-async def test_a_proxy_that_is_not_there_is_a_server_that_cannot_be_reached(
+async def test_an_unreachable_proxy_counts_as_an_unreachable_server(
     server: Server, authority: Authority, transports: Callable[..., HttpTransport]
 ) -> None:
     connection = Connection(server.url, trusting(authority), proxy="http://127.0.0.1:1")
@@ -339,7 +341,7 @@ async def test_every_status_is_an_answer(server: Server, transport: HttpTranspor
     assert len(server.asked) == 1
 
 
-async def test_requests_share_kept_connections_and_never_more_than_the_pool(
+async def test_requests_reuse_connections_and_never_exceed_the_pool(
     server: Server, authority: Authority, transports: Callable[..., HttpTransport]
 ) -> None:
     # given
@@ -425,7 +427,7 @@ async def test_a_certificate_for_another_name_is_refused_unless_that_name_is_exp
     await runner.cleanup()
 
 
-async def test_an_answer_that_does_not_come_is_a_timeout(server: Server, transport: HttpTransport) -> None:
+async def test_a_missing_answer_is_a_timeout(server: Server, transport: HttpTransport) -> None:
     # given
     async def sleep(_: web.Request) -> web.Response:
         await asyncio.sleep(30)
@@ -518,7 +520,7 @@ async def test_an_answer_that_is_cut_short_is_a_lost_connection(
         await transport.request(Request("GET", "/x"))
 
 
-async def test_something_that_is_not_http_is_a_lost_connection(
+async def test_an_answer_that_is_not_http_is_a_lost_connection(
     transports: Callable[..., HttpTransport],
 ) -> None:
     # given
@@ -536,7 +538,7 @@ async def test_something_that_is_not_http_is_a_lost_connection(
     await listener.wait_closed()
 
 
-async def test_a_closed_transport_refuses_and_ends_what_is_under_way(
+async def test_a_closed_transport_refuses_requests_and_ends_those_in_flight(
     server: Server, transport: HttpTransport
 ) -> None:
     # given a request under way
@@ -611,7 +613,7 @@ async def test_after_a_401_credentials_are_refreshed_and_the_request_is_repeated
     assert credentials.refreshed == 1
 
 
-async def test_a_401_stays_one_when_there_are_no_other_credentials(
+async def test_a_401_is_returned_when_there_are_no_other_credentials(
     server: Server, authority: Authority, transports: Callable[..., HttpTransport]
 ) -> None:
     # given
@@ -662,7 +664,7 @@ def client_context(authority: Authority, folder: Path, name: str) -> ssl.SSLCont
     return context
 
 
-async def test_a_client_certificate_that_changed_is_used_at_once_in_spite_of_kept_connections(
+async def test_a_changed_client_certificate_is_used_immediately_despite_kept_connections(
     authority: Authority, tmp_path: Path, transports: Callable[..., HttpTransport]
 ) -> None:
     # given a server that says who asks
@@ -737,7 +739,7 @@ async def collect(transport: HttpTransport, into: list[bytes], **options: Any) -
         ([], []),
     ],
 )
-async def test_lines_come_out_whole_however_they_were_cut_into_chunks(
+async def test_lines_stay_whole_across_any_split_into_chunks(
     server: Server, streaming: HttpTransport, chunks: list[bytes], expected: list[bytes]
 ) -> None:
     # given
@@ -760,7 +762,7 @@ async def test_a_line_may_be_several_megabytes_long(server: Server, streaming: H
     assert seen == [b"small", big, b"small"]
 
 
-async def test_many_lines_of_a_stream_come_in_order(server: Server, streaming: HttpTransport) -> None:
+async def test_many_lines_of_a_stream_arrive_in_order(server: Server, streaming: HttpTransport) -> None:
     # given 20,000 lines in chunks that do not end at line ends
     text = b"".join(b'{"number":%d}\n' % number for number in range(20_000))
     server.handler = lines_of(*(text[start : start + 7001] for start in range(0, len(text), 7001)))
@@ -877,7 +879,7 @@ async def test_a_watch_of_the_client_works_over_http(server: Server, streaming: 
     assert server.asked[0].query["watch"] == "true"
 
 
-async def test_closing_ends_connections_that_were_given_up_and_whose_server_says_no_goodbye(
+async def test_closing_ends_abandoned_tls_connections_whose_server_sends_no_close(
     authority: Authority, tmp_path: Path
 ) -> None:
     """TLS waits for the other side's goodbye, by default half a minute; a stream given up is such a connection."""

@@ -70,7 +70,7 @@ async def get(client: HttpClient, path: str, *, timeout_s: float = 5.0) -> Respo
     return await client.send(Request("GET", path), (("accept", "*/*"),), tls=None, timeout_s=timeout_s)
 
 
-async def test_one_connection_serves_one_request_after_the_other(
+async def test_one_connection_serves_requests_sequentially(
     server: tuple[Server, int], make: Callable[..., HttpClient]
 ) -> None:
     client = make()
@@ -143,7 +143,7 @@ async def test_a_connection_that_has_had_its_time_is_not_used_again(
 
 
 @pytest.mark.parametrize("how", ["cancelled", "timed out"])
-async def test_the_answer_to_a_cancelled_request_goes_to_no_other_request(
+async def test_the_answer_to_a_cancelled_request_reaches_no_other_request(
     server: tuple[Server, int], make: Callable[..., HttpClient], how: str
 ) -> None:
     """and the request that waits for the place gets it"""
@@ -214,7 +214,7 @@ async def test_a_request_that_waits_for_a_connection_fails_when_the_transport_is
         await second
 
 
-async def test_many_at_once_share_the_places_in_their_order(
+async def test_parallel_requests_share_the_connections_in_their_order(
     server: tuple[Server, int], make: Callable[..., HttpClient]
 ) -> None:
     client = make(limit=2)
@@ -223,7 +223,7 @@ async def test_many_at_once_share_the_places_in_their_order(
     assert server[0].connections == 2
 
 
-async def test_bytes_that_no_request_asked_for_end_the_connection(
+async def test_bytes_without_a_request_end_the_connection(
     server: tuple[Server, int], make: Callable[..., HttpClient]
 ) -> None:
     # given a server that says more than it was asked, when the answer has arrived
@@ -269,6 +269,6 @@ async def test_a_header_cannot_break_its_line(make: Callable[..., HttpClient], v
 
 
 @pytest.mark.parametrize("path", ["/a b", "/a\r\nb", "/ü"])
-async def test_a_path_has_to_be_percent_encoded(make: Callable[..., HttpClient], path: str) -> None:
+async def test_a_path_must_be_percent_encoded(make: Callable[..., HttpClient], path: str) -> None:
     with pytest.raises(ValueError, match="percent-encoded"):
         await get(make(), path)

@@ -52,7 +52,7 @@ class Seen:
 
 @given(method=st.one_of(st.just("GET"), TEXTS), target=TEXTS, fields=FIELDS)
 @examples(2)
-def test_whatever_a_head_is_made_of_it_is_refused_or_one_request_with_its_fields(
+def test_a_formatted_head_is_refused_or_parsed_as_one_request_with_its_fields(
     method: str, target: str, fields: list[tuple[str, str]]
 ) -> None:
     # when
@@ -79,7 +79,7 @@ def test_an_encoded_path_is_always_a_target(path: str) -> None:
     assert format_request_head("GET", encode_percent(f"/{path}"), [])
 
 
-def test_a_path_is_encoded_as_go_does_it_and_not_twice() -> None:
+def test_a_path_is_percent_encoded_once_as_in_go() -> None:
     assert encode_percent("/health check?a=b&c=%20#x") == "/health%20check?a=b&c=%20"
     assert encode_percent("/\r\n\u00fc") == "/%0D%0A%C3%BC"
 
@@ -116,7 +116,7 @@ def test_names_and_addresses_are_hosts(host: str) -> None:
 
 
 @pytest.mark.parametrize("host", ["", "a b", "a\r\nb", "a/b", "user@a", "a?b", "a#b"])
-def test_what_would_change_a_request_is_no_host(host: str) -> None:
+def test_a_host_that_would_change_the_request_is_invalid(host: str) -> None:
     assert flaw_of_host(host)
 
 

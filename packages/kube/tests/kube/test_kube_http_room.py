@@ -39,7 +39,7 @@ def filled(room: ServerRoom[Guest], peer: str, count: int) -> list[Guest]:
     return guests
 
 
-def test_a_new_connection_takes_the_place_of_the_one_that_was_used_least_recently() -> None:
+def test_a_new_connection_replaces_the_least_recently_used_connection() -> None:
     # given a full server, whose connections have all sent a request once
     room = ServerRoom[Guest](connections=3)
     first, second, third = filled(room, "a", 3)
@@ -108,7 +108,7 @@ def test_one_address_gets_its_share_of_requests_and_no_more() -> None:
     assert (room.requests, room.begin(flood[2]), room.begin(flood[3])) == (2, True, True)
 
 
-def test_bodies_that_do_not_fit_take_the_place_of_the_slowest_one() -> None:
+def test_bodies_that_do_not_fit_evict_the_slowest_bodies() -> None:
     # given
     room = ServerRoom[Guest](size=100)
     slow, slower, whole = Guest("slow", begun=2.0), Guest("slower", begun=1.0), Guest("whole")
@@ -180,7 +180,7 @@ def test_a_closed_connection_holds_nothing_and_gets_nothing() -> None:
 
 
 @pytest.mark.parametrize("count", [100, 1000])
-def test_the_next_to_go_is_found_without_looking_at_the_others(count: int) -> None:
+def test_the_next_connection_to_evict_is_selected_without_a_scan(count: int) -> None:
     # given
     room = ServerRoom[Guest](connections=count)
     looks = 0

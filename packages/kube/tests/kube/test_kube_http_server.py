@@ -107,7 +107,7 @@ async def talking(app: Echo | None = None, **limits: float) -> AsyncIterator[Tal
         await server.stop()
 
 
-async def test_one_connection_carries_one_request_after_the_other() -> None:
+async def test_one_connection_carries_requests_sequentially() -> None:
     async with talking() as talk:
         for number in range(3):
             # when
@@ -158,7 +158,7 @@ async def test_requests_and_bodies_in_one_packet_are_all_answered_in_their_order
                 assert (await talk.answer())[2] == f"POST /{number} {{}} {body}".encode(), size
 
 
-async def test_a_request_may_come_byte_by_byte_and_its_body_in_chunks() -> None:
+async def test_a_request_may_arrive_byte_by_byte_with_a_chunked_body() -> None:
     async with talking() as talk:
         # given
         said = (
@@ -174,7 +174,7 @@ async def test_a_request_may_come_byte_by_byte_and_its_body_in_chunks() -> None:
         assert body == b"POST /%C3%A4 {'q': 'a b&c', 'empty': ''} hello!"
 
 
-async def test_a_client_that_expects_100_continue_gets_it_when_it_is_its_turn() -> None:
+async def test_a_client_that_expects_100_continue_gets_it_when_its_request_is_next() -> None:
     app = Echo()
     async with talking(app) as talk:
         # given
@@ -200,7 +200,7 @@ async def test_a_refused_client_is_answered_before_the_body_is_sent() -> None:
         assert await talk.ends() == b""
 
 
-async def test_a_client_that_is_refused_without_a_body_may_ask_again() -> None:
+async def test_a_client_refused_before_its_body_may_send_another_request() -> None:
     async with talking() as talk:
         talk.send("GET /a HTTP/1.1\nHost: x\nRefuse-Me: 1\n\n")
         assert (await talk.answer())[0] == 401
@@ -243,7 +243,7 @@ async def test_a_client_that_is_refused_without_a_body_may_ask_again() -> None:
         ("POST /a HTTP/1.1\nHost: x\nContent-Length: 10\n\nab", 408),
     ],
 )
-async def test_what_cannot_be_served_gets_an_answer_and_ends_the_connection(said: str, code: int) -> None:
+async def test_a_malformed_request_gets_an_answer_and_ends_the_connection(said: str, code: int) -> None:
     # given
     async with talking(head=1000, body=100, read_s=0.2) as talk:
         # when
@@ -254,7 +254,7 @@ async def test_what_cannot_be_served_gets_an_answer_and_ends_the_connection(said
         assert await talk.ends() == b""
 
 
-async def test_a_body_that_says_more_about_its_chunks_than_in_them_is_refused() -> None:
+async def test_a_body_with_too_long_chunk_extensions_is_refused() -> None:
     async with talking(head=100, body=100, linger_s=10.0) as talk:
         # when
         talk.send("POST /a HTTP/1.1\nHost: x\nTransfer-Encoding: chunked\n\n")
@@ -281,7 +281,7 @@ async def test_another_protocol_is_not_spoken(protocol: str) -> None:
         assert await talk.ends() == b""
 
 
-async def test_a_stream_comes_in_chunks_and_the_connection_goes_on() -> None:
+async def test_a_stream_is_sent_in_chunks_and_the_connection_stays_open() -> None:
     app = Echo()
     async with talking(app) as talk:
         # when
@@ -294,7 +294,7 @@ async def test_a_stream_comes_in_chunks_and_the_connection_goes_on() -> None:
         assert app.ticks.closed.is_set()
 
 
-async def test_to_http_1_0_a_stream_ends_with_the_connection() -> None:
+async def test_a_stream_to_an_http_1_0_client_ends_with_the_connection() -> None:
     async with talking() as talk:
         # when
         talk.send("GET /ticks HTTP/1.0\n\n")
@@ -315,7 +315,7 @@ async def test_a_stream_that_is_not_read_is_dropped() -> None:
         await asyncio.wait_for(app.ticks.closed.wait(), 10)
 
 
-async def test_the_work_for_a_client_that_has_gone_is_ended() -> None:
+async def test_work_for_a_disconnected_client_is_cancelled() -> None:
     app = Echo()
     async with talking(app) as talk:
         # given
@@ -350,7 +350,9 @@ async def test_a_connection_that_is_lost_is_not_ended_once_more(monkeypatch: pyt
     assert aborted == []
 
 
-async def test_a_failure_is_a_500_and_the_connection_goes_on(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_failing_handler_answers_500_and_the_connection_stays_open(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     async with talking() as talk:
         # when
         talk.send("GET /fail HTTP/1.1\nHost: x\n\nGET /a HTTP/1.1\nHost: x\n\n")
@@ -401,7 +403,7 @@ def test_a_target_is_a_path_and_a_query(target: bytes, path: str, query: dict[st
     assert split_target(target) == (path, query)
 
 
-async def test_of_a_header_sent_twice_the_first_counts_and_groups_are_given_in_lines() -> None:
+async def test_the_first_of_a_repeated_header_counts_and_groups_are_joined_by_lines() -> None:
     seen: list[dict[str, str]] = []
 
     class Listener(Echo):
@@ -418,7 +420,7 @@ async def test_of_a_header_sent_twice_the_first_counts_and_groups_are_given_in_l
         assert seen[0]["impersonate-group"] == "b\nc"
 
 
-async def test_a_body_that_comes_slower_than_the_least_rate_is_given_up() -> None:
+async def test_a_body_slower_than_the_least_rate_gets_408() -> None:
     async with talking(least_rate=100_000, grace_s=0.1, read_s=2.0) as talk:
         # given a body that is not there in time
         talk.send("POST /a HTTP/1.1\nHost: x\nContent-Length: 5000\n\nhello")
@@ -461,7 +463,7 @@ async def test_a_body_in_the_smallest_parts_takes_no_more_room_than_its_bytes() 
     assert peak < 60 * count
 
 
-async def test_a_check_that_comes_late_closes_no_connection() -> None:
+async def test_a_late_rate_check_closes_no_connection() -> None:
     # given a server whose loop stands still while a body arrives
     async with talking(least_rate=1_000_000, grace_s=0.05, read_s=0.8) as talk:
         talk.send("POST /a HTTP/1.1\nHost: x\nContent-Length: 2\n\n")
@@ -473,7 +475,7 @@ async def test_a_check_that_comes_late_closes_no_connection() -> None:
         assert (await talk.answer())[0] == 200
 
 
-async def test_a_server_that_stops_soon_ends_each_connection_with_an_answer_that_says_so() -> None:
+async def test_a_stopping_server_ends_each_connection_with_the_header_connection_close() -> None:
     server = HttpServer(Echo(), limits=HttpLimits(linger_s=0.05, stop_s=0.1))
     port = await server.start("127.0.0.1", 0, tls=None)
     talk = Talk(*await asyncio.open_connection("127.0.0.1", port))

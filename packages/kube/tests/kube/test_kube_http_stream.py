@@ -83,7 +83,7 @@ async def all_of(stream: Stream, *, into: list[bytes] | None = None) -> bytes:
     return b"".join(parts)
 
 
-async def test_a_stream_is_asked_for_once_and_read_to_its_end(
+async def test_a_stream_sends_one_request_and_is_read_to_its_end(
     server: tuple[Server, int], streams: Streams
 ) -> None:
     server[0].say = says(HEAD, b"4\r\none\n\r\n", b"4\r\ntwo\n\r\n0\r\n\r\n")
@@ -123,7 +123,7 @@ async def test_a_chunked_body_does_not_end_with_its_connection(
     assert b"".join(seen) == b"one\nhal"
 
 
-async def test_words_that_are_no_chunk_end_the_stream(server: tuple[Server, int], streams: Streams) -> None:
+async def test_text_that_is_not_a_chunk_ends_the_stream(server: tuple[Server, int], streams: Streams) -> None:
     server[0].say = says(HEAD, b"4\r\none\n\r\n", b"no number\r\n")
     stream = await open_one(streams)
     assert await stream.read() == b"one\n"
@@ -132,7 +132,9 @@ async def test_words_that_are_no_chunk_end_the_stream(server: tuple[Server, int]
     await asyncio.wait_for(server[0].ended.wait(), 5)
 
 
-async def test_what_is_no_http_is_a_lost_connection(server: tuple[Server, int], streams: Streams) -> None:
+async def test_an_answer_that_is_not_http_is_a_lost_connection(
+    server: tuple[Server, int], streams: Streams
+) -> None:
     server[0].say = says(b"220 mail.example.com ESMTP\r\n")
     with pytest.raises(ConnectionLostError, match="GET /below/pods: the connection broke"):
         await open_one(streams)
@@ -195,7 +197,7 @@ async def test_a_client_that_does_not_read_makes_the_server_wait_and_loses_nothi
     assert len(written) == count
 
 
-async def test_a_failure_from_outside_comes_after_what_has_arrived(
+async def test_a_failure_set_from_outside_is_raised_after_the_arrived_bytes(
     server: tuple[Server, int], streams: Streams
 ) -> None:
     server[0].say = says(HEAD, b"4\r\none\n\r\n")
@@ -208,7 +210,9 @@ async def test_a_failure_from_outside_comes_after_what_has_arrived(
         await reading
 
 
-async def test_closing_ends_all_streams_and_opens_none(server: tuple[Server, int], streams: Streams) -> None:
+async def test_a_closed_transport_ends_all_streams_and_opens_none(
+    server: tuple[Server, int], streams: Streams
+) -> None:
     server[0].say = says(HEAD, b"4\r\none\n\r\n")
     stream = await open_one(streams)
     assert await stream.read() == b"one\n"
@@ -219,7 +223,7 @@ async def test_closing_ends_all_streams_and_opens_none(server: tuple[Server, int
         await open_one(streams)
 
 
-async def test_closing_while_a_stream_is_opened_refuses_it_without_a_word_elsewhere(
+async def test_a_stream_being_opened_while_the_transport_closes_is_refused_without_log_noise(
     server: tuple[Server, int], streams: Streams
 ) -> None:
     reported: list[dict[str, object]] = []

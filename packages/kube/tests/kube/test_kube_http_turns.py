@@ -5,7 +5,7 @@ import asyncio
 from pykruise.kube.http.turns import Turns
 
 
-async def test_addresses_are_served_in_turn_and_a_few_items_in_each_turn_of_the_loop() -> None:
+async def test_addresses_are_served_in_rotation_a_few_items_per_loop_iteration() -> None:
     # given one address with four items, and another with one
     served: list[str] = []
     turns = Turns[str](each=2, serve=lambda item: served.append(item) is None)
@@ -35,7 +35,7 @@ async def test_items_that_cost_nothing_do_not_count() -> None:
     assert served == [1, 2, 9]
 
 
-async def test_what_is_cleared_is_not_served_and_what_comes_later_is() -> None:
+async def test_cleared_items_are_not_served_and_later_items_are() -> None:
     served: list[str] = []
     turns = Turns[str](each=1, serve=lambda item: served.append(item) is None)
     turns.add("a", "old")

@@ -49,7 +49,7 @@ def test_a_reference_has_a_name_and_a_tag(text: str, name: str, tag: str) -> Non
         "nginx:1\n",
     ],
 )
-def test_what_is_no_reference_is_refused(text: str) -> None:
+def test_an_invalid_image_reference_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"\w"):
         parse_image(text)
 

@@ -31,7 +31,7 @@ def test_a_percentage_is_rounded_exactly_once_and_without_floats(
 
 
 @pytest.mark.parametrize("value", [0, 3, 1000, -2])
-def test_a_whole_number_is_returned_as_is_whatever_the_total(value: int) -> None:
+def test_a_whole_number_is_returned_unchanged_for_any_total(value: int) -> None:
     assert resolve(value, of=10, rounding=Rounding.UP) == value
 
 

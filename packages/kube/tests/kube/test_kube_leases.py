@@ -79,7 +79,7 @@ async def spec(place: Place) -> dict[str, Any]:
     return spec
 
 
-async def test_the_first_one_leads_and_writes_what_go_clients_read() -> None:
+async def test_the_first_candidate_leads_and_writes_the_lease_in_gos_format() -> None:
     async with stand() as (place, candidate):
         # when
         a = candidate("a_1")
@@ -144,7 +144,7 @@ async def test_a_leader_that_ends_leaves_to_the_next_one_what_it_has_written() -
         assert b.elector.inherited == {"pods": 17}
 
 
-async def test_of_a_leader_that_was_killed_nothing_is_known_whatever_others_said_before() -> None:
+async def test_a_killed_leader_leaves_no_note_even_if_an_earlier_one_did() -> None:
     async with stand() as (place, candidate):
         # given a note of one that ended well
         a = candidate("a")
@@ -253,7 +253,7 @@ NO_LEASES = [
 
 
 @pytest.mark.parametrize("body", NO_LEASES)
-async def test_an_answer_that_is_no_lease_is_a_failed_try_and_ends_nothing(body: bytes) -> None:
+async def test_an_answer_that_is_not_a_lease_is_a_failed_attempt_that_ends_no_candidate(body: bytes) -> None:
     async with stand() as (_, candidate):
         # given one that leads, and one that looks
         a = candidate("a")
@@ -278,7 +278,7 @@ async def test_an_answer_that_is_no_lease_is_a_failed_try_and_ends_nothing(body:
         b'{"metadata": {"name": "a"}, "spec": {"holderIdentity": 5, "leaseDurationSeconds": "x"}}',
     ],
 )
-async def test_a_lease_that_says_nothing_ends_nothing(body: bytes) -> None:
+async def test_a_lease_with_invalid_fields_causes_at_most_a_lost_lease(body: bytes) -> None:
     async with stand() as (_, candidate):
         a = candidate("a")
         await a.elector.wait_leading()
@@ -321,7 +321,7 @@ async def test_a_clock_that_is_hours_off_changes_nothing() -> None:
         assert await place.until(lambda: b.leads) >= LEASE_S - RETRY_S * 1.2
 
 
-async def test_another_holder_of_the_lease_ends_the_term_at_once() -> None:
+async def test_another_holder_of_the_lease_ends_the_term_immediately() -> None:
     async with stand() as (place, candidate):
         a = candidate("a")
         await a.elector.wait_leading()
@@ -334,7 +334,7 @@ async def test_another_holder_of_the_lease_ends_the_term_at_once() -> None:
         assert (await spec(place))["holderIdentity"] == "another"
 
 
-async def test_a_lease_deleted_under_the_leader_is_made_anew() -> None:
+async def test_a_lease_deleted_under_the_leader_is_recreated() -> None:
     async with stand() as (place, candidate):
         a = candidate("a")
         await a.elector.wait_leading()
@@ -376,7 +376,7 @@ async def test_the_length_that_the_holder_wrote_counts() -> None:
         assert (await spec(place))["leaseTransitions"] == 5
 
 
-async def test_candidates_that_come_at_once_make_one_leader() -> None:
+async def test_simultaneous_candidates_elect_one_leader() -> None:
     async with stand() as (place, candidate):
         electors = [candidate(f"c{number}") for number in range(8)]
         await asyncio.sleep(60.0)
@@ -393,7 +393,7 @@ async def test_a_lost_answer_to_the_first_write_is_found_to_be_one_s_own() -> No
         assert (await spec(place))["leaseTransitions"] == 0
 
 
-async def test_a_missing_right_leaves_it_standing_and_says_so() -> None:
+async def test_a_candidate_without_rights_keeps_trying_and_reports_the_error() -> None:
     async with stand() as (_, candidate):
         a = candidate("a")
         a.faulty.on(requests(path="leases"), lambda _: Answer(403, message="leases is forbidden"))
@@ -439,7 +439,7 @@ async def test_a_write_out_of_term_does_not_leave_and_a_read_does() -> None:
             await client.create(CONFIG_MAPS, "default", config_map("b"))
 
 
-async def test_a_write_under_way_ends_before_another_one_can_lead() -> None:
+async def test_a_write_in_flight_ends_before_another_candidate_can_lead() -> None:
     async with small_cluster() as place:
         # given a server that takes forever
         slow = FaultyTransport(place.cluster.make_transport("slow"))
@@ -468,7 +468,7 @@ async def test_a_write_under_way_ends_before_another_one_can_lead() -> None:
         assert timeouts == pytest.approx([14.0, 2.0, 6.0], abs=0.01)
 
 
-async def test_a_process_that_stood_still_does_not_write_when_it_goes_on() -> None:
+async def test_a_process_resumed_after_a_long_pause_does_not_write() -> None:
     """Its timers have not fired yet, but time has passed."""
     async with stand() as (place, candidate):
         # given a leader whose own time can be made to jump
@@ -486,7 +486,7 @@ async def test_a_process_that_stood_still_does_not_write_when_it_goes_on() -> No
         assert not a.leads
 
 
-async def test_a_slow_answer_counts_from_when_it_was_asked_for() -> None:
+async def test_the_term_of_a_slow_renewal_counts_from_its_request() -> None:
     async with stand() as (_, candidate):
         a = candidate("a")
         await a.elector.wait_leading()

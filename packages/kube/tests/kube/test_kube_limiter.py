@@ -60,7 +60,7 @@ def now() -> float:
 # ── turns ────────────────────────────────────────────────────────────────────
 
 
-async def test_never_more_than_the_limit_are_under_way_and_the_rest_come_in_order() -> None:
+async def test_no_more_requests_than_the_limit_run_and_the_rest_wait_in_order() -> None:
     # given
     limiter = Limiter(start=4, minimum=4, maximum=4)
     under_way, most, order = 0, 0, []
@@ -83,7 +83,7 @@ async def test_never_more_than_the_limit_are_under_way_and_the_rest_come_in_orde
     assert limiter.read_stats().started == 20
 
 
-async def test_later_writes_of_a_pod_go_before_first_ones_of_another() -> None:
+async def test_later_writes_of_a_pod_precede_first_writes_of_another() -> None:
     # given one place that is taken, and a queue of both kinds
     limiter = Limiter(start=1, minimum=1, maximum=1)
     order: list[str] = []
@@ -105,7 +105,7 @@ async def test_later_writes_of_a_pod_go_before_first_ones_of_another() -> None:
     assert order == ["running", "later-a", "later-b", "first-a", "first-b"]
 
 
-async def test_the_first_lane_cannot_starve_the_other() -> None:
+async def test_the_first_lane_cannot_starve_the_second_lane() -> None:
     # given one place, and more later writes than ever end
     limiter = Limiter(start=1, minimum=1, maximum=1)
     waited = asyncio.Event()
@@ -144,7 +144,7 @@ async def test_a_cancelled_wait_leaves_no_gap() -> None:
     assert limiter.read_stats().started == 2
 
 
-async def test_a_turn_that_comes_in_the_moment_of_giving_up_is_passed_on() -> None:
+async def test_a_slot_granted_to_a_cancelled_waiter_is_passed_on() -> None:
     # given one place; the holder ends and the next in line is cancelled in the same step of the loop
     limiter = Limiter(start=1, minimum=1, maximum=1)
     release = asyncio.Event()
@@ -169,7 +169,7 @@ async def test_a_turn_that_comes_in_the_moment_of_giving_up_is_passed_on() -> No
     assert limiter.read_stats().in_flight == 0
 
 
-async def test_a_request_that_is_cancelled_frees_its_place() -> None:
+async def test_a_cancelled_request_frees_its_slot() -> None:
     # given
     limiter = Limiter(start=1, minimum=1, maximum=1)
     task = asyncio.create_task(request(limiter, seconds=3600))
@@ -221,7 +221,7 @@ async def test_the_limit_stops_growing_when_more_requests_only_make_answers_slow
     assert limiter.read_stats().limit <= 8
 
 
-async def test_after_a_cut_the_limit_comes_back_also_when_answers_are_slow() -> None:
+async def test_the_limit_recovers_after_a_cut_even_with_slow_answers() -> None:
     # given a server that was fast, and is slow after an overload
     limiter = Limiter(start=16, minimum=4, maximum=64)
     await request(limiter, seconds=0.01)
@@ -265,7 +265,7 @@ async def test_an_overloaded_server_halves_the_limit(error: Exception) -> None:
     ],
     ids=lambda error: type(error).__name__,
 )
-async def test_errors_that_say_nothing_about_load_leave_the_limit_alone(error: Exception) -> None:
+async def test_errors_unrelated_to_load_do_not_change_the_limit(error: Exception) -> None:
     # given
     limiter = Limiter(start=16)
     # when
@@ -274,7 +274,7 @@ async def test_errors_that_say_nothing_about_load_leave_the_limit_alone(error: E
     assert (limiter.read_stats().limit, limiter.read_stats().cuts, limiter.read_stats().held_s) == (16, 0, {})
 
 
-async def test_one_overload_seen_by_many_requests_is_one_cut() -> None:
+async def test_one_overload_seen_by_many_requests_cuts_the_limit_once() -> None:
     # given
     limiter = Limiter(start=16)
     # when
@@ -322,7 +322,7 @@ async def test_retry_after_holds_back_its_own_scope_alone() -> None:
     assert limiter.read_stats().held_s == {}
 
 
-async def test_a_request_of_a_scope_that_is_held_for_long_is_told_so_at_once(
+async def test_a_request_of_a_scope_held_for_long_fails_immediately(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     # given
@@ -357,7 +357,7 @@ async def test_a_longer_retry_after_extends_the_hold_and_a_shorter_one_does_not_
         assert now() - began == pytest.approx(3, abs=0.1)
 
 
-async def test_holds_that_are_over_take_no_memory() -> None:
+async def test_expired_holds_take_no_memory() -> None:
     limiter = Limiter()
     for number in range(100):
         await hold(limiter, f"writes of {number}", 1)

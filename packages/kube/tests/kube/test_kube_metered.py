@@ -41,7 +41,7 @@ REFUSAL = {
 QUOTA = {**REFUSAL, "message": "pods is forbidden: exceeded quota"}
 
 
-async def test_a_right_that_is_missing_is_one_line_however_often_and_a_count(
+async def test_a_repeated_missing_right_is_logged_once_and_counted(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     # given
@@ -65,7 +65,7 @@ async def test_the_right_to_watch_counts_too() -> None:
     assert metered.missing_rights == {"WATCH pods": 1}
 
 
-async def test_what_a_quota_refuses_is_no_missing_right() -> None:
+async def test_a_quota_refusal_is_not_a_missing_right() -> None:
     metered = MeteredTransport(ScriptedTransport(answer(403, QUOTA)))
     await metered.request(Request("POST", "/api/v1/namespaces/a/pods"))
     assert not metered.missing_rights

@@ -115,7 +115,7 @@ def test_names_that_python_reserves_are_changed_and_documents_keep_theirs() -> N
     assert document(model) == given
 
 
-def test_lists_with_keys_say_by_which_fields_their_items_differ() -> None:
+def test_keyed_lists_name_the_fields_of_their_merge_key() -> None:
     item = {"type": "object", "required": ["port"], "properties": {"port": {"type": "integer"}}}
     ports = {
         "type": "array",
@@ -136,7 +136,7 @@ def test_equal_objects_share_a_class_and_each_has_its_name() -> None:
     assert module.ThingSpecLiveness is module.ThingSpecReadiness
 
 
-def test_descriptions_become_docstrings_whatever_they_contain() -> None:
+def test_descriptions_with_any_characters_become_docstrings() -> None:
     texts = ['ends with "', 'has """ inside', "a \\ and \\n", "two\n\n  - lines", "null \0 byte", "x" * 300]
     module = module_of(
         definition(
@@ -146,7 +146,7 @@ def test_descriptions_become_docstrings_whatever_they_contain() -> None:
     assert len(msgspec.structs.fields(module.ThingSpec)) == len(texts) + 1
 
 
-def test_fields_that_the_type_does_not_have_are_kept_and_written_again() -> None:
+def test_fields_unknown_to_the_type_are_kept_and_written_again() -> None:
     module = module_of(definition({"image": {"type": "string"}}))
     given = thing(image="a", added={"b": [1]})
     model = parse(module.Thing, given)
@@ -155,7 +155,7 @@ def test_fields_that_the_type_does_not_have_are_kept_and_written_again() -> None
     assert document(changed) == thing(image="b", added={"b": [1]})
 
 
-def test_a_null_that_is_stored_is_kept_until_the_field_has_a_value() -> None:
+def test_a_stored_null_is_kept_until_the_field_has_a_value() -> None:
     module = module_of(definition({"image": {"type": "string"}}))
     model = parse(module.ThingSpec, {"image": None})
     assert document(model) == {"image": None}

@@ -20,7 +20,7 @@ def test_the_nearest_name_differs_by_a_few_letters(word: str, name: str) -> None
     assert find_nearest(word, ["clonesets", "daemonsets", "web", "uniteddeployments"]) == name
 
 
-def test_without_a_name_that_is_like_it_something_else_is_said() -> None:
+def test_a_hint_without_a_near_miss_is_the_alternative_text() -> None:
     assert format_hint("web-1", ["web-2"]) == "; did you mean web-2?"
     assert format_hint("zebra", ["web"], otherwise="; there is: web") == "; there is: web"
     assert format_hint("zebra", []) == ""

@@ -32,7 +32,7 @@ def test_one_of_several_tolerations_is_enough() -> None:
     assert not tolerates([], Taint("a", "NoExecute"))
 
 
-def test_a_taint_is_shown_as_kubectl_takes_it() -> None:
+def test_a_taint_is_formatted_as_kubectl_accepts_it() -> None:
     assert str(Taint("a", "NoSchedule", "1")) == "a=1:NoSchedule"
     assert str(Taint("a", "NoExecute")) == "a:NoExecute"
 
@@ -60,5 +60,7 @@ def test_a_taint_is_shown_as_kubectl_takes_it() -> None:
         ),
     ],
 )
-def test_a_term_matches_when_all_of_it_does(term: dict[str, Any], expected: bool) -> None:
+def test_a_node_selector_term_matches_when_all_its_requirements_match(
+    term: dict[str, Any], expected: bool
+) -> None:
     assert matches_term(term, labels={"a": "1"}, name="n1") is expected

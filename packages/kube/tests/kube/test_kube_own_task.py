@@ -28,7 +28,7 @@ async def test_a_group_that_fails_at_its_end_does_not_hide_the_error_of_the_next
         await run_in_own_task(_group(is_busy=True))
 
 
-async def test_who_awaits_it_and_is_cancelled_cancels_it() -> None:
+async def test_cancelling_the_awaiting_task_cancels_the_work() -> None:
     # given
     began, ended = asyncio.Event(), asyncio.Event()
 

@@ -42,7 +42,7 @@ def test_a_plain_reference_leaves_both_flags_out() -> None:
     assert plain == {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u"}
 
 
-def test_the_controller_is_the_owner_that_says_so() -> None:
+def test_the_controller_is_the_owner_with_controller_true() -> None:
     # given a mere owner before it
     other = build_owner_reference(api_version="v1", kind="Node", name="n", uid="node-1", controller=False)
     owned = pod(other, OWNER)
@@ -69,7 +69,7 @@ def test_an_object_without_owners_has_no_controller(doc: dict[str, object]) -> N
     assert read_owner_references(doc) == []
 
 
-def test_an_entry_that_is_no_owner_reference_is_an_error_with_its_place() -> None:
+def test_an_invalid_owner_reference_is_an_error_with_its_place() -> None:
     with pytest.raises(ValueError, match=r"metadata\.ownerReferences: .*uid"):
         read_owner_references(
             {"metadata": {"ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "p"}]}}

@@ -45,7 +45,7 @@ def test_text_lines_show_fields_as_key_and_value() -> None:
     assert result[-1] == "ValueError: no good"
 
 
-def test_each_json_line_is_one_object() -> None:
+def test_each_json_line_is_an_object() -> None:
     """operations case 45"""
     result = [json.loads(line) for line in lines(LogSettings(format="json", verbosity=5))]
     assert [line["msg"] for line in result] == ["a detail", "3 writes", "it failed"]
@@ -76,11 +76,11 @@ KEY = "-----BEGIN RSA PRIVATE KEY-----\nMIIEabcdefgh\nijklmnop\n-----END RSA PRI
         ('{"tls.key": "TUlJRXBBSUJBQUtD"}', "TUlJRXBBSUJBQUtD"),
     ],
 )
-def test_what_looks_like_a_credential_is_masked(text: str, secret: str) -> None:
+def test_a_credential_in_a_log_line_is_masked(text: str, secret: str) -> None:
     assert secret not in mask_secrets(text)
 
 
-def test_ordinary_words_stay() -> None:
+def test_text_without_secrets_is_not_masked() -> None:
     text = "lease kruise-system/kruise-manager: 3 tokens left; the secret kruise-webhook-certs is missing"
     assert mask_secrets(text) == text
 
@@ -109,9 +109,7 @@ LONG = ["x" * 3_000_000, "word " * 500_000, '"\x01' * 500_000, "a\nb\n" * 500_00
 
 @pytest.mark.parametrize("text", LONG, ids=["one word", "words", "escapes", "lines", "a secret"])
 @pytest.mark.parametrize("form", ["text", "json"])
-def test_no_line_is_longer_than_the_bound_whatever_is_logged(
-    form: Literal["text", "json"], text: str
-) -> None:
+def test_no_log_line_is_longer_than_its_limit(form: Literal["text", "json"], text: str) -> None:
     # given
     stream = io.StringIO()
     set_up(LogSettings(format=form), stream=stream)

@@ -60,7 +60,7 @@ async def asked(server: PlainServer, said: str) -> str:
         ("GET /broken", 500, "internal error\n"),
     ],
 )
-async def test_a_path_is_answered_with_what_its_function_says(line: str, status: int, body: str) -> None:
+async def test_a_path_is_answered_by_its_function(line: str, status: int, body: str) -> None:
     async with serving() as server:
         head, _, text = (await asked(server, f"{line} HTTP/1.1\nHost: x\nConnection: close\n\n")).partition(
             "\r\n\r\n"
@@ -88,7 +88,7 @@ async def test_a_body_is_not_taken() -> None:
     assert text.startswith("HTTP/1.1 413")
 
 
-async def test_when_there_are_too_many_connections_idle_ones_make_room() -> None:
+async def test_a_new_connection_evicts_an_idle_one_when_too_many_are_open() -> None:
     async with serving(connections=4, share=1.0) as server:
         # given as many as there may be, all of which have asked once
         idle = [await asyncio.open_connection("127.0.0.1", server.port) for _ in range(4)]

@@ -32,11 +32,11 @@ def imports(path: Path) -> Iterator[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("module", MODULES)
-def test_every_module_says_what_it_offers(module: str) -> None:
+def test_every_module_declares_its_public_names(module: str) -> None:
     assert offered(MODULES[module]) is not None
 
 
-def test_other_distributions_use_only_what_is_offered() -> None:
+def test_other_distributions_import_only_the_public_surface() -> None:
     surface = {module: set(offered(path) or ()) for module, path in MODULES.items()}
     used = {(str(path.name), module, name) for path in OTHERS for module, name in imports(path)}
     assert sorted(item for item in used if item[2] not in surface[item[1]]) == []

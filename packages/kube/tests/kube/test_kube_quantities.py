@@ -83,12 +83,12 @@ def test_text_that_kubernetes_keeps_as_written_is_kept(text: str) -> None:
         (float("nan"), "quantities must match the regular expression"),
     ],
 )
-def test_what_is_no_quantity_is_refused_in_kubernetes_words(text: str, says: str) -> None:
+def test_an_invalid_quantity_is_refused_in_kubernetes_words(text: str, says: str) -> None:
     with pytest.raises(ValueError, match=says):
         parse_quantity(text)
 
 
-def test_what_is_finer_than_a_thousandth_is_rounded_away_from_zero() -> None:
+def test_an_amount_finer_than_a_thousandth_is_rounded_away_from_zero() -> None:
     assert round_up_to_milli("100u") == "1m"
     assert round_up_to_milli("-100u") == "-1m"
     assert round_up_to_milli("1.0001") == "1001m"
@@ -97,12 +97,12 @@ def test_what_is_finer_than_a_thousandth_is_rounded_away_from_zero() -> None:
     assert round_up_to_milli("1.500") == "1.500"
 
 
-def test_what_is_finer_than_a_billionth_is_not_lost() -> None:
+def test_an_amount_finer_than_a_billionth_is_not_lost() -> None:
     assert parse_quantity("0.1n") == Fraction(1, 10**9)
     assert parse_quantity("-0.1n") == Fraction(-1, 10**9)
 
 
-def test_quantities_compare_by_amount_whatever_the_suffix() -> None:
+def test_quantities_compare_by_amount_across_suffixes() -> None:
     # given
     quantity, thousand_milli, two = Quantity.parse("1"), Quantity.parse("1000m"), Quantity.parse("2")
     # then
@@ -135,12 +135,12 @@ def test_whole_and_milli_values_round_away_from_zero() -> None:
 
 
 @pytest.mark.parametrize("text", ["1" * 5_000, "0." + "1" * 5_000, "1" * 3_500 + "e900", "1e" + "9" * 5_000])
-def test_amounts_of_very_many_digits_are_none(text: str) -> None:
+def test_quantities_with_too_many_digits_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"at most 4000 digits|unable to parse quantity's suffix"):
         Quantity.parse(text)
 
 
-def test_what_ends_in_something_else_is_refused_without_trying_again() -> None:
+def test_a_long_invalid_quantity_is_refused_without_backtracking() -> None:
     """The shape is found in one go: digits are never given back to be tried as an exponent."""
     with pytest.raises(ValueError, match="quantities must match"):
         Quantity.parse("1" * 200_000 + "x")

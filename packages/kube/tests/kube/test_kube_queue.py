@@ -32,7 +32,7 @@ async def wait_after_failure(queue: WorkQueue[str], key: str = "a") -> float:
     return delay_s
 
 
-async def test_keys_come_in_the_order_in_which_they_were_added_and_each_once() -> None:
+async def test_keys_are_handed_out_once_and_in_the_order_of_their_addition() -> None:
     queue: WorkQueue[str] = WorkQueue()
     for key in ("a", "b", "a", "c", "b"):
         queue.add(key)
@@ -54,7 +54,7 @@ async def test_a_key_in_flight_is_not_handed_out_again_until_it_is_done_and_then
     assert await waiting_keys(queue) == []
 
 
-async def test_a_busy_key_goes_behind_those_that_wait() -> None:
+async def test_a_key_added_while_busy_is_queued_behind_waiting_keys() -> None:
     queue: WorkQueue[str] = WorkQueue()
     queue.add("busy")
     key = await queue.get()
@@ -64,7 +64,7 @@ async def test_a_busy_key_goes_behind_those_that_wait() -> None:
     assert await waiting_keys(queue) == ["other", "busy"]
 
 
-async def test_a_worker_waits_for_a_key_and_each_key_wakes_one() -> None:
+async def test_each_added_key_wakes_one_waiting_worker() -> None:
     # given three workers
     queue: WorkQueue[str] = WorkQueue()
     workers = [asyncio.create_task(queue.get()) for _ in range(3)]
@@ -102,7 +102,7 @@ async def test_a_cancelled_worker_that_nothing_woke_leaves_no_trace() -> None:
     assert await queue.get() == "a"
 
 
-async def test_a_delayed_key_comes_at_its_time() -> None:
+async def test_a_delayed_key_is_handed_out_at_its_time() -> None:
     queue: WorkQueue[str] = WorkQueue()
     begin = elapsed()
     queue.add_after("late", 60)
@@ -112,7 +112,7 @@ async def test_a_delayed_key_comes_at_its_time() -> None:
     assert (await queue.get(), elapsed() - begin) == ("late", pytest.approx(60))
 
 
-async def test_of_several_times_the_earliest_counts() -> None:
+async def test_the_earliest_of_several_delays_of_a_key_counts() -> None:
     queue: WorkQueue[str] = WorkQueue()
     begin = elapsed()
     for seconds in (30, 10, 20):
@@ -141,7 +141,7 @@ async def test_a_time_in_the_past_is_now() -> None:
     assert await waiting_keys(queue) == ["a", "b"]
 
 
-async def test_a_time_that_comes_while_the_key_is_in_flight_is_not_forgotten() -> None:
+async def test_a_delay_that_ends_while_the_key_is_in_flight_is_kept() -> None:
     queue: WorkQueue[str] = WorkQueue()
     queue.add("a")
     key = await queue.get()
@@ -152,7 +152,7 @@ async def test_a_time_that_comes_while_the_key_is_in_flight_is_not_forgotten() -
     assert await waiting_keys(queue) == ["a"]
 
 
-async def test_failures_wait_twice_as_long_each_time_up_to_the_limit_and_success_forgets_them() -> None:
+async def test_failures_double_the_delay_up_to_the_limit_and_success_resets_it() -> None:
     queue: WorkQueue[str] = WorkQueue()
     waits = [await wait_after_failure(queue) for _ in range(100)]
     assert waits[:4] == pytest.approx([0.005, 0.01, 0.02, 0.04])
@@ -166,7 +166,7 @@ async def test_failures_wait_twice_as_long_each_time_up_to_the_limit_and_success
     assert queue.read_stats().retries == 102
 
 
-async def test_a_key_that_is_woken_and_fails_before_its_wait_is_over_comes_back_at_the_same_time() -> None:
+async def test_a_key_woken_during_its_backoff_keeps_its_retry_time_when_it_fails() -> None:
     # given a key that failed and waits
     queue: WorkQueue[str] = WorkQueue(base_delay_s=1.0)
     begin = elapsed()
@@ -186,7 +186,7 @@ async def test_a_key_that_is_woken_and_fails_before_its_wait_is_over_comes_back_
 
 
 @pytest.mark.parametrize("lasts_s", [0.1, 5.0, 40.0])
-async def test_after_trouble_a_key_is_back_within_about_as_long_as_it_lasted(lasts_s: float) -> None:
+async def test_a_key_is_retried_within_about_the_duration_of_an_outage(lasts_s: float) -> None:
     """Events that pour in while a server comes back wake a key dozens of times; each try fails."""
     # given a key that fails for a while, and that is woken a hundred times in its beginning
     queue: WorkQueue[str] = WorkQueue(rng=random.Random(1))
@@ -202,14 +202,14 @@ async def test_after_trouble_a_key_is_back_within_about_as_long_as_it_lasted(las
     assert elapsed() - begin <= 2.5 * lasts_s
 
 
-async def test_keys_that_failed_together_come_back_apart() -> None:
+async def test_keys_that_failed_together_are_retried_at_different_times() -> None:
     queue: WorkQueue[int] = WorkQueue(rng=random.Random(1))
     waits = {queue.add_rate_limited(key) for key in range(100)}
     assert len(waits) == 100
     assert all(0.004 <= wait <= 0.005 for wait in waits)
 
 
-async def test_a_failure_waits_as_long_as_the_server_asked() -> None:
+async def test_a_failure_waits_at_least_as_long_as_the_server_requests() -> None:
     queue: WorkQueue[str] = WorkQueue()
     begin = elapsed()
     assert queue.add_rate_limited("a", at_least_s=7) == 7
@@ -217,7 +217,7 @@ async def test_a_failure_waits_as_long_as_the_server_asked() -> None:
     assert elapsed() - begin == pytest.approx(7)
 
 
-async def test_a_dear_key_rests_as_long_as_it_cost() -> None:
+async def test_an_expensive_key_rests_as_long_as_it_cost() -> None:
     # given a key whose planning takes 100 ms, and one that is added all the time
     queue: WorkQueue[str] = WorkQueue()
     begin = elapsed()
@@ -232,7 +232,7 @@ async def test_a_dear_key_rests_as_long_as_it_cost() -> None:
     assert elapsed() - begin == pytest.approx(0.1)
 
 
-async def test_however_often_it_is_added_a_key_takes_no_more_than_its_share() -> None:
+async def test_a_key_added_constantly_takes_no_more_than_its_share_of_time() -> None:
     queue: WorkQueue[str] = WorkQueue(cost_factor=3.0)
     turns: list[float] = []
     queue.add("a")
@@ -254,7 +254,7 @@ async def test_cheap_work_needs_no_rest() -> None:
     assert queue.read_stats().depth == 1
 
 
-async def test_an_add_with_force_ends_the_rest() -> None:
+async def test_a_forced_add_ends_the_rest() -> None:
     queue: WorkQueue[str] = WorkQueue()
     for force_in_flight in (False, True):
         queue.add("a")
@@ -271,7 +271,7 @@ async def test_an_add_with_force_ends_the_rest() -> None:
         assert await waiting_keys(queue) == ["a"]
 
 
-async def test_times_and_failures_during_a_rest_wait_for_its_end() -> None:
+async def test_delayed_adds_and_failures_during_a_rest_wait_for_its_end() -> None:
     queue: WorkQueue[str] = WorkQueue()
     begin = elapsed()
     queue.add("a")
@@ -282,7 +282,7 @@ async def test_times_and_failures_during_a_rest_wait_for_its_end() -> None:
     assert elapsed() - begin == pytest.approx(2)
 
 
-async def test_a_time_set_in_flight_that_falls_into_the_rest_waits_for_its_end() -> None:
+async def test_a_delayed_add_in_flight_that_falls_into_the_rest_waits_for_its_end() -> None:
     queue: WorkQueue[str] = WorkQueue()
     begin = elapsed()
     queue.add("a")
@@ -293,7 +293,7 @@ async def test_a_time_set_in_flight_that_falls_into_the_rest_waits_for_its_end()
     assert elapsed() - begin == pytest.approx(2)
 
 
-async def test_rests_that_are_over_are_not_kept() -> None:
+async def test_expired_rests_of_keys_are_not_kept() -> None:
     queue: WorkQueue[int] = WorkQueue()
     for key in range(5000):
         queue.add(key)
@@ -302,7 +302,7 @@ async def test_rests_that_are_over_are_not_kept() -> None:
     assert len(queue._rest_until) < 200
 
 
-async def test_moving_a_time_forward_again_and_again_keeps_the_schedule_small() -> None:
+async def test_repeated_earlier_delays_of_a_key_keep_the_schedule_small() -> None:
     queue: WorkQueue[str] = WorkQueue()
     for seconds in range(5000, 0, -1):
         queue.add_after("a", seconds)
@@ -312,7 +312,7 @@ async def test_moving_a_time_forward_again_and_again_keeps_the_schedule_small() 
     assert elapsed() - begin == pytest.approx(1)
 
 
-async def test_a_closed_queue_hands_out_nothing_and_takes_nothing() -> None:
+async def test_a_closed_queue_returns_and_accepts_no_keys() -> None:
     # given a worker that waits, a key in flight, one that waits, and one that is delayed
     queue: WorkQueue[str] = WorkQueue()
     queue.add("in flight")
@@ -341,7 +341,7 @@ async def test_done_is_for_keys_in_flight() -> None:
         queue.mark_done("a")
 
 
-async def test_its_stats_are_those_of_its_keys() -> None:
+async def test_the_stats_of_a_queue_count_its_keys() -> None:
     queue: WorkQueue[str] = WorkQueue()
     for key in "abc":
         queue.add(key)
@@ -357,7 +357,7 @@ async def test_its_stats_are_those_of_its_keys() -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-async def test_no_add_is_lost_whatever_the_order_of_things(seed: int) -> None:
+async def test_no_added_key_is_lost_in_any_order_of_events(seed: int) -> None:
     """After its last add, a key is worked on once more; never by two at a time."""
     # given
     rng = random.Random(seed)
@@ -410,7 +410,7 @@ async def test_no_add_is_lost_whatever_the_order_of_things(seed: int) -> None:
     assert all(isinstance(result, asyncio.CancelledError) for result in results)
 
 
-async def test_failures_of_a_key_wait_twice_as_long_each_time_and_success_begins_anew() -> None:
+async def test_failures_of_a_key_double_its_wait_and_success_resets_it() -> None:
     """operations case 25"""
     queue: WorkQueue[str] = WorkQueue(base_delay_s=0.005, max_delay_s=1000.0)
     waits = [await wait_after_failure(queue) for _ in range(25)]

@@ -5,7 +5,7 @@ import pytest
 from pykruise.kube.control.quota import FullError, Quota
 
 
-def test_one_key_cannot_take_the_places_of_all() -> None:
+def test_one_key_cannot_use_all_slots() -> None:
     quota = Quota(3, most_of_one=2)
     with quota.place("a"), quota.place("a"):
         assert (quota.is_full("a"), quota.is_full("b")) == (True, False)
@@ -19,7 +19,7 @@ def test_one_key_cannot_take_the_places_of_all() -> None:
         pass
 
 
-def test_a_place_is_free_again_whatever_became_of_the_work() -> None:
+def test_a_slot_is_free_again_even_after_an_error() -> None:
     quota = Quota(1, most_of_one=1)
     with pytest.raises(ZeroDivisionError), quota.place("a"):
         raise ZeroDivisionError

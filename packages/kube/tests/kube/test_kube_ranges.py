@@ -33,11 +33,11 @@ def test_gaps_are_what_the_ranges_leave_out(pairs: list[tuple[int, int]], start:
     assert gaps[-1][1] is None
 
 
-def test_ranges_that_touch_become_one() -> None:
+def test_adjacent_ranges_are_merged() -> None:
     assert list(merge_ranges([(6, 7), (3, 5), (9, 9), (2, 1)]).pairs) == [(3, 7), (9, 9)]
 
 
-def test_a_range_costs_the_same_however_many_numbers_it_has() -> None:
+def test_a_range_costs_the_same_for_any_number_of_values() -> None:
     # given a range that no memory has room for, number by number
     ranges = merge_ranges([(0, 10**30)])
     # then

@@ -125,7 +125,7 @@ async def test_an_event_has_all_that_kubectl_describe_and_the_server_want() -> N
     }
 
 
-async def test_events_of_cluster_scoped_objects_are_kept_in_default() -> None:
+async def test_events_of_cluster_scoped_objects_are_stored_in_the_default_namespace() -> None:
     # given
     given = Given()
     # when
@@ -173,7 +173,7 @@ async def test_names_stay_within_what_the_server_accepts() -> None:
 # ── repetition ───────────────────────────────────────────────────────────────
 
 
-async def test_what_repeats_raises_the_count_of_the_event_that_is_there() -> None:
+async def test_a_repeated_event_increases_the_count_of_the_stored_one() -> None:
     # given
     given = Given()
     # when it happens three times, a minute apart, and something else once
@@ -192,7 +192,7 @@ async def test_what_repeats_raises_the_count_of_the_event_that_is_there() -> Non
     )
 
 
-async def test_what_repeats_before_it_is_written_is_one_request() -> None:
+async def test_a_repeated_event_before_its_write_is_one_request() -> None:
     # given
     given = Given()
     # when
@@ -205,7 +205,7 @@ async def test_what_repeats_before_it_is_written_is_one_request() -> None:
     assert given.recorder.read_stats().recorded == 100
 
 
-async def test_an_event_can_stand_for_several_occurrences() -> None:
+async def test_one_event_can_count_several_occurrences() -> None:
     # given
     given = Given()
     # when
@@ -249,7 +249,7 @@ async def test_after_the_window_a_repetition_is_a_new_event() -> None:
     assert [event["count"] for event in given.server.all] == [3, 1]
 
 
-async def test_an_event_that_the_server_has_forgotten_is_posted_anew() -> None:
+async def test_an_event_deleted_on_the_server_is_created_again() -> None:
     # given
     given = Given()
     given.record()
@@ -307,7 +307,7 @@ async def test_a_lost_answer_makes_no_second_event() -> None:
     assert [event["count"] for event in given.server.all] == [2]
 
 
-async def test_a_count_that_could_not_be_raised_is_raised_later_together_with_what_came_since() -> None:
+async def test_a_failed_count_update_is_retried_together_with_later_occurrences() -> None:
     # given
     given = Given()
     given.record()
@@ -322,7 +322,7 @@ async def test_a_count_that_could_not_be_raised_is_raised_later_together_with_wh
     assert [event["count"] for event in given.server.all] == [3]
 
 
-async def test_a_server_that_never_comes_back_does_not_keep_an_event_for_ever() -> None:
+async def test_an_event_that_the_server_keeps_refusing_is_dropped_after_five_requests() -> None:
     # given
     given = Given()
     given.faulty.on(writes(), lambda _: Refuse())

@@ -25,7 +25,7 @@ def found_for(repository: str, **entries: str) -> list[str]:
     ]
 
 
-def test_the_longest_match_comes_first() -> None:
+def test_credentials_with_the_longest_match_are_tried_first() -> None:
     """images case 55"""
     entries = {"gcr.io": "a", "https://gcr.io/p/": "b", "other.io": "c", "gcr.i": "d"}
     assert found_for("gcr.io/p/app", **entries) == ["b", "a"]

@@ -73,7 +73,7 @@ def test_a_result_may_be_none() -> None:
     assert calls == ["a"]
 
 
-def test_a_function_forgets_arguments_that_do_not_come_again() -> None:
+def test_a_function_drops_results_of_arguments_that_are_no_longer_used() -> None:
     class Result:
         pass
 
@@ -111,7 +111,7 @@ def test_values_are_shared_while_objects_refer_to_them() -> None:
 
 
 @pytest.mark.parametrize("is_own_key", [True, False], ids=["a value is its key", "a value has another key"])
-def test_values_that_no_object_uses_any_more_are_dropped(is_own_key: bool) -> None:
+def test_values_that_no_object_uses_are_dropped(is_own_key: bool) -> None:
     # given
     table = SharedValues(entries=100_000)
     kept = []

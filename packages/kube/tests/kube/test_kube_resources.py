@@ -30,7 +30,7 @@ GROUPS = st.one_of(
     subresource=st.sampled_from(["", "status"]),
 )
 @examples(2)
-def test_whatever_names_are_the_path_has_them_as_its_parts_or_there_is_none(
+def test_a_resource_path_has_the_names_as_its_segments_or_is_refused(
     group: str, version: str, plural: str, namespace: str, name: str, subresource: str
 ) -> None:
     try:
@@ -45,7 +45,7 @@ def test_whatever_names_are_the_path_has_them_as_its_parts_or_there_is_none(
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_a_name_that_is_no_part_of_a_path_is_refused_in_each_place(name: str) -> None:
+def test_an_invalid_path_segment_is_refused_in_each_position(name: str) -> None:
     for ask in (
         lambda: PODS.format_path("ns", name),
         lambda: PODS.format_path(name, "a"),

@@ -32,7 +32,7 @@ def test_a_right_on_named_objects_is_not_widened_by_another() -> None:
     } in rules
 
 
-def test_subresources_are_resources_of_their_own() -> None:
+def test_subresources_get_their_own_right() -> None:
     assert merge_rights([make_right(PODS, "patch", subresource="status")]) == [
         {"apiGroups": [""], "resources": ["pods/status"], "verbs": ["patch"]}
     ]

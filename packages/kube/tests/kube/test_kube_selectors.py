@@ -148,7 +148,7 @@ def test_a_wrong_label_selector_document_is_refused(doc: dict[str, Any], says: s
     assert str(caught.value).startswith(says)
 
 
-def test_all_errors_of_a_requirement_come_at_once() -> None:
+def test_all_errors_of_a_requirement_are_reported_together() -> None:
     with pytest.raises(SelectorError) as caught:
         parse_selector(expression("Exists", "!", key="_"))
     message = str(caught.value)
@@ -158,7 +158,7 @@ def test_all_errors_of_a_requirement_come_at_once() -> None:
     assert "values[0][_]: Invalid value" in message
 
 
-def test_for_people_an_empty_selector_is_none_and_a_broken_one_error() -> None:
+def test_an_empty_selector_is_printed_as_none_and_a_broken_one_as_error() -> None:
     assert format_label_selector({"matchLabels": {"b": "1", "a": "2"}}) == "a=2,b=1"
     assert format_label_selector({}) == "<none>"
     assert format_label_selector(None) == "<none>"

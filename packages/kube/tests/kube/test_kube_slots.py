@@ -55,7 +55,7 @@ def test_every_slot_has_one_member_and_no_member_more_than_its_share(members: li
 
 
 @given(st.permutations(range(8)), st.integers(2, 8))
-def test_a_member_that_goes_moves_little_beyond_its_own_slots(order: list[int], count: int) -> None:
+def test_a_leaving_member_moves_few_slots_besides_its_own(order: list[int], count: int) -> None:
     members = order[:count]
     before, after = assign_rendezvous(members), assign_rendezvous(members[1:])
     moved = sum(a != b and a != members[0] for a, b in zip(before, after, strict=True))
@@ -78,7 +78,7 @@ def settle(before: dict[int, int], members: list[int]) -> tuple[dict[int, int], 
 
 
 @given(seats, seats)
-def test_slots_come_to_where_they_should_be_two_at_a_time(first: list[int], second: list[int]) -> None:
+def test_slots_move_to_their_members_at_most_two_at_a_time(first: list[int], second: list[int]) -> None:
     before, _, _ = settle({}, first)
     after, moves, most = settle(before, second)
     assert after == dict(enumerate(assign_rendezvous(second)))

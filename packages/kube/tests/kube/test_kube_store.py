@@ -58,7 +58,7 @@ def test_an_event_of_before_an_own_write_does_not_undo_it() -> None:
     assert ([*kept.store.list_by_index("owner", "x")], len(kept.store.list_by_index("owner", "y"))) == ([], 1)
 
 
-def test_an_answer_that_the_watch_has_passed_is_old_news() -> None:
+def test_an_answer_older_than_the_watch_is_ignored() -> None:
     kept = Kept()
     kept.seen(Item(7))
     kept.store.apply_deleted(WEB, "uid-1", 8)
@@ -94,7 +94,7 @@ def test_a_write_that_the_watch_leaves_out_left_the_view_or_broke_the_order(
     assert (kept.version(), bool(kept.store.distrust)) == (version, distrust)
 
 
-def test_an_object_that_took_the_name_of_another_comes_as_two_changes() -> None:
+def test_an_object_with_the_name_of_a_deleted_one_is_delivered_as_two_changes() -> None:
     kept = Kept()
     kept.seen(Item(1))
     kept.seen(Item(2, uid="uid-2"))
@@ -115,7 +115,7 @@ def test_a_list_ends_what_it_does_not_have_and_keeps_what_is_newer() -> None:
     assert (kept.store.position, kept.store.pending_count) == (8, 1)
 
 
-def test_the_lag_is_the_time_from_an_answer_to_the_watch_showing_it() -> None:
+def test_the_lag_is_the_time_from_an_answer_until_the_watch_shows_it() -> None:
     kept = Kept()
     kept.written(Item(5))
     kept.now = 0.25

@@ -20,7 +20,7 @@ def test_a_null_counts_as_absent() -> None:
     assert problem == ""
 
 
-def test_what_is_raw_keeps_its_nulls() -> None:
+def test_raw_fields_keep_their_nulls() -> None:
     outer, _ = read({"template": {"a": None}}, Outer, path="spec", raw={"template"})
     assert outer is not None
     assert outer.template == {"a": None}
@@ -32,5 +32,5 @@ def test_the_field_that_cannot_be_read_is_named() -> None:
     assert problem.startswith("spec.inner.number: ")
 
 
-def test_nulls_go_at_every_depth() -> None:
+def test_nulls_are_removed_at_every_depth() -> None:
     assert drop_nulls({"a": [{"b": None, "c": 1}], "d": None}) == {"a": [{"c": 1}]}

@@ -104,7 +104,7 @@ async def test_a_dry_run_changes_nothing_and_is_not_observed() -> None:
     assert ear.heard == []
 
 
-async def test_a_read_brings_the_cache_up_to_date() -> None:
+async def test_a_read_updates_the_cache() -> None:
     # given
     ours, ear = writer(answer(200, POD), missing(name="a"), missing(name="a"))
     # when
@@ -121,7 +121,7 @@ async def test_a_read_brings_the_cache_up_to_date() -> None:
 
 
 @pytest.mark.parametrize("document", [POD, {"kind": "Status", "status": "Success"}], ids=["object", "status"])
-async def test_the_answer_of_a_delete_goes_to_the_cache_with_the_uid_that_was_meant(
+async def test_the_answer_of_a_delete_reaches_the_cache_with_the_requested_uid(
     document: dict[str, Any],
 ) -> None:
     # given
@@ -133,7 +133,7 @@ async def test_the_answer_of_a_delete_goes_to_the_cache_with_the_uid_that_was_me
 
 
 @pytest.mark.parametrize("verb", ["delete", "patch", "update"])
-async def test_not_found_means_that_the_object_the_caller_named_is_gone(verb: str) -> None:
+async def test_not_found_for_a_uid_removes_the_object_from_the_cache(verb: str) -> None:
     # given
     ours, ear = writer(missing(name="a", kind="pods"))
     # when
@@ -144,7 +144,7 @@ async def test_not_found_means_that_the_object_the_caller_named_is_gone(verb: st
 
 
 @pytest.mark.parametrize("verb", ["delete", "patch", "update"])
-async def test_not_found_without_a_uid_says_nothing_about_what_the_cache_holds(verb: str) -> None:
+async def test_not_found_without_a_uid_changes_no_cache(verb: str) -> None:
     # given: the cache may hold a successor, created a moment later
     ours, ear = writer(missing(name="a"))
     # when
@@ -181,7 +181,7 @@ async def test_a_404_that_is_not_about_the_object_proves_nothing(response: Respo
     ],
     ids=["exists", "conflict", "lost"],
 )
-async def test_other_failures_raise_and_tell_nothing(
+async def test_other_failures_are_raised_and_change_no_cache(
     failure: Response | Exception, expected: type[KubeError]
 ) -> None:
     # given
@@ -225,7 +225,7 @@ async def test_arguments_reach_the_request() -> None:
     )
 
 
-async def test_the_status_of_an_object_that_is_gone_needs_no_patch() -> None:
+async def test_a_status_patch_of_a_deleted_object_is_not_an_error() -> None:
     # given
     transport = ScriptedTransport(answer(200, POD), missing(), refusal(409, "Conflict"))
     ours = Writer(Client(transport), {})

@@ -21,7 +21,7 @@ def test_dates_and_a_plain_equals_sign_are_texts() -> None:
     }
 
 
-def test_an_empty_document_is_none() -> None:
+def test_an_empty_yaml_document_is_none() -> None:
     assert list(read_yaml_documents("a: 1\n---\n---\nb: 2\n")) == [{"a": 1}, None, {"b": 2}]
 
 

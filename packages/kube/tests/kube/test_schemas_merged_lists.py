@@ -64,7 +64,7 @@ def test_nothing_is_required_dropped_or_written_but_empty_keys(definition: str) 
                 pytest.fail(f"{path} is a {other}")
 
 
-def test_a_list_has_the_keys_of_kubernetes_each_of_which_go_always_writes() -> None:
+def test_a_merged_list_has_the_keys_of_kubernetes_which_its_items_always_have() -> None:
     for owner, fields in MERGED.items():
         for field in fields:
             schema = build_merging_list(owner, field)

@@ -40,7 +40,7 @@ def test_a_version_is_taken_for_the_nearest_minor_that_is_known(version: str, mi
     assert minor_of({"gitVersion": version}) == minor
 
 
-def test_minors_that_are_not_among_the_facts_are_known_to_be_missing() -> None:
+def test_minors_without_facts_are_known_to_be_missing() -> None:
     assert all(is_known(f"v{minor}.3") for minor in MINORS)
     assert not any(map(is_known, ("v1.27.0", "v1.38.0", "", "v1")))
     with pytest.raises(ValueError, match=r"1\.38"):
@@ -59,13 +59,13 @@ def test_minors_that_are_not_among_the_facts_are_known_to_be_missing() -> None:
         ("1.37", SPEC, "evictionResponders"),
     ],
 )
-def test_a_field_is_known_since_the_minor_that_brought_it(minor: str, definition: str, field: str) -> None:
+def test_a_field_is_known_since_the_minor_that_introduced_it(minor: str, definition: str, field: str) -> None:
     has_field = {each for each in MINORS if field in (fields_of(definition, each) or {})}
     assert has_field == {each for each in MINORS if number_of(each) >= number_of(minor)}
 
 
 @pytest.mark.parametrize("name", ["types", "merge_keys"])
-def test_every_minor_has_facts_about_the_kinds_of_the_newest_but_for_new_ones(name: str) -> None:
+def test_every_minor_has_facts_about_almost_all_kinds_of_the_newest(name: str) -> None:
     newest = read_series(name, NEWEST_MINOR)
     for minor in MINORS:
         facts = read_series(name, minor)
@@ -84,7 +84,7 @@ def test_every_gate_of_a_field_is_among_the_facts_or_always_on() -> None:
 
 
 @pytest.mark.parametrize("minor", MINORS)
-def test_what_may_be_switched_on_is_never_less_than_what_is_on(minor: str) -> None:
+def test_enabling_all_optional_gates_of_a_minor_turns_no_field_off(minor: str) -> None:
     assert release_of(minor, possible=True).off <= release_of(minor).off
 
 
@@ -120,7 +120,7 @@ def test_an_image_volume_is_dropped_with_its_mounts_where_the_feature_is_off() -
     assert [mount["name"] for mount in off["containers"][0]["volumeMounts"]] == ["tmp"]
 
 
-def test_restart_policies_go_with_their_rules_in_the_minor_that_has_both_off() -> None:
+def test_a_disabled_restart_policy_is_dropped_only_in_a_minor_that_knows_its_gate() -> None:
     # given a container with a policy, and a sidecar
     spec = {
         "containers": [{"name": "main", "restartPolicy": "Never"}],
@@ -134,7 +134,7 @@ def test_restart_policies_go_with_their_rules_in_the_minor_that_has_both_off() -
     assert unknown == spec
 
 
-def test_a_time_that_is_none_is_left_out_since_1_34() -> None:
+def test_a_null_creation_timestamp_is_dropped_since_1_34() -> None:
     for minor in MINORS:
         decoder = find_decoder("io.k8s.api.core.v1.PodTemplateSpec", minor)
         assert decoder is not None
@@ -163,7 +163,7 @@ def test_fields_that_only_the_openapi_of_a_newer_server_has_are_not_unknown() ->
     assert len(ServedFields().list_unknown_fields(template, TEMPLATE)) == 4
 
 
-def test_a_minor_does_not_know_what_came_after_it() -> None:
+def test_a_minor_reports_fields_of_later_minors_as_unknown() -> None:
     template = {"spec": {"containers": [{"name": "main", "restartPolicyRules": []}], "hostnameOverride": "x"}}
     assert ServedFields("1.37").list_unknown_fields(template, TEMPLATE) == []
     assert ServedFields("1.33").list_unknown_fields(template, TEMPLATE) == [

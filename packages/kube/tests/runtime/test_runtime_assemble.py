@@ -47,7 +47,7 @@ async def make_pod(place: Place, name: str) -> None:
     await asyncio.sleep(5.0)
 
 
-async def test_what_is_remembered_of_an_object_goes_with_it_although_its_deletion_enqueues_nothing() -> None:
+async def test_memory_of_a_deleted_object_is_freed_although_its_deletion_enqueues_nothing() -> None:
     # given a kind that looks at pods while they are there, and remembers something of each
     remembered: list[weakref.ref[Noticed]] = []
 
@@ -84,7 +84,7 @@ async def test_what_is_remembered_of_an_object_goes_with_it_although_its_deletio
     "absent",
     [None, lambda key: ClaimView(namespace=key.namespace, name=key.name, uid="", resource_version=0)],
 )
-async def test_a_kind_looks_at_events_of_others_only_while_it_has_an_object(absent: Any) -> None:
+async def test_a_kind_handles_events_of_others_only_while_it_has_an_object(absent: Any) -> None:
     # given a kind of claims that pods wake, also one that acts on claims which are not there for other reasons
     seen: list[str] = []
     planned: list[str] = []

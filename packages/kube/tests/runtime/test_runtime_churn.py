@@ -51,7 +51,7 @@ def patched(name: str, value: str) -> Patch:
     return Patch(resource=PODS, key=Key("ns", name), patch_type=PatchType.MERGE, body=body)
 
 
-def test_from_the_third_turn_on_that_deletes_what_was_just_created_each_wait_is_twice_as_long() -> None:
+def test_each_wait_doubles_from_the_third_round_that_deletes_new_objects_on() -> None:
     web = Object()
     waits = []
     for number in range(12):
@@ -61,7 +61,7 @@ def test_from_the_third_turn_on_that_deletes_what_was_just_created_each_wait_is_
     assert waits == [None, None, 1, 2, 4, 8, 16, 32, 64, 128, 256, LONGEST_S]
 
 
-def test_patches_that_undo_each_other_are_the_same() -> None:
+def test_patches_that_undo_each_other_count_as_the_same_write() -> None:
     web = Object()
     waits = []
     for _ in range(5):
@@ -86,7 +86,7 @@ def test_a_hold_ends_with_its_time() -> None:
 
 
 @pytest.mark.parametrize("change", [{"generation": 2}, {"uid": "another"}])
-def test_a_change_of_the_spec_and_another_object_of_the_name_begin_anew(change: dict[str, object]) -> None:
+def test_a_changed_spec_or_a_recreated_object_resets_the_churn_detection(change: dict[str, object]) -> None:
     web = Object()
     for number in range(5):
         web.round(number)
@@ -99,7 +99,7 @@ def test_a_change_of_the_spec_and_another_object_of_the_name_begin_anew(change: 
     assert web.round(6) is None
 
 
-def test_a_rollout_that_replaces_pods_of_the_spec_before_is_no_churn_however_young_they_are() -> None:
+def test_a_rollout_that_replaces_young_pods_of_the_previous_spec_is_not_churn() -> None:
     web = Object()
     old = [f"web-old-{pod}" for pod in range(6)]
     web.turn(*map(created, old))
@@ -129,7 +129,7 @@ def test_a_rollout_that_recreates_ten_thousand_pods_is_never_held() -> None:
         assert web.turn(*new) is None
 
 
-def test_few_of_many_new_pods_may_be_deleted_at_once() -> None:
+def test_deleting_few_of_many_new_pods_is_not_churn() -> None:
     """As those that a user marks while a rollout goes on, or whose node was taken away again."""
     web = Object()
     for number in range(100):
@@ -137,12 +137,12 @@ def test_few_of_many_new_pods_may_be_deleted_at_once() -> None:
         assert web.turn(deleted(f"web-{number}-0"), deleted(f"web-{number}-1")) is None
 
 
-def test_what_others_delete_is_created_again_as_often_as_need_be() -> None:
+def test_pods_deleted_by_others_are_recreated_without_limit() -> None:
     web = Object()
     assert [web.turn(created("web-0")) for _ in range(100)] == [None] * 100
 
 
-def test_pods_that_lived_a_while_may_be_deleted() -> None:
+def test_pods_that_existed_for_a_while_may_be_deleted() -> None:
     """As by a job that runs each minute, whose history keeps none."""
     web = Object()
     for number in range(100):
@@ -156,7 +156,7 @@ def test_labels_that_follow_a_probe_change_as_often_as_the_probe() -> None:
         assert web.turn(patched("x", "ab"[number % 2]), after_s=1.0) is None
 
 
-def test_an_object_that_has_much_else_to_write_may_repeat_some_of_it() -> None:
+def test_an_object_with_many_other_writes_may_repeat_some() -> None:
     web = Object()
     for number in range(100):
         others = [patched(f"pod-{number}-{item}", "a") for item in range(3)]
@@ -176,7 +176,7 @@ def test_no_more_is_remembered_than_there_is_room_for() -> None:
     assert len(web.brake) == 2
 
 
-def test_a_plan_that_is_held_back_writes_nothing_and_says_why() -> None:
+def test_a_held_back_plan_writes_nothing_and_reports_churning() -> None:
     web = Object()
     for number in range(4):
         web.round(number)

@@ -191,7 +191,7 @@ async def test_a_stage_starts_only_when_the_one_before_it_is_done(store: Store) 
     assert outcome.failure is None
 
 
-async def test_a_stage_that_goes_on_regardless_is_carried_out_though_another_failed(store: Store) -> None:
+async def test_an_independent_stage_runs_although_another_failed(store: Store) -> None:
     # given creations that are refused, deletions that do not build on them, and what builds on both
     store.fault_for = lambda verb, _key: (
         (ForbiddenError(ErrorStatus(code=403, reason="Forbidden")), False) if verb == "create" else None
@@ -211,7 +211,7 @@ async def test_a_stage_that_goes_on_regardless_is_carried_out_though_another_fai
     assert outcome.failure.purpose is Purpose.CREATE_PODS
 
 
-async def test_a_failure_of_its_own_ends_a_stage_that_goes_on_regardless(store: Store) -> None:
+async def test_a_failure_of_an_independent_stage_ends_that_stage(store: Store) -> None:
     store.fault_for = lambda _verb, _key: (ForbiddenError(ErrorStatus(code=403, reason="Forbidden")), False)
     plan = plan_of(
         Stage(purpose=Purpose.CREATE_PODS, chains=(creation("a"),)),
@@ -225,7 +225,7 @@ async def test_a_failure_of_its_own_ends_a_stage_that_goes_on_regardless(store: 
     assert outcome.failure.purpose is Purpose.CREATE_PODS
 
 
-async def test_chains_of_an_independent_stage_do_not_stop_each_other_and_nothing_builds_on_them(
+async def test_chains_of_an_independent_stage_fail_alone_and_later_stages_are_skipped(
     store: Store,
 ) -> None:
     """Namespaces of a ResourceDistribution; all failures are reported"""
@@ -249,7 +249,7 @@ async def test_chains_of_an_independent_stage_do_not_stop_each_other_and_nothing
     assert outcome.written == 2
 
 
-async def test_never_more_chains_are_under_way_than_allowed(store: Store) -> None:
+async def test_chains_in_flight_never_exceed_the_limit(store: Store) -> None:
     # given
     plan = plan_of(Stage(purpose=Purpose.CREATE_PODS, chains=tuple(creation(name) for name in names(50))))
     # when
@@ -259,7 +259,7 @@ async def test_never_more_chains_are_under_way_than_allowed(store: Store) -> Non
     assert len(store.objects) == 50
 
 
-async def test_a_pod_is_finished_before_another_one_is_begun(store: Store) -> None:
+async def test_a_started_pod_is_finished_before_the_next_pod_is_started(store: Store) -> None:
     # given two-step chains and two places
     for name in names(6):
         store.objects[Key("ns", name)] = pod(name)
@@ -311,7 +311,7 @@ REFUSED_RESIZES: Final = {
 
 
 @pytest.mark.parametrize(("message", "code"), REFUSED_RESIZES.items())
-async def test_a_refused_resize_is_named_so_unless_a_person_must_correct_its_cause(
+async def test_a_refused_resize_has_its_own_reason_unless_a_person_must_correct_the_cause(
     message: str, code: WriteFault
 ) -> None:
     # given
@@ -345,7 +345,7 @@ async def test_a_ramp_risks_one_request_before_it_sends_many(store: Store) -> No
     assert not outcome.failure.is_stale
 
 
-async def test_a_ramp_doubles_while_all_goes_well(store: Store) -> None:
+async def test_a_ramp_doubles_its_batches_while_all_writes_succeed(store: Store) -> None:
     """cloneset case 20: three pods in batches of 1 and 2"""
     # given
     seen: list[int] = []
@@ -439,7 +439,7 @@ async def test_a_creation_whose_answer_was_lost_is_found_again_and_not_repeated_
     assert list(store.objects) == [Key("ns", "a")]
 
 
-async def test_a_creation_that_was_lost_on_the_way_is_sent_again_under_the_same_name(store: Store) -> None:
+async def test_a_creation_without_an_answer_is_sent_again_with_the_same_name(store: Store) -> None:
     # given two tries that never arrive
     store.faults = [(ConnectionLostError("lost"), False), (ServerTimeoutError(ErrorStatus(code=504)), False)]
     # when
@@ -461,9 +461,7 @@ async def test_a_creation_that_was_lost_on_the_way_is_sent_again_under_the_same_
         ServerUnavailableError(ErrorStatus(code=503)),
     ],
 )
-async def test_a_creation_that_arrived_stays_found_however_the_tries_after_it_fail(
-    store: Store, then: KubeError
-) -> None:
+async def test_a_creation_that_arrived_counts_even_if_later_tries_fail(store: Store, then: KubeError) -> None:
     # given a server that stores the pod, dies before it answers, and comes back step by step
     store.faults = [(ConnectionLostError("lost"), True), (then, False)]
     # when
@@ -475,7 +473,7 @@ async def test_a_creation_that_arrived_stays_found_however_the_tries_after_it_fa
     assert list(store.objects) == [Key("ns", "a")]
 
 
-async def test_what_became_of_a_creation_is_asked_until_the_server_says_it(store: Store) -> None:
+async def test_the_outcome_of_a_lost_creation_is_read_until_the_server_answers(store: Store) -> None:
     # given a server that for a while can neither create nor read
     store.faults = [(ConnectionLostError("lost"), True), (InternalError(ErrorStatus(code=500)), False)]
     store.read_faults = [
@@ -517,7 +515,7 @@ async def test_a_creation_that_the_server_failed_is_not_taken_for_done(store: St
     assert str(outcome.failure.error) == "webhook down"
 
 
-async def test_what_fails_in_an_optional_stage_is_reported_and_the_plan_goes_on(store: Store) -> None:
+async def test_a_failure_in_an_optional_stage_is_reported_and_the_plan_continues(store: Store) -> None:
     # given
     store.faults = [(ForbiddenError(ErrorStatus(code=403, message="no")), False)]
     optional = Stage(purpose=Purpose.PRE_DOWNLOAD, chains=(creation("a"),), is_optional=True)
@@ -531,9 +529,7 @@ async def test_what_fails_in_an_optional_stage_is_reported_and_the_plan_goes_on(
 
 
 @pytest.mark.parametrize("fails", [True, False])
-async def test_a_stage_that_comes_only_after_an_optional_one_is_left_out_when_that_failed(
-    store: Store, fails: bool
-) -> None:
+async def test_a_stage_after_a_failed_optional_one_is_skipped(store: Store, fails: bool) -> None:
     # given
     store.faults = [(ForbiddenError(ErrorStatus(code=403, message="no")), False)] if fails else []
     first = Stage(purpose=Purpose.PRE_DOWNLOAD, chains=(creation("a"),), is_optional=True)
@@ -553,9 +549,7 @@ async def test_a_stage_that_comes_only_after_an_optional_one_is_left_out_when_th
 
 
 @pytest.mark.parametrize("fails", [True, False])
-async def test_a_stage_that_comes_only_after_an_independent_one_is_left_out_when_that_failed(
-    store: Store, fails: bool
-) -> None:
+async def test_a_stage_after_a_failed_independent_one_is_skipped(store: Store, fails: bool) -> None:
     """What failed elsewhere does not matter to it."""
     # given
     no = (ForbiddenError(ErrorStatus(code=403, message="no")), False)
@@ -575,7 +569,7 @@ async def test_a_stage_that_comes_only_after_an_independent_one_is_left_out_when
     assert (Key("ns", "c") in store.objects) is not fails
 
 
-async def test_a_request_that_was_surely_not_sent_fails_at_once(store: Store) -> None:
+async def test_a_request_that_was_never_sent_fails_immediately(store: Store) -> None:
     # given
     store.faults = [(UnreachableError("refused"), False)]
     # when
@@ -587,7 +581,7 @@ async def test_a_request_that_was_surely_not_sent_fails_at_once(store: Store) ->
     assert outcome.failure is not None
 
 
-async def test_a_failed_creation_is_reported_in_the_same_words_whatever_name_it_had(store: Store) -> None:
+async def test_a_failed_creation_is_reported_in_the_same_words_for_every_name(store: Store) -> None:
     # given a server that names the pod
     def refused(_verb: str, key: Key) -> tuple[KubeError, bool]:
         status = ErrorStatus(
@@ -664,7 +658,7 @@ async def test_a_failed_creation_is_reported_in_the_same_words_whatever_name_it_
         (UnreachableError("no route"), "nothing, if the API server"),
     ],
 )
-async def test_a_failure_says_what_a_user_has_to_do(store: Store, error: KubeError, remedy: str) -> None:
+async def test_a_failure_has_a_remedy_for_the_user(store: Store, error: KubeError, remedy: str) -> None:
     store.faults = [(error, False)]
     failure = (
         await executor(store).execute(plan_of(Stage(purpose=Purpose.CREATE_PODS, chains=(creation("a"),))))
@@ -698,7 +692,7 @@ async def test_a_terminating_pod_of_the_same_name_is_not_taken_for_the_new_one(s
     assert outcome.failure.is_stale
 
 
-async def test_deleting_what_is_gone_already_is_done(store: Store) -> None:
+async def test_deleting_a_missing_object_succeeds(store: Store) -> None:
     # when
     outcome = await executor(store).execute(
         plan_of(Stage(purpose=Purpose.DELETE_PODS, chains=(deletion("a"),)))
@@ -707,7 +701,7 @@ async def test_deleting_what_is_gone_already_is_done(store: Store) -> None:
     assert outcome.failure is None
 
 
-async def test_deleting_what_was_recreated_meanwhile_leaves_the_new_one(store: Store) -> None:
+async def test_deleting_a_recreated_object_keeps_the_new_one(store: Store) -> None:
     # given
     store.objects[Key("ns", "a")] = pod("a", uid="u-2")
     # when
@@ -759,7 +753,7 @@ async def test_a_patch_that_meets_a_successor_of_the_same_name_is_stale(store: S
     assert store.log == ["patch a", "read a"]
 
 
-async def test_preconditions_go_into_the_patch_itself(store: Store) -> None:
+async def test_preconditions_are_part_of_the_patch(store: Store) -> None:
     # given
     store.objects[Key("ns", "a")] = pod("a")
     chain = Chain(subject="a", steps=(labelling("a", uid="u-1", resource_version="7"),))
@@ -791,7 +785,7 @@ async def test_preconditions_of_a_json_patch_are_tests(store: Store) -> None:
     ]
 
 
-async def test_a_plan_that_is_no_longer_wanted_stops_between_two_pods(store: Store) -> None:
+async def test_an_outdated_plan_stops_between_two_pods(store: Store) -> None:
     # given
     plan = plan_of(Stage(purpose=Purpose.CREATE_PODS, chains=tuple(creation(name) for name in names(100))))
     # when the spec changes after ten pods
@@ -853,7 +847,7 @@ async def test_a_creation_without_a_name_is_not_repeated_when_its_answer_is_lost
 @pytest.mark.parametrize(
     "quoted", ["web-{}", "web-{:.3}…", "web-{:.2}..."], ids=["whole", "cut", "cut by dots"]
 )
-def test_a_refusal_is_the_same_whatever_the_name_that_was_chosen(quoted: str) -> None:
+def test_a_refusal_message_is_the_same_for_every_generated_name(quoted: str) -> None:
     def message(end: str) -> str:
         action = Create(resource=PODS, key=Key("default", f"web-{end}"), body={})
         error = InvalidError(ErrorStatus(code=422, message=f'Invalid value: "{quoted.format(end)}"'))

@@ -103,7 +103,7 @@ def deployment(name: str) -> dict[str, Any]:
     return {"metadata": {"name": name}, "spec": spec}
 
 
-def test_a_kind_is_watched_as_soon_as_it_is_named_and_no_longer(virtual: asyncio.Runner) -> None:
+def test_a_kind_is_watched_only_while_it_is_listed(virtual: asyncio.Runner) -> None:
     async def story(follower: Follower) -> None:
         assert follower.kinds == set()
         await follower.list_kinds("Deployment", "ReplicaSet")
@@ -130,7 +130,7 @@ def test_a_white_list_that_cannot_be_read_changes_nothing(virtual: asyncio.Runne
     virtual.run(played(story))
 
 
-def test_what_is_not_served_is_looked_for_again_and_hinders_nothing(virtual: asyncio.Runner) -> None:
+def test_a_kind_that_is_not_served_is_retried_and_blocks_nothing(virtual: asyncio.Runner) -> None:
     async def story(follower: Follower) -> None:
         await follower.list_kinds("Unknown", "Deployment")
         assert follower.kinds == {"Deployment"}

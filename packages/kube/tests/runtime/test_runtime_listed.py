@@ -35,7 +35,7 @@ async def listed() -> dict[Views[Any], Listed[Any]]:
     return await list_once(client, views, namespace=NAMESPACE)
 
 
-async def test_objects_are_found_by_name_by_index_and_as_they_are_stored() -> None:
+async def test_listed_objects_are_found_by_name_by_index_and_as_documents() -> None:
     pods = (await listed())[POD_VIEWS]
     names = {pod.name for pod in pods.values()}
     assert names == {pod.name for pod in pods.list_owned(UID)} == {"web-a", "web-b"}
@@ -45,7 +45,7 @@ async def test_objects_are_found_by_name_by_index_and_as_they_are_stored() -> No
     assert result.uid == "uid-a"
 
 
-async def test_what_may_not_be_read_fails_only_where_it_is_looked_up() -> None:
+async def test_a_forbidden_list_fails_only_where_it_is_read() -> None:
     """Who owns a namespace may explain a workload that has no use for what they may not see."""
     claims = (await listed())[CLAIM_VIEWS]
     for look in (

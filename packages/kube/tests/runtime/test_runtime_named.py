@@ -56,13 +56,13 @@ def looked_up(
     return asyncio.run(look_up(read, POD_VIEWS, [(Key("shop", name), f"uid-{name}") for name in names]))
 
 
-def test_what_the_cache_shows_costs_no_request() -> None:
+def test_names_that_the_cache_has_cost_no_request() -> None:
     server = Server()
     named = looked_up("a", "b", "a", cache=("a", "b", "c"), live=server)
     assert (set(named.views), named.is_behind, server.asked) == ({"uid-a", "uid-b"}, False, [])
 
 
-def test_of_what_the_cache_has_never_shown_the_api_server_is_asked() -> None:
+def test_names_that_the_cache_never_had_are_read_from_the_api_server() -> None:
     server = Server(new="uid-new", again="another")
     named = looked_up("here", "new", "again", "gone", "new", cache=("here",), live=server)
     assert set(named.views) == {"uid-here", "uid-new"}
@@ -71,14 +71,14 @@ def test_of_what_the_cache_has_never_shown_the_api_server_is_asked() -> None:
     assert server.asked == ["new", "again", "gone"]
 
 
-def test_of_a_name_under_which_the_cache_shows_an_earlier_one_it_is_asked_too() -> None:
+def test_a_name_of_which_the_cache_has_a_predecessor_is_read_from_the_api_server() -> None:
     server = Server(new="uid-new")
     assert looked_up("new", before="new", live=server).views["uid-new"].uid == "uid-new"
     assert looked_up("gone", before="gone", live=server).views == {}
     assert server.asked == ["new", "gone"]
 
 
-def test_what_the_cache_showed_once_and_shows_no_more_is_gone() -> None:
+def test_a_name_that_left_the_cache_counts_as_deleted() -> None:
     memories, server = Memories(), Server(a="uid-a")
     looked_up("a", "b", cache=("a", "b"), live=server, memories=memories)
     for _ in range(2):
@@ -90,14 +90,14 @@ def test_what_the_cache_showed_once_and_shows_no_more_is_gone() -> None:
     assert server.asked == ["a"]
 
 
-def test_what_the_api_server_has_and_the_cache_does_not_is_asked_about_each_time() -> None:
+def test_a_name_that_only_the_api_server_has_is_read_each_time() -> None:
     memories, server = Memories(), Server(new="uid-new")
     for _ in range(2):
         assert looked_up("new", live=server, memories=memories).is_behind
     assert server.asked == ["new", "new"]
 
 
-def test_an_api_server_that_does_not_say_is_not_taken_for_a_no() -> None:
+def test_an_api_server_error_does_not_count_as_not_found() -> None:
     class Closed:
         async def get(self, *_: object) -> bytes:
             raise ForbiddenError(ErrorStatus(code=403, message="not you"))

@@ -47,7 +47,7 @@ def test_the_controller_of_the_readme_labels_namespaces_new_and_old() -> None:
         assert teams()["default"] == "none"
 
 
-def test_an_object_that_nothing_asks_for_is_made_at_the_start() -> None:
+def test_an_object_of_a_key_enqueued_at_the_start_is_created() -> None:
     # given
     views = make_object_views(CONFIG_MAPS)
 
@@ -76,7 +76,7 @@ def test_an_object_that_nothing_asks_for_is_made_at_the_start() -> None:
 
 
 @pytest.mark.real_time
-def test_the_example_passes_its_own_tests_in_a_project_of_its_own(tmp_path: Path) -> None:
+def test_the_example_operator_passes_its_own_tests_in_a_separate_project(tmp_path: Path) -> None:
     project = tmp_path / "operator"
     project.mkdir()
     for file in EXAMPLE.iterdir():

@@ -33,7 +33,7 @@ def names(ownership: Ownership[DocumentView]) -> tuple[list[str], list[str], lis
     return kept, adopted, released
 
 
-def test_what_the_selector_means_is_kept_or_adopted_and_what_it_does_not_is_released() -> None:
+def test_matching_objects_are_kept_or_adopted_and_others_are_released() -> None:
     ownership = ownership_of(
         OWNER, SELECTOR, [view("a"), view("b", app="other")], [view("c"), view("d", app="other")]
     )
@@ -52,7 +52,7 @@ def test_an_owner_that_is_being_deleted_changes_nothing() -> None:
     assert plan_ownership(owner, REPLICA_SETS, PODS, ownership) == ()
 
 
-def test_before_an_adoption_the_api_server_is_asked_whether_the_owner_is_as_it_was_seen() -> None:
+def test_an_adoption_first_verifies_the_owners_uid_and_resource_version() -> None:
     # given
     ownership = ownership_of(OWNER, SELECTOR, [view("b", app="other")], [view("c")])
     # when

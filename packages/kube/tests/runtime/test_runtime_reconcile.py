@@ -211,7 +211,7 @@ async def test_a_note_that_is_not_to_be_repeated_is_recorded_again_only_after_it
     assert world.events == [("Stopped: why", 1)] * 2
 
 
-async def test_what_counts_as_the_same_is_not_recorded_again_in_other_words(world: World) -> None:
+async def test_an_event_with_the_same_identity_is_not_recorded_again_in_other_words(world: World) -> None:
     take = turn(world)
     for words in ("pod a is stuck", "pod b is stuck"):
         note = Note(reason="Stuck", message=words, warning=True, again_after_s=600, same_as="Stuck")
@@ -220,7 +220,7 @@ async def test_what_counts_as_the_same_is_not_recorded_again_in_other_words(worl
     assert world.events == [("Stuck: pod a is stuck", 1)]
 
 
-async def test_notes_about_other_objects_are_remembered_for_each_of_them(world: World) -> None:
+async def test_events_about_other_objects_are_remembered_per_object(world: World) -> None:
     take = turn(world)
     world.plan_now = Plan(
         notes=tuple(
@@ -238,7 +238,7 @@ async def test_notes_about_other_objects_are_remembered_for_each_of_them(world: 
     assert world.events == [("Stuck: a is stuck", 1), ("Stuck: b is stuck", 1)]
 
 
-async def test_another_message_is_recorded_at_once(world: World) -> None:
+async def test_an_event_with_another_message_is_recorded_immediately(world: World) -> None:
     take = turn(world)
     for message in ("one", "two", "two", "one"):
         world.plan_now = Plan(notes=(Note(reason="Stopped", message=message, again_after_s=600),))
@@ -246,14 +246,14 @@ async def test_another_message_is_recorded_at_once(world: World) -> None:
     assert [event for event, _ in world.events] == ["Stopped: one", "Stopped: two", "Stopped: one"]
 
 
-async def test_an_object_that_is_gone_needs_nothing(world: World) -> None:
+async def test_a_deleted_object_needs_no_reconcile(world: World) -> None:
     # given
     world.gone = True
     # then
     assert await turn(world)(KEY) is None
 
 
-async def test_a_refused_write_is_in_the_status_and_comes_back_with_backoff(world: World) -> None:
+async def test_a_refused_write_is_recorded_in_the_status_and_retried_with_backoff(world: World) -> None:
     # given
     world.plan_now = creating("a")
     world.refuse = lambda name: (
@@ -280,7 +280,7 @@ async def test_a_kind_whose_status_has_no_place_for_failures_writes_the_status_o
     assert world.stored == {"observedGeneration": 2}
 
 
-async def test_a_stale_plan_is_no_failure(world: World) -> None:
+async def test_a_stale_plan_is_not_a_failure(world: World) -> None:
     """cloneset 9.3: a conflict sets no condition; plan again from what is now true"""
     # given
     world.plan_now = creating("a")
@@ -292,7 +292,7 @@ async def test_a_stale_plan_is_no_failure(world: World) -> None:
     assert world.stored == {}
 
 
-async def test_a_status_that_conflicts_comes_back(world: World) -> None:
+async def test_a_conflicting_status_write_is_retried(world: World) -> None:
     """cloneset case 90"""
     # given
     world.plan_now = Plan(status={"replicas": 1})
@@ -356,7 +356,7 @@ async def test_a_plan_without_writes_has_its_status_written(world: World) -> Non
     assert world.writes == ["status {'replicas': 1}"]
 
 
-async def test_a_status_is_written_rarely_while_pods_are_written_to_and_at_once_when_that_is_over(
+async def test_a_status_is_written_rarely_during_pod_writes_and_immediately_afterwards(
     world: World,
 ) -> None:
     # given ten seconds of work, by turns of a tenth of a second
@@ -375,7 +375,7 @@ async def test_a_status_is_written_rarely_while_pods_are_written_to_and_at_once_
     assert world.writes[-1] == "status {'replicas': 100}"
 
 
-async def test_a_status_that_changes_all_the_time_is_written_later_and_the_key_comes_back_for_it(
+async def test_a_constantly_changing_status_is_written_later_by_a_requeue(
     world: World,
 ) -> None:
     # given a status that changes with every turn
@@ -391,7 +391,7 @@ async def test_a_status_that_changes_all_the_time_is_written_later_and_the_key_c
     assert 0 < afters[-1] <= 0.25
 
 
-async def test_a_plan_that_asks_to_come_back_at_once_waits_for_its_status_where_it_writes_nothing_else(
+async def test_an_immediate_requeue_without_writes_waits_for_the_status_pace(
     world: World,
 ) -> None:
     # given a status whose turn has not come
@@ -405,7 +405,7 @@ async def test_a_plan_that_asks_to_come_back_at_once_waits_for_its_status_where_
     assert 0 < after_s <= 0.25
 
 
-async def test_the_status_that_says_that_nothing_is_waited_for_any_more_is_never_held_back(
+async def test_the_status_that_ends_a_wait_is_never_delayed(
     world: World,
 ) -> None:
     # given statuses of a rollout that have used up their pace
@@ -445,7 +445,7 @@ async def test_the_first_and_the_last_status_of_each_generation_are_not_paced(wo
     assert written == [1101, 1101, 1103, 1103, 2101, 2101, 2103, 2103]
 
 
-async def test_a_plan_whose_wish_has_changed_is_left_and_planned_anew_at_once(world: World) -> None:
+async def test_a_plan_whose_spec_changed_is_dropped_and_planned_again_immediately(world: World) -> None:
     # given
     world.plan_now, world.current = creating("a", "b"), False
     # when
@@ -465,9 +465,7 @@ async def test_notes_of_the_plan_are_recorded_even_when_nothing_is_written(world
 
 
 @pytest.mark.parametrize("live_uid", ["", "another"], ids=["gone", "made anew"])
-async def test_nothing_is_made_again_at_once_for_an_owner_that_is_not_there(
-    world: World, live_uid: str
-) -> None:
+async def test_children_of_a_deleted_owner_are_not_recreated(world: World, live_uid: str) -> None:
     # given an owner that is gone, which the cache does not know, and garbage collection that removes what is made
     reconcile = turn(world)
     world.plan_now = creating("a")
@@ -497,7 +495,7 @@ async def test_a_kind_that_rarely_makes_objects_does_not_read_its_owner(world: W
     assert world.writes == ["create a"] * 3
 
 
-async def test_an_owner_of_which_something_newer_is_known_is_not_looked_at(world: World) -> None:
+async def test_an_owner_with_a_newer_known_version_is_not_read_again(world: World) -> None:
     # given one for which an object was just made
     reconcile = turn(world)
     world.plan_now = creating("a")
@@ -515,7 +513,7 @@ async def test_an_owner_of_which_something_newer_is_known_is_not_looked_at(world
 
 
 @pytest.mark.parametrize("code", [409, 500])
-async def test_what_fails_in_an_optional_stage_is_tried_again_by_itself(world: World, code: int) -> None:
+async def test_a_failure_in_an_optional_stage_is_retried_automatically(world: World, code: int) -> None:
     # given
     world.plan_now = creating("a", is_optional=True)
     status = ErrorStatus(code=code, reason="Conflict")
@@ -580,7 +578,7 @@ async def test_a_creation_elsewhere_that_is_refused_so_is_tried_again(world: Wor
         await turn(world)(KEY)
 
 
-def test_without_its_creations_a_plan_ends_where_the_first_of_them_was() -> None:
+def test_a_plan_without_its_creations_ends_at_the_first_of_them() -> None:
     def stage(purpose: Purpose, *actions: Any, **fields: Any) -> Stage:
         chains = tuple(Chain(subject=purpose, steps=(Step(action=action, because=""),)) for action in actions)
         return Stage(purpose=purpose, chains=chains, **fields)
@@ -612,7 +610,7 @@ def test_without_its_creations_a_plan_ends_where_the_first_of_them_was() -> None
     )
 
 
-async def test_what_is_not_there_is_planned_for_where_the_kind_says_so(world: World) -> None:
+async def test_a_missing_object_is_planned_for_when_its_kind_supports_that(world: World) -> None:
     """Others may ask for it: a workload for its PersistentPodState"""
     # given
     world.gone, world.plan_now = True, creating("a")
@@ -624,7 +622,7 @@ async def test_what_is_not_there_is_planned_for_where_the_kind_says_so(world: Wo
     assert world.writes == ["create a"]
 
 
-async def test_a_kind_that_learns_from_failures_is_planned_again_at_once_and_not_as_an_error(
+async def test_a_kind_that_learns_from_failures_is_planned_again_immediately_without_an_error(
     world: World,
 ) -> None:
     """It says itself what becomes of each, and when it is tried again"""
@@ -669,7 +667,7 @@ def owned(replicas: int, message: str = "") -> Plan:
     return Plan(status={"replicas": replicas, "conditions": conditions})
 
 
-async def test_a_condition_that_no_client_knows_is_written_a_minute_later() -> None:
+async def test_a_condition_unknown_to_clients_is_written_a_minute_later() -> None:
     # given an object that is as its status says
     world = World(stored={"replicas": 1, "conditions": []}, plan_now=owned(1, "a rival"))
     reconcile = turn(world, **OWN)
@@ -684,7 +682,7 @@ async def test_a_condition_that_no_client_knows_is_written_a_minute_later() -> N
     assert len(world.writes) == 1
 
 
-async def test_a_condition_that_no_client_knows_goes_with_what_is_written_anyway() -> None:
+async def test_an_unobserved_condition_is_written_together_with_other_changes() -> None:
     # given
     world = World(stored={"replicas": 1, "conditions": []}, plan_now=owned(1, "a rival"))
     reconcile = turn(world, **OWN)
@@ -716,7 +714,7 @@ async def test_words_of_kstatus_conditions_wait_and_their_reasons_do_not(later: 
     assert (world.writes == [], left == pytest.approx(OWN_CONDITIONS_S)) == (waits, waits)
 
 
-async def test_the_minute_begins_again_when_there_was_nothing_to_write_meanwhile() -> None:
+async def test_the_condition_delay_restarts_after_a_plan_with_nothing_to_write() -> None:
     # given
     world = World(stored={"replicas": 1, "conditions": []})
     reconcile = turn(world, **OWN)

@@ -16,7 +16,7 @@ def counts(meter: RolloutMeter) -> dict[str, tuple[int, float]]:
     return {result: (duration.count, duration.sum_s) for result, duration in meter.durations.items()}
 
 
-def test_a_rollout_lasts_from_the_first_look_until_the_object_is_ready() -> None:
+def test_a_rollout_lasts_from_its_first_observation_until_the_object_is_ready() -> None:
     meter = RolloutMeter()
     meter.note(WEB, 1, MOVING, since=None, now=10.0)
     assert meter.waiting == {WEB: "Updating"}
@@ -28,7 +28,7 @@ def test_a_rollout_lasts_from_the_first_look_until_the_object_is_ready() -> None
     assert counts(meter) == {"complete": (1, 30.0), "held": (1, 5.0)}
 
 
-def test_a_pod_that_fails_later_is_waited_for_and_is_no_rollout() -> None:
+def test_a_pod_that_fails_after_a_rollout_does_not_start_a_rollout() -> None:
     meter = RolloutMeter()
     meter.note(WEB, 1, DONE, since=None, now=0.0)
     meter.note(WEB, 1, MOVING, since=None, now=10.0)
@@ -37,7 +37,7 @@ def test_a_pod_that_fails_later_is_waited_for_and_is_no_rollout() -> None:
     assert counts(meter) == {}
 
 
-def test_a_change_in_the_middle_supersedes_what_was_under_way() -> None:
+def test_a_change_during_a_rollout_supersedes_it() -> None:
     meter = RolloutMeter()
     meter.note(WEB, 1, MOVING, since=None, now=0.0)
     meter.note(WEB, 2, MOVING, since=None, now=10.0)
@@ -45,7 +45,7 @@ def test_a_change_in_the_middle_supersedes_what_was_under_way() -> None:
     assert counts(meter) == {"superseded": (1, 10.0), "complete": (1, 5.0)}
 
 
-def test_a_rollout_that_stalls_is_counted_as_such_once() -> None:
+def test_a_stalled_rollout_is_counted_once() -> None:
     meter = RolloutMeter()
     meter.note(WEB, 1, MOVING, since=None, now=0.0)
     meter.note(WEB, 1, STALLED, since=None, now=10.0)
@@ -54,14 +54,14 @@ def test_a_rollout_that_stalls_is_counted_as_such_once() -> None:
     assert counts(meter) == {"stalled": (1, 10.0)}
 
 
-def test_a_new_manager_knows_from_the_status_since_when_it_lasts() -> None:
+def test_a_new_manager_reads_the_start_of_a_rollout_from_the_status() -> None:
     meter = RolloutMeter()
     meter.note(WEB, 3, MOVING, since=50.0, now=100.0)
     meter.note(WEB, 3, DONE, since=None, now=110.0)
     assert counts(meter) == {"complete": (1, 60.0)}
 
 
-def test_nothing_is_remembered_of_an_object_that_is_gone() -> None:
+def test_a_deleted_object_leaves_no_record_in_the_rollout_meter() -> None:
     meter = RolloutMeter()
     meter.note(WEB, 1, MOVING, since=None, now=0.0)
     meter.forget(WEB)
@@ -70,7 +70,7 @@ def test_nothing_is_remembered_of_an_object_that_is_gone() -> None:
     assert counts(meter) == {}
 
 
-def test_children_are_known_until_an_object_has_none_or_is_gone() -> None:
+def test_children_are_recorded_until_the_object_has_none_or_is_deleted() -> None:
     # given
     meter, child = RolloutMeter(), ChildAtWork(PODS, Key("default", "web-1"))
     # when

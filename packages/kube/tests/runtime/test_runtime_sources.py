@@ -49,7 +49,7 @@ async def test_every_cache_of_a_resource_gets_own_writes() -> None:
         await asyncio.wait([running])
 
 
-async def test_a_wait_for_a_resource_that_is_not_served_ends_when_the_answer_comes() -> None:
+async def test_a_wait_for_an_unserved_resource_ends_with_the_answer() -> None:
     async with small_cluster() as place:
         # given an API server that takes a while to say that it does not know the resource
         faulty = FaultyTransport(place.cluster.make_transport("manager"))
@@ -66,7 +66,7 @@ async def test_a_wait_for_a_resource_that_is_not_served_ends_when_the_answer_com
         await asyncio.wait([running])
 
 
-async def test_a_borrowed_cache_is_looked_up_and_gets_own_writes_but_is_run_by_its_owner() -> None:
+async def test_a_borrowed_cache_is_read_and_gets_own_writes_but_its_owner_runs_it() -> None:
     async with small_cluster() as place:
         # given a cache that another part runs
         client = Client(place.cluster.make_transport("manager"), clock=place.cluster.clock)

@@ -56,7 +56,7 @@ def test_a_message_of_any_length_is_written_as_an_excerpt_and_only_once() -> Non
     assert build_status_patch(CLONE_SETS, KEY, uid="u", stored=written, wanted=wanted) is None
 
 
-def test_a_quiet_object_is_written_at_once_and_a_busy_one_a_few_times_a_second() -> None:
+def test_a_quiet_status_is_written_immediately_and_a_busy_one_a_few_times_a_second() -> None:
     # given
     pace = StatusPace(burst=2, per_second=4.0)
     # when it changes without pause
@@ -85,7 +85,7 @@ def test_a_deleted_object_is_forgotten() -> None:
     assert pace.wait_s(KEY, now=0.0) == 0.0
 
 
-def test_a_status_with_several_writers_is_written_over_what_was_looked_at() -> None:
+def test_a_shared_status_is_written_with_the_resource_version_that_was_read() -> None:
     patch = build_status_patch(
         CLONE_SETS, KEY, uid="u", stored={}, wanted={"replicas": 1}, resource_version="42"
     )
@@ -114,7 +114,7 @@ def conditions(**reasons: str) -> dict[str, Any]:
     ],
     ids=["its reason", "it goes", "a reason people act on", "one that clients know", "a counter"],
 )
-def test_what_no_client_knows_can_wait(wanted: dict[str, Any], waits: bool) -> None:
+def test_a_change_of_only_unobserved_conditions_can_wait(wanted: dict[str, Any], waits: bool) -> None:
     stored = conditions(Failed="a", Own="a", Alarm="c")
     assert can_wait(stored, wanted, own={"Own", "Alarm"}, urgent={"Alarm"}) is waits
     assert not can_wait(stored, wanted, own=(), urgent=())
@@ -129,7 +129,7 @@ def test_what_no_client_knows_can_wait(wanted: dict[str, Any], waits: bool) -> N
     ],
     ids=["other words", "the same", "another code"],
 )
-def test_other_words_for_the_same_failure_are_no_other_status(
+def test_another_text_for_the_same_failure_does_not_change_the_status(
     message: str, reason: str, is_words: bool
 ) -> None:
     def status(message: str, reason: str) -> dict[str, Any]:
@@ -155,7 +155,7 @@ def test_a_field_that_was_missing_once_is_written_again_and_one_that_always_is_l
     assert fields.without(wanted, now=FORGET_S + SUSPECTED_S) == wanted
 
 
-def test_a_field_that_was_not_written_now_is_not_looked_for() -> None:
+def test_a_field_outside_the_last_write_is_not_checked() -> None:
     fields = UnkeptFields()
     assert fields.learn({"replicas": 2}, {"replicas": 2}, now=0.0) is None
     assert fields.without({"replicas": 2, "updatedReplicas": 1}, now=1.0) == {

@@ -80,7 +80,7 @@ async def refusal(
 
 
 @pytest.mark.parametrize(("replicas", "is_stale"), [(1, False), (2, False), (2, True)])
-async def test_of_two_deletions_at_once_one_is_admitted_case_36(replicas: int, is_stale: bool) -> None:
+async def test_one_of_two_simultaneous_deletions_is_admitted_case_36(replicas: int, is_stale: bool) -> None:
     # given a budget of one, and replicas whose caches do not get each other's writes
     server = with_allowed(1)
     result = [server.replica(seed=seed, is_stale=is_stale) for seed in range(replicas)]
@@ -95,7 +95,7 @@ async def test_of_two_deletions_at_once_one_is_admitted_case_36(replicas: int, i
     assert len(server.status()["disruptedPods"]) == 1
 
 
-async def test_what_is_spent_is_in_the_status_before_the_answer() -> None:
+async def test_a_spent_eviction_is_in_the_status_before_the_answer() -> None:
     server = with_allowed(2)
     assert await refusal(server, deletion(POD)) is None
     assert server.status() == {
@@ -122,7 +122,9 @@ async def test_what_is_spent_is_in_the_status_before_the_answer() -> None:
         (POD, {}),  # admission case 55
     ],
 )
-async def test_what_costs_nothing_may_always_go_cases_37_to_42_54_55(doc: Document, status: Any) -> None:
+async def test_deletions_that_cost_no_availability_are_allowed_cases_37_to_42_54_55(
+    doc: Document, status: Any
+) -> None:
     ignored = {"matchLabels": {"tier": "test"}}
     server = BudgetServer(budget(maxUnavailable=1, status=status, ignoredPodSelector=ignored), pods=[doc])
     assert await refusal(server, deletion(doc)) is None
@@ -130,7 +132,7 @@ async def test_what_costs_nothing_may_always_go_cases_37_to_42_54_55(doc: Docume
     assert server.writes == 0
 
 
-async def test_a_record_of_a_pod_does_not_let_its_successor_go() -> None:
+async def test_a_record_of_a_pod_does_not_allow_its_successor() -> None:
     server = BudgetServer(budget(maxUnavailable=1, status=allowed(0, disruptedPods={"p1": ago(9)})))
     assert await refusal(server, deletion(tied("p1", created_s_ago=5))) is not None
 
@@ -144,7 +146,7 @@ async def test_a_record_of_a_pod_does_not_let_its_successor_go() -> None:
         ("unavailablePods", 5, False),
     ],
 )
-async def test_a_record_lets_its_pod_go_again_for_half_of_its_time(
+async def test_a_record_allows_its_pod_again_for_half_of_its_lifetime(
     field: str, age_s: float, is_free: bool
 ) -> None:
     """The record may be gone meanwhile, and its place given to another pod, which a cache has not heard of."""
@@ -152,7 +154,7 @@ async def test_a_record_lets_its_pod_go_again_for_half_of_its_time(
     assert (await refusal(server, deletion(POD)) is None) is is_free
 
 
-async def test_a_budget_that_is_not_in_the_cache_yet_is_asked_all_the_same() -> None:
+async def test_a_budget_missing_in_the_cache_is_still_checked() -> None:
     # given a replica whose cache is older than the budget
     server = BudgetServer()
     replica = server.replica(is_stale=True)
@@ -171,11 +173,11 @@ async def test_a_label_that_makes_a_pod_unavailable_is_an_update_case_40() -> No
 
 
 @pytest.mark.parametrize("change", [{"labels": {"a": "b"}}, {"annotations": {"a": "b"}}])
-async def test_other_labels_and_annotations_are_free_case_43(change: Any) -> None:
+async def test_other_labels_and_annotations_do_not_spend_the_budget_case_43(change: Any) -> None:
     assert await refusal(with_allowed(0), update(POD, changed(POD, **change))) is None
 
 
-async def test_another_image_spends_of_the_budget_case_44() -> None:
+async def test_a_changed_image_spends_the_budget_case_44() -> None:
     server = with_allowed(1)
     assert await refusal(server, update(POD, of_image(POD, "nginx:2"))) is None
     assert server.status()["unavailablePods"] == {"p1": ago(0)}
@@ -184,7 +186,7 @@ async def test_another_image_spends_of_the_budget_case_44() -> None:
     assert await refusal(server, update(other, of_image(other, "nginx:2"))) is not None
 
 
-async def test_with_its_gate_off_an_update_is_free_and_no_budget_is_read_case_45() -> None:
+async def test_updates_are_free_and_read_no_budget_with_the_gate_off_case_45() -> None:
     """and admission case 33"""
     replica = with_allowed(0).replica(gates=Gates())
     assert await replica.judge(update(POD, of_image(POD, "nginx:2"))) is None
@@ -224,7 +226,7 @@ async def test_with_its_gate_off_an_update_is_free_and_no_budget_is_read_case_45
         (SMALL, changed(LARGE, labels=UNAVAILABLE), True, [], False),
     ],
 )
-async def test_a_resize_is_one_only_where_no_container_restarts_cases_46_to_50(
+async def test_a_resize_is_a_disruption_only_where_a_container_restarts_cases_46_to_50(
     old: Document, new: Document, is_apart: bool, operations: list[str], is_free: bool
 ) -> None:
     server = with_allowed(0, protectOperations=operations)
@@ -259,7 +261,7 @@ async def test_only_protected_operations_are_guarded_case_51(guarded: Any) -> No
         deletion(POD, dry_run=True),
     ],
 )
-async def test_a_dry_run_is_answered_and_spends_nothing_cases_52_53(dry: AdmissionRequest) -> None:
+async def test_a_dry_run_is_answered_without_spending_the_budget_cases_52_53(dry: AdmissionRequest) -> None:
     server = BudgetServer(budget(maxUnavailable=1, status=allowed(1)), pods=[POD])
     assert await refusal(server, dry) is None
     assert server.writes == 0
@@ -306,7 +308,7 @@ async def test_a_refused_pod_is_reported_case_65() -> None:
     assert (event.owner.kind, event.owner.name) == ("CloneSet", "web")
 
 
-async def test_a_refused_eviction_is_to_be_tried_again_case_66() -> None:
+async def test_a_refused_eviction_gets_429_case_66() -> None:
     refused = await refusal(
         BudgetServer(budget(maxUnavailable=1, status=allowed(0)), pods=[POD]), eviction("p1")
     )
@@ -314,12 +316,12 @@ async def test_a_refused_eviction_is_to_be_tried_again_case_66() -> None:
     assert (refused.code, refused.reason, refused.message) == (429, "TooManyRequests", REFUSED)
 
 
-async def test_the_eviction_of_a_pod_that_is_gone_is_left_to_the_api_server() -> None:
+async def test_the_eviction_of_a_missing_pod_is_passed_to_the_api_server() -> None:
     assert await refusal(with_allowed(0), eviction("p9")) is None
 
 
 @pytest.mark.parametrize("is_hanging", [True, False])
-async def test_an_eviction_that_cannot_be_decided_is_to_be_tried_again_and_a_deletion_fails(
+async def test_an_undecidable_eviction_gets_429_and_a_deletion_500(
     is_hanging: bool,
 ) -> None:
     """A drain ends at any answer but 429, also at that of an API server that has waited in vain."""
@@ -335,7 +337,7 @@ async def test_an_eviction_that_cannot_be_decided_is_to_be_tried_again_and_a_del
     assert error.value.code == 500
 
 
-async def test_an_ignored_selector_that_cannot_be_read_lets_nothing_go() -> None:
+async def test_an_invalid_ignored_pod_selector_allows_no_deletion() -> None:
     server = with_allowed(1, ignoredPodSelector={"matchExpressions": [{"key": "a", "operator": "Of"}]})
     with pytest.raises(StepError, match="ignoredPodSelector"):
         await refusal(server, deletion(POD))
@@ -346,7 +348,7 @@ async def test_only_the_deprecated_annotation_is_enough_case_57() -> None:
     assert await refusal(with_allowed(0), deletion(old)) is not None
 
 
-async def test_many_at_once_cost_few_writes_and_never_more_than_allowed() -> None:
+async def test_simultaneous_deletions_cost_few_writes_and_never_exceed_the_budget() -> None:
     server = with_allowed(10)
     replicas = [server.replica(seed=seed) for seed in range(3)]
     answers = await asyncio.gather(
@@ -357,7 +359,7 @@ async def test_many_at_once_cost_few_writes_and_never_more_than_allowed() -> Non
     assert server.writes < 20
 
 
-async def test_requests_that_wait_together_spend_for_a_pod_once_and_for_a_dry_run_nothing() -> None:
+async def test_batched_requests_spend_once_per_pod_and_nothing_for_dry_runs() -> None:
     # given a budget of two, and requests that come while the first one is written
     server = with_allowed(2)
     replica = server.replica()
@@ -377,14 +379,14 @@ async def test_requests_that_wait_together_spend_for_a_pod_once_and_for_a_dry_ru
     assert server.writes == 2
 
 
-async def test_requests_that_wait_together_and_spend_nothing_cost_no_write() -> None:
+async def test_batched_requests_that_spend_nothing_cause_no_write() -> None:
     server = with_allowed(2)
     dry = [deletion(tied(name), dry_run=True) for name in ("p1", "p2")]
     answers = await asyncio.gather(*map(server.replica().judge, [deletion(tied("p0")), *dry]))
     assert (answers, server.writes) == ([None] * 3, 1)
 
 
-async def test_a_budget_that_is_gone_after_a_conflict_keeps_no_pod_case_54() -> None:
+async def test_a_budget_deleted_after_a_conflict_protects_no_pod_case_54() -> None:
     # given a budget of two that is asked about three pods, and is gone after two conflicts
     server = with_allowed(2)
     server.conflicts_to_come = 2
@@ -403,7 +405,7 @@ async def test_a_budget_that_is_gone_after_a_conflict_keeps_no_pod_case_54() -> 
 # ── new pods ─────────────────────────────────────────────────────────────────
 
 
-async def test_a_new_pod_is_tied_to_the_budget_that_selects_it() -> None:
+async def test_a_new_pod_is_annotated_with_the_budget_that_selects_it() -> None:
     """admission case 25"""
     replica_set = ("apps/v1", "ReplicaSet", "web-1")
     by_target = budget("by-target", target=DEPLOYMENT, maxUnavailable=1)
@@ -457,24 +459,24 @@ def is_asked(asked: AdmissionRequest, *, namespaces: list[str], gates: Gates = B
         (eviction("p1", namespace="elsewhere"), False),
     ],
 )
-def test_api_servers_ask_only_about_pods_that_a_budget_protects(
+def test_api_servers_review_only_pods_that_a_budget_protects(
     asked: AdmissionRequest, is_wanted: bool
 ) -> None:
     assert is_asked(asked, namespaces=[NAMESPACE]) is is_wanted
     assert not is_asked(eviction("p1"), namespaces=[])
 
 
-def test_with_its_gate_off_updates_are_not_asked_about() -> None:
+def test_updates_are_not_reviewed_with_the_gate_off() -> None:
     assert not is_asked(update(POD, of_image(POD, "nginx:2")), namespaces=[NAMESPACE], gates=Gates())
 
 
 @pytest.mark.parametrize("asked", [deletion(POD), eviction("p1")])
-def test_with_its_gate_off_deletions_and_evictions_are_not_asked_about(asked: AdmissionRequest) -> None:
+def test_deletions_and_evictions_are_not_reviewed_with_the_gate_off(asked: AdmissionRequest) -> None:
     gates = Gates.of(PodUnavailableBudgetDeleteGate=False, PodUnavailableBudgetUpdateGate=True)
     assert not is_asked(asked, namespaces=[NAMESPACE], gates=gates)
 
 
-def test_while_it_is_not_known_where_budgets_are_all_evictions_are_asked_about() -> None:
+def test_all_evictions_are_reviewed_until_the_namespaces_of_budgets_are_known() -> None:
     (condition,) = condition_of(chain_of().judging, {"WorkloadSpread": []})
     for request_of, is_wanted in ((eviction("p1"), True), (deletion(pod("p1")), False)):
         variables = {

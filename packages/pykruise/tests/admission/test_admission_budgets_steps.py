@@ -93,7 +93,7 @@ def controller(owner: Owner) -> OwnerReference:
         "no owner",
     ],
 )
-async def test_a_pod_is_tied_to_the_budget_of_its_owner_or_of_the_deployment_above(
+async def test_a_pod_is_annotated_with_the_budget_of_its_owner_or_of_its_deployment(
     owner: Owner | None, above: OwnerReference | Exception | None, budget_name: str
 ) -> None:
     """admission case 25"""
@@ -120,7 +120,7 @@ async def test_a_deployment_that_cannot_be_found_keeps_no_pod_from_its_replicase
         (REPLICA_SET, [], []),
     ],
 )
-async def test_what_is_above_a_replicaset_is_asked_only_where_a_budget_is_about_a_deployment(
+async def test_the_owner_of_a_replica_set_is_read_only_for_budgets_of_deployments(
     owner: Owner, budgets: list[Document], asked: list[str]
 ) -> None:
     replica = BudgetServer(*budgets).replica()
@@ -129,7 +129,7 @@ async def test_what_is_above_a_replicaset_is_asked_only_where_a_budget_is_about_
     assert result == asked
 
 
-async def test_a_tied_pod_keeps_all_that_it_came_with() -> None:
+async def test_a_related_pod_keeps_its_annotations() -> None:
     given = pod("p", annotations={"mine": "x"})
     result = await BudgetServer(budget(maxUnavailable=1)).replica().tie(given)
     assert annotations_of(result) == {"mine": "x", **build_related_annotations("pub")}
@@ -137,7 +137,7 @@ async def test_a_tied_pod_keeps_all_that_it_came_with() -> None:
     assert result == given
 
 
-async def test_a_pod_that_says_nothing_of_itself_may_have_a_budget_too() -> None:
+async def test_a_pod_without_metadata_may_match_a_budget() -> None:
     bare = {"matchExpressions": [{"key": "tier", "operator": "DoesNotExist"}]}
     result = await BudgetServer(budget(selector=bare, maxUnavailable=1)).replica().tie({"metadata": None})
     assert result == {"metadata": {"annotations": build_related_annotations("pub")}}
@@ -166,7 +166,7 @@ async def test_a_pod_that_names_no_namespace_is_in_that_of_the_request(
     assert (result, asked) == (None, [namespace])
 
 
-async def test_budgets_that_cannot_be_looked_up_hold_up_no_new_pod() -> None:
+async def test_budgets_that_cannot_be_read_block_no_new_pod() -> None:
     """admission case 26"""
     replica = BudgetServer(budget(maxUnavailable=1)).replica()
 
@@ -178,7 +178,7 @@ async def test_budgets_that_cannot_be_looked_up_hold_up_no_new_pod() -> None:
     assert await replica.tie(given) == given
 
 
-async def test_where_budgets_are_not_read_pods_are_neither_tied_nor_kept() -> None:
+async def test_pods_are_not_related_or_protected_without_readable_budgets() -> None:
     without = make_guarding(step_context(KIND))
     guard = BudgetGuard(without)
     assert await BudgetTie(without).change(POD, request(PODS, POD)) is None
@@ -188,7 +188,7 @@ async def test_where_budgets_are_not_read_pods_are_neither_tied_nor_kept() -> No
 @pytest.mark.parametrize(
     ("deletions", "updates", "is_there"), [(True, False, True), (False, True, True), (False, False, False)]
 )
-def test_the_steps_of_budgets_are_there_while_something_is_guarded(
+def test_the_steps_of_budgets_are_registered_only_with_a_gate(
     deletions: bool, updates: bool, is_there: bool
 ) -> None:
     steps = chain_of(
@@ -233,20 +233,20 @@ def with_image(doc: Document, image: str = "nginx:2") -> Document:
         "a pod that is not to be protected",
     ],
 )
-async def test_no_budget_is_asked_about_what_takes_no_pod_out_of_service(asked: AdmissionRequest) -> None:
+async def test_a_change_that_keeps_the_pod_in_service_checks_no_budget(asked: AdmissionRequest) -> None:
     replica = full().replica()
     assert await replica.judge(asked) is None
     assert replica.asked_for == []
 
 
 @pytest.mark.parametrize("asked", [deletion(POD), eviction("p1")])
-async def test_with_its_gate_off_deletions_and_evictions_are_free(asked: AdmissionRequest) -> None:
+async def test_deletions_and_evictions_are_free_with_the_gate_off(asked: AdmissionRequest) -> None:
     replica = full().replica(gates=Gates.of(PodUnavailableBudgetDeleteGate=False))
     assert await replica.judge(asked) is None
     assert replica.asked_for == []
 
 
-async def test_an_eviction_where_there_is_no_budget_reads_no_pod() -> None:
+async def test_an_eviction_without_a_budget_reads_no_pod() -> None:
     # given
     replica = BudgetServer(pods=[POD]).replica()
 
@@ -258,7 +258,7 @@ async def test_an_eviction_where_there_is_no_budget_reads_no_pod() -> None:
     assert await replica.judge(eviction("p1")) is None
 
 
-async def test_what_is_told_of_a_pod_that_a_budget_kept() -> None:
+async def test_a_prevented_eviction_reports_the_pod_the_budget_and_the_user() -> None:
     """podunavailablebudget case 65"""
     replica = full().replica()
     assert await replica.judge(eviction("p1")) is not None
@@ -267,14 +267,14 @@ async def test_what_is_told_of_a_pod_that_a_budget_kept() -> None:
     assert (event.kind, event.name, event.username) == ("PodUnavailableBudget", "pub", "alice")
 
 
-async def test_a_pod_that_is_deleted_with_all_others_is_told_of_by_its_own_name() -> None:
+async def test_a_pod_deleted_by_delete_collection_is_reported_by_its_name() -> None:
     """API servers name none in the review of such a deletion."""
     replica = full().replica()
     assert await replica.judge(deletion(POD, name="")) is not None
     assert [event.pod for event in replica.prevented] == ["p1"]
 
 
-async def test_a_pod_that_a_budget_lets_go_is_told_of_to_nobody() -> None:
+async def test_an_allowed_eviction_reports_no_event() -> None:
     replica = BudgetServer(budget(maxUnavailable=1, status=allowed(1)), pods=[POD]).replica()
     assert await replica.judge(eviction("p1")) is None
     assert replica.prevented == []
@@ -284,7 +284,7 @@ async def test_a_pod_that_a_budget_lets_go_is_told_of_to_nobody() -> None:
     ("is_hanging", "text"),
     [(True, "the PodUnavailableBudget could not be checked within 8 s"), (False, "lost on purpose")],
 )
-async def test_a_budget_that_cannot_be_asked_says_why(is_hanging: bool, text: str) -> None:
+async def test_an_uncheckable_budget_reports_the_reason(is_hanging: bool, text: str) -> None:
     server = BudgetServer(budget(maxUnavailable=1, status=allowed(1)), pods=[POD])
     server.writes_hang, server.writes_fail = is_hanging, not is_hanging
     with pytest.raises(StepError, match=text):

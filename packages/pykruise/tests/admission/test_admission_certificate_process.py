@@ -14,7 +14,7 @@ HOST = "kruise-webhook-service.kruise-system.svc"
 NOW = 1_800_000_000.0
 
 
-async def test_what_a_process_finds_out_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_results_of_the_certificate_process_are_cached(monkeypatch: pytest.MonkeyPatch) -> None:
     work = CertificateProcess()
     stored = renew_certificates(None, host=HOST, now=NOW)
     facts = await work.examine(stored, host=HOST)
@@ -35,7 +35,7 @@ async def test_a_process_makes_a_pair_by_the_stored_authority() -> None:
     assert find_problem(made, host=HOST, now=NOW + DAY_S, lasting_s=DAY_S) == ""
 
 
-async def test_a_process_that_dies_is_an_error_after_which_the_next_pass_tries_again(
+async def test_a_dead_certificate_process_is_an_error_that_the_next_pass_retries(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(sys, "executable", "/bin/false")

@@ -45,7 +45,7 @@ def test_a_new_pair_is_good_for_its_host_for_nearly_ten_years() -> None:
     assert problem(FRESH, host="elsewhere.svc") == "the certificate does not cover elsewhere.svc"
 
 
-def test_certificates_have_what_verifiers_in_go_require() -> None:
+def test_certificates_meet_the_requirements_of_go_clients() -> None:
     certificate, [authority] = leaf(FRESH), authorities_of(FRESH.authority)
     names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     assert names.get_values_for_type(x509.DNSName) == ["localhost", HOST]
@@ -122,7 +122,7 @@ def _short_lived(stored: Certificates, *, now: float, days: float) -> Certificat
     )
 
 
-def test_an_authority_that_ends_within_a_year_is_replaced_and_believed_until_it_ends() -> None:
+def test_an_authority_that_expires_within_a_year_is_replaced_and_trusted_until_it_expires() -> None:
     late = NOW + 9.5 * YEAR_S
     new = renew_certificates(FRESH, host=HOST, now=late)
     first, former = authorities_of(new.authority)
@@ -148,7 +148,7 @@ def test_a_pair_made_by_a_clock_that_was_wrong_by_years_is_renewed() -> None:
 @pytest.mark.parametrize(
     "broken", [b"", b"garbage", b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"]
 )
-def test_what_is_broken_is_replaced(field: str, broken: bytes) -> None:
+def test_broken_certificates_are_replaced(field: str, broken: bytes) -> None:
     values = {name: getattr(FRESH, name) for name in FRESH.__struct_fields__}
     stored = Certificates(**{**values, field: broken})
     # A missing key of the authority does no harm until there is something to sign.
@@ -156,7 +156,7 @@ def test_what_is_broken_is_replaced(field: str, broken: bytes) -> None:
     assert problem(renew_certificates(stored, host=HOST, now=NOW)) == ""
 
 
-def test_keys_that_belong_to_others_are_found_out() -> None:
+def test_keys_and_certificates_that_do_not_match_are_rejected() -> None:
     other = renew_certificates(FRESH, host=HOST, now=NOW)
     mixed = Certificates(
         authority=FRESH.authority,
@@ -205,7 +205,7 @@ def test_openssl_takes_the_pair(tmp_path: Path) -> None:
         ("9999999y", 180),
     ],
 )
-def test_how_long_before_its_end_a_pair_is_renewed_can_be_set(text: str | None, days: int) -> None:
+def test_the_renewal_time_before_expiry_can_be_configured(text: str | None, days: int) -> None:
     """admission case 5"""
     assert read_renew_before(text) == days * DAY_S
     assert RENEW_BEFORE_S == 180 * DAY_S

@@ -132,14 +132,14 @@ def test_outside_the_cluster_entries_are_urls(host: str, url: str) -> None:
     assert config == {"caBundle": ENCODED, "url": f"{url}/mutate-apps-kruise-io-cloneset"}
 
 
-def test_what_is_kept_once_is_kept_for_good() -> None:
+def test_applying_a_webhook_configuration_is_idempotent() -> None:
     for endpoint in (SERVICE, URL):
         for live in installed():
             once = kept(live, endpoint=endpoint)
             assert kept(once, endpoint=endpoint) == once
 
 
-def test_an_edited_bundle_is_put_right() -> None:
+def test_an_edited_ca_bundle_is_restored() -> None:
     """admission case 8"""
     good = kept(installed()[1])
     bad = deep_copy(good)
@@ -166,7 +166,7 @@ def test_entries_are_confirmed_once_and_again_after_each_change() -> None:
     assert kept(other) == live
 
 
-def test_entries_of_features_that_are_off_are_left_out_and_come_back() -> None:
+def test_webhooks_of_disabled_features_are_removed_and_restored() -> None:
     """admission cases 9 and 10"""
     off = kept(installed()[1], settings=AdmissionSettings())
     assert not {"vservice.kb.io", "vingress.kb.io"} & set(names(off))
@@ -203,7 +203,7 @@ def test_an_entry_without_any_path_is_an_error_that_names_it() -> None:
 
 
 @pytest.mark.parametrize("template", ["{", "{}", "[3]", '"x"'])
-def test_a_template_that_is_none_is_an_error(template: str) -> None:
+def test_an_invalid_template_annotation_is_an_error(template: str) -> None:
     live = installed()[0]
     live["metadata"]["annotations"] = {"template": template}
     with pytest.raises(WebhookConfigurationError, match="annotation template"):
@@ -239,7 +239,7 @@ def test_another_release_of_the_installer_replaces_the_template() -> None:
     assert "vservice.kb.io" in names(kept(old))
 
 
-def test_an_empty_template_is_taken_anew() -> None:
+def test_an_empty_template_annotation_is_replaced_by_the_live_webhooks() -> None:
     live = kept(installed()[1])
     live["webhooks"] = live["webhooks"][:1]
     live["metadata"]["annotations"]["template"] = ""
@@ -257,7 +257,7 @@ def test_certificates_from_outside_are_only_compared() -> None:
 
 
 @pytest.mark.parametrize("conversion", [None, {}, {"strategy": "None"}])
-def test_a_crd_without_conversion_by_webhook_is_not_touched(conversion: Doc | None) -> None:
+def test_a_crd_without_conversion_by_webhook_is_not_changed(conversion: Doc | None) -> None:
     """admission case 13"""
     assert build_desired_conversion(conversion, endpoint=SERVICE, bundle=BUNDLE) is None
 

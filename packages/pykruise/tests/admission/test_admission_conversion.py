@@ -31,7 +31,7 @@ def request(*objects: Any, to: Any = NEW, version: str = "v1") -> dict[str, Any]
 
 
 @pytest.mark.parametrize("version", ["v1", "v1beta1"])
-def test_objects_come_back_in_their_order_in_the_version_asked_for(version: str) -> None:
+def test_converted_objects_are_returned_in_their_order_in_the_requested_version(version: str) -> None:
     # when
     answer = review(request(cloneset("b"), cloneset("a"), version=version))
     # then
@@ -73,7 +73,7 @@ def test_a_list_sent_as_one_object_is_converted_item_by_item() -> None:
     assert result["items"][0]["apiVersion"] == NEW
 
 
-def test_no_objects_are_converted_to_none() -> None:
+def test_an_empty_request_is_converted_to_an_empty_list() -> None:
     assert review(request())["response"]["convertedObjects"] == []
 
 
@@ -95,7 +95,7 @@ def test_a_request_without_its_parts_fails(request_part: dict[str, Any]) -> None
         {**request(), "request": {"desiredAPIVersion": 1}},
     ],
 )
-def test_what_is_no_review_is_an_error_of_the_caller(document: dict[str, Any]) -> None:
+def test_a_document_that_is_not_a_conversion_review_is_a_client_error(document: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="ConversionReview"):
         review(document)
 
@@ -127,7 +127,7 @@ def test_a_request_of_nothing_but_commas_is_not_read() -> None:
         review(many)
 
 
-def test_of_many_objects_that_cannot_be_converted_the_first_are_named() -> None:
+def test_only_the_first_of_many_unconvertible_objects_are_named() -> None:
     message = review(request(*[7] * 1000))["response"]["result"]["message"]
     assert "object 15" in message
     assert "object 16" not in message

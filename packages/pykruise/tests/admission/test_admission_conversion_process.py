@@ -45,7 +45,7 @@ async def test_the_child_answers_as_the_function_does(process: ConversionProcess
     assert "not a ConversionReview" in decode(result[2])["response"]["result"]["message"]
 
 
-async def test_one_that_was_killed_is_replaced(process: ConversionProcess) -> None:
+async def test_a_killed_conversion_process_is_replaced(process: ConversionProcess) -> None:
     body = asked(3)
     await process.convert(body)
     first = process.pid
@@ -59,7 +59,7 @@ async def test_one_that_was_killed_is_replaced(process: ConversionProcess) -> No
     assert process.pid != first
 
 
-async def test_one_that_takes_too_long_is_replaced() -> None:
+async def test_a_conversion_process_that_times_out_is_replaced() -> None:
     process = ConversionProcess(longest_s=5.0)
     body = asked(3)
     await process.convert(body)

@@ -69,7 +69,7 @@ def asked(
     return at_once(rule.reviewer, request(resource_of(rule, kind), doc, old=old))
 
 
-def test_no_kind_can_be_made_while_its_controller_does_not_run() -> None:
+def test_no_object_of_a_kind_with_a_disabled_controller_can_be_created() -> None:
     """So an object without a running controller is refused, which says more than a warning would."""
     looked_at = set()
     for kind in list_kinds():
@@ -90,7 +90,7 @@ def test_no_kind_can_be_made_while_its_controller_does_not_run() -> None:
 
 
 @pytest.mark.parametrize(("kind", "side", "gates", "message", "code"), CASES)
-def test_a_kind_whose_gate_is_off_cannot_be_made_or_changed(
+def test_objects_of_a_kind_with_a_disabled_gate_cannot_be_created_or_changed(
     kind: str, side: str, gates: dict[str, bool], message: str, code: int
 ) -> None:
     """admission case 45, containers case 8, images case 34, operations case 5; admission 3.5"""
@@ -102,7 +102,7 @@ def test_a_kind_whose_gate_is_off_cannot_be_made_or_changed(
 
 
 @pytest.mark.parametrize(("kind", "side", "gates", "message", "code"), CASES)
-def test_what_exists_can_still_be_labelled_finished_and_deleted(
+def test_existing_objects_of_a_disabled_kind_can_be_labelled_finished_and_deleted(
     kind: str, side: str, gates: dict[str, bool], message: str, code: int
 ) -> None:
     """admission 3.5: deletes are never refused; pitfall 14"""
@@ -119,13 +119,13 @@ def test_what_exists_can_still_be_labelled_finished_and_deleted(
 
 
 @pytest.mark.parametrize(("kind", "side"), [(kind, side) for kind, side, gates, *_ in CASES if gates])
-def test_with_its_gates_on_only_the_rules_of_the_kind_itself_count(kind: str, side: str) -> None:
+def test_only_the_rules_of_the_kind_apply_with_the_gates_on(kind: str, side: str) -> None:
     rule = rule_of(kind, side, **ALL_ON)
     refusal = asked(rule, kind, {"metadata": {"name": "x"}, "spec": {"a": 1}}).refusal
     assert refusal is None or (refusal.code == 422 and "gate" not in refusal.message)
 
 
-def test_a_write_in_the_older_version_is_refused_alike() -> None:
+def test_a_disabled_kind_is_refused_in_the_older_version_too() -> None:
     rule = rule_of("imagepulljob", "v")
     resource = msgspec.structs.replace(resource_of(rule, "ImagePullJob"), version="v1alpha1")
     doc = {"apiVersion": resource.api_version, "kind": "ImagePullJob", "metadata": {"name": "x"}, "spec": {}}

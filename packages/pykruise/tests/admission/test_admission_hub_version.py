@@ -48,7 +48,7 @@ async def fields(doc: Document, **given: Any) -> list[str]:
     return [cause.field for cause in answer.refusal.details.causes]
 
 
-async def test_a_type_that_conversion_does_not_know_is_refused_and_named() -> None:
+async def test_an_update_type_unknown_to_conversion_is_refused_with_its_field() -> None:
     """cloneset rule 11a"""
     answer = await reviewed(flat(updateStrategy={"type": "Recreate"}))
     assert answer.refusal is not None
@@ -58,7 +58,7 @@ async def test_a_type_that_conversion_does_not_know_is_refused_and_named() -> No
     )
 
 
-async def test_errors_of_both_versions_are_reported_at_once_under_the_names_of_the_write() -> None:
+async def test_errors_of_both_versions_are_reported_together_with_the_fields_of_the_request() -> None:
     errors = await fields(
         flat(
             updateStrategy={"type": "Unknown", "partition": "5", "maxUnavailable": "abc"},
@@ -89,7 +89,7 @@ async def test_rules_of_the_hub_version_alone_do_not_count(parallelism: str) -> 
     assert await fields(doc) == []
 
 
-async def test_what_is_right_in_both_versions_is_allowed() -> None:
+async def test_an_object_valid_in_both_versions_is_allowed() -> None:
     doc = flat(updateStrategy={"type": "OnDelete"}, progressDeadlineSeconds=60)
     assert await reviewed(doc) == AdmissionAnswer()
     assert await reviewed(doc, old=doc) == AdmissionAnswer()

@@ -151,7 +151,7 @@ def asked(name: str, uid: str = "review-1", *, of: Resource = SIDECAR_SETS) -> A
     return msgspec.structs.replace(request(of, {"metadata": {"name": name}}), uid=uid)
 
 
-async def test_without_sidecarsets_only_pods_of_own_workloads_are_asked_about_after_a_while() -> None:
+async def test_without_sidecarsets_only_pods_of_own_workloads_are_reviewed_after_a_while() -> None:
     async with world() as it:
         # given entries that were written twice
         replica = it.replica()
@@ -171,7 +171,7 @@ async def test_without_sidecarsets_only_pods_of_own_workloads_are_asked_about_af
         assert replica.again_s is None
 
 
-async def test_no_api_server_ever_asks_about_an_update_of_a_pod_since_no_reviewer_judges_it() -> None:
+async def test_api_servers_never_send_reviews_of_pod_updates_without_a_reviewer() -> None:
     async with world() as it:
         replica = it.replica(known=lambda: {"WorkloadSpread": [meant("web")], "PodUnavailableBudget": ()})
         await replica.keep_up()
@@ -186,7 +186,7 @@ async def test_no_api_server_ever_asks_about_an_update_of_a_pod_since_no_reviewe
         assert replica.again_s is not None, "what is stored says less, later"
 
 
-async def test_a_sidecarset_that_appears_without_a_review_opens_at_once_and_is_named_later() -> None:
+async def test_a_sidecarset_created_without_a_review_widens_the_conditions_immediately() -> None:
     """Restored from a backup, say"""
     async with world() as it:
         replica = it.replica()
@@ -267,7 +267,7 @@ async def test_every_review_is_written_down_so_that_no_replica_narrows_across_it
         assert await it.asked_about() == ""
 
 
-async def test_what_a_cache_does_not_know_yet_is_not_narrowed_away() -> None:
+async def test_a_sidecarset_missing_in_the_cache_keeps_the_conditions_wide() -> None:
     async with world() as it:
         # given a SidecarSet that this replica's cache has not seen
         blind = it.replica(known=lambda: {"SidecarSet": (), "WorkloadSpread": (), "PodUnavailableBudget": ()})
@@ -279,7 +279,7 @@ async def test_what_a_cache_does_not_know_yet_is_not_narrowed_away() -> None:
         assert await it.asked_about() == ""
 
 
-async def test_a_replica_that_has_read_nothing_yet_leaves_conditions_as_they_are() -> None:
+async def test_a_replica_that_has_read_nothing_keeps_the_stored_conditions() -> None:
     async with world() as it:
         await it.replica().settle()
         narrow = await it.asked_about()
@@ -340,7 +340,7 @@ async def test_a_change_that_selects_other_pods_is_announced_before_it_is_allowe
     assert heard == ([review] if is_announced else [])
 
 
-async def test_what_cannot_be_announced_is_refused_and_what_is_refused_is_not_announced() -> None:
+async def test_an_unannounceable_object_is_refused_and_a_refused_one_is_not_announced() -> None:
     async def fail(_: AdmissionRequest, __: Webhook) -> None:
         raise ApiError(ErrorStatus(code=503, message="the API server is away"))
 
@@ -363,7 +363,7 @@ async def test_what_cannot_be_announced_is_refused_and_what_is_refused_is_not_an
 
 
 @pytest.mark.parametrize("seed", range(3))
-async def test_no_pod_slips_past_a_sidecarset_however_reviews_and_passes_fall(seed: int) -> None:
+async def test_no_pod_misses_a_sidecarset_in_any_order_of_reviews_and_narrowing(seed: int) -> None:
     """Two replicas with caches that lag; objects are stored up to a minute after their review"""
     rng = random.Random(seed)
     async with world() as it:

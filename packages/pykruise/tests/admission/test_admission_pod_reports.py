@@ -52,7 +52,7 @@ def owned(api_version: str) -> Document:
     return {"metadata": {"generateName": "web-1-", "ownerReferences": [owner]}}
 
 
-def test_the_sidecarset_says_of_which_pod_and_why() -> None:
+def test_an_event_of_the_sidecarset_names_the_refused_pod_and_the_reason() -> None:
     assert recorded(refused({"metadata": {"generateName": "web-1-"}}, sidecarset=LOG)) == [
         (
             "apps.kruise.io/v1beta1 SidecarSet",
@@ -69,7 +69,7 @@ def test_the_sidecarset_says_of_which_pod_and_why() -> None:
 
 
 @pytest.mark.parametrize("api_version", ["apps/v1", "v1"])
-def test_the_owner_says_that_it_gets_no_pods(api_version: str) -> None:
+def test_an_event_of_the_owner_reports_that_its_pods_are_refused(api_version: str) -> None:
     assert recorded(refused(owned(api_version))) == [
         (
             f"{api_version} Owner",
@@ -85,11 +85,11 @@ def test_the_owner_says_that_it_gets_no_pods(api_version: str) -> None:
     ]
 
 
-def test_both_say_it_where_there_are_both() -> None:
+def test_sidecarset_and_owner_both_get_the_event() -> None:
     assert [event.name for event in refused(owned("apps/v1"), sidecarset=LOG).events] == ["log", "web-1"]
 
 
-def test_nothing_is_said_of_a_pod_without_a_controller_that_no_sidecarset_is_to_blame_for() -> None:
+def test_a_refused_pod_without_controller_and_sidecarset_has_no_event() -> None:
     assert refused({"metadata": None}) == StepReport()
 
 
@@ -102,7 +102,7 @@ def test_nothing_is_said_of_a_pod_without_a_controller_that_no_sidecarset_is_to_
         (None, ""),
     ],
 )
-def test_a_refused_pod_is_called_as_far_as_it_has_a_name(metadata: Document | None, pod: str) -> None:
+def test_a_refused_pod_is_named_by_its_name_or_generated_name(metadata: Document | None, pod: str) -> None:
     (event,) = refused({"metadata": metadata}, sidecarset=LOG).events
     assert event.message == f"a pod of shop is refused ({pod}): no room"
 
@@ -111,7 +111,7 @@ POD: Document = {"metadata": {"name": "web-0", "namespace": "shop", "uid": "uid-
 KEEP = budget_view(budget("keep", maxUnavailable=1))
 
 
-def test_a_pod_that_a_budget_protected_says_so() -> None:
+def test_a_pod_protected_by_a_budget_has_an_event() -> None:
     assert recorded(make_prevention_report(POD, KEEP, username="alice")) == [
         (
             "v1 Pod",

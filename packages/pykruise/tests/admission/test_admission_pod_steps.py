@@ -58,7 +58,7 @@ async def test_a_priority_has_64_bits(value: int) -> None:
         await launched(wants("a", str(beyond)), {"name": "b"})
 
 
-async def test_a_priority_that_comes_from_elsewhere_is_refused() -> None:
+async def test_a_priority_from_a_field_reference_is_refused() -> None:
     reference = {"name": PRIORITY, "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}
     with pytest.raises(StepError, match="is ''") as refused:
         await launched({"name": "a", "env": [reference]}, {"name": "b"})
@@ -88,7 +88,7 @@ async def test_only_those_without_a_barrier_get_one() -> None:
     assert [variable["name"] for variable in second["env"]] == [BARRIER]
 
 
-async def test_a_name_is_drawn_only_where_there_is_none() -> None:
+async def test_a_generated_name_is_chosen_only_for_a_pod_without_a_name() -> None:
     """admission case 21"""
     asked = (wants("a", "1"), {"name": "b"})
     named = await launched(*asked, name="web-0", generateName="web-")
@@ -98,7 +98,7 @@ async def test_a_name_is_drawn_only_where_there_is_none() -> None:
     assert (named["metadata"]["name"], bare["metadata"]["name"]) == ("web-0", "")
 
 
-async def test_a_pod_without_metadata_has_an_order_all_the_same() -> None:
+async def test_a_pod_without_metadata_gets_launch_priorities() -> None:
     pod = {"spec": {"containers": [wants("a", "1"), {"name": "b"}]}}
     assert keys_of(await changed(LaunchPriority(step_context(LAUNCH_PRIORITY)), pod)) == ["p_1", "p_0"]
 
@@ -134,7 +134,7 @@ def test_probes_move_and_all_else_stays(metadata: Document | None) -> None:
 @pytest.mark.parametrize(
     "spec", [None, {}, {"containers": None}, {"containers": [{"name": "a"}, {"livenessProbe": None}]}]
 )
-def test_a_pod_without_liveness_probes_stays_as_it_is(spec: Document | None) -> None:
+def test_a_pod_without_liveness_probes_is_not_changed(spec: Document | None) -> None:
     assert move_probes({"metadata": {"name": "x"}, "spec": spec}) is None
 
 
@@ -149,7 +149,7 @@ def test_a_pod_without_liveness_probes_stays_as_it_is(spec: Document | None) -> 
         ({"readinessGates": [{}, {"conditionType": "mine"}]}, [None, "mine", "KruisePodReady"]),
     ],
 )
-async def test_the_gate_comes_last(spec: Document | None, gates: list[str | None]) -> None:
+async def test_the_pod_ready_gate_is_appended_last(spec: Document | None, gates: list[str | None]) -> None:
     context = step_context(POD_READINESS, gates=Gates.of(KruisePodReadinessGate=True))
     result = await changed(ReadinessGate(context), {"metadata": {"name": "x"}, "spec": spec})
     assert result is not None
@@ -179,5 +179,5 @@ DRY = {"dryRun": ["All"]}
         ({"subresource": "eviction", "operation": "CREATE"}, False),
     ],
 )
-def test_a_dry_run_says_so_in_one_of_three_places(asked: dict[str, Any], expected: bool) -> None:
+def test_a_dry_run_is_recognized_in_three_places(asked: dict[str, Any], expected: bool) -> None:
     assert is_dry(request(PODS, asked.pop("doc", None), **asked)) is expected

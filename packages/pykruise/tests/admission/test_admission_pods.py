@@ -121,7 +121,7 @@ def test_ordered_containers_wait_for_keys_that_count_down() -> None:
     ]
 
 
-def test_a_pod_that_is_to_get_a_name_gets_it_with_its_barriers() -> None:
+def test_a_pod_with_a_generated_name_gets_it_together_with_its_barriers() -> None:
     """admission case 21; in-place inplace-update case 61"""
     doc = pod("a", "b", priorities={"a": "1"}, metadata={"name": "", "generateName": "web-"})
     result = changed(doc)
@@ -135,7 +135,7 @@ def test_a_pod_that_is_to_get_a_name_gets_it_with_its_barriers() -> None:
 
 
 @pytest.mark.parametrize("value", ["high", "", "1.5", "١", "0x1", " 1", "9" * 30, "--1"])
-def test_a_priority_that_is_no_whole_number_is_refused_with_500(value: str) -> None:
+def test_a_priority_that_is_not_an_integer_is_refused_with_500(value: str) -> None:
     """admission case 22; in-place inplace-update case 59"""
     refusal = answer(pod("a", "b", priorities={"b": value})).refusal
     assert refusal is not None
@@ -276,13 +276,13 @@ def by_step(step: PodStep, doc: dict[str, Any] | None) -> AdmissionAnswer:
         {"spec": {"tolerations": [{"tolerationSeconds": "1"}]}},
     ],
 )
-def test_a_body_that_is_no_pod_is_a_bad_request(doc: dict[str, Any] | None) -> None:
+def test_a_body_that_is_not_a_pod_is_a_bad_request(doc: dict[str, Any] | None) -> None:
     refusal = stumbled(doc).refusal
     assert refusal is not None
     assert refusal.code == 400
 
 
-def test_a_step_that_fails_over_a_pod_is_asked_again_only_where_a_null_was_an_item() -> None:
+def test_a_failing_step_reviews_the_pod_again_only_with_null_items() -> None:
     with pytest.raises(TypeError):
         stumbled(pod())
     assert stumbled({"spec": {"containers": [None]}}) == ALLOWED
@@ -302,7 +302,7 @@ def test_a_pod_without_name_namespace_or_owner_passes(doc: dict[str, Any]) -> No
     assert answer(doc) == ALLOWED
 
 
-def test_a_step_that_changes_nothing_after_all_leaves_no_patch() -> None:
+def test_a_step_without_a_change_produces_no_patch() -> None:
     """pitfall 19"""
 
     class Same:
@@ -315,7 +315,7 @@ def test_a_step_that_changes_nothing_after_all_leaves_no_patch() -> None:
     assert at_once(chain.build_mutating_review([NamedStep("same", Same())]), request(PODS, pod())) == ALLOWED
 
 
-def test_steps_have_the_order_of_openkruise_and_are_there_while_their_gates_are_on() -> None:
+def test_steps_have_the_order_of_openkruise_and_run_only_with_their_gates() -> None:
     """admission, pod webhooks"""
     gates = (
         *("WorkloadSpread", "PodUnavailableBudgetDeleteGate", "EnhancedLivenessProbe"),
@@ -353,7 +353,7 @@ def asked_about(interests: Interests, **gates: bool) -> list[str]:
 NO_INTERESTS: Interests = {"SidecarSet": (), "WorkloadSpread": (), "PodUnavailableBudget": ()}
 
 
-def test_api_servers_ask_about_the_pods_that_some_step_wants() -> None:
+def test_api_servers_review_the_pods_that_some_step_selects() -> None:
     [both] = asked_about(NO_INTERESTS)
     assert 'o.apiVersion.startsWith("apps.kruise.io/")' in both
     assert "KRUISE_CONTAINER_PRIORITY" in both
@@ -365,7 +365,7 @@ def test_api_servers_ask_about_the_pods_that_some_step_wants() -> None:
     assert OF_KRUISE_WORKLOAD not in for_all
 
 
-def test_api_servers_ask_about_the_pods_that_sidecarsets_and_workloadspreads_select() -> None:
+def test_api_servers_review_the_pods_that_sidecarsets_and_workloadspreads_select() -> None:
     # given
     [without_interests] = asked_about(NO_INTERESTS)
     web = Meant(selector=parse_selector({"matchLabels": {"app": "web"}}))
@@ -390,7 +390,7 @@ def test_api_servers_ask_about_the_pods_that_sidecarsets_and_workloadspreads_sel
     assert asked_about({"WorkloadSpread": (), "PodUnavailableBudget": ()}) == []
 
 
-def test_evictions_are_asked_about_where_there_are_workloadspreads_and_noted_pods_always() -> None:
+def test_evictions_are_reviewed_in_namespaces_with_workloadspreads_and_for_noted_pods() -> None:
     def asked(interests: Interests) -> str:
         [condition] = chain.condition_of(chain_of().judging, interests)
         return condition.expression
@@ -473,7 +473,7 @@ def test_the_first_refusal_counts_and_an_error_is_a_bad_request() -> None:
 
 
 @pytest.mark.parametrize("plural", ["podtemplates", "nodes"])
-def test_only_pods_are_changed_and_judged(plural: str) -> None:
+def test_only_pods_are_mutated_and_reviewed(plural: str) -> None:
     other = msgspec.structs.replace(PODS, plural=plural)
     judge = Judge(ErrorStatus(code=403))
     assert at_once(review_by(judge), request(other, None, old=pod())) == ALLOWED
@@ -505,7 +505,7 @@ class Failing:
         (429, (429, "TooManyRequests"), (429, "TooManyRequests")),
     ],
 )
-def test_a_step_that_cannot_do_its_work_refuses_and_says_whether_to_try_again(
+def test_a_failing_step_refuses_the_request_with_a_retryable_code_or_not(
     code: int, changing: tuple[int, str], judging: tuple[int, str]
 ) -> None:
     error = StepError("no cache", code=code)
@@ -522,13 +522,13 @@ def test_a_step_that_cannot_do_its_work_refuses_and_says_whether_to_try_again(
 
 
 @pytest.mark.parametrize(("code", "answered"), [(500, 400), (403, 403), (429, 429)])
-def test_what_is_no_pod_is_said_in_place_of_a_failure_alone(code: int, answered: int) -> None:
+def test_an_invalid_pod_is_reported_in_place_of_an_internal_failure_only(code: int, answered: int) -> None:
     wrong = {"metadata": {"labels": {"a": 1}}}
     refusal = by_step(Failing(StepError("no cache", code=code)), wrong).refusal
     assert refusal is not None
     assert refusal.code == answered
 
 
-def test_no_pod_is_looked_at_whole_where_nothing_has_failed() -> None:
+def test_a_pod_is_validated_as_a_whole_only_after_a_failure() -> None:
     """An API server sends none that cannot be read"""
     assert answer({"metadata": {"labels": {"a": 1}}}) == ALLOWED

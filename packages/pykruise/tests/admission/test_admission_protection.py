@@ -125,7 +125,7 @@ def test_no_label_and_other_values_protect_nothing(resource: Resource, value: st
 
 
 @pytest.mark.parametrize("resource", PROTECTED, ids=str)
-def test_what_is_already_being_deleted_may_be_deleted_again(resource: Resource) -> None:
+def test_a_terminating_object_may_be_deleted_again(resource: Resource) -> None:
     """admission case 37"""
     assert deleting(resource, labelled("Always", deleting=True)) == ALLOWED
 
@@ -159,7 +159,7 @@ def test_cascading_has_no_effect_on_services_and_ingresses(resource: Resource) -
 
 
 @pytest.mark.parametrize("plural", ["daemonsets", "sidecarsets", "broadcastjobs"])
-def test_other_kinds_of_kruise_are_not_covered(plural: str) -> None:
+def test_other_kinds_of_kruise_are_not_protected(plural: str) -> None:
     """admission case 44"""
     assert deleting(kruise(plural, "X"), labelled("Always", replicas=3)) == ALLOWED
 
@@ -178,7 +178,7 @@ def test_cascading_protects_a_namespace_with_something_in_it(counts: Counts, wor
     assert message(deleting(NAMESPACES, labelled("Cascading", name="shop"), counts=counts)) == words
 
 
-def test_an_empty_namespace_may_go() -> None:
+def test_an_empty_namespace_may_be_deleted() -> None:
     """admission case 35"""
     counts = Counts()
     assert deleting(NAMESPACES, labelled("Cascading", name="shop"), counts=counts) == ALLOWED
@@ -208,7 +208,7 @@ def test_cascading_protects_a_crd_with_objects() -> None:
     assert "custom resources cannot be counted" in message(unknown)
 
 
-def test_cascading_on_a_crd_needs_a_gate_of_its_own() -> None:
+def test_cascading_protection_of_a_crd_needs_its_own_gate() -> None:
     """admission case 38"""
     words = message(deleting(CUSTOM_RESOURCE_DEFINITIONS, CRD, crd_gate=False))
     assert "feature-gate DeletionProtectionForCRDCascadingGate is not enabled" in words

@@ -36,11 +36,11 @@ def test_a_value_of_a_wrong_type_is_refused_with_its_place(doc: Any, message: st
 
 
 @pytest.mark.parametrize("doc", [None, {}, {"metadata": {"labels": None, "name": "web"}, "spec": {"any": 1}}])
-def test_what_can_be_read_is_reviewed(doc: Any) -> None:
+def test_a_readable_object_reaches_the_reviewer(doc: Any) -> None:
     assert answer(doc, operation="CREATE") == SEEN
     assert answer(doc, doc, operation="UPDATE") == SEEN
 
 
-def test_what_is_deleted_may_be_anything() -> None:
+def test_a_deletion_reaches_the_reviewer_with_any_object() -> None:
     assert answer(None, WRONG, operation="DELETE") == SEEN
     assert SEEN != ALLOWED

@@ -89,7 +89,7 @@ async def test_the_answer_has_the_version_and_the_uid_of_the_question(version: s
         b'{"a":' * 5_000 + b"1" + b"}" * 5_000,
     ],
 )
-async def test_a_body_that_is_no_review_is_refused_with_400(body: bytes) -> None:
+async def test_a_body_that_is_not_a_review_is_refused_with_400(body: bytes) -> None:
     """admission case 60"""
     result = await reply(serving(RecordingReviewer()), body)
     assert (result.allowed, result.code) == (False, 400)
@@ -97,7 +97,7 @@ async def test_a_body_that_is_no_review_is_refused_with_400(body: bytes) -> None
 
 @pytest.mark.parametrize("field", ["object", "oldObject", "options"])
 @pytest.mark.parametrize("value", ["[]", "3", '"x"'])
-async def test_an_object_that_is_none_is_refused_with_the_uid_of_the_question(field: str, value: str) -> None:
+async def test_a_review_without_a_json_object_is_refused_with_its_uid(field: str, value: str) -> None:
     body = (
         '{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": '
         f'{{"uid": "u-7", "{field}": {value}}}}}'
@@ -154,7 +154,7 @@ async def test_the_patch_names_only_what_changed() -> None:
     assert result.applied_to(before) == after
 
 
-async def test_no_change_is_no_patch_and_a_validating_review_has_none() -> None:
+async def test_an_unchanged_object_and_a_validating_review_produce_no_patch() -> None:
     """pitfall 19"""
     same = serving(saying(AdmissionAnswer(object={"a": 1})))
     assert (await reply(same, posted(request(CONFIG_MAPS, {"a": 1})))).patch is None
@@ -218,7 +218,7 @@ async def test_a_reviewer_that_fails_is_a_500_without_details_of_the_failure(
     assert "secret detail" in caplog.text
 
 
-async def test_a_name_that_is_no_part_of_a_path_is_a_422_wherever_a_reviewer_comes_across_it(
+async def test_a_name_that_is_not_a_path_segment_is_refused_with_422(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def review(asked: AdmissionRequest) -> AdmissionAnswer:

@@ -116,7 +116,7 @@ async def reviews(session: aiohttp.ClientSession) -> bool:
         return answer.status == 200 and read(await answer.read()).warnings == ["reviewed"]
 
 
-async def test_it_reviews_and_says_that_it_is_well(tmp_path: Path) -> None:
+async def test_the_server_reviews_and_answers_its_health_check(tmp_path: Path) -> None:
     async with running(tmp_path) as server, client(server) as session:
         assert await reviews(session)
         async with session.get("/healthz") as answer:
@@ -142,7 +142,7 @@ async def test_other_paths_and_methods_are_refused(
         assert await reviews(session)
 
 
-async def test_a_body_that_is_no_review_is_an_answer_that_refuses(tmp_path: Path) -> None:
+async def test_a_body_that_is_not_a_review_gets_an_answer_that_refuses(tmp_path: Path) -> None:
     """admission case 60"""
     async with running(tmp_path) as server, client(server) as session:
         async with session.post("/review", data=b"not json") as answer:
@@ -172,7 +172,7 @@ async def test_a_body_that_is_too_large_is_refused_before_it_is_all_there(
         await until(lambda: server.requests == 0)
 
 
-async def test_a_compressed_body_is_taken_as_it_is(tmp_path: Path) -> None:
+async def test_a_compressed_body_is_not_decompressed(tmp_path: Path) -> None:
     """A small one could become a large one in memory."""
     packed = gzip.compress(b"[" + b"0," * 5_000_000)
     async with running(tmp_path) as server, client(server) as session:
@@ -183,7 +183,7 @@ async def test_a_compressed_body_is_taken_as_it_is(tmp_path: Path) -> None:
         assert await reviews(session)
 
 
-async def test_more_requests_than_there_is_room_for_are_asked_to_come_back(tmp_path: Path) -> None:
+async def test_requests_beyond_the_limit_are_refused_until_slots_are_free(tmp_path: Path) -> None:
     # given a server that is busy with all it takes on
     gate = Gate()
     limits = WebhookLimits(requests=3, share=1.0, overloaded_s=0.2)
@@ -218,7 +218,7 @@ async def test_bodies_together_have_a_limit_too(tmp_path: Path) -> None:
         assert await reviews(session)
 
 
-async def test_a_body_that_comes_too_slowly_is_given_up(tmp_path: Path) -> None:
+async def test_a_body_that_arrives_too_slowly_gets_408(tmp_path: Path) -> None:
     async def slow() -> AsyncIterator[bytes]:
         yield b"{"
         await asyncio.sleep(5)
@@ -246,7 +246,7 @@ async def test_an_asker_that_names_its_time_is_answered_within_it(tmp_path: Path
                 assert read(await answer.read()).allowed
 
 
-async def test_an_asker_that_goes_away_frees_its_place(tmp_path: Path) -> None:
+async def test_a_disconnected_client_frees_its_slot(tmp_path: Path) -> None:
     gate = Gate()
     async with running(tmp_path, gate) as server:
         async with client(server) as session:
@@ -258,7 +258,9 @@ async def test_an_asker_that_goes_away_frees_its_place(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("sent", [b"", b"\x16\x03\x01", b"GET / HTTP/1.1\r\n\r\n", b"\x00" * 4096])
-async def test_connections_that_say_nothing_sensible_are_closed(tmp_path: Path, sent: bytes) -> None:
+async def test_connections_with_an_incomplete_or_invalid_handshake_are_closed(
+    tmp_path: Path, sent: bytes
+) -> None:
     async with running(tmp_path, limits=WebhookLimits(request_s=0.2)) as server:
         reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
         writer.write(sent)
@@ -354,7 +356,7 @@ async def test_a_client_that_has_used_up_its_share_does_not_make_the_replica_unr
         assert all(await asyncio.gather(*busy))
 
 
-async def test_idle_connections_that_have_asked_before_make_room_too(tmp_path: Path) -> None:
+async def test_idle_connections_are_evicted_even_after_earlier_requests(tmp_path: Path) -> None:
     # given
     limits = WebhookLimits(connections=5, share=1.0)
     async with running(tmp_path, limits=limits) as server:
@@ -372,7 +374,7 @@ async def test_idle_connections_that_have_asked_before_make_room_too(tmp_path: P
             writer.close()
 
 
-async def test_connections_that_never_shake_hands_make_room_too(tmp_path: Path) -> None:
+async def test_connections_without_a_tls_handshake_are_evicted_too(tmp_path: Path) -> None:
     async with running(tmp_path, limits=WebhookLimits(connections=5, share=1.0, request_s=30)) as server:
         # given
         mute = [await asyncio.open_connection("127.0.0.1", server.port) for _ in range(12)]
@@ -396,7 +398,7 @@ async def test_connections_that_never_shake_hands_make_room_too(tmp_path: Path) 
         b"no HTTP\r\n\r\n",
     ],
 )
-async def test_what_a_lost_connection_held_does_not_wait_for_the_garbage_collector(
+async def test_memory_of_a_lost_connection_is_freed_without_garbage_collection(
     tmp_path: Path, said: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # given
@@ -432,7 +434,7 @@ async def test_a_conversion_may_have_four_mebibytes(tmp_path: Path) -> None:
         assert await reviews(session)
 
 
-async def test_with_an_authority_for_clients_reviews_want_a_certificate(tmp_path: Path) -> None:
+async def test_a_client_authority_makes_reviews_require_a_client_certificate(tmp_path: Path) -> None:
     # given
     authority, other = Authority(), Authority()
     file = tmp_path / "clients.pem"

@@ -85,7 +85,7 @@ def test_a_selected_pod_gets_its_sidecars_and_others_cost_one_read() -> None:
     assert reader.asked == ["sets", "sets"]
 
 
-def test_the_namespace_is_asked_for_only_where_it_matters() -> None:
+def test_the_namespace_is_read_only_when_a_namespace_selector_needs_it() -> None:
     reader = Reader(GOLD)
     assert answer(reader, pod()).object is not None
     assert reader.asked == ["sets", "namespace"]
@@ -98,12 +98,12 @@ def test_the_namespace_is_asked_for_only_where_it_matters() -> None:
 
 
 @pytest.mark.parametrize("asked", [{"operation": "UPDATE"}, {"subresource": "status"}])
-def test_only_creation_injects(asked: dict[str, Any]) -> None:
+def test_only_the_creation_of_a_pod_injects_sidecars(asked: dict[str, Any]) -> None:
     """admission case 35"""
     assert answer(Reader(LOG), pod(), **asked).object is None
 
 
-def test_revisions_are_asked_for_only_where_one_of_before_is_injected() -> None:
+def test_revisions_are_read_only_when_an_older_one_is_injected() -> None:
     given = {"revision": {"revisionName": "log-1", "policy": "Always"}}
     before = sidecarset("before", container("before"), injectionStrategy=given)
     reader = Reader(
@@ -127,7 +127,7 @@ def test_the_namespace_is_the_pods_or_the_requests(own: str, asked: str, namespa
     assert reader.namespaces == [namespace]
 
 
-def test_a_pod_without_metadata_is_one_of_the_default_namespace() -> None:
+def test_a_pod_without_metadata_is_in_the_default_namespace() -> None:
     unlabelled = {"matchExpressions": [{"key": "app", "operator": "DoesNotExist"}]}
     reader = Reader(sidecarset("log", container("log"), selector=unlabelled, namespaceSelector={}))
     assert answer(reader, {**pod(), "metadata": None}, namespace="").object is not None
@@ -135,7 +135,7 @@ def test_a_pod_without_metadata_is_one_of_the_default_namespace() -> None:
 
 
 @pytest.mark.parametrize(("is_sorted", "order"), [(False, ["z", "e", "main"]), (True, ["e", "z", "main"])])
-def test_sidecars_are_sorted_where_the_gate_says_so(is_sorted: bool, order: list[str]) -> None:
+def test_sidecars_are_sorted_by_name_with_the_gate_on(is_sorted: bool, order: list[str]) -> None:
     """admission case 32"""
     reader = Reader(sidecarset("one", container("z")), sidecarset("two", container("e")))
     gates = Gates.of(WorkloadSpread=False, EnableSortSidecarContainerByName=is_sorted)
@@ -148,7 +148,7 @@ def test_without_a_reader_nothing_is_done() -> None:
     assert answer(None, pod()).object is None
 
 
-def test_what_cannot_be_looked_up_refuses_the_pod_but_a_namespace_does_not() -> None:
+def test_unreadable_sidecarsets_refuse_the_pod_but_an_unreadable_namespace_does_not() -> None:
     """admission case 36"""
     refusal = answer(Reader(LOG, broken="sets"), pod()).refusal
     assert refusal is not None

@@ -38,7 +38,7 @@ async def store(client: Client) -> SecretStore:
     return SecretStore(client, namespace=NAMESPACE, name=NAME)
 
 
-async def test_a_secret_that_is_not_there_is_created_with_all_six_names() -> None:
+async def test_a_missing_secret_is_created_with_all_six_keys() -> None:
     """admission case 1, as far as one store goes"""
     async with small_cluster(nodes=0) as place:
         secret = await store(place.client)
@@ -94,7 +94,7 @@ async def test_the_second_of_two_writers_gets_a_conflict() -> None:
         assert stored.certificates == certificates("third")
 
 
-async def test_broken_values_in_a_secret_are_empty_ones() -> None:
+async def test_invalid_values_in_a_secret_are_read_without_an_error() -> None:
     async with small_cluster(nodes=0) as place:
         secret = await store(place.client)
         doc = {"metadata": {"name": NAME}, "data": {"tls.crt": "bm90IGEgY2VydA==", "other": "eA=="}}

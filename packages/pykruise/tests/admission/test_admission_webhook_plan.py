@@ -112,7 +112,7 @@ def test_certificates_are_renewed_and_served_by_what_is_stored(
     assert plan.serves_at_once is at_once
 
 
-def test_a_new_authority_that_cannot_be_written_is_served_with_in_the_end() -> None:
+def test_certificates_that_cannot_be_stored_are_served_after_the_hold_time() -> None:
     plan = planned_certificates("new", "old")
     for at in (10.0, HOLD_S - 1.0):
         plan = planned_certificates("new", "old", at=at, waits=plan.waits)
@@ -205,7 +205,7 @@ def test_entries_are_written_then_once_more_then_never() -> None:
 @pytest.mark.parametrize(
     ("listed", "conditions"), [(NONE, True), (WEB, False), (None, False)], ids=["same", "other", "unread"]
 )
-def test_conditions_are_narrowed_after_a_quiet_time_if_the_api_server_says_so_too(
+def test_conditions_are_narrowed_after_a_quiet_time_if_the_api_server_confirms(
     listed: Interests | None, conditions: bool
 ) -> None:
     # given entries that were written twice, and a wait that began then
@@ -220,7 +220,7 @@ def test_conditions_are_narrowed_after_a_quiet_time_if_the_api_server_says_so_to
     assert bool(cluster.expression()) is conditions
 
 
-def test_a_write_by_another_replica_begins_the_wait_anew() -> None:
+def test_a_write_by_another_replica_restarts_the_quiet_time() -> None:
     cluster = Cluster()
     for at in (0.0, 0.1, 0.1 + CONFIRM_S, 6.0):
         cluster.step(at)
@@ -233,7 +233,7 @@ def test_a_write_by_another_replica_begins_the_wait_anew() -> None:
     assert cluster.expression() == ""
 
 
-def test_match_conditions_that_miss_a_stored_object_are_removed_at_once() -> None:
+def test_match_conditions_that_miss_a_stored_object_are_removed_immediately() -> None:
     cluster = Cluster()
     at = cluster.settle(0.0)
     assert "apps.kruise.io/" in cluster.expression()
@@ -247,7 +247,7 @@ def test_match_conditions_that_miss_a_stored_object_are_removed_at_once() -> Non
     assert '["web"]' in cluster.expression()
 
 
-def test_what_is_not_known_yet_leaves_conditions_as_they_are() -> None:
+def test_unknown_selections_keep_the_conditions_unchanged() -> None:
     cluster = Cluster()
     at = cluster.settle(0.0)
     assert cluster.step(at + 1, None) == []
@@ -269,7 +269,7 @@ def test_a_patch_that_changed_nothing_is_not_planned_again() -> None:
     assert plan.again_s == later.again_s == QUIET_S
 
 
-def test_a_configuration_that_is_missing_or_cannot_be_kept_stops_nothing_else() -> None:
+def test_a_missing_or_unreadable_configuration_does_not_stop_the_other() -> None:
     cluster = Cluster()
     cluster.docs[MUTATING_NAME] = None
     plan = cluster.plan(0.0)
@@ -277,7 +277,7 @@ def test_a_configuration_that_is_missing_or_cannot_be_kept_stops_nothing_else() 
     assert f"{MUTATING_NAME} does not exist; apply what `pykruise install` prints" in plan.problems[0]
 
 
-def test_with_external_certificates_configurations_are_only_compared() -> None:
+def test_external_certificates_are_only_compared_with_the_configurations() -> None:
     external = msgspec.structs.replace(TARGET, is_managed=False)
     cluster = Cluster()
     plan = cluster.plan(0.0, target=external)

@@ -122,14 +122,14 @@ async def synced(sync: WebhookSync, client: Client, name: str) -> tuple[Document
     return before, decode(await client.get(CUSTOM_RESOURCE_DEFINITIONS, "", name))
 
 
-async def test_a_foreign_crd_is_never_touched() -> None:
+async def test_a_foreign_crd_is_never_changed() -> None:
     """admission case 14"""
     async with sync_of(foreign_crd()) as (sync, client):
         before, after = await synced(sync, client, "games.example.com")
         assert after == before
 
 
-async def test_a_crd_of_ours_without_a_webhook_is_not_touched() -> None:
+async def test_an_own_crd_without_a_webhook_is_not_changed() -> None:
     """admission case 13"""
     async with sync_of(cloneset_crd(None)) as (sync, client):
         before, after = await synced(sync, client, "clonesets.apps.kruise.io")
@@ -137,7 +137,7 @@ async def test_a_crd_of_ours_without_a_webhook_is_not_touched() -> None:
 
 
 @pytest.mark.parametrize("allows_patch", [True, False])
-async def test_a_crd_of_ours_gets_the_bundle_and_nothing_else_of_it_changes(allows_patch: bool) -> None:
+async def test_the_ca_bundle_is_the_only_field_that_changes_in_our_crds(allows_patch: bool) -> None:
     """Also under the role of OpenKruise's own charts"""
     crd = cloneset_crd(build_webhook_conversion(service=("kruise-system", "kruise-webhook-service")))
     async with sync_of(crd, allows_patch=allows_patch) as (sync, client):
@@ -147,11 +147,11 @@ async def test_a_crd_of_ours_gets_the_bundle_and_nothing_else_of_it_changes(allo
         assert after["spec"] == before["spec"]
 
 
-def test_nothing_of_a_foreign_conversion_is_kept_in_memory() -> None:
+def test_a_foreign_conversion_is_not_cached() -> None:
     assert project_crd(encode(foreign_crd())).conversion is None
 
 
-async def test_a_webhook_is_registered_when_the_kind_that_it_is_about_is_there() -> None:
+async def test_a_webhook_is_registered_when_its_kind_is_installed() -> None:
     """operations case 19; admission 3.4, whatever is installed first"""
     rules = build_reviewers()
     async with sync_of(rules=rules) as (sync, client):
@@ -215,7 +215,7 @@ async def test_unchanged_configurations_are_written_once_more_and_then_never_aga
         assert last["metadata"]["resourceVersion"] != mended["metadata"]["resourceVersion"]
 
 
-async def test_certificates_are_made_once_served_at_once_and_kept() -> None:
+async def test_certificates_are_created_once_served_immediately_and_kept() -> None:
     served: list[Certificates] = []
     async with sync_of(served=served) as (sync, client):
         made = await sync.sync_certificates()
@@ -228,7 +228,7 @@ async def test_certificates_are_made_once_served_at_once_and_kept() -> None:
         assert served == [made]
 
 
-async def test_the_first_pass_serves_before_anything_else_is_there() -> None:
+async def test_the_first_pass_serves_certificates_before_crds_are_read() -> None:
     served: list[Certificates] = []
 
     async def crds() -> Sequence[CrdView]:
@@ -240,7 +240,7 @@ async def test_the_first_pass_serves_before_anything_else_is_there() -> None:
             await sync.reconcile(crds)
 
 
-async def test_a_match_condition_that_no_manager_keeps_any_more_is_an_error() -> None:
+async def test_a_match_condition_without_a_maintaining_manager_is_an_error() -> None:
     """EnableExternalCerts: configurations are only compared, and SidecarSets that come would be missed"""
     rules = [
         msgspec.structs.replace(rule, conditions=(MatchCondition(CONDITION, "false"),))
@@ -260,7 +260,7 @@ async def test_a_match_condition_that_no_manager_keeps_any_more_is_an_error() ->
             await sync.sync_configurations(BUNDLE, [])
 
 
-async def test_what_an_enforcer_excludes_is_not_written_back_and_forth() -> None:
+async def test_an_exclusion_added_by_an_enforcer_is_kept() -> None:
     """AKS excludes its own namespaces from each webhook, and again whenever that is missing."""
     rules = [rule for rule in build_reviewers() if rule.needs is None]
     async with sync_of(rules=rules) as (sync, client):

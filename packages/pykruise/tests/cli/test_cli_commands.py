@@ -43,7 +43,7 @@ def test_the_demo_runs_to_its_summary() -> None:
     assert "4 pods kept their names, uids and IPs; 4 containers restarted" in " ".join(done.stdout.split())
 
 
-def test_a_step_of_the_demo_that_does_not_come_true_ends_it_with_the_reason(tmp_path: Path) -> None:
+def test_a_demo_step_that_times_out_ends_the_demo_with_the_reason(tmp_path: Path) -> None:
     # given a CloneSet whose pods fit on no node
     doc = {
         "apiVersion": "apps.kruise.io/v1beta1",
@@ -71,7 +71,7 @@ def test_a_step_of_the_demo_that_does_not_come_true_ends_it_with_the_reason(tmp_
     assert "Insufficient cpu" in line
 
 
-def test_a_port_in_use_is_one_clear_line() -> None:
+def test_a_port_in_use_is_reported_in_one_line() -> None:
     # given
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -86,7 +86,7 @@ def test_a_port_in_use_is_one_clear_line() -> None:
     )
 
 
-def test_a_kubeconfig_that_cannot_be_written_is_one_clear_line(tmp_path: Path) -> None:
+def test_an_unwritable_kubeconfig_is_reported_in_one_line(tmp_path: Path) -> None:
     # given a file where a folder should be
     (tmp_path / "file").write_text("")
     # when
@@ -105,7 +105,7 @@ def test_a_kubeconfig_that_cannot_be_written_is_one_clear_line(tmp_path: Path) -
         ("apiVersion: v1\nkind: Config\n", "no contexts in it"),
     ],
 )
-def test_a_kubeconfig_that_cannot_be_used_is_one_clear_line(
+def test_an_unusable_kubeconfig_is_reported_in_one_line(
     tmp_path: Path, text: str | None, problem: str
 ) -> None:
     # given
@@ -121,7 +121,7 @@ def test_a_kubeconfig_that_cannot_be_used_is_one_clear_line(
     assert str(path) in line
 
 
-def test_a_cluster_that_is_not_there_is_one_clear_line(tmp_path: Path) -> None:
+def test_an_unreachable_cluster_is_reported_in_one_line(tmp_path: Path) -> None:
     # given a kubeconfig of a server that has gone
     path = tmp_path / "kubeconfig"
     path.write_text(
@@ -166,6 +166,6 @@ def test_empty_documents_of_a_manifest_are_left_out() -> None:
     assert len(load_documents("---\n---\napiVersion: v1\nkind: X\nmetadata: {name: a}\n", source="x")) == 1
 
 
-def test_a_manifest_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_a_missing_manifest_is_named(tmp_path: Path) -> None:
     with pytest.raises(CommandError, match=r"nothing\.yaml: No such file"):
         read_documents(tmp_path / "nothing.yaml")

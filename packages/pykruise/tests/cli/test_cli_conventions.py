@@ -122,7 +122,7 @@ print(json.dumps(outputs))
 
 
 @pytest.mark.real_time
-def test_without_the_sandbox_commands_work_or_say_how_to_install_it(tmp_path: Path) -> None:
+def test_commands_work_or_name_the_sandbox_package_when_it_is_not_installed(tmp_path: Path) -> None:
     """`pip install pykruise` brings no cluster along; its image has none either."""
     # given every command with a cluster that does not answer
     config = tmp_path / "kubeconfig"
@@ -224,7 +224,7 @@ def test_shells_get_their_completion(shell: str) -> None:
 
 
 @pytest.mark.parametrize("arguments", [("plan", "--nope"), ("nope",), ("completion", "tcsh"), ("uninstall",)])
-def test_usage_errors_end_with_1_for_2_says_something_else(arguments: tuple[str, ...]) -> None:
+def test_usage_errors_exit_with_1(arguments: tuple[str, ...]) -> None:
     assert pykruise(*arguments).returncode == 1
 
 
@@ -249,7 +249,7 @@ def test_a_folder_of_manifests_is_read_by_name(tmp_path: Path) -> None:
     assert [document["metadata"]["name"] for document in read_documents(tmp_path)] == ["one", "two"]
 
 
-def test_pictures_stand_side_by_side_with_axes_the_wanted_number_and_marks() -> None:
+def test_charts_are_side_by_side_with_axes_the_desired_number_and_marks() -> None:
     # given two plays, one of which was disturbed from outside
     calm = Played(
         samples=(Sample(at_s=0, revisions={"a": 3}, available=3),), target="a", wanted=3, duration_s=9.0
@@ -319,7 +319,9 @@ def test_the_plugin_is_installed_with_its_names() -> None:
     assert scripts["resourcedistributiongenerator"] == "pykruise.cli.kubectl.generating:main"
 
 
-def test_without_the_dashboard_its_command_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_dashboard_command_names_its_package_when_it_is_not_installed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("importlib.metadata.entry_points", lambda **_: ())
     done = CliRunner().invoke(app, ["dashboard", "--port", "1"])
     assert done.exit_code == 1

@@ -109,7 +109,7 @@ def test_an_explanation_reads_well() -> None:
 
 
 @pytest.mark.parametrize("target", ["web", "clonesets/", "/web", "a/b/c"])
-def test_what_is_no_kind_and_name_is_refused(target: str) -> None:
+def test_a_malformed_target_is_refused(target: str) -> None:
     with pytest.raises(CommandError):
         parse_target(target)
 
@@ -124,11 +124,11 @@ def test_a_name_loads_no_other_kind(said: str, monkeypatch: pytest.MonkeyPatch) 
     assert find_kind_of_document(document).resource.kind == "CloneSet"
 
 
-def test_a_short_name_is_looked_up_among_all_kinds() -> None:
+def test_a_short_name_resolves_to_its_kind() -> None:
     assert parse_target("asts/web")[0].resource.kind == "StatefulSet"
 
 
-def test_an_unknown_kind_is_one_line_and_exit_code_1() -> None:
+def test_an_unknown_kind_is_reported_in_one_line_with_exit_code_1() -> None:
     code, output = run("explain", "deployments/web")
     assert code == 1
     names = ", ".join(kind.resource.plural for kind in list_known_kinds())
@@ -226,7 +226,7 @@ def test_a_wrong_set_is_refused(said: str, problem: str) -> None:
         apply_sets(app_yaml(), [said])
 
 
-def test_apply_takes_away_what_the_last_manifest_said_and_this_one_does_not() -> None:
+def test_apply_removes_fields_that_the_last_manifest_had_and_this_one_has_not() -> None:
     # given a live object with a field that kubectl applied, and one that another client set
     live = app_yaml()
     live["spec"]["minReadySeconds"] = 5
@@ -272,7 +272,7 @@ def test_an_api_version_that_is_not_served_is_named_with_the_file_and_the_neares
         )
 
 
-def test_what_is_no_yaml_and_what_is_no_workload_is_one_line(tmp_path: Path) -> None:
+def test_invalid_yaml_or_no_workload_is_reported_in_one_line(tmp_path: Path) -> None:
     broken = tmp_path / "broken.yaml"
     broken.write_text("a: [1,\nb: 2", "utf-8")
     code, output = run("plan", "-f", str(broken))
@@ -299,7 +299,7 @@ def test_what_is_no_yaml_and_what_is_no_workload_is_one_line(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     "command", [("explain", "clonesets/web"), ("plan", "clonesets/web", "--set", "replicas=2")]
 )
-def test_a_cluster_that_cannot_be_reached_is_one_line(command: tuple[str, ...], tmp_path: Path) -> None:
+def test_an_unreachable_cluster_is_reported_in_one_line(command: tuple[str, ...], tmp_path: Path) -> None:
     # given a kubeconfig of a server that is not there
     config = {
         "apiVersion": "v1",
@@ -352,7 +352,7 @@ def test_rollouts_of_the_other_kinds_are_reported_too(
     same_as(f"simulate-{kind}.txt", "\n".join(report("new.yaml", play(given))) + "\n")
 
 
-def test_the_json_of_a_play_has_what_is_shown(tmp_path: Path) -> None:
+def test_the_json_of_a_simulation_has_all_shown_values(tmp_path: Path) -> None:
     # given
     first = written(tmp_path / "app.yaml", app_yaml(replicas=2))
     new = written(tmp_path / "new.yaml", app_yaml(replicas=2, image="nginx:2"))
@@ -399,7 +399,7 @@ def test_the_same_seed_plays_the_same_rollout() -> None:
     assert first == second
 
 
-def test_a_play_that_ends_while_containers_start_says_so() -> None:
+def test_a_simulation_that_ends_while_containers_start_reports_that() -> None:
     # when there is time for one pod after the other, but not for all
     result = played(app_yaml(image="nginx:2"), ready_after_s=(1000.0, 1000.0), limit_s=1500.0)
     # then the reason is the one that a cluster gives
@@ -440,7 +440,7 @@ def test_a_partition_that_is_reached_is_complete_and_names_the_pods_that_stay() 
     assert left.count("web-") == 3
 
 
-def test_a_drained_node_loses_its_pods_and_they_come_back_elsewhere() -> None:
+def test_pods_of_a_drained_node_are_recreated_on_another() -> None:
     result = played(app_yaml(image="nginx:2"), drains=(Drain("node-1", 3.0),))
     assert "node-1 is drained" in [what for _, what in result.events]
     assert result.status["availableReplicas"] == 5
@@ -452,7 +452,7 @@ def test_a_change_that_admission_refuses_is_not_played() -> None:
     assert any("maxUnavailable" in error for error in played(wrong).refused)
 
 
-def test_times_of_the_axis_are_where_they_stand() -> None:
+def test_axis_labels_show_their_times() -> None:
     assert [_tick_label(part) for part in (0, 1.5, 3, 4.5, 6)] == ["0s", "1.5s", "3s", "4.5s", "6s"]
     assert _tick_label(90) == "1m30s"
 
@@ -498,7 +498,7 @@ def test_wrong_flags_are_one_line(arguments: tuple[str, ...], problem: str, tmp_
     assert problem in output
 
 
-def test_values_of_flags() -> None:
+def test_values_of_flags_are_parsed() -> None:
     assert parse_seconds("1.5m", "-") == 90.0
     assert parse_span("5s..30s", "-") == (5.0, 30.0)
     assert parse_span("500ms", "-") == (0.5, 0.5)

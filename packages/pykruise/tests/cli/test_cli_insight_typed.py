@@ -35,7 +35,7 @@ def run(*arguments: str) -> tuple[int, str]:
 
 
 @needs_kubectl
-def test_exit_codes_say_nothing_changes_or_an_error(tmp_path: Path) -> None:
+def test_exit_codes_distinguish_changes_from_none_and_errors(tmp_path: Path) -> None:
     # given
     manifest = written(tmp_path / "app.yaml", cloneset(replicas=2))
     wrong = cloneset(replicas=2)
@@ -94,7 +94,7 @@ def test_exit_codes_say_nothing_changes_or_an_error(tmp_path: Path) -> None:
     ],
     ids=lambda arguments: arguments[0],
 )
-def test_an_output_that_there_is_not_is_a_usage_error(arguments: tuple[str, ...], tmp_path: Path) -> None:
+def test_an_unknown_output_is_a_usage_error(arguments: tuple[str, ...], tmp_path: Path) -> None:
     file = written(tmp_path / "app.yaml", cloneset())
     assert run(*(file if argument == "FILE" else argument for argument in arguments)) == (
         1,
@@ -112,7 +112,9 @@ def test_an_output_that_there_is_not_is_a_usage_error(arguments: tuple[str, ...]
     ],
     ids=["no YAML", "no object", "unknown kind", "nothing"],
 )
-def test_a_file_that_cannot_be_simulated_is_one_line(text: str, problem: str, tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_simulated_is_reported_in_one_line(
+    text: str, problem: str, tmp_path: Path
+) -> None:
     file = tmp_path / "app.yaml"
     file.write_text(text, "utf-8")
     code, output = run("simulate", "-f", str(file))
@@ -122,6 +124,6 @@ def test_a_file_that_cannot_be_simulated_is_one_line(text: str, problem: str, tm
 
 
 @pytest.mark.parametrize("command", ["plan", "simulate"])
-def test_a_file_that_is_not_there_is_one_line(command: str, tmp_path: Path) -> None:
+def test_a_missing_file_is_reported_in_one_line(command: str, tmp_path: Path) -> None:
     path = tmp_path / "none.yaml"
     assert run(command, "-f", str(path)) == (1, f"error: {path}: No such file or directory\n")

@@ -79,7 +79,7 @@ def test_kyaml_is_yaml_and_written_as_kubectl_writes_it() -> None:
         ("{.items[*]['name','n']}", "x 1 y 2"),
     ],
 )
-def test_jsonpath_is_kubectls(path: str, text: str) -> None:
+def test_a_jsonpath_is_rendered_as_by_kubectl(path: str, text: str) -> None:
     assert JsonPath(path).render(DOCUMENT) == text
 
 
@@ -89,16 +89,16 @@ def test_a_path_that_cannot_be_read_is_an_error(path: str) -> None:
         JsonPath(path).render(DOCUMENT)
 
 
-def test_an_unknown_format_names_those_that_there_are() -> None:
+def test_an_unknown_format_is_refused_with_the_known_formats() -> None:
     with pytest.raises(KubectlError, match='"nope", allowed formats are: go-template,go-template-file,json'):
         make_formatter("nope", "")
 
 
-def test_go_templates_are_rendered() -> None:
+def test_go_templates_of_the_output_flag_are_rendered() -> None:
     assert make_formatter("go-template", "{{.metadata.name}}")(DOCUMENT) == "a"
 
 
-def test_a_dry_run_says_so() -> None:
+def test_a_dry_run_is_marked_in_the_output() -> None:
     info = Info(
         resource=Resource("apps.kruise.io", "v1beta1", "clonesets", "CloneSet"),
         namespace="",
@@ -224,7 +224,9 @@ def test_the_same_input_gives_the_same_bytes(tmp_path: Path) -> None:
         ({"resource": {"resourceKind": "Secret", "resourceName": "x", "files": ["../x"]}}, "outside of the working"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_generated_is_one_line(tmp_path: Path, change: dict[str, Any], words: str) -> None:
+def test_an_impossible_generation_is_reported_in_one_line(
+    tmp_path: Path, change: dict[str, Any], words: str
+) -> None:
     """cli case 60"""
     with pytest.raises(KubectlError, match=words):
         generate_distribution(config(**change), folder=tmp_path)

@@ -59,7 +59,7 @@ def rolling(**fields: Any) -> Document:
 # ── flags ──────────────────────────────────────────────────────────────────────
 
 
-def test_flags_of_the_cluster_are_taken_out_of_a_command_line_wherever_they_stand() -> None:
+def test_cluster_flags_are_extracted_from_any_position_of_the_command_line() -> None:
     words = ["plan", "--as", "joe", "clone/web", "--set", "replicas=3", "-s=https://x", "--as_group=a", "--"]
     call, left = take_out_flags([*words, "--as"], GLOBAL)
     assert left == ["plan", "clone/web", "--set", "replicas=3", "--", "--as"]
@@ -127,13 +127,13 @@ def test_wrong_flags_are_refused_in_kubectls_words(line: str, words: str) -> Non
         parse([line], FLAGS)
 
 
-def test_flags_may_stand_between_the_words_of_a_command() -> None:
+def test_flags_may_be_placed_between_the_words_of_a_command() -> None:
     command, path, rest = lookup(["-n", "shop", "rollout", "--context=x", "status", "clone/web"])
     assert (command.name, path) == ("status", ("rollout", "status"))
     assert rest == ["-n", "shop", "--context=x", "clone/web"]
 
 
-def test_types_and_names_are_said_in_either_form() -> None:
+def test_types_and_names_are_parsed_in_both_forms() -> None:
     assert parse_request(["clone/a", "asts/b"], allow_all=False).pairs == (("clone", "a"), ("asts", "b"))
     assert parse_request(["clone,asts", "a", "b"], allow_all=False).pairs == (
         ("clone", "a"),
@@ -184,7 +184,7 @@ def test_a_cloneset_is_done_at_its_partition() -> None:
 
 
 @pytest.mark.parametrize("kind", ["CloneSet", "StatefulSet", "DaemonSet", "SidecarSet", "UnitedDeployment"])
-def test_what_is_not_observed_is_never_done(kind: str) -> None:
+def test_an_unobserved_generation_is_never_done(kind: str) -> None:
     """cli case 5"""
     document = workload(kind)
     document["status"] = {"observedGeneration": 1, "updatedReplicas": 5, "readyReplicas": 5}
@@ -194,7 +194,7 @@ def test_what_is_not_observed_is_never_done(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["CloneSet", "StatefulSet", "DaemonSet"])
-def test_what_a_strategy_leaves_to_people_is_done_and_says_so(kind: str) -> None:
+def test_a_rollout_with_on_delete_is_done_and_names_the_missing_updates(kind: str) -> None:
     document = workload(kind, replicas=3, updateStrategy={"type": "OnDelete"})
     counts = {"replicas": 3, "readyReplicas": 3, "availableReplicas": 3, "updatedReplicas": 1}
     nodes = {"desiredNumberScheduled": 3, "numberAvailable": 3, "updatedNumberScheduled": 1}
@@ -329,7 +329,7 @@ def test_a_step_that_is_paused_is_approved_and_no_other() -> None:
         build_approval(workload("CloneSet"), label="c")
 
 
-def test_fast_goes_back_to_the_largest_step_without_traffic() -> None:
+def test_fast_selects_the_largest_step_without_traffic() -> None:
     """cli case 22"""
     assert find_fast_step(rollout(step=4)) == ("canaryStatus", 2)
     with pytest.raises(KubectlError, match="already at the first step"):
@@ -362,7 +362,7 @@ def test_an_undo_replaces_the_template_whole() -> None:
     assert changed["spec"]["template"] == old
 
 
-def test_an_undo_to_what_is_there_writes_nothing() -> None:
+def test_an_undo_to_the_current_template_writes_nothing() -> None:
     """cli case 18"""
     document = workload("CloneSet")
     shown = shown_of(document)
@@ -382,7 +382,7 @@ def test_the_second_newest_is_rolled_back_to() -> None:
         target_of(document, three[:1], 0)
 
 
-def test_a_deployment_in_the_canary_of_a_rollout_goes_back_to_its_newest_set() -> None:
+def test_a_deployment_in_a_rollouts_canary_is_undone_to_its_newest_replica_set() -> None:
     """cli case 18: the paused Deployment has not recorded its new template"""
     document = workload("Deployment", "apps/v1", paused=True)
     document["metadata"]["annotations"] = {"rollouts.kruise.io/in-progressing": "{}"}
@@ -391,7 +391,7 @@ def test_a_deployment_in_the_canary_of_a_rollout_goes_back_to_its_newest_set() -
     assert target_of(document, [only], 0) is only
 
 
-def test_a_deployments_own_annotations_stay_and_the_revisions_come_back() -> None:
+def test_undo_keeps_a_deployments_own_annotations_and_restores_those_of_the_revision() -> None:
     document = workload("Deployment", "apps/v1")
     document["metadata"]["annotations"] = {
         "deployment.kubernetes.io/revision": "3",
@@ -416,7 +416,7 @@ def test_a_deployments_own_annotations_stay_and_the_revisions_come_back() -> Non
     assert changed["spec"]["template"]["metadata"]["labels"] == {"app": "web"}
 
 
-def test_what_changed_between_revisions_is_listed_by_field() -> None:
+def test_changes_between_revisions_are_listed_by_field() -> None:
     old = {"containers": [{"name": "main", "image": "a"}], "x": 1}
     new = {"containers": [{"name": "main", "image": "b"}], "y": True}
     assert list_differences(old, new) == [
@@ -431,7 +431,7 @@ def test_what_changed_between_revisions_is_listed_by_field() -> None:
     [{}, [], None, {"limits": {}}, {"limits": None, "requests": {}}],
     ids=["map", "list", "null", "deep", "two"],
 )
-def test_a_field_that_is_empty_is_no_difference_from_one_that_is_not_there(empty: Any) -> None:
+def test_an_empty_field_and_a_missing_one_are_no_difference(empty: Any) -> None:
     bare = {"containers": [{"name": "main", "image": "a"}]}
     filled = {"containers": [{"name": "main", "image": "a", "resources": empty}], "securityContext": empty}
     assert list_differences(bare, filled) == list_differences(filled, bare) == []
@@ -440,7 +440,7 @@ def test_a_field_that_is_empty_is_no_difference_from_one_that_is_not_there(empty
 @pytest.mark.parametrize(
     "name", ["emptyDir", "namespaceSelector", "labelSelector", "unorderedUpdate", "pause"]
 )
-def test_a_field_that_says_something_when_it_is_empty_is_a_difference(name: str) -> None:
+def test_an_empty_field_with_a_meaning_is_a_difference(name: str) -> None:
     assert list_differences({"a": {name: {}}}, {"a": {"b": 1}}) == [
         f"a.{name}: {{}} → (none)",
         "a.b: (none) → 1",
@@ -472,7 +472,7 @@ def test_the_templates_of_every_kind_are_found() -> None:
         } == names
 
 
-def test_variables_change_where_they_stand_and_new_ones_come_behind() -> None:
+def test_changed_variables_keep_their_position_and_new_ones_are_appended() -> None:
     """cli cases 34, 38"""
     old = [{"name": "A", "value": "1"}, {"name": "B", "value": "2"}]
     changes = read_changes(["A=9", "C=3", "B-", "NOPE-"])
@@ -555,7 +555,7 @@ def test_ports_of_a_cloneset_are_derived() -> None:
 
 
 @pytest.mark.parametrize(("wanted", "surge"), [(10, 2), (10, 1), (3, 5), (1, 1), (10, 100)])
-def test_a_migration_never_exceeds_its_surge_and_never_goes_below(wanted: int, surge: int) -> None:
+def test_a_migration_never_exceeds_its_surge_and_keeps_all_replicas(wanted: int, surge: int) -> None:
     """cli cases 49, 50"""
     counts = MigrationCounts(wanted=wanted, surge=surge, source=10)
     for move in list_moves(counts):
@@ -572,7 +572,7 @@ def test_nothing_is_scaled_in_while_new_pods_are_not_available() -> None:
     )
 
 
-def test_a_cloneset_made_of_a_deployment_begins_empty_unless_copied() -> None:
+def test_a_cloneset_migrated_from_a_deployment_begins_empty_unless_copied() -> None:
     """cli case 48"""
     source = workload("Deployment", "apps/v1", minReadySeconds=5, strategy={"rollingUpdate": {"maxSurge": 1}})
     source["metadata"] |= {
@@ -590,7 +590,7 @@ def test_a_cloneset_made_of_a_deployment_begins_empty_unless_copied() -> None:
     assert copied["spec"]["updateStrategy"] == {"type": "ReCreate", "maxSurge": 1}
 
 
-def test_a_statefulset_has_a_counterpart_of_the_other_group_and_back() -> None:
+def test_a_statefulset_is_translated_to_the_other_group_and_back() -> None:
     rolling = {"partition": 1, "maxUnavailable": 1}
     source = workload(
         "StatefulSet",
@@ -670,7 +670,7 @@ def test_a_recreate_request_sends_names_alone_and_the_flags() -> None:
         recreate_request(POD, api_version="v", name="r", containers=["nope"], flags=REQUEST)
 
 
-def test_a_job_made_by_hand_knows_its_schedule_and_is_not_counted_by_it() -> None:
+def test_a_manual_job_refers_to_its_cronjob_without_being_controlled_by_it() -> None:
     source = {"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "n", "uid": "u"}}
     made = build_job_from(source, {"spec": {"x": 1}}, api_version="batch/v1", kind="Job", name="j")
     assert made["metadata"]["annotations"] == {"cronjob.kubernetes.io/instantiate": "manual"}
@@ -711,5 +711,5 @@ def test_images_are_split_as_node_images_keep_them(image: str, parts: tuple[str,
     assert split_image(image) == parts
 
 
-def test_every_command_stands_under_a_heading() -> None:
+def test_every_command_belongs_to_a_group_in_the_help() -> None:
     assert all(child.group or child.is_hidden for child in ROOT.children)

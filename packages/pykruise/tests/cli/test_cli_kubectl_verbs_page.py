@@ -7,7 +7,7 @@ from support.sources import ROOT
 from tools.verbs_page import END, render_table, replace_table
 
 
-def test_the_page_says_what_kinds_show() -> None:
+def test_the_kubectl_page_lists_the_kinds_of_each_verb() -> None:
     page = (ROOT / "docs" / "kubectl.md").read_text("utf-8")
     assert page == replace_table(page), "make docs"
     (row,) = [row for row in render_table().splitlines() if "`rollout status`" in row]

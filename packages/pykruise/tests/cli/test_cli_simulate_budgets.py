@@ -40,7 +40,7 @@ def played(change: Object | None, amount: Object, **fields: Any) -> Played:
     return play(Play(first=first, beside=(amount,), change=change or first, **given))
 
 
-def test_pods_are_recreated_as_fast_as_the_budget_lets() -> None:
+def test_pods_are_recreated_as_fast_as_the_budget_allows() -> None:
     result = played(workload("nginx:2"), budget(maxUnavailable=1))
     assert result.is_over
     assert result.lowest_available == 3
@@ -53,7 +53,7 @@ def test_pods_are_recreated_as_fast_as_the_budget_lets() -> None:
     assert any(line.startswith("budgets             pub refused") for line in report("new", result))
 
 
-def test_updates_in_place_spend_of_it_only_with_the_gate() -> None:
+def test_in_place_updates_spend_the_budget_only_with_the_gate() -> None:
     change = workload("nginx:2", policy="InPlaceIfPossible")
     with_gate = played(change, budget(maxUnavailable=2), policy="InPlaceIfPossible", settings=BOTH_GATES)
     without = played(change, budget(maxUnavailable=2), policy="InPlaceIfPossible")
@@ -61,7 +61,7 @@ def test_updates_in_place_spend_of_it_only_with_the_gate() -> None:
     assert {action.do for action in with_gate.actions} == {"update in place"}
 
 
-def test_a_drain_evicts_one_pod_after_the_other_and_comes_to_its_end() -> None:
+def test_a_drain_evicts_pods_sequentially_and_completes() -> None:
     # given four pods on two nodes, of which one is drained
     result = played(None, budget(maxUnavailable=1), nodes=2, drains=(Drain("node-1", 0.0),))
     # then never two are out, and all have moved
@@ -70,7 +70,7 @@ def test_a_drain_evicts_one_pod_after_the_other_and_comes_to_its_end() -> None:
     assert sum(action.do == "create" for action in result.actions) == 2
 
 
-def test_what_a_budget_never_allows_is_reported_in_the_end() -> None:
+def test_a_budget_that_blocks_every_eviction_is_reported_at_the_end() -> None:
     result = played(None, budget(maxUnavailable=0), nodes=2, drains=(Drain("node-1", 0.0),))
     assert result.lowest_available == 4
     assert result.end is not None

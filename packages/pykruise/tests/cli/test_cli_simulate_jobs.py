@@ -90,14 +90,14 @@ def test_replaced_runs_name_what_took_their_place(tmp_path: Path) -> None:
     assert second.replaces == (first.name,)
 
 
-def test_a_paused_schedule_skips_all_and_says_so(tmp_path: Path) -> None:
+def test_a_paused_schedule_reports_that_it_skips_all_runs(tmp_path: Path) -> None:
     result = simulated(tmp_path, cron("0 3 * * *", paused=True), "--from", BEGIN)
 
     assert "30 times, 0 start, 30 are skipped" in result.output
     assert "30 times: skipped: Paused" in result.output
 
 
-def test_what_is_always_too_late_never_runs(tmp_path: Path) -> None:
+def test_a_zero_starting_deadline_skips_all_runs(tmp_path: Path) -> None:
     runs = fates(tmp_path, cron("0 3 * * *", startingDeadlineSeconds=0))
 
     assert {(fate.do, fate.code) for fate in runs} == {("skip", "MissSchedule")}
@@ -138,7 +138,7 @@ def test_the_same_seed_plays_the_same_month(tmp_path: Path) -> None:
     assert {fate.ending for fate in first if fate.do == "start"} >= {"succeeded", "failed"}
 
 
-def test_what_admission_refuses_is_not_played(tmp_path: Path) -> None:
+def test_a_job_that_admission_refuses_is_not_simulated(tmp_path: Path) -> None:
     result = simulated(tmp_path, cron("61 * * * *"))
 
     assert result.exit_code == 1
@@ -170,7 +170,7 @@ def test_wrong_arguments_are_an_error(tmp_path: Path, args: tuple[str, ...], pro
     assert (result.exit_code, problem in result.output) == (1, True), result.output
 
 
-def test_what_was_missed_before_the_play_is_made_up_for_once() -> None:
+def test_runs_missed_before_the_simulation_are_caught_up_once() -> None:
     begin = parse_time(BEGIN)
     document = cron("* * * * *", concurrencyPolicy="Allow")
     document["metadata"] |= {
@@ -230,7 +230,7 @@ def test_never_more_than_parallelism_run_and_the_chart_shows_it(tmp_path: Path) 
     assert "6 created, 0 deleted, 6 succeeded, 0 failed" in result.output
 
 
-def test_a_run_that_fails_stops_the_others_and_says_so(tmp_path: Path) -> None:
+def test_a_failing_run_stops_the_others_and_reports_that(tmp_path: Path) -> None:
     result = simulated(tmp_path, broadcast(), "--nodes", "4", "--takes", "10s..30s", "--fail-pod", "50%")
 
     assert "failed on 4 nodes" in result.output.splitlines()[0]
@@ -243,7 +243,7 @@ def test_a_deadline_ends_the_play_as_it_ends_the_job(tmp_path: Path) -> None:
     assert "failed on 3 nodes: 0 succeeded, 3 failed" in result.output.splitlines()[0]
 
 
-def test_a_job_whose_time_to_live_is_over_is_gone_in_the_end(tmp_path: Path) -> None:
+def test_a_job_past_its_ttl_is_reported_as_deleted(tmp_path: Path) -> None:
     document = broadcast(completionPolicy={"type": "Always", "ttlSecondsAfterFinished": 120})
     result = simulated(tmp_path, document)
 
@@ -259,7 +259,9 @@ def test_a_job_whose_time_to_live_is_over_is_gone_in_the_end(tmp_path: Path) -> 
         (("--join", "node-9"), "want node and time"),
     ],
 )
-def test_nodes_are_named_as_they_are(tmp_path: Path, args: tuple[str, ...], problem: str) -> None:
+def test_node_arguments_must_name_existing_or_new_nodes(
+    tmp_path: Path, args: tuple[str, ...], problem: str
+) -> None:
     result = simulated(tmp_path, broadcast(), *args)
 
     assert (result.exit_code, problem in result.output) == (1, True), result.output

@@ -42,7 +42,7 @@ def simulated(path: Path, now: dict[str, Any], later: dict[str, Any], *args: str
 
 
 @pytest.mark.parametrize(("minor", "code"), [("1.37", 0), ("1.35", 0), ("1.33", 3), ("1.28", 3)])
-def test_restart_rules_of_containers_go_through_where_the_minor_has_them(
+def test_container_restart_rules_are_accepted_in_minors_that_have_them(
     tmp_path: Path, minor: str, code: int
 ) -> None:
     result = simulated(
@@ -82,7 +82,7 @@ def test_a_simulation_resizes_what_the_minor_can_resize(
     assert did == ({"create", "delete"} if recreated else {"update in place"})
 
 
-def test_an_unknown_minor_is_one_line(tmp_path: Path) -> None:
+def test_an_unknown_minor_is_reported_in_one_line(tmp_path: Path) -> None:
     result = simulated(tmp_path, cloneset(), cloneset(image="nginx:2"), "--kubernetes", "1.12")
     assert result.exit_code == 2
     assert "1.12" in result.output

@@ -45,7 +45,7 @@ def test_sidecars_are_upgraded_in_batches_and_no_pod_is_created() -> None:
     assert played.lowest_available >= 2
 
 
-def test_hot_sidecars_take_turns_and_the_apps_are_not_touched() -> None:
+def test_hot_sidecars_alternate_and_the_apps_are_not_restarted() -> None:
     # given
     plays = {"beside": [sidecarset("proxy", hot("proxy", "proxy:1"))]}
     changed = sidecarset("proxy", hot("proxy", "proxy:2"), updateStrategy={"maxUnavailable": 1})
@@ -66,7 +66,7 @@ def test_hot_sidecars_take_turns_and_the_apps_are_not_touched() -> None:
         ({"selector": {"matchLabels": {"app": "other"}}}, "complete after 0s", "NotSelected", 0),
     ],
 )
-def test_sidecars_that_are_held_back_say_by_what(
+def test_a_blocked_sidecar_update_reports_its_cause(
     strategy: dict[str, Any], outcome: str, code: str, new: int
 ) -> None:
     # when
@@ -91,7 +91,7 @@ def test_sidecars_that_never_become_ready_are_what_it_waits_for() -> None:
     assert played.end.cause == "NotReady"
 
 
-def test_a_change_that_admission_refuses_is_said() -> None:
+def test_a_change_that_admission_refuses_is_reported() -> None:
     # given a change that adds a container
     changed = sidecarset("log", container("log"), container("other"))
     # when

@@ -57,7 +57,7 @@ def run(*arguments: str) -> tuple[int, str]:
     return done.exit_code, done.output
 
 
-def test_new_pods_go_to_the_subset_that_has_places() -> None:
+def test_new_pods_are_created_in_the_subset_with_capacity() -> None:
     # given two pods in the two places of subset a
     beside = [spread(subset("a", 2), subset("b"))]
     nodes, _ = nodes_of_subsets(beside, 4)
@@ -164,7 +164,7 @@ def test_nodes_that_are_given_are_taken(tmp_path: Path) -> None:
     assert (code, output) == (1, "error: --drain 'node-1@5s': there is no 'node-1', only one, two\n")
 
 
-def test_what_admission_refuses_of_a_spread_is_one_line(tmp_path: Path) -> None:
+def test_a_refused_workload_spread_is_reported_in_one_line(tmp_path: Path) -> None:
     first = written(tmp_path / "app.yaml", cloneset(replicas=2), spread(subset("a", 2), subset("b")))
     change = written(tmp_path / "new.yaml", spread(subset("a", 2), subset("a")))
     code, output = run("-f", first, "--change", change)

@@ -41,7 +41,7 @@ def run(*arguments: str, code: int = 0) -> str:
 
 
 @pytest.mark.parametrize("kind", ALL_TEMPLATES)
-def test_pods_of_a_zone_that_goes_move_on(tmp_path: Path, kind: str) -> None:
+def test_pods_of_a_failed_zone_move_to_another_subset(tmp_path: Path, kind: str) -> None:
     output = run("-f", written(tmp_path / "ud.yaml", adaptive(kind)), "--outage", "a@20s")
     assert "the nodes of a failed: node-1, node-3" in output
     assert "subsets             a 0, b 3" in output
@@ -62,7 +62,7 @@ def test_pods_in_reserve_work_again_when_the_zone_is_back(tmp_path: Path) -> Non
     assert "complete after" in output
 
 
-def test_without_the_adaptive_strategy_it_is_stuck_and_says_why(tmp_path: Path) -> None:
+def test_a_zone_failure_without_the_adaptive_strategy_is_reported_as_stuck(tmp_path: Path) -> None:
     first = united_document(STATEFUL_SET, [subset("a"), subset("b")], replicas=4)
     output = run("-f", written(tmp_path / "ud.yaml", first), "--outage", "a@20s", code=3)
     assert "ud.yaml: stuck after" in output

@@ -24,7 +24,7 @@ def one_line(*arguments: str) -> str:
 
 
 @needs_kubectl
-def test_with_a_data_directory_everything_is_there_on_the_next_start(tmp_path: Path) -> None:
+def test_a_data_directory_restores_all_objects_at_the_next_start(tmp_path: Path) -> None:
     data = str(tmp_path / "data")
     deployment = ("create", "deployment", "web", "--image=nginx", "--replicas=2")
     pods = ("get", "pods", "-o", "jsonpath={.items[*].metadata.uid}")
@@ -47,7 +47,7 @@ def test_with_a_data_directory_everything_is_there_on_the_next_start(tmp_path: P
 
 
 @needs_kubectl
-def test_it_begins_with_a_dump_and_acts_out_failures(tmp_path: Path) -> None:
+def test_a_dump_is_loaded_at_start_and_failure_rules_are_simulated(tmp_path: Path) -> None:
     # given a pod with an image that is to fail, on a node of the dump
     node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "worker-7", "labels": {"disk": "ssd"}}}
     spec = {"nodeName": "worker-7", "containers": [{"name": "main", "image": "shop:2.1"}]}
@@ -69,7 +69,7 @@ def test_it_begins_with_a_dump_and_acts_out_failures(tmp_path: Path) -> None:
         up.until("get", "pods", "shop", shows="Running")
 
 
-def test_a_file_that_cannot_be_used_is_one_line(tmp_path: Path) -> None:
+def test_an_unusable_file_is_reported_in_one_line(tmp_path: Path) -> None:
     # given
     diary = tmp_path / "data" / "cluster.db"
     diary.parent.mkdir()
@@ -86,7 +86,7 @@ def test_a_file_that_cannot_be_used_is_one_line(tmp_path: Path) -> None:
 
 
 @needs_kubectl
-def test_without_an_agent_requests_to_agents_are_not_carried_out(tmp_path: Path) -> None:
+def test_a_cluster_without_agents_does_not_execute_requests_to_agents(tmp_path: Path) -> None:
     examples = Path(__file__).parents[4] / "examples"
     with running_up(tmp_path, "--no-agent") as up:
         # given

@@ -38,7 +38,7 @@ def kept(doc: Document) -> Any:
 # StatefulSet
 
 
-def test_what_only_v1beta1_statefulsets_have_survives_a_write_through_v1alpha1() -> None:
+def test_v1beta1_only_fields_of_a_statefulset_survive_a_write_through_v1alpha1() -> None:
     """statefulset case 82"""
     # given
     doc = document(
@@ -79,7 +79,7 @@ def test_a_named_namespace_is_a_selector_in_v1beta1_and_a_name_where_it_was_writ
     assert to_old(result)["spec"] == spec
 
 
-def test_the_version_of_ones_own_is_a_label_in_v1alpha1() -> None:
+def test_the_custom_version_of_a_sidecarset_is_a_label_in_v1alpha1() -> None:
     """sidecarset case 29"""
     # given
     label = {"labels": {"apps.kruise.io/sidecarset-custom-version": "v1"}}
@@ -90,7 +90,7 @@ def test_the_version_of_ones_own_is_a_label_in_v1alpha1() -> None:
     assert to_old(result) == document("SidecarSet", OLD, label, spec={})
 
 
-def test_a_version_taken_away_in_v1beta1_is_not_brought_back_by_a_label() -> None:
+def test_a_custom_version_removed_in_v1beta1_is_not_restored_by_a_label() -> None:
     # given a v1beta1 object that has the label only
     label = {"labels": {"apps.kruise.io/sidecarset-custom-version": "v1", "a": "b"}}
     doc = document("SidecarSet", NEW, label, spec={})
@@ -144,7 +144,7 @@ def test_a_condition_without_a_reason_gets_one_in_v1beta1(where: str) -> None:
         ({"reason": "Full", "message": "no place"}, "Full", "no place"),
     ],
 )
-def test_what_a_condition_says_stays_and_what_it_leaves_out_is_empty(
+def test_conditions_keep_their_reason_and_message_or_get_defaults(
     given: Document, reason: str, message: str
 ) -> None:
     condition = {"type": "Schedulable", "status": "True", **given}
@@ -235,7 +235,7 @@ NESTED = {"type": "RollingUpdate", "rollingUpdate": {"podUpdatePolicy": "InPlace
         ),
     ],
 )
-def test_a_clone_set_template_of_a_released_version_is_read_and_shown_as_a_v1alpha1_clone_set(
+def test_a_cloneset_template_of_a_released_version_is_read_and_shown_as_v1alpha1(
     released: Document, newer: Document
 ) -> None:
     """uniteddeployment case 61"""
@@ -264,7 +264,7 @@ def test_a_clone_set_template_with_v1beta1_fields_is_the_same_in_both_versions(n
     assert to_new(to_old(result)) == result
 
 
-def test_a_client_that_writes_the_other_dialect_wins() -> None:
+def test_a_client_that_writes_the_other_form_wins() -> None:
     shown = to_old(
         to_new(document("UnitedDeployment", OLD, spec=template_with_spec({"updateStrategy": NESTED})))
     )
@@ -311,7 +311,7 @@ def test_the_mode_of_a_secret_survives_a_write_through_v1alpha1() -> None:
     assert result["spec"]["images"]["nginx"] == {"pullSecrets": secrets[1:], "tags": [{"tag": "1"}]}
 
 
-def test_a_nodeimage_that_asks_for_nothing_changes_its_version_only() -> None:
+def test_only_the_version_of_an_empty_nodeimage_is_converted() -> None:
     doc = document("NodeImage", NEW, spec=None)
     assert to_old(doc) == {**doc, "apiVersion": OLD}
 
@@ -340,7 +340,7 @@ def test_annotations_of_a_v1alpha1_request_are_parts_of_its_status() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "{", "7", '[{"name":1}]', "null", 7, None, {}])
-def test_an_annotation_that_cannot_be_read_is_left_alone(text: Any) -> None:
+def test_an_unreadable_annotation_is_kept(text: Any) -> None:
     """containers case 29"""
     annotations = {SYNC: text, UNREADY: text}
     doc = document("ContainerRecreateRequest", OLD, {"annotations": annotations}, status={"phase": "Pending"})
@@ -374,7 +374,7 @@ def test_the_grace_of_a_request_is_an_annotation_in_v1alpha1(status: str, annota
     assert to_new(shown)["status"] == doc["status"]
 
 
-def test_a_condition_of_another_type_is_no_grace() -> None:
+def test_a_condition_of_another_type_is_not_a_grace_period() -> None:
     other = {**grace("True"), "type": "Other"}
     parts = {"phase": "Recreating", "conditions": [other]}
     shown = to_old(document("ContainerRecreateRequest", NEW, status=parts))
@@ -382,7 +382,7 @@ def test_a_condition_of_another_type_is_no_grace() -> None:
 
 
 @pytest.mark.parametrize("stored", ["2026-01-31T12:00:00Z", "soon"])
-def test_the_annotation_goes_with_the_grace(stored: str) -> None:
+def test_the_unready_annotation_is_removed_with_its_condition(stored: str) -> None:
     """containers case 30"""
     status = {"phase": "Recreating", "conditions": [grace("False")]}
     doc = document("ContainerRecreateRequest", NEW, {"annotations": {UNREADY: stored}}, status=status)
@@ -390,7 +390,7 @@ def test_the_annotation_goes_with_the_grace(stored: str) -> None:
 
 
 @pytest.mark.parametrize("stored", ["[]", json.dumps(SNAPSHOT), "{"])
-def test_an_annotation_stays_while_the_status_says_nothing_else(stored: str) -> None:
+def test_an_annotation_stays_until_the_status_replaces_it(stored: str) -> None:
     annotations = {SYNC: stored, UNREADY: "2026-01-31T12:00:00Z"}
     doc = document("ContainerRecreateRequest", NEW, {"annotations": annotations}, status={"phase": "Pending"})
     assert to_old(doc)["metadata"]["annotations"] == annotations
@@ -432,7 +432,7 @@ def test_a_state_without_topologies_changes_its_version_only(spec: Document | No
 # ResourceDistribution
 
 
-def test_a_client_of_v1alpha1_sees_its_own_names() -> None:
+def test_a_client_of_v1alpha1_sees_the_names_of_v1alpha1() -> None:
     """admission case 57"""
     selector = {"matchLabels": {"a": "b"}}
     new = document(

@@ -129,7 +129,7 @@ def original_fields(crd: str, version: str) -> dict[str, Mapping[str, Any]]:
 
 
 @pytest.mark.parametrize(("name", "version"), VERSIONS)
-def test_every_field_of_the_original_is_there_with_the_same_facts(name: str, version: str) -> None:
+def test_every_original_field_exists_with_equal_properties(name: str, version: str) -> None:
     # given
     expected = original_fields(name, version)
     # when
@@ -207,7 +207,7 @@ def test_columns_and_subresources_are_those_of_the_original(name: str, version: 
     assert (result["served"], result["storage"]) == (expected["served"], expected["storage"])
 
 
-def test_all_kinds_of_the_original_are_there_and_no_other() -> None:
+def test_the_kinds_equal_those_of_openkruise() -> None:
     assert CRDS.keys() == ORIGINALS.keys()
 
 
@@ -223,7 +223,7 @@ def test_names_and_versions_are_those_of_the_original(name: str) -> None:
 
 
 @pytest.mark.parametrize(("name", "version"), VERSIONS)
-def test_every_field_says_what_it_is(name: str, version: str) -> None:
+def test_every_crd_field_has_a_description(name: str, version: str) -> None:
     """`kubectl explain` shows something of use for each field, and does not break off."""
 
     def walk(schema: Mapping[str, Any], path: str) -> Iterator[tuple[str, str]]:
@@ -263,7 +263,7 @@ def test_every_kind_with_two_versions_has_a_conversion() -> None:
         assert (conversion.hub, conversion.spoke) == ("v1beta1", "v1alpha1")
 
 
-def test_some_definitions_alone_are_those_of_all() -> None:
+def test_a_selection_of_definitions_equals_that_part_of_all() -> None:
     names = ["clonesets.apps.kruise.io", "workloadspreads.apps.kruise.io"]
     assert crds_of([WORKLOAD_SPREADS, CLONE_SETS]) == [
         crd for crd in build_crds() if crd["metadata"]["name"] in names

@@ -34,7 +34,7 @@ def test_an_unknown_gate_is_refused_with_those_that_are_known() -> None:
 
 
 @pytest.mark.parametrize("text", ["CloneSetShortHash", "CloneSetShortHash=", "CloneSetShortHash=yes"])
-def test_a_value_that_is_no_boolean_is_refused(text: str) -> None:
+def test_a_value_that_is_not_a_boolean_is_refused(text: str) -> None:
     with pytest.raises(GateError, match="CloneSetShortHash=true or CloneSetShortHash=false"):
         parse([text])
 
@@ -42,7 +42,7 @@ def test_a_value_that_is_no_boolean_is_refused(text: str) -> None:
 @pytest.mark.parametrize(
     "text", ["AllAlpha=true,CloneSetShortHash=false", "CloneSetShortHash=false,AllAlpha=true"]
 )
-def test_what_is_set_by_name_wins_over_all_of_a_stage_in_either_order(text: str) -> None:
+def test_a_gate_set_by_name_overrides_its_stage_in_either_order(text: str) -> None:
     """operations cases 2 and 3"""
     gates = parse([text])
     # DeletionProtectionForCRDCascadingGate needs a gate that is not alpha.
@@ -54,7 +54,7 @@ def test_all_beta_switches_beta_gates_off_too() -> None:
     assert "ResourcesDeletionProtection" in on(parse(["AllBeta=true"]))
 
 
-def test_texts_add_up() -> None:
+def test_several_gate_texts_are_combined() -> None:
     assert {"CloneSetShortHash", "SidecarTerminator"} <= on(
         parse(["CloneSetShortHash=true", "SidecarTerminator=1"])
     )
@@ -64,12 +64,12 @@ def test_spaces_do_not_matter() -> None:
     assert "CloneSetShortHash" in on(parse([" CloneSetShortHash = true , "]))
 
 
-def test_a_gate_asked_to_be_both_is_refused() -> None:
+def test_a_gate_set_both_on_and_off_is_refused() -> None:
     with pytest.raises(GateError, match="both on and off"):
         parse(["CloneSetShortHash=true", "CloneSetShortHash=false"])
 
 
-def test_without_the_pod_webhook_what_needs_it_is_off_and_a_note_says_so() -> None:
+def test_gates_that_need_the_pod_webhook_are_off_without_it_and_a_note_reports_it() -> None:
     """operations case 4"""
     gates = parse(["PodWebhook=false,WorkloadSpread=true"])
     assert not gates["WorkloadSpread"]
@@ -79,7 +79,7 @@ def test_without_the_pod_webhook_what_needs_it_is_off_and_a_note_says_so() -> No
     assert parse(["PodWebhook=false,WorkloadSpread=false"]).notes == ()
 
 
-def test_without_the_daemon_there_are_no_image_pull_jobs() -> None:
+def test_a_disabled_daemon_disables_image_pull_jobs() -> None:
     """operations case 5"""
     assert not parse(["KruiseDaemon=false,ImagePullJobGate=true"])["ImagePullJobGate"]
 
@@ -138,7 +138,7 @@ def test_gates_print_as_a_text_that_parses_to_the_same() -> None:
     assert str(parse(["CloneSetShortHash=true,WorkloadSpread=true"])) == "CloneSetShortHash=true"
 
 
-def test_kinds_may_bring_gates_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kinds_may_define_their_own_gates(monkeypatch: pytest.MonkeyPatch) -> None:
     # given
     crew = msgspec.structs.replace(
         next(iter(list_kinds())), own_gates={"CrewGate": Gate(False, "alpha", "crews")}

@@ -36,7 +36,7 @@ def made(kind: Kind) -> list[Any]:
     return [make(common) for make in (steps.mutate, steps.judge) if make is not None]
 
 
-def test_kinds_have_places_and_names_of_their_own() -> None:
+def test_pod_steps_of_kinds_have_unique_orders_and_names() -> None:
     orders = [steps_of(kind).order for kind in TAKING_PART]
     assert len(set(orders)) == len(orders)
     assert len({steps_of(kind).name for kind in TAKING_PART}) == len(TAKING_PART)
@@ -49,7 +49,7 @@ def test_each_webhook_of_pods_is_carried_by_one_kind() -> None:
 
 
 @pytest.mark.parametrize("kind", TAKING_PART, ids=by_name)
-def test_a_kind_whose_steps_go_by_stored_objects_says_how_these_select_pods(kind: Kind) -> None:
+def test_a_kind_with_match_conditions_from_objects_declares_its_selection(kind: Kind) -> None:
     nothing: dict[str, tuple[()]] = {kind.resource.kind: ()}
     depends = any(
         step.build_match_condition({}) != step.build_match_condition(nothing) for step in made(kind)
@@ -75,7 +75,7 @@ def test_webhooks_may_read_what_its_readers_read(kind: Kind) -> None:
 
 
 @pytest.mark.parametrize("kind", TAKING_PART, ids=by_name)
-def test_its_two_readers_answer_the_same_questions(kind: Kind) -> None:
+def test_both_readers_of_a_kind_have_the_same_methods(kind: Kind) -> None:
     reads = steps_of(kind).reads
     if reads is None:
         return
@@ -94,7 +94,7 @@ def test_its_two_readers_answer_the_same_questions(kind: Kind) -> None:
 
 
 @pytest.mark.parametrize("kind", TAKING_PART, ids=by_name)
-def test_a_change_of_which_pods_are_selected_is_announced_by_a_review_of_its_own(kind: Kind) -> None:
+def test_a_kind_that_announces_its_selection_has_a_validating_review(kind: Kind) -> None:
     selects = steps_of(kind).selects
     if selects is not None and selects.announces is not None:
         assert kind.reviews.validating is not None

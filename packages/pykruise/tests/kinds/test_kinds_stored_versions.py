@@ -85,7 +85,7 @@ async def world() -> AsyncIterator[World]:
     await world.plain.close()
 
 
-async def test_what_is_created_is_stored_in_the_older_version_and_read_in_the_hub_version(
+async def test_objects_are_stored_in_the_older_version_and_read_in_the_hub_version(
     world: World,
 ) -> None:
     seen = await world.clone_set(updateStrategy=rolling(partition=2, podUpdatePolicy="InPlaceOnly"))
@@ -114,7 +114,7 @@ async def test_lists_and_watches_show_the_hub_version(world: World) -> None:
 
 
 @pytest.mark.parametrize("patch_type", [PatchType.MERGE, PatchType.JSON])
-async def test_a_patch_in_the_words_of_the_hub_version_changes_what_it_means(
+async def test_a_patch_in_the_hub_version_changes_the_stored_field(
     world: World, patch_type: PatchType
 ) -> None:
     await world.clone_set(updateStrategy=rolling(partition=2))
@@ -127,7 +127,7 @@ async def test_a_patch_in_the_words_of_the_hub_version_changes_what_it_means(
     assert (await world.as_stored(CLONE_SETS, "web"))["spec"]["updateStrategy"]["partition"] == 1
 
 
-async def test_a_patch_that_says_the_same_in_both_versions_is_one_request(world: World) -> None:
+async def test_a_patch_that_is_equal_in_both_versions_is_one_request(world: World) -> None:
     await world.clone_set()
     world.recorded.sent.clear()
     body = {"metadata": {"labels": {"a": "b"}}, "status": {"replicas": 3}}
@@ -136,7 +136,7 @@ async def test_a_patch_that_says_the_same_in_both_versions_is_one_request(world:
     assert [(request.method, request.path) for request in world.recorded.sent] == [("PATCH", path)]
 
 
-async def test_preconditions_hold_in_either_way(world: World) -> None:
+async def test_preconditions_hold_for_both_writers(world: World) -> None:
     seen = await world.clone_set()
     stale = {"metadata": {"resourceVersion": "1"}, "spec": {"replicas": 9}}
     with pytest.raises(ConflictError):
@@ -155,7 +155,7 @@ async def test_preconditions_hold_in_either_way(world: World) -> None:
         await world.client.patch(CLONE_SETS, "d", "none", {"spec": {}}, patch_type=PatchType.MERGE)
 
 
-async def test_a_patch_is_tried_again_when_another_client_writes_meanwhile(world: World) -> None:
+async def test_a_patch_is_retried_when_another_client_writes_in_between(world: World) -> None:
     await world.clone_set(updateStrategy=rolling(partition=2))
     inner_request = world.recorded.request
     interfered = asyncio.Event()
@@ -282,7 +282,7 @@ async def test_objects_are_moved_to_the_hub_version_and_back(world: World) -> No
         assert (await moved(world, "clonesets", layout))[0] == 0
 
 
-async def test_a_move_that_was_stopped_goes_on(world: World) -> None:
+async def test_an_interrupted_storage_migration_is_resumed(world: World) -> None:
     for name in ("a", "b"):
         await world.client.create(CLONE_SETS, "d", cloneset(name))
     await upgraded(world, "v1alpha1")
@@ -306,7 +306,7 @@ async def test_advanced_stateful_sets_are_never_moved_from_v1beta1(world: World)
     assert await moved(world, "statefulsets", "v1alpha1") == (0, [])
 
 
-def test_what_an_older_version_says_by_absence_is_kept() -> None:
+def test_defaults_of_the_older_version_are_kept_in_the_conversion() -> None:
     """A template of a released UnitedDeployment that says nothing of claims reuses them."""
     template = {"cloneSetTemplate": {"spec": {"template": {}}}}
     document = {
@@ -320,7 +320,7 @@ def test_what_an_older_version_says_by_absence_is_kept() -> None:
     assert spec["scaleStrategy"] == {"enablePVCReuse": True}
 
 
-async def test_definitions_that_come_later_are_seen() -> None:
+async def test_later_created_definitions_are_discovered() -> None:
     """A client asks before they are there, as agents and managers do that start first."""
     server = ApiServer(
         clock=lambda: START, rng=random.Random(1), conversions=ConversionFunctions(list_conversions())

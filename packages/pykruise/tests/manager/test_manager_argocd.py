@@ -40,7 +40,7 @@ def ready(status: str, reason: str = "Converged", *others: str) -> list[dict[str
     ]
 
 
-def test_every_kind_that_is_served_says_how_far_its_objects_are() -> None:
+def test_every_served_kind_shows_the_progress_of_its_objects() -> None:
     assert {kind.resource.kind for kind in list_kinds() if kind.versions} == set(SHOWN)
     assert all(shown.progress is not None for shown in SHOWN.values())
 
@@ -148,14 +148,14 @@ def test_counts_decide_for_a_status_by_openkruise(
         ("PodUnavailableBudget", obj(desiredAvailable=2, currentAvailable=2), "Healthy"),
     ],
 )
-def test_kinds_without_the_conditions_go_by_what_they_have(
+def test_the_health_of_kinds_without_conditions_follows_their_status(
     kind: str, value: dict[str, Any], wanted: str
 ) -> None:
     assert health(kind, value) == wanted
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_is_being_deleted_is_progressing(kind: str) -> None:
+def test_a_terminating_object_is_progressing(kind: str) -> None:
     result = obj(conditions=ready("True"))
     result["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     assert health(kind, result) == "Progressing"

@@ -47,7 +47,7 @@ def test_pods_of_two_budgets_that_block_a_drain_for_ever_are_named() -> None:
     )
 
 
-def test_pods_of_a_budget_of_each_sort_are_named_although_that_is_no_fault() -> None:
+def test_pods_of_both_kinds_of_budgets_are_listed_without_a_fault() -> None:
     pods = [tied("p1"), tied("p2"), tied("p3"), tied("p4"), pod("p5"), tied("p6", deleting=True)]
     assert findings_of([guarding(3, 4)], [disruption("a")], pods) == [
         "no problem with 1 PodUnavailableBudget",

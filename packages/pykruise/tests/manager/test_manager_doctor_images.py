@@ -22,14 +22,14 @@ def test_agents_that_answer_are_fine_also_where_an_image_could_not_be_pulled() -
     assert find_image_findings([node_image("a", GAVE_UP)], [node("a")]) == []
 
 
-def test_nodes_whose_agent_says_nothing_are_named() -> None:
+def test_nodes_with_a_silent_agent_are_named() -> None:
     (finding,) = find_image_findings(
         [node_image("a", SILENT), node_image("b", GAVE_UP)], [node("a"), node("b")]
     )
     assert "does not answer on a:" in finding.what
 
 
-def test_nodes_without_a_nodeimage_are_named_but_for_virtual_ones() -> None:
+def test_nodes_without_a_nodeimage_are_named_except_virtual_ones() -> None:
     nodes = [node(name) for name in "abcdef"] + [node("v", type="virtual-kubelet")]
     (finding,) = find_image_findings([node_image("a")], nodes)
     assert "for b, c, d and 2 more" in finding.what

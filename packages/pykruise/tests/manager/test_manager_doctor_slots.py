@@ -25,7 +25,7 @@ def held(*, but: tuple[int, ...] = (), **odd: Any) -> dict[int, Any]:
     return {**result, **dict.fromkeys(but, odd.get("as_"))}
 
 
-def test_the_map_is_shown_by_manager() -> None:
+def test_the_slots_are_listed_by_manager() -> None:
     (finding,) = find_slot_findings(held(), now=NOW)
     assert finding.level is FindingLevel.OK
     assert finding.what == "pod-0: 0, 2, 4, 6, 8, 10, 12, 14; pod-1: 1, 3, 5, 7, 9, 11, 13, 15"
@@ -45,7 +45,7 @@ def test_managers_that_hold_nothing_at_all_are_a_fault() -> None:
     assert finding.level is FindingLevel.FAULT
 
 
-def test_work_is_shared_while_the_leader_says_so_itself() -> None:
+def test_work_is_shared_while_the_leaders_own_record_declares_it() -> None:
     text = LeaderRecord(leader="a", epoch="1", keying="object").to_text()
     assert is_shared(lease("a", **{RECORD: text}))
     assert not is_shared(lease("go", **{RECORD: text}))

@@ -101,7 +101,7 @@ def test_without_flags_the_original_s_defaults_count() -> None:
         ["-cloneset-workers", "7"],
     ],
 )
-def test_a_value_may_follow_in_either_way_and_one_dash_will_do(argv: list[str]) -> None:
+def test_a_value_of_a_flag_may_follow_in_each_form_with_one_or_two_dashes(argv: list[str]) -> None:
     assert settings(*argv).tuning.workers["cloneset"] == 7
 
 
@@ -111,7 +111,7 @@ def test_a_boolean_alone_is_true_and_takes_no_word_after_it() -> None:
     assert not settings("--enable-leader-election=false").election.enabled
 
 
-def test_of_several_values_the_last_counts_but_gates_add_up() -> None:
+def test_the_last_of_several_flag_values_counts_but_gates_accumulate() -> None:
     result = settings(
         "--cloneset-workers=1",
         "--cloneset-workers=2",
@@ -173,7 +173,7 @@ def test_an_unknown_gate_is_refused() -> None:
 @pytest.mark.parametrize(
     ("seconds", "is_accepted"), [("-1", False), ("0", True), ("2678400", True), ("2678401", False)]
 )
-def test_the_time_to_live_of_image_pulls_has_bounds(seconds: str, is_accepted: bool) -> None:
+def test_the_time_to_live_of_image_pulls_is_bounded(seconds: str, is_accepted: bool) -> None:
     """operations case 11"""
     flag = f"--default-ttlseconds-for-always-nodeimage={seconds}"
     if is_accepted:
@@ -184,13 +184,13 @@ def test_the_time_to_live_of_image_pulls_has_bounds(seconds: str, is_accepted: b
 
 
 @pytest.mark.parametrize("port", ["abc", "0", "70000"])
-def test_a_webhook_port_that_is_none_is_refused(port: str) -> None:
+def test_an_invalid_webhook_port_is_refused(port: str) -> None:
     """operations case 12"""
     with pytest.raises(FlagError, match="WEBHOOK_PORT"):
         settings(environ={"WEBHOOK_PORT": port})
 
 
-def test_the_resync_period_is_ten_hours_unless_it_says_otherwise() -> None:
+def test_the_resync_period_is_ten_hours_by_default() -> None:
     assert settings().resync_s == RESYNC_S == 36000
     assert settings("--sync-period=0").resync_s is None
     assert settings("--sync-period=10m").resync_s == 600
@@ -213,13 +213,13 @@ def test_flags_without_effect_are_taken_and_noted() -> None:
     assert result.log.verbosity == 4
 
 
-def test_gates_that_are_other_than_asked_for_are_noted() -> None:
+def test_gates_that_differ_from_the_flag_are_noted() -> None:
     assert settings("--feature-gates=PodWebhook=false,WorkloadSpread=true").notes == (
         "gate WorkloadSpread is off because PodWebhook is off",
     )
 
 
-def test_the_environment_says_where_the_manager_is() -> None:
+def test_the_environment_sets_the_managers_namespace_and_webhook_host() -> None:
     result = settings(
         "--leader-election-namespace=",
         environ={"POD_NAMESPACE": "here", "WEBHOOK_HOST": "10.0.0.1", "SECRET_NAME": "s"},
@@ -240,7 +240,7 @@ def test_the_help_names_every_flag() -> None:
     assert all(f"--{flag.name}" in text for flag in list_all_flags())
 
 
-def test_what_depends_on_the_api_server_is_set_for_all_kinds() -> None:
+def test_settings_of_the_api_server_apply_to_all_kinds() -> None:
     settings = ManagerSettings(uses_resize=False)
     for kind in (CLONE_SET, DAEMON_SET, STATEFUL_SET):
         assert settings.read_kind_settings(kind).uses_resize is False

@@ -70,7 +70,9 @@ def _fields(api_version: str, kind: str) -> set[str]:
         ("ResourceDistribution", {"desired": 2, "succeeded": 1, "failed": 1}, "failed"),
     ],
 )
-def test_an_expression_says_how_far_an_object_is(kind: str, status: dict[str, Any], wanted: str) -> None:
+def test_the_health_expressions_evaluate_an_objects_status(
+    kind: str, status: dict[str, Any], wanted: str
+) -> None:
     assert health(kind, **status) == wanted
 
 

@@ -129,7 +129,7 @@ def test_a_kind_that_is_off_is_not_watched_and_has_no_controller(kind: Kind) -> 
 
 
 @pytest.mark.parametrize("kind", GATED, ids=by_name)
-def test_a_kind_that_is_off_brings_no_right(kind: Kind) -> None:
+def test_a_disabled_kind_needs_no_rights(kind: Kind) -> None:
     off, on = with_kind(kind, on=False), with_kind(kind, on=True)
     assert not set(kind.rights) & set(list_needed_rights(off))
     assert verbs(list_needed_rights(off)) <= verbs(list_needed_rights(on))
@@ -196,7 +196,7 @@ def resources(gates: Gates) -> set[str]:
     }
 
 
-def test_without_the_pod_webhook_no_webhook_is_about_pods() -> None:
+def test_a_disabled_pod_webhook_registers_no_webhook_for_pods() -> None:
     assert "pods" in resources(Gates())
     assert "pods" not in resources(Gates.of(PodWebhook=False, ResourcesDeletionProtection=True))
 
@@ -231,7 +231,7 @@ def test_every_gate_may_be_flipped_alone(gate: str) -> None:
     assert build_reviewers(make_admission_settings(gates))
 
 
-def test_every_gate_that_a_kind_names_is_one() -> None:
+def test_every_gate_of_a_kind_exists() -> None:
     named = {name for kind in ALL for name in (*kind.gates, *kind.any_gate)}
 
     def asked(name: str) -> bool:
@@ -250,5 +250,5 @@ def test_a_kind_without_a_gate_cannot_be_switched_off() -> None:
             assert kind in manager_of(everything_off).kinds
 
 
-def test_rights_are_values_that_say_what_for() -> None:
+def test_every_right_has_a_reason() -> None:
     assert all(right.why for kind in ALL for right in kind.rights)

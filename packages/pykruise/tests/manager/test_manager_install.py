@@ -33,7 +33,7 @@ def container(documents: list[Document]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("minor", MINORS)
-def test_the_policy_of_the_agents_is_there_where_api_servers_have_such(minor: str) -> None:
+def test_the_admission_policy_of_the_agents_is_installed_on_minors_that_support_it(minor: str) -> None:
     # when
     result = names(build_manifests(Installation(minor=minor)))
     # then nothing but it and its binding is left out of older ones
@@ -77,7 +77,7 @@ def test_pods_run_without_privileges_on_a_read_only_root() -> None:
     assert deployment["spec"]["strategy"]["rollingUpdate"] == {"maxSurge": "100%", "maxUnavailable": 0}
 
 
-def test_the_flags_in_the_deployment_parse_to_what_was_asked_for() -> None:
+def test_the_flags_in_the_deployment_parse_to_the_requested_settings() -> None:
     # given
     text = "CloneSetShortHash=true,PodWebhook=false"
     wanted = Installation(
@@ -97,7 +97,7 @@ def test_the_flags_in_the_deployment_parse_to_what_was_asked_for() -> None:
     assert settings.notes == ()
 
 
-def test_everything_is_in_the_namespace_that_was_asked_for() -> None:
+def test_all_objects_are_in_the_requested_namespace() -> None:
     documents = build_manifests(Installation(namespace="here"))
     assert {doc["metadata"]["namespace"] for doc in documents if "namespace" in doc["metadata"]} == {
         "here",
@@ -138,7 +138,7 @@ def test_no_webhook_of_pods_guards_the_own_namespace_or_kube_system() -> None:
     assert guarded > 0
 
 
-def test_without_the_pod_webhook_none_is_registered() -> None:
+def test_a_disabled_pod_webhook_is_not_installed() -> None:
     documents = build_manifests(Installation(gates=Gates.of(PodWebhook=False)))
     entries = one(documents, "MutatingWebhookConfiguration", "kruise-mutating-webhook-configuration")[
         "webhooks"
@@ -146,7 +146,7 @@ def test_without_the_pod_webhook_none_is_registered() -> None:
     assert "mpod.kb.io" not in {entry["name"] for entry in entries}
 
 
-def test_for_managers_outside_the_cluster_everything_names_their_address_and_nothing_runs_inside() -> None:
+def test_a_manager_outside_the_cluster_gets_its_address_everywhere_and_no_deployment() -> None:
     documents = build_manifests(Installation(webhook_host="192.0.2.10", webhook_port=9443))
     base = "https://192.0.2.10:9443"
     endpoints = {
@@ -180,7 +180,7 @@ def test_one_replica_needs_no_budget() -> None:
     assert "PodDisruptionBudget" not in {kind for kind, _ in names(build_manifests(Installation(replicas=1)))}
 
 
-def test_the_command_prints_what_was_asked_for() -> None:
+def test_the_install_command_prints_the_requested_settings() -> None:
     done = pykruise(
         "install", "--namespace", "here", "--replicas", "3", "--feature-gates", "CloneSetShortHash=true"
     )
@@ -205,7 +205,7 @@ def test_the_command_refuses_wrong_addresses() -> None:
     assert done.stderr.startswith("error: --api-server: 10.0.0.1/24 has host bits set; write 10.0.0.0/24")
 
 
-def test_uninstall_without_check_removes_nothing_and_says_how() -> None:
+def test_uninstall_without_check_removes_nothing_and_names_the_flag() -> None:
     done = pykruise("uninstall")
     assert done.returncode == 1
     assert "pykruise uninstall --check" in done.stderr

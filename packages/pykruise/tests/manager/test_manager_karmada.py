@@ -44,7 +44,7 @@ def cloneset(*, replicas: int = 3, ready: int = 3, generation: int = 2, **spec: 
     }
 
 
-def test_every_kind_of_workload_is_there_in_every_version_that_is_served() -> None:
+def test_every_kind_of_workload_is_listed_in_every_served_version() -> None:
     served = {
         (f"{crd['spec']['group']}/{version['name']}", crd["spec"]["names"]["kind"])
         for crd in build_crds()
@@ -74,7 +74,7 @@ def test_a_workload_is_healthy_when_its_pods_are(version: str) -> None:
     assert call(kind, "healthInterpretation", "InterpretHealth(it)", it=cloneset(ready=1)) is False
 
 
-def test_replicas_are_told_and_set() -> None:
+def test_replicas_are_interpreted_and_revised() -> None:
     kind = (V1BETA1, "CloneSet")
     assert call(kind, "replicaResource", "{GetReplicas(it)}", it=cloneset(replicas=7)) == [7, "needs"]
     after = call(kind, "replicaRevision", "ReviseReplica(it, 5)", it=cloneset(replicas=7))

@@ -7,7 +7,7 @@ from pykruise.plans.progress import Count
 RESOURCES = build_custom_resource_state()["spec"]["resources"]
 
 
-def test_every_kind_with_a_definition_is_there_in_its_stored_version() -> None:
+def test_every_kind_with_a_definition_is_listed_in_its_stored_version() -> None:
     stored = {
         (crd["spec"]["names"]["kind"], version["name"])
         for crd in build_crds()
@@ -38,7 +38,7 @@ def test_each_place_that_is_named_is_a_field_of_the_definition() -> None:
                 schema = schema["properties"][step]
 
 
-def test_numbers_at_one_place_have_the_names_of_the_managers_own_series() -> None:
+def test_numbers_in_one_field_have_the_names_of_the_managers_own_series() -> None:
     there = {
         f"{item['metricNamePrefix']}_{metric['name']}" for item in RESOURCES for metric in item["metrics"]
     }

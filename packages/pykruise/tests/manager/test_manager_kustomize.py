@@ -43,7 +43,7 @@ def merged_by_apply(schema: Mapping[str, Any], path: str = "") -> Iterator[str]:
         yield from merged_by_apply(schema["items"], f"{path}[]")
 
 
-def test_every_version_of_every_kind_is_there_and_merges_what_an_apply_merges() -> None:
+def test_every_version_of_every_kind_merges_like_an_apply() -> None:
     there = named()
     for crd in build_crds():
         spec = crd["spec"]
@@ -61,7 +61,7 @@ def test_variables_and_ports_are_merged_too_as_a_patch_refuses_nothing() -> None
     assert {"spec.containers", "spec.containers[].env", "spec.initContainers", "spec.volumes"} <= sidecars
 
 
-def test_kubernetes_kinds_are_there_as_the_file_replaces_what_kustomize_knows() -> None:
+def test_built_in_kinds_are_listed_because_the_file_replaces_those_of_kustomize() -> None:
     there = named()
     for kind in (
         ("apps", "v1", "Deployment"),

@@ -52,7 +52,7 @@ async def pods(place: Place, namespace: str = "default") -> int:
     return len(await place.names(PODS, namespace=namespace))
 
 
-async def test_a_manager_waits_for_its_crds_says_so_once_and_starts_when_they_come(
+async def test_a_manager_waits_for_its_crds_with_one_message_and_starts_when_they_exist(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """operations case 20; and no restart is needed"""
@@ -78,7 +78,7 @@ async def test_a_manager_waits_for_its_crds_says_so_once_and_starts_when_they_co
         assert any("clonesets.apps.kruise.io: served and readable now" in line for line in caplog.messages)
 
 
-async def test_a_right_that_is_missing_is_one_clear_line_and_makes_it_unready(
+async def test_a_missing_right_is_one_log_line_and_an_unready_manager(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async with small_cluster() as place:
@@ -137,7 +137,7 @@ async def test_a_manager_of_one_namespace_leaves_the_others_alone() -> None:
             assert await pods(place) == 0
 
 
-async def test_every_object_is_looked_at_again_after_the_resync_period() -> None:
+async def test_every_object_is_reconciled_again_after_the_resync_period() -> None:
     """operations case 22"""
     async with small_cluster() as place:
         await install(place)
@@ -168,7 +168,7 @@ async def test_without_a_resync_period_nothing_happens_while_nothing_changes() -
             assert manager.read_stats().controllers["cloneset"].reconciles == before
 
 
-async def test_a_controller_has_as_many_workers_as_its_flag_says() -> None:
+async def test_a_controller_has_as_many_workers_as_its_flag_sets() -> None:
     """operations case 24"""
     async with small_cluster() as place:
         await install(place)

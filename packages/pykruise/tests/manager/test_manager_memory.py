@@ -92,7 +92,7 @@ def test_no_function_remembers_without_a_line_in_the_table() -> None:
     assert {name for name, how in decorators() if how == "cache"} == FINITE
 
 
-def test_what_is_long_is_not_remembered() -> None:
+def test_results_for_long_arguments_are_not_cached() -> None:
     calls: list[object] = []
 
     @remember(entries=2, longest=8)
@@ -109,5 +109,5 @@ def test_what_is_long_is_not_remembered() -> None:
     assert calls.count("a") == 3
 
 
-def test_a_test_looks_at_all_sources() -> None:
+def test_the_test_covers_all_source_folders() -> None:
     assert all(Path(ROOT / "packages" / folder).is_dir() for folder in FOLDERS)

@@ -130,7 +130,7 @@ def test_each_alert_has_a_situation_here() -> None:
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_an_alert_fires_when_its_time_has_come_and_stops_when_all_is_well(name: str) -> None:
+def test_an_alert_fires_after_its_duration_and_resolves_when_the_cause_ends(name: str) -> None:
     # given
     alert, scrapes = by_name(name), Scrapes()
     alarm = Alarm(alert.expr, alert.for_s)
@@ -173,7 +173,7 @@ def test_an_alert_about_a_counter_fires_while_it_grows(name: str) -> None:
 
 
 @pytest.mark.parametrize("alert", ALERTS, ids=lambda one: one.name)
-def test_each_alert_has_its_section_that_says_what_it_means_and_what_to_do(alert: Alert) -> None:
+def test_each_alert_has_a_runbook_section_with_meaning_and_remedy(alert: Alert) -> None:
     text = PAGE.read_text()
     assert f"### {alert.name}\n" in text
     section = text.split(f"### {alert.name}\n", 1)[1].split("\n#", 1)[0]
@@ -191,7 +191,7 @@ def test_each_alert_has_its_section_that_says_what_it_means_and_what_to_do(alert
     assert "runbook" not in annotations
 
 
-def test_each_alert_says_whether_it_needs_state_metrics() -> None:
+def test_each_alert_declares_whether_it_needs_state_metrics() -> None:
     for alert in ALERTS:
         asks = any(
             (name.startswith("kruise_") and name != LEADER)
@@ -239,7 +239,7 @@ def test_a_schedule_that_has_become_another_counts_from_then() -> None:
     assert shown.metrics.times["next_schedule_time"](document) == parse_time("2026-03-02T09:00:00Z")
 
 
-def test_panels_of_the_board_lie_beside_each_other_within_its_width() -> None:
+def test_panels_of_the_board_do_not_overlap_and_fit_its_width() -> None:
     taken: set[tuple[int, int]] = set()
     panels = build_board()["panels"]
     assert [one["title"] for one in panels if one["type"] != "row"] == [one.title for one in PANELS]
@@ -255,7 +255,7 @@ def test_panels_of_the_board_lie_beside_each_other_within_its_width() -> None:
     assert len({one["id"] for one in panels}) == len(panels)
 
 
-def test_a_row_of_numbers_that_are_red_or_green_comes_first() -> None:
+def test_the_board_begins_with_a_row_of_coloured_numbers() -> None:
     heading, *panels = build_board()["panels"]
     assert (heading["type"], heading["title"]) == ("row", "Now")
     first = panels[: next(place for place, one in enumerate(panels) if one["type"] == "row")]
@@ -266,7 +266,7 @@ def test_a_row_of_numbers_that_are_red_or_green_comes_first() -> None:
 
 
 @pytest.mark.parametrize("panel", PANELS, ids=lambda one: one.title)
-def test_each_panel_says_what_it_shows(panel: Panel) -> None:
+def test_each_panel_has_a_description(panel: Panel) -> None:
     assert panel.about.endswith(".")
     assert panel.title == panel.title[:1].upper() + panel.title[1:]
 

@@ -65,7 +65,7 @@ def test_everything_that_is_declared_is_allowed() -> None:
                     )
 
 
-def test_the_only_wildcard_is_to_read_scales_and_of_secrets_only_the_own_one_can_be_read() -> None:
+def test_the_only_wildcard_is_reading_scales_and_only_the_own_secret_can_be_read() -> None:
     """users 10: least privilege by construction"""
     documents = build_roles(Gates(), namespace=NAMESPACE)
     rules: list[dict[str, Any]] = [rule for doc in documents for rule in doc.get("rules", ())]
@@ -86,7 +86,7 @@ def test_the_only_wildcard_is_to_read_scales_and_of_secrets_only_the_own_one_can
     assert not allowed.allows("delete", "", "secrets", namespace=NAMESPACE, name=own)
 
 
-def test_what_is_not_the_manager_s_cannot_be_changed() -> None:
+def test_the_managers_role_cannot_change_objects_of_others() -> None:
     allowed = authorizer()
     assert allowed.allows("patch", "apps.kruise.io", "clonesets/status", namespace="default")
     assert not allowed.allows("create", "apps.kruise.io", "daemonsets", namespace="default")
@@ -104,7 +104,7 @@ def test_what_is_not_the_manager_s_cannot_be_changed() -> None:
     assert not allowed.allows("update", "coordination.k8s.io", "leases", namespace="kube-system")
 
 
-def test_with_external_certificates_there_is_no_right_to_write_configurations_or_secrets() -> None:
+def test_external_certificates_need_no_right_to_write_configurations_or_secrets() -> None:
     """operations case 39"""
     allowed = authorizer(EnableExternalCerts=True)
     group = "admissionregistration.k8s.io"
@@ -165,7 +165,7 @@ def may_all(role: str, rights: Iterable[Right]) -> bool:
 NAMESPACED = [kind for kind in list_kinds() if kind.versions and kind.resource.namespaced]
 
 
-def test_each_kind_of_a_namespace_says_what_it_lends() -> None:
+def test_each_namespaced_kind_declares_which_rights_it_aggregates() -> None:
     assert [kind.name for kind in NAMESPACED if kind.lends is None] == []
 
 
@@ -184,9 +184,9 @@ def test_a_kind_is_for_those_roles_of_kubernetes_that_may_do_all_that_it_lends(k
     assert Authorizer([by_hand]).allows(*asked)
 
 
-def test_what_may_be_lent_is_what_kubernetes_gives_editors() -> None:
+def test_aggregated_rights_are_those_of_kubernetes_editors() -> None:
     assert may_all("edit", MAY_BE_LENT)
 
 
-def test_a_kind_that_says_nothing_is_for_no_role_of_kubernetes() -> None:
+def test_a_kind_without_aggregated_rights_is_in_no_default_role() -> None:
     assert not is_for_editors(msgspec.structs.replace(NAMESPACED[0], lends=None))

@@ -79,12 +79,12 @@ def test_without_an_endpoint_nothing_is_recorded() -> None:
     )
 
 
-def test_an_endpoint_without_the_packages_is_an_error_that_says_what_to_install() -> None:
+def test_a_trace_endpoint_without_the_packages_is_an_error_that_names_the_extra() -> None:
     with pytest.raises(MissingTracesError, match=r"pykruise\[traces\]"):
         make_span_recorder({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4318"})
 
 
-def test_the_manager_imports_nothing_of_opentelemetry_by_itself() -> None:
+def test_the_manager_does_not_import_opentelemetry_by_default() -> None:
     text = "import pykruise.manager.process, sys; print([m for m in sys.modules if 'opentelemetry' in m])"
     done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

@@ -61,7 +61,7 @@ def test_code_that_keeps_the_interpreter_s_lock_is_ended_too() -> None:
 
 
 @pytest.mark.real_time
-async def test_a_loop_that_turns_is_left_alone() -> None:
+async def test_a_running_loop_is_not_reported_as_blocked() -> None:
     # given
     blocked: list[str] = []
     beats = threading.Event()

@@ -49,7 +49,7 @@ def prevented(*, namespace: str = "shop", owner: str = "web") -> PreventedDisrup
     )
 
 
-def test_pods_that_a_budget_kept_are_counted_by_owner_and_logged_with_their_budget(tmp_path: Path) -> None:
+def test_pods_protected_by_a_budget_are_counted_by_owner_and_logged_with_it(tmp_path: Path) -> None:
     """podunavailablebudget case 65"""
     metrics = WebhookMetrics(log_folder=str(tmp_path))
     for each in (prevented(), prevented(), prevented(owner=""), prevented(namespace="")):
@@ -101,7 +101,7 @@ def test_refused_deletions_are_counted_under_the_originals_names_and_logged(tmp_
     }
 
 
-def test_a_log_that_cannot_be_written_is_reported_once_and_goes_to_standard_output(
+def test_an_unwritable_log_is_reported_once_and_replaced_by_standard_output(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """operations case 44"""

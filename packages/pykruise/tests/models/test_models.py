@@ -22,7 +22,7 @@ SERVED = [
 
 
 @pytest.mark.parametrize(("api_version", "kind"), SERVED)
-def test_there_is_a_model_of_every_kind_in_every_version(api_version: str, kind: str) -> None:
+def test_every_version_of_every_kind_has_a_model(api_version: str, kind: str) -> None:
     model = model_of(api_version, kind)
     module = v1alpha1 if api_version.endswith("v1alpha1") else v1beta1
     assert getattr(module, kind) is model
@@ -48,7 +48,7 @@ def kruise_documents(path: Path) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
-def test_examples_come_back_as_they_were(path: Path) -> None:
+def test_examples_are_written_as_they_were_read(path: Path) -> None:
     for given in kruise_documents(path):
         once = document(parse(given))
         assert document(parse(once)) == once
@@ -97,7 +97,7 @@ def test_an_object_is_built_by_names_of_python_and_sent_by_those_of_json() -> No
     }
 
 
-def test_kinds_with_the_same_fields_in_both_versions_know_which_they_are() -> None:
+def test_equal_kinds_of_both_versions_keep_their_api_version() -> None:
     given = {
         "apiVersion": "apps.kruise.io/v1alpha1",
         "kind": "BroadcastJob",

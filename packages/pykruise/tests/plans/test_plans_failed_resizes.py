@@ -31,7 +31,7 @@ def written(*reasons: tuple[float, Reason]) -> list[PlainCondition]:
         ([], None),
     ],
 )
-def test_the_patience_counts_from_the_first_refusal_whatever_failed_before(
+def test_the_patience_counts_from_the_first_refused_resize_despite_other_failures(
     failures: list[tuple[float, Reason]], since: float | None
 ) -> None:
     assert read_refused_since(written(*failures), WAITING) == since

@@ -60,7 +60,7 @@ def pod(name: str, *, version: int = 5) -> PodView:
     return PodView(namespace="default", name=name, uid=f"uid-{name}", resource_version=version)
 
 
-def test_a_pod_that_waits_is_looked_at_again_when_it_has_changed(asked: list[str]) -> None:
+def test_a_waiting_pod_is_evaluated_again_only_when_it_has_changed(asked: list[str]) -> None:
     # given
     plans = Plans()
     assert plans.look(POD) == plans.look(POD) == plans.look(POD) == [WAITS]
@@ -71,7 +71,7 @@ def test_a_pod_that_waits_is_looked_at_again_when_it_has_changed(asked: list[str
     assert asked == ["web-a", "web-a"]
 
 
-def test_a_pod_that_waits_for_a_time_is_looked_at_again_when_it_has_come(asked: list[str]) -> None:
+def test_a_pod_that_waits_for_a_time_is_evaluated_again_at_that_time(asked: list[str]) -> None:
     # given
     plans, later = Plans(), pod("web-later")
     plans.look(later)
@@ -82,14 +82,14 @@ def test_a_pod_that_waits_for_a_time_is_looked_at_again_when_it_has_come(asked: 
     assert len(asked) == 2
 
 
-def test_other_settings_are_another_question(asked: list[str]) -> None:
+def test_changed_settings_require_a_new_comparison(asked: list[str]) -> None:
     plans = Plans()
     plans.look(POD)
     plans.look(POD, settings=InPlaceSettings(vertical_scaling=True))
     assert len(asked) == 2
 
 
-def test_what_is_written_to_is_looked_at_every_time(asked: list[str]) -> None:
+def test_a_pod_with_a_due_write_is_evaluated_every_time(asked: list[str]) -> None:
     """Its writes carry the time, and the version that they insist on."""
     plans, done = Plans(), pod("web-done")
     plans.look(done)
@@ -97,7 +97,7 @@ def test_what_is_written_to_is_looked_at_every_time(asked: list[str]) -> None:
     assert len(asked) == 2
 
 
-def test_a_pod_that_was_not_asked_about_is_forgotten(asked: list[str]) -> None:
+def test_a_pod_that_a_plan_did_not_evaluate_is_forgotten(asked: list[str]) -> None:
     # given
     plans, other = Plans(), pod("web-b")
     plans.look(POD, other)
@@ -108,7 +108,7 @@ def test_a_pod_that_was_not_asked_about_is_forgotten(asked: list[str]) -> None:
     assert asked == ["web-a", "web-b", "web-a"]
 
 
-def test_two_revisions_are_compared_once_for_each_way_to_ask(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_revisions_are_compared_once_per_set_of_options(monkeypatch: pytest.MonkeyPatch) -> None:
     # given
     compared: list[str] = []
 
@@ -232,7 +232,7 @@ def test_a_policy_that_recreates_pods_compares_nothing() -> None:
         (False, {"2": Code.BROKEN_UPDATE}),
     ],
 )
-def test_some_pods_must_not_be_updated_at_all(only: bool, codes: dict[str, Code]) -> None:
+def test_pods_that_must_not_be_updated_have_a_reason(only: bool, codes: dict[str, Code]) -> None:
     pods = of_revisions("121")
     pods[2] = msgspec.structs.replace(pods[2], state="Tomorrow")
     refused = differences(Compared()).find_refusals(pods, only=only, updatable=("",))
@@ -257,7 +257,7 @@ def updating(**state: Any) -> PodView:
     )
 
 
-def test_an_update_under_way_says_since_when() -> None:
+def test_an_update_in_progress_reports_its_start_time() -> None:
     def waits(**state: Any) -> str:
         reason = in_place.find_progress(updating(**state), now=10.0, settings=InPlaceSettings()).waits
         assert reason is not None
@@ -269,7 +269,7 @@ def test_an_update_under_way_says_since_when() -> None:
     assert waits(updateTimestamp=since) == f"{without} (since {since})"
 
 
-def test_an_update_that_is_done_or_cannot_go_on_is_no_wait() -> None:
+def test_a_completed_or_broken_update_has_no_progress_wait() -> None:
     done = in_place.find_progress(POD, now=10.0, settings=InPlaceSettings())
     assert (done.is_complete, done.is_broken, done.waits) == (True, False, None)
     annotations = {keys.IN_PLACE_STATE_ANNOTATION: "{"}
@@ -280,7 +280,7 @@ def test_an_update_that_is_done_or_cannot_go_on_is_no_wait() -> None:
     assert broken.waits.code == Code.BROKEN_UPDATE
 
 
-def test_an_update_goes_on_with_its_next_containers() -> None:
+def test_an_update_continues_with_its_next_containers() -> None:
     pod = msgspec.structs.replace(
         updating(lastContainerStatuses={}, nextContainerImages={"main": "nginx:3"}),
         container_statuses=(),

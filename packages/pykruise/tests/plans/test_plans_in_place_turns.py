@@ -93,7 +93,9 @@ def test_an_update_that_nothing_holds_begins(item: PodView, hook: LifecycleHook 
     ],
     ids=["its hook holds it", "its last update is about to end"],
 )
-def test_a_pod_may_have_to_wait(item: PodView, hook: LifecycleHook | None, code: Code) -> None:
+def test_a_pod_may_wait_for_its_hook_or_its_last_update(
+    item: PodView, hook: LifecycleHook | None, code: Code
+) -> None:
     assert turn(item, hook) == ([], code)
 
 
@@ -105,7 +107,7 @@ def prepared(pod: PodView, hook: LifecycleHook) -> Patch:
     return patch
 
 
-def test_a_hook_is_asked_first() -> None:
+def test_a_pod_with_a_hook_is_prepared_first() -> None:
     patch = prepared(pod(hooked=True), LABELS)
     assert patch.body["metadata"]["labels"].keys() == {keys.STATE_LABEL}
     assert (patch.subresource, patch.resource_version) == ("", "")
@@ -143,6 +145,6 @@ def test_a_hook_that_takes_pods_out_of_service_does_so_in_the_same_write() -> No
     assert "status" not in patch.body
 
 
-def test_a_pod_that_does_not_serve_prepares_only_as_it_was_seen() -> None:
+def test_a_pod_that_is_not_ready_prepares_only_at_the_version_that_was_seen() -> None:
     """It may have become ready meanwhile, and then it costs a place in the budget."""
     assert prepared(pod(hooked=True, serving=False), LABELS).resource_version == "5"

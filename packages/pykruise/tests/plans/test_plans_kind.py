@@ -54,7 +54,7 @@ def fields_of(crd: Document | None) -> dict[str, list[str]]:
     }
 
 
-def test_a_kind_is_called_like_its_objects_and_what_has_none_like_its_controller() -> None:
+def test_a_kind_is_named_after_its_objects_and_a_controller_of_others_after_itself() -> None:
     # given what is done to pods, which are no kind of ours
     control = CLONE_SET.control
     assert control is not None
@@ -102,12 +102,12 @@ def test_a_definition_has_the_fields_of_each_version_and_the_later_one_is_stored
     assert [version["name"] for version in crd["spec"]["versions"] if version["storage"]] == ["v1beta1"]
 
 
-def test_a_kind_that_embeds_others_is_told_their_schemas() -> None:
+def test_a_kind_that_embeds_others_gets_their_schemas() -> None:
     schemas = Kind(resource=CREWS, versions=embedding).build_crd(lambda kind: {"type": "object", "of": kind})
     assert fields_of(schemas) == {"v1alpha1": ["size"], "v1beta1": ["size"]}
 
 
-def test_what_is_built_in_has_no_definition() -> None:
+def test_a_built_in_resource_has_no_definition() -> None:
     assert Kind(resource=PODS).build_crd(no_schema) is None
 
 

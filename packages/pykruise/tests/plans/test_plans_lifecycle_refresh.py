@@ -72,7 +72,7 @@ def refreshed(
 # ── the phase ────────────────────────────────────────────────────────────────
 
 
-def test_a_pod_is_written_to_or_says_what_it_waits_for() -> None:
+def test_a_pod_is_written_or_reports_its_waiting_reason() -> None:
     phase = refreshed([pod("a"), pod("b")], due=["a"])
     assert phase.touched == {"a"}
     assert phase.skipped == {"b": WAITS}
@@ -103,7 +103,7 @@ def test_the_next_time_is_the_first_of_all() -> None:
     assert phase.failure is None
 
 
-def test_what_an_update_writes_itself_comes_before_what_else_is_due() -> None:
+def test_a_pending_in_place_write_precedes_other_due_changes() -> None:
     asked: list[str] = []
     phase = refreshed([in_grace("a", since_s=11)], due=["a"], asked=asked)
     assert phase.touched == {"a"}
@@ -165,7 +165,7 @@ def test_a_pod_whose_resize_is_refused_for_too_long_is_specified_for_deletion_in
     assert stage.is_last is not is_specified
 
 
-def test_an_update_that_cannot_go_on_is_a_failure() -> None:
+def test_an_update_that_cannot_continue_is_a_failure() -> None:
     phase = refreshed([in_grace("a", since_s=1, text="{"), in_grace("b", since_s=1, text="{"), pod("c")])
     assert phase.failure is not None
     assert phase.failure.code == Code.BROKEN_UPDATE_STATE
@@ -174,13 +174,13 @@ def test_an_update_that_cannot_go_on_is_a_failure() -> None:
 
 
 @pytest.mark.parametrize(("pods", "is_partial"), [(MOST_AT_ONCE, False), (MOST_AT_ONCE + 1, True)])
-def test_a_few_hundred_pods_are_written_to_at_once(pods: int, is_partial: bool) -> None:
+def test_at_most_a_few_hundred_pods_are_written_per_plan(pods: int, is_partial: bool) -> None:
     names = [f"web-{number}" for number in range(pods)]
     phase = refreshed([pod(name) for name in names], due=names)
     assert (len(phase.touched), phase.is_partial) == (MOST_AT_ONCE, is_partial)
 
 
-def test_what_was_seen_of_a_pod_is_kept_until_a_plan_has_looked_at_all_others() -> None:
+def test_in_place_progress_of_a_pod_is_kept_until_a_plan_has_evaluated_all_others() -> None:
     # given
     waiting = in_grace("waiting", since_s=2)
     first, seen = looked_at([waiting], seen=SeenInPlace())
@@ -214,12 +214,12 @@ def due(pod: PodView, progress: InPlaceProgress, *released: Document) -> list[tu
     return [(condition["type"], condition["status"]) for condition in change.conditions] if change else []
 
 
-def test_conditions_come_once_a_pod_has_a_node() -> None:
+def test_conditions_are_written_only_for_a_scheduled_pod() -> None:
     assert due(pod(open_gates=BOTH), InPlaceProgress()) == []
     assert due(pod(open_gates=BOTH, node_name="n1"), InPlaceProgress()) == [(gate, "True") for gate in BOTH]
 
 
-def test_each_condition_comes_once() -> None:
+def test_each_condition_is_written_once() -> None:
     complete = InPlaceProgress(is_complete=True, conditions=(TRUE,))
     held: Document = {"type": keys.KRUISE_POD_READY, "status": "False"}
     item = pod(open_gates=BOTH, node_name="n1")
@@ -251,7 +251,7 @@ def test_the_end_of_an_update_releases_what_its_hook_held(
     assert [condition["status"] for condition in conditions] == (["True"] if is_released else [])
 
 
-def test_a_trace_says_why_conditions_and_states_are_written() -> None:
+def test_a_trace_names_the_cause_of_written_conditions_and_states() -> None:
     ready, normal = "nothing holds InPlaceUpdateReady back", LifecycleState.NORMAL
     assert because(released=[TRUE]) == ready
     assert because(released=[TRUE], state=normal) == f"{ready}, and it may change to Normal"
@@ -295,7 +295,7 @@ HELD = pod(conditions=(ConditionView(keys.IN_PLACE_READY, "False"),))
         "another one is turned",
     ],
 )
-def test_all_that_is_due_is_one_write(
+def test_all_due_changes_are_one_write(
     item: PodView, conditions: list[Document], labels: dict[str, str], is_complete: bool, unchanged: bool
 ) -> None:
     """Of the very pod that was looked at where another update may have begun since."""

@@ -54,11 +54,11 @@ def test_orphans_are_adopted_after_the_adopter_is_read_again(pods: list[Any], re
         assert result["web-1"].body["metadata"]["annotations"] == record_of(SELECTOR)
 
 
-def test_without_orphans_nothing_is_asked() -> None:
+def test_no_adoption_is_planned_without_orphans() -> None:
     assert plan_adoption(ADOPTER, [], []) == []
 
 
-def test_pods_are_released_as_they_were_seen() -> None:
+def test_pods_are_released_at_the_version_that_was_seen() -> None:
     (stage,) = write_phases(release_pods([POD], owner_uid="u"))
     assert stage.purpose == Purpose.RELEASE
     patch = patches(stage)["a"]

@@ -152,7 +152,7 @@ def test_a_pod_gets_metadata_and_conditions_in_one_write(
     ("checked", "is_serving", "insists_on"),
     [(False, True, ""), (True, True, "5"), (False, False, "5"), (True, False, "5")],
 )
-def test_only_the_first_write_insists_on_the_pod_as_it_was_seen(
+def test_only_the_first_write_requires_the_version_that_was_seen(
     checked: bool, is_serving: bool, insists_on: str
 ) -> None:
     """After it, that version is gone. A pod that does not serve may have become ready meanwhile, and then its update
@@ -191,7 +191,7 @@ def test_a_dry_run_insists_like_the_first_write_after_it() -> None:
 
 
 @pytest.mark.parametrize("is_serving", [True, False])
-def test_an_update_that_goes_on_does_not_ask_for_a_place_and_has_no_event_of_its_begin(
+def test_a_continued_update_needs_no_precondition_and_has_no_start_event(
     is_serving: bool,
 ) -> None:
     writes = [PodPatch(body={}, because="images")]
@@ -201,7 +201,7 @@ def test_an_update_that_goes_on_does_not_ask_for_a_place_and_has_no_event_of_its
 
 
 @pytest.mark.parametrize("revision", ["web-2", ""])
-def test_that_an_update_cannot_begin_or_go_on_is_a_warning(revision: str) -> None:
+def test_a_failed_update_write_is_a_warning_event(revision: str) -> None:
     writes = [PodPatch(body={}, because="images"), PodPatch(body={}, because="more")]
     steps = chain_of(UpdatePod(pod=pod(), writes=writes, revision=revision)).steps
     assert all(step.failed is not None and step.failed.warning for step in steps)
@@ -239,7 +239,7 @@ def test_claims_are_written_in_the_chain_of_their_pod() -> None:
     assert [chain.has_random_name for chain in chains] == [True, False, False]
 
 
-def test_there_is_no_stage_without_a_write() -> None:
+def test_a_stage_without_writes_does_not_exist() -> None:
     assert stage_of(Purpose.UPDATE_PODS, []) == ()
     (stage,) = stage_of(Purpose.UPDATE_PODS, [Chain(subject="a", steps=())])
     assert stage.purpose == Purpose.UPDATE_PODS
@@ -255,7 +255,7 @@ def test_there_is_no_stage_without_a_write() -> None:
     assert (stage.purpose, stage.regardless, stage.chains) == (Purpose.UPDATE_PODS, True, (chain_of(due),))
 
 
-def test_stages_that_may_be_refused_are_last_whatever_phase_they_are_of() -> None:
+def test_optional_stages_are_last_in_every_phase() -> None:
     due = ChangePod(pod=pod(), because="due")
 
     def phase(purpose: Purpose) -> PlanPhase:
@@ -271,6 +271,6 @@ def test_stages_that_may_be_refused_are_last_whatever_phase_they_are_of() -> Non
     ]
 
 
-def test_pods_are_left_alone_for_one_reason() -> None:
+def test_skipped_pods_have_one_reason() -> None:
     reason = Reason(Code.PAUSED, "updates are paused")
     assert skip([pod()], reason) == {"a": reason}

@@ -54,7 +54,7 @@ async def test_every_annotation_of_each_pod_is_known() -> None:
     assert await asking.about(pod("a"), pod("b")) == {A: {"x": "1", "y": "2"}, B: {}}
 
 
-async def test_a_pod_is_asked_for_again_only_when_it_changed() -> None:
+async def test_a_pod_is_read_again_only_when_it_has_changed() -> None:
     # given
     asking = Asking(stored("a", {"x": "1"}), stored("b", {}), stored("a", {"x": "2"}))
     await asking.about(pod("a"), pod("b"))
@@ -67,7 +67,7 @@ async def test_a_pod_is_asked_for_again_only_when_it_changed() -> None:
     assert asking.asked == ["a", "b", "a"]
 
 
-async def test_a_pod_that_nobody_asked_for_in_between_is_forgotten() -> None:
+async def test_a_pod_that_was_not_requested_in_between_is_forgotten() -> None:
     asking = Asking(stored("a", {"x": "1"}), stored("a", {"x": "1"}))
     await asking.about(pod("a"))
     await asking.about()
@@ -78,10 +78,10 @@ async def test_a_pod_that_nobody_asked_for_in_between_is_forgotten() -> None:
 @pytest.mark.parametrize(
     "entry", [refusal(404, "NotFound"), stored("a", {"x": "1"}, uid="u-next")], ids=["gone", "replaced"]
 )
-async def test_a_pod_that_is_gone_has_no_annotations(entry: Any) -> None:
+async def test_a_deleted_or_replaced_pod_has_no_annotations(entry: Any) -> None:
     assert await Asking(entry).about(pod("a")) == {A: {}}
 
 
-async def test_a_pod_that_cannot_be_read_is_no_pod_without_annotations() -> None:
+async def test_a_pod_that_cannot_be_read_is_an_error() -> None:
     with pytest.raises(ForbiddenError):
         await Asking(refusal(403, "Forbidden")).about(pod("a"))

@@ -23,7 +23,7 @@ POD = {"kind": "Pod", "metadata": {"name": "web-0"}}
 NODE = {"kind": "Node", "metadata": {"name": "n1"}}
 
 
-async def test_pods_and_nodes_are_asked_for_each_time() -> None:
+async def test_pods_and_nodes_are_read_each_time() -> None:
     # given
     transport = ScriptedTransport(answer(200, POD), answer(200, NODE))
     result = lookups(transport)
@@ -38,7 +38,7 @@ async def test_pods_and_nodes_are_asked_for_each_time() -> None:
     ]
 
 
-async def test_what_is_not_there_is_none() -> None:
+async def test_a_missing_object_is_none() -> None:
     result = lookups(ScriptedTransport(refusal(404, "NotFound"), repeat_last=True))
     assert result.pods is not None
     assert await result.pods("shop", "web-0") is None
@@ -69,7 +69,7 @@ async def test_a_trial_is_a_dry_run_in_the_manager_s_own_namespace(metadata: Any
     }
 
 
-async def test_a_trial_passes_where_one_of_that_name_is_there_and_fails_as_the_api_server_says() -> None:
+async def test_a_dry_run_passes_for_an_existing_name_and_fails_with_the_api_servers_error() -> None:
     result = lookups(ScriptedTransport(refusal(409, "AlreadyExists"), refusal(403, "Forbidden", "no")))
     assert result.trial is not None
     await result.trial(SECRET)
@@ -83,7 +83,7 @@ def test_readers_are_those_of_the_manager() -> None:
     assert lookups(transport, readers={"budget": 1}).readers == {"budget": 1}
 
 
-async def test_beside_the_loop_everything_is_asked_on_the_loop() -> None:
+async def test_lookups_beside_the_loop_are_executed_on_the_loop() -> None:
     # given
     transport = ScriptedTransport(answer(200, POD), repeat_last=True)
     whole = lookups(transport, readers={"budget": lookups(transport)}, clock=lambda: 7.0)
@@ -107,6 +107,6 @@ async def test_beside_the_loop_everything_is_asked_on_the_loop() -> None:
     assert beside.clock() == 7.0
 
 
-def test_where_there_is_nothing_to_ask_there_is_nothing_beside_the_loop_either() -> None:
+def test_empty_lookups_are_empty_beside_the_loop_too() -> None:
     nothing = run_beside_the_loop(Lookups())
     assert (nothing.pods, nothing.nodes, nothing.classes, nothing.trial) == (None, None, None, None)

@@ -46,7 +46,7 @@ def around(pods: Sequence[PodView]) -> Mirrors:
         ("", ["bare", "db-0", "web-0", "web-1"]),
     ],
 )
-def test_those_of_the_namespace_that_match_are_found(selector: str, names: list[str]) -> None:
+def test_matching_pods_of_the_namespace_are_selected(selector: str, names: list[str]) -> None:
     # given the same pods in two namespaces
     pods = [pod(name, labels, namespace) for namespace in ("shop", "bank") for name, labels in LABELS.items()]
     # when

@@ -73,11 +73,11 @@ NULLS = {"labels": None, "annotations": None, "ownerReferences": None, "deletion
     ],
     ids=["nothing", "null", "empty", "nulls inside", "a selector that cannot be read"],
 )
-def test_a_workload_that_says_nothing_has_one_pod_and_means_all(metadata: Document, fields: Document) -> None:
+def test_an_empty_workload_has_one_pod_and_selects_everything(metadata: Document, fields: Document) -> None:
     assert view(metadata, **fields) == NOTHING
 
 
-def test_what_a_workload_says_is_seen() -> None:
+def test_all_fields_of_a_workload_are_read() -> None:
     template = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": []}}
     target = view(
         {
@@ -121,7 +121,7 @@ def test_what_a_workload_says_is_seen() -> None:
     assert target.selector is not EVERYTHING
 
 
-def test_a_job_has_as_many_pods_as_run_at_once() -> None:
+def test_the_replicas_of_a_job_are_its_parallelism() -> None:
     assert view(spec={"parallelism": 3, "replicas": 9}).replicas == 3
 
 
@@ -145,7 +145,7 @@ def test_a_deployment_and_its_replica_set_have_the_same_template() -> None:
     assert len(set(others)) == 3
 
 
-def test_a_template_without_labels_is_seen_as_well() -> None:
+def test_a_template_without_labels_is_read_too() -> None:
     assert digest(None) == digest({}) == digest({"labels": None}) == digest({"labels": {}})
     assert view(spec={"template": {"metadata": None}}).template_labels == {}
     assert view(spec={"template": {"metadata": {"labels": None}}}).template_labels == {}
@@ -211,7 +211,9 @@ def test_a_replica_set_is_of_the_deployment_that_controls_it() -> None:
     [("", "d1"), ("", ""), ("d1", None), ("d1", "d2")],
     ids=["no controller", "no uid", "no Deployment", "another one of the name"],
 )
-def test_a_replica_set_of_another_controller_is_of_none(controller: str, deployment: str | None) -> None:
+def test_a_replicaset_of_another_controller_has_no_deployment(
+    controller: str, deployment: str | None
+) -> None:
     assert deployment_of("shop", "web-app-h1", known(controller=controller, deployment=deployment)) == ""
 
 
@@ -293,7 +295,7 @@ def test_the_controller_of_an_owner_is_remembered_for_a_minute(server: Server) -
     assert server.asked == ["v1 replicasets shop/web-h1"] * 2
 
 
-def test_that_an_owner_has_no_controller_is_remembered_and_that_it_is_missing_is_not(server: Server) -> None:
+def test_an_owner_without_a_controller_is_cached_and_a_missing_owner_is_not(server: Server) -> None:
     reader = OwnerReader(lambda: server, clock=server.clock)  # type: ignore[arg-type]
     for _ in range(2):
         with pytest.raises(OwnerMissingError):
@@ -314,7 +316,7 @@ def test_an_owner_of_a_kind_that_is_not_known_is_read_in_its_version(server: Ser
     assert owner_reference.uid == "d1"
 
 
-def test_of_too_many_owners_all_are_forgotten(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_cached_owners_are_all_dropped(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(targets, "_MOST_OWNERS", 2)
     reader = OwnerReader(lambda: server, clock=server.clock)  # type: ignore[arg-type]
     server.objects |= {("replicasets", name): controlled("d1") for name in "abc"}
@@ -360,7 +362,7 @@ def test_a_white_list_is_remembered_for_five_seconds(server: Server) -> None:
     assert server.asked == ["v1 configmaps kruise-system/kruise-configuration"] * 2
 
 
-def test_that_a_white_list_cannot_be_read_is_remembered_as_long(server: Server) -> None:
+def test_an_unreadable_white_list_is_cached_for_the_same_time(server: Server) -> None:
     reader = white_list(server)
     server.objects[KEY] = configuration({"list": "{"})
     for waited_s in (0.0, 4.9, 0.2):

@@ -61,7 +61,7 @@ def workload(name: str) -> WorkloadView:
         ),
     ],
 )
-def test_a_namespace_has_labels_and_may_be_going(
+def test_a_namespace_view_has_labels_and_a_terminating_state(
     metadata: Mapping[str, Any], expected: NamespaceView
 ) -> None:
     namespace = project_namespace(encode({"metadata": metadata}))
@@ -69,7 +69,7 @@ def test_a_namespace_has_labels_and_may_be_going(
     assert namespace.labels == expected.labels
 
 
-def test_pods_are_looked_up_by_labels_that_say_what_they_are_of() -> None:
+def test_pods_are_indexed_by_labels_except_those_of_revisions_and_instances() -> None:
     labels = {"app": "web", "pod-template-hash": "a", keys.REVISION_LABEL: "r", keys.INSTANCE_ID_LABEL: "i"}
     pod = project_pod(encode({"metadata": {"name": "a", "namespace": "shop", "labels": labels}}))
     assert list(POD_VIEWS.indexes["label"](pod)) == [("shop", "app", "web")]
@@ -85,7 +85,7 @@ def test_pods_are_looked_up_by_labels_that_say_what_they_are_of() -> None:
         (LONG, f"{LONG[:222]}-7c9d", False),
     ],
 )
-def test_revisions_that_hold_a_name_of_a_workload_are_around_it_whoever_owns_them(
+def test_revisions_with_the_name_of_a_workload_are_listed_for_any_owner(
     owner: str, name: str, is_found: bool
 ) -> None:
     read = Mirrors({REVISION_VIEWS: Listed(REVISION_VIEWS, [revision(name)])})
@@ -94,7 +94,7 @@ def test_revisions_that_hold_a_name_of_a_workload_are_around_it_whoever_owns_the
     ] * is_found
 
 
-def test_its_own_revisions_and_orphans_are_around_a_workload_each_once() -> None:
+def test_revisions_and_orphans_around_a_workload_are_listed_once() -> None:
     revisions = [
         revision("web-own", owner="u-web"),
         revision("elsewhere-own", owner="u-web"),
@@ -127,7 +127,7 @@ def test_images_are_pulled_ahead_only_where_pull_jobs_can_be_read() -> None:
     ("name", "namespace", "woken"),
     [("web-7c9d", "shop", ["web"]), ("db-7c9d", "shop", []), ("web-7c9d", "bank", [])],
 )
-def test_a_revision_wakes_the_object_that_it_is_named_after_also_when_it_goes(
+def test_a_revision_enqueues_the_object_of_its_name_even_when_deleted(
     name: str, namespace: str, woken: list[str]
 ) -> None:
     # given

@@ -19,15 +19,15 @@ def test_a_new_reason_is_a_warning_with_the_message_of_its_condition() -> None:
 
 
 @pytest.mark.parametrize("reason", ["Paused", "Partition", "OnDelete", "InPlaceUpdateHook", "Creating"])
-def test_what_the_spec_holds_back_or_passes_by_itself_is_no_warning(reason: str) -> None:
+def test_waits_that_the_spec_sets_or_that_end_automatically_are_no_warnings(reason: str) -> None:
     assert make_warning_notes([], [condition(reason)]) == ()
 
 
-def test_a_condition_that_is_not_true_is_no_warning() -> None:
+def test_a_false_condition_is_not_a_warning() -> None:
     assert make_warning_notes([], [condition("InvalidSpec", kind="FailedScale", status="False")]) == ()
 
 
-def test_what_the_stored_status_says_already_is_no_warning_again() -> None:
+def test_a_reason_in_the_stored_status_is_not_warned_of_again() -> None:
     stored = [condition("ImagePull"), condition("InvalidSpec", kind="FailedUpdate")]
     assert make_warning_notes(stored, stored) == ()
 
@@ -38,7 +38,7 @@ def test_waiting_for_another_pod_is_nothing_new_but_another_bad_field_is() -> No
     assert [note.message for note in make_warning_notes(stored, now)] == ["spec.b"]
 
 
-def test_pods_that_wait_in_turn_are_one_event_and_bad_fields_are_each_their_own() -> None:
+def test_waiting_pods_share_one_event_and_invalid_fields_have_their_own() -> None:
     now = [condition("ImagePull", "pod a"), condition("InvalidSpec", "spec.a", kind="FailedUpdate")]
     assert [note.same_as for note in make_warning_notes([], now)] == ["ImagePull", ""]
 

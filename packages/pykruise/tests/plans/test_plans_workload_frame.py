@@ -52,7 +52,7 @@ def test_a_status_is_written_when_it_is_another_one(
     ],
     ids=["nothing", "no time", "a phase", "another time", "it has come", "there is more to write"],
 )
-def test_the_world_is_looked_at_again_when_time_alone_changes_something(
+def test_a_plan_is_requeued_for_the_first_change_by_time_alone(
     phases: list[PlanPhase], further: list[float | None], expected: float | None
 ) -> None:
     assert requeue_after(iter(phases), *further, now=NOW) == expected

@@ -66,7 +66,7 @@ def revision(owner: str = "old", *, meaning: bytes = b"wanted", created_at: floa
 
 
 @pytest.mark.parametrize(("live", "is_used"), [("", False), ("another", False), ("revision", True)])
-async def test_a_revision_of_an_owner_of_before_is_asked_for_once(live: str, is_used: bool) -> None:
+async def test_a_revision_of_a_former_owner_is_read_once(live: str, is_used: bool) -> None:
     read: Any = Reading(Server(live))
     for _ in range(3):
         revisions = await drop_ghosts([revision()], workload(), read)
@@ -83,7 +83,7 @@ async def test_a_revision_of_an_owner_of_before_is_asked_for_once(live: str, is_
         pytest.param(revision(created_at=MADE + 1), id="made since"),
     ],
 )
-async def test_no_other_revision_is_asked_for(item: RevisionView) -> None:
+async def test_no_other_revision_is_read(item: RevisionView) -> None:
     read: Any = Reading(Server(""))
     assert await drop_ghosts([item], workload(), read) == [item]
     assert read.live.asked == 0

@@ -25,7 +25,7 @@ def test_a_pod_whose_readiness_has_no_time_is_only_available_without_a_minimum()
     assert find_available_time(pod, min_ready_seconds=1) is None
 
 
-def test_a_pod_that_prepares_is_not_available_however_ready() -> None:
+def test_a_preparing_pod_is_not_available_even_if_ready() -> None:
     pod = cloneset(1).in_state("PreparingNormal", "a").pod_views()[0]
     assert not is_available(pod, min_ready_seconds=0, now=NOW)
     assert find_available_time(pod, min_ready_seconds=10) is None
@@ -61,7 +61,7 @@ def test_a_serving_pod_becomes_available_when_it_was_ready_long_enough(
     assert find_available_time(pod, min_ready_seconds=min_ready_seconds) == at
 
 
-def test_a_plan_made_at_the_named_instant_sees_the_pod_available() -> None:
+def test_a_plan_at_the_next_available_time_sees_the_pod_available() -> None:
     pods = cloneset(1).ready_for(10, "a").pod_views()
     then = find_next_available_time(pods, min_ready_seconds=30, now=NOW)
     assert then is not None
@@ -81,12 +81,12 @@ def test_the_same_source_gives_the_same_ids_sorted_and_unused() -> None:
     assert IdSource(8).draw_ids(50, used=[]) != ids
 
 
-def test_of_many_ids_that_are_drawn_at_once_no_two_are_the_same() -> None:
+def test_many_ids_drawn_together_are_unique() -> None:
     """Five characters are drawn twice now and then: with this seed once in 2,000."""
     ids = IdSource(4).draw_ids(2000, used=())
     assert len(set(ids)) == len(ids) == 2000
 
 
-def test_names_are_put_together_with_a_dash_and_long_owners_are_cut() -> None:
+def test_names_are_joined_with_a_dash_and_long_owner_names_are_cut() -> None:
     assert format_pod_name("web", InstanceId("abcde")) == "web-abcde"
     assert format_revision_name("w" * 300, shorten_hash("x-7c9d")) == "w" * 223 + "-7c9d"

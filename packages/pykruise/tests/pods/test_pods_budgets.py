@@ -112,7 +112,7 @@ def test_all_of_a_budget_is_read() -> None:
         {"apiVersion": "a/b/c", "kind": "Deployment", "name": "web"},
     ],
 )
-def test_a_target_that_names_nothing_is_none(target: Any) -> None:
+def test_an_incomplete_target_reference_is_none(target: Any) -> None:
     assert view(of(budget(), targetRef=target)).target is None
 
 
@@ -125,7 +125,7 @@ def test_a_target_that_names_nothing_is_none(target: Any) -> None:
         ({"matchExpressions": [{"key": "app", "operator": "Is"}]}, False, True),
     ],
 )
-def test_a_selector_that_asks_for_nothing_or_cannot_be_read_means_no_pod_case_6(
+def test_an_empty_or_unreadable_selector_matches_no_pod_case_6(
     selector: Any, matches: bool, has_problem: bool
 ) -> None:
     result = view(of(budget(), selector=selector))
@@ -149,7 +149,7 @@ def test_a_selector_that_asks_for_nothing_or_cannot_be_read_means_no_pod_case_6(
         ({keys.PROTECT_TOTAL_REPLICAS_ANNOTATION: "²"}, {}, set(), None),
     ],
 )
-def test_where_a_field_is_empty_the_annotation_of_v1alpha1_counts(
+def test_the_v1alpha1_annotation_counts_when_a_field_is_empty(
     annotations: Mapping[str, str], spec: Any, operations: set[str], total: int | None
 ) -> None:
     result = view(budget(annotations=annotations, **spec))
@@ -167,7 +167,7 @@ def test_where_a_field_is_empty_the_annotation_of_v1alpha1_counts(
         ({}, ""),
     ],
 )
-def test_the_deprecated_annotation_counts_where_the_other_is_empty_case_57(
+def test_the_deprecated_annotation_counts_where_the_current_one_is_empty_case_57(
     annotations: Mapping[str, str], name: str
 ) -> None:
     assert read_related_budget(annotations) == name
@@ -189,7 +189,7 @@ def test_a_pod_can_be_exempt_case_41(text: str) -> None:
         (["DELETE"], "DELETE", "DELETE"),
     ],
 )
-def test_a_resize_is_guarded_as_the_gate_has_it_section_8(
+def test_a_resize_is_protected_according_to_the_gate_section_8(
     listed: list[str], without_gate: str, with_gate: str
 ) -> None:
     result = view(budget(protectOperations=listed))
@@ -237,7 +237,9 @@ def test_a_record_is_of_a_pod_that_is_not_younger(
         ({}, False),
     ],
 )
-def test_a_record_lets_its_pod_go_again_for_half_of_its_time_case_37(status: Any, lets: bool | None) -> None:
+def test_a_record_allows_its_pod_again_for_half_of_its_lifetime_case_37(
+    status: Any, lets: bool | None
+) -> None:
     known = pod_view(pod("p1", created_s_ago=6 if lets is None else 3600))
     assert is_admitted_again(view(budget(status=status)), known, now=NOW) is bool(lets)
 
@@ -262,7 +264,7 @@ def answer_of(
         (2, 2, RefusalCode.EXHAUSTED),
     ],
 )
-def test_a_pod_may_go_while_something_is_left_case_36(
+def test_a_pod_may_be_disrupted_while_the_budget_has_some_left_case_36(
     count: int, spent: int, expected: BudgetAnswer | RefusalCode
 ) -> None:
     answer = answer_of(budget(status=allowed(count)), tied("p1"), spent=spent)
@@ -279,7 +281,7 @@ def test_a_pod_may_go_while_something_is_left_case_36(
         (0, 0, 2000, False),
     ],
 )
-def test_too_many_pods_to_confirm_refuse_further_ones_case_60(
+def test_too_many_unconfirmed_pods_refuse_further_ones_case_60(
     disrupted: int, updated: int, spent: int, is_refused: bool
 ) -> None:
     status = {
@@ -312,13 +314,13 @@ def test_too_many_pods_to_confirm_refuse_further_ones_case_60(
         (budget(status=allowed(0, disruptedPods={"p1": ago(1)})), tied("p1"), Operation.EVICT),
     ],
 )
-def test_what_costs_nothing_may_always_go(
+def test_disruptions_that_cost_no_availability_are_always_allowed(
     doc: Document | None, asked: Document, operation: Operation
 ) -> None:
     assert answer_of(doc, asked, operation) == BudgetAnswer()
 
 
-def test_an_ignored_selector_that_cannot_be_read_refuses_but_not_a_pod_that_does_not_serve() -> None:
+def test_an_unreadable_ignored_selector_refuses_ready_pods_only() -> None:
     wrong = {"matchExpressions": [{"key": "app", "operator": "Is"}]}
     doc = budget(status=allowed(9), ignoredPodSelector=wrong)
     answer = answer_of(doc, tied("p1"))
@@ -332,7 +334,7 @@ def test_an_ignored_selector_that_cannot_be_read_refuses_but_not_a_pod_that_does
 # ── stored ───────────────────────────────────────────────────────────────────
 
 
-def test_what_is_spent_is_recorded_by_what_becomes_of_the_pod_pitfall_8() -> None:
+def test_a_spent_disruption_is_recorded_by_its_operation_pitfall_8() -> None:
     spent = {
         "u": Operation.UPDATE,
         "r": Operation.RESIZE,
@@ -467,7 +469,7 @@ BEGUN = {
         (sidecar("log:2", "log:2", "new", {**updated(), keys.SIDECARSET_STATE_ANNOTATION: "no json"}), False),
     ],
 )
-def test_a_pod_counts_while_it_serves_and_runs_what_its_spec_says_section_6_1(
+def test_a_pod_counts_as_available_while_ready_and_up_to_date_section_6_1(
     document: Document, counts: bool
 ) -> None:
     assert is_counted_as_available(pod_view(document), now=NOW, settings=SETTINGS) is counts
@@ -478,7 +480,7 @@ def test_a_pod_counts_while_it_serves_and_runs_what_its_spec_says_section_6_1(
 GRACE = {keys.IN_PLACE_GRACE_ANNOTATION: "{}"}
 
 
-def test_a_pod_counts_later_by_itself_only_where_an_update_says_when() -> None:
+def test_a_pod_becomes_available_by_time_alone_only_after_an_update_with_a_grace_time() -> None:
     # given a new image that runs under another tag, for which ten seconds are waited
     document = sidecar("log:2", "log:other", "new", BEGUN)
     assert find_counting_time(pod_view(document), now=NOW, settings=SETTINGS) == NOW + 9

@@ -103,7 +103,7 @@ def test_the_status_of_a_template_is_not_part_of_a_claim_and_nothing_is_shared_w
         {"metadata": {"name": None, "labels": None, "annotations": {}, "finalizers": []}},
     ],
 )
-def test_a_template_that_says_nothing_makes_a_claim_all_the_same(given: Document) -> None:
+def test_an_empty_template_builds_a_claim(given: Document) -> None:
     (result,) = build_claim_documents([given], owner="db", namespace="shop", suffix="0", labels={"app": "db"})
     assert result["metadata"] == {"name": "-db-0", "namespace": "shop", "labels": {"app": "db"}}
     assert result["spec"] == {}
@@ -203,7 +203,7 @@ def test_a_stored_claim_is_read_with_what_it_has() -> None:
         {"spec": {"resources": {"requests": None}}, "status": {"capacity": {"storage": ["1"]}}},
     ],
 )
-def test_what_a_claim_does_not_say_or_cannot_be_read_is_absent(fields: Document) -> None:
+def test_missing_and_unreadable_fields_of_a_claim_are_absent(fields: Document) -> None:
     metadata = {"name": "x", "labels": None, "annotations": None, "ownerReferences": None}
     claim = project_claim(orjson.dumps({"metadata": metadata, **fields}))
     assert claim == ClaimView(
@@ -243,7 +243,7 @@ PVC_1: Document = {
 }
 
 
-def test_the_hash_is_the_one_that_go_computes() -> None:
+def test_the_claim_template_hash_equals_gos() -> None:
     """cloneset 6.3, test vectors"""
     assert hash_templates([PVC_1]) == "1129974074"
     assert hash_templates([]) == ""
@@ -328,7 +328,7 @@ def test_every_field_of_the_spec_counts(change: Document) -> None:
         ),
     ],
 )
-def test_what_is_hashed_is_the_text_that_go_writes(claim: Document, written: str) -> None:
+def test_the_hashed_claim_text_equals_gos(claim: Document, written: str) -> None:
     """cloneset 6.3: the fields of the typed object in their order, with those that it always writes"""
     assert hash_templates([claim]) == str(hash_bytes(f"[{written}]".encode()))
 
@@ -363,7 +363,7 @@ def wanted(image: str, *revisions: Any, claim_hash: str) -> Any:
     )
 
 
-def test_other_claim_templates_alone_make_no_revision_and_leave_the_recorded_hash() -> None:
+def test_changed_claim_templates_alone_create_no_revision_and_keep_the_recorded_hash() -> None:
     """cloneset case 56"""
     latest = revision("web-a", 1, "a:1", **{keys.CLAIM_TEMPLATES_HASH_ANNOTATION: "1"})
     result = wanted("a:1", latest, claim_hash=hash_templates([PVC_1]))

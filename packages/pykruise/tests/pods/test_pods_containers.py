@@ -28,7 +28,7 @@ def test_nulls_and_fields_of_a_newer_kubernetes_are_tolerated() -> None:
     assert (facts.name, facts.image, facts.env_sources, facts.resources) == ("c", "", (), Resources())
 
 
-def test_a_status_says_why_its_container_waits() -> None:
+def test_a_container_status_has_its_waiting_reason() -> None:
     text = (
         b'{"name":"c","imageID":null,"state":{"waiting":{"reason":"ErrImagePull","message":"x"}},'
         b'"resources":{"limits":{"cpu":"1","nvidia.com/gpu":"1"}}}'
@@ -47,7 +47,7 @@ def test_facts_of_equal_containers_are_equal_and_can_be_shared() -> None:
     assert hash(read_container_facts(raw_container)) == hash(read_container_facts(other))
 
 
-def test_sources_are_sorted_and_literals_and_other_references_are_none() -> None:
+def test_env_sources_are_sorted_without_literals_and_other_references() -> None:
     """inplace-update 6.1.2, 6.8"""
     container = {
         "env": [
@@ -68,7 +68,7 @@ def test_sources_are_sorted_and_literals_and_other_references_are_none() -> None
 
 
 @pytest.mark.parametrize("env", [None, [], "text", [1], [{"name": 5}]])
-def test_an_env_that_is_none_has_no_sources(env: object) -> None:
+def test_an_invalid_env_has_no_sources(env: object) -> None:
     assert env_sources_of({"env": env}) == ()
 
 
@@ -138,7 +138,9 @@ IGNORED = "KRUISE_TERMINATE_SIDECAR_IGNORE_EXIT_CODE"
         ),
     ],
 )
-def test_a_sidecar_of_a_job_says_so_in_its_environment(env: Any, expected: EndsWithJob | None) -> None:
+def test_an_environment_variable_marks_a_sidecar_that_ends_with_its_job(
+    env: Any, expected: EndsWithJob | None
+) -> None:
     """jobs: SidecarTerminator"""
     assert facts(env=env).ends_with_job == expected
 
@@ -161,7 +163,7 @@ def test_a_container_starts_when_its_barrier_is_open(env: Any, expected: int | N
     assert facts(env=env).launch_priority == expected
 
 
-def test_a_reference_to_no_field_is_no_source() -> None:
+def test_a_reference_without_a_field_is_not_a_source() -> None:
     assert facts(env=[variable("A", fieldRef={"fieldPath": None})]).env_sources == ()
 
 

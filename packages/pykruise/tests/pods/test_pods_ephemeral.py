@@ -13,7 +13,7 @@ def views(containers: Any, statuses: Any) -> tuple[EphemeralView, ...]:
     return decode_ephemeral_views(*(msgspec.Raw(orjson.dumps(item)) for item in (containers, statuses)))
 
 
-def test_a_text_that_is_not_there_or_null_is_no_list() -> None:
+def test_a_missing_or_null_list_of_ephemeral_containers_is_empty() -> None:
     some = msgspec.Raw(b'[{"name":"debug"}]')
     assert decode_ephemeral_views(msgspec.Raw(), msgspec.Raw()) == ()
     assert decode_ephemeral_views(some, msgspec.Raw()) == (EphemeralView("debug"),)
@@ -49,7 +49,7 @@ def test_a_container_names_the_job_that_it_is_from(env: Any, job: str) -> None:
         ({"terminated": {"exitCode": 0, "finishedAt": None}}, EphemeralState.UNKNOWN),
     ],
 )
-def test_a_container_is_as_far_as_its_kubelet_says(state: Any, expected: EphemeralState) -> None:
+def test_the_state_of_an_ephemeral_container_follows_its_status(state: Any, expected: EphemeralState) -> None:
     statuses = [{"name": "other", "state": {"running": {}}}, {"name": "debug", "state": state}]
     said = state or {}
     reason = said.get("waiting", {}).get("reason", "")

@@ -58,7 +58,7 @@ def waiting(decision: FanOutDecision) -> dict[str, str]:
     ("parallelism", "start", "exceeds"),
     [(None, "a c d", False), (3, "a c", False), (2, "a", False), (1, "", False), (0, "", True)],
 )
-def test_targets_start_in_their_order_as_far_as_parallelism_goes(
+def test_targets_start_in_order_within_the_parallelism(
     parallelism: int | None, start: str, exceeds: bool
 ) -> None:
     decision = decide("a b:active c d -e f:succeeded", parallelism=parallelism)
@@ -73,7 +73,7 @@ def test_targets_start_in_their_order_as_far_as_parallelism_goes(
     ("failures", "retries", "is_retried"),
     [(1, 1, True), (2, 1, False), (2, 2, True), (1, 0, False), (0, 1, False)],
 )
-def test_a_target_that_failed_is_started_again_as_often_as_the_policy_says(
+def test_a_failed_target_is_restarted_as_often_as_the_policy_allows(
     failures: int, retries: int, is_retried: bool
 ) -> None:
     given: dict[str, Any] = {"failures": failures, "retries": retries}
@@ -105,7 +105,7 @@ def test_nothing_starts_where_something_still_ends() -> None:
     assert (decision.start, waiting(decision), decision.finish) == (("c",), {"a": "ending"}, None)
 
 
-def test_what_is_not_wanted_is_stopped_unless_it_ends_anyway() -> None:
+def test_unwanted_targets_are_stopped_unless_they_are_ending() -> None:
     decision = decide("a:active -b:active -c:failing d:failing -e:ending -f:failed -g")
     assert decision.stop == ("b", "c")
 
@@ -121,7 +121,7 @@ def test_a_paused_job_starts_stops_and_judges_nothing() -> None:
     assert decision.counts == FanOutCounts(wanted=4, active=2, failed=1)
 
 
-def test_a_failure_pauses_the_job_where_the_policy_says_so() -> None:
+def test_a_failure_pauses_the_job_under_the_pause_policy() -> None:
     decision = decide("a b:failed -c:active d:ending", on_failure=OnFailure.PAUSE, deadline_s=0)
     assert (decision.pause, decision.start, decision.stop, decision.finish) == (True, (), (), None)
     assert waiting(decision) == {"a": "paused", "d": "ending"}
@@ -185,7 +185,7 @@ def test_a_job_that_fails_stops_all_and_one_that_is_complete_what_is_not_wanted(
     }
 
 
-def test_the_job_is_looked_at_again_when_its_deadline_or_its_time_to_live_is_over() -> None:
+def test_the_job_is_requeued_for_its_deadline_or_ttl() -> None:
     assert decide("a:active", started=NOW - 10, deadline_s=30).requeue_after_s == 20
     assert decide("a:active", started=NOW - 10).requeue_after_s is None
     assert decide("a:active", started=NOW - 10, deadline_s=30, ends=False).requeue_after_s is None
@@ -208,7 +208,7 @@ def test_the_job_is_looked_at_again_when_its_deadline_or_its_time_to_live_is_ove
     ],
 )
 @pytest.mark.parametrize("has_failed", [True, False])
-def test_a_job_that_is_over_starts_nothing_and_is_deleted_when_its_time_is_over(
+def test_a_finished_job_starts_nothing_and_is_deleted_after_its_ttl(
     ago: int, policy: dict[str, Any], delete: bool, requeue: int | None, has_failed: bool
 ) -> None:
     run = JobRun(started_at=0, finished_at=NOW - ago, has_failed=has_failed)
@@ -247,7 +247,7 @@ NOTHING_FITS = Reason(Code.NO_TARGET, "no node fits")
         ("a:succeeded", None),
     ],
 )
-def test_a_job_waits_for_targets_for_its_turn_or_for_an_end(text: str, expected: Reason | None) -> None:
+def test_a_job_waits_for_targets_for_a_slot_or_for_an_end(text: str, expected: Reason | None) -> None:
     decision = decide(text, parallelism=1)
     assert find_wait_reason(decision, nothing_fits=NOTHING_FITS, running=str) == expected
 

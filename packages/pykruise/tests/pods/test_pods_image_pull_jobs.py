@@ -119,7 +119,7 @@ def made(template: dict[str, Any], *, selector: dict[str, Any], **settings: Any)
     return pull_jobs(stored_revision, images, selector=selector, owner=owner, settings=given)
 
 
-def test_a_job_for_each_image_goes_to_the_nodes_of_older_pods() -> None:
+def test_a_pull_job_per_image_targets_the_nodes_of_older_pods() -> None:
     """inplace-update case 68"""
     expressions = [{"key": "app", "operator": "Exists"}]
     not_new = {"key": keys.REVISION_LABEL, "operator": "NotIn", "values": ["web-7c9d", "7c9d"]}
@@ -156,7 +156,7 @@ def test_a_job_for_each_image_goes_to_the_nodes_of_older_pods() -> None:
     "template",
     [{}, {"metadata": {"labels": None}, "spec": None}, {"metadata": {"labels": {}, "annotations": {}}}],
 )
-def test_what_a_template_does_not_say_is_left_out(template: dict[str, Any]) -> None:
+def test_missing_template_fields_are_left_out_of_the_pull_job(template: dict[str, Any]) -> None:
     document = revision({"metadata": {"labels": {}}}, 1, name="web-7c9d")
     document["data"] = {"spec": {"template": template}}
     owned = project_revision(orjson.dumps(document))
@@ -217,7 +217,7 @@ def test_a_stored_job_is_read() -> None:
     assert pull_job.secrets == ("b", "a")
 
 
-def test_a_job_that_says_nothing_is_a_view_with_a_problem() -> None:
+def test_an_empty_pull_job_is_a_view_with_a_problem() -> None:
     pull_job = project_pull_job(
         b'{"metadata":{"name":"job","labels":null,"ownerReferences":null},"spec":null}'
     )
@@ -247,7 +247,7 @@ def test_a_job_that_says_nothing_is_a_view_with_a_problem() -> None:
         ({"podSelector": {"matchExpressions": [{"key": "a", "operator": "Like"}]}}, "spec.podSelector"),
     ],
 )
-def test_what_cannot_be_read_of_a_job_is_its_problem(spec: dict[str, Any], where: str) -> None:
+def test_an_unreadable_field_of_a_pull_job_is_its_problem(spec: dict[str, Any], where: str) -> None:
     pull_job = stored(spec)
     assert pull_job.spec is None
     assert pull_job.problem.startswith(f"{where}: ")

@@ -113,7 +113,7 @@ def test_readers_take_nulls_and_unknown_keys() -> None:
     assert state.batches == (BatchRecord(at=None),)
 
 
-def test_the_id_of_a_container_that_is_to_be_replaced_stands_beside_its_image_id() -> None:
+def test_the_container_id_is_recorded_beside_its_image_id() -> None:
     state = UpdateState(image_records={"c1": ImageRecord(image_id="id", container_id="cid")})
     assert orjson.loads(encode_state(state))["lastContainerStatuses"] == {
         "c1": {"imageID": "id", "containerID": "cid"}
@@ -122,7 +122,7 @@ def test_the_id_of_a_container_that_is_to_be_replaced_stands_beside_its_image_id
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '"x"', '{"revision":5}', '{"updateTimestamp":"noon"}'])
-def test_a_state_that_is_none_is_refused_by_name(text: str) -> None:
+def test_an_invalid_in_place_state_is_refused_with_its_annotations_name(text: str) -> None:
     with pytest.raises(AnnotationError, match="inplace-update-state cannot be read"):
         parse_state(text)
 
@@ -177,7 +177,7 @@ def written(patch: Document) -> str:
     return orjson.dumps({"metaDataPatch": msgspec.to_builtins(orjson.dumps(patch))}).decode()
 
 
-def test_nulls_in_a_grace_annotation_say_nothing() -> None:
+def test_nulls_in_a_grace_annotation_are_ignored() -> None:
     """inplace-update 2.3"""
     update_spec = parse_grace(
         '{"containerImages":null,"containerResources":{"c1":{"limits":null,"requests":{"cpu":"1"}}},'
@@ -199,7 +199,7 @@ def test_templates_in_a_grace_annotation_of_another_version_are_tolerated() -> N
         *('{"metaDataPatch":"%%"}', '{"metaDataPatch":"W10="}', written({"metadata": [1]})),
     ],
 )
-def test_a_grace_annotation_that_is_none_is_refused_by_name(text: str) -> None:
+def test_an_invalid_grace_annotation_is_refused_with_its_name(text: str) -> None:
     with pytest.raises(AnnotationError, match="inplace-update-grace cannot be read"):
         parse_grace(text)
 
@@ -207,13 +207,13 @@ def test_a_grace_annotation_that_is_none_is_refused_by_name(text: str) -> None:
 @pytest.mark.parametrize(
     ("passed", "left"), [(0.0, 30), (0.9, 30), (10.2, 20), (29.5, 1), (30.0, None), (99.0, None)]
 )
-def test_what_is_left_of_a_grace_period(passed: float, left: int | None) -> None:
+def test_the_rest_of_a_grace_period_is_rounded_up_to_seconds(passed: float, left: int | None) -> None:
     """inplace-update case 40"""
     result = compute_grace_end(NOW, seconds=30, now=NOW + passed)
     assert result == (None if left is None else pytest.approx(NOW + passed + left))
 
 
-def test_a_grace_period_whose_start_is_unknown_is_over() -> None:
+def test_a_grace_period_with_an_unknown_start_has_ended() -> None:
     assert compute_grace_end(None, seconds=30, now=NOW) is None
 
 
@@ -280,7 +280,7 @@ GONE = "$deleteFromPrimitiveList/finalizers"
         ({GONE: ["f", "g"]}, {"finalizers": ["f"]}, {"finalizers": ["f"], GONE: ["g"]}),
     ],
 )
-def test_one_patch_does_what_two_do_one_after_the_other(
+def test_one_merged_patch_has_the_effect_of_two_sequential_patches(
     first: Document, second: Document, expected: Document
 ) -> None:
     assert merge_metadata(first, second) == expected
@@ -295,7 +295,7 @@ def test_one_patch_does_what_two_do_one_after_the_other(
         UpdateSpec(metadata_patch={"metadata": {"labels": {"k": "v"}}}),
     ],
 )
-def test_whatever_changes_is_something_to_do_and_what_nothing_is_owed_to_stays(spec: UpdateSpec) -> None:
+def test_each_kind_of_pending_change_makes_an_update_spec_non_empty(spec: UpdateSpec) -> None:
     assert not spec.is_empty
     assert add_pending(spec, None) == spec
     owed = add_pending(UpdateSpec(revision="new"), spec)
@@ -304,7 +304,7 @@ def test_whatever_changes_is_something_to_do_and_what_nothing_is_owed_to_stays(s
     assert UpdateSpec(revision="web-new", metadata_patch={}).is_empty
 
 
-def test_metadata_that_an_environment_or_a_patch_decides_anew_is_not_owed_any_more() -> None:
+def test_pending_metadata_that_a_newer_update_sets_is_dropped() -> None:
     """inplace-update pitfall 6"""
     pending = UpdateSpec(
         ref_metadata={"c1": RefMetadata(labels={"a": "old"}), "c2": RefMetadata(annotations={"n": "old"})},
@@ -327,7 +327,7 @@ def test_metadata_that_an_environment_or_a_patch_decides_anew_is_not_owed_any_mo
 
 
 @pytest.mark.parametrize(("new", "owed"), [(True, True), (True, False), (False, True), (False, False)])
-def test_the_agent_is_waited_for_if_either_update_feeds_an_environment(new: bool, owed: bool) -> None:
+def test_the_agent_is_awaited_if_either_update_feeds_an_environment(new: bool, owed: bool) -> None:
     pending = UpdateSpec(update_env_from_metadata=owed)
     update_spec = add_pending(UpdateSpec(update_env_from_metadata=new), pending)
     assert update_spec.update_env_from_metadata is (new or owed)

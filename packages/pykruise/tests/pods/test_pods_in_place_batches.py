@@ -36,7 +36,7 @@ ALL = UpdateSpec(images={"c1": "c1:v2", "c2": "c2:v2", "c3": "c3:v2"})
         ((5, 5, 1), {"c1", "c2"}),
     ],
 )
-def test_the_highest_priority_goes_first_together_with_containers_without_one(
+def test_containers_of_the_highest_priority_and_those_without_one_change_first(
     priorities: tuple[int | None, ...], now: set[str]
 ) -> None:
     """inplace-update cases 32, 35"""
@@ -46,7 +46,7 @@ def test_the_highest_priority_goes_first_together_with_containers_without_one(
     assert result.state.required_ready == (tuple(sorted(now)) if now != {"c1", "c2", "c3"} else ())
 
 
-def test_only_containers_that_change_have_a_say() -> None:
+def test_only_changing_containers_affect_the_batch() -> None:
     result = batch(UpdateSpec(images={"c2": "c2:v2"}), c("c1", 10), c("c2", 0))
     assert result.images == {"c2": "c2:v2"}
     assert not result.state.has_next
@@ -91,7 +91,7 @@ def test_a_label_and_an_annotation_of_one_name_are_not_shared() -> None:
     assert set(result.state.next_ref_metadata) == {"c2"}
 
 
-def test_image_ids_are_recorded_as_they_are_before_the_change() -> None:
+def test_image_ids_are_recorded_before_the_change() -> None:
     """inplace-update 6.4 step 4; cloneset 9.3"""
     result = batch(UpdateSpec(images={"c1": "c1:v2"}), "c1", "c2")
     record = result.state.image_records["c1"]
@@ -100,13 +100,13 @@ def test_image_ids_are_recorded_as_they_are_before_the_change() -> None:
     assert set(result.state.image_records) == {"c1"}
 
 
-def test_what_a_container_has_already_is_no_reason_to_restart_it() -> None:
+def test_a_container_with_the_wanted_image_is_not_restarted() -> None:
     result = batch(UpdateSpec(images={"c1": "c1:v1", "c2": "c2:v2"}), c("c1", 10), c("c2", 0))
     assert result.images == {"c2": "c2:v2"}
     assert set(result.state.image_records) == {"c2"}
 
 
-def test_what_the_pod_has_no_container_for_is_not_waited_for() -> None:
+def test_changes_for_containers_missing_in_the_pod_are_not_waited_for() -> None:
     amounts, ref = {"limits": {"cpu": "2"}}, RefMetadata(labels={"a": "1"})
     spec = UpdateSpec(
         images={"gone": "gone:v2"},
@@ -118,7 +118,7 @@ def test_what_the_pod_has_no_container_for_is_not_waited_for() -> None:
     assert result.state.batches[-1].containers == ()
 
 
-def test_without_the_gate_resources_stay_as_they_are() -> None:
+def test_resources_are_not_changed_without_the_gate() -> None:
     """inplace-update 6.4 step 5"""
     spec = UpdateSpec(resources={"c1": {"limits": {"cpu": "2"}}})
     pod, state = PaperPod(pod_document("c1")).view(), UpdateState()
@@ -133,7 +133,7 @@ def test_containers_of_a_batch_are_recorded_by_name() -> None:
     assert update_state.required_ready == update_state.batches[-1].containers == tuple(names)
 
 
-def test_a_batch_leaves_the_spec_as_it_was() -> None:
+def test_a_batch_does_not_change_the_spec() -> None:
     """inplace-update 6.4: it is used again after a conflict"""
     spec = UpdateSpec(images={"c1": "c1:v2", "c2": "c2:v2"}, ref_metadata=fed("c1", a="1"))
     before = UpdateSpec(images={"c1": "c1:v2", "c2": "c2:v2"}, ref_metadata=fed("c1", a="1"))

@@ -103,11 +103,11 @@ def test_image_names_are_compared_in_their_full_form(spec: str, shown: str) -> N
         ("localhost/app:1", "docker.io/localhost/app:1"),
     ],
 )
-def test_other_names_are_other_images(text: str, other: str) -> None:
+def test_different_names_are_different_images(text: str, other: str) -> None:
     assert not mean_the_same(text, other)
 
 
-def test_a_port_is_no_tag_and_a_digest_has_no_default_tag() -> None:
+def test_a_port_is_not_a_tag_and_a_digest_has_no_default_tag() -> None:
     """inplace-update pitfall 12"""
     assert parse_image_name("registry:5000/app").tag == "latest"
     assert parse_image_name("registry:5000/app").repository == "registry:5000/app"
@@ -122,7 +122,7 @@ def test_an_image_named_by_digest_runs_when_the_kubelet_reports_that_digest() ->
     assert is_running(mirrored, f"registry/app@{DIGEST}")
 
 
-def test_another_image_id_is_complete_whatever_name_the_runtime_knows_it_by() -> None:
+def test_another_image_id_completes_the_update_under_any_image_name() -> None:
     assert judge("app:v2", shows="app:nightly", image_id="id-2", recorded_container="cid-1").is_complete
 
 
@@ -139,14 +139,14 @@ def test_a_second_tag_of_the_same_image_completes_once_the_container_is_another(
     assert named.is_complete
 
 
-def test_a_container_that_is_not_ready_is_not_taken_for_the_wanted_one_however_long_it_takes() -> None:
+def test_an_unready_container_with_another_image_name_never_completes_the_update() -> None:
     """Updated twice in a row, it may run the image of the update between, and be on its way out."""
     given: dict[str, Any] = {"shows": "app:v2", "image_id": "id-2", "recorded": "id-1", "seconds": 60}
     assert not judge("app:v3", **given, ready=False).is_complete
     assert judge("app:v3", **given, ready=True).is_complete
 
 
-def test_the_same_image_spelled_another_way_waits_for_the_restart_that_it_causes() -> None:
+def test_the_same_image_in_another_spelling_waits_for_the_restart() -> None:
     """`nginx` to `docker.io/library/nginx:latest`: the name fits already, but the kubelet restarts anyway."""
     given: dict[str, Any] = {"shows": "docker.io/library/nginx:latest", "recorded_container": "cid-1"}
     assert not judge("nginx:latest", **given).is_complete
@@ -165,15 +165,13 @@ def test_a_container_that_never_ran_is_not_complete_by_having_no_image_id() -> N
 
 
 @pytest.mark.parametrize(("image_id", "container_id"), [("id-2", ""), ("", "cid-2")])
-def test_a_container_that_says_in_part_what_it_runs_is_judged_by_that(
-    image_id: str, container_id: str
-) -> None:
+def test_a_container_with_only_one_id_is_judged_by_that_id(image_id: str, container_id: str) -> None:
     given: dict[str, Any] = {"image_id": image_id, "container_id": container_id, "ready": False}
     assert judge("app:v2", shows="app:v2", **given).is_complete
     assert not judge("app:v2", shows="app:v1", **given).is_complete
 
 
-def test_a_container_that_does_not_say_which_image_it_runs_does_not_run_another() -> None:
+def test_a_container_without_an_image_id_does_not_complete_the_update() -> None:
     verdict = judge("app:v2", shows="app:v2", image_id="", recorded_container="cid-1")
     assert not verdict.is_complete
     assert verdict.because == "container c1 does not run app:v2 yet"
@@ -191,7 +189,7 @@ def test_another_image_in_another_container_is_complete_before_it_is_ready() -> 
     assert verdict.is_complete
 
 
-def test_where_an_earlier_change_was_under_way_an_unknown_image_has_to_last() -> None:
+def test_an_unknown_image_after_an_unfinished_change_must_persist() -> None:
     given: dict[str, Any] = {"shows": "app:b", "image_id": "id-b"}
     early = judge("app:c", **given, seconds=1)
     assert (early.is_complete, early.look_at) == (False, NOW + 10)
@@ -266,7 +264,7 @@ def settling(**changed_at: float) -> CompletionVerdict:
     return judge_pod(pod.view(), now=NOW + 60, settings=InPlaceSettings())
 
 
-def test_of_several_open_containers_the_first_is_named_and_the_earliest_time_counts() -> None:
+def test_the_first_of_several_open_containers_is_named_and_the_earliest_time_counts() -> None:
     verdict = settling(c1=0, c2=NOW + 58, c3=NOW + 55)
     assert verdict.because == "container c1 does not run c1:v1 yet"
     assert verdict.look_at == NOW + 65
@@ -275,14 +273,14 @@ def test_of_several_open_containers_the_first_is_named_and_the_earliest_time_cou
     assert settling(c1=0).look_at is None
 
 
-def test_where_no_time_is_known_the_patience_is_over() -> None:
+def test_the_patience_has_ended_when_no_time_is_known() -> None:
     state = UpdateState(image_records={"c1": ImageRecord(image_id="older")})
     pod = pod_with(state)
     pod.status_of("c1")["image"] = "app:nightly"
     assert verdict(pod).is_complete
 
 
-def test_the_agents_report_is_no_proof_for_a_sidecar() -> None:
+def test_the_report_of_the_agent_does_not_count_for_a_sidecar() -> None:
     """inplace-update 6.8 step 4: it is of regular containers"""
     # given a sidecar that still runs the old image
     document = with_sidecars(pod_document("c1"), "proxy")
@@ -334,7 +332,7 @@ def test_hashes_that_do_not_match_prove_nothing() -> None:
         assert not verdict(with_meta(waiting, meta_of(waiting, hashes=hashes))).is_complete
 
 
-def test_the_agent_has_to_know_all_containers_that_run() -> None:
+def test_the_agents_report_must_cover_all_running_containers() -> None:
     # given a container that still runs its old image, beside one that does not change
     pod = pod_with(record(c1="docker.io/library/c1@sha256:c1:v1"), "c1", "c2")
     pod.spec_of("c1")["image"] = "c1:v2"
@@ -466,7 +464,7 @@ def test_absent_and_empty_resources_are_the_same() -> None:
     assert verdict(pod, SCALING).is_complete
 
 
-def test_a_resize_that_the_node_cannot_do_says_so() -> None:
+def test_an_infeasible_resize_is_reported() -> None:
     """inplace-update 9.2"""
     pod = resized_pod()
     pod.status_of("c1")["resources"]["limits"]["cpu"] = "1"
@@ -487,7 +485,7 @@ def test_containers_changed_so_far_can_be_complete_while_others_wait() -> None:
 
 
 @pytest.mark.parametrize("reason", ["Infeasible", "Deferred"])
-def test_a_resize_that_the_kubelet_has_not_granted_is_open_whatever_its_containers_report(
+def test_a_resize_pending_at_the_kubelet_is_open_for_any_reported_resources(
     reason: str,
 ) -> None:
     # given containers whose status has the resources of the spec already

@@ -63,7 +63,7 @@ def with_resources(**bounds: dict[str, str]) -> dict[str, Any]:
     return template(c(resources=bounds))
 
 
-def test_another_image_goes_in_place_and_touches_nothing_else() -> None:
+def test_an_image_change_is_applied_in_place_and_changes_nothing_else() -> None:
     """inplace-update case 1"""
     update_spec = spec(template(c(image="a:1")), template(c(image="a:2")))
     assert update_spec == UpdateSpec(revision="web-new", images={"c1": "a:2"})
@@ -74,7 +74,7 @@ def test_equal_revisions_leave_nothing_to_do() -> None:
     assert spec(template(), template()).is_empty
 
 
-def test_a_pod_of_an_unknown_revision_does_not_go_in_place() -> None:
+def test_a_pod_of_an_unknown_revision_is_not_updated_in_place() -> None:
     """inplace-update case 3"""
     unknown = NotInPlace("the revision that the pod was built from is unknown now")
     for settings in (InPlaceSettings(), CLAIMS):
@@ -92,7 +92,7 @@ def test_a_new_label_that_no_container_reads_is_patched_beside_the_image() -> No
 FED = c(env=[fed_from("labels", "k")])
 
 
-def test_a_label_that_feeds_an_environment_goes_with_its_container() -> None:
+def test_a_label_that_feeds_an_environment_changes_with_its_container() -> None:
     """inplace-update case 5"""
     update_spec = spec(
         template(FED, metadata={"labels": {"k": "v1"}}),
@@ -103,7 +103,7 @@ def test_a_label_that_feeds_an_environment_goes_with_its_container() -> None:
     assert update_spec.metadata_patch == {"metadata": {"labels": {"k1": "v1"}}}
 
 
-def test_with_the_gate_off_labels_are_just_labels() -> None:
+def test_labels_that_feed_an_environment_are_plain_labels_with_the_gate_off() -> None:
     """inplace-update case 6"""
     update_spec = spec(
         template(FED, metadata={"labels": {"k": "v1"}}),
@@ -122,7 +122,7 @@ def test_the_metadata_patch_is_empty_when_only_keys_that_feed_containers_change(
     assert update_spec.metadata_patch == {}
 
 
-def test_labels_and_finalizers_that_go_are_taken_off() -> None:
+def test_removed_labels_and_finalizers_are_removed_from_the_pod() -> None:
     """inplace-update case 7"""
     update_spec = spec(
         template(metadata={"labels": {"k2": "v2"}, "finalizers": ["fz1", "fz2"]}),
@@ -137,7 +137,7 @@ def test_labels_and_finalizers_that_go_are_taken_off() -> None:
     }
 
 
-def test_a_key_that_stays_as_it_is_is_left_to_whoever_changed_it_on_the_pod() -> None:
+def test_an_unchanged_key_of_the_template_is_not_patched() -> None:
     """inplace-update pitfall 15"""
     update_spec = spec(
         template(metadata={"labels": {"k": "1", "same": "1"}}),
@@ -146,7 +146,7 @@ def test_a_key_that_stays_as_it_is_is_left_to_whoever_changed_it_on_the_pod() ->
     assert update_spec.metadata_patch == {"metadata": {"labels": {"k": "2"}}}
 
 
-def test_a_key_that_goes_restarts_no_container() -> None:
+def test_a_removed_key_restarts_no_container() -> None:
     """inplace-update 6.1 step 7"""
     update_spec = spec(template(FED, metadata={"labels": {"k": "v1"}}), template(FED))
     assert not update_spec.ref_metadata
@@ -204,12 +204,12 @@ def test_anything_else_is_refused_and_the_reason_names_the_field(
     assert refused(old, new) == f"{where}; in place only images, labels and annotations can change"
 
 
-def test_of_several_changes_the_same_one_is_named_in_every_process() -> None:
+def test_the_first_of_several_changes_is_named_deterministically() -> None:
     fields: dict[str, Any] = {f"field{number}": number for number in reversed(range(9))}
     assert refused(template(), template(**fields)).startswith("spec.field0 was added;")
 
 
-def test_a_key_with_a_slash_is_matched_as_it_is() -> None:
+def test_an_annotation_key_with_a_slash_is_matched_exactly() -> None:
     """inplace-update case 12"""
     fed = c(env=[fed_from("annotations", "shop.io/a.b~c")])
     update_spec = spec(
@@ -220,7 +220,7 @@ def test_a_key_with_a_slash_is_matched_as_it_is() -> None:
 
 
 @pytest.mark.parametrize("variable", ["SIDECARSET_VERSION", "SIDECARSET_VERSION_ALT"])
-def test_variables_of_sidecar_sets_are_no_reason_to_restart(variable: str) -> None:
+def test_variables_of_sidecarsets_cause_no_restart(variable: str) -> None:
     """inplace-update case 13"""
     fed = c(env=[fed_from("annotations", "k", variable=variable)])
     update_spec = spec(
@@ -267,7 +267,7 @@ def test_amounts_of_another_kind_do_not_change_in_place() -> None:
     )
 
 
-def test_an_init_container_has_a_say_in_the_quality_of_service() -> None:
+def test_an_init_container_affects_the_quality_of_service_class() -> None:
     """inplace-update 6.1 step 5"""
     # given a container that becomes Guaranteed
     before = c(resources={"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu": "500m"}})
@@ -298,7 +298,7 @@ def test_a_limit_without_a_request_changes_the_request_that_it_implies() -> None
     assert spec(old, new, SCALING).resources == {"c1": {"limits": {"cpu": "2"}, "requests": {"cpu": "2"}}}
 
 
-def test_an_amount_written_another_way_is_no_change() -> None:
+def test_an_equal_quantity_in_another_notation_is_not_a_change() -> None:
     """inplace-update 6.1.1"""
     old = with_resources(limits={"cpu": "1", "memory": "1Gi"})
     new = with_resources(limits={"cpu": "1000m", "memory": "1024Mi"})
@@ -317,7 +317,7 @@ def test_an_amount_written_another_way_is_no_change() -> None:
         ("", "b", CLAIMS, False, False),
     ],
 )
-def test_other_claim_templates_want_another_pod_when_both_revisions_know_theirs(
+def test_changed_claim_templates_require_another_pod_when_both_revisions_have_hashes(
     before: str | None, after: str | None, settings: InPlaceSettings, ignore: bool, in_place: bool
 ) -> None:
     """inplace-update cases 19, 20; cloneset case 57"""
@@ -337,12 +337,12 @@ def test_the_kind_names_the_revision() -> None:
     assert result.revision == "7c9d"
 
 
-def test_the_grace_period_is_part_of_the_spec_and_a_negative_one_is_none() -> None:
+def test_the_grace_period_is_part_of_the_update_spec_and_a_negative_one_is_zero() -> None:
     assert spec(template(), template(c(image="a:2")), grace_seconds=30).grace_seconds == 30
     assert spec(template(), template(c(image="a:2")), grace_seconds=-1).grace_seconds == 0
 
 
-def test_defaults_that_only_one_template_spells_out_are_no_difference() -> None:
+def test_defaults_in_only_one_template_are_not_a_difference() -> None:
     """A template stored before defaulting, against one after it: both make the same pod."""
     old = template(c(image="a:1", ports=[{"containerPort": 80}], resources={}))
     new = template(
@@ -368,7 +368,7 @@ def test_a_pull_policy_that_is_not_the_default_is_a_change() -> None:
     assert reason.startswith("spec.containers[0].imagePullPolicy was changed")
 
 
-def test_a_pull_policy_that_both_name_is_compared_as_it_is() -> None:
+def test_explicit_pull_policies_are_compared_exactly() -> None:
     always, never = template(c(imagePullPolicy="Always")), template(c(imagePullPolicy="Never"))
     assert refused(always, never).startswith("spec.containers[0].imagePullPolicy was changed")
 
@@ -377,7 +377,7 @@ def test_a_container_without_an_image_has_the_pull_policy_of_latest() -> None:
     assert spec(template({"name": "c1"}), template({"name": "c1", "imagePullPolicy": "Always"})).is_empty
 
 
-def test_from_a_tag_to_latest_the_unnamed_pull_policy_is_no_change() -> None:
+def test_the_default_pull_policy_does_not_change_with_a_latest_tag() -> None:
     assert spec(template(c(image="a:1")), template(c(image="a"))).images == {"c1": "a"}
 
 
@@ -389,7 +389,7 @@ def test_the_first_annotation_of_a_template_can_feed_an_environment_too() -> Non
     assert update_spec.metadata_patch == {"metadata": {"annotations": {"other": "2"}}}
 
 
-def test_an_annotation_read_by_two_containers_goes_with_both() -> None:
+def test_an_annotation_read_by_two_containers_changes_with_both() -> None:
     first, second = (c(name, env=[fed_from("annotations", "k")]) for name in ("c1", "c2"))
     update_spec = spec(
         template(first, second, metadata={"annotations": {"k": "1"}}),
@@ -411,7 +411,7 @@ def test_an_annotation_read_by_two_containers_goes_with_both() -> None:
         {"spec": {"containers": [{"name": "c1", "image": "a:1"}]}, "metadata": ["k"]},
     ],
 )
-def test_a_revision_that_is_no_pod_template_is_refused_and_breaks_nothing(damaged: dict[str, Any]) -> None:
+def test_a_revision_that_is_not_a_pod_template_is_refused_without_an_error(damaged: dict[str, Any]) -> None:
     """inplace-update pitfall 8"""
     assert refused(template(), damaged)
 
@@ -434,13 +434,13 @@ def test_templates_without_containers_are_compared_too(containers: dict[str, Any
     assert update_spec.metadata_patch == {"metadata": {"labels": {"k": "v"}}}
 
 
-def test_a_template_without_metadata_is_one_without_labels() -> None:
+def test_a_template_without_metadata_has_no_labels() -> None:
     """inplace-update pitfall 8"""
     update_spec = spec(template(metadata={"labels": {"k": "v"}}), template())
     assert update_spec.metadata_patch == {"metadata": {"labels": {"k": None}}}
 
 
-def test_an_amount_that_is_no_quantity_is_refused() -> None:
+def test_an_invalid_quantity_is_refused() -> None:
     old = with_resources(limits={"cpu": "1"})
     new = with_resources(limits={"cpu": "lots"})
     assert refused(old, new, SCALING)
@@ -499,7 +499,7 @@ def test_resources_of_a_whole_pod_change_in_place_where_the_api_server_can() -> 
     assert "spec.resources.limits.cpu was changed" in refused(old, new, without_gate)
 
 
-def test_a_pod_that_says_no_resources_of_its_own_cannot_get_any_while_it_runs() -> None:
+def test_pod_level_resources_cannot_be_added_or_removed_in_place() -> None:
     old, new = template(), template(resources={"limits": {"cpu": "1"}})
     assert "spec.resources was added" in refused(old, new, WHOLE_PODS)
     assert "spec.resources was removed" in refused(new, old, WHOLE_PODS)

@@ -21,7 +21,7 @@ BOTH = [keys.IN_PLACE_READY, keys.KRUISE_POD_READY]
         ({"readinessGates": [{"conditionType": text} for text in BOTH]}, BOTH),
     ],
 )
-def test_a_pod_gets_each_gate_once_and_its_template_stays_as_it_is(
+def test_a_pod_gets_each_readiness_gate_once_and_its_template_is_not_modified(
     given: dict[str, Any], expected: list[str | None]
 ) -> None:
     """inplace-update 4 step 1"""

@@ -39,12 +39,14 @@ from support.updatable_pod import PaperPod, pod_document
         ("1.32.0", True),
     ],
 )
-def test_a_version_says_whether_there_is_a_resize_and_never_raises(version: str, expected: bool) -> None:
+def test_the_server_version_decides_about_the_resize_subresource_without_errors(
+    version: str, expected: bool
+) -> None:
     """inplace-update 6.5, pitfall 10"""
     assert has_resize_by_version(version) is expected
 
 
-def test_discovery_says_whether_there_is_a_resize() -> None:
+def test_discovery_decides_about_the_resize_subresource() -> None:
     """inplace-update 9.2"""
     assert has_resize({"resources": [{"name": "pods"}, {"name": "pods/resize"}]})
     assert not has_resize({"resources": [{"name": "pods"}, {"name": "nodes/resize"}]})
@@ -84,7 +86,7 @@ def test_quality_of_service_is_kubernetes_own(containers: list[dict[str, Any]], 
     assert compute_qos_class(containers) == expected
 
 
-def test_a_limit_is_a_request_too_where_none_is_named() -> None:
+def test_a_limit_is_also_the_request_where_none_is_given() -> None:
     result = compute_effective_resources(of({"cpu": "1", "memory": "1Gi", "gpu": "1"}, {"cpu": "500m"}))
     assert result["requests"] == {"cpu": "500m", "memory": "1Gi"}
     assert compute_effective_resources({"resources": {"claims": [{"name": "x"}]}}) == {
@@ -105,7 +107,7 @@ def test_only_amounts_that_differ_from_the_live_pod_are_sent() -> None:
     }
 
 
-def test_what_a_running_pod_cannot_be_given_is_not_sent() -> None:
+def test_resources_that_a_running_pod_cannot_get_are_not_sent() -> None:
     """inplace-update 6.1.1: another manager may have kept it in the annotation"""
     live = ContainerFacts(name="c1", resources=Resources(limits=Amounts(cpu="lots")))
     change: dict[str, Any] = {"limits": {"cpu": "1", "gpu": "2"}, "requests": None, "future": {"cpu": "1"}}
@@ -124,7 +126,7 @@ def test_what_a_running_pod_cannot_be_given_is_not_sent() -> None:
         ([{"type": "PodResizePending"}, {"type": "PodResizeInProgress", "reason": "Error"}], "Error"),
     ],
 )
-def test_what_the_kubelet_says_of_a_resize_is_passed_on(
+def test_the_kubelets_reason_for_a_pending_resize_is_reported(
     conditions: list[dict[str, str]], expected: str
 ) -> None:
     """inplace-update 9.2"""

@@ -194,7 +194,7 @@ def test_a_resize_takes_the_pod_out_of_service_only_if_it_restarts_the_container
     ]
 
 
-def test_a_grace_period_comes_between_leaving_service_and_the_change() -> None:
+def test_a_grace_period_separates_leaving_service_and_the_change() -> None:
     """inplace-update case 25"""
     pod = PaperPod(pod_document("c1"))
     assert begin(pod, images(c1="c1:v2", grace=30)) == ["status", ""]
@@ -210,7 +210,7 @@ def test_a_grace_period_comes_between_leaving_service_and_the_change() -> None:
     assert waits(pod, after=0).look_at == NOW + 30
 
 
-def test_the_shortest_grace_period_is_one_too() -> None:
+def test_the_shortest_grace_period_is_respected() -> None:
     pod = PaperPod(pod_document("c1"))
     begin(pod, images(c1="c1:v2", grace=1))
     assert pod.images() == {"c1": "c1:v1"}
@@ -243,7 +243,7 @@ def test_a_repeated_start_leaves_what_one_start_leaves() -> None:
     assert len(once.state()["containerBatchesRecord"]) == 1
 
 
-def test_a_start_that_broke_off_after_the_first_write_is_simply_done_again_or_taken_back() -> None:
+def test_an_update_interrupted_after_its_first_write_is_repeated_or_reverted() -> None:
     # given
     pod = PaperPod(pod_document("c1"))
     spec = images(c1="c1:v2")
@@ -267,7 +267,7 @@ def test_the_legacy_state_makes_room_for_the_new_one() -> None:
 CPU_2 = UpdateSpec(revision="web-new", resources={"c1": {"limits": {"cpu": "2"}, "requests": {"cpu": "2"}}})
 
 
-def test_resources_go_into_the_spec_of_an_older_server_and_through_resize_on_a_newer_one() -> None:
+def test_resources_are_patched_in_the_spec_of_an_older_server_and_by_resize_on_a_newer_one() -> None:
     """inplace-update case 28"""
     older = PaperPod(pod_document(resizable()))
     newer = PaperPod(pod_document(resizable()))
@@ -332,7 +332,7 @@ def test_unknown_fields_survive_the_update() -> None:
     assert after["metadata"] == before["metadata"]
 
 
-def test_the_lifecycle_state_goes_into_the_same_write() -> None:
+def test_the_lifecycle_state_is_part_of_the_same_write() -> None:
     """lifecycle 6.1; lifecycle case 12"""
     pod = PaperPod(pod_document("c1"))
     assert begin(
@@ -347,7 +347,7 @@ def test_the_lifecycle_state_goes_into_the_same_write() -> None:
     assert not is_at_rest(pod.view())
 
 
-def test_not_ready_is_written_even_if_the_pod_looks_not_ready_already() -> None:
+def test_the_unready_condition_is_written_even_if_the_pod_is_already_unready() -> None:
     """inplace-update pitfall 3"""
     pod = PaperPod(pod_document("c1"))
     begin(pod, images(c1="c1:v2"))
@@ -357,7 +357,7 @@ def test_not_ready_is_written_even_if_the_pod_looks_not_ready_already() -> None:
     assert pod.condition(keys.IN_PLACE_READY)["lastTransitionTime"] == since
 
 
-def test_template_metadata_that_others_changed_on_the_pod_is_left_alone() -> None:
+def test_template_metadata_that_others_changed_on_the_pod_is_kept() -> None:
     """inplace-update pitfall 15"""
     document = pod_document("c1", labels={"theirs": "1"}, annotations={"note": "x"}, finalizers=["theirs/f"])
     pod = PaperPod(document)
@@ -471,7 +471,7 @@ def test_a_wait_counts_from_the_last_batch_or_else_from_the_start() -> None:
     assert waits(pod, after=10).since == NOW
 
 
-def test_a_second_batch_of_resources_alone_is_carried_out() -> None:
+def test_a_second_batch_of_only_resources_is_executed() -> None:
     """inplace-update case 38, pitfall 4"""
     # given
     amounts = {"limits": {"cpu": "1"}, "requests": {"cpu": "1"}}
@@ -492,7 +492,7 @@ def test_a_second_batch_of_resources_alone_is_carried_out() -> None:
 
 
 @pytest.mark.parametrize("grace_s", [0, 30])
-def test_resources_that_restart_nothing_change_before_the_pod_leaves_service_whatever_batch_they_are_of(
+def test_resources_without_a_restart_change_before_the_pod_leaves_service_in_any_batch(
     grace_s: int,
 ) -> None:
     # given
@@ -536,7 +536,7 @@ def test_a_dry_run_and_the_first_write_after_it_need_the_same_pod(reported: bool
     assert [write.checked for write in writes] == [not reported, not reported, False, False]
 
 
-def test_what_an_unfinished_update_owes_is_part_of_the_next_one() -> None:
+def test_pending_changes_of_an_unfinished_update_are_part_of_the_next_one() -> None:
     """inplace-update case 39, pitfall 6"""
     # given
     pod = ordered_pod()
@@ -550,7 +550,7 @@ def test_what_an_unfinished_update_owes_is_part_of_the_next_one() -> None:
     assert pod.state()["revision"] == "web-c"
 
 
-def test_pending_metadata_gives_way_to_what_the_new_update_says() -> None:
+def test_pending_metadata_is_overridden_by_the_new_update() -> None:
     """inplace-update pitfall 6"""
     # given
     fed = [fed_from("labels", "a"), fed_from("labels", "b", variable="FED_B")]
@@ -569,7 +569,7 @@ def test_pending_metadata_gives_way_to_what_the_new_update_says() -> None:
     assert "a" not in pod.labels()
 
 
-def test_a_new_update_goes_on_waiting_for_containers_of_the_last_one() -> None:
+def test_a_new_update_still_waits_for_containers_of_the_last_one() -> None:
     # given an update of c1 that the kubelet has not carried out
     pod = PaperPod(pod_document("c1", "c2"))
     begin(pod, images("web-b", c1="c1:b"))
@@ -582,7 +582,7 @@ def test_a_new_update_goes_on_waiting_for_containers_of_the_last_one() -> None:
     completes(pod)
 
 
-def test_a_new_update_forgets_what_the_last_one_has_seen_through() -> None:
+def test_a_new_update_drops_the_records_of_the_previous_update() -> None:
     pod = PaperPod(pod_document("c1", "c2"))
     begin(pod, images("web-b", c1="c1:b"))
     pod.restarts("c1")
@@ -605,7 +605,7 @@ NEW_LABEL = UpdateSpec(
         (NEW_IMAGE, NEW_IMAGE, {"updateImages"}),
     ],
 )
-def test_a_new_update_waits_for_whatever_sort_of_change_the_last_one_made(
+def test_a_new_update_waits_for_every_kind_of_change_of_the_last_one(
     first: UpdateSpec, second: UpdateSpec, flags: set[str]
 ) -> None:
     # given an update that neither the kubelet nor the agent has carried out
@@ -624,7 +624,7 @@ def test_an_environment_that_changes_takes_the_pod_out_of_service() -> None:
     assert begin(pod, NEW_LABEL) == ["status", ""]
 
 
-def test_a_pod_whose_condition_is_not_there_yet_leaves_service_all_the_same() -> None:
+def test_a_pod_with_a_missing_condition_leaves_service() -> None:
     # given
     document = pod_document("c1")
     document["status"]["conditions"].pop(0)
@@ -636,7 +636,7 @@ def test_a_pod_whose_condition_is_not_there_yet_leaves_service_all_the_same() ->
     assert (gate["status"], gate["lastTransitionTime"]) == ("False", "2026-01-31T12:00:00Z")
 
 
-def test_a_container_changed_again_is_recorded_as_it_is_now() -> None:
+def test_a_container_changed_again_is_recorded_with_its_present_image_id() -> None:
     """inplace-update pitfall 7"""
     pod = PaperPod(pod_document("c1"))
     begin(pod, images("web-b", c1="c1:b"))
@@ -646,7 +646,7 @@ def test_a_container_changed_again_is_recorded_as_it_is_now() -> None:
     assert pod.state()["lastContainerStatuses"]["c1"]["imageID"] == "sha256:b"
 
 
-def test_of_a_container_changed_again_its_end_is_sure_only_if_it_is_the_one_of_the_change_before() -> None:
+def test_the_container_id_of_a_container_changed_again_is_recorded_only_if_unchanged() -> None:
     # given an update of two containers, which one of them has been restarted for
     pod = PaperPod(pod_document("c1", "c2"))
     begin(pod, images("web-b", c1="c1:b", c2="c2:b"))
@@ -661,7 +661,7 @@ def test_of_a_container_changed_again_its_end_is_sure_only_if_it_is_the_one_of_t
     }
 
 
-def test_an_update_that_is_taken_back_before_the_kubelet_saw_it_completes() -> None:
+def test_an_update_reverted_before_the_kubelet_saw_it_completes() -> None:
     """The kubelet never restarts the container: in the end its spec is what it always was."""
     # given
     pod = PaperPod(pod_document("c1"))
@@ -681,14 +681,14 @@ def in_grace(**metadata: Any) -> PaperPod:
     return pod
 
 
-def test_what_is_left_of_a_grace_period_is_rounded_up() -> None:
+def test_the_rest_of_a_grace_period_is_rounded_up() -> None:
     """inplace-update case 40"""
     waiting = waits(in_grace(), after=10.2)
     assert waiting.look_at == pytest.approx(NOW + 10.2 + 20)
     assert waiting.since == NOW
 
 
-def test_after_the_grace_period_the_images_change_and_both_annotations_go() -> None:
+def test_images_change_after_the_grace_period_and_both_annotations_are_removed() -> None:
     """inplace-update case 41, pitfall 16"""
     pod = in_grace(annotations={LEGACY_GRACE: '{"revision":"web-older"}'})
     pod.document["metadata"]["annotations"][LEGACY_GRACE] = "{}"
@@ -758,7 +758,7 @@ def test_a_report_of_the_agent_that_cannot_be_read_is_reported() -> None:
     assert keys.RUNTIME_META_ANNOTATION in broken(pod)
 
 
-def test_a_rollback_during_the_grace_period_brings_the_pod_straight_back() -> None:
+def test_a_rollback_during_the_grace_period_restores_the_pod_immediately() -> None:
     # given
     pod = in_grace()
     # when: the pod never got the new image, so there is nothing to take back
@@ -794,7 +794,7 @@ def test_another_update_during_the_grace_period_holds_what_the_first_one_was_to_
     assert "l" not in pod.labels()
 
 
-def test_an_empty_grace_annotation_is_no_grace_period_but_it_is_taken_off() -> None:
+def test_an_empty_grace_annotation_is_removed_without_a_grace_period() -> None:
     """inplace-update case 52"""
     pod = PaperPod(pod_document("c1", annotations={GRACE: ""}))
     assert not judge_pod(pod.view(), now=NOW, settings=SETTINGS).is_complete
@@ -845,7 +845,7 @@ def test_a_true_condition_with_leftovers_is_cleaned() -> None:
     ("status", "leftover"),
     [("True", "reason"), ("True", "message"), ("False", "reason"), ("False", "message")],
 )
-def test_of_a_condition_only_what_it_has_is_nulled(status: str, leftover: str) -> None:
+def test_only_existing_fields_of_a_condition_are_nulled(status: str, leftover: str) -> None:
     """inplace-update 6.6 step 4"""
     pod = PaperPod(pod_document("c1"))
     pod.condition(keys.IN_PLACE_READY).update({"status": status, leftover: "x"})
@@ -854,7 +854,7 @@ def test_of_a_condition_only_what_it_has_is_nulled(status: str, leftover: str) -
     assert result == {"type": keys.IN_PLACE_READY, "status": "True", leftover: None, **moved}
 
 
-def test_completion_says_what_to_write_and_leaves_the_version_to_the_caller() -> None:
+def test_a_completed_update_returns_its_conditions_without_a_patch() -> None:
     """inplace-update case 51, pitfall 2: conditions, not a patch that could be sent without its version"""
     pod = PaperPod(pod_document("c1"))
     begin(pod, images(c1="c1:v2"))
@@ -864,7 +864,7 @@ def test_completion_says_what_to_write_and_leaves_the_version_to_the_caller() ->
     assert [condition["type"] for condition in complete.conditions] == [keys.IN_PLACE_READY]
 
 
-def test_a_pod_at_rest_has_nothing_to_do_and_one_on_its_way_is_not_at_rest() -> None:
+def test_a_pod_is_at_rest_before_and_after_an_update_but_not_during_it() -> None:
     pod = ordered_pod()
     assert is_at_rest(pod.view())
     begin(pod, images(c1="c1:v2", c2="c2:v2"))
@@ -877,7 +877,7 @@ def test_a_pod_at_rest_has_nothing_to_do_and_one_on_its_way_is_not_at_rest() -> 
     assert is_at_rest(pod.view())
 
 
-def test_a_pod_in_the_state_of_an_update_is_not_at_rest_although_nothing_is_open() -> None:
+def test_a_pod_in_state_updating_is_not_at_rest() -> None:
     """lifecycle case 14: its state has still to be changed"""
     pod = PaperPod(pod_document("c1", labels={keys.STATE_LABEL: "Updating"}))
     assert completes(pod).conditions == ()
@@ -947,7 +947,7 @@ def test_a_grace_period_that_another_manager_began_is_ended() -> None:
     assert pod.document["metadata"]["finalizers"] == ["f"]
 
 
-def test_a_pod_without_a_reported_container_is_updated_only_as_it_was_seen() -> None:
+def test_a_pod_with_an_unreported_container_is_updated_only_at_the_version_that_was_seen() -> None:
     # given a container that may run, although its status is not seen yet, and one that is reported
     document = pod_document("main", "side")
     del document["status"]["containerStatuses"][0]
@@ -978,7 +978,7 @@ POD_CPU_2 = UpdateSpec(
 )
 
 
-def test_resources_of_a_whole_pod_go_through_resize_without_taking_it_out_of_service() -> None:
+def test_pod_level_resources_are_resized_without_leaving_service() -> None:
     # given
     pod = whole_pod("1")
     # when
@@ -992,7 +992,7 @@ def test_resources_of_a_whole_pod_go_through_resize_without_taking_it_out_of_ser
     assert write.subresource == ""
 
 
-def test_a_resize_of_a_whole_pod_is_complete_when_its_node_gives_what_the_spec_says() -> None:
+def test_a_pod_level_resize_completes_when_the_node_grants_the_spec() -> None:
     # given
     pod = whole_pod("1")
     begin(pod, POD_CPU_2, settings=WHOLE_PODS)

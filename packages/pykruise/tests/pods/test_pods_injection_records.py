@@ -45,7 +45,7 @@ FULL = {
         '{"log":{"updateTimestamp":null,"hash":"h","sidecarSetName":"old-name","sidecarList":[]}}',
     ],
 )
-def test_what_was_read_is_written_byte_for_byte(text: str) -> None:
+def test_injection_records_are_written_byte_for_byte_as_read(text: str) -> None:
     """section 3.3"""
     assert encode_records(read_records({"key": text}, "key")) == text
 
@@ -76,9 +76,7 @@ AS_READ: Final = InjectionRecord(
         ({"hash": "h", "controllerRevision": None}, InjectionRecord(hash="h", name="log")),
     ],
 )  # fmt: skip
-def test_of_a_record_that_somebody_edited_is_taken_what_can_be_read(
-    item: Any, expected: InjectionRecord
-) -> None:
+def test_the_readable_fields_of_an_edited_record_are_used(item: Any, expected: InjectionRecord) -> None:
     assert record(item) == expected
 
 
@@ -90,7 +88,7 @@ def test_a_record_without_a_hash_is_an_error(item: Any) -> None:
 
 
 @pytest.mark.parametrize("text", ["text", "[]", "7", "null"])
-def test_an_annotation_that_is_no_object_is_an_error(text: str) -> None:
+def test_an_annotation_that_is_not_an_object_is_an_error(text: str) -> None:
     with pytest.raises(RecordError, match="annotation key is no"):
         read_records({"key": text}, "key")
     assert read_state({STATE: text}) is None
@@ -98,7 +96,7 @@ def test_an_annotation_that_is_no_object_is_an_error(text: str) -> None:
 
 
 @pytest.mark.parametrize("annotations", [{}, {STATE: "", WORKING: "", "key": ""}])
-def test_no_annotation_says_nothing(annotations: dict[str, str]) -> None:
+def test_a_missing_annotation_has_no_records(annotations: dict[str, str]) -> None:
     assert read_records(annotations, "key") == read_state(annotations) == read_working(annotations) == {}
 
 
@@ -132,7 +130,7 @@ def test_the_state_of_upgrades_is_written_in_order_and_read_back() -> None:
         ({"lastContainerStatuses": {"a": "id"}}, None),
     ],
 )  # fmt: skip
-def test_of_a_state_what_is_not_there_is_not_known(item: Any, expected: UpgradeState | None) -> None:
+def test_missing_fields_of_an_upgrade_state_are_unknown(item: Any, expected: UpgradeState | None) -> None:
     """None of it can be read where a part cannot"""
     result = read_state({STATE: orjson.dumps({"log": item}).decode()})
     assert result == (None if expected is None else {"log": expected})
@@ -141,7 +139,7 @@ def test_of_a_state_what_is_not_there_is_not_known(item: Any, expected: UpgradeS
 # ── hot upgrades, and the list ───────────────────────────────────────────────
 
 
-def test_working_containers_are_written_in_order_and_what_is_no_name_is_not_read() -> None:
+def test_working_containers_are_written_in_order_and_invalid_names_are_ignored() -> None:
     working = {"mesh": "mesh-1", "log": "log-2"}
     assert encode_working(working) == '{"log":"log-2","mesh":"mesh-1"}'
     assert read_working({WORKING: encode_working(working)}) == working

@@ -85,7 +85,9 @@ OUT = LifecycleHook(mark_pod_not_ready=True)
         (Lifecycle(pre_normal=OUT), False),
     ],
 )
-def test_waiting_takes_a_pod_out_of_service_if_a_hook_says_so(lifecycle: Lifecycle, expected: bool) -> None:
+def test_a_hook_with_mark_pod_not_ready_takes_the_waiting_pod_out_of_service(
+    lifecycle: Lifecycle, expected: bool
+) -> None:
     """lifecycle 2: preNormal's markPodNotReady is without effect"""
     assert lifecycle.marks_not_ready is expected
 
@@ -129,7 +131,7 @@ UPDATE_HOOK = Lifecycle(in_place_update=hook("f"))
         (pod("Updating"), None, None),
     ],
 )
-def test_every_state_has_its_way_on(
+def test_every_state_has_its_next_state(
     value: PodView, lifecycle: Lifecycle | None, expected: LifecycleState | None
 ) -> None:
     """lifecycle cases 2, 3, 4, 14, 20; cloneset cases 76, 81; an empty preNormal waits for a node (9.2.16)"""
@@ -157,7 +159,7 @@ def test_a_complete_update_ends_in_normal_or_waits_for_its_hook(
     assert turn(pod("Updating", finalizers=finalizers), lifecycle, complete=True) is expected
 
 
-def test_waiting_pods_say_for_what() -> None:
+def test_waiting_pods_report_their_reason() -> None:
     def says(pod: PodView, lifecycle: Lifecycle | None) -> tuple[Code, str]:
         reason = explain_waiting(pod, lifecycle)
         assert reason is not None
@@ -240,7 +242,7 @@ def test_holding_a_pod_back_turns_the_condition_and_readiness() -> None:
     assert keys.KRUISE_POD_READY in result["Ready"]["message"]
 
 
-def test_a_missing_condition_is_made_false() -> None:
+def test_a_missing_condition_is_set_to_false() -> None:
     result = hold_back(gated(None), PRE_UPDATE_HOOK, now=NOW)
     assert (result[0]["type"], result[0]["status"]) == (keys.KRUISE_POD_READY, "False")
 
@@ -249,7 +251,7 @@ def test_holding_back_twice_writes_once() -> None:
     assert hold_back(gated(json.dumps([entry(PRE_DELETE_HOOK)]), "False"), PRE_DELETE_HOOK, now=NOW) == []
 
 
-def test_a_condition_that_is_wrongly_true_is_put_right() -> None:
+def test_a_wrongly_true_condition_is_corrected() -> None:
     result = hold_back(gated(json.dumps([entry(PRE_DELETE_HOOK)]), "True"), PRE_DELETE_HOOK, now=NOW)
     assert result[0]["status"] == "False"
 
@@ -264,7 +266,7 @@ def test_keys_of_other_writers_stay_sorted_beside_it() -> None:
     ]
 
 
-def test_letting_go_takes_only_its_own_key_away() -> None:
+def test_removing_a_hold_removes_only_its_own_key() -> None:
     """lifecycle case 30, inplace-update case 53"""
     message = json.dumps([entry("x", "Other"), entry(PRE_UPDATE_HOOK)])
     result = remove_hold(gated(message, "False"), PRE_UPDATE_HOOK, now=NOW)
@@ -272,13 +274,13 @@ def test_letting_go_takes_only_its_own_key_away() -> None:
     assert json.loads(result[0]["message"]) == [entry("x", "Other")]
 
 
-def test_the_last_one_to_let_go_opens_the_gate() -> None:
+def test_removing_the_last_hold_opens_the_gate() -> None:
     result = remove_hold(gated(json.dumps([entry(PRE_UPDATE_HOOK)]), "False"), PRE_UPDATE_HOOK, now=NOW)
     assert (result[0]["status"], result[0]["message"]) == ("True", "[]")
 
 
 @pytest.mark.parametrize("message", [None, "[]", "nonsense", '{"a":1}', '[{"key":1}]'])
-def test_letting_go_of_nothing_writes_nothing(message: str | None) -> None:
+def test_removing_a_missing_hold_writes_nothing(message: str | None) -> None:
     assert remove_hold(gated(message), PRE_UPDATE_HOOK, now=NOW) == []
 
 
@@ -298,7 +300,7 @@ def test_a_reason_that_must_not_stay_is_nulled() -> None:
     assert "message" not in result[0]
 
 
-def test_of_a_condition_nothing_is_nulled_but_what_must_not_stay() -> None:
+def test_only_stale_fields_of_a_condition_are_nulled() -> None:
     """A null that nothing needs would be one more field that the patch claims."""
     plain = cloneset(1).set_condition("a", keys.IN_PLACE_READY, "False").pod_views()[0]
     assert list(list_missing_conditions(plain, now=NOW)[0]) == ["type", "status", "lastTransitionTime"]

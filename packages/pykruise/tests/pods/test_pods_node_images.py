@@ -49,7 +49,7 @@ def status_of(tag: str, phase: str = "Pulling") -> Doc:
     ("spec", "status", "metadata"),
     [(None, None, {}), ({}, {}, {"labels": None}), ({"images": None}, {"imageStatuses": None}, {})],
 )
-def test_a_node_for_which_nothing_is_said_pulls_nothing(spec: Any, status: Any, metadata: Doc) -> None:
+def test_an_empty_nodeimage_pulls_nothing(spec: Any, status: Any, metadata: Doc) -> None:
     node_image = view(spec, status, **metadata)
     assert (node_image.images, node_image.statuses, node_image.labels, node_image.problem) == ({}, {}, {}, "")
     assert node_image.stored_status == (status or {})
@@ -61,7 +61,7 @@ def test_a_status_that_is_missing_altogether_is_empty() -> None:
     assert project_node_image(b'{"metadata":{"name":"n1"}}').stored_status == {}
 
 
-def test_what_is_asked_for_is_found_by_image_and_tag() -> None:
+def test_an_entry_is_found_by_image_and_tag() -> None:
     node_image = view(
         images(app=["1", {"tag": "2", "version": 4}], base=["2"]),
         status_of("2"),
@@ -88,7 +88,7 @@ def test_what_is_asked_for_is_found_by_image_and_tag() -> None:
         (images(app=["1"]), {"imageStatuses": 5}, "status.imageStatuses: "),
     ],
 )
-def test_one_that_cannot_be_read_says_where(spec: Any, status: Any, problem: str) -> None:
+def test_an_unreadable_nodeimage_reports_its_field(spec: Any, status: Any, problem: str) -> None:
     node_image = view(spec, status)
     assert node_image.problem.startswith(problem)
     assert node_image.statuses == {}
@@ -108,7 +108,7 @@ def test_nulls_count_as_absent() -> None:
         (TagStatus(tag="1", phase="Failed", version=2, completion_time="2026-01-31T12:00:00Z"), False),
     ],
 )
-def test_an_entry_is_over_when_its_own_version_has_ended(status: TagStatus | None, expected: bool) -> None:
+def test_an_entry_is_done_when_its_own_version_has_ended(status: TagStatus | None, expected: bool) -> None:
     assert is_over(TagSpec(tag="1", version=3), status) is expected
 
 
@@ -121,7 +121,7 @@ def test_an_entry_is_over_when_its_own_version_has_ended(status: TagStatus | Non
         ("2026-01-31T12:00:00Z", parse_time("2026-01-31T12:00:00Z")),
     ],
 )
-def test_a_time_that_cannot_be_read_is_none(text: str | None, expected: float | None) -> None:
+def test_an_unreadable_time_is_none(text: str | None, expected: float | None) -> None:
     assert instant_of(text) == expected
 
 
@@ -152,7 +152,7 @@ SECRET = {"namespace": "shop", "name": "s"}
         (with_frame(pullSecrets=None), with_frame(pullSecrets=[]), set()),
     ],
 )
-def test_a_change_of_the_spec_is_about_tags_or_about_all_of_an_image(
+def test_a_change_of_the_spec_affects_tags_or_all_of_an_image(
     old: Doc, new: Doc, changed: set[tuple[str, str]]
 ) -> None:
     result = list(list_changed_tags(view(old), view(new)))
@@ -160,7 +160,7 @@ def test_a_change_of_the_spec_is_about_tags_or_about_all_of_an_image(
     assert len(result) == len(changed)
 
 
-def test_a_change_of_an_image_as_a_whole_is_not_told_tag_by_tag_as_well() -> None:
+def test_a_change_of_a_whole_image_is_not_listed_per_tag() -> None:
     new = with_frame(pullSecrets=[SECRET])
     new["images"]["app"]["tags"].pop()
     assert list(list_changed_tags(view(with_frame()), view(new))) == [("app", EVERY_TAG)]
@@ -175,7 +175,7 @@ def test_a_change_of_an_image_as_a_whole_is_not_told_tag_by_tag_as_well() -> Non
         (status_of("1"), status_of("1", "Failed"), [("app", "1")]),
     ],
 )
-def test_a_change_of_the_status_is_about_its_tag(
+def test_a_change_of_the_status_affects_its_tag(
     old: Doc | None, new: Doc | None, changed: list[tuple[str, str]]
 ) -> None:
     assert list(list_changed_tags(view(status=old), view(status=new))) == changed

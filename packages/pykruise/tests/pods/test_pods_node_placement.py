@@ -80,14 +80,14 @@ def container(cpu: str, **fields: Any) -> dict[str, Any]:
         ({"affinity": "none"}, node(), "affinity"),
     ],
 )
-def test_the_first_thing_in_the_way_is_named(spec: dict[str, Any], where: NodeView, why: str) -> None:
+def test_the_first_obstacle_on_a_node_is_named(spec: dict[str, Any], where: NodeView, why: str) -> None:
     text = requirements_of(spec).find_obstacle(where)
 
     assert why in text
     assert bool(text) is bool(why)
 
 
-def test_null_fields_ask_for_nothing() -> None:
+def test_null_fields_require_nothing() -> None:
     nulls = dict.fromkeys(("nodeName", "nodeSelector", "affinity", "tolerations"))
     assert requirements_of(nulls) == requirements_of({}) == NodeRequirements()
 
@@ -121,20 +121,20 @@ def test_an_init_container_that_ends_does_not_add_to_the_next_one() -> None:
     "resources",
     [None, {}, {"requests": None, "limits": None}, {"requests": {"cpu": "lots"}}, {"limits": {"cpu": "0"}}],
 )
-def test_what_says_nothing_that_can_be_read_asks_for_nothing(resources: Any) -> None:
+def test_empty_or_unreadable_resources_request_nothing(resources: Any) -> None:
     given = {"containers": [{"name": "c", "resources": resources}], "initContainers": None, "overhead": None}
     assert request_of(given) == {}
     assert request_of({"containers": None}) == {}
 
 
-def test_a_limit_counts_where_no_request_is_said_and_nothing_asks_for_nothing() -> None:
+def test_a_limit_counts_as_the_request_when_none_is_set() -> None:
     limited = {"containers": [{"resources": {"limits": {"cpu": "1"}, "requests": {"memory": "0"}}}]}
 
     assert request_of(limited) == {"cpu": Fraction(1)}
     assert request_of({}) == {}
 
 
-def test_a_node_has_to_have_room_when_it_is_empty() -> None:
+def test_an_empty_node_must_have_enough_capacity() -> None:
     asks = request_of({"containers": [container("2")]})
     gpu = request_of({"containers": [{"resources": {"limits": {"example.com/gpu": 1}}}]})
 
@@ -149,7 +149,7 @@ def test_a_node_has_to_have_room_when_it_is_empty() -> None:
     assert "example.com/gpu" in find_shortage(gpu, node())
 
 
-def test_a_pod_that_is_bound_keeps_the_rest_of_its_affinity() -> None:
+def test_a_pod_bound_to_a_node_keeps_the_rest_of_its_affinity() -> None:
     preferred = [{"weight": 1, "preference": {}}]
     spec = {"affinity": {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}}
 

@@ -26,7 +26,7 @@ def view(spec: Any = None, status: Any = None, **metadata: Any) -> NodeView:
         ),
     ],
 )
-def test_a_node_that_says_nothing_has_nothing(spec: Any, status: Any, metadata: dict[str, Any]) -> None:
+def test_an_empty_node_document_has_empty_fields(spec: Any, status: Any, metadata: dict[str, Any]) -> None:
     node = view(spec, status, **metadata)
     assert node == NodeView(name="n", uid="", resource_version=0)
     assert (node.labels, node.taints, node.allocatable) == ({}, (), {})
@@ -71,7 +71,7 @@ def test_a_view_of_a_node_has_what_pods_are_placed_by() -> None:
         ([{"type": "Ready", "status": "True", "lastTransitionTime": "noon"}], 0.0),
     ],
 )
-def test_a_node_is_ready_since_its_condition_says_so(
+def test_a_node_is_ready_since_the_transition_of_its_condition(
     conditions: list[dict[str, str]], since: float | None
 ) -> None:
     """One that does not say since when has been for long."""
@@ -86,7 +86,7 @@ def test_a_virtual_node_is_known_by_its_label(labels: dict[str, str], is_virtual
     assert view(labels=labels).is_virtual is is_virtual
 
 
-def test_a_heartbeat_places_no_pod_elsewhere_but_labels_taints_and_another_node_do() -> None:
+def test_a_heartbeat_keeps_placements_but_labels_taints_and_another_node_do_not() -> None:
     # given
     node = view(uid="u", labels={"zone": "a"}, resourceVersion="1")
     beat = view(

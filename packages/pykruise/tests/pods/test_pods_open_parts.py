@@ -71,11 +71,11 @@ def test_only_parts_are_filled() -> None:
         ),
     ],
 )
-def test_what_cannot_be_read_is_said_with_its_place(value: Any, kind: str, why: str) -> None:
+def test_an_unreadable_field_is_reported_with_its_path(value: Any, kind: str, why: str) -> None:
     assert explain_unreadable(value, kind) == why
 
 
-def test_an_amount_that_is_none_hides_no_value_of_a_wrong_type() -> None:
+def test_an_invalid_amount_hides_no_value_of_a_wrong_type() -> None:
     bad: dict[str, Any] = {"name": "main", "resources": {"limits": {"cpu": "much"}}}
     assert explain_unreadable({"spec": {"containers": [bad]}}, POD_TEMPLATE) == ""
     text = explain_unreadable({"spec": {"containers": [bad, {"env": 7}]}}, POD_TEMPLATE)

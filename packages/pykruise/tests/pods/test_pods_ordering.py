@@ -50,7 +50,7 @@ def victims(builder: CloneSetBuilder, *, unavailable: str = "", **arguments: Any
     )
 
 
-def test_pods_without_a_node_go_first_then_by_phase_then_by_readiness() -> None:
+def test_pods_are_deleted_in_order_of_assignment_phase_and_readiness() -> None:
     builder = cloneset(6).unscheduled("f").phase("Pending", "e").phase("Unknown", "d").not_ready("c")
     assert victims(builder) == "f e d c a b"
 
@@ -60,11 +60,11 @@ def test_a_phase_that_is_not_known_counts_as_pending() -> None:
     assert victims(cloneset(2).phase("SomethingNew", "b").phase("Pending", "a")) == "a b"
 
 
-def test_unavailable_pods_go_before_available_ones_even_when_ready() -> None:
+def test_unavailable_pods_are_deleted_before_available_ones_even_when_ready() -> None:
     assert victims(cloneset(3), unavailable="b") == "b a c"
 
 
-def test_a_lower_deletion_cost_goes_first() -> None:
+def test_pods_with_a_lower_deletion_cost_are_deleted_first() -> None:
     """cloneset case 30"""
     builder = cloneset(5).cost("10", "a").cost("100", "b").cost("-1", "c").cost("+5", "d")
     assert victims(builder) == "c d e a b"
@@ -82,19 +82,19 @@ def test_node_phase_and_readiness_weigh_more_than_cost() -> None:
     assert victims(builder, unavailable="a b c d") == "d c b a"
 
 
-def test_pods_that_share_a_node_go_before_those_that_have_one_alone() -> None:
+def test_pods_that_share_a_node_are_deleted_before_those_alone_on_theirs() -> None:
     """cloneset case 29"""
     builder = cloneset(4).on_node("n1", "b", "c", "d")
     assert victims(builder) == "b c a d"
 
 
-def test_the_most_recently_ready_goes_first_and_one_without_a_time_before_it() -> None:
+def test_the_most_recently_ready_pod_is_deleted_first_after_one_without_a_time() -> None:
     builder = cloneset(3).ready_for(100, "a").ready_for(10, "b")
     builder.set_condition("c", "Ready", "True", lastTransitionTime=None)
     assert victims(builder) == "c b a"
 
 
-def test_of_pods_that_are_not_ready_the_time_does_not_count() -> None:
+def test_the_transition_time_of_unready_pods_does_not_count() -> None:
     builder = cloneset(2)
     for name, since in {"a": NOW - 600, "b": NOW - 5}.items():
         builder.set_condition(name, "Ready", "False", lastTransitionTime=format_time(since))
@@ -102,7 +102,7 @@ def test_of_pods_that_are_not_ready_the_time_does_not_count() -> None:
     assert order_of(update_order(builder.pod_views())) == "a b"
 
 
-def test_more_restarts_go_first_then_the_newest() -> None:
+def test_pods_with_more_restarts_are_deleted_first_and_then_the_newest() -> None:
     builder = cloneset(4).restarts(5, "d").born(10, "c").born(20, "b")
     assert victims(builder) == "d c b a"
 
@@ -136,7 +136,7 @@ def test_ranks_of_several_topologies_add_up() -> None:
         (["zone", "rack", "disk"], {"c": 3 * LN_4, "a": 2 * LN_4 + LN_3, "d": LN_4, "b": LN_4}),
     ],
 )
-def test_a_rank_is_the_place_in_the_group_times_the_logarithm_of_its_values(
+def test_a_rank_is_the_position_in_the_group_times_the_logarithm_of_its_values(
     topology_keys: list[str], expected: dict[str, float]
 ) -> None:
     """cloneset case 31 and 6.6; of pods without a node none has a rank"""
@@ -167,7 +167,7 @@ def test_constraints_spread_nothing_while_no_node_is_known() -> None:
     )
 
 
-def test_a_pod_that_does_not_say_when_it_was_created_goes_before_the_newest() -> None:
+def test_a_pod_without_a_creation_time_is_deleted_before_the_newest() -> None:
     builder = cloneset(3).born(1, "b")
     del builder.pods["c"]["metadata"]["creationTimestamp"]
     assert victims(builder) == "c b a"
@@ -180,7 +180,7 @@ def test_updates_take_the_least_felt_loss_first_and_ignore_cost_and_spread() -> 
     assert order_of(update_order(builder.pod_views())) == "e f d c a b"
 
 
-def test_higher_weights_go_first_and_ties_keep_their_order() -> None:
+def test_pods_with_higher_weights_are_first_and_ties_keep_their_order() -> None:
     """cloneset case 71, inplace-update case 64"""
     builder = cloneset(5).labelled({"foo": "x"}, "d").labelled({"bar": "x"}, "b")
     builder.labelled({"foo": "x", "bar": "x"}, "e")
@@ -198,7 +198,7 @@ def test_ordered_keys_take_pods_without_any_first_then_higher_numbers() -> None:
     assert order_of(sort_by_ordered_keys(builder.pod_views(), ["k1", "k2"])) == "d b a c"
 
 
-def test_of_weights_only_so_many_count() -> None:
+def test_only_a_limited_number_of_weights_counts() -> None:
     # given one term too many, of which only the last matches a pod
     builder = cloneset(2).labelled({"last": "x"}, "b")
     no_pod = parse_selector({"matchLabels": {"no": "pod"}}), 1
@@ -226,7 +226,7 @@ ORDER = [OrderPriorityTerm(ordered_key="k")]
         (PriorityStrategy(weight_priority=WEIGHTS, order_priority=ORDER), "c b a"),
     ],
 )
-def test_a_priority_strategy_goes_by_weights_or_else_by_labels(
+def test_a_priority_strategy_sorts_by_weights_or_else_by_labels(
     strategy: PriorityStrategy | None, expected: str
 ) -> None:
     """inplace-update 6.10"""
@@ -243,7 +243,7 @@ def test_a_weight_whose_selector_cannot_be_read_counts_for_no_pod_or_is_refused(
         sort_by_priority(builder.pod_views(), strategy, is_strict=True)
 
 
-def test_of_several_ordered_keys_the_first_that_a_pod_has_decides() -> None:
+def test_the_first_ordered_key_of_a_pod_decides() -> None:
     """cloneset case 72: a repeated key counts where it stands first"""
     builder = cloneset(3).labelled({"k1": "1", "k2": "1"}, "c").labelled({"k1": "2"}, "b")
     builder.labelled({"k2": "5"}, "a")
@@ -251,7 +251,7 @@ def test_of_several_ordered_keys_the_first_that_a_pod_has_decides() -> None:
 
 
 @pytest.mark.parametrize("value", ["0", "000", "abc", "", "9" * 19, "9" * 60])
-def test_what_has_no_number_of_63_bits_counts_as_zero(value: str) -> None:
+def test_an_order_label_without_a_63_bit_number_counts_as_zero(value: str) -> None:
     builder = cloneset(3).labelled({"k": value}, "a", "c").labelled({"k": "x-0"}, "b")
     assert order_of(sort_by_ordered_keys(builder.pod_views(), ["k"])) == "a b c"
 
@@ -265,7 +265,7 @@ def test_the_number_of_an_ordered_key_is_what_its_value_ends_with(value: str, be
     assert order_of(sort_by_ordered_keys(builder.pod_views(), ["k"])) == ("b a" if before else "a b")
 
 
-def test_first_is_stable() -> None:
+def test_the_order_of_preferred_items_is_stable() -> None:
     assert put_first([3, 1, 4, 1, 5], lambda number: number == 1) == [1, 1, 3, 4, 5]
 
 
@@ -311,7 +311,7 @@ def test_the_term_that_most_pods_have_is_applied_first_and_one_listed_twice_coun
     assert scattered(5, {"A": {3, 4}, "B": {2, 3, 4}}, again="A") == "3 0 2 1 4"
 
 
-def test_of_terms_only_so_many_are_applied() -> None:
+def test_only_a_limited_number_of_scatter_terms_is_applied() -> None:
     # given terms that most pods have, and one that fewer have and that changes the order
     most = {f"t{number}": {1, 2, 3} for number in range(MOST_SCATTERED)}
     last = {"z": {1, 4}}
@@ -345,7 +345,7 @@ def test_a_term_that_no_candidate_has_changes_nothing() -> None:
     assert scattered(4, {"A": {3}, "B": set()}) == "0 1 2 3"
 
 
-def test_a_deletion_cost_of_very_many_digits_is_none() -> None:
+def test_a_deletion_cost_with_too_many_digits_is_zero() -> None:
     """Such an annotation made its pod unreadable, and so invisible."""
     assert parse_deletion_cost("9" * 5_000) == 0
 
@@ -360,6 +360,6 @@ def test_a_deletion_cost_of_very_many_digits_is_none() -> None:
         *(("0", 0), ("7", 7), ("-7", -7), ("+7", 0), ("007", 0), ("", 0), ("x", 0), (None, 0)),
     ],
 )
-def test_a_deletion_cost_is_a_number_of_32_bits_or_none(text: str | None, cost: int) -> None:
+def test_a_deletion_cost_is_a_32_bit_integer_or_zero(text: str | None, cost: int) -> None:
     """cloneset 6.6"""
     assert parse_deletion_cost(text) == cost

@@ -26,7 +26,7 @@ from support.statefulset_builder import created, statefulset
         ([], 2147483646, 3, [2147483646, 2147483647]),
     ],
 )
-def test_wanted_ordinals_leave_the_reserved_ones_out(
+def test_wanted_ordinals_exclude_the_reserved_ones(
     reserved: list[int | str], start: int, replicas: int, expected: list[int]
 ) -> None:
     """statefulset statefulset case 5, 6, 7 and 11"""
@@ -74,12 +74,12 @@ def test_without_the_gate_pods_start_at_zero() -> None:
         ("web-2147483647", ("web", 2147483647)),
     ],
 )
-def test_a_name_says_whose_and_which(name: str, expected: tuple[str, int]) -> None:
+def test_a_pod_name_is_split_into_its_owner_and_ordinal(name: str, expected: tuple[str, int]) -> None:
     """statefulset statefulset case 21"""
     assert split_name(name) == expected
 
 
-def test_entries_that_say_nothing_are_named_and_the_others_count() -> None:
+def test_invalid_reserved_ordinals_are_reported_and_the_others_count() -> None:
     reserved = reserved_of(["5-2", "a-b", "3-3", 9])
     assert list(reserved.ranges.pairs) == [(3, 3), (9, 9)]
     assert [problem.partition(":")[0] for problem in reserved.problems] == [
@@ -93,7 +93,7 @@ def test_entries_that_say_nothing_are_named_and_the_others_count() -> None:
     st.integers(0, 20),
     st.lists(st.tuples(st.integers(0, 30), st.integers(0, 5)), max_size=5),
 )
-def test_an_ordinal_is_wanted_when_it_is_one_of_the_wanted_ones(
+def test_is_wanted_agrees_with_the_list_of_wanted_ordinals(
     start: int, replicas: int, pairs: list[tuple[int, int]]
 ) -> None:
     reserved = reserved_of([f"{first}-{first + more}" for first, more in pairs])

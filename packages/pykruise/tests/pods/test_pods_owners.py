@@ -31,7 +31,7 @@ def test_a_pod_of_a_workload_of_this_project_is_known_by_its_controllers_group(
     assert is_of_kruise_workload(pod) is expected
 
 
-def test_what_goes_with_a_pod_is_owned_but_not_managed_by_it() -> None:
+def test_dependents_of_a_pod_get_a_reference_without_controller() -> None:
     assert build_pod_reference(cloneset(1).pod_views()[0]) == {
         "apiVersion": "v1",
         "kind": "Pod",

@@ -81,13 +81,13 @@ def test_a_preference_is_a_term_like_others() -> None:
         ({"key": "not valid"}, ["key"]),
     ],
 )
-def test_tolerations_say_what_they_tolerate(entry: dict[str, Any], wrong: list[str]) -> None:
+def test_invalid_tolerations_are_reported_with_their_field(entry: dict[str, Any], wrong: list[str]) -> None:
     causes = list(find_toleration_errors([entry], "tolerations"))
     assert [cause.field for cause in causes] == [f"tolerations[0].{field}" for field in wrong]
 
 
 @pytest.mark.parametrize("nothing", [{}, dict.fromkeys(("key", "operator", "value", "values", "effect"))])
-def test_what_is_not_said_is_shown_as_the_empty_value_that_it_counts_as(nothing: dict[str, Any]) -> None:
+def test_a_missing_value_is_reported_as_the_empty_value(nothing: dict[str, Any]) -> None:
     """A null is an absent field, as API servers have it."""
     # given
     term = {"matchExpressions": [nothing], "matchFields": [nothing]}

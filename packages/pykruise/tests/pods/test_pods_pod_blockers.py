@@ -102,7 +102,7 @@ def unscheduled(status: str | None = "False", **fields: str | None) -> CloneSetB
         (unscheduled(reason=None), Code.UNSCHEDULABLE, "cannot be scheduled: no reason given"),
     ],
 )
-def test_a_pod_without_a_node_says_what_the_scheduler_says(
+def test_a_pending_pod_reports_the_schedulers_message(
     builder: CloneSetBuilder, code: Code, message: str
 ) -> None:
     blocker = found(builder, HOOKS)
@@ -121,7 +121,7 @@ def test_a_pod_without_a_node_says_what_the_scheduler_says(
         ("Infeasible", "True", "Normal", ""),
     ],
 )
-def test_a_resize_of_an_update_that_the_node_cannot_do_is_in_the_way(
+def test_a_resize_that_the_node_cannot_do_blocks_the_update(
     reason: str | None, status: str, state: str, code: str
 ) -> None:
     """inplace-update 9.2"""
@@ -139,9 +139,7 @@ def test_a_resize_of_an_update_that_the_node_cannot_do_is_in_the_way(
         ("Updating", Code.UPDATING_IN_PLACE, ""),
     ],
 )
-def test_a_hook_that_holds_a_pod_is_in_the_way_until_its_owner_acts(
-    state: str, code: Code, remedy: str
-) -> None:
+def test_a_hook_that_holds_a_pod_blocks_it_until_its_owner_acts(state: str, code: Code, remedy: str) -> None:
     blocker = found(cloneset(1).in_state(state, "a"), HOOKS)
     assert blocker is not None
     assert (blocker.code, blocker.remedy) == (code, remedy)
@@ -154,7 +152,7 @@ def test_a_pod_in_its_grace_period_waits_for_its_end_and_one_of_a_strange_state_
     assert code_of(cloneset(1).in_state("Updated", "a")) == Code.LIFECYCLE
 
 
-def test_without_a_hook_no_hook_is_asked_for() -> None:
+def test_a_pod_without_a_hook_is_not_blocked_by_one() -> None:
     """It has a node already: the next plan makes it Normal."""
     assert code_of(cloneset(1).in_state("PreparingNormal", "a")) == Code.LIFECYCLE
     assert code_of(cloneset(1).in_state("PreparingNormal", "a"), Lifecycle(pre_delete=HOOK)) == Code.LIFECYCLE
@@ -171,7 +169,7 @@ def test_without_a_hook_no_hook_is_asked_for() -> None:
         (None, 1, Code.MIN_READY_SECONDS),
     ],
 )
-def test_a_ready_pod_may_have_to_be_so_for_longer(ready_for: int | None, minimum: int, code: str) -> None:
+def test_a_ready_pod_may_wait_for_min_ready_seconds(ready_for: int | None, minimum: int, code: str) -> None:
     since = None if ready_for is None else format_time(NOW - ready_for)
     builder = cloneset(1).set_condition("a", "Ready", "True", lastTransitionTime=since)
     assert code_of(builder, minimum=minimum) == code
@@ -215,7 +213,7 @@ def test_a_gate_that_its_controller_has_not_opened_is_named(builder: CloneSetBui
     assert (blocker.code, blocker.message) == (Code.READINESS_GATE, message)
 
 
-def test_gates_of_this_project_open_by_themselves() -> None:
+def test_readiness_gates_of_this_project_open_automatically() -> None:
     # a condition that is not there yet is set in this very plan
     missing = gated(keys.IN_PLACE_READY, "lb").set_condition("a", keys.IN_PLACE_READY, None)
     blocker = found(missing)
@@ -229,7 +227,7 @@ def test_gates_of_this_project_open_by_themselves() -> None:
     assert code_of(gated(keys.IN_PLACE_READY)) == Code.NOT_READY
 
 
-def test_a_pod_that_is_not_ready_says_since_when() -> None:
+def test_an_unready_pod_reports_since_when() -> None:
     blocker = found(cloneset(1).not_ready("a"))
     assert blocker is not None
     assert blocker.message == f"container main is not ready (since {format_time(NOW - 3600)})"
@@ -238,7 +236,7 @@ def test_a_pod_that_is_not_ready_says_since_when() -> None:
     assert unknown.message == "the containers are not ready"
 
 
-def test_pods_with_obstacles_are_sorted_by_name_and_not_all_are_looked_at() -> None:
+def test_blocked_pods_are_sorted_by_name_among_a_limited_number_of_pods() -> None:
     pods = cloneset(LOOKED_AT + 2).not_ready("b", "a").pod_views()
     named = blockers_of([*pods[2:4], *reversed(pods[:2])], None, now=NOW)
     assert [(pod.name, reason.code) for pod, reason in named] == [

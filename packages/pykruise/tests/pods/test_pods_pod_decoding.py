@@ -34,7 +34,7 @@ def restarted(name: str, count: int) -> dict[str, Any]:
     return {"name": name, "restartCount": count}
 
 
-def test_a_pod_that_says_nothing_has_nothing() -> None:
+def test_an_empty_pod_document_has_empty_fields() -> None:
     """As a client may send it to a dry run, or a fake API server stores it."""
     pod = view()
     assert (pod.resource_version, pod.generation, pod.deletion_cost, pod.ip) == (0, 0, 0, "")
@@ -46,7 +46,7 @@ def test_a_pod_that_says_nothing_has_nothing() -> None:
 @pytest.mark.parametrize(
     ("api_version", "group"), [("v1", ""), ("apps/v1", "apps"), ("apps.kruise.io/v1alpha1", "apps.kruise.io")]
 )
-def test_the_owner_is_known_by_its_group_whatever_the_version(api_version: str, group: str) -> None:
+def test_the_controller_is_identified_by_its_group_in_any_version(api_version: str, group: str) -> None:
     pod = view(ownerReferences=owned_by(api_version, "Owner"))
     assert pod.controller == ControllerView(group, "Owner", "o", "u-o")
 
@@ -61,7 +61,7 @@ def test_the_owner_is_known_by_its_group_whatever_the_version(api_version: str, 
         (None, "Always"),
     ],
 )
-def test_pods_restart_their_containers_unless_they_say_otherwise(policy: str | None, expected: str) -> None:
+def test_the_default_restart_policy_is_always(policy: str | None, expected: str) -> None:
     assert view(spec={"restartPolicy": policy}).restart_policy == expected
 
 
@@ -89,7 +89,7 @@ def test_the_container_that_restarted_most_counts_and_so_does_the_sidecar() -> N
     assert [status.restart_count for status in pod.init_statuses] == [3, 5, 9]
 
 
-def test_an_init_container_that_ends_is_no_sidecar() -> None:
+def test_an_init_container_that_ends_is_not_a_sidecar() -> None:
     spec = {
         "initContainers": [
             {"name": "proxy", "image": "proxy:1", "restartPolicy": "Always"},
@@ -132,19 +132,17 @@ def test_an_init_container_that_ends_is_no_sidecar() -> None:
         ),
     ],
 )
-def test_a_status_says_how_far_its_container_is(
-    status: dict[str, Any], expected: ContainerStatusFacts
-) -> None:
+def test_a_container_status_reports_its_state(status: dict[str, Any], expected: ContainerStatusFacts) -> None:
     pod = view(status={"containerStatuses": [{"name": "c", **status}]})
     assert pod.container_statuses == (expected,)
 
 
-def test_ephemeral_containers_are_seen_with_their_state() -> None:
+def test_ephemeral_containers_are_read_with_their_state() -> None:
     spec = {"ephemeralContainers": [{"name": "debug"}]}
     assert view(spec=spec).ephemeral == (EphemeralView("debug"),)
 
 
-def test_a_pod_with_sidecars_keeps_every_annotation_but_the_one_that_is_as_large_as_it_is() -> None:
+def test_a_pod_with_sidecars_keeps_all_annotations_except_last_applied() -> None:
     """SidecarSets may change any."""
     few = {"example.com/a": "1", keys.SIDECARSET_LIST_ANNOTATION: "logs"}
     assert view(annotations={**few, LAST_APPLIED: "{...}"}).annotations == few
@@ -169,7 +167,7 @@ def test_an_update_in_place_is_judged_by_annotations_that_feed_containers_and_no
 @pytest.mark.parametrize("other", ["True", "False"])
 @pytest.mark.parametrize("held", ["True", "False"])
 @pytest.mark.parametrize("turn", [1, -1])
-def test_only_the_condition_of_updates_in_place_says_whether_one_goes_on(
+def test_only_the_in_place_condition_decides_whether_a_pod_may_be_updating(
     held: str, other: str, turn: int
 ) -> None:
     # given conditions in both orders
@@ -235,7 +233,7 @@ VOLUMES = [
         (None, VOLUMES, ()),
     ],
 )
-def test_claims_are_kept_of_pods_that_have_their_own_by_name(
+def test_claims_are_read_only_from_pods_with_their_own_claims_by_name(
     owner: tuple[str, str] | None, volumes: Any, expected: tuple[tuple[str, str], ...]
 ) -> None:
     pod = view(spec={"volumes": volumes}, ownerReferences=owned_by(*owner) if owner else None)
@@ -255,7 +253,7 @@ def test_a_pod_without_volumes_has_no_claims() -> None:
         (None, False),
     ],
 )
-def test_what_a_pod_asks_of_nodes_is_kept_where_a_kind_follows_nodes(
+def test_node_requirements_of_a_pod_are_kept_for_owners_that_follow_nodes(
     owner: tuple[str, str] | None, asks: bool
 ) -> None:
     spec = {"nodeSelector": {"disk": "fast"}, "tolerations": [{"operator": "Exists"}]}
@@ -292,5 +290,5 @@ def test_values_that_no_two_pods_share_do_not_fill_the_table_of_those_that_they_
         ({"metadata": {"deletionTimestamp": "2026-01-31T12:00:00Z"}, "status": {"phase": "Running"}}, False),
     ],
 )
-def test_admission_knows_by_the_document_whether_a_pod_is_active(pod: dict[str, Any], expected: bool) -> None:
+def test_a_document_shows_admission_whether_a_pod_is_active(pod: dict[str, Any], expected: bool) -> None:
     assert is_active(pod) is expected

@@ -52,7 +52,7 @@ def node_probes(spec: Any = None, status: Any = None, **metadata: Any) -> NodePr
         ({"matchExpressions": [{"key": "app", "operator": "Like"}]}, False),
     ],
 )
-def test_a_marker_is_about_pods_that_it_selects_and_never_about_all(selector: Any, selects: bool) -> None:
+def test_a_marker_selects_its_pods_and_never_all_pods(selector: Any, selects: bool) -> None:
     result = marker(selector)
     assert result.selects({"app": "web"}) is selects
     assert (result.selector is not None) is ("matchLabels" in selector and bool(selector["matchLabels"]))
@@ -61,7 +61,7 @@ def test_a_marker_is_about_pods_that_it_selects_and_never_about_all(selector: An
 @pytest.mark.parametrize(
     ("spec", "status"), [(None, None), ({}, {}), ({"podProbes": None}, {"podProbeStatuses": None})]
 )
-def test_a_node_without_probes_has_none(spec: Any, status: Any) -> None:
+def test_a_node_without_probes_has_no_pods_and_no_statuses(spec: Any, status: Any) -> None:
     result = node_probes(spec, status)
     assert (result.pods, result.statuses, result.problem) == ((), (), "")
     assert (result.uid, result.resource_version, result.generation, result.is_deleting) == ("", 0, 0, False)
@@ -74,7 +74,7 @@ def test_a_node_without_probes_has_none(spec: Any, status: Any) -> None:
         (None, {"podProbeStatuses": 5}, "status.podProbeStatuses: "),
     ],
 )
-def test_one_that_cannot_be_read_says_where(spec: Any, status: Any, problem: str) -> None:
+def test_an_unreadable_nodepodprobe_reports_its_field(spec: Any, status: Any, problem: str) -> None:
     result = node_probes(spec, status)
     assert result.problem.startswith(problem)
     assert (result.pods, result.statuses) == ((), ())
@@ -96,7 +96,7 @@ def test_a_probe_on_a_node_is_called_by_its_marker_and_its_name(name: str, parts
     assert parts == ("", "") or name_of_probe(*parts) == name
 
 
-def test_the_markers_of_a_node_are_those_that_ask_and_those_that_have_answers() -> None:
+def test_the_markers_of_a_node_are_those_with_entries_or_results() -> None:
     # given pods that are checked, and others of which only results are left
     def probes(*names: str) -> list[dict[str, Any]]:
         return [{"name": name, "containerName": "c", "probe": {}} for name in names]
@@ -166,7 +166,7 @@ def test_a_probe_shows_no_condition_that_is_another_s(type_: str) -> None:
     assert compute_conditions_after(pod(), [outcome("p", type_=type_)]) == ([], [])
 
 
-def test_of_two_probes_with_one_condition_type_the_first_shows_it_and_the_others_are_named() -> None:
+def test_the_first_of_two_probes_with_one_condition_type_sets_it_and_conflicts_are_named() -> None:
     first, second, third = outcome("p"), outcome("q", "Failed"), outcome("r", type_="example.com/busy")
     result, conflicts = compute_conditions_after(pod(), [first, second, third])
     assert [(entry["type"], entry["message"]) for entry in result] == [

@@ -39,5 +39,5 @@ def test_a_wait_that_the_spec_times_ends_after_the_seconds_of_the_spec() -> None
     assert compute_longest_wait_s(Code.IMAGE_PULL, spec) == 0
 
 
-def test_every_wait_that_passes_by_itself_has_a_finite_longest_time() -> None:
+def test_every_transient_wait_has_a_finite_longest_time() -> None:
     assert all(compute_longest_wait_s(code, {}) < math.inf for code in CODES)

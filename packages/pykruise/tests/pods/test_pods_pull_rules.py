@@ -46,7 +46,7 @@ def problems(**spec: Any) -> list[tuple[str, str, str]]:
         ),
     ],
 )
-def test_what_is_left_out_has_its_default(given: dict[str, Any], changed: dict[str, Any]) -> None:
+def test_missing_pull_fields_get_their_defaults(given: dict[str, Any], changed: dict[str, Any]) -> None:
     """images 5"""
     assert add_pull_defaults(given, pull_policy=False) == {**DEFAULTS, **changed}
 
@@ -54,7 +54,7 @@ def test_what_is_left_out_has_its_default(given: dict[str, Any], changed: dict[s
 @pytest.mark.parametrize(
     ("policy", "stored"), [(None, "IfNotPresent"), ("", "IfNotPresent"), ("Always", "Always")]
 )
-def test_an_image_that_is_there_is_not_pulled_unless_it_is_said(policy: str | None, stored: str) -> None:
+def test_an_existing_image_is_not_pulled_by_default(policy: str | None, stored: str) -> None:
     """images 5: only where the kind defaults it"""
     given = {"imagePullPolicy": policy}
     assert add_pull_defaults(given, pull_policy=True)["imagePullPolicy"] == stored
@@ -74,7 +74,7 @@ def test_an_image_that_is_there_is_not_pulled_unless_it_is_said(policy: str | No
         ("0000000001", 1),
     ],
 )
-def test_nodes_at_once_are_a_number(value: int | str | None, nodes: int) -> None:
+def test_parallelism_is_parsed_as_a_number(value: int | str | None, nodes: int) -> None:
     """images cases 21 to 23"""
     assert parallelism_of(value) == nodes
 
@@ -125,7 +125,7 @@ def test_names_exclude_labels_in_any_form(more: dict[str, Any]) -> None:
     assert [(reason, field) for reason, field, _ in labels] == [("FieldValueInvalid", "spec.selector")]
 
 
-def test_a_selector_that_cannot_be_read_is_shown_as_it_was_given() -> None:
+def test_an_unreadable_selector_is_quoted_as_it_was_given() -> None:
     """Without what was left out."""
     ((_, field, message),) = problems(selector={"matchExpressions": [LIKE]})
     assert field == "spec.selector"
@@ -136,7 +136,7 @@ def test_a_selector_that_cannot_be_read_is_shown_as_it_was_given() -> None:
     assert "matchLabels" in message
 
 
-def test_a_deadline_is_no_shorter_than_one_try() -> None:
+def test_a_deadline_is_at_least_as_long_as_one_attempt() -> None:
     """images case 31"""
 
     def found(deadline_s: int, **policy: Any) -> list[str]:

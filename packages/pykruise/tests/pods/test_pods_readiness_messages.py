@@ -38,7 +38,7 @@ def shown(paper_pod: PaperPod) -> tuple[str, list[tuple[str, str]]]:
     return condition["status"], [(entry["userAgent"], entry["key"]) for entry in entries]
 
 
-def test_a_pod_is_released_when_the_last_of_its_holders_lets_go() -> None:
+def test_a_pod_is_released_when_its_last_holder_removes_its_message() -> None:
     """inplace-update case 53"""
     # given
     paper_pod = pod({"status": "True"})
@@ -58,7 +58,7 @@ def test_a_pod_is_released_when_the_last_of_its_holders_lets_go() -> None:
     assert paper_pod.condition("Ready")["status"] == "False"
 
 
-def test_holding_a_pod_back_turns_ready_at_once() -> None:
+def test_holding_a_pod_sets_ready_to_false_immediately() -> None:
     """inplace-update 6.9"""
     paper_pod = pod({"status": "True"})
     write(paper_pod, add_message(paper_pod.view(), HOOK, now=NOW))
@@ -67,7 +67,7 @@ def test_holding_a_pod_back_turns_ready_at_once() -> None:
     assert keys.KRUISE_POD_READY in ready["message"]
 
 
-def test_ready_is_left_alone_while_containers_are_not_ready() -> None:
+def test_the_ready_condition_is_not_written_while_containers_are_unready() -> None:
     """inplace-update 6.9"""
     paper_pod = pod({"status": "True"})
     paper_pod.condition("ContainersReady")["status"] = "False"
@@ -92,7 +92,7 @@ def test_a_pod_without_the_gate_is_never_held_back() -> None:
     assert remove_message(paper_pod.view(), HOOK, now=NOW) == []
 
 
-def test_holding_twice_or_letting_go_of_nothing_writes_nothing() -> None:
+def test_holding_twice_or_removing_a_missing_hold_writes_nothing() -> None:
     """inplace-update 6.12"""
     paper_pod = pod({"status": "True"})
     assert remove_message(paper_pod.view(), HOOK, now=NOW) == []
@@ -101,7 +101,7 @@ def test_holding_twice_or_letting_go_of_nothing_writes_nothing() -> None:
     assert remove_message(paper_pod.view(), RECREATE, now=NOW) == []
 
 
-def test_a_condition_that_is_missing_is_made_false() -> None:
+def test_a_missing_readiness_condition_is_set_to_false() -> None:
     """inplace-update pitfall 9"""
     paper_pod = pod()
     entry = add_message(paper_pod.view(), HOOK, now=NOW)[0]
@@ -111,7 +111,7 @@ def test_a_condition_that_is_missing_is_made_false() -> None:
     )
 
 
-def test_a_true_beside_a_listed_message_is_put_right() -> None:
+def test_a_true_condition_with_a_message_is_corrected() -> None:
     """inplace-update pitfall 9"""
     message = '[{"userAgent":"Lifecycle","key":"preUpdateHook"}]'
     paper_pod = pod({"status": "True", "message": message})
@@ -119,14 +119,14 @@ def test_a_true_beside_a_listed_message_is_put_right() -> None:
 
 
 @pytest.mark.parametrize("message", ["", "nonsense", "{}", '[{"userAgent":5}]', "null"])
-def test_a_message_that_is_no_list_has_no_holders(message: str) -> None:
+def test_a_message_that_is_not_a_list_has_no_holders(message: str) -> None:
     """inplace-update 6.12"""
     paper_pod = pod({"status": "False", "message": message})
     assert messages_of(paper_pod.view()) == ()
     assert add_message(paper_pod.view(), HOOK, now=NOW)[0]["message"].startswith('[{"userAgent":"Lifecycle"')
 
 
-def test_a_pod_that_lost_the_gate_is_let_alone_whatever_its_condition_says() -> None:
+def test_a_pod_without_the_gate_is_not_written_for_any_condition() -> None:
     paper_pod = pod({"status": "False", "message": '[{"userAgent":"Lifecycle","key":"preUpdateHook"}]'})
     paper_pod.document["spec"]["readinessGates"] = []
     assert remove_message(paper_pod.view(), HOOK, now=NOW) == []
@@ -143,7 +143,7 @@ def test_holders_are_listed_in_order_each_once() -> None:
     assert [name for name, _ in shown(paper_pod)[1]] == sorted([*names, "bb"])
 
 
-def test_a_condition_that_is_looked_at_is_another_version_and_says_the_same() -> None:
+def test_updating_the_probe_time_changes_only_the_version_of_the_condition() -> None:
     paper_pod = pod({"status": "False", "message": "[]"})
     (condition,) = update_probe_time(paper_pod.view(), now=NOW)
     assert condition.keys() == {"type", "lastProbeTime"}

@@ -31,7 +31,7 @@ def test_a_gate_that_closes_takes_the_pod_out_of_service() -> None:
     ]
 
 
-def test_the_last_gate_that_opens_puts_it_back_and_leaves_no_reason() -> None:
+def test_the_last_gate_to_open_restores_ready_and_clears_its_reason() -> None:
     assert compute_ready_after(pod(NOT_READY, RUNNING), OPEN, now=NOW) == [
         {
             "type": "Ready",
@@ -68,7 +68,7 @@ def test_the_last_gate_that_opens_puts_it_back_and_leaves_no_reason() -> None:
         "nobody said anything yet",
     ],
 )
-def test_nothing_is_said_where_ready_stays_or_is_for_the_kubelet_to_say(
+def test_the_ready_condition_is_not_written_when_unchanged_or_owned_by_the_kubelet(
     value: PodView, changed: Document
 ) -> None:
     assert compute_ready_after(value, changed, now=NOW) == []

@@ -53,7 +53,7 @@ def choose(wanted: dict[str, Any], *stored: RevisionView, **arguments: Any) -> U
 
 
 @pytest.mark.parametrize("vector", VECTORS)
-def test_data_and_names_are_byte_for_byte_those_of_a_manager_written_in_go(vector: dict[str, Any]) -> None:
+def test_revision_data_and_names_are_byte_for_byte_those_of_go(vector: dict[str, Any]) -> None:
     data = encode_revision_data(vector["template"])
     assert data.decode() == vector["data"]
     assert hash_revision(data, 0) == vector["hash"]
@@ -100,7 +100,7 @@ def test_equal_templates_in_another_spelling_are_one_revision() -> None:
         *({"priorityClassName": ""}, {"containers": None}, {"overhead": {}}, {"tolerations": None}),
     ],
 )
-def test_what_go_leaves_out_makes_no_other_name(empty: dict[str, Any]) -> None:
+def test_fields_that_go_omits_do_not_change_the_revision_name(empty: dict[str, Any]) -> None:
     plain: dict[str, Any] = {"metadata": {"labels": {"app": "web"}}, "spec": {"dnsPolicy": "Default"}}
     assert encode_revision_data({**plain, "spec": {**plain["spec"], **empty}}) == encode_revision_data(plain)
 
@@ -108,7 +108,7 @@ def test_what_go_leaves_out_makes_no_other_name(empty: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     "kept", [{"securityContext": {}}, {"priority": 0}, {"enableServiceLinks": False}, {"hostNetwork": True}]
 )
-def test_what_go_writes_though_it_is_empty_makes_another_name(kept: dict[str, Any]) -> None:
+def test_fields_that_go_writes_when_empty_change_the_revision_name(kept: dict[str, Any]) -> None:
     plain: dict[str, Any] = {"metadata": {"labels": {"app": "web"}}, "spec": {"dnsPolicy": "Default"}}
     assert encode_revision_data({**plain, "spec": {**plain["spec"], **kept}}) != encode_revision_data(plain)
 
@@ -134,14 +134,14 @@ def test_quantities_are_compared_by_amount(left: Any, right: Any) -> None:
 
 @pytest.mark.parametrize(("left", "right"), AMOUNTS)
 @pytest.mark.parametrize("field", ["annotations", "labels"])
-def test_what_looks_like_a_quantity_in_a_label_is_a_text(field: str, left: Any, right: Any) -> None:
+def test_a_quantity_in_a_label_is_compared_as_text(field: str, left: Any, right: Any) -> None:
     def with_text(value: Any) -> dict[str, Any]:
         return {"metadata": {field: {"sizeLimit": str(value)}}, "spec": {}}
 
     assert (encode_meaning(with_text(left)) == encode_meaning(with_text(right))) is (str(left) == str(right))
 
 
-def test_what_a_kind_of_other_fields_leaves_empty_means_nothing() -> None:
+def test_empty_fields_of_other_kinds_do_not_change_the_meaning() -> None:
     """A SidecarSet's revision holds fields of its spec."""
     plain = {"containers": [{"name": "proxy"}]}
     assert encode_meaning(
@@ -165,7 +165,7 @@ def test_a_claim_in_a_template_is_written_as_go_writes_it() -> None:
 
 
 @pytest.mark.parametrize("odd", ["x", 5, None, ["x"], {"value": ""}])
-def test_a_template_of_an_odd_shape_is_no_crash(odd: Any) -> None:
+def test_a_malformed_template_does_not_crash_the_encoding(odd: Any) -> None:
     result = template()
     result["spec"]["containers"][0]["env"] = [odd]
     assert encode_meaning(result) != encode_meaning(template())
@@ -201,7 +201,7 @@ def test_an_empty_selector_of_an_affinity_term_is_not_an_absent_one() -> None:
     assert with_term({"labelSelector": {}}) != with_term({})
 
 
-def test_the_template_of_a_stored_revision_comes_back_without_its_directive() -> None:
+def test_the_template_of_a_stored_revision_is_returned_without_its_directive() -> None:
     stored = view(revision(A, 1))
     assert stored.template["spec"]["containers"][0]["image"] == "nginx:1"
     assert "$patch" not in stored.template
@@ -231,7 +231,7 @@ def test_a_kind_of_other_fields_stores_these() -> None:
     assert view({**revision(A, 1), "data": {"spec": {**fields, "$patch": "replace"}}}).template == fields
 
 
-def test_the_first_template_gets_a_revision_of_its_own() -> None:
+def test_the_first_template_gets_a_new_revision() -> None:
     choice = choose(A)
     assert choice.create is not None
     metadata = choice.create["metadata"]
@@ -248,12 +248,12 @@ def test_a_changed_template_gets_the_next_number() -> None:
     assert choice.create["revision"] == 5
 
 
-def test_the_last_revision_is_used_as_it_is() -> None:
+def test_the_latest_revision_is_used_unchanged() -> None:
     choice = choose(A, *views(revision(B, 1), revision(A, 2)))
     assert (choice.revision.number, choice.create, choice.patch) == (2, None, None)
 
 
-def test_going_back_to_an_older_template_reuses_its_revision() -> None:
+def test_a_rollback_to_an_older_template_reuses_its_revision() -> None:
     """cloneset case 52, cloneset case 58 (the annotation is missing and no crash)"""
     choice = choose(A, *views(revision(A, 1), revision(B, 2)))
     assert choice.create is None
@@ -261,14 +261,14 @@ def test_going_back_to_an_older_template_reuses_its_revision() -> None:
     assert choice.patch == {"revision": 3, "metadata": {"annotations": {"hash": ""}}}
 
 
-def test_of_several_older_revisions_that_say_the_same_the_latest_is_used() -> None:
+def test_the_latest_of_several_equal_older_revisions_is_used() -> None:
     first = revision(A, 1, name="web-x")
     second = revision(A, 2, name="web-y", annotations={"hash": "", "other": "1"})
     choice = choose(A, *views(first, second, revision(B, 3)))
     assert (choice.revision.name, choice.patch) == ("web-y", {"revision": 4})
 
 
-def test_going_back_leaves_annotations_alone_that_are_right() -> None:
+def test_a_rollback_keeps_correct_annotations() -> None:
     choice = choose(A, *views(revision(A, 1, annotations={"hash": ""}), revision(B, 2)))
     assert choice.patch == {"revision": 3}
 
@@ -289,7 +289,7 @@ def test_a_name_taken_in_the_namespace_by_another_owner_counts_too() -> None:
     assert choose(A, others={name: foreign}).collision_count == 1
 
 
-def test_a_left_behind_revision_that_says_the_same_is_used() -> None:
+def test_an_orphaned_revision_with_the_same_data_is_used() -> None:
     foreign = view(revision(A, 1, controller="former-owner"))
     choice = choose(A, others={foreign.name: foreign})
     assert (choice.revision, choice.create, choice.collision_count) == (foreign, None, 0)
@@ -301,7 +301,7 @@ def test_the_current_revision_is_the_one_the_status_names_or_else_the_update_rev
     assert choose_current(stored, "web-gone", update=stored[1]) == stored[1]
 
 
-def test_the_oldest_idle_revisions_go_beyond_the_limit() -> None:
+def test_the_oldest_unused_revisions_beyond_the_limit_are_deleted() -> None:
     stored = views(*(revision(template(f"nginx:{number}"), number) for number in range(1, 7)))
     live = {stored[0].hash, stored[5].hash}
     assert [revision.number for revision in to_truncate(stored, live=live, limit=2)] == [2, 3]

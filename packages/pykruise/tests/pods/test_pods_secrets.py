@@ -16,14 +16,14 @@ def view(document: Doc, *, kind: str = "", **metadata: Any) -> CopyView:
     return project_copy(orjson.dumps({"metadata": {**METADATA, **metadata}, **document}), kind=kind)
 
 
-def test_of_metadata_alone_nothing_is_known_of_what_it_holds() -> None:
+def test_the_view_of_metadata_only_has_no_content() -> None:
     copy = view({"kind": "PartialObjectMetadata"}, ownerReferences=None, annotations=None)
     assert copy == CopyView(namespace="shop", name="s", uid="u", resource_version=7)
     assert copy.annotations == {}
 
 
 @pytest.mark.parametrize("kind", ["Secret", "ConfigMap"])
-def test_of_a_whole_object_a_digest_is_kept_and_which_maps_it_has(kind: str) -> None:
+def test_the_view_of_a_whole_object_has_its_content_digest_and_maps(kind: str) -> None:
     # given one that says its kind, and an item of a list, which does not
     document = {"data": {"a": "Yg=="}}
     copy = view({"kind": kind, **document})
@@ -34,7 +34,7 @@ def test_of_a_whole_object_a_digest_is_kept_and_which_maps_it_has(kind: str) -> 
     assert view({"kind": kind, "binaryData": {}}).has == ("binaryData",)
 
 
-def test_it_is_known_whose_a_copy_is_and_for_whom() -> None:
+def test_a_copy_has_its_source_and_its_controller() -> None:
     owners = [
         {"apiVersion": "v1", "kind": "Other", "name": "x", "uid": "u-x"},
         {

@@ -46,7 +46,7 @@ def test_the_recorded_selector_may_act() -> None:
 
 
 @pytest.mark.parametrize("value", [API, {}, {"matchLabels": {"app": "web", "tier": "front"}}])
-def test_another_selector_than_the_recorded_one_touches_nothing(value: dict[str, Any]) -> None:
+def test_a_selector_other_than_the_recorded_one_is_a_mismatch(value: dict[str, Any]) -> None:
     """daemonset case 63; whatever the revisions and pods look like"""
     verdict = check_selector(value, owned=[stored(1, record=WEB)], pods=[{"app": "web"}])
     assert verdict == Mismatch(managed=encode_selector(WEB), stored=encode_selector(value))
@@ -57,7 +57,7 @@ def test_a_selector_that_cannot_be_read_is_another_than_the_recorded_one() -> No
     assert isinstance(check_selector(broken, owned=[stored(1, record=WEB)], pods=[]), Mismatch)
 
 
-def test_the_order_of_expressions_and_values_is_no_change() -> None:
+def test_the_order_of_expressions_and_values_is_not_a_change() -> None:
     """daemonset case 70"""
     before = {
         "matchExpressions": [
@@ -97,12 +97,12 @@ def test_each_part_of_an_expression_counts_and_a_repeated_value_does_not() -> No
     assert of({}) == of({"values": None}) == '{"matchExpressions":[{}]}'
 
 
-def test_a_selector_that_cannot_be_read_is_left_to_who_plans_where_there_is_no_record() -> None:
+def test_an_unreadable_selector_without_a_record_is_passed_to_the_planner() -> None:
     broken = {"matchExpressions": [{"key": "app", "operator": "Like"}]}
     assert check_selector(broken, owned=[stored(1)], pods=[{"app": "old"}]) == Managed()
 
 
-def test_of_records_with_one_number_the_one_that_was_made_last_counts() -> None:
+def test_the_newest_of_several_selector_records_with_one_number_counts() -> None:
     def of(name: str, created: str | None, record: dict[str, Any]) -> RevisionView:
         metadata = {"name": name, "creationTimestamp": created, "annotations": record_of(record)}
         return project_revision(orjson.dumps({"metadata": metadata, "revision": 1}))
@@ -141,7 +141,7 @@ def test_a_record_in_another_format_still_counts() -> None:
 
 
 @pytest.mark.parametrize("record", ["what?", "5", "[1]", '{"matchLabels": 5}', '{"matchExpressions": [5]}'])
-def test_a_record_that_cannot_be_read_lets_nothing_happen(record: str) -> None:
+def test_an_unreadable_record_is_a_mismatch(record: str) -> None:
     assert check_selector(WEB, owned=[stored(1, record=record)], pods=[]) == Mismatch(
         managed=record, stored=encode_selector(WEB)
     )
@@ -154,7 +154,7 @@ def test_a_set_of_another_manager_is_taken_over_and_recorded_with_its_newest_rev
     assert verdict.unrecorded.number == 2
 
 
-def test_a_set_whose_selector_had_changed_before_the_take_over_is_not_touched() -> None:
+def test_a_selector_changed_before_the_take_over_is_a_mismatch() -> None:
     """daemonset case 71"""
     verdict = check_selector(WEB, owned=[stored(1), stored(2, app="old")], pods=[{"app": "web"}])
     assert verdict == Mismatch(managed="", stored=encode_selector(WEB))
@@ -211,7 +211,7 @@ def test_without_a_readable_record_admission_finds_nothing(record: str) -> None:
         ({}, False),
     ],
 )
-def test_the_condition_says_by_its_type_that_the_guard_holds(
+def test_the_condition_type_shows_that_the_selector_guard_holds(
     condition: dict[str, str], expected: bool
 ) -> None:
     assert is_guarded([condition]) is expected

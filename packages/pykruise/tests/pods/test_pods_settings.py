@@ -35,19 +35,19 @@ def settings(
     return build_settings(Settings, gates=set(on).__contains__, flags=flags, manager=manager)
 
 
-def test_each_field_has_its_value_from_where_it_says() -> None:
+def test_each_field_is_read_from_its_declared_source() -> None:
     result = settings("Quick", flags={"workers": 7, "pause": 1}, manager={"namespace": "shop"})
     assert result == Settings(workers=7, namespace="shop", shared=Shared(is_quick=True, pause_s=1))
 
 
-def test_what_is_not_given_is_as_it_is_by_default() -> None:
+def test_a_missing_value_is_the_default() -> None:
     assert settings() == settings(flags={}, manager={}) == Settings()
 
 
 @pytest.mark.parametrize(
     ("on", "is_short"), [((), False), (("Short",), False), (("Names",), False), (("Short", "Names"), True)]
 )
-def test_a_field_that_names_two_gates_asks_for_both(on: tuple[str, ...], is_short: bool) -> None:
+def test_a_field_of_two_gates_requires_both(on: tuple[str, ...], is_short: bool) -> None:
     assert settings(*on).is_short is is_short
 
 

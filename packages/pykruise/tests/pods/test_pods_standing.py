@@ -27,18 +27,18 @@ def test_an_object_that_waits_for_nothing_has_converged() -> None:
 
 
 @pytest.mark.parametrize("code", sorted(AT_REST))
-def test_what_was_asked_for_is_ready_and_held(code: Code) -> None:
+def test_a_hold_by_the_spec_is_ready_and_held(code: Code) -> None:
     standing = waits([LATE, FAILED], Reason(code, "as asked", "change it"))
     assert standing == Standing(is_ready=True, is_held=True, reason=code, message="as asked; change it")
 
 
 @pytest.mark.parametrize("code", sorted(STALLING))
-def test_what_only_a_person_can_change_stalls(code: Code) -> None:
+def test_a_reason_that_only_a_person_can_resolve_is_stalled(code: Code) -> None:
     standing = waits([LATE, FAILED], Reason(code, "wrong", "correct it"))
     assert standing == Standing(is_ready=False, is_stalled=True, reason=code, message="wrong; correct it")
 
 
-def test_a_deadline_that_has_passed_stalls_and_says_what_is_waited_for() -> None:
+def test_a_passed_deadline_is_stalled_and_names_the_waiting_reason() -> None:
     said = f"10 min are over; its containers start; {NOTHING}"
     late = Standing(is_ready=False, is_stalled=True, reason=DEADLINE_EXCEEDED, message=said)
     assert waits([FAILED, LATE]) == late
@@ -79,11 +79,11 @@ def test_a_write_that_fails_is_nearer_to_the_cause_than_what_is_waited_for(
         {"type": "Available", "reason": Code.QUOTA},
     ],
 )
-def test_a_write_that_has_succeeded_since_is_no_cause(change: dict[str, str]) -> None:
+def test_a_later_success_of_the_write_clears_the_cause(change: dict[str, str]) -> None:
     assert waits([FAILED | change]) == PLAIN
 
 
-def test_what_a_person_has_to_do_is_said_even_if_a_write_fails() -> None:
+def test_a_reason_for_a_person_is_reported_even_if_a_write_fails() -> None:
     standing = waits([FAILED], Reason(Code.IMAGE_PULL, "no image", "correct it"))
     assert standing == Standing(is_ready=False, reason=Code.IMAGE_PULL, message="no image; correct it")
 
@@ -97,7 +97,7 @@ def test_a_job_that_runs_waits_as_any_object_does() -> None:
 
 
 @pytest.mark.parametrize("waiting", [None, STARTING, Reason(Code.IMAGE_PULL, "no image", "correct it")])
-def test_whatever_happens_after_the_end_of_a_job_its_standing_stays(waiting: Reason | None) -> None:
+def test_the_standing_of_a_finished_job_never_changes(waiting: Reason | None) -> None:
     succeeded = job_standing_of({**ENDED, "phase": "Succeeded"}, waiting)
     assert succeeded == Standing(is_ready=True, reason=Code.JOB_OVER)
     failed = job_standing_of({**ENDED, "phase": "failed", "conditions": [JOB_FAILURE]}, waiting)

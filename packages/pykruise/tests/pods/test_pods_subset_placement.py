@@ -19,7 +19,7 @@ def pod(**spec: Any) -> dict[str, Any]:
     return {**POD, "spec": {**POD["spec"], **spec}}
 
 
-def test_a_pod_gets_the_patch_by_the_names_of_its_lists_and_stays_as_it_was_itself() -> None:
+def test_a_patch_merges_lists_by_name_and_leaves_the_pod_unchanged() -> None:
     before = copy.deepcopy(POD)
     result = apply_patch(POD, {"spec": {"containers": [{"name": "c", "env": [{"name": "A", "value": "1"}]}]}})
     assert result["spec"]["containers"] == [
@@ -49,7 +49,7 @@ def test_without_a_patch_nothing_changes(patch: Any) -> None:
         (pod(), {"priorityClassName": "high", "priority": 5}, {"priorityClassName": "high"}),
     ],
 )
-def test_a_number_that_was_worked_out_of_another_class_goes(
+def test_the_priority_number_of_another_class_is_removed(
     before: dict[str, Any], patch: dict[str, Any], expected: dict[str, Any]
 ) -> None:
     """workloadspread case 24"""
@@ -110,7 +110,7 @@ def test_each_term_requires_what_is_wanted_too(terms: Any, wanted: Any, expected
     assert terms == before
 
 
-def test_no_more_expressions_are_made_than_an_object_holds() -> None:
+def test_no_more_expressions_are_added_than_an_object_may_have() -> None:
     # given
     terms = [{"matchExpressions": [DISK]}] * (MOST_EXPRESSIONS // 100)
     wanted = {"matchExpressions": [ZONE] * 99, "matchFields": [NAME]}

@@ -30,11 +30,11 @@ def container(**fields: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("template", [{}, {"spec": None}, {"spec": {}}, {"spec": {"dnsPolicy": None}}])
-def test_a_pod_has_defaults_without_saying_anything(template: dict[str, Any]) -> None:
+def test_an_empty_pod_spec_gets_defaults(template: dict[str, Any]) -> None:
     assert add_defaults(template) == {"spec": POD}
 
 
-def test_what_a_pod_says_stays_and_empty_texts_say_nothing() -> None:
+def test_given_pod_fields_are_kept_and_empty_strings_get_defaults() -> None:
     # given
     template = {
         "metadata": {"labels": {"app": "web"}},
@@ -78,7 +78,7 @@ def test_regular_containers_are_always_pulled_and_init_containers_by_kubernetes_
     assert chosen["containers"][0]["imagePullPolicy"] == "IfNotPresent"
 
 
-def test_a_container_keeps_what_it_says() -> None:
+def test_a_container_keeps_its_given_fields() -> None:
     said = {"imagePullPolicy": "Never", "terminationMessagePolicy": "FallbackToLogsOnError"}
     assert container(**said, terminationMessagePath="") == {"name": "c", "image": "a:1", **CONTAINER, **said}
     assert container(image=None)["imagePullPolicy"] == "Always"
@@ -101,7 +101,7 @@ def test_a_container_keeps_what_it_says() -> None:
         (True, True, {"containerPort": 80, "hostPort": 81}, {}),
     ],
 )
-def test_a_port_in_the_host_s_network_is_the_host_s_port_where_the_gate_says_so(
+def test_a_port_in_the_host_network_gets_a_host_port_with_the_gate_on(
     host_ports: bool, host_network: bool | None, port: dict[str, int], expected: dict[str, int]
 ) -> None:
     """The gate DefaultHostNetworkHostPortsInPodTemplates."""
@@ -159,7 +159,7 @@ def test_probes_have_times_and_those_over_http_a_path_and_a_scheme() -> None:
     assert result["startupProbe"] == {**PROBE, "httpGet": {"port": 80, "path": "/up", "scheme": "HTTP"}}
 
 
-def test_of_a_container_that_stands_alone_only_the_named_probes_get_defaults() -> None:
+def test_only_the_named_probes_of_a_separate_container_get_defaults() -> None:
     """sidecarset 4: startupProbe is not defaulted there, which would change hashes of stored objects"""
     item = {"name": "c", "livenessProbe": {"a": 1}, "startupProbe": {"a": 1}}
     result = add_container_defaults(item, probes=("livenessProbe",))

@@ -44,7 +44,7 @@ def test_labels_and_annotations_are_written_as_kubernetes_has_it() -> None:
     ]
 
 
-def test_ephemeral_containers_are_refused_once_whatever_is_wrong_with_them() -> None:
+def test_ephemeral_containers_are_refused_with_one_error() -> None:
     assert places({"ephemeralContainers": [{"name": "NOT good"}]}) == ["t.spec.ephemeralContainers"]
     assert find_pod_spec_errors({"containers": [ONE], "ephemeralContainers": [ONE]}, "spec") == []
     assert [error.field for error in find_pod_spec_errors({}, "spec")] == ["spec.containers"]
@@ -63,13 +63,13 @@ def test_in_the_host_s_network_a_port_may_be_left_out_but_not_be_another() -> No
     assert places({"hostNetwork": True, "containers": [other]}) == ["t.spec.containers[0].ports[0].hostPort"]
 
 
-def test_a_spec_that_cannot_be_read_says_where() -> None:
+def test_an_unreadable_spec_is_reported_with_its_field() -> None:
     (cause,) = find_template_errors({"spec": {"containers": [{**ONE, "securityContext": 5}]}}, "t")
     assert cause.field == "t.spec"
     assert "containers.securityContext" in cause.message
 
 
-def test_amounts_that_are_none_are_found_before_anything_else() -> None:
+def test_invalid_amounts_are_reported_before_anything_else() -> None:
     wrong = {"limits": {"cpu": "much", "memory": "1Gi"}, "requests": {"memory": "some"}}
     spec = {"initContainers": [{**ONE, "resources": wrong}], "containers": [{"resources": None}]}
     assert places(spec) == [
@@ -79,7 +79,7 @@ def test_amounts_that_are_none_are_found_before_anything_else() -> None:
     assert places({"containers": [{**ONE, "resources": {"limits": None}}]}) == []
 
 
-def test_a_claim_brings_a_volume_of_its_name() -> None:
+def test_a_claim_provides_a_volume_of_its_name() -> None:
     spec = {"containers": [MOUNTING]}
     assert places(spec) == ["t.spec.containers[0].volumeMounts[0].name"]
     assert places(spec, "logs") == ["t.spec.containers[0].volumeMounts[0].name"]
@@ -88,7 +88,7 @@ def test_a_claim_brings_a_volume_of_its_name() -> None:
     assert places(spec, "data", "") == ["t.spec.volumes[1].name"]
 
 
-def test_a_volume_of_a_source_that_is_not_known_yet_is_one_all_the_same() -> None:
+def test_a_volume_with_an_unknown_source_counts_as_a_volume() -> None:
     volumes = [
         {"name": "logs", "emptyDir": {}},
         {"name": "data", "someNewSource": {"size": 1}},
@@ -134,7 +134,7 @@ def test_labels_that_pods_are_spread_by_may_be_anything() -> None:
     ],
     ids=["of a container", "of an init container", "a search domain", "a toleration"],
 )
-def test_what_a_later_kubernetes_allows_is_for_the_api_server_to_refuse(spec: dict[str, Any]) -> None:
+def test_values_that_a_later_kubernetes_allows_are_left_to_the_api_server(spec: dict[str, Any]) -> None:
     assert places(spec) == []
 
 
@@ -174,6 +174,6 @@ SIX = {
 }
 
 
-def test_fields_that_kubernetes_1_37_knows_are_neither_warned_of_nor_refused() -> None:
+def test_fields_of_kubernetes_1_37_are_neither_warned_about_nor_refused() -> None:
     assert list_unknown_field_warnings({"spec": SIX}, "spec.template") == []
     assert find_template_errors({"spec": SIX}, "spec.template") == []

@@ -26,7 +26,9 @@ def rolling(policy: Any = "ReCreate", **fields: Any) -> dict[str, Any]:
         ({"type": "OnDelete", **SETTINGS}, {"type": "OnDelete"}),
     ],
 )
-def test_settings_go_into_a_block_of_their_own(flat: dict[str, Any], nested: dict[str, Any]) -> None:
+def test_flat_settings_are_nested_into_the_rolling_update_block(
+    flat: dict[str, Any], nested: dict[str, Any]
+) -> None:
     spec = {"replicas": 3, "updateStrategy": copy.deepcopy(flat)}
     nest(spec)
     assert spec == {"replicas": 3, "updateStrategy": nested}
@@ -57,7 +59,7 @@ def test_the_block_is_opened_and_its_policy_is_the_type(nested: dict[str, Any], 
 
 
 @pytest.mark.parametrize("spec", [{}, {"updateStrategy": None}, {"updateStrategy": ["x"]}])
-def test_what_is_no_strategy_stays_as_it_is(spec: dict[str, Any]) -> None:
+def test_an_invalid_strategy_is_not_changed(spec: dict[str, Any]) -> None:
     for turn in (nest, flatten):
         result = copy.deepcopy(spec)
         turn(result)
@@ -76,7 +78,9 @@ def test_what_is_no_strategy_stays_as_it_is(spec: dict[str, Any]) -> None:
         ("x", None),
     ],
 )
-def test_a_block_is_made_where_one_has_a_place(strategy: Any, block: dict[str, Any] | None) -> None:
+def test_a_rolling_update_block_is_created_where_the_strategy_has_one(
+    strategy: Any, block: dict[str, Any] | None
+) -> None:
     # given
     spec = {"updateStrategy": copy.deepcopy(strategy)}
     # when

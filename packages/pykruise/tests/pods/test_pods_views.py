@@ -125,7 +125,7 @@ def test_the_short_form_of_a_revision_label_is_the_same_revision() -> None:
         ({"metadata__labels": {keys.STATE_LABEL: "SomethingNew"}}, True, False),
     ],
 )
-def test_serving_means_running_ready_not_held_and_in_a_state_that_takes_part(
+def test_a_serving_pod_is_running_ready_not_held_and_in_a_serving_state(
     changes: dict[str, Any], ready: bool, serving: bool
 ) -> None:
     """lifecycle case 55, lifecycle case 9"""
@@ -145,7 +145,7 @@ def test_finished_and_terminating_pods_are_not_active(changes: dict[str, Any]) -
     assert not view(**changes).is_active
 
 
-def test_the_presence_of_the_label_marks_a_pod_whatever_its_value() -> None:
+def test_the_specified_delete_label_marks_a_pod_with_any_value() -> None:
     """cloneset case 39"""
     assert view(metadata__labels={keys.SPECIFIED_DELETE_LABEL: ""}).is_specified_delete
     assert not view().is_specified_delete
@@ -233,7 +233,7 @@ def test_a_pod_that_an_update_in_place_has_something_to_do_for_shows_it(
     assert (pod.may_be_updating or keys.IN_PLACE_READY in pod.open_gates) == (not is_at_rest(pod))
 
 
-def test_what_an_update_in_place_is_judged_by_is_kept_only_with_one() -> None:
+def test_annotations_and_env_sources_are_kept_only_during_an_in_place_update() -> None:
     # given a container that is fed from an annotation, and a report of the node's agent
     env = [{"name": "FED", "valueFrom": {"fieldRef": {"fieldPath": "metadata.annotations['example.com/a']"}}}]
     containers = [{"name": "main", "image": "nginx:1", "env": env}]
@@ -246,7 +246,7 @@ def test_what_an_update_in_place_is_judged_by_is_kept_only_with_one() -> None:
     assert pod.containers[0].env_sources == (EnvSource("FED", "annotations", "example.com/a"),)
 
 
-def test_containers_show_what_an_update_in_place_has_to_know() -> None:
+def test_container_views_have_the_fields_for_in_place_updates() -> None:
     # given
     amounts = {"limits": {"cpu": "2", "example.com/gpu": "1"}, "requests": {"memory": "1Gi"}}
     policy = [{"resourceName": "cpu", "restartPolicy": "RestartContainer"}]
@@ -312,7 +312,7 @@ def test_a_condition_is_found_by_its_type() -> None:
     assert view().find_condition("Other") is None
 
 
-def test_a_resize_that_waits_is_a_condition_also_where_kubelets_say_it_otherwise() -> None:
+def test_a_pending_resize_is_a_condition_even_from_older_kubelets() -> None:
     """Kubernetes 1.32 says it in `status.resize`, later ones by a condition."""
     doc = document()
     doc["status"]["resize"] = "Infeasible"
@@ -322,7 +322,7 @@ def test_a_resize_that_waits_is_a_condition_also_where_kubelets_say_it_otherwise
     assert project_pod(orjson.dumps(doc)).find_condition("PodResizePending") is None
 
 
-def test_something_that_is_no_pod_is_refused() -> None:
+def test_a_value_that_is_not_a_pod_is_refused() -> None:
     with pytest.raises(msgspec.DecodeError):
         project_pod(b'{"kind":"Status"}')
 
@@ -385,7 +385,7 @@ def test_a_pod_without_a_node_may_be_bound_to_one(spec: dict[str, Any], expected
     assert (there.wanted_node, there.target_node) == ("", "n9")
 
 
-def test_a_condition_that_is_none_of_the_pod_s_gates_holds_no_pod_back() -> None:
+def test_a_condition_without_its_readiness_gate_holds_no_pod() -> None:
     """The kubelet does not ask for it either; a controller that cannot take it away would wait for ever."""
     # given a pod with the condition of updates in place that another client set, with the gate and without
     stray = {"type": keys.IN_PLACE_READY, "status": "False"}

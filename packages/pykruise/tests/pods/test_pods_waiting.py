@@ -40,7 +40,7 @@ def condition(kind: str, status: str = "True", reason: str = "") -> PlainConditi
         ),
     ],
 )
-def test_the_first_pod_is_named_and_those_in_its_way_counted(codes: list[Code], message: str) -> None:
+def test_the_first_pod_is_named_and_other_blocked_pods_are_counted(codes: list[Code], message: str) -> None:
     obstacles = [
         (pod(name), Reason(code, "cannot pull its image", f"remedy of {name}"))
         for name, code in zip("abcd", codes, strict=False)
@@ -56,15 +56,13 @@ def test_without_obstacles_no_pod_is_waited_for() -> None:
     ("is_on_delete", "is_paused", "code"),
     [(False, False, None), (True, False, "OnDelete"), (False, True, "Paused"), (True, True, "OnDelete")],
 )
-def test_a_strategy_may_leave_old_pods_as_they_are(
-    is_on_delete: bool, is_paused: bool, code: str | None
-) -> None:
+def test_a_strategy_may_keep_old_pods(is_on_delete: bool, is_paused: bool, code: str | None) -> None:
     reason = find_strategy_wait("2 pods are old", is_on_delete=is_on_delete, is_paused=is_paused)
     assert (reason.code if reason else None) == code
     assert reason is None or reason.message.startswith("2 pods are old, and ")
 
 
-def test_the_condition_is_there_while_something_is_waited_for() -> None:
+def test_the_waiting_condition_exists_only_while_something_is_awaited() -> None:
     # given
     others = [condition("FailedScale"), condition("FailedUpdate", "False")]
     # when
@@ -87,7 +85,7 @@ def test_the_condition_is_there_while_something_is_waited_for() -> None:
     ],
     ids=["new", "another one is there", "its status turns", "only its words change"],
 )
-def test_a_condition_has_the_time_of_its_status(before: list[PlainCondition], since: str) -> None:
+def test_a_condition_has_the_transition_time_of_its_status(before: list[PlainCondition], since: str) -> None:
     conditions = set_condition(before, "Failed", reason="Quota", message="why", now=NOW)
     assert [condition for condition in conditions if condition.type != "Failed"] == [
         condition for condition in before if condition.type != "Failed"

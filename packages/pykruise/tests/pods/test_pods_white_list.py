@@ -62,6 +62,6 @@ def test_an_entry_is_found_by_group_and_kind() -> None:
         ),
     ],
 )
-def test_what_cannot_be_read_is_named_by_its_place(text: str, wrong: str) -> None:
+def test_an_unreadable_white_list_field_is_reported_with_its_path(text: str, wrong: str) -> None:
     with pytest.raises(WhiteListError, match=f"^{wrong}"):
         read_white_list(text)

@@ -51,12 +51,12 @@ def mutated(doc: Any, **fields: Any) -> AdmissionAnswer:
     return at_once(reviews().build_mutating_review(with_defaults), asked(doc, **fields))
 
 
-def test_an_object_is_stored_with_its_defaults_and_left_alone_where_it_has_them() -> None:
+def test_an_object_gets_its_defaults_and_is_not_changed_when_it_has_them() -> None:
     assert mutated({"metadata": {}}).object == {"metadata": {}, "spec": {"size": 1}}
     assert mutated(CREW) is ALLOWED
 
 
-def test_what_is_wrong_is_refused_with_every_error_under_the_name_of_the_object() -> None:
+def test_an_invalid_object_is_refused_with_all_errors_and_its_name() -> None:
     refused = validated(CREW, make_required_error("spec.a"), make_required_error("spec.b")).refusal
     assert refused is not None
     assert refused.code == 422
@@ -65,7 +65,7 @@ def test_what_is_wrong_is_refused_with_every_error_under_the_name_of_the_object(
     assert [cause.field for cause in refused.details.causes or ()] == ["spec.a", "spec.b"]
 
 
-def test_doubts_stop_nothing() -> None:
+def test_warnings_do_not_refuse() -> None:
     assert validated(CREW, warnings=["hm"]) == AdmissionAnswer(warnings=("hm",))
 
 
@@ -79,9 +79,7 @@ def test_doubts_stop_nothing() -> None:
         ({"spec": {"template": {"spec": {"containers": [], "someNew": 1}}}}, False, 0),
     ],
 )
-def test_fields_of_a_pod_template_that_nobody_knows_are_a_doubt(
-    doc: Doc, has_template: bool, count: int
-) -> None:
+def test_unknown_fields_of_a_pod_template_get_a_warning(doc: Doc, has_template: bool, count: int) -> None:
     answer = validated(doc, of=reviews(parts=TEMPLATE if has_template else {}))
     assert answer.refusal is None
     assert len(answer.warnings) == count
@@ -99,7 +97,7 @@ def test_fields_of_a_pod_template_that_nobody_knows_are_a_doubt(
     ],
     ids=["a deletion", "a status", "the end of a deletion"],
 )
-def test_what_is_no_write_of_the_spec_is_let_through(doc: Any, fields: dict[str, Any]) -> None:
+def test_requests_that_do_not_write_the_spec_are_allowed(doc: Any, fields: dict[str, Any]) -> None:
     assert validated(doc, make_required_error("spec.a"), **fields) is ALLOWED
     assert mutated(doc, **fields) is ALLOWED
 
@@ -123,13 +121,13 @@ def test_what_is_no_write_of_the_spec_is_let_through(doc: Any, fields: dict[str,
         (None, {"operation": "CREATE"}, "the request has no object"),
     ],
 )
-def test_what_cannot_be_read_is_a_bad_request(doc: Any, fields: dict[str, Any], message: str) -> None:
+def test_an_unreadable_object_is_a_bad_request(doc: Any, fields: dict[str, Any], message: str) -> None:
     for answer in (validated(doc, make_required_error("spec.a"), **fields), mutated(doc, **fields)):
         assert answer.refusal is not None
         assert (answer.refusal.code, answer.refusal.message) == (400, message)
 
 
-def test_what_the_spec_lacks_is_reported_and_not_a_reason_not_to_read_it() -> None:
+def test_missing_fields_of_the_spec_are_reported_by_the_rules_and_not_by_the_reader() -> None:
     # given a kind that reads only specs with a selector
     def strict(given: Mapping[str, Any]) -> tuple[Doc | None, str]:
         return (None, "spec: no selector") if given.get("selector") is None else (dict(given), "")
@@ -141,7 +139,7 @@ def test_what_the_spec_lacks_is_reported_and_not_a_reason_not_to_read_it() -> No
         assert answer.refusal is None
 
 
-def test_when_the_cluster_cannot_be_asked_the_answer_is_an_error_of_the_server() -> None:
+def test_an_unreachable_cluster_makes_the_answer_a_server_error() -> None:
     async def errors_of(_request: AdmissionRequest, _doc: Doc, _spec: Doc) -> Sequence[Cause]:
         raise UnreachableError("no")
 
@@ -161,7 +159,7 @@ def test_when_the_cluster_cannot_be_asked_the_answer_is_an_error_of_the_server()
         ({}, {"name": ""}, ""),
     ],
 )
-def test_an_object_is_called_by_its_name_or_as_the_request_says(
+def test_the_name_is_taken_from_the_object_or_from_the_request(
     doc: Any, fields: dict[str, Any], name: str
 ) -> None:
     assert name_of(asked(doc, **fields)) == name
@@ -178,9 +176,7 @@ UNREADABLE = {"containers": "nginx"}
     ],
     ids=["a part", "a part of a part"],
 )
-def test_what_is_stored_and_cannot_be_read_keeps_nobody_from_changing_the_rest(
-    parts: Parts, template: Doc
-) -> None:
+def test_a_stored_unreadable_part_does_not_block_changes_of_the_rest(parts: Parts, template: Doc) -> None:
     (path,) = parts
     stored = {**CREW, "spec": {"size": 3, "template": template}}
     changed = {**CREW, "spec": {"size": 4, "template": template}}

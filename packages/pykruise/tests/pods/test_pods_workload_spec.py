@@ -58,14 +58,14 @@ def test_a_block_counts_unless_pods_are_updated_on_deletion(
         ({"type": "OnDelete", "rollingUpdate": {"inPlaceUpdateStrategy": {"gracePeriodSeconds": 7}}}, None),
     ],
 )
-def test_settings_of_updates_in_place_are_there_in_any_case(strategy: Any, grace_s: int | None) -> None:
+def test_in_place_update_settings_always_exist(strategy: Any, grace_s: int | None) -> None:
     expected = (
         InPlaceUpdateStrategy() if grace_s is None else InPlaceUpdateStrategy(grace_period_seconds=grace_s)
     )
     assert spec(strategy).in_place == expected
 
 
-def test_hooks_are_there_in_any_case() -> None:
+def test_hooks_always_exist() -> None:
     assert spec(None).hooks == Lifecycle()
     lifecycle = spec(None, lifecycle={"preDelete": {"labelsHandler": {"a": "b"}}}).hooks
     assert lifecycle == Lifecycle(pre_delete=LifecycleHook(labels_handler={"a": "b"}))

@@ -70,7 +70,7 @@ def test_a_selector_selects_the_pods_of_the_template_and_not_all(spec: Doc, wron
     assert places(find_selector_errors(spec, kind="cloneset")) == wrong
 
 
-def test_a_selector_of_everything_is_wrong_only_where_that_is_said() -> None:
+def test_an_empty_selector_is_refused_only_with_a_message() -> None:
     assert places(find_label_selector_errors({}, "s")) == []
     assert places(find_label_selector_errors({}, "s", empty="selects all")) == ["s"]
     assert places(find_label_selector_errors(WEB, "s", empty="selects all")) == []
@@ -115,7 +115,7 @@ BAD = {"name": "NOT good", "image": "a:1"}
     ],
     ids=["new", "unchanged", "changed elsewhere", "good before", "another one"],
 )
-def test_what_is_wrong_with_the_stored_template_keeps_nobody_from_changing_something_else(
+def test_a_stored_invalid_template_does_not_block_other_changes(
     stored: list[Doc] | None, new: list[Doc], wrong: list[str]
 ) -> None:
     old = None if stored is None else {"spec": {"template": template(*stored)}}
@@ -131,7 +131,7 @@ def test_a_stored_object_without_a_template_excuses_nothing(stored: Doc) -> None
     assert places(causes) == ["spec.template.spec.containers[0].name"]
 
 
-def test_a_claim_that_a_container_mounts_cannot_be_taken_away() -> None:
+def test_a_mounted_claim_template_cannot_be_removed() -> None:
     """Of such a template no pod can be made, although the template itself stays as it is."""
     # given
     stored = {"spec": {"template": template(MOUNTING), "volumeClaimTemplates": [DATA]}}
@@ -146,7 +146,7 @@ def test_a_claim_that_a_container_mounts_cannot_be_taken_away() -> None:
     assert places(find_pod_errors(with_data, kind="cloneset", further_volumes=["data"], stored=stored)) == []
 
 
-def test_a_container_cannot_mount_what_no_claim_brings() -> None:
+def test_a_container_cannot_mount_a_volume_without_a_claim() -> None:
     stored = {"spec": {"template": template(ONE), "volumeClaimTemplates": [DATA]}}
     spec = {"template": template(MOUNTING), "volumeClaimTemplates": [DATA]}
     assert places(find_pod_errors(spec, kind="cloneset", further_volumes=["data"], stored=stored)) == []
@@ -190,7 +190,9 @@ def test_only_some_fields_may_change(new: Doc, old: Doc | None, is_wrong: bool) 
         (WEB, "False", True),
     ],
 )
-def test_only_the_managed_selector_may_come_back(selector: Any, status: str, is_wrong: bool) -> None:
+def test_a_changed_selector_may_only_return_to_the_managed_one(
+    selector: Any, status: str, is_wrong: bool
+) -> None:
     # given a selector that was changed past admission, the controller's condition, and its record
     condition = {"type": SELECTOR_MISMATCH, "status": status, "message": "in any words"}
     stored = {"spec": {"selector": {"matchLabels": {"app": "db"}}}, "status": {"conditions": [condition]}}
@@ -228,7 +230,7 @@ def weight(number: int, selector: Any = WEB) -> WeightPriorityTerm:
         (PriorityStrategy(weight_priority=[], order_priority=[]), 0),
     ],
 )
-def test_an_order_of_updates_is_one_list_of_good_entries(
+def test_a_priority_strategy_has_one_list_of_valid_entries(
     strategy: PriorityStrategy | None, count: int
 ) -> None:
     assert places(find_priority_errors(strategy, "p")) == ["p"] * count

@@ -61,7 +61,7 @@ def projector(reads: list[Mapping[str, Any]], *, limit: int = 1000) -> Projector
     )
 
 
-def test_a_spec_is_read_once_however_often_the_status_changes() -> None:
+def test_a_spec_is_parsed_once_across_status_changes() -> None:
     reads: list[Mapping[str, Any]] = []
     project = projector(reads)
     views = [project(text({"size": 3}, ready=ready)) for ready in range(4)]
@@ -79,11 +79,11 @@ def test_no_more_than_the_limit_is_remembered() -> None:
 
 
 @pytest.mark.parametrize("spec", [None, {}, {"size": None}])
-def test_null_is_absent(spec: Any) -> None:
+def test_null_counts_as_absent(spec: Any) -> None:
     assert projector([])(text(spec)).spec == Spec()
 
 
-def test_what_cannot_be_read_of_a_spec_is_a_problem_of_the_view() -> None:
+def test_an_unreadable_spec_is_the_problem_of_the_view() -> None:
     view = projector([])(text({"size": "large"}))
     assert (view.spec, view.double) == (None, 0)
     assert view.problem == "spec.size: Expected `int`, got `str`"
@@ -93,7 +93,7 @@ def test_a_status_that_cannot_be_read_counts_as_empty() -> None:
     assert projector([])(text({}, ready="all")).status == Status()
 
 
-def test_what_every_view_has_of_its_metadata_is_read() -> None:
+def test_common_metadata_of_every_view_is_read() -> None:
     # given
     status = {
         "ready": 2,
@@ -136,7 +136,7 @@ def test_an_object_with_a_name_alone_is_a_view_too() -> None:
     assert workload.created_at == 0
 
 
-def test_a_revision_comes_with_the_spec_that_can_be_read() -> None:
+def test_a_readable_spec_has_its_revision_candidate() -> None:
     class Templated(msgspec.Struct, frozen=True):
         template: dict[str, Any]
 
@@ -161,9 +161,7 @@ EVERYTHING = parse_selector({})
     ("selector", "expected"),
     [(WEB, True), (parse_selector({"matchLabels": {"app": "x"}}), False), (EVERYTHING, False), (None, False)],
 )
-def test_an_empty_selector_and_one_that_cannot_be_read_mean_no_pod(
-    selector: Selector | None, expected: bool
-) -> None:
+def test_an_empty_or_unreadable_selector_selects_no_pod(selector: Selector | None, expected: bool) -> None:
     assert selects(selector, cloneset(1).pod_views()[0]) is expected
 
 
@@ -181,7 +179,7 @@ def stored(name: str, *, controller: str = "", **metadata: Any) -> RevisionView:
 
 
 @pytest.mark.parametrize(("selector", "free"), [(WEB, ["web-2", "x-1"]), (EVERYTHING, []), (None, [])])
-def test_revisions_are_own_or_free_or_in_the_way(selector: Selector | None, free: list[str]) -> None:
+def test_revisions_are_own_free_or_conflicting(selector: Selector | None, free: list[str]) -> None:
     # given revisions of the workload (newest first), of nobody, and of others
     empty = project_revision(
         orjson.dumps({"metadata": {"name": "web-5", "labels": {"app": "web"}}, "revision": 1})
@@ -206,7 +204,7 @@ def test_revisions_are_own_or_free_or_in_the_way(selector: Selector | None, free
     assert set(own_revisions.others) == (in_the_way if free else in_the_way | {"web-2"})
 
 
-def test_a_name_that_was_cut_is_in_the_way_too() -> None:
+def test_a_truncated_name_conflicts_too() -> None:
     long = "w" * 250
     taken = stored(f"{long[:LONGEST_REVISION_OWNER]}-1", controller="another")
     workload = WorkloadView(namespace="shop", name=long, uid="u", resource_version=1)

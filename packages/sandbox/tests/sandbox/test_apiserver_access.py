@@ -48,7 +48,7 @@ async def _token(api: Api, **spec: Any) -> str:
 # --- tokens ----------------------------------------
 
 
-async def test_a_token_stands_for_its_account_until_it_expires() -> None:
+async def test_a_token_authenticates_its_account_until_it_expires() -> None:
     # given
     clock = _Time()
     server, api = await _with_account(clock)
@@ -188,7 +188,7 @@ async def test_without_rbac_every_user_may_do_everything() -> None:
         ("PUT", "/api/v1/namespaces/a/finalize", {}, "update", "namespaces/finalize", "a"),
     ],
 )
-def test_what_a_path_asks_for(
+def test_the_verb_and_resource_of_a_request_are_parsed_from_its_path(
     method: str, path: str, query: dict[str, str], verb: str, resource: str, name: str
 ) -> None:
     asked = attributes_of(ALICE, method, path, query)
@@ -215,7 +215,7 @@ def test_rules_cover_what_is_narrower_and_nothing_else() -> None:
 # --- in a cluster ----------------------------------------
 
 
-async def test_roles_that_are_made_of_others_follow_them() -> None:
+async def test_aggregated_roles_follow_their_parts() -> None:
     # given
     async with Cluster(ClusterSettings(nodes=0, rbac=True), rng=random.Random(1)) as cluster:
         await cluster.controllers.wait_synced()

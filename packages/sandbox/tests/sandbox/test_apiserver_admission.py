@@ -41,7 +41,7 @@ def adding(key: str, value: str) -> Callable[[dict[str, Any]], None]:
     return change
 
 
-async def test_mutating_reviewers_run_in_order_and_validating_ones_see_the_result() -> None:
+async def test_mutating_reviewers_run_in_order_before_the_validating_ones() -> None:
     # given
     first, second, judge = Witness(adding("a", "1")), Witness(adding("b", "2")), Witness()
     rules = [rule("judge", judge, mutating=False), rule("first", first), rule("second", second)]
@@ -100,7 +100,7 @@ async def test_a_refusal_names_the_reviewer_and_keeps_code_and_causes() -> None:
     assert (await api.get(X)).status == 404
 
 
-async def test_a_refusal_without_words_is_one_nevertheless() -> None:
+async def test_a_refusal_without_a_message_is_a_refusal() -> None:
     # given
     async def no(_: AdmissionRequest) -> AdmissionAnswer:
         return AdmissionAnswer(refusal=ErrorStatus())
@@ -138,7 +138,7 @@ async def test_warnings_of_reviewers_reach_the_client() -> None:
     assert reply.headers["warning"] == '299 - "careful", 299 - "a \\"quote\\""'
 
 
-async def test_what_a_reviewer_does_to_its_copy_is_not_stored() -> None:
+async def test_changes_of_a_reviewer_to_its_copy_are_not_stored() -> None:
     # given
     async def meddle(request: AdmissionRequest) -> AdmissionAnswer:
         assert request.object is not None
@@ -155,7 +155,7 @@ async def test_what_a_reviewer_does_to_its_copy_is_not_stored() -> None:
     assert reply.doc["data"] == {"a": "1"}
 
 
-async def test_what_a_reviewer_makes_of_an_object_is_validated() -> None:
+async def test_an_object_changed_by_a_reviewer_is_validated() -> None:
     # given
     def spoil(doc: dict[str, Any]) -> None:
         doc["metadata"]["labels"] = {"a b": "c"}
@@ -167,7 +167,7 @@ async def test_what_a_reviewer_makes_of_an_object_is_validated() -> None:
     assert (reply.status, reply.reason) == (422, "Invalid")
 
 
-async def test_a_patch_is_applied_anew_when_the_object_changes_while_reviewers_think() -> None:
+async def test_a_patch_is_applied_again_when_the_object_changes_during_a_review() -> None:
     # given
     api = Api.fresh()
     await api.post(CONFIG_MAPS, config_map("x", data={"a": "1"}))
@@ -192,7 +192,7 @@ async def test_a_patch_is_applied_anew_when_the_object_changes_while_reviewers_t
     assert len(witness.requests) == 2
 
 
-async def test_an_object_that_never_stands_still_is_a_conflict_after_five_tries() -> None:
+async def test_a_constantly_changing_object_is_a_conflict_after_five_tries() -> None:
     # given
     api = Api.fresh()
     await api.post(CONFIG_MAPS, config_map("x", data={"n": "0"}))
@@ -257,7 +257,7 @@ async def test_deletions_can_be_refused() -> None:
     assert (await api.get(X)).status == 200
 
 
-async def test_subresources_are_reviewed_as_such() -> None:
+async def test_requests_of_subresources_are_reviewed_with_their_subresource() -> None:
     # given
     witness = Witness()
     everything = ResourceRule(groups=("*",), resources=("*/*",), operations=("*",))

@@ -9,7 +9,7 @@ def _spec(**more: Any) -> dict[str, Any]:
     return {"containers": [{"name": "main", "image": "web:1", "ports": [{"containerPort": 80}]}], **more}
 
 
-async def test_each_of_two_pods_alike_gets_a_warning_of_its_unknown_fields() -> None:
+async def test_each_of_two_identical_pods_gets_a_warning_of_unknown_fields() -> None:
     # given
     api = Api.fresh()
     spec = _spec()
@@ -21,7 +21,7 @@ async def test_each_of_two_pods_alike_gets_a_warning_of_its_unknown_fields() -> 
     assert warnings == ['299 - "unknown field \\"spec.containers[0].nonsense\\""'] * 2
 
 
-async def test_what_happens_to_one_pod_does_not_reach_the_next_that_is_alike() -> None:
+async def test_a_change_of_one_pod_does_not_reach_the_next_identical_one() -> None:
     # given a pod whose container was changed after it was read
     api = Api.fresh()
     await api.post(PODS, {**pod("a"), "spec": _spec()})
@@ -33,7 +33,7 @@ async def test_what_happens_to_one_pod_does_not_reach_the_next_that_is_alike() -
     assert second.doc["spec"]["containers"][0]["image"] == "web:1"
 
 
-async def test_a_spec_that_was_found_valid_is_no_pass_for_another_host_name() -> None:
+async def test_a_validated_spec_does_not_validate_another_host_name() -> None:
     # given
     api = Api.fresh()
     await api.post(PODS, {**pod("a"), "spec": _spec(hostname="fine")})
@@ -55,7 +55,7 @@ async def test_claims_that_a_pod_makes_are_checked_by_its_own_name() -> None:
     assert statuses == [201, 422]
 
 
-async def test_managed_fields_of_alike_pods_name_what_each_sets() -> None:
+async def test_managed_fields_of_identical_pods_list_the_fields_of_each() -> None:
     # given two pods with the same containers, and a third with one more variable
     api = Api.fresh()
     for name in ("a", "b"):

@@ -50,7 +50,7 @@ async def test_a_field_that_another_client_changed_since_is_a_conflict() -> None
 
 
 @pytest.mark.parametrize("version", ["v2", None])
-async def test_what_was_applied_in_another_version_says_nothing(version: str | None) -> None:
+async def test_an_object_last_applied_in_another_version_is_ignored(version: str | None) -> None:
     api = Api.fresh()
     await applied_by_kubectl(api, x="1")
     text = orjson.dumps({**config_map(x="1"), "apiVersion": version}).decode()

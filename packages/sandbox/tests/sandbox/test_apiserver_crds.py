@@ -20,7 +20,7 @@ def conditions(doc: Document) -> dict[str, tuple[str, str]]:
     return {each["type"]: (each["status"], each["reason"]) for each in doc["status"]["conditions"]}
 
 
-async def test_a_crd_is_served_as_soon_as_it_is_answered() -> None:
+async def test_a_crd_is_served_as_soon_as_its_creation_is_answered() -> None:
     # given
     api = await with_widgets()
     # when
@@ -160,7 +160,7 @@ async def test_names_that_are_taken_keep_a_crd_from_being_served_until_they_are_
         ({"spec": {"names": {"plural": "gizmos"}}}, "spec.names.plural"),
     ],
 )
-async def test_what_objects_are_stored_under_cannot_change(patch: Document, field: str) -> None:
+async def test_the_names_and_scope_of_a_crd_are_immutable(patch: Document, field: str) -> None:
     # given
     api = await with_widgets()
     # when
@@ -171,7 +171,7 @@ async def test_what_objects_are_stored_under_cannot_change(patch: Document, fiel
     assert reply.causes[0]["message"].endswith("field is immutable")
 
 
-async def test_a_version_that_objects_may_be_stored_in_cannot_go() -> None:
+async def test_a_version_among_the_stored_ones_cannot_be_removed() -> None:
     # given
     api = await with_widgets()
     move = [
@@ -284,7 +284,9 @@ async def test_schemas_default_prune_and_validate() -> None:
         ({"metadata": "x"}, 400, "json: cannot unmarshal string into"),
     ],
 )
-async def test_a_custom_object_says_what_it_is(change: Document, status: int, text: str) -> None:
+async def test_a_custom_object_needs_its_kind_and_api_version(
+    change: Document, status: int, text: str
+) -> None:
     # given
     api = await with_widgets()
     # when
@@ -326,7 +328,7 @@ async def test_without_the_subresource_the_status_is_a_field_like_others() -> No
     assert (endpoint.status, endpoint.message) == (404, 'widgets.example.com "w" not found')
 
 
-async def test_custom_objects_know_no_strategic_merge() -> None:
+async def test_custom_resources_do_not_support_strategic_merge() -> None:
     # given
     api = await with_widgets()
     await api.post(WIDGETS, widget("w"))
@@ -381,7 +383,7 @@ async def test_cluster_scoped_resources_have_no_namespace() -> None:
 # --- the end
 
 
-async def test_a_crd_goes_with_its_objects() -> None:
+async def test_the_objects_of_a_crd_are_deleted_with_it() -> None:
     # given
     api = await with_widgets()
     await api.post(WIDGETS, widget("w"))
@@ -398,7 +400,7 @@ async def test_a_crd_goes_with_its_objects() -> None:
     assert (await api.get(WIDGETS)).status == 404
 
 
-async def test_a_crd_waits_for_objects_with_finalizers_and_takes_no_new_ones() -> None:
+async def test_a_terminating_crd_waits_for_finalizers_and_accepts_no_new_objects() -> None:
     # given
     api = await with_widgets()
     await api.post(WIDGETS, {**widget("w"), "metadata": {"name": "w", "finalizers": ["a.b/c"]}})
@@ -419,7 +421,7 @@ async def test_a_crd_waits_for_objects_with_finalizers_and_takes_no_new_ones() -
     assert (await api.get(WIDGET_CRD)).status == 404
 
 
-async def test_a_crd_of_the_same_name_starts_anew() -> None:
+async def test_a_recreated_crd_has_no_objects() -> None:
     # given
     api = await with_widgets()
     await api.post(WIDGETS, widget("w"))

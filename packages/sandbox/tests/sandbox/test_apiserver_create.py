@@ -39,7 +39,7 @@ async def test_the_same_seed_gives_the_same_ids_and_names() -> None:
     assert first == second
 
 
-async def test_what_only_the_server_may_say_is_not_taken_from_a_creator() -> None:
+async def test_server_owned_metadata_of_a_creator_is_ignored() -> None:
     # given
     api = Api.fresh()
     claims: dict[str, Any] = {
@@ -193,7 +193,7 @@ async def test_a_body_that_cannot_be_created_is_refused_in_the_words_of_a_real_s
     assert api.now() == before
 
 
-async def test_all_wrong_metadata_is_reported_at_once() -> None:
+async def test_all_metadata_errors_are_reported_together() -> None:
     # given
     api = Api.fresh()
     owners = [{"apiVersion": "", "kind": "", "name": "", "uid": ""}]

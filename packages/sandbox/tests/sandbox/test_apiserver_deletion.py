@@ -23,7 +23,7 @@ async def with_pod(**options: Any) -> Api:
     return api
 
 
-async def test_most_kinds_are_gone_at_once_and_answered_with_a_status() -> None:
+async def test_most_kinds_are_deleted_immediately_with_a_status_as_the_answer() -> None:
     # given
     api = await with_config_map()
     uid = (await api.get(X)).meta["uid"]
@@ -103,7 +103,7 @@ async def test_dry_run_deletes_nothing() -> None:
     assert api.now() == before
 
 
-async def test_a_finalizer_keeps_an_object_until_it_is_taken_off() -> None:
+async def test_a_finalizer_keeps_an_object_until_its_removal() -> None:
     # given
     api = await with_config_map(finalizers=["a.b/c"])
     # when
@@ -118,7 +118,7 @@ async def test_a_finalizer_keeps_an_object_until_it_is_taken_off() -> None:
     assert (await api.get(X)).status == 404
 
 
-async def test_the_removal_by_the_last_finalizer_shows_the_object_as_it_was_before() -> None:
+async def test_the_removal_by_the_last_finalizer_shows_the_previous_object() -> None:
     # given
     api = await with_config_map(finalizers=["a.b/c"])
     begin = (await api.delete(X)).revision
@@ -131,7 +131,7 @@ async def test_the_removal_by_the_last_finalizer_shows_the_object_as_it_was_befo
     assert seen["metadata"]["resourceVersion"] == api.now()
 
 
-async def test_an_object_on_its_way_out_takes_no_new_finalizer_and_keeps_its_deletion_time() -> None:
+async def test_a_terminating_object_accepts_no_new_finalizer_and_keeps_its_deletion_time() -> None:
     # given
     api = await with_config_map(finalizers=["a.b/c"])
     marked = await api.delete(X)
@@ -170,7 +170,7 @@ async def test_propagation_leaves_a_finalizer_for_the_garbage_collector(
     assert (await api.get(X)).status == 404
 
 
-async def test_jobs_orphan_their_pods_by_default_and_say_so() -> None:
+async def test_jobs_orphan_their_pods_by_default_with_a_warning() -> None:
     # given
     api = Api.fresh()
     jobs = "/apis/batch/v1/namespaces/default/jobs"
@@ -186,7 +186,7 @@ async def test_jobs_orphan_their_pods_by_default_and_say_so() -> None:
     assert background.doc["status"] == "Success"
 
 
-async def test_events_know_no_garbage_collection() -> None:
+async def test_events_ignore_the_propagation_policy() -> None:
     # given
     api = Api.fresh()
     path = "/api/v1/namespaces/default/events"
@@ -244,7 +244,9 @@ async def test_grace_can_only_be_shortened() -> None:
     ("options", "prepare"),
     [({}, "unscheduled"), ({}, "Succeeded"), ({}, "Failed"), ({"gracePeriodSeconds": 0}, "Running")],
 )
-async def test_pods_that_need_no_grace_are_removed_at_once(options: dict[str, Any], prepare: str) -> None:
+async def test_pods_without_a_grace_period_are_deleted_immediately(
+    options: dict[str, Any], prepare: str
+) -> None:
     # given
     api = await with_pod(node="" if prepare == "unscheduled" else "n1")
     if prepare != "unscheduled":
@@ -268,7 +270,7 @@ async def test_a_kubelet_removes_a_terminating_pod_with_no_grace_and_its_uid() -
     assert (await api.get(A)).status == 404
 
 
-async def test_a_negative_grace_means_one_second() -> None:
+async def test_a_negative_grace_period_is_one_second() -> None:
     # given
     api = await with_pod(node="n1")
     # when
@@ -277,7 +279,7 @@ async def test_a_negative_grace_means_one_second() -> None:
     assert reply.meta["deletionGracePeriodSeconds"] == 1
 
 
-async def test_a_pod_with_a_finalizer_stays_when_its_grace_is_over() -> None:
+async def test_a_pod_with_a_finalizer_stays_after_its_grace_period() -> None:
     # given
     api = await with_pod(node="n1", finalizers=["a.b/c"])
     await api.delete(A)

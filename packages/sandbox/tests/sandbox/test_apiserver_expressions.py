@@ -47,7 +47,7 @@ def test_expressions_have_the_value_that_cel_gives_them(text: str, value: Any) -
         ("self + " * 3_000 + "self", "longer than"),
     ],
 )
-def test_what_cannot_be_evaluated_here_is_refused_when_it_is_written(text: str, why: str) -> None:
+def test_an_unsupported_expression_is_refused_when_it_is_written(text: str, why: str) -> None:
     with pytest.raises(ExpressionError, match=why):
         compile_expression(text, NAMES)
 

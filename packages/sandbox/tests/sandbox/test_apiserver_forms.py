@@ -49,7 +49,7 @@ async def test_a_table_of_pods_has_their_columns_and_metadata() -> None:
         ("Object", lambda row: row["object"]["spec"]["containers"][0]["image"] == "nginx:1"),
     ],
 )
-async def test_a_row_carries_what_was_asked_for(include: str, check: Any) -> None:
+async def test_a_table_row_includes_the_requested_object(include: str, check: Any) -> None:
     # given
     api = await with_pods("a")
     # when
@@ -144,7 +144,7 @@ async def test_errors_are_a_status_in_every_form() -> None:
         ("application/vnd.kubernetes.protobuf", None),
     ],
 )
-async def test_the_best_form_that_can_be_made_is_taken(accept: str, kind: str | None) -> None:
+async def test_the_best_supported_media_type_is_chosen(accept: str, kind: str | None) -> None:
     # given
     api = await with_pods("a")
     # when

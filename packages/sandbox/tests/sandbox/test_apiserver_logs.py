@@ -30,7 +30,7 @@ async def with_pod(state: dict[str, Any], last: dict[str, Any] | None = None) ->
     return api
 
 
-async def test_the_log_says_when_the_container_started() -> None:
+async def test_the_log_has_the_start_of_the_container() -> None:
     # given
     api = await with_pod({"running": {"startedAt": STARTED}})
     # when
@@ -43,7 +43,7 @@ async def test_the_log_says_when_the_container_started() -> None:
     assert (await api.get(f"{PODS}/a/log", limitBytes="5")).raw == b"nginx"
 
 
-async def test_the_log_of_the_previous_container_says_how_it_ended() -> None:
+async def test_the_log_of_the_previous_container_has_its_end() -> None:
     # given
     ended = {"exitCode": 1, "startedAt": ENDED, "finishedAt": STARTED}
     api = await with_pod({"running": {"startedAt": STARTED}}, {"terminated": ended})
@@ -78,7 +78,7 @@ async def test_a_container_that_waits_or_never_ended_before_has_no_log() -> None
 
 
 @pytest.mark.parametrize("query", [{"tailLines": "x"}, {"container": "none"}])
-async def test_what_cannot_be_asked_is_a_bad_request(query: dict[str, str]) -> None:
+async def test_an_invalid_log_request_is_a_bad_request(query: dict[str, str]) -> None:
     api = await with_pod({"running": {"startedAt": STARTED}})
     assert (await api.get(f"{PODS}/a/log", **query)).status == 400
 
@@ -118,7 +118,7 @@ async def running_since_start() -> Api:
     return await with_pod({"running": {"startedAt": format_time(START)}})
 
 
-async def test_a_followed_log_goes_on_until_the_container_ends() -> None:
+async def test_a_followed_log_continues_until_the_container_ends() -> None:
     # given
     api = await running_since_start()
     stream = await follow(api)
@@ -143,7 +143,7 @@ async def test_a_followed_log_goes_on_until_the_container_ends() -> None:
     ],
     ids=["restarted", "backing off"],
 )
-async def test_a_followed_log_does_not_go_on_with_the_next_run(status: dict[str, Any]) -> None:
+async def test_a_followed_log_ends_with_its_run_of_the_container(status: dict[str, Any]) -> None:
     # given
     api = await running_since_start()
     reading = asyncio.create_task(rest_of(await follow(api, tailLines="0")))
@@ -165,12 +165,12 @@ async def test_a_followed_log_ends_with_the_pod() -> None:
     assert len(await reading) == 1
 
 
-async def test_a_followed_log_of_a_container_that_ended_is_given_at_once() -> None:
+async def test_a_followed_log_of_a_finished_container_is_returned_immediately() -> None:
     api = await with_pod({"terminated": ended(5)})
     assert len(await rest_of(await follow(api))) == 2
 
 
-async def test_containers_write_as_often_as_the_annotation_says() -> None:
+async def test_containers_log_at_the_interval_of_the_annotation() -> None:
     # given
     api = await running_since_start()
     await api.patch(f"{PODS}/a", ANNOTATED)
@@ -196,7 +196,7 @@ async def test_containers_write_as_often_as_the_annotation_says() -> None:
 
 
 @pytest.mark.parametrize("every", ["often", "-1", "0", "nan", "inf"])
-async def test_an_annotation_that_makes_no_sense_is_as_good_as_none(every: str) -> None:
+async def test_an_invalid_annotation_counts_as_missing(every: str) -> None:
     api = await running_since_start()
     await api.patch(f"{PODS}/a", {"metadata": {"annotations": {LOG_EVERY: every}}})
     await asyncio.sleep(60)

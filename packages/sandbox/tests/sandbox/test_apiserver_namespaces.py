@@ -35,7 +35,7 @@ async def test_a_new_namespace_is_active_labelled_and_held_by_kubernetes() -> No
     assert reply.doc["status"] == {"phase": "Active"}
 
 
-async def test_nothing_is_created_in_a_namespace_that_is_not_there() -> None:
+async def test_nothing_is_created_in_a_missing_namespace() -> None:
     # given
     api = Api.fresh()
     # when
@@ -68,7 +68,7 @@ async def test_a_deleted_namespace_terminates_until_it_is_finalized() -> None:
     assert again.raw == marked.raw
 
 
-async def test_nothing_is_created_in_a_terminating_namespace_but_what_is_there_can_change() -> None:
+async def test_a_terminating_namespace_accepts_updates_but_no_new_objects() -> None:
     # given
     api = await with_team()
     await api.post(f"{TEAM}/configmaps", config_map("old"))
@@ -119,7 +119,7 @@ async def test_finalizing_does_not_remove_what_is_not_deleted_or_still_held() ->
     assert (await api.get(TEAM)).status == 404
 
 
-async def test_an_update_does_not_touch_the_finalizers_of_the_spec() -> None:
+async def test_an_update_does_not_change_the_finalizers_of_the_spec() -> None:
     # given
     api = await with_team()
     # when

@@ -59,7 +59,7 @@ async def put_in(user: Client, name: str) -> None:
     await user.create(CONFIG_MAPS, "default", {"metadata": {"name": name}})
 
 
-async def test_a_policy_holds_from_the_write_of_its_binding_until_either_is_gone() -> None:
+async def test_a_policy_applies_from_the_creation_of_its_binding_until_either_is_deleted() -> None:
     # given
     user = client(fresh())
     await user.create(POLICIES, "", policy("object.metadata.name == 'right'"))
@@ -92,7 +92,7 @@ async def test_policies_hold_on_the_next_start_too(tmp_path: Path) -> None:
     storage.close()
 
 
-async def test_what_cannot_be_removed_by_a_policy_is_the_policy() -> None:
+async def test_a_policy_cannot_forbid_its_own_deletion() -> None:
     # given a policy that forbids everything
     user = client(fresh())
     anything = {"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["*"], "resources": ["*/*"]}
@@ -116,16 +116,14 @@ async def test_what_cannot_be_removed_by_a_policy_is_the_policy() -> None:
         "variables.nothing == 1",
     ],
 )
-async def test_an_expression_that_cannot_be_kept_is_refused_when_it_is_written(expression: str) -> None:
+async def test_an_expression_that_cannot_be_compiled_is_refused_when_it_is_written(expression: str) -> None:
     user = client(fresh())
     with pytest.raises(InvalidError, match=r"spec.validations\[0\].expression: .*compilation failed"):
         await user.create(POLICIES, "", policy(expression))
 
 
 @pytest.mark.parametrize(("failure", "refuses"), [("Fail", True), ("Ignore", False)])
-async def test_a_policy_copied_from_elsewhere_that_cannot_be_kept_fails_as_it_says(
-    failure: str, refuses: bool
-) -> None:
+async def test_an_invalid_restored_policy_fails_by_its_failure_policy(failure: str, refuses: bool) -> None:
     # given a server begun with the objects of another one, which were not checked
     server = fresh()
     foreign = policy("object.?data.hasValue()", failurePolicy=failure)
@@ -156,6 +154,6 @@ async def test_a_broken_variable_is_an_error_of_the_expression_that_uses_it() ->
         await put_in(user, "two")
 
 
-def test_variables_in_texts_are_none() -> None:
+def test_variables_inside_string_literals_are_ignored() -> None:
     text = "variables.a + 'variables.b' + my.variables.c + variables . d + variables.a"
     assert list_used_variables(text) == ("a", "d")

@@ -76,7 +76,7 @@ async def test_a_continue_token_expires_with_its_snapshot_and_offers_an_inconsis
         base64.urlsafe_b64encode(b"[]").decode(),
     ],
 )
-async def test_a_continue_token_that_is_none_is_refused(token: str) -> None:
+async def test_an_invalid_continue_token_is_refused(token: str) -> None:
     # given
     api = await with_config_maps("a")
     # when
@@ -86,7 +86,7 @@ async def test_a_continue_token_that_is_none_is_refused(token: str) -> None:
     assert "continue key is not valid" in reply.message
 
 
-async def test_a_page_with_a_selector_is_full_and_does_not_tell_how_many_remain() -> None:
+async def test_a_page_with_a_selector_is_full_and_has_no_remaining_count() -> None:
     # given
     api = Api.fresh()
     for index in range(10):
@@ -133,7 +133,7 @@ async def test_a_limit_makes_a_plain_resource_version_exact() -> None:
     assert reply.names == ["a"]
 
 
-async def test_the_future_is_a_timeout_that_says_when_to_come_back() -> None:
+async def test_a_future_resource_version_is_a_timeout_with_retry_after() -> None:
     # given
     api = await with_config_maps("a")
     for path in (CONFIG_MAPS, f"{CONFIG_MAPS}/a"):

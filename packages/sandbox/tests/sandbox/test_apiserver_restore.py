@@ -27,7 +27,7 @@ POD = {
 }
 
 
-async def test_a_restored_object_keeps_uid_times_and_status_and_gets_a_version_of_its_own() -> None:
+async def test_a_restored_object_keeps_uid_times_and_status_and_gets_a_new_resource_version() -> None:
     # given
     server = ApiServer(clock=make_loop_clock(start=START), rng=random.Random(1))
     # when
@@ -43,7 +43,7 @@ async def test_a_restored_object_keeps_uid_times_and_status_and_gets_a_version_o
     assert POD["metadata"]["resourceVersion"] == "4711"  # type: ignore[index]
 
 
-async def test_what_is_not_served_cannot_be_restored() -> None:
+async def test_an_unserved_resource_cannot_be_restored() -> None:
     server = ApiServer(clock=make_loop_clock(start=START), rng=random.Random(1))
     with pytest.raises(KeyError):
         server.restore(Resource(group="x.io", version="v1", plural="things", kind="Thing"), [POD])

@@ -60,7 +60,7 @@ def test_a_commit_that_skips_a_revision_is_refused() -> None:
     assert storage.scan("pods").items == ()
 
 
-def test_objects_come_in_the_order_of_their_paths_and_namespaces_do_not_mix() -> None:
+def test_objects_are_listed_in_path_order_within_their_namespace() -> None:
     # given
     pages = book()
     for path in ("b/x", "a/y", "a-1/z", "a/x"):
@@ -110,7 +110,7 @@ def test_the_future_cannot_be_scanned() -> None:
         MemoryStorage().scan("pods", revision=2)
 
 
-def test_changes_since_a_revision_come_oldest_first() -> None:
+def test_changes_since_a_revision_are_listed_oldest_first() -> None:
     # given
     pages = book()
     pages.put("n/a")
@@ -147,7 +147,7 @@ def test_a_history_of_big_objects_is_bounded_by_its_bytes_and_keeps_the_newest_t
         pages.storage.list_changes_since("pods", newest - 1_001)
 
 
-def test_compaction_hides_the_past_of_every_shelf_also_of_those_that_come_later() -> None:
+def test_compaction_hides_the_past_of_every_shelf_even_of_later_ones() -> None:
     # given
     pages = book()
     pages.put("n/a")

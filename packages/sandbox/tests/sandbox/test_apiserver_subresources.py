@@ -103,7 +103,7 @@ async def test_a_scale_that_does_not_fit_is_refused(scale: Document, status: int
     assert (await api.get(f"{DEPLOYMENTS}/d")).doc["spec"]["replicas"] == 2
 
 
-async def test_the_scale_of_what_is_not_there_is_not_there() -> None:
+async def test_the_scale_of_a_missing_object_is_not_found() -> None:
     # given
     api = Api.fresh()
     # when
@@ -159,7 +159,7 @@ async def test_dry_run_scales_nothing() -> None:
 # --- binding
 
 
-async def test_binding_assigns_a_pod_and_says_that_it_is_scheduled() -> None:
+async def test_a_binding_assigns_a_pod_and_sets_its_scheduled_condition() -> None:
     # given
     api = Api.fresh()
     await api.post(PODS, pod("a"))
@@ -254,7 +254,7 @@ async def with_running_pod(**budget: Any) -> Api:
     return api
 
 
-async def test_eviction_is_a_deletion_that_says_why() -> None:
+async def test_an_eviction_is_a_deletion_with_its_reason_in_a_condition() -> None:
     # given
     api = await with_running_pod()
     # when
@@ -269,7 +269,7 @@ async def test_eviction_is_a_deletion_that_says_why() -> None:
     assert condition["reason"] == "EvictionByEvictionAPI"
 
 
-async def test_a_budget_that_is_spent_refuses_an_eviction() -> None:
+async def test_an_exhausted_budget_refuses_an_eviction() -> None:
     # given
     api = await with_running_pod(disruptionsAllowed=0, currentHealthy=1)
     # when
@@ -418,7 +418,9 @@ async def test_ephemeral_containers_are_added_through_their_endpoint() -> None:
         ("GET", f"{PODS}/a/nope", 404),
     ],
 )
-async def test_what_is_not_served_is_refused_with_a_status(method: str, path: str, status: int) -> None:
+async def test_an_unsupported_method_or_path_is_refused_with_a_status(
+    method: str, path: str, status: int
+) -> None:
     # given
     api = Api.fresh()
     await api.post(PODS, pod("a"))
@@ -434,7 +436,9 @@ async def test_what_is_not_served_is_refused_with_a_status(method: str, path: st
 
 @pytest.mark.parametrize("subresource", ["exec", "attach", "portforward"])
 @pytest.mark.parametrize("method", ["get", "post"])
-async def test_what_takes_a_process_says_that_pods_are_simulated(subresource: str, method: str) -> None:
+async def test_exec_attach_and_portforward_answer_that_pods_are_simulated(
+    subresource: str, method: str
+) -> None:
     # given
     api = Api.fresh()
     await api.post(PODS, pod("web"))

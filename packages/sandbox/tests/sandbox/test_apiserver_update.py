@@ -31,7 +31,7 @@ async def with_config_map(**data: str) -> tuple[Api, Reply]:
     return api, await api.post(CONFIG_MAPS, config_map("x", data=data or {"a": "1"}))
 
 
-async def test_put_replaces_everything_but_identity() -> None:
+async def test_an_update_replaces_everything_except_the_identity() -> None:
     # given
     api, made = await with_config_map(a="1")
     # when
@@ -44,7 +44,7 @@ async def test_put_replaces_everything_but_identity() -> None:
     assert int(reply.revision) == int(made.revision) + 1
 
 
-async def test_a_write_of_what_is_there_keeps_the_revision_and_sends_no_event() -> None:
+async def test_a_write_without_a_change_keeps_the_revision_and_sends_no_event() -> None:
     # given
     api, made = await with_config_map(a="1")
     # when
@@ -80,7 +80,7 @@ async def test_a_write_of_what_is_there_keeps_the_revision_and_sends_no_event() 
         ),
     ],
 )
-async def test_a_put_must_fit_the_object(
+async def test_an_update_must_match_the_stored_object(
     metadata: dict[str, str], status: int, reason: str, message: str
 ) -> None:
     # given
@@ -92,7 +92,7 @@ async def test_a_put_must_fit_the_object(
     assert (await api.get(X)).raw == made.raw
 
 
-async def test_the_uid_in_a_put_is_a_precondition() -> None:
+async def test_the_uid_in_an_update_is_a_precondition() -> None:
     # given
     api, made = await with_config_map()
     # when
@@ -130,7 +130,7 @@ async def test_the_resource_version_in_a_patch_is_a_precondition() -> None:
     assert fresh.status == 200
 
 
-async def test_only_some_kinds_are_created_by_put() -> None:
+async def test_only_some_kinds_are_created_by_an_update() -> None:
     # given
     api = Api.fresh()
     lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "l"}, "spec": {}}
@@ -142,7 +142,7 @@ async def test_only_some_kinds_are_created_by_put() -> None:
     assert (refused.status, refused.message) == (404, 'configmaps "nope" not found')
 
 
-async def test_only_some_kinds_take_a_put_without_a_resource_version() -> None:
+async def test_only_some_kinds_accept_an_update_without_a_resource_version() -> None:
     # given
     api = Api.fresh()
     path = "/apis/coordination.k8s.io/v1/namespaces/default/leases/l"
@@ -173,7 +173,7 @@ async def test_only_some_kinds_take_a_put_without_a_resource_version() -> None:
         ),
     ],
 )
-async def test_each_kind_of_patch_does_what_it_says(kind: str, patch: Any, after: dict[str, str]) -> None:
+async def test_each_patch_type_has_its_specified_effect(kind: str, patch: Any, after: dict[str, str]) -> None:
     # given
     api, _ = await with_config_map(a="1")
     # when

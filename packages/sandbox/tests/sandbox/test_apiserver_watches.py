@@ -43,7 +43,7 @@ async def test_a_deletion_shows_the_last_state_with_the_revision_of_the_deletion
     assert seen["metadata"]["resourceVersion"] == api.now()
 
 
-async def test_a_deletion_is_shown_right_also_when_a_reference_holds_the_same_revision() -> None:
+async def test_a_deletion_is_shown_correctly_also_when_a_reference_holds_the_same_revision() -> None:
     # given an event whose reference happens to have the revision the event itself gets
     api = Api.fresh()
     path = "/api/v1/namespaces/default/events"
@@ -61,7 +61,7 @@ async def test_a_deletion_is_shown_right_also_when_a_reference_holds_the_same_re
     assert seen["involvedObject"]["resourceVersion"] == revision
 
 
-async def test_without_a_revision_the_present_objects_come_first() -> None:
+async def test_a_watch_without_a_revision_begins_with_the_present_objects() -> None:
     # given
     api = Api.fresh()
     await api.post(CONFIG_MAPS, config_map("old"))
@@ -158,7 +158,7 @@ async def test_entering_and_leaving_a_selection_are_addition_and_deletion() -> N
     assert events[2][1]["metadata"]["labels"] == {"in": "yes"}, "as it last was inside the selection"
 
 
-async def test_a_kubelet_sees_the_pods_of_its_node_from_their_binding_on() -> None:
+async def test_a_kubelet_sees_the_pods_of_its_node_from_their_binding() -> None:
     # given
     api = Api.fresh()
     streams = {
@@ -192,7 +192,7 @@ async def test_a_kubelet_sees_the_pods_of_its_node_from_their_binding_on() -> No
         ("/api/v1/watch/configmaps", {}, ["a", "b", "a"]),
     ],
 )
-async def test_what_is_watched_is_what_the_path_and_the_selectors_mean(
+async def test_a_watch_delivers_what_its_path_and_selectors_match(
     path: str, query: dict[str, str], names: list[str]
 ) -> None:
     # given
@@ -242,7 +242,7 @@ async def test_the_first_watch_gets_an_event_first() -> None:
     assert heard == list(range(30))
 
 
-async def test_bookmarks_come_every_minute_and_at_the_end() -> None:
+async def test_bookmarks_are_sent_every_minute_and_at_the_end() -> None:
     # given
     api = Api.fresh()
     stream = await api.watch(
@@ -290,7 +290,7 @@ async def test_a_watch_without_a_wish_lasts_half_an_hour_to_an_hour() -> None:
     assert 1_800 <= asyncio.get_running_loop().time() - begin <= 3_600
 
 
-async def test_initial_events_end_with_a_bookmark_that_says_so() -> None:
+async def test_initial_events_end_with_an_annotated_bookmark() -> None:
     # given
     api = Api.fresh()
     await api.post(CONFIG_MAPS, config_map("x"))
@@ -384,7 +384,7 @@ async def test_a_thousand_watches_of_single_objects_cost_a_write_nothing() -> No
         await stream.aclose()
 
 
-async def test_a_watch_asked_as_a_single_request_is_refused() -> None:
+async def test_a_watch_sent_as_a_single_request_is_refused() -> None:
     # given
     api = Api.fresh()
     # when

@@ -49,7 +49,7 @@ DEPLOYMENT = {
         (0, "800", 0),  # it is off
     ],
 )
-def test_how_many_pods_it_wants(current: int, metric: str, wanted: int) -> None:
+def test_the_wanted_replicas_are_computed_from_the_metric(current: int, metric: str, wanted: int) -> None:
     utilization = {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}}
     spec = {"maxReplicas": 6, "metrics": [{"type": "Resource", "resource": utilization}]}
     assert compute_wanted_replicas(spec, current=current, metric=metric) == wanted
@@ -91,7 +91,7 @@ def test_the_status_shows_the_metric(
     assert read_current_metrics(spec, metric="") is None
 
 
-async def test_it_scales_up_and_down_with_its_metric() -> None:
+async def test_an_autoscaler_scales_up_and_down_with_its_metric() -> None:
     async with small_cluster() as place:
         await place.create(DEPLOYMENTS, DEPLOYMENT)
         made = await place.create(AUTOSCALERS, autoscaler())
@@ -114,7 +114,7 @@ async def test_it_scales_up_and_down_with_its_metric() -> None:
         await say("10", 1)
 
 
-async def test_what_it_names_has_to_be_there() -> None:
+async def test_a_missing_scale_target_is_reported() -> None:
     async with small_cluster() as place:
         await place.create(AUTOSCALERS, autoscaler())
 

@@ -25,24 +25,24 @@ def test_a_union_has_what_either_has_and_a_member_keeps_its_mark() -> None:
     assert unite_sets(X, EMPTY) is X
 
 
-def test_taking_a_place_away_leaves_what_is_below_it() -> None:
+def test_a_subtracted_path_leaves_its_children() -> None:
     assert subtract_sets(A, ITSELF) == {"f:a": {"f:x": {}, "f:y": {}}}
     assert subtract_sets(A, X) == {"f:a": {".": {}, "f:y": {}}}
     assert subtract_sets(X, X) is EMPTY
 
 
-def test_an_intersection_has_the_places_of_both_and_nothing_that_leads_to_none() -> None:
+def test_an_intersection_has_only_the_paths_of_both_sets() -> None:
     assert intersect_sets(A, X) == X
     assert intersect_sets(X, ITSELF) is EMPTY
     assert intersect_sets(A, ITSELF) == ITSELF
 
 
-def test_dropping_a_place_drops_what_is_below_it() -> None:
+def test_a_dropped_path_drops_its_children() -> None:
     assert drop_places(A, X) == {"f:a": {".": {}, "f:y": {}}}
     assert drop_places(A, ITSELF) is EMPTY
 
 
-def test_the_empty_set_has_no_member_and_a_leaf_is_one() -> None:
+def test_the_empty_set_has_no_member_and_a_leaf_has_one() -> None:
     assert not has_place(EMPTY)
     assert has_place({})
     assert list(list_paths(EMPTY)) == []
@@ -65,5 +65,5 @@ def test_paths_are_written_as_in_messages() -> None:
 
 
 @pytest.mark.parametrize("value", [[], {"x": {}}, {"f:a": 1}, {"k:[": {}}, {"k:1": {}}, {"i:a": {}}])
-def test_what_has_not_the_form_of_a_set_is_none(value: object) -> None:
+def test_a_malformed_field_set_is_rejected(value: object) -> None:
     assert not is_field_set(value)

@@ -48,7 +48,7 @@ def test_a_creator_owns_what_it_named_and_nothing_of_the_server() -> None:
     assert data == (b'{"f:data":{".":{},"f:a":{},"f:b":{}},"f:metadata":{"f:labels":{".":{},"f:app":{}}}}')
 
 
-def test_what_is_in_the_leaves_does_not_matter_and_what_there_is_does() -> None:
+def test_field_sets_are_shared_by_objects_that_differ_only_in_leaf_values() -> None:
     # given
     sets = owned()
     first = sets.spell_out(stored(config_map(data={"a": "1"})), b"{}")
@@ -71,7 +71,7 @@ def test_what_is_in_the_leaves_does_not_matter_and_what_there_is_does() -> None:
         assert sets.spell_out(stored(other), b"{}") == expected != first
 
 
-def test_what_others_took_is_left_out() -> None:
+def test_fields_taken_by_other_managers_are_left_out() -> None:
     # given
     sets = owned()
     doc = config_map(data={"a": "1", "b": "2"})

@@ -35,7 +35,7 @@ SHAPE = build_schema_shape(
 )
 
 
-def test_equal_parts_of_two_documents_are_no_change() -> None:
+def test_equal_parts_of_two_documents_are_not_a_change() -> None:
     changes = compare({"text": "a", "list": [1]}, {"text": "a", "list": [1]}, SHAPE)
     assert set(map(id, changes)) == {id(EMPTY)}
 
@@ -56,7 +56,7 @@ def test_items_of_a_map_are_added_modified_and_removed_one_by_one() -> None:
     assert changes.removed == {"f:map": {'k:{"name":"b"}': {".": {}, "f:name": {}, "f:value": {}}}}
 
 
-def test_what_an_applier_sets_are_leaves_and_items_not_the_maps_around_them() -> None:
+def test_applied_fields_are_leaves_and_items_without_the_maps_around_them() -> None:
     assert collect_fields({"map": [{"name": "a", "value": 1}], "set": ["x"]}, SHAPE) == {
         "f:map": {'k:{"name":"a"}': {".": {}, "f:name": {}, "f:value": {}}},
         "f:set": {'v:"x"': {}},
@@ -72,13 +72,13 @@ def test_what_an_applier_sets_are_leaves_and_items_not_the_maps_around_them() ->
         ([], ["a"], ["a"]),
     ],
 )
-def test_both_orders_are_kept_as_far_as_they_agree(
+def test_a_merged_list_keeps_both_orders_as_far_as_they_agree(
     live: list[str], applied: list[str], merged: list[str]
 ) -> None:
     assert merge({"set": live}, {"set": applied}, SHAPE) == {"set": merged}
 
 
-def test_what_was_merged_is_neither_of_the_two() -> None:
+def test_merging_modifies_neither_argument() -> None:
     # given
     live: dict[str, Any] = {"map": [{"name": "a", "value": 1}]}
     # when
@@ -87,7 +87,7 @@ def test_what_was_merged_is_neither_of_the_two() -> None:
     assert live == {"map": [{"name": "a", "value": 1}]}
 
 
-def test_a_container_port_is_identified_by_its_protocol_even_when_it_says_none() -> None:
+def test_a_container_port_is_identified_by_its_default_protocol() -> None:
     # given
     shape = build_definition_shape("io.k8s.api.core.v1.Container")
     # when
@@ -100,7 +100,7 @@ def test_a_container_port_is_identified_by_its_protocol_even_when_it_says_none()
     assert merged == {"ports": [{"containerPort": 80, "protocol": "TCP", "name": "web"}]}
 
 
-def test_places_are_removed_with_what_is_below_them() -> None:
+def test_removed_paths_are_removed_with_their_children() -> None:
     # given
     doc = {"map": [{"name": "a", "value": 1}, {"name": "b"}], "text": "x"}
     # when

@@ -51,7 +51,7 @@ def template(image: str = "i:1") -> Document:
 SELECTOR = {"matchLabels": {"a": "b"}}
 
 
-def test_a_service_gets_an_address_of_its_own_that_stays() -> None:
+def test_a_service_gets_its_own_stable_address() -> None:
     # given
     first, second = service("u-1"), service("u-2")
     # then
@@ -93,7 +93,7 @@ def test_an_external_name_has_neither_address_nor_family() -> None:
     assert spec.keys().isdisjoint({"clusterIP", "clusterIPs", "ipFamilies", "internalTrafficPolicy"})
 
 
-def test_node_ports_are_given_once_and_kept() -> None:
+def test_node_ports_are_allocated_once_and_kept() -> None:
     # given
     old = service(type="NodePort", ports=[{"name": "a", "port": 80}, {"name": "b", "port": 81}])
     given = [port["nodePort"] for port in old["spec"]["ports"]]
@@ -120,7 +120,7 @@ def test_a_namespace_is_finalized_through_its_own_subresource_only() -> None:
     assert old["spec"]["finalizers"] == ["kubernetes"]
 
 
-def test_a_node_may_come_with_its_status() -> None:
+def test_a_node_may_be_created_with_its_status() -> None:
     # when
     node = made(NODES, status={"capacity": {"cpu": "4"}})
     # then
@@ -150,7 +150,7 @@ def test_a_job_selects_its_pods_by_its_uid() -> None:
     assert find_strategy(JOBS).validate_create(job) == []
 
 
-def test_a_job_with_a_selector_of_the_user_is_left_as_it_is() -> None:
+def test_a_job_with_a_manual_selector_is_not_changed() -> None:
     # given
     spec = {
         "manualSelector": True,
@@ -183,7 +183,7 @@ def test_the_generation_of_a_deployment_counts_spec_and_annotations(change: Docu
 @pytest.mark.parametrize(
     ("resource", "kept"), [(NODES, None), (SERVICES, None), (STATEFUL_SETS, False), (DAEMON_SETS, False)]
 )
-def test_kinds_without_a_generation_say_none(resource: Resource, kept: bool | None) -> None:
+def test_kinds_without_a_generation_report_no_spec_change(resource: Resource, kept: bool | None) -> None:
     assert find_strategy(resource).is_spec_changed({"spec": {}}, {"spec": {}}) is kept
 
 
@@ -214,7 +214,7 @@ def test_claims_of_a_stateful_set_are_full_objects() -> None:
     assert stored["status"] == {"phase": "Pending"}
 
 
-def test_events_about_cluster_objects_go_to_the_default_namespace() -> None:
+def test_events_about_cluster_objects_belong_to_the_default_namespace() -> None:
     # given
     strategy = find_strategy(EVENTS)
     event = {"metadata": {"namespace": "default"}, "involvedObject": {"kind": "Node", "name": "n"}}
@@ -250,7 +250,7 @@ def test_decoding_leaves_the_body_alone_and_shares_nothing_with_it() -> None:
     assert unknown == ["bogus"]
 
 
-def test_what_is_empty_is_left_out_and_what_go_always_writes_is_there() -> None:
+def test_empty_fields_are_dropped_and_those_that_go_always_writes_are_added() -> None:
     # given
     decoder = find_decoder("io.k8s.api.core.v1.Pod")
     assert decoder is not None
@@ -273,7 +273,7 @@ def test_what_is_empty_is_left_out_and_what_go_always_writes_is_there() -> None:
     }
 
 
-def test_decoding_is_idempotent_on_its_own_results() -> None:
+def test_a_decoded_document_is_decoded_to_itself() -> None:
     # given
     decoder = find_decoder("io.k8s.api.apps.v1.Deployment")
     assert decoder is not None
@@ -296,14 +296,14 @@ def test_kinds_that_refer_to_themselves_are_read() -> None:
 
 
 @pytest.mark.parametrize("body", [[], "text", 3, None, True])
-def test_a_document_that_is_no_object_is_an_error(body: Any) -> None:
+def test_a_document_that_is_not_an_object_is_an_error(body: Any) -> None:
     decoder = find_decoder("io.k8s.api.core.v1.Pod")
     assert decoder is not None
     with pytest.raises(DecodeError, match=r"into Go value of type v1\.Pod"):
         decoder.decode(body)
 
 
-def test_there_are_no_facts_about_unknown_definitions() -> None:
+def test_an_unknown_definition_has_no_decoder_and_no_fields() -> None:
     assert find_decoder("io.k8s.api.core.v1.Nonsense") is None
     assert fields_of("io.k8s.api.core.v1.Nonsense") is None
 
@@ -329,5 +329,5 @@ def test_there_are_no_facts_about_unknown_definitions() -> None:
         ),
     ],
 )
-def test_values_in_messages_look_as_go_prints_them(value: Any, shown: str) -> None:
+def test_values_in_messages_are_formatted_as_in_go(value: Any, shown: str) -> None:
     assert causes.format_shown(value) == shown

@@ -44,7 +44,7 @@ def with_resources(**resources: Any) -> Document:
     return pod(containers=[{"name": "main", "image": "i:1", "resources": resources}])
 
 
-def test_binding_puts_the_pod_on_the_node_and_says_that_it_is_scheduled() -> None:
+def test_a_binding_sets_the_node_and_the_scheduled_condition() -> None:
     # given
     unbound = pod()
     before = deep_copy(unbound)
@@ -168,7 +168,7 @@ def test_resources_of_a_whole_pod_can_be_resized_since_1_36() -> None:
     assert "resize of pods with pod-level resources is forbidden" in cause.message
 
 
-def test_amounts_of_a_whole_pod_cannot_be_taken_away() -> None:
+def test_amounts_of_pod_level_resources_cannot_be_removed() -> None:
     # given
     old = with_pod_resources(requests={"cpu": "1", "memory": "1Gi"})
     new = deep_copy(old)
@@ -291,7 +291,7 @@ def test_the_class_of_service_follows_requests_and_limits(resources: list[Docume
     assert compute_qos_class({"containers": containers}) == expected
 
 
-def test_a_gated_pod_says_so_in_its_first_condition() -> None:
+def test_a_gated_pod_has_a_scheduling_gated_condition() -> None:
     # when
     made = pod(schedulingGates=[{"name": "example.com/wait"}])
     # then
@@ -325,7 +325,7 @@ def test_a_gated_pod_may_be_narrowed_to_fewer_nodes() -> None:
     assert STRATEGY.validate_update(new, old)
 
 
-def test_a_forbidden_change_is_shown_with_its_place() -> None:
+def test_a_forbidden_change_is_reported_with_its_place() -> None:
     # given
     old = pod()
     new = deep_copy(old)

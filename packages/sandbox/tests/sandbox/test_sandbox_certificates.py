@@ -33,7 +33,7 @@ def test_a_certificate_is_for_the_loopback_and_signed_by_its_own_authority() -> 
     assert isinstance(key.curve, ec.SECP256R1)
 
 
-def test_it_is_valid_from_a_little_before_now_for_a_year() -> None:
+def test_a_certificate_is_valid_from_shortly_before_now_for_a_year() -> None:
     # given
     issued = issue(now=NOW)
     leaf = x509.load_pem_x509_certificate(issued.chain)
@@ -96,7 +96,7 @@ def test_a_kubeconfig_replaces_the_old_one_whole_or_not_at_all(tmp_path: Path) -
     assert path.stat().st_mode & 0o777 == 0o600
 
 
-def test_a_place_that_cannot_be_written_is_an_os_error(tmp_path: Path) -> None:
+def test_an_unwritable_path_is_an_os_error(tmp_path: Path) -> None:
     # given a file where a folder is wanted
     (tmp_path / "file").write_text("")
     # then

@@ -43,7 +43,7 @@ class Part:
             self.stopped.set()
 
 
-async def test_when_a_cluster_is_entered_its_nodes_are_there() -> None:
+async def test_an_entered_cluster_has_its_nodes() -> None:
     # given, when
     async with small_cluster(nodes=5) as place:
         # then
@@ -72,13 +72,13 @@ async def test_a_cluster_can_be_left_the_moment_it_was_entered_and_stopped_twice
     assert not place.cluster.failures
 
 
-async def test_an_error_of_the_body_comes_out_as_it_is() -> None:
+async def test_an_error_of_the_body_is_raised_unchanged() -> None:
     with pytest.raises(LookupError, match="mine"):
         async with small_cluster():
             raise LookupError("mine")
 
 
-async def test_a_part_that_dies_is_reported_and_raised_when_the_cluster_is_left() -> None:
+async def test_a_part_that_dies_is_reported_and_raised_at_the_exit_of_the_cluster() -> None:
     # given
     before = asyncio.all_tasks()
 
@@ -98,7 +98,9 @@ async def test_a_part_that_dies_is_reported_and_raised_when_the_cluster_is_left(
     assert asyncio.all_tasks() == before
 
 
-async def test_a_cluster_whose_own_part_dies_at_the_start_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_cluster_whose_component_fails_at_the_start_raises_its_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     # given
     async def broken(self: Any) -> None:
         raise ZeroDivisionError("no kubelets today")
@@ -140,7 +142,7 @@ async def test_a_part_that_cannot_be_stopped_does_not_keep_the_others_running() 
     assert asyncio.all_tasks() == before
 
 
-async def test_requests_come_from_the_user_whose_transport_it_is() -> None:
+async def test_requests_have_the_user_of_their_transport() -> None:
     # given
     async with small_cluster() as place:
         review = b'{"apiVersion":"authentication.k8s.io/v1","kind":"SelfSubjectReview"}'
@@ -157,7 +159,7 @@ async def test_requests_come_from_the_user_whose_transport_it_is() -> None:
         assert decode(answer.body)["status"]["userInfo"]["username"] == "jane"
 
 
-def test_shortcuts_of_the_settings_leave_the_other_delays_alone() -> None:
+def test_shortcuts_of_the_settings_do_not_change_the_other_delays() -> None:
     # given
     settings = ClusterSettings(kubelet=KubeletSettings(init_s=9.0, ready_s=4.0), start_s=2.0, stop_s=3.0)
     # when

@@ -83,7 +83,7 @@ def test_the_core_group_is_at_api_and_the_others_at_apis() -> None:
     assert answer("/apis/apps")["preferredVersion"] == {"groupVersion": "apps/v1", "version": "v1"}
 
 
-def test_newer_clients_get_everything_at_once() -> None:
+def test_newer_clients_get_aggregated_discovery_in_one_answer() -> None:
     # when
     result = answer("/apis", AGGREGATED, widgets())
     core = answer("/api", AGGREGATED)
@@ -131,7 +131,7 @@ def test_newer_clients_get_everything_at_once() -> None:
         ("application/json;g=apidiscovery.k8s.io;v=v9;as=APIGroupDiscoveryList,application/json", ""),
     ],
 )
-def test_the_form_is_the_one_the_client_asks_for(accept: str, version: str) -> None:
+def test_discovery_has_the_version_that_the_client_accepts(accept: str, version: str) -> None:
     # when
     result = answer("/apis", accept)
     # then
@@ -139,7 +139,7 @@ def test_the_form_is_the_one_the_client_asks_for(accept: str, version: str) -> N
     assert result["apiVersion"] == expected
 
 
-def test_the_preferred_version_comes_first() -> None:
+def test_the_preferred_version_is_listed_first() -> None:
     # when
     result = answer("/apis/example.com", "", widgets("v1alpha1"), widgets("v1beta1"), widgets("v1"))
     # then
@@ -149,7 +149,7 @@ def test_the_preferred_version_comes_first() -> None:
 @pytest.mark.parametrize(
     "path", ["/apis/none", "/apis/none/v1", "/apis/apps/v9", "/api/v2", "/apis/", "/x", "/apis//v1"]
 )
-def test_what_is_not_served_has_no_discovery(path: str) -> None:
+def test_an_unserved_path_has_no_discovery(path: str) -> None:
     assert answer(path) is None or path == "/apis/"
 
 
@@ -190,7 +190,7 @@ def test_the_hash_of_a_document_changes_with_its_schemas_only() -> None:
     assert {name for name in before if before[name] != after[name]} == {"apis/example.com/v1"}
 
 
-def test_built_in_kinds_tell_types_and_merge_keys() -> None:
+def test_schemas_of_built_in_kinds_have_types_and_merge_keys() -> None:
     # when
     schemas = openapi("/openapi/v3/api/v1")["components"]["schemas"]
     # then
@@ -261,11 +261,11 @@ def test_a_custom_resource_has_the_schema_of_its_definition_and_the_common_field
 @pytest.mark.parametrize(
     "path", ["/openapi/v2", "/openapi", "/openapi/v3/apis/none/v1", "/openapi/v3/api", "/openapi/v3/x"]
 )
-def test_other_openapi_paths_lead_nowhere(path: str) -> None:
+def test_other_openapi_paths_have_no_answer(path: str) -> None:
     assert answer_openapi(path, catalog()) is None
 
 
-def test_discovery_is_the_same_whatever_was_installed_first() -> None:
+def test_discovery_is_the_same_in_any_order_of_installation() -> None:
     # given
     extra = [widgets("v1"), widgets("v1beta1")]
     random.Random(3).shuffle(extra)

@@ -55,7 +55,7 @@ class Restarted:
             self.storage.close()
 
 
-async def test_everything_is_there_on_the_next_start(tmp_path: Path) -> None:
+async def test_all_objects_exist_after_a_restart(tmp_path: Path) -> None:
     # given a cluster with a rollout and a kind of its own
     crd = {
         "metadata": {"name": "things.example.com"},
@@ -109,7 +109,7 @@ async def test_everything_is_there_on_the_next_start(tmp_path: Path) -> None:
         await place.until(is_small)
 
 
-async def test_a_watch_from_before_the_start_has_to_list_again(tmp_path: Path) -> None:
+async def test_a_watch_from_before_a_restart_must_list_again(tmp_path: Path) -> None:
     # given
     async with Restarted(tmp_path) as place:
         made = await place.create(CONFIG_MAPS, config_map("a"))
@@ -126,7 +126,7 @@ async def test_a_watch_from_before_the_start_has_to_list_again(tmp_path: Path) -
         assert int(newer["metadata"]["resourceVersion"]) > int(old)
 
 
-def test_a_file_that_is_no_database_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_database_is_refused_and_kept(tmp_path: Path) -> None:
     # given
     (tmp_path / "cluster.db").write_text("my diary\n" * 100)
     # when
@@ -137,7 +137,7 @@ def test_a_file_that_is_no_database_is_refused_and_left_as_it_is(tmp_path: Path)
     assert (tmp_path / "cluster.db").read_text() == "my diary\n" * 100
 
 
-def test_the_database_of_another_program_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
+def test_the_database_of_another_program_is_refused_and_kept(tmp_path: Path) -> None:
     # given
     with sqlite3.connect(tmp_path / "cluster.db") as db:
         db.execute("CREATE TABLE objects (mine TEXT)")
@@ -175,7 +175,7 @@ def test_a_directory_in_use_is_refused(tmp_path: Path) -> None:
     DurableStorage(tmp_path).close()
 
 
-def test_a_place_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
+def test_an_unwritable_path_is_refused(tmp_path: Path) -> None:
     # given
     (tmp_path / "file").write_text("")
     # then
@@ -183,7 +183,7 @@ def test_a_place_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
         DurableStorage(tmp_path / "file" / "data")
 
 
-async def test_a_full_disk_refuses_the_write_and_says_so_once(
+async def test_a_full_disk_refuses_the_write_with_one_message(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     # given a file that may not grow any more
@@ -271,7 +271,7 @@ def test_kill_9_at_any_moment_loses_no_acknowledged_write(tmp_path: Path) -> Non
     assert versions == sorted(versions)
 
 
-async def test_the_newest_version_goes_on_after_a_deletion(tmp_path: Path) -> None:
+async def test_the_newest_revision_survives_a_restart_after_a_deletion(tmp_path: Path) -> None:
     # given the newest write is a removal
     async with Restarted(tmp_path) as place:
         await place.create(CONFIG_MAPS, config_map("a"))
@@ -286,7 +286,7 @@ async def test_the_newest_version_goes_on_after_a_deletion(tmp_path: Path) -> No
     again.close()
 
 
-def test_what_is_kept_is_its_owners_alone(tmp_path: Path) -> None:
+def test_stored_data_is_readable_by_its_owner_only(tmp_path: Path) -> None:
     """Secrets are in it."""
     # given a directory and a file that every user may read, as earlier versions made them
     directory = tmp_path / "data"

@@ -19,7 +19,7 @@ POD = view(pod_document("web-1", labels={"app": "web"}, node="node-2"))
         Rule(first_runs=2, exit_code=1),
     ],
 )
-def test_a_rule_is_about_what_all_its_matchers_match(rule: Rule) -> None:
+def test_a_rule_applies_only_where_all_its_matchers_match(rule: Rule) -> None:
     assert behaviour_of([rule], POD, container="main", image="nginx:1", run=2).exit_code == 1
 
 
@@ -33,7 +33,7 @@ def test_a_rule_is_about_what_all_its_matchers_match(rule: Rule) -> None:
         Rule(first_runs=1, exit_code=1),
     ],
 )
-def test_other_containers_go_their_normal_way(rule: Rule) -> None:
+def test_rules_do_not_affect_other_containers(rule: Rule) -> None:
     assert behaviour_of([rule], POD, container="main", image="nginx:1", run=2) == NORMAL
 
 

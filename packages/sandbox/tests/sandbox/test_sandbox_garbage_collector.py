@@ -33,7 +33,7 @@ async def family(place: Place, *, blocks: bool = False) -> Object:
 # ── background ───────────────────────────────────────────────────────────────
 
 
-async def test_dependents_follow_their_owner_in_the_background_all_the_way_down() -> None:
+async def test_dependents_are_deleted_recursively_in_the_background() -> None:
     # given
     async with small_cluster() as place:
         await family(place)
@@ -47,7 +47,7 @@ async def test_dependents_follow_their_owner_in_the_background_all_the_way_down(
         assert not await place.exists(CONFIG_MAPS, "child")
 
 
-async def test_a_pod_whose_owner_is_gone_stops_gracefully() -> None:
+async def test_a_pod_with_a_deleted_owner_terminates_gracefully() -> None:
     # given
     async with small_cluster() as place:
         owner = await place.create(CONFIG_MAPS, config_map("owner"))
@@ -109,7 +109,7 @@ async def test_a_cluster_scoped_owner_is_found_from_any_namespace() -> None:
         await place.until(lambda: _is_gone(place, SECRETS, "token"), within_s=5.0)
 
 
-async def test_an_owner_of_a_kind_that_is_not_served_is_no_reason_to_delete() -> None:
+async def test_an_owner_of_an_unserved_kind_causes_no_deletion() -> None:
     # given
     async with small_cluster() as place:
         unknown = {"apiVersion": "nowhere.test/v1", "kind": "Thing", "name": "x", "uid": "u"}
@@ -136,7 +136,7 @@ async def test_an_object_with_another_owner_left_only_loses_the_reference() -> N
 # ── foreground ───────────────────────────────────────────────────────────────
 
 
-async def test_in_the_foreground_the_owner_goes_last() -> None:
+async def test_foreground_deletion_deletes_the_owner_last() -> None:
     # given a dependent that takes a while to go
     async with small_cluster() as place:
         owner = await place.create(CONFIG_MAPS, config_map("owner"))
@@ -155,7 +155,7 @@ async def test_in_the_foreground_the_owner_goes_last() -> None:
         assert not await place.exists(PODS, "web")
 
 
-async def test_foreground_deletion_goes_down_the_whole_family_from_below() -> None:
+async def test_foreground_deletion_deletes_a_whole_family_from_the_bottom() -> None:
     # given a grandchild that is held
     async with small_cluster() as place:
         await family(place, blocks=True)
@@ -172,7 +172,7 @@ async def test_foreground_deletion_goes_down_the_whole_family_from_below() -> No
         assert not await place.exists(CONFIG_MAPS, "child")
 
 
-async def test_objects_that_own_each_other_do_not_wait_for_each_other_forever() -> None:
+async def test_objects_that_own_each_other_do_not_block_each_other_forever() -> None:
     # given
     async with small_cluster() as place:
         entry = await place.create(CONFIG_MAPS, config_map("one"))
@@ -186,7 +186,7 @@ async def test_objects_that_own_each_other_do_not_wait_for_each_other_forever() 
         await place.until(lambda: _is_gone(place, CONFIG_MAPS, "other"), within_s=5.0)
 
 
-async def test_an_owner_without_dependents_goes_at_once_also_in_the_foreground() -> None:
+async def test_an_owner_without_dependents_is_deleted_immediately_even_in_the_foreground() -> None:
     # given
     async with small_cluster() as place:
         await place.create(CONFIG_MAPS, config_map("alone"))
@@ -196,7 +196,7 @@ async def test_an_owner_without_dependents_goes_at_once_also_in_the_foreground()
         await place.until(lambda: _is_gone(place, CONFIG_MAPS, "alone"), within_s=1.0)
 
 
-async def test_a_dependent_that_comes_while_its_owner_waits_goes_too() -> None:
+async def test_a_dependent_created_while_its_owner_waits_is_deleted_too() -> None:
     # given
     async with small_cluster() as place:
         owner = await place.create(CONFIG_MAPS, config_map("owner"))
@@ -232,7 +232,7 @@ async def test_orphans_lose_the_reference_and_stay() -> None:
 # ── custom resources ─────────────────────────────────────────────────────────
 
 
-async def test_custom_resources_are_collected_and_own_others_as_soon_as_they_are_served() -> None:
+async def test_custom_resources_are_collected_and_own_others_once_they_are_served() -> None:
     # given
     async with small_cluster() as place:
         await place.create(CUSTOM_RESOURCE_DEFINITIONS, _widgets())
@@ -249,7 +249,7 @@ async def test_custom_resources_are_collected_and_own_others_as_soon_as_they_are
         assert not await place.exists(WIDGETS, "w")
 
 
-async def test_references_are_taken_off_custom_resources_too() -> None:
+async def test_orphaning_removes_references_from_custom_resources_too() -> None:
     # given: custom resources know no strategic merge patch
     async with small_cluster() as place:
         await place.create(CUSTOM_RESOURCE_DEFINITIONS, _widgets())
@@ -280,7 +280,7 @@ async def test_a_resource_that_is_served_no_longer_is_forgotten() -> None:
 # ── many ─────────────────────────────────────────────────────────────────────
 
 
-async def test_many_dependents_cost_one_look_at_their_owner_and_one_deletion_each() -> None:
+async def test_many_dependents_cost_no_read_of_their_owner_and_one_deletion_each() -> None:
     # given
     async with small_cluster() as place:
         owner = await place.create(CONFIG_MAPS, config_map("owner"))

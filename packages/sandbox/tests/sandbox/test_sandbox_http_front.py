@@ -98,7 +98,7 @@ async def test_health_and_version_are_open_as_on_a_real_server() -> None:
                 assert answer.status == 200, path
 
 
-async def test_stopping_ends_connections_of_clients_that_say_no_goodbye() -> None:
+async def test_stopping_ends_tls_connections_of_clients_that_send_no_close() -> None:
     async with running() as front:
         # given a client with an idle connection in its pool
         context = ssl.create_default_context(cadata=CERTIFICATE.authority.decode())
@@ -121,7 +121,7 @@ def _connected(context: ssl.SSLContext, port: int) -> ssl.SSLSocket:
     return idle
 
 
-async def test_a_client_that_does_not_know_the_authority_is_not_served() -> None:
+async def test_a_client_without_the_authority_is_not_served() -> None:
     async with running() as front:
         # given
         other = issue(now=time.time())
@@ -190,7 +190,7 @@ async def test_yaml_bodies_are_taken() -> None:
             assert answer.status == 201
 
 
-async def test_a_protobuf_body_that_is_none_is_a_400_status() -> None:
+async def test_an_invalid_protobuf_body_is_answered_with_400() -> None:
     async with running() as front, client(front) as session:
         for body in (b"nonsense", b"k8s\x00\xff\xff\xff", b"k8s\x00"):
             # when
@@ -249,7 +249,7 @@ async def test_stopping_ends_watches_and_frees_the_port() -> None:
         await again.stop()
 
 
-async def test_a_watcher_that_goes_away_is_forgotten_at_once() -> None:
+async def test_a_disconnected_watcher_is_forgotten_immediately() -> None:
     async with running() as front, client(front) as session:
         # given
         watch = await session.get(CONFIG_MAPS, params={"watch": "true"})
@@ -309,7 +309,7 @@ async def test_a_port_in_use_is_an_error_in_words() -> None:
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "192.168.1.1", "::", "example.com", ""])
-def test_it_refuses_to_listen_to_other_machines(host: str) -> None:
+def test_a_front_refuses_to_listen_on_other_interfaces(host: str) -> None:
     with pytest.raises(ValueError, match="listens on this machine only"):
         HttpFront(
             ApiServer(clock=read_system_clock, rng=random.Random(1)),

@@ -33,7 +33,7 @@ def test_an_image_has_the_same_id_always_and_another_than_other_tags() -> None:
     assert answer != table.pull("nginx:2")
 
 
-def test_several_tags_may_share_a_digest_also_through_one_another() -> None:
+def test_several_tags_may_share_a_digest_also_transitively() -> None:
     # given
     table = ImageTable(same_as={"nginx:stable": "nginx:1.27", "nginx:1.27": "nginx:1.27.3"})
     # then
@@ -69,7 +69,7 @@ def test_broken_images_cannot_be_pulled(image: str) -> None:
 
 
 @pytest.mark.parametrize("image", ["", "UPPER", "two words", "nginx:", "nginx@sha256:12"])
-def test_text_that_is_no_image_name_is_refused_for_good(image: str) -> None:
+def test_an_invalid_image_name_fails_permanently(image: str) -> None:
     # when
     answer = ImageTable().pull(image)
     # then

@@ -198,7 +198,7 @@ async def test_custom_resources_are_explained_listed_scaled_and_checked(tmp_path
         assert 'Unsupported value: "C": supported values: "A", "B"' in printed
 
 
-async def test_explain_knows_the_fields_of_built_in_kinds(tmp_path: Path) -> None:
+async def test_kubectl_explain_shows_the_fields_of_built_in_kinds(tmp_path: Path) -> None:
     async with cluster(tmp_path) as kubectl:
         # when
         printed = await kubectl("explain", "pod.spec.containers")

@@ -97,7 +97,7 @@ async def test_an_image_change_restarts_the_container_once_and_keeps_the_pod() -
         assert await place.is_ready("web")
 
 
-async def test_a_deleted_pod_goes_when_it_has_stopped_and_no_later_than_its_grace_period() -> None:
+async def test_a_deleted_pod_is_removed_when_it_has_stopped_within_its_grace_period() -> None:
     # given
     async with small_cluster(ClusterSettings(stop_s=5.0)) as place:
         await place.create(PODS, pod("patient"))
@@ -114,7 +114,7 @@ async def test_a_deleted_pod_goes_when_it_has_stopped_and_no_later_than_its_grac
         assert place.cluster.kubelets.read_stats().pods == 0
 
 
-async def test_the_end_of_the_containers_is_reported_when_the_setting_asks_for_it() -> None:
+async def test_the_end_of_the_containers_is_reported_when_the_setting_is_on() -> None:
     # given
     settings = ClusterSettings(kubelet=KubeletSettings(report_stopped=True))
     async with small_cluster(settings) as place:
@@ -148,7 +148,7 @@ async def test_a_pod_held_by_a_finalizer_is_deleted_once_by_its_kubelet() -> Non
         assert not await place.exists(PODS, "web")
 
 
-async def test_a_pod_made_again_under_its_name_starts_as_a_new_one() -> None:
+async def test_a_recreated_pod_starts_with_new_containers() -> None:
     # given
     async with small_cluster() as place:
         await place.create(PODS, pod("web"))
@@ -307,7 +307,7 @@ async def test_a_pod_that_an_api_server_left_half_deleted_is_deleted_once_more(f
     await running
 
 
-async def test_a_pod_whose_deletion_was_refused_half_way_is_removed() -> None:
+async def test_a_pod_whose_deletion_failed_midway_is_removed() -> None:
     # given a kubelet at work, and an API server that fails between the two writes of its DELETE
     clock = make_loop_clock(start=START)
     storage = MemoryStorage()
@@ -375,7 +375,7 @@ async def test_existing_nodes_are_taken_over_without_a_request() -> None:
     await running
 
 
-async def test_kubelets_that_start_again_go_on_with_their_pods_without_a_write() -> None:
+async def test_restarted_kubelets_continue_with_their_pods_without_a_write() -> None:
     # given pods that run, and kubelets that end
     clock = make_loop_clock(start=START)
     server = ApiServer(clock=clock, rng=random.Random(1))

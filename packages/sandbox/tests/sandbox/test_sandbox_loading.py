@@ -91,7 +91,7 @@ async def pods_of(place: Place) -> dict[str, Object]:
     return {name: await place.get(PODS, name) for name in await place.names(PODS)}
 
 
-async def test_a_dump_goes_on_living_where_it_stood(tmp_path: Path) -> None:
+async def test_a_loaded_dump_continues_from_its_dumped_state(tmp_path: Path) -> None:
     # given a cluster that was dumped
     path = tmp_path / "dump.yaml"
     async with small_cluster(nodes=2) as place:
@@ -149,7 +149,7 @@ async def loaded_from(*documents: Object) -> Loaded:
     return await load(cluster.client, Dump(documents))
 
 
-async def test_what_cannot_be_created_is_reported_and_the_rest_comes() -> None:
+async def test_objects_that_cannot_be_created_are_reported_and_the_rest_is_loaded() -> None:
     # when
     loaded = await loaded_from(
         {"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "a"}},
@@ -165,7 +165,7 @@ async def test_what_cannot_be_created_is_reported_and_the_rest_comes() -> None:
     assert "spec.containers" in reasons["Pod c"]
 
 
-async def test_an_owner_that_is_not_in_the_dump_is_taken_off() -> None:
+async def test_a_reference_to_an_owner_outside_the_dump_is_removed() -> None:
     # given
     owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "gone", "uid": "u-1", "controller": True}
     doc = {
@@ -190,7 +190,7 @@ async def test_an_owner_that_is_not_in_the_dump_is_taken_off() -> None:
         ),
     ],
 )
-def test_a_file_that_is_no_dump_is_refused_with_the_place(tmp_path: Path, text: str, problem: str) -> None:
+def test_a_file_that_is_not_a_dump_is_refused_with_the_place(tmp_path: Path, text: str, problem: str) -> None:
     # given
     path = tmp_path / "dump.yaml"
     path.write_text(text)

@@ -43,7 +43,7 @@ async def test_an_error_status_is_an_answer_not_an_exception() -> None:
     assert answer.headers["content-type"] == "application/json"
 
 
-async def test_requests_come_from_the_user_of_the_transport() -> None:
+async def test_requests_of_a_local_transport_have_its_user() -> None:
     # given
     transport = LocalTransport(fresh(), username="jane")
     # when
@@ -54,7 +54,7 @@ async def test_requests_come_from_the_user_of_the_transport() -> None:
     assert orjson.loads(answer.body)["status"]["userInfo"]["username"] == "jane"
 
 
-async def test_a_client_in_a_loop_lets_others_run() -> None:
+async def test_a_client_in_a_loop_does_not_block_other_tasks() -> None:
     # given
     transport = LocalTransport(fresh())
     turns = 0

@@ -17,7 +17,7 @@ async def team(place: Place) -> None:
         await place.create(CONFIG_MAPS, config_map(f"conf-{number}"), namespace="team")
 
 
-async def test_a_deleted_namespace_takes_its_contents_along_and_goes() -> None:
+async def test_a_deleted_namespace_is_removed_with_its_contents() -> None:
     # given
     async with small_cluster() as place:
         await team(place)
@@ -34,7 +34,7 @@ async def test_a_deleted_namespace_takes_its_contents_along_and_goes() -> None:
         assert "elsewhere" in await place.names(CONFIG_MAPS)
 
 
-async def test_an_empty_namespace_goes_at_once() -> None:
+async def test_an_empty_namespace_is_deleted_immediately() -> None:
     # given
     async with small_cluster() as place:
         await place.create(NAMESPACES, {"metadata": {"name": "team"}})
@@ -44,7 +44,7 @@ async def test_an_empty_namespace_goes_at_once() -> None:
         await place.until(lambda: _is_gone(place, "team"), within_s=0.5)
 
 
-async def test_a_namespace_says_what_holds_it() -> None:
+async def test_a_terminating_namespace_reports_what_blocks_it() -> None:
     # given
     async with small_cluster() as place:
         await team(place)
@@ -70,7 +70,7 @@ async def test_a_namespace_says_what_holds_it() -> None:
         await place.until(lambda: _is_gone(place, "team"), within_s=10.0)
 
 
-async def test_nothing_new_comes_into_a_namespace_that_ends() -> None:
+async def test_nothing_is_created_in_a_terminating_namespace() -> None:
     # given
     async with small_cluster() as place:
         await team(place)
@@ -80,7 +80,7 @@ async def test_nothing_new_comes_into_a_namespace_that_ends() -> None:
             await place.create(CONFIG_MAPS, config_map("late"), namespace="team")
 
 
-async def test_a_namespace_made_again_under_its_name_stays() -> None:
+async def test_a_recreated_namespace_stays() -> None:
     # given
     async with small_cluster() as place:
         await team(place)

@@ -13,7 +13,7 @@ from pykruise.sandbox.nodes.specs import (
 from support.paper import START
 
 
-def test_nodes_take_turns_in_the_zones_and_have_addresses_of_their_own() -> None:
+def test_nodes_are_spread_over_the_zones_and_have_unique_addresses() -> None:
     # when
     specs = make_node_specs(300, zones=("z1", "z2"), pods=1000)
     # then
@@ -23,7 +23,7 @@ def test_nodes_take_turns_in_the_zones_and_have_addresses_of_their_own() -> None
     assert {spec.pods for spec in specs} == {1000}
 
 
-def test_the_scheduler_sees_of_a_node_what_its_kubelet_registered() -> None:
+def test_the_scheduler_sees_the_node_that_its_kubelet_registered() -> None:
     # given
     spec = NodeSpec(
         name="big", zone="z9", cpu="1500m", memory="2Gi", pods=7, taints=(Taint("a", "NoSchedule"),)
@@ -39,7 +39,7 @@ def test_the_scheduler_sees_of_a_node_what_its_kubelet_registered() -> None:
     assert node.labels["kubernetes.io/hostname"] == "big"
 
 
-def test_a_heartbeat_changes_nothing_for_the_scheduler_and_keeps_the_time_of_transition() -> None:
+def test_a_heartbeat_changes_nothing_for_the_scheduler_and_keeps_transition_times() -> None:
     # given
     doc = build_node_document(NodeSpec(name="n"), now=START)
     doc["metadata"] |= {"uid": "u", "resourceVersion": "1"}
@@ -55,7 +55,7 @@ def test_a_heartbeat_changes_nothing_for_the_scheduler_and_keeps_the_time_of_tra
     assert project_node(encode(doc)).is_similar(before)
 
 
-def test_addresses_are_given_once_and_come_back() -> None:
+def test_addresses_are_unique_and_reused_after_their_release() -> None:
     # given
     addresses = Addresses()
     addresses.reserve("10.0.1.2")

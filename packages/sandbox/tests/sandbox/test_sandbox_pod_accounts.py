@@ -69,7 +69,7 @@ async def test_a_pod_gets_the_default_account_and_a_volume_with_its_token() -> N
     ("of_account", "of_pod", "mounts"),
     [(None, None, True), (False, None, False), (False, True, True), (True, False, False)],
 )
-async def test_pod_and_account_say_whether_the_token_is_mounted(
+async def test_the_pod_and_its_account_decide_whether_the_token_is_mounted(
     of_account: bool | None, of_pod: bool | None, mounts: bool
 ) -> None:
     async with with_accounts() as place:
@@ -83,7 +83,7 @@ async def test_pod_and_account_say_whether_the_token_is_mounted(
         assert bool(spec.get("volumes")) is mounts
 
 
-async def test_a_container_that_brings_its_own_mount_gets_none() -> None:
+async def test_a_container_with_its_own_mount_gets_no_token_volume() -> None:
     async with with_accounts() as place:
         # when
         doc = pod("web", volumes=[{"name": "own", "emptyDir": {}}])
@@ -104,7 +104,7 @@ async def test_secrets_to_pull_with_are_those_of_the_account_unless_the_pod_has_
         assert spec["imagePullSecrets"] == [{"name": "own"}]
 
 
-async def test_a_pod_of_an_account_that_is_not_there_is_refused() -> None:
+async def test_a_pod_with_a_missing_service_account_is_refused() -> None:
     async with with_accounts() as place:
         why = (
             'pods "web" is forbidden: error looking up service account default/nobody: '
@@ -153,7 +153,7 @@ async def test_workloads_run_with_accounts_as_without() -> None:
         await place.until(is_available)
 
 
-async def test_without_being_asked_for_pods_stay_as_they_are_written() -> None:
+async def test_service_accounts_are_not_added_to_pods_by_default() -> None:
     async with small_cluster() as place:
         spec = await made(place, pod("web"))
         assert "volumes" not in spec

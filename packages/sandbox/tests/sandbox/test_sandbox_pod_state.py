@@ -116,7 +116,7 @@ def test_conditions_of_others_are_never_written() -> None:
     assert written == {"PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady"}
 
 
-def test_what_another_writer_undoes_is_written_again() -> None:
+def test_a_status_changed_by_another_writer_is_written_again() -> None:
     # given
     pod = PaperPod(pod_document())
     pod.run_until(1.0)
@@ -127,7 +127,7 @@ def test_what_another_writer_undoes_is_written_again() -> None:
     assert pod.is_ready
 
 
-def test_the_observed_generation_is_written_only_when_the_setting_says_so() -> None:
+def test_the_observed_generation_is_written_only_with_the_setting() -> None:
     # given
     doc = pod_document()
     doc["metadata"]["generation"] = 3
@@ -204,7 +204,7 @@ def test_a_new_image_replaces_a_container_that_would_never_be_restarted() -> Non
 # ── images that cannot be had ────────────────────────────────────────────────
 
 
-def test_a_broken_image_goes_from_err_image_pull_to_back_off_and_never_runs() -> None:
+def test_a_broken_image_alternates_between_err_image_pull_and_back_off() -> None:
     # given
     pod = PaperPod(pod_document(containers={"main": "registry.test/shop/broken:1"}))
     reasons = []
@@ -225,7 +225,7 @@ def test_a_broken_image_goes_from_err_image_pull_to_back_off_and_never_runs() ->
     )
 
 
-def test_a_good_image_instead_of_a_broken_one_is_pulled_at_once() -> None:
+def test_a_corrected_image_is_pulled_immediately() -> None:
     # given
     pod = PaperPod(pod_document(containers={"main": "broken"}), settings=KubeletSettings(start_s=1.0))
     pod.run_until(50.0)
@@ -259,7 +259,7 @@ def test_an_update_to_a_broken_image_leaves_the_old_container_ended_and_its_imag
     assert pod.container()["restartCount"] == 1
 
 
-def test_an_image_name_that_is_none_is_never_tried_again() -> None:
+def test_an_invalid_image_name_is_never_retried() -> None:
     # given
     pod = PaperPod(pod_document(containers={"main": "Not An Image"}))
     # when
@@ -272,7 +272,7 @@ def test_an_image_name_that_is_none_is_never_tried_again() -> None:
 # ── init containers and sidecars ─────────────────────────────────────────────
 
 
-def test_init_containers_run_one_after_another_before_the_main_ones() -> None:
+def test_init_containers_run_sequentially_before_the_main_ones() -> None:
     # given
     inits = [{"name": "one", "image": "busybox"}, {"name": "two", "image": "busybox"}]
     settings = KubeletSettings(start_s=1.0, start_jitter=0.0, init_s=4.0)
@@ -361,7 +361,7 @@ def test_a_job_like_pod_succeeds_and_stays_so() -> None:
     ("policy", "code", "phase"),
     [("Never", 0, "Succeeded"), ("Never", 2, "Failed"), ("OnFailure", 2, "Running")],
 )
-def test_the_restart_policy_decides_what_an_exit_means(policy: str, code: int, phase: str) -> None:
+def test_the_restart_policy_decides_the_phase_after_an_exit(policy: str, code: int, phase: str) -> None:
     # given
     pod = PaperPod(pod_document(restartPolicy=policy), rules=[Rule(exit_code=code, after_s=5.0)])
     # when
@@ -370,9 +370,7 @@ def test_the_restart_policy_decides_what_an_exit_means(policy: str, code: int, p
     assert pod.status["phase"] == phase
 
 
-def test_an_ephemeral_container_that_a_patch_puts_before_another_is_started_and_the_other_is_not_again() -> (
-    None
-):
+def test_an_ephemeral_container_added_before_another_starts_without_restarting_the_other() -> None:
     # given one that has ended
     ended = {"name": "ended", "image": "debug:1"}
     settings = KubeletSettings(start_s=1.0, start_jitter=0.0, job_s=2.0)
@@ -430,7 +428,7 @@ def test_a_rule_may_keep_a_pod_from_stopping_in_time() -> None:
     assert find_removal_time(pod.state, view(pod.doc), pod.world) == START + 1 + 90
 
 
-def test_a_deleted_pod_that_never_ran_goes_at_once() -> None:
+def test_a_deleted_pod_that_never_ran_is_removed_immediately() -> None:
     # given
     pod = PaperPod(pod_document(containers={"main": "broken"}))
     pod.run_until(5.0)
@@ -474,7 +472,7 @@ def test_rules_that_change_apply_to_pods_that_run() -> None:
 # ── a kubelet that starts again ──────────────────────────────────────────────
 
 
-def test_a_kubelet_that_starts_again_finds_its_pods_as_they_are_and_writes_nothing() -> None:
+def test_a_restarted_kubelet_keeps_its_pods_and_writes_nothing() -> None:
     # given a pod with every kind of container, one of them restarted
     inits = [
         {"name": "setup", "image": "busybox"},
@@ -493,7 +491,7 @@ def test_a_kubelet_that_starts_again_finds_its_pods_as_they_are_and_writes_nothi
     assert len(pod.patches) == writes
 
 
-def test_a_restart_begun_before_a_kubelet_starts_again_is_finished_after_it() -> None:
+def test_a_restart_begun_before_a_kubelet_restart_is_finished_after_it() -> None:
     # given
     pod = PaperPod(pod_document(), settings=KubeletSettings(start_s=2.0, start_jitter=0.0))
     pod.run_until(5.0)

@@ -22,7 +22,7 @@ def test_equal_parts_of_pods_are_shared() -> None:
     assert pod.owner_uid == "set"
 
 
-def test_containers_that_differ_in_what_is_not_kept_are_shared_too() -> None:
+def test_containers_that_differ_only_in_unread_fields_are_shared_too() -> None:
     # given
     project = SandboxPodProjector()
     docs = [pod_document("web-0"), pod_document("web-1")]
@@ -34,7 +34,7 @@ def test_containers_that_differ_in_what_is_not_kept_are_shared_too() -> None:
     assert pod.containers is other.containers
 
 
-def test_a_pod_asks_for_the_larger_of_its_start_and_its_run() -> None:
+def test_a_pods_request_is_the_larger_of_its_start_and_its_run() -> None:
     # given: main 300m; sidecar 100m; an init container of 500m that runs beside the sidecar
     def asks(cpu: str) -> dict[str, object]:
         return {"resources": {"requests": {"cpu": cpu, "memory": "1Mi"}}}
@@ -72,6 +72,6 @@ def test_a_pod_with_nulls_and_gaps_can_be_read() -> None:
     assert not pod.is_deleting
 
 
-def test_what_is_no_pod_is_refused() -> None:
+def test_an_invalid_pod_is_refused() -> None:
     with pytest.raises(msgspec.DecodeError):
         SandboxPodProjector()(b'{"metadata": {"name": 5}}')

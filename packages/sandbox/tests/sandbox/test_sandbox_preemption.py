@@ -58,7 +58,7 @@ def protecting(name: str, allowed: int = 0) -> Budget:
     return Budget("default", parse_selector({"matchLabels": {"app": name}}), allowed)
 
 
-def test_no_more_pods_go_than_must() -> None:
+def test_no_more_pods_are_preempted_than_necessary() -> None:
     ledger = book(n1=[paper_pod("a", 5, cpu="1"), paper_pod("b", 1, cpu="1"), paper_pod("c", 3, cpu="2")])
     assert room(paper_pod("new", 10, cpu="1"), ledger) == ("n1", ["b"])
     assert room(paper_pod("new", 10, cpu="3"), ledger) == ("n1", ["c", "b"])
@@ -69,7 +69,7 @@ def test_the_node_is_taken_whose_most_important_victim_is_least_important() -> N
     assert room(paper_pod("new", 10), ledger) == ("n2", ["b"])
 
 
-def test_of_equal_victims_the_fewest_go_and_then_those_that_began_last() -> None:
+def test_preemption_chooses_the_fewest_and_then_the_youngest_of_equal_victims() -> None:
     # given
     two = [paper_pod("a", 3, cpu="2"), paper_pod("b", 3, cpu="2")]
     old = [paper_pod("old", 3, cpu="4", started="2026-01-01T00:00:00Z")]
@@ -78,7 +78,7 @@ def test_of_equal_victims_the_fewest_go_and_then_those_that_began_last() -> None
     assert room(paper_pod("new", 10, cpu="4"), book(n1=two, n2=old, n3=young)) == ("n3", ["young"])
 
 
-def test_pods_whose_budget_is_spent_are_kept_where_others_can_go() -> None:
+def test_pods_with_an_exhausted_budget_are_preempted_last() -> None:
     # given the more important one is protected, and then the less important one
     ledger = book(n1=[paper_pod("a", 5), paper_pod("b", 3)])
     # then
@@ -94,7 +94,7 @@ def test_a_node_without_violated_budgets_is_preferred() -> None:
     assert room(paper_pod("new", 10), ledger, protecting("a")) == ("n2", ["b"])
 
 
-def test_why_no_pod_can_make_room_is_said_node_by_node() -> None:
+def test_a_failed_preemption_reports_the_reasons_of_all_nodes() -> None:
     # given one node with equals, one where even an empty one would not do, one that fails for good
     ledger = book(n1=[paper_pod("a", 10, cpu="4")], n2=[paper_pod("b", 1, cpu="4")], n3=[])
     # when
@@ -124,7 +124,7 @@ def of(name: str, priority_class: str, **fields: Any) -> Object:
     return pod(name, requests={"cpu": "1"}, priorityClassName=priority_class, **fields)
 
 
-async def test_a_pod_is_nominated_and_comes_when_its_victim_has_stopped() -> None:
+async def test_a_preempting_pod_is_nominated_and_starts_when_its_victim_has_stopped() -> None:
     async with small_cluster(ClusterSettings(nodes=1, node_cpu="1", stop_s=20.0)) as place:
         # given
         await with_classes(place, low=1, high=9)
@@ -148,7 +148,7 @@ async def test_a_pod_is_nominated_and_comes_when_its_victim_has_stopped() -> Non
         await place.until(lambda: place.is_ready("great"), within_s=30)
 
 
-async def test_no_pod_of_lower_priority_takes_a_place_that_is_cleared_for_another() -> None:
+async def test_a_pod_of_lower_priority_does_not_use_the_room_cleared_for_another() -> None:
     async with small_cluster(ClusterSettings(nodes=1, node_cpu="1", stop_s=20.0)) as place:
         # given a pod that waits for its victim
         await with_classes(place, low=1, middle=5, high=9)

@@ -38,7 +38,7 @@ def sized(name: str, cpu: str, **spec: Any) -> Object:
 # ── counting ─────────────────────────────────────────────────────────────────
 
 
-async def test_what_is_there_when_a_quota_comes_is_counted() -> None:
+async def test_existing_objects_are_counted_when_a_quota_is_created() -> None:
     async with small_cluster() as place:
         # given
         await place.create(PODS, sized("a", "250m"))
@@ -51,7 +51,7 @@ async def test_what_is_there_when_a_quota_comes_is_counted() -> None:
         assert status["used"] == {"pods": "2", "requests.cpu": "1250m", "count/configmaps": "0"}
 
 
-async def test_what_ends_or_goes_is_not_counted_any_more() -> None:
+async def test_finished_and_deleted_pods_are_not_counted() -> None:
     async with small_cluster() as place:
         # given
         await place.create(QUOTAS, quota({"pods": "2", "count/pods": "3", "requests.cpu": "2"}))
@@ -88,7 +88,7 @@ async def test_quotas_are_counted_also_where_no_controller_runs() -> None:
         await place.create(PODS, pod("b"))
 
 
-async def test_a_quota_that_changes_is_counted_anew() -> None:
+async def test_a_changed_quota_is_counted_again() -> None:
     async with small_cluster() as place:
         await place.create(QUOTAS, quota({"pods": "2"}))
         await place.create(PODS, sized("a", "1"))
@@ -105,7 +105,7 @@ async def test_a_quota_that_changes_is_counted_anew() -> None:
         assert (await used(place))["pods"] == "1"
 
 
-async def test_other_namespaces_and_kinds_go_free() -> None:
+async def test_other_namespaces_and_kinds_are_not_limited() -> None:
     async with small_cluster() as place:
         await place.create(QUOTAS, quota({"pods": "0"}))
         await place.create(CONFIG_MAPS, {"metadata": {"name": "a"}})
@@ -117,7 +117,7 @@ async def test_other_namespaces_and_kinds_go_free() -> None:
         await place.create(PODS, pod("a"))
 
 
-async def test_only_as_many_pods_come_as_the_quota_allows_and_more_when_it_grows() -> None:
+async def test_a_deployment_gets_as_many_pods_as_the_quota_allows_and_more_when_it_grows() -> None:
     async with small_cluster() as place:
         # given
         await place.create(QUOTAS, quota({"pods": "2"}))
@@ -154,7 +154,7 @@ async def test_only_as_many_pods_come_as_the_quota_allows_and_more_when_it_grows
         await place.until(has_four, within_s=1200)
 
 
-async def test_many_writes_at_once_do_not_exceed_a_quota() -> None:
+async def test_parallel_writes_do_not_exceed_a_quota() -> None:
     async with small_cluster() as place:
         # given
         await place.create(QUOTAS, quota({"pods": "7"}))

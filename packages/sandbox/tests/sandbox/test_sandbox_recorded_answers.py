@@ -176,7 +176,7 @@ def test_custom_resources_are_pruned_defaulted_and_checked_as_kubernetes_does() 
         assert dropped == case.get("unknown", [])
 
 
-def test_updates_of_custom_resources_are_not_blamed_for_what_they_leave_as_it_was() -> None:
+def test_an_update_of_a_custom_resource_has_no_errors_for_unchanged_values() -> None:
     # given
     first, *others = cases("ratcheting")
     schema, old = StructuralSchema.from_crd_schema(first["schema"]), first["old"]
@@ -198,7 +198,7 @@ def test_every_built_in_resource_has_a_strategy_that_can_read_its_documents() ->
         assert read["kind"] == entry.resource.kind
 
 
-def test_a_resource_without_rules_of_its_own_gets_the_generic_ones() -> None:
+def test_a_resource_without_its_own_rules_gets_the_generic_ones() -> None:
     # when
     strategy = find_strategy(Resource("storage.k8s.io", "v1", "csinodes", "CSINode", namespaced=False))
     # then

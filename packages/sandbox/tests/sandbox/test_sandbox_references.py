@@ -134,7 +134,7 @@ async def test_a_pull_secret_that_is_missing_is_an_event_and_the_pod_runs() -> N
         assert "not-there" in event["message"]
 
 
-async def test_what_is_optional_is_not_waited_for() -> None:
+async def test_optional_references_are_not_waited_for() -> None:
     async with small_cluster() as place:
         for number, part in enumerate(CONTAINERS.values()):
             doc = pod(f"env-{number}")

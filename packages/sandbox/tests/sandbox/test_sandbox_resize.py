@@ -42,7 +42,7 @@ async def container(place: Place) -> Object:
     return dict(result)
 
 
-async def test_a_resize_is_in_force_at_once_and_restarts_nothing() -> None:
+async def test_a_resize_applies_immediately_and_restarts_nothing() -> None:
     async with small_cluster() as place:
         # given
         await place.create(PODS, sized("1"))
@@ -76,7 +76,7 @@ async def test_a_container_that_wants_it_is_restarted_for_a_resize() -> None:
         assert after["resources"]["limits"] == {"cpu": "2"}
 
 
-async def test_a_resize_that_takes_time_says_so_meanwhile() -> None:
+async def test_a_slow_resize_is_reported_while_in_progress() -> None:
     settings = ClusterSettings(nodes=1, kubelet=KubeletSettings(resize_s=10.0))
     async with small_cluster(settings) as place:
         # given
@@ -93,7 +93,7 @@ async def test_a_resize_that_takes_time_says_so_meanwhile() -> None:
         assert (await container(place))["resources"]["requests"] == {"cpu": "2"}
 
 
-async def test_what_the_node_does_not_have_is_infeasible_or_has_to_wait() -> None:
+async def test_an_impossible_resize_is_infeasible_or_deferred() -> None:
     async with small_cluster(ClusterSettings(nodes=1, node_cpu="4")) as place:
         # given a node with 4 cores, of which another pod has 2
         await place.create(PODS, sized("1"))
@@ -119,7 +119,7 @@ async def test_what_the_node_does_not_have_is_infeasible_or_has_to_wait() -> Non
         assert (await container(place))["resources"]["requests"] == {"cpu": "3"}
 
 
-async def test_a_kubelet_that_is_restarted_knows_the_resources_in_force() -> None:
+async def test_a_restarted_kubelet_keeps_the_allocated_resources() -> None:
     # given
     amounts = {"requests": {"cpu": "1"}}
     paper = PaperPod(pod_document(requests={"cpu": "1"}))
@@ -145,7 +145,7 @@ def test_resources_of_a_kubelet_that_does_not_report_them_stay_unknown() -> None
     assert "allocatedResources" not in paper.container()
 
 
-async def test_a_server_that_drops_resources_is_not_written_to_again_and_again() -> None:
+async def test_a_server_that_drops_resources_is_not_written_repeatedly() -> None:
     # given a server as before 1.33: it takes the status without the resources
     async with small_cluster(nodes=1) as place:
         transport = place.cluster.kubelets._client.transport
@@ -193,7 +193,7 @@ async def test_hooks_that_sleep_delay_start_and_end() -> None:
         assert 20 <= await place.until(is_gone) < 30
 
 
-async def test_a_sidecar_outlives_the_containers_of_a_job_and_goes_with_them() -> None:
+async def test_a_sidecar_runs_until_the_main_containers_of_a_job_have_ended() -> None:
     # given a pod that ends by itself, with a sidecar and an init container
     rules = [Rule(container="main", exit_code=0, after_s=10)]
     sidecar = {"name": "proxy", "image": "proxy:1", "restartPolicy": "Always"}

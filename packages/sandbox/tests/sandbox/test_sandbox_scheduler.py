@@ -10,7 +10,7 @@ from pykruise.sandbox.nodes.specs import NodeSpec
 from support.sandbox import pod, small_cluster
 
 
-async def test_a_pod_that_fits_nowhere_says_why_and_goes_when_a_node_is_added() -> None:
+async def test_an_unschedulable_pod_reports_why_and_is_scheduled_when_a_node_is_added() -> None:
     # given
     async with small_cluster(ClusterSettings(nodes=3, node_cpu="1")) as place:
         # when
@@ -36,7 +36,7 @@ async def test_a_pod_that_fits_nowhere_says_why_and_goes_when_a_node_is_added() 
         assert place.cluster.scheduler.read_stats().waiting == 0
 
 
-async def test_a_pod_waits_until_another_one_has_gone() -> None:
+async def test_a_pod_waits_until_another_one_is_deleted() -> None:
     # given
     async with small_cluster(ClusterSettings(nodes=1, pods_per_node=1)) as place:
         await place.create(PODS, pod("first"))
@@ -67,7 +67,7 @@ async def test_a_pod_waits_until_its_node_is_uncordoned() -> None:
         await place.until(lambda: place.is_ready("web"), within_s=5.0)
 
 
-async def test_pods_that_come_all_at_once_are_spread_evenly_and_no_node_is_overfilled() -> None:
+async def test_simultaneous_pods_are_spread_evenly_without_overfilling_a_node() -> None:
     # given room for exactly 30 pods
     async with small_cluster(ClusterSettings(nodes=3, pods_per_node=10)) as place:
         # when
@@ -80,7 +80,7 @@ async def test_pods_that_come_all_at_once_are_spread_evenly_and_no_node_is_overf
         assert place.cluster.scheduler.read_stats().assumed == 0
 
 
-async def test_gated_pods_and_those_of_other_schedulers_are_left_alone() -> None:
+async def test_gated_pods_and_those_of_other_schedulers_are_not_scheduled() -> None:
     # given
     async with small_cluster() as place:
         await place.create(PODS, pod("gated", schedulingGates=[{"name": "example.com/wait"}]))
@@ -108,7 +108,7 @@ async def test_a_pod_deleted_while_it_waits_is_forgotten() -> None:
         assert place.cluster.scheduler.read_stats().waiting == 0
 
 
-async def test_bindings_are_events_when_the_setting_asks_for_them() -> None:
+async def test_bindings_have_events_when_the_setting_is_on() -> None:
     # given
     async with small_cluster(ClusterSettings(nodes=1, scheduled_events=True)) as place:
         # when

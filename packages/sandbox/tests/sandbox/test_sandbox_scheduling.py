@@ -58,7 +58,7 @@ def near(labels: Mapping[str, str], *, key: str = "kubernetes.io/hostname") -> O
 # ── no place ─────────────────────────────────────────────────────────────────
 
 
-def test_without_nodes_there_is_no_place() -> None:
+def test_a_cluster_without_nodes_schedules_no_pod() -> None:
     assert send(ledger(), pending()) == NoPlace("no nodes available to schedule pods")
 
 
@@ -80,7 +80,7 @@ def test_the_message_counts_the_reasons_as_the_real_scheduler_does() -> None:
     )
 
 
-def test_a_node_is_full_when_requests_or_pods_are_used_up_and_free_when_pods_have_gone() -> None:
+def test_a_node_is_full_when_requests_or_pods_are_used_up_and_free_after_deletions() -> None:
     # given
     book = ledger(node("a", cpu="1", pods=3))
     small, large = {"cpu": "400m"}, {"cpu": "600m"}
@@ -121,7 +121,7 @@ def test_a_node_is_full_when_requests_or_pods_are_used_up_and_free_when_pods_hav
         ),
     ],
 )
-def test_a_pod_goes_only_to_nodes_it_asks_for(spec: Object) -> None:
+def test_a_pod_is_scheduled_only_to_nodes_that_match_it(spec: Object) -> None:
     # given
     book = ledger(
         node("a", labels={"disk": "hdd", "old": "", "rank": "4"}),
@@ -222,7 +222,7 @@ def test_pods_of_one_owner_are_spread_evenly_over_nodes_and_then_over_zones() ->
     assert ChosenNode("c") in chosen[:2]
 
 
-def test_pods_without_an_owner_go_where_the_fewest_are() -> None:
+def test_pods_without_an_owner_are_scheduled_to_the_emptiest_node() -> None:
     # given
     book = ledger(node("a", pods=10), node("b", pods=100))
     # when
@@ -271,7 +271,7 @@ def test_a_topology_spread_constraint_holds_although_the_nodes_differ_in_size() 
     )
 
 
-def test_nodes_without_the_topology_label_are_no_place_for_a_pod_that_spreads_over_it() -> None:
+def test_nodes_without_the_topology_label_are_excluded_for_a_spread_pod() -> None:
     # given
     book = ledger(node("a", zone=""))
     # then
@@ -339,7 +339,7 @@ def test_pods_that_want_to_be_together_begin_anywhere_and_stay_together() -> Non
     assert len(answers) == 1
 
 
-def test_a_pod_that_wants_to_be_near_others_waits_until_they_are_there() -> None:
+def test_a_pod_with_affinity_waits_until_the_others_exist() -> None:
     # given
     book = ledger(node("a"), node("b"))
     asked_for = {"affinity": affinity("podAffinity", near({"app": "db"}))}
@@ -355,7 +355,7 @@ def test_a_pod_that_wants_to_be_near_others_waits_until_they_are_there() -> None
 # ── the ledger ───────────────────────────────────────────────────────────────
 
 
-def test_a_ledger_that_has_seen_everything_go_is_empty() -> None:
+def test_a_ledger_is_empty_after_all_pods_are_removed() -> None:
     # given
     book = ledger(node("a", zone="z1"), node("b", zone="z2"))
     docs = [pending(f"web-{n}", owner="web", requests={"cpu": "1"}, **spread()) for n in range(10)]
@@ -384,7 +384,7 @@ def test_a_ledger_that_has_seen_everything_go_is_empty() -> None:
     )
 
 
-def test_pods_known_before_their_node_count_when_it_comes() -> None:
+def test_pods_known_before_their_node_count_when_it_is_added() -> None:
     # given
     book = ledger()
     book.place(view(pod_document("early", owner="web", requests={"cpu": "1"})), "a")
@@ -395,7 +395,7 @@ def test_pods_known_before_their_node_count_when_it_comes() -> None:
     assert isinstance(send(book, pending(requests={"cpu": "1"})), NoPlace)
 
 
-def test_a_node_that_moves_to_another_zone_takes_its_pods_along() -> None:
+def test_a_node_that_moves_to_another_zone_moves_its_pods() -> None:
     # given
     book = ledger(node("a", zone="z1"))
     book.place(view(pod_document("web", owner="web")), "a")

@@ -119,7 +119,7 @@ def test_a_schema_that_is_not_structural_is_refused_with_the_place(
     assert isinstance(refused.value, ValueError)
 
 
-def test_all_offences_of_a_schema_are_reported_at_once() -> None:
+def test_all_errors_of_a_schema_are_reported_together() -> None:
     # when
     with pytest.raises(NotStructuralError) as refused:
         StructuralSchema.from_crd_schema(an_object(a={}, b={}, c={"type": "array"}))
@@ -140,7 +140,7 @@ def test_the_schema_object_around_it_is_taken_as_well() -> None:
     assert StructuralSchema.from_crd_schema({"openAPIV3Schema": an_object()}).validate({}) == []
 
 
-def test_rules_in_cel_are_checked_where_they_stand() -> None:
+def test_cel_rules_are_evaluated_at_their_place() -> None:
     # given
     rule = [{"rule": "self > 5", "message": "must be more than 5"}]
     items = {"type": "array", "items": {**INTEGER, "x-kubernetes-validations": rule}}
@@ -159,7 +159,7 @@ def test_a_rule_about_a_change_is_checked_at_an_update_only() -> None:
     assert len(schema.validate({"spec": {"a": 1}}, {"spec": {"a": 2}})) == 1
 
 
-def test_a_broken_rule_does_not_block_an_update_that_leaves_its_value_as_it_was() -> None:
+def test_a_violated_rule_does_not_block_an_update_that_keeps_its_value() -> None:
     # given
     schema = compiled(an_object(a={**INTEGER, "x-kubernetes-validations": [{"rule": "self > 5"}]}, b=INTEGER))
     # then
@@ -261,7 +261,7 @@ def test_filled_in_defaults_share_nothing() -> None:
         ),
     ],
 )
-def test_pruning_drops_what_the_schema_does_not_know(
+def test_pruning_drops_fields_that_the_schema_does_not_have(
     spec: Node, value: Any, expected: Any, dropped: list[str]
 ) -> None:
     assert compiled(spec).prune({"spec": value}) == ({"spec": expected}, dropped)
@@ -437,7 +437,7 @@ def test_other_formats_are_not_checked(name: str) -> None:
         ("(?i)^ABC$", "abc", "abd"),
     ],
 )
-def test_patterns_mean_what_they_mean_in_go(pattern: str, good: str, bad: str) -> None:
+def test_patterns_match_as_in_go(pattern: str, good: str, bad: str) -> None:
     # given
     compiled_pattern = compile_pattern(pattern)
     # then

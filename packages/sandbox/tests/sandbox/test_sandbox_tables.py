@@ -135,7 +135,7 @@ def test_built_in_columns_are_those_of_kubernetes() -> None:
         assert len(table["rows"][0]["cells"]) == len(columns), name
 
 
-def test_a_built_in_kind_without_columns_of_its_own_shows_name_and_age() -> None:
+def test_a_built_in_kind_without_columns_shows_name_and_age() -> None:
     # given
     entry = Catalog(list_builtin_entries(find_strategy)).find_entry("", "v1", "limitranges")
     assert entry is not None

@@ -15,7 +15,7 @@ def run(main: Coroutine[Any, Any, Any]) -> Any:
         return runner.run(main)
 
 
-def test_a_year_of_waiting_is_over_at_once_and_exact() -> None:
+def test_a_year_of_virtual_time_passes_instantly_and_exactly() -> None:
     async def wait() -> list[float]:
         loop = asyncio.get_running_loop()
         times = [loop.time()]
@@ -41,7 +41,7 @@ def test_shorter_sleeps_end_first_and_equal_ones_in_their_order() -> None:
     assert run(race()) == ["now", "first", "second", "slow"]
 
 
-def test_time_stands_still_while_anything_can_run() -> None:
+def test_virtual_time_does_not_pass_while_a_task_can_run() -> None:
     async def busy() -> float:
         for _ in range(100):
             await asyncio.sleep(0)
@@ -50,7 +50,7 @@ def test_time_stands_still_while_anything_can_run() -> None:
     assert run(busy()) == 0.0
 
 
-def test_time_stands_still_for_threads_and_a_loop_ends_with_them() -> None:
+def test_virtual_time_does_not_pass_while_a_thread_runs() -> None:
     async def work() -> tuple[str, float]:
         async with asyncio.timeout(0.001):
             result = await asyncio.to_thread(lambda: threading.Event().wait(0.05) or "done")
@@ -69,7 +69,7 @@ def test_timeouts_count_virtual_seconds() -> None:
     assert run(slow()) == 30.0
 
 
-def test_a_program_in_which_nothing_can_happen_any_more_ends_with_an_error() -> None:
+def test_a_deadlocked_program_ends_with_an_error() -> None:
     async def stuck() -> None:
         await asyncio.Event().wait()
 

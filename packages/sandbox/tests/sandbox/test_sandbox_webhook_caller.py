@@ -68,7 +68,7 @@ async def test_a_webhook_is_posted_to_with_its_timeout(
     assert await caller_for().call(at(port), b"body", timeout_s=7) == (200, b"body timeout=7s")
 
 
-async def test_of_a_failure_only_plain_text_is_passed_on(
+async def test_only_plain_text_of_a_failure_is_passed_on(
     port: int, caller_for: Callable[..., WebhookCaller]
 ) -> None:
     caller = caller_for()

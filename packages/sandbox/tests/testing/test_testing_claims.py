@@ -28,7 +28,7 @@ def test_a_field_that_is_not_written_yet_is_not_true_yet() -> None:
         sandbox.until(lambda: sandbox.get("deployments", "web")["status"]["conditions"][1]["type"])
 
 
-def test_other_errors_of_a_claim_end_the_wait_at_once() -> None:
+def test_other_errors_of_a_claim_end_the_wait_immediately() -> None:
     with Sandbox(nodes=0) as sandbox:
         with pytest.raises(LookupError, match=r"'clonset'$"):
             sandbox.until(lambda: sandbox.get("clonset", "web"))
@@ -37,7 +37,7 @@ def test_other_errors_of_a_claim_end_the_wait_at_once() -> None:
         assert sandbox.now < 10
 
 
-def test_a_claim_that_never_comes_true_shows_its_source_the_object_and_its_events() -> None:
+def test_a_claim_that_stays_false_is_reported_with_its_source_object_and_events() -> None:
     with Sandbox(nodes=0) as sandbox:
         sandbox.apply(DEPLOYMENT)
         with pytest.raises(AssertionError) as failed:
@@ -55,7 +55,7 @@ def test_a_claim_that_never_comes_true_shows_its_source_the_object_and_its_event
     assert any("FailedScheduling" in line for line in lines[lines.index("  last events:") :])
 
 
-def test_an_object_that_is_not_there_is_named() -> None:
+def test_a_missing_object_is_named() -> None:
     with Sandbox(nodes=0) as sandbox, pytest.raises(AssertionError, match="pods team/none does not exist"):
         sandbox.until(lambda: sandbox.get("pods", "none", namespace="team"), within_s=1)
 
@@ -106,7 +106,7 @@ def is_true() -> bool:
     return True
 
 
-def test_a_claim_is_shown_as_it_is_written() -> None:
+def test_a_claim_is_described_by_its_source_code() -> None:
     ready = 1
     assert describe_claim(is_true) == "is_true()"
     assert describe_claim(lambda: ready == 3) == "ready == 3"
@@ -144,9 +144,7 @@ def test_an_error_names_the_object_and_its_file(tmp_path: Path) -> None:
         ("x/v1", "Zebra", "no Zebra of x/v1"),
     ],
 )
-def test_a_kind_that_is_not_served_is_named_with_the_one_that_may_be_meant(
-    version: str, kind: str, message: str
-) -> None:
+def test_an_unserved_kind_is_named_with_the_nearest_one(version: str, kind: str, message: str) -> None:
     with Sandbox(nodes=0) as sandbox, pytest.raises(LookupError) as refused:
         sandbox.apply({"apiVersion": version, "kind": kind, "metadata": {"name": "a"}})
     assert str(refused.value) == f"the cluster serves {message}"

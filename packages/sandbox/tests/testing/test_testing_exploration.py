@@ -55,7 +55,7 @@ def test_every_order_of_events_of_a_right_operator_is_tried() -> None:
     assert str(result).startswith(f"{result.states} states")
 
 
-def test_a_world_is_explored_the_same_way_each_time() -> None:
+def test_a_world_is_explored_identically_each_time() -> None:
     world = world_of(RIGHT, "create", "write")
     assert check_all(world, processes=1) == check_all(world, processes=2)
 
@@ -73,7 +73,7 @@ def test_a_right_operator_survives_each_fault_at_every_moment(fault: str) -> Non
 # ── planted bugs ─────────────────────────────────────────────────────────────
 
 
-def test_a_creation_that_is_made_twice_is_found_with_the_way_to_it() -> None:
+def test_exploration_finds_a_duplicate_creation_and_its_path() -> None:
     failure = failure_of(
         world_of(twice_after_a_lost_answer(), "create", faults=("answer lost",), moment_s=1.0)
     )
@@ -96,7 +96,7 @@ def test_a_leak_at_deletion_is_found_and_a_finalizer_ends_it() -> None:
     check_all(world_of(pages_without_an_owner(forgets=False), "create", "delete", **rules))
 
 
-def test_an_operator_that_never_comes_to_rest_is_found() -> None:
+def test_exploration_finds_an_operator_that_never_settles() -> None:
     def flip(observed: Observed) -> Desired:
         return Desired(status={"at": observed.now})
 

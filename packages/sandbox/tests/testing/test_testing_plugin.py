@@ -202,12 +202,12 @@ def test_an_unknown_option_of_the_marker_is_an_error(outcomes: Mapping[str, str]
     assert "unexpected keyword argument 'colour'" in outcomes["unknown_option"]
 
 
-def test_crds_of_the_test_are_there_from_the_beginning(outcomes: Mapping[str, str]) -> None:
+def test_crds_of_the_test_exist_from_the_beginning(outcomes: Mapping[str, str]) -> None:
     assert outcomes["crds"] == ""
 
 
 @pytest.mark.parametrize("options", [(), PLUGIN])
-def test_installed_it_is_there_without_being_asked_for(tmp_path: Path, options: tuple[str, ...]) -> None:
+def test_the_installed_plugin_is_loaded_automatically(tmp_path: Path, options: tuple[str, ...]) -> None:
     # given what an installation leaves beside the package
     project = tomllib.loads((ROOT / "packages" / "sandbox" / "pyproject.toml").read_text())["project"]
     entries = project["entry-points"]["pytest11"]
@@ -234,7 +234,7 @@ def test_an_operator_that_dies_fails_the_test() -> None:
             sandbox.advance(1)
 
 
-def test_what_never_comes_true_fails_after_its_time() -> None:
+def test_a_claim_that_stays_false_fails_after_its_time() -> None:
     with Sandbox(nodes=0) as sandbox:
         with pytest.raises(AssertionError, match="not true within 100 s"):
             sandbox.until(lambda: sandbox.get("pods", "none"), within_s=100)

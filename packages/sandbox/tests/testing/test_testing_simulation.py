@@ -194,7 +194,7 @@ def twice_after_a_lost_answer() -> Work:
     return Work(resource=SITES, control=control)
 
 
-def test_a_creation_that_is_made_twice_is_found_shrunk_and_kept(tmp_path: Path) -> None:
+def test_simulation_finds_shrinks_and_keeps_a_duplicate_creation(tmp_path: Path) -> None:
     # given
     simulation = simulation_of(twice_after_a_lost_answer())
     # when

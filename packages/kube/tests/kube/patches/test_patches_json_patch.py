@@ -38,7 +38,7 @@ Doc = dict[str, Any]
         ({"a": 1}, {"op": "test", "path": "", "value": {"a": 1}}, {"a": 1}),
     ],
 )
-def test_an_operation_does_what_it_says(doc: Doc, step: Doc, result: Doc) -> None:
+def test_each_json_patch_operation_has_its_specified_result(doc: Doc, step: Doc, result: Doc) -> None:
     assert apply_json_patch(doc, [step]) == result
 
 
@@ -63,7 +63,7 @@ def test_a_test_that_finds_something_else_fails_as_a_precondition(doc: Doc, path
 
 
 @pytest.mark.parametrize("path", ["/x/y", "/a/5", "/a/-", "/a/0/deeper", "a"])
-def test_a_test_of_a_place_that_is_not_there_fails_as_a_precondition_too(path: str) -> None:
+def test_a_test_operation_on_a_missing_path_fails_as_a_precondition(path: str) -> None:
     with pytest.raises(JsonPatchTestFailed, match=path):
         apply_json_patch({"a": [1]}, [{"op": "test", "path": path, "value": 1}])
 
@@ -185,12 +185,12 @@ def test_neither_document_nor_operations_are_changed_or_shared() -> None:
 
 
 @pytest.mark.parametrize("ops", [{"op": "remove", "path": "/a"}, "remove", None, 1])
-def test_what_is_no_list_of_operations_is_refused(ops: Any) -> None:
+def test_a_json_patch_that_is_not_a_list_of_objects_is_refused(ops: Any) -> None:
     with pytest.raises(PatchError, match="a JSON patch is a list of operations"):
         apply_json_patch({}, ops)
 
 
-def test_what_is_no_operation_is_refused() -> None:
+def test_a_json_patch_item_that_is_not_an_object_is_refused() -> None:
     with pytest.raises(PatchError, match="an operation of a JSON patch is an object"):
         apply_json_patch({}, ["remove"])  # type: ignore[list-item]
 

@@ -45,7 +45,7 @@ def test_inputs_are_not_changed_and_not_shared_with_the_result() -> None:
 
 
 @pytest.mark.parametrize("patch", [[], None, "x"])
-def test_a_patch_that_is_no_object_is_refused(patch: Any) -> None:
+def test_a_patch_that_is_not_an_object_is_refused(patch: Any) -> None:
     with pytest.raises(PatchError, match="Invalid JSON Patch") as caught:
         apply_merge_patch({}, patch)
     assert caught.value.code == 400

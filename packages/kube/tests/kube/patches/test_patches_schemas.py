@@ -22,7 +22,7 @@ from pykruise.kube.resources import Resource
         (Resource("", "v2", "pods", "Pod"), None),
     ],
 )
-def test_built_in_resources_have_a_definition_and_custom_ones_none(
+def test_built_in_resources_have_a_definition_and_custom_ones_have_not(
     resource: Resource, definition: str | None
 ) -> None:
     assert find_definition(resource) == definition

@@ -169,7 +169,7 @@ def test_one_item_with_replace_replaces_the_whole_list() -> None:
     assert spec["containers"] == [{"name": "z"}, {"name": "b"}]
 
 
-def test_a_deletion_in_a_list_that_is_not_there_leaves_an_empty_list() -> None:
+def test_a_delete_directive_on_a_missing_list_leaves_an_empty_list() -> None:
     assert merged_spec({}, {"containers": [{"$patch": "delete", "name": "a"}]}) == {"containers": []}
 
 
@@ -234,7 +234,7 @@ def test_retain_keys_must_be_a_list_that_names_every_field_of_the_patch(keys: An
 # --- order ---
 
 
-def test_items_of_the_patch_stand_in_its_order_between_those_of_the_server() -> None:
+def test_patch_items_keep_their_order_between_items_of_the_server() -> None:
     # given
     old = {"containers": containers("a", "b", "c", "d")}
     # then
@@ -272,7 +272,7 @@ def by_name(*names: str) -> list[Doc]:
         (["a"], [], ["gone", "a"], ["a"]),
     ],
 )
-def test_set_element_order_puts_named_items_in_order_and_interleaves_the_others(
+def test_set_element_order_orders_named_items_and_interleaves_the_others(
     live: list[str], change: list[str], wanted: list[str], result: list[str]
 ) -> None:
     # given
@@ -285,7 +285,7 @@ def test_set_element_order_puts_named_items_in_order_and_interleaves_the_others(
     assert order(spec["containers"]) == result
 
 
-def test_an_item_that_takes_the_place_of_a_deleted_one_stays_behind_injected_ones() -> None:
+def test_an_item_that_replaces_a_deleted_one_stays_behind_injected_ones() -> None:
     # given a sidecar that someone injected in front, as `kubectl apply` meets it
     patch = {
         "$setElementOrder/containers": by_name("new"),
@@ -297,7 +297,7 @@ def test_an_item_that_takes_the_place_of_a_deleted_one_stays_behind_injected_one
     assert order(spec["containers"]) == ["injected", "new"]
 
 
-def test_items_of_the_patch_must_stand_in_the_order_list_in_the_same_order() -> None:
+def test_patch_items_must_have_the_order_of_set_element_order() -> None:
     # given
     patch = {"$setElementOrder/containers": by_name("a", "b"), "containers": by_name("b", "a")}
     # then
@@ -314,7 +314,7 @@ def test_an_order_for_a_list_that_is_neither_in_the_document_nor_in_the_patch_is
     assert merged_spec({}, {"$setElementOrder/containers": by_name("a")}) == {}
 
 
-def test_an_order_comes_with_a_list_that_is_new() -> None:
+def test_set_element_order_applies_to_a_new_list() -> None:
     # given
     patch = {"$setElementOrder/containers": by_name("b", "a"), "containers": containers("b", "a")}
     # then
@@ -433,7 +433,7 @@ def test_custom_resources_take_no_strategic_merge() -> None:
         apply_strategic_merge({}, {}, definition="io.kruise.apps.v1beta1.CloneSet")
 
 
-def test_a_patch_that_is_no_object_is_refused() -> None:
+def test_a_patch_that_is_not_an_object_is_refused() -> None:
     with pytest.raises(PatchError, match="invalid JSON document"):
         apply_strategic_merge({}, [], definition=POD)  # type: ignore[arg-type]
 
@@ -461,7 +461,7 @@ def test_inputs_are_not_changed_and_not_shared_with_the_result() -> None:
     assert [doc, patch] == before
 
 
-def test_what_looks_like_a_directive_in_the_document_itself_is_left_alone() -> None:
+def test_directives_inside_revision_data_are_kept_as_content() -> None:
     """The data of a revision is a patch: it holds `$patch: replace` as plain content."""
     # given
     data = {"spec": {"template": {"$patch": "replace", "metadata": {"x": None}}}}

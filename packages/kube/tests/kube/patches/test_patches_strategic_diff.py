@@ -82,7 +82,7 @@ def test_a_volume_that_changes_its_source_loses_the_old_one() -> None:
     assert spec_patch(old, new) == {"volumes": [{"name": "v", "emptyDir": None, "configMap": {"name": "c"}}]}
 
 
-def test_a_list_whose_items_the_merge_key_cannot_tell_apart_is_replaced() -> None:
+def test_a_list_with_duplicate_merge_keys_is_replaced() -> None:
     # given DNS over TCP and UDP
     def ports(*protocols: str) -> Doc:
         items = [{"containerPort": 53, "protocol": protocol} for protocol in protocols]
@@ -106,7 +106,7 @@ def test_finalizers_are_added_and_removed_one_by_one() -> None:
     assert apply_strategic_merge(old, patch, definition=POD) == new
 
 
-def test_a_patch_leaves_alone_what_another_writer_added_meanwhile() -> None:
+def test_a_patch_keeps_items_that_another_writer_added() -> None:
     # given
     old, new = pod(containers=named("a", "b")), pod(containers=[{"name": "a", "image": "y"}])
     patch = diff_strategic(old, new, definition=POD)
@@ -148,7 +148,7 @@ def test_neither_document_is_changed_or_shared_with_the_patch() -> None:
         ),
     ],
 )
-def test_what_no_patch_can_say_is_refused(old: Doc, new: Doc, says: str) -> None:
+def test_a_change_that_no_strategic_patch_can_express_is_refused(old: Doc, new: Doc, says: str) -> None:
     with pytest.raises(PatchError, match=says):
         diff_strategic(old, new, definition=POD)
 

@@ -19,7 +19,7 @@ from pykruise.kube import patches
         "patches.strategic",
     ],
 )
-def test_a_module_has_what_it_says_it_offers_and_says_what_it_defines(name: str) -> None:
+def test_a_patches_module_exports_exactly_the_names_that_it_defines(name: str) -> None:
     # given
     module: ModuleType = importlib.import_module(f"pykruise.kube.{name}")
     offered = set(module.__all__)

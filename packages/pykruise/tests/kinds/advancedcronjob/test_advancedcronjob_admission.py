@@ -103,7 +103,7 @@ def test_fields_that_are_null_are_left_out_and_filled_in() -> None:
 
 
 @pytest.mark.parametrize("template", ["jobTemplate", "broadcastJobTemplate"])
-def test_a_template_gets_defaults_only_where_it_changes_and_its_gate_lets_it(template: str) -> None:
+def test_a_template_gets_defaults_only_when_it_changes_and_its_gate_allows_it(template: str) -> None:
     """jobs B4"""
 
     def pod(document: dict[str, Any]) -> dict[str, Any]:
@@ -136,7 +136,7 @@ def test_a_template_gets_defaults_only_where_it_changes_and_its_gate_lets_it(tem
         ({PULLS: {"spec": None}}, f"spec.template.{PULLS}.spec.images"),
     ],
 )
-def test_a_template_that_says_nothing_is_refused(template: Any, field: str) -> None:
+def test_an_empty_template_is_refused(template: Any, field: str) -> None:
     given = cron(template="broadcastJobTemplate")
     given["spec"]["template"] = template
 
@@ -171,7 +171,7 @@ def test_a_pod_template_with_a_value_of_a_wrong_type_is_a_bad_request_that_names
     assert reviewed(review, given, given).refusal is None
 
 
-def test_a_job_template_that_is_none_is_a_bad_request() -> None:
+def test_a_job_template_of_a_wrong_type_is_a_bad_request() -> None:
     given = cron("jobTemplate")
     given["spec"]["template"]["jobTemplate"] = {"spec": "x"}
 
@@ -213,7 +213,7 @@ def test_a_child_with_a_value_of_a_wrong_type_is_a_bad_request_that_names_it(
     assert (refusal.code, refusal.message) == (400, f"spec.template.{template}.spec.{place}")
 
 
-def test_an_object_without_a_template_gets_none() -> None:
+def test_an_object_without_a_template_gets_no_template() -> None:
     given = cron()
     given["spec"]["template"] = None
 
@@ -221,7 +221,7 @@ def test_an_object_without_a_template_gets_none() -> None:
 
 
 @pytest.mark.parametrize("template", ["jobTemplate", "broadcastJobTemplate"])
-def test_pods_that_say_nothing_of_restarts_get_a_policy_that_works(template: str) -> None:
+def test_pods_without_a_restart_policy_get_on_failure(template: str) -> None:
     given = cron(template)
     del given["spec"]["template"][template]["spec"]["template"]["spec"]["restartPolicy"]
 
@@ -243,7 +243,7 @@ def test_a_list_of_pulls_gets_its_defaults_case_42() -> None:
     assert pulls["imagePullPolicy"] == "IfNotPresent"
 
 
-def test_what_a_list_of_pulls_says_stays_and_what_is_null_is_filled_in() -> None:
+def test_set_fields_of_an_image_list_pull_template_stay_and_nulls_get_defaults() -> None:
     given = cron(PULLS)
     given["spec"]["template"][PULLS]["spec"] |= {
         "completionPolicy": None,
@@ -269,7 +269,7 @@ def test_pulls_cannot_run_side_by_side_case_43() -> None:
     assert fields(cron(PULLS, concurrencyPolicy="Allow")) == ["spec.concurrencyPolicy"]
 
 
-def test_there_is_exactly_one_template_case_44() -> None:
+def test_a_spec_has_exactly_one_template_case_44() -> None:
     both = cron()
     both["spec"]["template"]["jobTemplate"] = TEMPLATES["jobTemplate"]
 
@@ -293,7 +293,7 @@ def test_there_is_exactly_one_template_case_44() -> None:
         "*/0 * * * *",
     ],
 )
-def test_what_is_no_schedule_is_refused_case_45(schedule: str) -> None:
+def test_an_invalid_schedule_is_refused_case_45(schedule: str) -> None:
     assert fields(cron(schedule=schedule)) == ["spec.schedule"]
 
 
@@ -305,7 +305,7 @@ def test_what_is_no_schedule_is_refused_case_45(schedule: str) -> None:
         ({"timeZone": "Local"}, "timeZone must be an explicit time zone as defined in the IANA time zones"),
     ],
 )
-def test_a_schedule_without_text_and_a_zone_that_is_none_are_named_so(
+def test_an_empty_schedule_and_an_invalid_time_zone_have_their_messages(
     spec: dict[str, Any], message: str
 ) -> None:
     (cause,) = causes(mutated(cron(**spec)))
@@ -313,7 +313,7 @@ def test_a_schedule_without_text_and_a_zone_that_is_none_are_named_so(
     assert cause.message.endswith(f": {message}")
 
 
-def test_a_spec_that_was_stored_with_an_error_keeps_nobody_from_changing_labels() -> None:
+def test_a_stored_invalid_spec_does_not_block_label_changes() -> None:
     """The original takes schedules and zones that are refused here, or that are not known any more."""
     stored = mutated(cron(schedule="@reboot"))
     labelled = {**stored, "metadata": {**stored["metadata"], "labels": {"team": "a"}}}
@@ -330,11 +330,11 @@ def test_an_object_without_metadata_has_no_name() -> None:
 @pytest.mark.parametrize(
     "schedule", ["TZ=Asia/Shanghai 0 10 * * ?", "@every 1.5h", "0 0 1,,15 * *", "@weekly"]
 )
-def test_what_is_one_is_admitted_case_46(schedule: str) -> None:
+def test_a_valid_schedule_is_admitted_case_46(schedule: str) -> None:
     assert fields(cron(schedule=schedule)) == []
 
 
-def test_a_zone_is_said_once_case_46() -> None:
+def test_a_time_zone_may_be_set_only_once_case_46() -> None:
     assert fields(cron(schedule="TZ=UTC 0 10 * * *", timeZone="Etc/UTC")) == ["spec.schedule"]
 
 
@@ -375,7 +375,7 @@ def test_images_of_pulls_may_change_and_the_kind_may_not_case_49() -> None:
 
 
 @pytest.mark.parametrize("template", ["jobTemplate", "broadcastJobTemplate", PULLS])
-def test_what_is_stored_without_a_template_gets_none(template: str) -> None:
+def test_an_object_stored_without_a_template_may_not_get_one(template: str) -> None:
     """Not even one of pulls: the kind of children never changes"""
     given = cron(template)
 
@@ -383,7 +383,7 @@ def test_what_is_stored_without_a_template_gets_none(template: str) -> None:
     assert fields(given, {**given, "spec": {**given["spec"], "template": None}}) == ["spec"]
 
 
-def test_a_template_that_is_taken_away_is_missed_and_fields_that_nobody_knows_stay() -> None:
+def test_removing_the_template_or_adding_an_unknown_field_is_refused() -> None:
     stored = mutated(cron())
 
     assert fields({**stored, "spec": {**stored["spec"], "template": None}}, stored) == [
@@ -427,7 +427,7 @@ def test_a_template_that_is_taken_away_is_missed_and_fields_that_nobody_knows_st
         ),
     ],
 )
-def test_a_list_of_pulls_has_rules_of_its_own(spec: dict[str, Any], field: str) -> None:
+def test_an_image_list_pull_template_is_validated(spec: dict[str, Any], field: str) -> None:
     given = cron(PULLS)
     given["spec"]["template"][PULLS]["spec"] |= spec
 
@@ -475,7 +475,7 @@ def with_policy(**policy: Any) -> dict[str, Any]:
     return given
 
 
-def test_what_will_not_work_is_warned_of() -> None:
+def test_settings_that_will_not_work_get_a_warning() -> None:
     always = cron("jobTemplate")
     always["spec"]["template"]["jobTemplate"]["spec"]["template"]["spec"]["restartPolicy"] = "Always"
 
@@ -531,7 +531,7 @@ def test_a_list_of_images_to_pull_is_for_those_who_may_make_one() -> None:
     assert reviewed(build_validating_review(Access(may=True)), pulls()).refusal is None
 
 
-def test_nothing_is_asked_about_other_templates_and_about_one_that_stays() -> None:
+def test_rights_are_not_reviewed_for_other_or_unchanged_templates() -> None:
     access = Access(may=False)
     assert reviewed(build_validating_review(access), mutated(cron())).refusal is None
     paused = {**pulls(), "spec": {**pulls()["spec"], "paused": True}}

@@ -43,7 +43,7 @@ def conditions(*pairs: str) -> dict[str, Any]:
         (conditions("FailureTarget=True", "Failed=False", "Complete=True", "Failed=True"), Ending.SUCCESSFUL),
     ],
 )
-def test_a_job_has_ended_by_the_first_condition_that_says_so(
+def test_the_first_finished_condition_decides_how_a_job_ended(
     status: dict[str, Any] | None, expected: Ending
 ) -> None:
     """jobs B6.2, step 2"""
@@ -65,12 +65,12 @@ def test_a_pull_has_ended_with_its_completion_time(status: dict[str, Any], expec
 
 
 @pytest.mark.parametrize("owners", [None, [], [{"uid": "u"}], [{"uid": "u", "controller": False}]])
-def test_an_owner_that_is_no_controller_does_not_count(owners: list[dict[str, Any]] | None) -> None:
+def test_an_owner_that_is_not_a_controller_does_not_count(owners: list[dict[str, Any]] | None) -> None:
     raw = orjson.dumps({"metadata": {"name": "a", "ownerReferences": owners}})
     assert project_child(raw, "Job").controller_uid == ""
 
 
-def test_of_several_owners_the_controller_counts() -> None:
+def test_the_controller_is_chosen_among_several_owners() -> None:
     owners = [{"uid": "u"}, {"uid": "v", "controller": True}]
     raw = orjson.dumps({"metadata": {"name": "a", "ownerReferences": owners}})
     assert project_child(raw, "Job").controller_uid == "v"
@@ -99,7 +99,7 @@ def test_a_child_has_the_labels_and_annotations_of_its_template_and_its_time() -
 
 
 @pytest.mark.parametrize("template", [{}, {"metadata": None, "spec": None}, {"metadata": {"labels": None}}])
-def test_a_template_that_says_nothing_is_for_the_api_server_to_refuse(template: dict[str, Any]) -> None:
+def test_an_empty_job_template_is_copied_as_an_empty_spec(template: dict[str, Any]) -> None:
     result = made(**template)
     assert result["spec"] == {}
     assert result["metadata"]["annotations"] == {SCHEDULED_AT: "2026-01-31T10:00:00Z"}
@@ -115,7 +115,7 @@ def test_a_template_that_says_nothing_is_for_the_api_server_to_refuse(template: 
         (None, None),
     ],
 )
-def test_a_child_says_what_time_it_was_made_for(
+def test_the_scheduled_time_of_a_child_is_read_from_its_annotation(
     metadata: dict[str, Any] | None, expected: float | None
 ) -> None:
     assert tick_of({"metadata": metadata}) == expected

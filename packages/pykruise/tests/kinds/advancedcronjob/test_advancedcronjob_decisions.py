@@ -53,7 +53,7 @@ def after_ticks(count: int, **spec: Any) -> CronWorld:
     ],
     ids=["its time", "a resume", "a day that never comes", "a schedule", "a template", "a spec"],
 )
-def test_what_it_waits_for_is_said(world: CronWorld, code: Code, remedy: str) -> None:
+def test_the_plan_reports_its_waiting_reason_and_remedy(world: CronWorld, code: Code, remedy: str) -> None:
     waiting = world.plan().waiting
     assert waiting is not None
     assert (waiting.code, waiting.remedy) == (code, remedy)
@@ -63,7 +63,7 @@ def test_what_it_waits_for_is_said(world: CronWorld, code: Code, remedy: str) ->
     ("spec", "field"),
     [({"template": {}}, "spec.template: none of the templates is set"), ({"paused": "maybe"}, "spec.paused")],
 )
-def test_a_spec_that_cannot_be_carried_out_is_a_warning_that_names_the_field(
+def test_a_spec_that_cannot_be_executed_is_a_warning_that_names_the_field(
     spec: dict[str, Any], field: str
 ) -> None:
     plan = CronWorld().spec(**spec).plan()
@@ -72,7 +72,7 @@ def test_a_spec_that_cannot_be_carried_out_is_a_warning_that_names_the_field(
     assert plan.notes[0].message.startswith(field)
 
 
-def test_a_template_that_is_null_is_none() -> None:
+def test_a_null_template_counts_as_absent() -> None:
     world = CronWorld()
     world.document["spec"]["template"]["jobTemplate"] = None
     assert world.at("2026-01-31T10:01:00Z").status["type"] == "BroadcastJob"
@@ -112,7 +112,7 @@ def test_a_schedule_without_a_zone_is_in_that_of_the_manager(zone: str | None, e
 
 
 @pytest.mark.parametrize(("missed", "is_said"), [(100, False), (101, True)])
-def test_more_than_a_hundred_missed_times_are_not_missed_without_a_word(missed: int, is_said: bool) -> None:
+def test_more_than_a_hundred_missed_times_cause_a_warning(missed: int, is_said: bool) -> None:
     """jobs B6.4"""
     world = CronWorld()
     world.now = START + 60 * missed
@@ -146,14 +146,16 @@ def test_a_time_may_be_as_late_as_its_deadline(late_s: int, is_served: bool) -> 
         "interval, in the future",
     ],
 )
-def test_it_looks_again_at_its_next_time(schedule: str, created: str, now_s: int, requeue_s: int) -> None:
+def test_a_cronjob_is_reconciled_again_at_its_next_time(
+    schedule: str, created: str, now_s: int, requeue_s: int
+) -> None:
     """jobs B6.4: an interval goes on from its last time, and from no other"""
     world = CronWorld(schedule, created=created)
     world.now = START + now_s
     assert world.plan().requeue_after_s == requeue_s
 
 
-def test_a_last_time_that_cannot_be_read_is_as_good_as_none() -> None:
+def test_an_unreadable_last_schedule_time_counts_as_missing() -> None:
     world = CronWorld()
     world.document["status"] = {"lastScheduleTime": "yesterday"}
     assert world.at("2026-01-31T10:01:00Z").ticks == ["2026-01-31T10:01:00Z"]
@@ -173,7 +175,7 @@ def test_a_name_is_taken_in_its_own_namespace_only_case_70(namespace: str, is_ta
     assert warnings(plan) == ([("FailedCreate", True)] if is_taken else [])
 
 
-def test_a_child_of_its_own_with_a_garbled_time_is_no_foreign_object_case_51() -> None:
+def test_a_child_with_an_unreadable_time_is_not_a_foreign_object_case_51() -> None:
     world = after_ticks(1)
     (child,) = world.children.values()
     child["metadata"]["annotations"]["apps.kruise.io/scheduled-at"] = "yesterday"
@@ -225,7 +227,7 @@ def test_active_children_are_listed_by_name() -> None:
 # Writes
 
 
-def test_a_child_that_cannot_be_made_is_a_warning_and_nothing_else_goes() -> None:
+def test_a_child_that_cannot_be_created_is_a_warning_and_blocks_the_rest() -> None:
     world = after_ticks(1)
     world.now = START + 121
     plan = world.plan()
@@ -245,7 +247,7 @@ def test_replace_deletes_no_child_a_second_time_case_53() -> None:
     assert purposes(world.plan()) == [Purpose.CREATE_JOBS, Purpose.REPORT_STATUS]
 
 
-def test_history_goes_by_when_children_began_and_those_that_did_not_say_go_first_case_61() -> None:
+def test_history_is_ordered_by_start_time_with_unknown_ones_first_case_61() -> None:
     world = after_ticks(4, successfulJobsHistoryLimit=9).end()
     first, second, third, fourth = world.made
     world.children[first]["status"]["startTime"] = "2026-01-31T11:00:00Z"
@@ -257,14 +259,14 @@ def test_history_goes_by_when_children_began_and_those_that_did_not_say_go_first
     assert {step.action.resource.kind for step in plan.steps} == {"BroadcastJob"}
 
 
-def test_what_is_on_its_way_out_is_not_history_any_more_case_61() -> None:
+def test_a_terminating_child_does_not_count_as_history_case_61() -> None:
     world = after_ticks(3).end()
     world.children[world.made[0]]["metadata"]["deletionTimestamp"] = "2026-01-31T10:05:00Z"
     assert deleted(world.spec(successfulJobsHistoryLimit=1).plan()) == [world.made[1]]
 
 
 @pytest.mark.parametrize("kind", ["Complete", "Failed"])
-def test_without_a_limit_all_is_kept(kind: str) -> None:
+def test_a_cronjob_without_a_history_limit_keeps_all_jobs(kind: str) -> None:
     """jobs B6.2, step 5"""
     world = after_ticks(3, successfulJobsHistoryLimit=None, failedJobsHistoryLimit=None).end(kind=kind)
     assert deleted(world.plan()) == []

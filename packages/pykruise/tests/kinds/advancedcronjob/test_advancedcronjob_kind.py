@@ -39,9 +39,7 @@ def child(owner: str = UID, *, at: float | None = None) -> ChildView:
 
 @pytest.mark.parametrize("views", CHILD_VIEWS.values())
 @pytest.mark.parametrize(("owner", "woken"), [(UID, ["nightly"]), ("another", []), ("", [])])
-def test_a_child_that_comes_changes_or_goes_wakes_who_controls_it(
-    views: object, owner: str, woken: list[str]
-) -> None:
+def test_an_event_of_a_child_enqueues_its_controller(views: object, owner: str, woken: list[str]) -> None:
     result = Woken(
         KIND,
         {CRON_JOB_VIEWS: [cron("nightly", UID), cron("daily", "uid-daily")]},
@@ -52,7 +50,7 @@ def test_a_child_that_comes_changes_or_goes_wakes_who_controls_it(
         assert result.by(views, old, new) == woken  # type: ignore[arg-type]
 
 
-def test_it_hears_of_itself() -> None:
+def test_an_event_of_an_advanced_cron_job_enqueues_itself() -> None:
     advanced_cron_job = cron("nightly", UID)
     assert Woken(KIND, {CRON_JOB_VIEWS: [advanced_cron_job]}, settings=AdvancedCronJobSettings()).by(
         CRON_JOB_VIEWS, None, advanced_cron_job
@@ -81,7 +79,7 @@ def test_v1beta1_is_stored_and_specs_of_children_have_the_schemas_of_their_kinds
         ([[10.0], []], 10.0),
     ],
 )
-def test_the_latest_time_of_a_child_is_remembered_when_the_child_is_gone(
+def test_the_latest_time_of_a_child_is_remembered_after_its_deletion(
     looks: Sequence[Sequence[float | None]], latest: float | None
 ) -> None:
     served = ServedTimes()
@@ -93,7 +91,7 @@ def test_the_latest_time_of_a_child_is_remembered_when_the_child_is_gone(
 @pytest.mark.parametrize(
     ("stored", "due"), [("10:01:00", "10:03:00"), ("10:02:00", "10:03:00"), ("10:03:00", "")]
 )
-def test_the_later_of_the_stored_time_and_of_what_was_made_counts(stored: str, due: str) -> None:
+def test_the_later_of_stored_time_and_last_created_child_counts(stored: str, due: str) -> None:
     # given one that has made children for 10:01 and 10:02
     world = CronWorld().run(100)
     assert [tick[11:19] for tick in world.ticks] == ["10:01:00", "10:02:00"]

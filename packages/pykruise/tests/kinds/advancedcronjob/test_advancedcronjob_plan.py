@@ -12,7 +12,7 @@ from support.cron_world import NAME, START, UID, CronWorld
 TICK = int(START)
 
 
-def test_a_child_is_made_at_its_time_and_named_after_it_case_50() -> None:
+def test_a_child_is_created_at_its_time_and_named_after_it_case_50() -> None:
     world = CronWorld().sync()
     assert world.made == []
     assert world.plan().requeue_after_s == pytest.approx(30)
@@ -41,7 +41,7 @@ def test_a_killed_manager_makes_nothing_twice_case_51(writes: int) -> None:
     assert world.status["lastScheduleTime"] == "2026-01-31T10:01:00Z"
 
 
-def test_a_child_that_is_deleted_before_a_status_says_its_time_is_not_made_again() -> None:
+def test_a_child_deleted_before_the_status_has_its_time_is_not_recreated() -> None:
     # given
     world = CronWorld()
     world.now = START + 61
@@ -84,7 +84,7 @@ def test_replace_that_cannot_delete_makes_nothing_case_53() -> None:
     assert stages == ["REPLACE_JOBS", "CREATE_JOBS", "REPORT_STATUS"]
 
 
-def test_allow_lets_both_run_case_54() -> None:
+def test_allow_runs_both_jobs_case_54() -> None:
     world = CronWorld().at("2026-01-31T10:01:00Z").at("2026-01-31T10:02:00Z")
 
     assert len(world.active) == 2
@@ -111,7 +111,7 @@ def test_allow_lets_both_run_case_54() -> None:
         ),
     ],
 )
-def test_times_before_a_change_are_not_judged_by_the_spec_after_it(
+def test_times_before_a_change_are_not_judged_by_the_changed_spec(
     spec: dict[str, Any], before: dict[str, Any], after: dict[str, Any], first: str
 ) -> None:
     # given an object that has made nothing yet
@@ -127,7 +127,7 @@ def test_times_before_a_change_are_not_judged_by_the_spec_after_it(
     assert world.ticks == [first]
 
 
-def test_a_time_that_was_late_does_not_come_back_when_the_deadline_is_raised() -> None:
+def test_a_missed_run_is_not_started_when_the_deadline_is_raised() -> None:
     # given a time that was missed
     world = CronWorld("@hourly", startingDeadlineSeconds=60).at("2026-01-31T11:10:00Z")
     assert (world.made, "MissSchedule" in world.events) == ([], True)
@@ -138,14 +138,14 @@ def test_a_time_that_was_late_does_not_come_back_when_the_deadline_is_raised() -
     assert world.at("2026-01-31T12:00:00Z").ticks == ["2026-01-31T12:00:00Z"]
 
 
-def test_three_days_without_a_manager_are_made_up_for_once_case_56() -> None:
+def test_only_the_latest_run_missed_in_three_days_is_started_case_56() -> None:
     world = CronWorld("@hourly").at("2026-02-03T10:30:00Z")
 
     assert world.ticks == ["2026-02-03T10:00:00Z"]
 
 
 @pytest.mark.parametrize("minutes", [101, 10_000])
-def test_any_number_of_missed_times_is_one_child_and_one_warning_case_57(minutes: int) -> None:
+def test_any_number_of_missed_times_creates_one_child_and_one_warning_case_57(minutes: int) -> None:
     world = CronWorld()
     world.now = START + 60 * minutes + 60
     world.sync()
@@ -157,7 +157,7 @@ def test_any_number_of_missed_times_is_one_child_and_one_warning_case_57(minutes
     assert len(world.made) == 2
 
 
-def test_a_time_whose_child_is_gone_is_not_served_again_case_58() -> None:
+def test_a_run_whose_child_is_deleted_is_not_started_again_case_58() -> None:
     world = CronWorld(successfulJobsHistoryLimit=0).at("2026-01-31T10:01:00Z").end().run(40)
 
     assert world.children == {}
@@ -174,7 +174,7 @@ def test_two_hundred_runs_are_two_hundred_children_case_59() -> None:
     assert len(world.made) == len(set(world.made)) == 200
 
 
-def test_a_child_that_a_person_deletes_is_not_made_again_case_60() -> None:
+def test_a_child_deleted_by_a_user_is_not_recreated_case_60() -> None:
     world = CronWorld().at("2026-01-31T10:01:00Z")
     world.children.clear()
 
@@ -185,7 +185,7 @@ def test_a_child_that_a_person_deletes_is_not_made_again_case_60() -> None:
 
 
 @pytest.mark.parametrize("paused", [False, True])
-def test_the_oldest_of_what_has_ended_goes_case_61(paused: bool) -> None:
+def test_the_oldest_finished_children_are_deleted_case_61(paused: bool) -> None:
     world = CronWorld(successfulJobsHistoryLimit=9, failedJobsHistoryLimit=9)
     for number in range(8):
         world.run(60, step_s=60)
@@ -197,7 +197,7 @@ def test_the_oldest_of_what_has_ended_goes_case_61(paused: bool) -> None:
     assert kept == [2, 5, 6, 7]
 
 
-def test_what_has_ended_is_no_longer_active_case_62() -> None:
+def test_a_finished_child_is_no_longer_active_case_62() -> None:
     world = CronWorld(template="jobTemplate").at("2026-01-31T10:01:00Z")
     assert world.active
 
@@ -209,7 +209,7 @@ def test_what_has_ended_is_no_longer_active_case_62() -> None:
     assert child["apiVersion"] == "batch/v1"
 
 
-def test_nothing_runs_before_an_object_that_is_made_in_the_future_case_63() -> None:
+def test_no_run_starts_before_an_object_created_in_the_future_case_63() -> None:
     world = CronWorld(created="2026-01-31T12:00:00Z")
     world.now = START + 600
 
@@ -219,20 +219,20 @@ def test_nothing_runs_before_an_object_that_is_made_in_the_future_case_63() -> N
     assert world.plan().requeue_after_s is not None
 
 
-def test_a_schedule_that_never_comes_is_at_rest_case_64() -> None:
+def test_a_schedule_that_is_never_due_is_not_requeued_case_64() -> None:
     world = CronWorld("0 0 31 2 *").run(600)
 
     assert world.made == []
     assert world.plan().requeue_after_s is None
 
 
-def test_an_interval_goes_on_from_its_last_time_case_67() -> None:
+def test_an_interval_continues_from_its_last_run_case_67() -> None:
     world = CronWorld("@every 90s", created="2026-01-31T10:00:00Z").run(200, step_s=5)
 
     assert world.ticks == ["2026-01-31T10:01:30Z", "2026-01-31T10:03:00Z"]
 
 
-def test_an_interval_longer_than_the_starting_deadline_still_comes() -> None:
+def test_an_interval_longer_than_the_starting_deadline_still_runs() -> None:
     world = CronWorld("@every 1h", created="2026-01-31T10:00:00Z", startingDeadlineSeconds=100)
 
     world.run(2 * 3600 + 60, step_s=30)
@@ -272,7 +272,7 @@ def test_a_name_that_is_taken_skips_that_time_alone_case_70() -> None:
     assert world.events.count("FailedCreate") == 1
 
 
-def test_a_refused_child_is_tried_again_until_a_newer_time_comes_case_71() -> None:
+def test_a_refused_child_is_retried_until_the_next_run_is_due_case_71() -> None:
     world = CronWorld()
     world.now = START + 60
     (create,) = [step for stage in world.plan().stages for chain in stage.chains for step in chain.steps][:1]
@@ -334,7 +334,7 @@ def test_without_a_zone_the_managers_counts_case_77() -> None:
         ({"timeZone": "Mars/Base"}, "UnknownTimeZone"),
     ],
 )
-def test_what_cannot_be_read_runs_at_no_wrong_hour(spec: dict[str, Any], reason: str) -> None:
+def test_an_unreadable_schedule_or_time_zone_starts_no_run(spec: dict[str, Any], reason: str) -> None:
     world = CronWorld().spec(**spec).at("2026-01-31T10:05:00Z")
 
     assert world.made == []
@@ -361,7 +361,7 @@ def test_clocks_that_jump_make_nothing_twice() -> None:
     assert len(world.made) == len(set(world.made))
 
 
-def test_an_object_of_before_goes_on_where_the_original_stopped() -> None:
+def test_a_cron_job_taken_over_continues_where_openkruise_stopped() -> None:
     """Take-over: OpenKruise's status and children, with owners of the older version."""
     world = CronWorld().at("2026-01-31T10:01:00Z")
     for child in world.children.values():
@@ -391,7 +391,7 @@ def test_a_month_of_minutes_is_played_without_a_miss() -> None:
         ("0 0 ? * 5", lambda day: day.isoweekday() == 5),
     ],
 )
-def test_either_day_field_is_enough_unless_one_says_nothing_case_65(
+def test_either_day_field_matches_unless_one_is_a_wildcard_case_65(
     schedule: str, is_on: Callable[[date], bool]
 ) -> None:
     world = CronWorld(schedule, created="2026-02-01T12:00:00Z", successfulJobsHistoryLimit=0)

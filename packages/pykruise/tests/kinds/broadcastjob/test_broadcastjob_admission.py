@@ -99,7 +99,7 @@ def test_templates_keep_their_shape_under_the_gate_but_for_the_restart_policy() 
     assert "dnsPolicy" not in pod
 
 
-def test_a_template_that_did_not_change_is_left_alone() -> None:
+def test_an_unchanged_template_gets_no_defaults() -> None:
     stored = job()
 
     changed = mutated(job(paused=True), stored)
@@ -117,7 +117,9 @@ def test_a_restart_policy_that_keeps_pods_running_is_refused_case_2(policy: str 
 
 
 @pytest.mark.parametrize("spec", [None, {}, {"template": None}, {"template": {}}])
-def test_a_job_without_a_template_is_refused_and_gets_none(spec: dict[str, Any] | None) -> None:
+def test_a_job_without_a_template_is_refused_and_gets_no_default_template(
+    spec: dict[str, Any] | None,
+) -> None:
     bare = {**job(), "spec": spec}
 
     assert [cause.field for cause in causes(bare)] == ["spec.template"]
@@ -134,7 +136,7 @@ def test_a_template_without_a_spec_has_neither_policy_nor_containers() -> None:
     ]
 
 
-def test_a_spec_that_was_stored_with_an_error_keeps_nobody_from_changing_labels() -> None:
+def test_a_stored_invalid_spec_does_not_block_label_changes() -> None:
     stored = job(template=template(restartPolicy="Always"))
     labelled = {**stored, "metadata": {**stored["metadata"], "labels": {"team": "a"}}}
 
@@ -215,13 +217,13 @@ def test_an_unknown_type_is_admitted_with_a_warning() -> None:
 @pytest.mark.parametrize(
     ("completion", "failure"), [("Always", "FailFast"), ("Never", "Continue"), ("", "Pause"), ("Always", "")]
 )
-def test_types_that_are_known_or_not_said_need_no_warning(completion: str, failure: str) -> None:
+def test_known_or_empty_policy_types_get_no_warning(completion: str, failure: str) -> None:
     answer = validated(job(completionPolicy={"type": completion}, failurePolicy={"type": failure}))
 
     assert answer == ALLOWED
 
 
-def test_all_errors_are_reported_at_once() -> None:
+def test_all_errors_are_reported_together() -> None:
     bad = job("a.b", template=template(restartPolicy="Always", containers=[]))
 
     assert fields(bad) == [
@@ -238,7 +240,7 @@ def test_a_version_that_does_not_exist_is_refused() -> None:
     assert answer.refusal.code == 400
 
 
-def test_the_older_version_is_reviewed_alike() -> None:
+def test_the_older_version_is_reviewed_in_the_same_way() -> None:
     answer = reviewed(validate_broadcastjob, request(job(paused=True), version="v1alpha1"))
 
     assert answer.refusal is None

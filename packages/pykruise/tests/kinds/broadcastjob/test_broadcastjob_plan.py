@@ -26,7 +26,7 @@ def test_every_node_gets_a_pod_in_growing_batches_case_6() -> None:
     assert world.status["phase"] == "running"
 
 
-def test_a_pod_carries_what_its_template_and_its_job_say() -> None:
+def test_a_pod_has_the_metadata_of_its_template_and_its_job() -> None:
     labelled = template()
     labelled["metadata"] |= {"annotations": {"a": "b"}, "finalizers": ["x/y"]}
     world = BroadcastWorld(1, template=labelled)
@@ -54,7 +54,7 @@ def test_a_pod_carries_what_its_template_and_its_job_say() -> None:
     assert "nodeName" not in pod["spec"]
 
 
-def test_pods_are_placed_directly_when_the_flag_says_so() -> None:
+def test_pods_get_their_node_name_directly_when_the_flag_is_set() -> None:
     world = BroadcastWorld(2)
     world.settings = BroadcastJobSettings(assign_by_scheduler=False)
 
@@ -115,7 +115,7 @@ def test_a_cordoned_node_gets_no_pod_unless_that_is_tolerated_case_11() -> None:
     assert tolerant.counts["desired"] == 5
 
 
-def test_a_tainted_node_gets_its_pod_when_the_taint_goes_case_12() -> None:
+def test_a_tainted_node_gets_its_pod_when_the_taint_is_removed_case_12() -> None:
     world = BroadcastWorld(5).taint("n3", "node.kubernetes.io/not-ready").sync()
     assert world.placed == ["n1", "n2", "n4", "n5"]
 
@@ -178,7 +178,7 @@ def test_continue_completes_with_failures_case_18() -> None:
     assert (world.counts["succeeded"], world.counts["failed"]) == (4, 1)
 
 
-def test_pause_stops_starting_and_says_so_once_case_19() -> None:
+def test_the_pause_policy_stops_new_pods_with_one_event_case_19() -> None:
     world = BroadcastWorld(3, failurePolicy={"type": "Pause"}, parallelism=2).sync().run().fail("n1")
 
     world.sync(5).sync(5)
@@ -191,7 +191,7 @@ def test_pause_stops_starting_and_says_so_once_case_19() -> None:
     assert "Continue" not in world.events
 
 
-def test_a_paused_job_runs_the_node_again_when_its_failed_pod_is_gone_case_20() -> None:
+def test_a_resumed_job_reruns_the_node_whose_failed_pod_was_deleted_case_20() -> None:
     world = BroadcastWorld(2, failurePolicy={"type": "Pause"}).sync().run().fail("n1").sync(5)
 
     world.delete_pod("n1").spec(paused=False).sync()
@@ -245,14 +245,14 @@ def test_a_deadline_survives_a_restart_of_the_manager_case_24() -> None:
     assert world.plan().requeue_after_s == pytest.approx(30)
 
 
-def test_a_deadline_of_nothing_fails_at_once() -> None:
+def test_an_active_deadline_of_zero_fails_the_job_immediately() -> None:
     world = BroadcastWorld(2, completionPolicy={"activeDeadlineSeconds": 0}).sync()
 
     assert (world.status["phase"], world.pods) == ("failed", {})
 
 
 @pytest.mark.parametrize("ttl", [0, 30])
-def test_a_finished_job_is_deleted_when_its_time_is_over_case_25(ttl: int) -> None:
+def test_a_finished_job_is_deleted_after_its_ttl_case_25(ttl: int) -> None:
     policy = {"type": "Always", "ttlSecondsAfterFinished": ttl}
     world = BroadcastWorld(2, completionPolicy=policy).sync().end()
     world.carry_out(world.plan())
@@ -266,7 +266,7 @@ def test_a_finished_job_is_deleted_when_its_time_is_over_case_25(ttl: int) -> No
     assert world.is_gone
 
 
-def test_a_job_that_is_not_finished_is_kept_case_26() -> None:
+def test_an_unfinished_job_is_kept_case_26() -> None:
     world = BroadcastWorld(2, completionPolicy={"ttlSecondsAfterFinished": 0}).sync().pass_time(3600).sync()
 
     assert not world.is_gone
@@ -300,7 +300,7 @@ def test_cordoning_a_node_takes_its_running_pod_away_case_29() -> None:
     assert world.counts["desired"] == 2
 
 
-def test_a_succeeded_pod_stays_whatever_becomes_of_its_node_case_30() -> None:
+def test_a_succeeded_pod_is_kept_when_its_node_becomes_unfit_case_30() -> None:
     world = BroadcastWorld(3).sync().run().end("n2").sync()
 
     world.taint("n2", "node.kubernetes.io/not-ready").sync()
@@ -309,7 +309,7 @@ def test_a_succeeded_pod_stays_whatever_becomes_of_its_node_case_30() -> None:
     assert (world.counts["succeeded"], world.counts["desired"]) == (1, 3)
 
 
-def test_a_pod_that_a_person_deletes_is_run_again_case_31() -> None:
+def test_a_manually_deleted_pod_is_created_again_case_31() -> None:
     world = BroadcastWorld(1).sync().run().delete_pod("n1", gone=False).sync()
     assert (world.status["phase"], world.counts["active"]) == ("running", 0)
 
@@ -326,7 +326,7 @@ def test_a_failed_creation_is_reported_and_stops_the_others_case_32() -> None:
     assert all(step.failed is not None and step.failed.reason == "FailedCreate" for step in plan.steps)
 
 
-def test_what_a_killed_manager_left_undone_is_done_case_35() -> None:
+def test_deletions_interrupted_by_a_killed_manager_are_completed_case_35() -> None:
     world = BroadcastWorld(4).sync().run().fail("n1")
 
     world.carry_out(world.plan(), writes=2)  # the status, and one of three deletions
@@ -432,14 +432,14 @@ def test_a_pod_that_kubernetes_fails_since_its_node_left_does_not_fail_the_job()
     assert (world.condition, world.counts["desired"]) == ("Complete", 2)
 
 
-def test_a_pod_for_a_node_that_left_before_it_was_there_goes() -> None:
+def test_a_pending_pod_of_a_removed_node_is_deleted() -> None:
     world = BroadcastWorld(2).sync().leave("n2").sync().let_go()
 
     assert world.placed == ["n1"]
 
 
 @pytest.mark.parametrize("parallelism", ["many", -1])
-def test_an_invalid_spec_is_reported_and_nothing_is_touched(parallelism: int | str) -> None:
+def test_an_invalid_spec_is_reported_and_nothing_is_written(parallelism: int | str) -> None:
     world = BroadcastWorld(2, parallelism=parallelism)
 
     plan = world.plan()
@@ -448,7 +448,7 @@ def test_an_invalid_spec_is_reported_and_nothing_is_touched(parallelism: int | s
     assert [note.reason for note in plan.notes] == [Code.INVALID_SPEC]
 
 
-def test_a_job_that_the_original_finished_stays_as_it_is() -> None:
+def test_a_job_that_openkruise_finished_is_not_changed() -> None:
     world = BroadcastWorld(3)
     condition = {"type": "Complete", "status": "True", "reason": "Complete", "message": "Job completed, ..."}
     world.document["status"] = {
@@ -464,7 +464,7 @@ def test_a_job_that_the_original_finished_stays_as_it_is() -> None:
     assert world.plan().is_settled
 
 
-def test_a_finished_job_that_does_not_say_since_when_is_kept() -> None:
+def test_a_finished_job_without_a_completion_time_is_kept() -> None:
     world = BroadcastWorld(1, completionPolicy={"ttlSecondsAfterFinished": 0}).sync(1).end()
     world.carry_out(world.plan())
     del world.document["status"]["completionTime"]
@@ -509,7 +509,7 @@ def test_status_and_spec_are_patched_apart() -> None:
     assert patches[1].body["spec"] == {"paused": True}
 
 
-def test_a_view_knows_a_pod_by_its_own_placement() -> None:
+def test_a_view_matches_a_pod_by_its_own_placement() -> None:
     view = BROADCAST_JOB_VIEWS.project(orjson.dumps(BroadcastWorld(1).document))
 
     assert view.requirements.terms is None
@@ -517,7 +517,7 @@ def test_a_view_knows_a_pod_by_its_own_placement() -> None:
     assert not view.is_finished
 
 
-def test_a_nodes_pod_always_has_the_same_name_so_that_it_cannot_be_made_twice() -> None:
+def test_the_pod_of_a_node_has_a_fixed_name_that_prevents_duplicates() -> None:
     world = BroadcastWorld(3)
 
     snapshot = world.snapshot()
@@ -533,7 +533,7 @@ def test_a_nodes_pod_always_has_the_same_name_so_that_it_cannot_be_made_twice() 
     assert all(step.action.resource == PODS for step in world.plan().steps)
 
 
-def test_a_pod_of_that_name_that_is_not_its_own_is_no_obstacle() -> None:
+def test_a_foreign_pod_with_the_same_name_does_not_block_creation() -> None:
     world = BroadcastWorld(1).sync()
     (taken,) = world.pods
     world.pods[taken]["metadata"]["ownerReferences"] = []

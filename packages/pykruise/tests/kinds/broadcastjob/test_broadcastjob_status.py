@@ -11,7 +11,7 @@ DELETE_FAILED, RESUME = "delete the failed pods and set spec.paused to false", "
 
 
 @pytest.mark.parametrize("ttl", [None, 30])
-def test_a_job_that_is_over_is_looked_at_again_when_it_is_to_be_deleted(ttl: int | None) -> None:
+def test_a_finished_job_is_requeued_for_its_ttl(ttl: int | None) -> None:
     world = BroadcastWorld(1, completionPolicy={"ttlSecondsAfterFinished": ttl}).sync().end()
 
     plan = world.plan()
@@ -32,7 +32,7 @@ def test_a_job_that_never_ends_counts_its_pods_on_when_it_has_failed_case_39() -
     assert world.counts == {"desired": 3, "active": 0, "succeeded": 0, "failed": 1}
 
 
-def test_a_completed_job_that_is_to_go_on_for_ever_does() -> None:
+def test_a_completed_job_changed_to_never_complete_continues() -> None:
     world = BroadcastWorld(1).sync().end().sync()
 
     world.spec(completionPolicy={"type": "Never"}).join("n9").sync()
@@ -40,7 +40,7 @@ def test_a_completed_job_that_is_to_go_on_for_ever_does() -> None:
     assert "n9" in world.placed
 
 
-def test_a_job_that_is_over_since_an_unknown_time_has_no_deadline_any_more() -> None:
+def test_the_deadline_of_a_job_finished_at_an_unknown_time_has_ended() -> None:
     world = BroadcastWorld(1, completionPolicy={"activeDeadlineSeconds": 60}).sync().end().sync()
     del world.document["status"]["completionTime"]
 
@@ -62,7 +62,7 @@ def test_conditions_of_others_stay_and_one_of_the_same_type_is_replaced() -> Non
     assert (world.condition, conditions) == ("Mine,Complete", {"Mine": "True", "Complete": "True"})
 
 
-def test_a_start_time_that_cannot_be_read_is_as_good_as_none() -> None:
+def test_an_unreadable_start_time_counts_as_missing() -> None:
     world = BroadcastWorld(1, completionPolicy={"activeDeadlineSeconds": 60})
     world.document["status"] = {"startTime": "yesterday"}
 
@@ -78,7 +78,7 @@ def test_the_end_is_stored_before_pods_are_stopped_and_keeps_them_from_being_sto
     assert {step.because for step in plan.steps} == {"failed pod is found"}
 
 
-def test_a_job_that_is_resumed_says_so_first_and_goes_on_then_case_27() -> None:
+def test_a_resumed_job_reports_it_before_it_creates_pods_case_27() -> None:
     world = BroadcastWorld(2, paused=True).sync().spec(paused=False)
 
     plan = world.plan()
@@ -89,7 +89,7 @@ def test_a_job_that_is_resumed_says_so_first_and_goes_on_then_case_27() -> None:
     assert world.events.count("Continue") == 1
 
 
-def test_a_job_that_completes_when_it_is_resumed_says_both_case_28() -> None:
+def test_a_job_that_completes_on_resuming_has_both_events_case_28() -> None:
     world = BroadcastWorld(1).sync().spec(paused=True).sync().end().sync().spec(paused=False)
 
     (step,) = world.plan().steps
@@ -119,7 +119,7 @@ def test_a_failed_pod_that_pauses_the_job_is_a_warning_case_19() -> None:
         (None, True, RESUME),
     ],
 )
-def test_a_paused_job_says_how_to_resume_it(policy: dict[str, str] | None, fails: bool, remedy: str) -> None:
+def test_a_paused_job_has_a_remedy(policy: dict[str, str] | None, fails: bool, remedy: str) -> None:
     world = BroadcastWorld(2, failurePolicy=policy).sync().run().spec(paused=True)
     if fails:
         world.fail("n1")
@@ -137,7 +137,7 @@ def test_too_many_active_pods_are_a_warning_case_10() -> None:
 
 
 @pytest.mark.parametrize("spec", [{"parallelism": "many"}, {"paused": "maybe"}])
-def test_a_spec_that_cannot_be_carried_out_is_a_warning(spec: dict[str, str]) -> None:
+def test_a_spec_that_cannot_be_executed_is_a_warning(spec: dict[str, str]) -> None:
     plan = BroadcastWorld(2, **spec).plan()
 
     assert not plan.stages

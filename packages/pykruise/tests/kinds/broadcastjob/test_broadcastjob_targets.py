@@ -31,7 +31,7 @@ def twin(world: BroadcastWorld, name: str, **metadata: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize("is_older", [True, False])
 @pytest.mark.parametrize("name", ["0-twin", "zzz-twin"])
-def test_of_two_active_pods_of_a_node_the_older_one_stays(is_older: bool, name: str) -> None:
+def test_the_older_of_two_active_pods_of_a_node_stays(is_older: bool, name: str) -> None:
     world = BroadcastWorld(1).sync().run()
     (first,) = world.pods
     twin(world, name, creationTimestamp=f"2026-01-31T{'11:59:59' if is_older else '12:00:01'}Z")
@@ -59,7 +59,7 @@ def test_a_pod_that_terminates_is_not_the_one_that_stays() -> None:
     assert world.sync().counts == {"desired": 1, "active": 1, "succeeded": 0, "failed": 0}
 
 
-def test_a_second_pod_that_has_ended_too_stays_without_a_word() -> None:
+def test_a_second_finished_pod_of_a_node_stays_without_a_note() -> None:
     world = BroadcastWorld(2).sync().run().end("n1")
     twin(world, "zzz")
 
@@ -81,7 +81,7 @@ def test_restarts_of_a_pod_that_is_not_to_be_restarted_are_its_nodes_business() 
     assert (world.status["phase"], world.counts["active"]) == ("running", 1)
 
 
-def test_a_pod_beyond_its_limit_is_left_alone_and_says_so_as_long_as_its_node_fits() -> None:
+def test_a_pod_over_its_restart_limit_is_kept_and_reported_while_its_node_fits() -> None:
     world = BroadcastWorld(
         2, failurePolicy={"type": "Continue"}, template=template(restartPolicy="OnFailure")
     )
@@ -109,7 +109,7 @@ def test_a_pod_that_failed_by_its_restarts_counts_once_when_the_job_ends() -> No
 # Pods without their node
 
 
-def test_pods_that_no_node_is_there_for_go_in_order_and_it_is_said_why() -> None:
+def test_pods_without_a_node_are_deleted_in_order_with_their_reason() -> None:
     world = BroadcastWorld(3).sync()
     names = {node: world.pod_on(node)["metadata"]["name"] for node in world.placed}
     world.pods = dict(sorted(world.pods.items(), reverse=True))
@@ -131,7 +131,7 @@ def test_a_pod_that_ran_on_a_node_that_left_is_not_deleted() -> None:
     assert world.sync().counts == {"desired": 1, "active": 2, "succeeded": 0, "failed": 0}
 
 
-def test_a_pod_that_kubernetes_fails_as_it_has_no_node_to_go_to_does_not_fail_the_job() -> None:
+def test_a_pod_failed_by_garbage_collection_does_not_fail_the_job() -> None:
     """A finalizer holds it, and the pod garbage collector has given it up."""
     world = BroadcastWorld(2).sync().leave("n2").sync()
     assert world.pod_on("n2")["metadata"]["deletionTimestamp"]
@@ -183,7 +183,7 @@ def test_a_pods_name_follows_from_job_and_node_and_from_names_that_are_taken() -
         world.pods[name] = other
 
 
-def test_a_pod_is_only_deleted_as_it_was_seen() -> None:
+def test_a_pod_is_deleted_only_at_the_version_that_was_seen() -> None:
     """It may have ended since."""
     plan = BroadcastWorld(3).sync().run().cordon("n2").plan()
 
@@ -196,12 +196,12 @@ def test_a_pod_is_only_deleted_as_it_was_seen() -> None:
     assert (step.failed.reason, step.failed.warning) == ("FailedDelete", True)
 
 
-def test_pods_that_cannot_be_made_for_the_same_reason_are_one_event() -> None:
+def test_pods_that_fail_for_the_same_reason_share_one_event() -> None:
     (stage,) = BroadcastWorld(3).plan().stages
     assert all(chain.has_random_name for chain in stage.chains)
 
 
-def test_a_plan_creates_so_many_pods_and_the_next_one_the_rest() -> None:
+def test_a_plan_creates_at_most_256_pods_and_the_next_plan_the_rest() -> None:
     world = BroadcastWorld(257)
 
     plan = world.plan()

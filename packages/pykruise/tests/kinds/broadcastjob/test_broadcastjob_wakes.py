@@ -127,7 +127,7 @@ def test_a_node_enqueues_jobs_that_fit_otherwise_now_and_those_with_a_pod_there(
     assert woken(old, new) == sorted(expected)
 
 
-def test_a_job_that_cannot_be_read_does_not_keep_others_from_being_woken() -> None:
+def test_an_unreadable_job_does_not_stop_others_from_being_enqueued() -> None:
     jobs = (job("odd", parallelism={"a": 1}), job("everywhere"))
     assert jobs[0].spec is None
     result = Woken(KIND, {BROADCAST_JOB_VIEWS: jobs}, settings=BroadcastJobSettings()).by(
@@ -149,7 +149,7 @@ def test_a_job_that_cannot_be_read_does_not_keep_others_from_being_woken() -> No
         ("Never", "failed", None, True),
     ],
 )
-def test_a_job_is_over_as_its_conditions_say_and_one_that_never_ends_when_it_has_failed(
+def test_a_job_is_finished_by_its_conditions_or_as_a_failed_endless_job(
     type_: str, phase: str, conditions: list[tuple[str, str]] | None, is_finished: bool
 ) -> None:
     """jobs A6.2, step 3"""

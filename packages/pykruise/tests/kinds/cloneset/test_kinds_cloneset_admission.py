@@ -74,7 +74,7 @@ def causes(doc: dict[str, Any], *, old: dict[str, Any] | None = None) -> tuple[C
 # Defaults
 
 
-def test_an_object_without_strategy_gets_all_of_it() -> None:
+def test_an_object_without_a_strategy_gets_all_defaults() -> None:
     """cloneset case 1"""
     doc = document()
     del doc["spec"]["replicas"]
@@ -94,7 +94,7 @@ def test_an_object_without_strategy_gets_all_of_it() -> None:
     assert schema["scaleStrategy"]["properties"]["enablePVCReuse"]["default"] is False
 
 
-def test_given_values_stay() -> None:
+def test_existing_values_are_not_defaulted() -> None:
     given = {"podUpdatePolicy": "InPlaceOnly", "partition": "10%", "maxUnavailable": 3, "maxSurge": 0}
     result = add_defaults(document(replicas=0, revisionHistoryLimit=0, **rolling(**given)))["spec"]
     assert (result["replicas"], result["revisionHistoryLimit"]) == (0, 0)
@@ -112,7 +112,7 @@ def test_a_scatter_term_without_a_value_gets_an_empty_one() -> None:
     assert terms == [{"key": "a", "value": ""}]
 
 
-def test_the_document_that_comes_in_is_not_changed() -> None:
+def test_defaulting_does_not_modify_the_given_document() -> None:
     doc = document(**rolling(scatterStrategy=[{"key": "a"}]))
     before = copy.deepcopy(doc)
     add_defaults(doc)
@@ -216,7 +216,7 @@ def test_claim_templates_get_defaults_only_where_they_change() -> None:
     assert claim["status"] == {"phase": "Pending"}
 
 
-def test_templates_that_are_taken_away_stay_so() -> None:
+def test_removed_templates_are_not_restored() -> None:
     old = document(volumeClaimTemplates=[{"metadata": {"name": "data"}}])
     assert "volumeClaimTemplates" not in add_defaults(document(), old=old)["spec"]
     assert "template" not in add_defaults({**document(), "spec": None}, old=old)["spec"]
@@ -232,7 +232,7 @@ def test_claim_templates_get_a_phase_and_whole_amounts_but_no_volume_mode() -> N
     }
 
 
-def test_an_unchanged_template_is_not_touched() -> None:
+def test_an_unchanged_template_gets_no_defaults() -> None:
     """cloneset case 17"""
     old = document()
     new = document(replicas=7)
@@ -253,7 +253,7 @@ def test_the_gates_switch_template_defaults_off_and_host_ports_on() -> None:
     assert "hostPort" not in result["containers"][0]["ports"][0]
 
 
-def test_an_object_with_all_defaults_is_left_as_it_is() -> None:
+def test_an_object_with_all_defaults_is_not_changed() -> None:
     doc = add_defaults(document())
     assert ask(mutate_cloneset, request(doc)) == ALLOWED
     assert ask(mutate_cloneset, request(document())).object == doc
@@ -265,7 +265,7 @@ def test_an_object_with_all_defaults_is_left_as_it_is() -> None:
 
 
 @pytest.mark.parametrize("spec", ACCEPTED)
-def test_what_works_is_accepted(spec: dict[str, Any]) -> None:
+def test_a_valid_spec_is_accepted(spec: dict[str, Any]) -> None:
     """cloneset cases 12 and 13; 9.2.2 (surge counts), 9.2.3 (OnDelete is not checked for amounts)"""
     assert causes(document(**spec)) == ()
 
@@ -277,7 +277,7 @@ def test_each_rule_names_its_field(spec: dict[str, Any], field: str, reason: str
     assert [(cause.field, cause.reason) for cause in result] == [(field, f"FieldValue{reason}")], result
 
 
-def test_all_errors_come_at_once_in_one_message() -> None:
+def test_all_errors_are_reported_in_one_message() -> None:
     doc = document(replicas=-1, **rolling(partition="x", maxUnavailable="y"))
     answer = ask(validate_cloneset, request(doc))
     assert answer.refusal is not None
@@ -291,7 +291,7 @@ def test_all_errors_come_at_once_in_one_message() -> None:
     assert 'Invalid value: "x": ' in answer.refusal.message
 
 
-def test_what_was_never_written_is_named_and_breaks_nothing() -> None:
+def test_missing_required_fields_are_named() -> None:
     answer = ask(validate_cloneset, request({"metadata": None, "spec": None}))
     assert answer.refusal is not None
     assert answer.refusal.details is not None
@@ -320,12 +320,12 @@ def test_a_very_long_list_of_weights_is_refused_unless_it_is_stored_already() ->
     assert causes(doc, old=doc) == ()
 
 
-def test_shares_of_fewer_pods_than_none_are_shares_of_none() -> None:
+def test_shares_of_negative_replicas_are_shares_of_zero() -> None:
     shares = causes(document(replicas=-1, **rolling(partition="150%", maxSurge="-150%")))
     assert [cause.field for cause in shares] == ["spec.replicas"]
 
 
-def test_a_name_that_is_no_dns_name_and_bad_labels_are_refused() -> None:
+def test_an_invalid_dns_name_and_invalid_labels_are_refused() -> None:
     doc = document()
     doc["metadata"] |= {"name": "Web_1", "labels": {"a": "no spaces"}, "annotations": {"/": "x"}}
     assert {cause.field for cause in causes(doc)} == {
@@ -352,7 +352,9 @@ def test_the_selector_cannot_be_changed() -> None:
         ({"matchLabels": {"app": "third"}}, False),
     ],
 )
-def test_only_the_managed_selector_may_come_back(selector: dict[str, Any], is_admitted: bool) -> None:
+def test_a_changed_selector_may_only_return_to_the_managed_one(
+    selector: dict[str, Any], is_admitted: bool
+) -> None:
     """daemonset cases 66 and 67, for CloneSet"""
     # given a stored object whose selector was changed past admission, and the controller's condition
     labels = {"app": "web", "tier": "x"} if is_admitted else selector["matchLabels"]
@@ -380,7 +382,7 @@ def test_only_the_managed_selector_may_come_back(selector: dict[str, Any], is_ad
         {"template": template("nginx:2")},
     ],
 )
-def test_everything_else_can_be_changed(change: dict[str, Any]) -> None:
+def test_all_other_fields_may_change(change: dict[str, Any]) -> None:
     """cloneset cases 8 and 10"""
     assert causes(document(**change), old=document()) == ()
 
@@ -393,13 +395,15 @@ def test_a_deadline_that_can_only_be_missed_is_a_warning() -> None:
 
 
 @pytest.mark.parametrize(("deadline_s", "ready_s"), [(11, 10), (2147483647, 2147483647), (None, 10)])
-def test_a_deadline_that_can_be_met_or_is_none_needs_no_warning(deadline_s: int | None, ready_s: int) -> None:
+def test_a_satisfiable_or_missing_progress_deadline_gets_no_warning(
+    deadline_s: int | None, ready_s: int
+) -> None:
     given = document(progressDeadlineSeconds=deadline_s, minReadySeconds=ready_s)
     assert ask(validate_cloneset, request(given)) == ALLOWED
 
 
 @pytest.mark.parametrize("review", [mutate_cloneset, validate_cloneset])
-def test_what_cannot_be_read_is_a_bad_request(review: Any) -> None:
+def test_an_unreadable_object_is_a_bad_request(review: Any) -> None:
     for doc in (document(replicas="five"), {"metadata": {}, "spec": "x"}, None):
         answer = ask(review, request(doc))
         assert answer.refusal is not None
@@ -434,7 +438,7 @@ def test_a_template_with_a_value_of_a_wrong_type_is_a_bad_request_that_names_it(
     assert refusal.message.endswith(place)
 
 
-def test_a_template_that_is_stored_with_a_value_of_a_wrong_type_keeps_nobody_from_scaling() -> None:
+def test_a_stored_template_with_a_wrong_type_does_not_block_scaling() -> None:
     # given what no webhook saw
     stored = document(**bad_container(image=3))
     # then it can be scaled, and mended
@@ -450,7 +454,7 @@ def test_a_template_that_is_stored_with_a_value_of_a_wrong_type_keeps_nobody_fro
 @pytest.mark.parametrize(
     "wrong", [{"spec": {"containers": "nginx"}}, {"spec": [None]}, {"metadata": {"labels": 7}}]
 )
-def test_a_stored_template_that_is_none_stays_until_it_is_mended(wrong: dict[str, Any]) -> None:
+def test_a_stored_invalid_template_stays_until_it_is_corrected(wrong: dict[str, Any]) -> None:
     stored = document(template={**template(), **wrong})
     # it keeps nobody from scaling, and stays
     scaled = {**stored, "spec": {**stored["spec"], "replicas": 7}}
@@ -466,7 +470,7 @@ def test_a_stored_template_that_is_none_stays_until_it_is_mended(wrong: dict[str
     assert causes(mended, old=stored) == ()
 
 
-def test_a_null_that_is_a_container_is_one_that_says_nothing() -> None:
+def test_a_null_container_counts_as_an_empty_one() -> None:
     doc = document(template={**template(), "spec": {"containers": [None]}})
     stored = ask(mutate_cloneset, request(doc)).object
     assert stored is not None

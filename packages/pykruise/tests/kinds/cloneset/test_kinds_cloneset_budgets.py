@@ -54,7 +54,7 @@ def begun(plan: Plan) -> set[str]:
 
 
 @pytest.mark.parametrize("asks", [True, False])
-def test_budgets_are_read_where_they_are_asked(asks: bool) -> None:
+def test_budgets_are_read_only_with_the_gate_on(asks: bool) -> None:
     view = cloneset(1).view()
     objects = {BUDGET_VIEWS: [budget(1)]}
     result = snapshot_of(KIND, view, objects, settings=CloneSetSettings(asks_budgets=asks), now=NOW)
@@ -62,7 +62,7 @@ def test_budgets_are_read_where_they_are_asked(asks: bool) -> None:
 
 
 @pytest.mark.parametrize("policy", ["InPlaceIfPossible", "ReCreate"])
-def test_a_refusal_makes_the_rest_wait_a_second_without_error_or_condition(policy: str) -> None:
+def test_a_refused_budget_delays_the_rest_by_a_second_without_error_or_condition(policy: str) -> None:
     """cloneset case 77"""
     # given a budget for two
     plan = plan_of(protected(policy=policy), budget(2))
@@ -85,7 +85,7 @@ def test_a_refusal_makes_the_rest_wait_a_second_without_error_or_condition(polic
     assert condition(plan, "FailedUpdate") is None
 
 
-def test_a_budget_that_is_used_up_holds_everything_and_the_status_says_so() -> None:
+def test_an_exhausted_budget_blocks_all_updates_and_the_status_reports_it() -> None:
     plan = plan_of(protected(), budget(0))
     assert begun(plan) == set()
     assert not plan.stages
@@ -95,7 +95,7 @@ def test_a_budget_that_is_used_up_holds_everything_and_the_status_says_so() -> N
     assert "PodUnavailableBudget pub allows no more" in result["message"]
 
 
-def test_with_the_gate_off_no_budget_is_asked() -> None:
+def test_budgets_are_ignored_with_the_gate_off() -> None:
     assert begun(plan_of(protected(), budget(0), asks=False)) == {*"abcd"}
 
 
@@ -131,7 +131,7 @@ def test_with_the_gate_off_no_budget_is_asked() -> None:
         "let go before",
     ],
 )
-def test_what_costs_nothing_is_not_held(change: Any, value: BudgetView | None) -> None:
+def test_updates_that_cost_no_availability_are_not_blocked(change: Any, value: BudgetView | None) -> None:
     """podunavailablebudget 6.7, rules 1 to 7"""
     plan = plan_of(change(protected()), *([value] if value else []))
     assert begun(plan) == {*"abcd"}
@@ -167,7 +167,7 @@ def test_maxunavailable_counts_before_the_budget() -> None:
     assert "maxUnavailable is used up" in left(plan)["b"]
 
 
-def test_only_pods_that_are_begun_now_are_spent_for() -> None:
+def test_only_pods_that_begin_now_spend_the_budget() -> None:
     # given two more than a plan begins, one of them under a budget of its own
     builder = protected(
         cloneset(12, old=12, max_unavailable="100%").with_rolling(podUpdatePolicy="InPlaceOnly")
@@ -183,7 +183,7 @@ def test_only_pods_that_are_begun_now_are_spent_for() -> None:
     assert len(begun(plan)) == 10
 
 
-def test_no_budget_is_asked_again_for_a_pod_that_is_marked_to_be_recreated() -> None:
+def test_a_pod_marked_for_recreation_is_not_charged_to_the_budget_again() -> None:
     # given one that waits until it may go
     builder = cloneset(4, old=4, max_unavailable=1, minReadySeconds=30).ready_for(10, "a").marked("a")
     # when

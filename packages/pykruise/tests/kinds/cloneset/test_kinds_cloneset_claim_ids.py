@@ -34,7 +34,7 @@ def ids(count: int, *stored_claims: ClaimView, **pods: str) -> tuple[list[str], 
     return list(choice.ids), list(choice.awaited)
 
 
-def test_a_replacement_takes_the_id_and_claim_of_a_pod_that_is_gone() -> None:
+def test_a_replacement_takes_the_id_and_claim_of_a_deleted_pod() -> None:
     """cloneset case 45"""
     assert ids(1, view("aaaaa"), view("bbbbb"), active="bbbbb") == (["aaaaa"], [])
 
@@ -81,7 +81,7 @@ def test_without_pods_to_make_no_id_is_chosen(count: int) -> None:
     assert ids(count, *given, terminating="bbbbb ccccc") == ([], [])
 
 
-def test_chosen_ids_are_sorted_and_fresh_ones_avoid_those_of_claims_in_use() -> None:
+def test_instance_ids_are_sorted_and_new_ones_avoid_ids_of_used_claims() -> None:
     drawn = SOURCE.draw_ids(2, used=())
     given = [view("zzzzz"), *(view(name) for name in drawn)]
     result, waiting = ids(3, *given, active=drawn[0], finished=drawn[1])

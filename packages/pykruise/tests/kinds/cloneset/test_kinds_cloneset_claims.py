@@ -123,7 +123,7 @@ def test_a_claim_that_cannot_be_created_is_a_failed_creation() -> None:
 # With reuse
 
 
-def test_the_successor_of_a_pod_that_is_gone_has_its_name_id_and_claim() -> None:
+def test_the_successor_of_a_deleted_pod_gets_its_name_id_and_claim() -> None:
     """cloneset case 45"""
     # given
     builder = cloneset(3, pods=2).with_templates("data", reuse=True).claim("a", "b", "c")
@@ -151,7 +151,7 @@ def test_while_the_last_pod_terminates_its_successor_waits() -> None:
     assert not handed_over(plan)
 
 
-def test_a_plan_that_creates_no_pod_is_not_made_again_at_once() -> None:
+def test_a_plan_that_creates_no_pod_is_not_requeued_immediately() -> None:
     # given more pods to be created than one plan creates, whose predecessors all terminate
     names = [f"p{number:04}" for number in range(MOST_AT_ONCE + 1)]
     builder = cloneset(len(names), pods=0).add(*names).deleted(*names)
@@ -232,7 +232,7 @@ def test_a_claim_that_is_being_deleted_is_not_reused() -> None:
     assert created_claims(plan_of(builder)) == [f"data-web-{text}"]
 
 
-def test_leftover_claims_go_to_as_many_pods_as_there_are_to_create() -> None:
+def test_leftover_claims_are_reused_by_as_many_pods_as_are_created() -> None:
     builder = cloneset(1, pods=0).with_templates("data", reuse=True).claim("d", "c", "b")
     plan = plan_of(builder)
     assert ids(plan) == ["b"]
@@ -264,7 +264,7 @@ def test_scale_in_deletes_the_claims_after_their_pod(reuse: bool) -> None:
     assert failures == {"FailedDelete"}
 
 
-def test_a_specified_pod_takes_its_claims_along_although_claims_are_reused() -> None:
+def test_a_pod_specified_for_deletion_deletes_its_claim_although_claims_are_reused() -> None:
     """cloneset 6.7"""
     builder = (
         cloneset(3, max_unavailable=1).with_templates("data", reuse=True).claim("a", "b", "c").marked("b")
@@ -273,7 +273,7 @@ def test_a_specified_pod_takes_its_claims_along_although_claims_are_reused() -> 
     assert (deleted(plan), deleted_claims(plan)) == ({"b"}, {"data-web-b"})
 
 
-def test_a_recreate_update_takes_the_old_claims_along_although_claims_are_reused() -> None:
+def test_a_recreate_update_deletes_the_old_claims_although_claims_are_reused() -> None:
     """cloneset case 48"""
     # given
     builder = cloneset(3, old=3, max_unavailable=1).with_templates("data", reuse=True).claim("a", "b", "c")
@@ -287,7 +287,7 @@ def test_a_recreate_update_takes_the_old_claims_along_although_claims_are_reused
     assert events == ["SuccessfulDelete", "SuccessfulUpdatePodReCreate"]
 
 
-def test_a_pod_without_an_id_takes_no_claims_along() -> None:
+def test_a_pod_without_an_instance_id_deletes_no_claims() -> None:
     """cloneset 6.6: never match on an empty id"""
     # given a claim and a pod that both have lost theirs
     builder = cloneset(0, pods=1).with_templates("data", reuse=True).claim("a", labels={})
@@ -327,7 +327,7 @@ def test_a_released_pod_takes_its_claims_with_it() -> None:
     assert "b" not in ids(plan_of(builder))
 
 
-def test_a_released_pod_takes_no_claims_without_its_id_and_none_that_are_being_deleted() -> None:
+def test_a_released_pod_hands_over_no_claim_without_an_id_or_in_deletion() -> None:
     builder = cloneset(2).with_templates("data", reuse=True).claim("b", deleting=True)
     assert handed_over(plan_of(builder.labelled({"app": "other"}, "b"))) == {}
     builder = cloneset(2).with_templates("data", reuse=True).claim("b", labels={})
@@ -338,7 +338,7 @@ def test_a_released_pod_takes_no_claims_without_its_id_and_none_that_are_being_d
 # Without reuse
 
 
-def test_a_claim_goes_with_a_pod_that_a_user_deleted() -> None:
+def test_a_claim_is_deleted_with_a_pod_that_a_user_deleted() -> None:
     """cloneset case 46"""
     # given
     builder = cloneset(3).with_templates("data").claim("a", "b", "c").deleted("b")
@@ -362,7 +362,7 @@ def test_a_claim_goes_with_a_pod_that_a_user_deleted() -> None:
     assert created_claims(plan) == [f"data-web-{text}"]
 
 
-def test_a_claim_whose_pod_is_gone_is_deleted() -> None:
+def test_a_claim_of_a_missing_pod_is_deleted() -> None:
     """cloneset case 47"""
     # given
     builder = cloneset(2).with_templates("data").claim("a", "b", "gone")
@@ -377,7 +377,7 @@ def test_a_claim_whose_pod_is_gone_is_deleted() -> None:
     assert created(plan) == []
 
 
-def test_claims_of_active_pods_and_those_on_their_way_out_are_left_alone() -> None:
+def test_claims_of_active_pods_and_terminating_claims_are_kept() -> None:
     builder = cloneset(2).with_templates("data").claim("a", "b").claim("gone", deleting=True)
     plan = plan_of(builder)
     assert (deleted_claims(plan), handed_over(plan)) == (set(), {})
@@ -394,7 +394,7 @@ def test_no_new_pod_gets_the_id_of_a_claim_that_is_being_cleaned_up() -> None:
     assert deleted_claims(plan) == {f"data-web-{drawn}"}
 
 
-def test_claims_are_cleaned_up_also_when_there_are_no_templates_any_more() -> None:
+def test_claims_are_cleaned_up_after_the_templates_were_removed() -> None:
     assert deleted_claims(plan_of(cloneset(1).claim("gone"))) == {"data-web-gone"}
 
 
@@ -411,7 +411,7 @@ def leaves_with(uid: str) -> dict[str, Any]:
     return {"annotations": {keys.LEAVES_WITH_ANNOTATION: uid}}
 
 
-def test_with_reuse_it_is_said_beforehand_that_the_claim_goes_too() -> None:
+def test_a_claim_to_delete_is_marked_before_its_pod_when_claims_are_reused() -> None:
     """So that a manager that goes on after a crash in between does not hand old data to a successor"""
     # given a pod too many, and claims that a successor would take over
     builder = cloneset(1, pods=2).with_templates("data", reuse=True).claim("a", "b").not_ready("a")
@@ -424,7 +424,7 @@ def test_with_reuse_it_is_said_beforehand_that_the_claim_goes_too() -> None:
     assert leaving_claims(plan_of(builder)) == {"data-web-a": "uid-a"}
 
 
-def test_without_reuse_nothing_is_said() -> None:
+def test_claims_are_not_marked_without_reuse() -> None:
     builder = cloneset(1, pods=2).with_templates("data").claim("a", "b").not_ready("a")
     assert leaving_claims(plan_of(builder)) == {}
     assert deleted_claims(plan_of(builder)) == {"data-web-a"}
@@ -442,7 +442,7 @@ def test_a_claim_whose_pod_was_deleted_with_it_follows_and_its_id_is_not_used_ag
     assert pod["metadata"]["name"] != "web-a"
 
 
-def test_it_follows_also_while_its_pod_terminates() -> None:
+def test_a_claim_is_deleted_also_while_its_pod_terminates() -> None:
     builder = cloneset(2).with_templates("data", reuse=True).deleted("a")
     builder.claim("a", **leaves_with("uid-a")).claim("b")
     plan = plan_of(builder)
@@ -463,7 +463,7 @@ def test_a_claim_without_an_id_is_kept_where_claims_are_not_reused() -> None:
     assert (deleted_claims(plan), handed_over(plan)) == (set(), {})
 
 
-def test_a_claim_whose_pod_stays_after_all_stays_too() -> None:
+def test_a_claim_stays_when_the_deletion_of_its_pod_did_not_happen() -> None:
     # given a deletion that did not take place, and is not wanted any more
     builder = cloneset(1).with_templates("data", reuse=True).claim("a", **leaves_with("uid-a"))
     # then
@@ -471,7 +471,7 @@ def test_a_claim_whose_pod_stays_after_all_stays_too() -> None:
     assert deleted_claims(plan_of(builder)) == set()
 
 
-def test_a_deletion_that_is_tried_again_says_it_only_once() -> None:
+def test_a_retried_deletion_marks_its_claim_only_once() -> None:
     builder = cloneset(0, pods=1).with_templates("data", reuse=True).claim("a", **leaves_with("uid-a"))
     plan = plan_of(builder)
     assert leaving_claims(plan) == {}
@@ -508,7 +508,7 @@ def test_a_change_of_the_templates_alone_changes_neither_revision_nor_pods() -> 
     assert plan.stages == ()
 
 
-def test_pods_say_that_they_keep_claims_of_former_templates_and_one_without_an_id_has_none() -> None:
+def test_pods_with_claims_of_former_templates_report_that_and_one_without_an_id_does_not() -> None:
     # given a claim and a pod that both have lost theirs
     builder = cloneset(2).with_templates("data").claim("a").claim("b", labels={})
     del builder.pods["b"]["metadata"]["labels"][keys.INSTANCE_ID_LABEL]
@@ -587,7 +587,7 @@ def test_all_that_fails_of_claims_is_a_warning() -> None:
     ]
 
 
-def test_a_claim_that_goes_already_is_not_taken_back() -> None:
+def test_a_terminating_claim_is_not_unmarked() -> None:
     builder = cloneset(1).with_templates("data", reuse=True)
     builder.claim("a", deleting=True, **leaves_with("uid-a"))
     assert leaving_claims(plan_of(builder)) == {}
@@ -606,7 +606,7 @@ def test_claims_are_cleaned_up_in_the_order_of_their_names(reuse: bool) -> None:
     [{}, {keys.CLAIM_TEMPLATES_HASH_ANNOTATION: hash_templates([claim_template("data")])}],
     ids=["an older manager stored it", "they are the same"],
 )
-def test_pods_whose_claim_templates_are_not_known_to_have_changed_say_nothing(
+def test_pods_report_nothing_while_a_change_of_claim_templates_is_unknown(
     annotations: dict[str, str],
 ) -> None:
     builder = cloneset(1).with_templates("data").claim("a")
@@ -614,7 +614,7 @@ def test_pods_whose_claim_templates_are_not_known_to_have_changed_say_nothing(
     assert left(plan_of(builder)) == {}
 
 
-def test_a_pod_that_is_written_to_is_not_said_to_keep_its_claims() -> None:
+def test_a_pod_with_a_write_does_not_report_that_it_keeps_its_claims() -> None:
     """One is brought into service, one is recreated, and one only waits."""
     builder = cloneset(3, old=1, max_unavailable=2).with_templates("data").claim("a", "b", "c")
     builder.fresh("b")

@@ -37,13 +37,13 @@ def to_old(doc: Document) -> Document:
 
 
 @pytest.mark.parametrize("scale", [{}, {"scaleStrategy": None}, {"scaleStrategy": {}}])
-def test_claims_are_reused_in_v1alpha1_unless_it_says_otherwise(scale: Document) -> None:
+def test_claims_are_reused_in_v1alpha1_by_default(scale: Document) -> None:
     """cloneset case 2"""
     assert to_new(cloneset(OLD, **scale))["spec"]["scaleStrategy"] == {"enablePVCReuse": True}
 
 
 @pytest.mark.parametrize("scale", [{}, {"scaleStrategy": {"enablePVCReuse": False}}])
-def test_claims_that_are_not_reused_are_so_in_v1alpha1(scale: Document) -> None:
+def test_a_disabled_reuse_of_claims_is_shown_in_v1alpha1(scale: Document) -> None:
     """cloneset case 3"""
     assert to_old(cloneset(NEW, **scale))["spec"]["scaleStrategy"] == {"disablePVCReuse": True}
 
@@ -60,7 +60,7 @@ def test_only_the_exact_label_excludes_preparing_delete(label: str, excludes: bo
     assert to_old(result)["metadata"] == doc["metadata"]
 
 
-def test_excluding_preparing_delete_is_a_label_in_v1alpha1_and_goes_with_the_field() -> None:
+def test_excluding_preparing_delete_is_a_label_in_v1alpha1_and_removed_with_the_field() -> None:
     """cloneset 9.2.7"""
     # given
     excluding = cloneset(NEW, scaleStrategy={"enablePVCReuse": True, "excludePreparingDelete": True})
@@ -74,7 +74,7 @@ def test_excluding_preparing_delete_is_a_label_in_v1alpha1_and_goes_with_the_fie
     assert not to_new(to_old(stored))["spec"]["scaleStrategy"].get("excludePreparingDelete")
 
 
-def test_pre_download_settings_are_read_from_annotations_as_far_as_they_are_numbers() -> None:
+def test_pre_download_settings_are_read_from_numeric_annotations() -> None:
     """cloneset case 5"""
     # when
     doc = cloneset(
@@ -119,7 +119,7 @@ def test_a_share_of_ready_pods_is_resolved_against_replicas(
     assert to_old(result)["metadata"] == doc["metadata"]
 
 
-def test_a_percentage_that_is_no_longer_the_number_gives_way_to_it() -> None:
+def test_an_outdated_percentage_is_replaced_by_the_number() -> None:
     """cloneset 9.2.8: v1beta1 keeps the number, also when replicas change there"""
     # given
     doc = cloneset(
@@ -134,7 +134,7 @@ def test_a_percentage_that_is_no_longer_the_number_gives_way_to_it() -> None:
     assert to_new(shown) == stored
 
 
-def test_a_share_taken_away_in_v1beta1_is_not_brought_back() -> None:
+def test_a_percentage_removed_in_v1beta1_is_not_restored() -> None:
     doc = cloneset(
         OLD, {"annotations": {MIN_UPDATED_READY: "50%"}}, updateStrategy={"type": "InPlaceOnly"}, replicas=4
     )
@@ -143,7 +143,7 @@ def test_a_share_taken_away_in_v1beta1_is_not_brought_back() -> None:
     assert to_new(to_old(stored))["spec"] == stored["spec"]
 
 
-def test_a_parallelism_that_is_no_number_is_text() -> None:
+def test_a_parallelism_that_is_not_a_number_is_stored_as_text() -> None:
     doc = cloneset(OLD, {"annotations": {PARALLELISM: "20%"}}, updateStrategy={"type": "InPlaceOnly"})
     rolling = to_new(doc)["spec"]["updateStrategy"]["rollingUpdate"]
     assert rolling["inPlaceUpdateStrategy"] == {"imagePreDownloadParallelism": "20%"}
@@ -185,7 +185,7 @@ def test_pre_download_settings_are_annotations_in_v1alpha1() -> None:
         ({}, {}),
     ],
 )
-def test_a_strategy_of_nothing_but_pre_download_is_not_shown_in_v1alpha1(
+def test_a_strategy_with_only_pre_download_is_not_shown_in_v1alpha1(
     in_place: Document, shown: Document
 ) -> None:
     """cloneset 2.5: but one that was written empty stays"""
@@ -215,20 +215,20 @@ def test_fields_of_pre_download_that_a_client_of_v1alpha1_writes_do_not_count() 
 
 
 @pytest.mark.parametrize("text", ["05", "+5", "5"])
-def test_a_number_stays_as_it_was_written_in_its_annotation(text: str) -> None:
+def test_a_number_keeps_its_notation_in_its_annotation(text: str) -> None:
     doc = cloneset(OLD, {"annotations": {PARALLELISM: text}}, updateStrategy={"type": "InPlaceOnly"})
     result = to_new(doc)
     assert KEPT_OLD not in result["metadata"]["annotations"]
     assert to_old(result)["metadata"] == doc["metadata"]
 
 
-def test_annotations_of_pre_download_say_nothing_under_on_delete() -> None:
+def test_pre_download_annotations_are_ignored_under_on_delete() -> None:
     doc = cloneset(OLD, {"annotations": {PARALLELISM: "5"}}, updateStrategy={"type": "OnDelete"})
     assert to_new(doc)["spec"]["updateStrategy"] == {"type": "OnDelete"}
 
 
 @pytest.mark.parametrize("parallelism", ["5", "20%"])
-def test_a_setting_taken_away_in_v1beta1_is_not_brought_back_by_its_annotation(parallelism: str) -> None:
+def test_a_setting_removed_in_v1beta1_is_not_restored_by_its_annotation(parallelism: str) -> None:
     # given
     stored = to_new(
         cloneset(OLD, {"annotations": {PARALLELISM: parallelism}}, updateStrategy={"type": "InPlaceOnly"})
@@ -289,7 +289,7 @@ def test_settings_under_on_delete_survive_a_write_through_v1alpha1() -> None:
     assert "annotations" not in result["metadata"]
 
 
-def test_a_type_written_through_v1alpha1_wins_over_the_policy_that_was_kept() -> None:
+def test_a_type_written_in_v1alpha1_overrides_the_kept_policy() -> None:
     # given
     rolling = {"podUpdatePolicy": "InPlaceOnly", "partition": 2}
     shown = to_old(cloneset(NEW, updateStrategy={"type": "OnDelete", "rollingUpdate": rolling}))
@@ -309,7 +309,7 @@ def test_settings_of_a_v1alpha1_on_delete_are_kept_on_the_stored_object() -> Non
     }
 
 
-def test_templates_status_and_unknown_fields_go_through_as_they_are() -> None:
+def test_templates_status_and_unknown_fields_are_converted_unchanged() -> None:
     doc = cloneset(
         OLD,
         {"uid": "1", "ownerReferences": [{"uid": "2"}], "managedFields": [{"manager": "x"}]},

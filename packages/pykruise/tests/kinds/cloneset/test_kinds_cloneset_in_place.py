@@ -83,7 +83,7 @@ def test_a_new_image_takes_the_pod_out_of_service_and_then_changes_it(policy: st
     assert {patch.uid for patch in (first, second)} == {"uid-a"}
 
 
-def test_there_is_one_event_after_the_last_write() -> None:
+def test_the_last_write_of_an_update_emits_its_only_event() -> None:
     first, second = steps_named(planned(in_place()), "update pods")
     assert first.done is None
     assert second.done is not None
@@ -91,13 +91,13 @@ def test_there_is_one_event_after_the_last_write() -> None:
     assert {step.failed.reason for step in (first, second) if step.failed} == {"FailedUpdatePodInPlace"}
 
 
-def test_with_short_hashes_the_label_is_the_hash_alone() -> None:
+def test_the_revision_label_is_only_the_hash_with_the_short_hash_gate() -> None:
     builder = in_place().with_settings(short_hash=True)
     labels = writes(planned(builder))[-1].body["metadata"]["labels"]
     assert labels[keys.REVISION_LABEL] == builder.update_revision.rpartition("-")[2]
 
 
-def test_what_cannot_change_in_place_is_recreated_and_the_reason_names_the_path() -> None:
+def test_a_pod_that_cannot_change_in_place_is_recreated_with_the_changed_path_as_reason() -> None:
     builder = in_place()
     builder.spec["template"] = template("nginx:1", hostNetwork=True)
     plan = planned(builder.add("a", "b", "c", old=True))
@@ -107,7 +107,7 @@ def test_what_cannot_change_in_place_is_recreated_and_the_reason_names_the_path(
 
 
 @pytest.mark.parametrize(("policy", "is_recreated"), [("InPlaceIfPossible", True), ("InPlaceOnly", False)])
-def test_other_claim_templates_rule_an_update_in_place_out_with_the_gate_where_pods_may_be_recreated(
+def test_changed_claim_templates_prevent_an_update_in_place_with_the_gate(
     policy: str, is_recreated: bool
 ) -> None:
     # given revisions that were stored with different claim templates
@@ -123,7 +123,7 @@ def test_other_claim_templates_rule_an_update_in_place_out_with_the_gate_where_p
     assert states(plan) == ({} if is_recreated else {"a": "Updating"})
 
 
-def test_in_place_only_touches_no_pod_that_cannot_change_and_says_why() -> None:
+def test_in_place_only_keeps_pods_that_cannot_change_and_reports_why() -> None:
     """cloneset case 78"""
     # given
     builder = in_place(policy="InPlaceOnly")
@@ -145,7 +145,7 @@ def test_in_place_only_touches_no_pod_that_cannot_change_and_says_why() -> None:
     assert result["status"] == "False"
 
 
-def test_a_pod_that_cannot_be_updated_holds_up_no_other() -> None:
+def test_a_pod_that_cannot_be_updated_blocks_no_other_pod() -> None:
     # given the pod that would be first, of a revision that is gone
     builder = in_place(policy="InPlaceOnly").labelled({keys.REVISION_LABEL: "web-forgotten"}, "a")
     builder.restarts(9, "a")
@@ -189,7 +189,7 @@ def test_a_pod_of_a_forgotten_revision_is_recreated() -> None:
     assert "is unknown now" in steps_named(plan, "update pods")[0].because
 
 
-def test_a_pod_in_a_state_of_a_newer_version_is_not_touched() -> None:
+def test_a_pod_in_an_unknown_state_is_not_changed() -> None:
     """lifecycle: not allowed in this state"""
     plan = planned(in_place(1).in_state("SomethingNew", "a"))
     assert not plan.stages
@@ -197,7 +197,7 @@ def test_a_pod_in_a_state_of_a_newer_version_is_not_touched() -> None:
     assert condition(plan, FAILED_UPDATE) is not None
 
 
-def test_pods_of_different_revisions_go_each_their_way_within_one_budget() -> None:
+def test_pods_of_different_revisions_are_updated_in_their_own_way_within_one_budget() -> None:
     # given one pod that can change in place and one that cannot
     builder = in_place(3, max_unavailable=2).labelled({keys.REVISION_LABEL: "web-forgotten"}, "b")
     plan = planned(builder)
@@ -210,7 +210,7 @@ def test_pods_of_different_revisions_go_each_their_way_within_one_budget() -> No
 @pytest.mark.parametrize(
     ("in_place_ones", "recreated_ones", "begun"), [(11, 1, 10 + 1), (1, MOST_AT_ONCE + 1, 1 + MOST_AT_ONCE)]
 )
-def test_where_one_way_takes_more_than_one_plan_the_next_comes_at_once(
+def test_a_plan_with_more_updates_than_its_limit_is_requeued_immediately(
     in_place_ones: int, recreated_ones: int, begun: int
 ) -> None:
     # given
@@ -244,7 +244,7 @@ def test_max_unavailable_and_partition_bound_updates_in_place_too() -> None:
 
 
 @pytest.mark.parametrize(("pods", "begun"), [(20, 10), (960, 15), (3000, BEGUN_AT_ONCE)])
-def test_no_more_are_begun_at_once_than_can_be_ended_soon(pods: int, begun: int) -> None:
+def test_no_more_updates_begin_together_than_can_finish_soon(pods: int, begun: int) -> None:
     plan = planned(in_place(pods, max_unavailable="100%"))
     assert len(replaced(plan)) == begun
     assert plan.requeue_after_s == 0
@@ -255,12 +255,12 @@ def test_no_more_are_begun_at_once_than_can_be_ended_soon(pods: int, begun: int)
 
 
 @pytest.mark.parametrize(("pods", "is_partial"), [(10, False), (11, True)])
-def test_as_many_as_can_be_begun_at_once_are_all(pods: int, is_partial: bool) -> None:
+def test_all_updates_begin_together_up_to_the_limit(pods: int, is_partial: bool) -> None:
     plan = planned(in_place(pods, max_unavailable="100%"))
     assert (len(replaced(plan)), plan.requeue_after_s) == (10, 0 if is_partial else None)
 
 
-def test_a_pod_that_waits_for_something_else_takes_no_turn_and_says_for_what() -> None:
+def test_a_pod_blocked_by_its_hook_takes_no_slot_and_reports_the_hook() -> None:
     # given eleven pods, two of which are held by their hook, and so out of service
     builder = in_place(11, max_unavailable="100%").with_hook("inPlaceUpdate")
     builder.in_state("PreparingUpdate", "a", "b").with_finalizer(HOOK, "a", "b")
@@ -271,7 +271,7 @@ def test_a_pod_that_waits_for_something_else_takes_no_turn_and_says_for_what() -
     assert {reason.code for reason in plan.skipped.values()} == {"InPlaceUpdateHook"}
 
 
-def test_pods_whose_turn_has_not_come_say_what_else_they_wait_for() -> None:
+def test_pods_without_a_slot_report_what_else_they_wait_for() -> None:
     # given more than can be begun at once, all of which have been chosen before
     names = "abcdefghijklmn"
     builder = (
@@ -289,7 +289,7 @@ def test_pods_whose_turn_has_not_come_say_what_else_they_wait_for() -> None:
     }
 
 
-def test_a_pod_that_is_to_be_deleted_is_not_updated_before() -> None:
+def test_a_pod_marked_for_deletion_is_not_updated_before() -> None:
     builder = in_place(3, max_unavailable=0, max_surge=1).with_hook("preDelete").marked("a")
     builder.with_finalizer(HOOK, "a").in_state("PreparingDelete", "a")
     assert "a" not in replaced(planned(builder))
@@ -302,7 +302,7 @@ def test_a_partition_that_is_raised_takes_pods_back_in_place_with_the_gate() -> 
     assert writes(plan)[-1].body["spec"]["containers"][0]["image"] == "nginx:0"
 
 
-def test_a_pod_that_prepares_to_go_back_waits_for_its_hook() -> None:
+def test_a_pod_that_prepares_a_rollback_waits_for_its_hook() -> None:
     # given one of the update revision, which is to go back to the current one
     builder = (
         in_place(2, old=1, partition=2).with_settings(partition_rollback=True).with_hook("inPlaceUpdate")
@@ -364,7 +364,7 @@ def test_mark_pod_not_ready_takes_the_pod_out_of_service_in_the_same_write() -> 
     assert patch.body["metadata"]["labels"] == {keys.STATE_LABEL: "PreparingUpdate"}
 
 
-def test_a_preparing_pod_waits_while_it_is_held_and_goes_before_all_others_when_not() -> None:
+def test_a_preparing_pod_waits_for_its_hook_and_is_then_updated_first() -> None:
     """cloneset case 74"""
     # given
     builder = in_place().with_hook("inPlaceUpdate").in_state("PreparingUpdate", "c").with_finalizer(HOOK, "c")
@@ -379,7 +379,7 @@ def test_a_preparing_pod_waits_while_it_is_held_and_goes_before_all_others_when_
 
 @pytest.mark.parametrize("how", ["paused", "partition", "OnDelete"])
 @pytest.mark.parametrize("hook", ["on the pod", "taken off"])
-def test_a_preparing_pod_whose_update_does_not_come_any_more_goes_back(how: str, hook: str) -> None:
+def test_a_preparing_pod_whose_update_is_cancelled_returns_to_service(how: str, hook: str) -> None:
     """lifecycle case 26, and better: it is not updated, and does not stay out of service either"""
     # given
     builder = in_place(2, partition=2 if how == "partition" else None).with_hook("inPlaceUpdate")
@@ -397,7 +397,7 @@ def test_a_preparing_pod_whose_update_does_not_come_any_more_goes_back(how: str,
     assert writes(plan) == []
 
 
-def test_a_preparing_pod_that_has_to_wait_for_its_turn_says_that_it_is_out_of_service() -> None:
+def test_a_preparing_pod_that_waits_for_max_unavailable_reports_that_it_is_out_of_service() -> None:
     # given two that prepare, and no pod that may be unavailable beside them
     builder = in_place(3, max_unavailable=1).in_state("PreparingUpdate", "a", "b")
     # when
@@ -410,7 +410,7 @@ def test_a_preparing_pod_that_has_to_wait_for_its_turn_says_that_it_is_out_of_se
     ]
 
 
-def test_an_updated_pod_prepares_again_with_its_hook_put_back() -> None:
+def test_an_updated_pod_prepares_for_the_next_update_with_its_hook_restored() -> None:
     """lifecycle: Updated, selected for another update"""
     # given a pod that waits for its hook when the next template comes
     hook = {"labelsHandler": {"example.com/in-service": "true"}}
@@ -432,7 +432,7 @@ def test_an_updated_pod_without_a_hook_becomes_normal_first() -> None:
     assert plan.skipped["web-a"].code == "UpdatingInPlace"
 
 
-def test_a_pod_that_is_being_updated_is_updated_again_without_asking() -> None:
+def test_a_pod_in_update_is_updated_again_without_its_hook() -> None:
     """lifecycle: Updating, selected again"""
     builder = updating(in_place(1).with_hook("inPlaceUpdate").with_finalizer(HOOK, "a"))
     assert states(planned(builder)) == {"a": "Updating"}
@@ -451,7 +451,7 @@ def test_a_pod_rolled_back_while_it_prepared_is_not_updated(hooked: bool, state:
 
 
 @pytest.mark.parametrize("how", ["rolling", "paused", "OnDelete"])
-def test_the_end_of_an_update_is_one_write_with_conditions_and_state(how: str) -> None:
+def test_the_end_of_an_update_writes_conditions_and_state_in_one_patch(how: str) -> None:
     """cloneset case 68, cloneset case 70"""
     # given a pod whose container runs the new image
     builder = updating(in_place(2, old=0))
@@ -469,7 +469,7 @@ def test_the_end_of_an_update_is_one_write_with_conditions_and_state(how: str) -
     assert (gate["type"], gate["status"], gate["reason"]) == (keys.IN_PLACE_READY, "True", None)
 
 
-def test_with_a_hook_the_end_waits_in_updated_but_the_pod_serves_traffic() -> None:
+def test_an_updated_pod_that_waits_for_its_hook_serves_traffic() -> None:
     builder = updating(in_place(2, old=0).with_hook("inPlaceUpdate", markPodNotReady=True))
     builder.pods["a"]["spec"]["readinessGates"].append({"conditionType": keys.KRUISE_POD_READY})
     held = '[{"userAgent":"Lifecycle","key":"preUpdateHook"}]'
@@ -482,7 +482,7 @@ def test_with_a_hook_the_end_waits_in_updated_but_the_pod_serves_traffic() -> No
     }
 
 
-def test_a_pod_that_still_runs_the_old_image_says_so_and_since_when() -> None:
+def test_a_pod_that_still_runs_the_old_image_reports_it_with_the_start_time() -> None:
     builder = updating(in_place(2, old=0), image_id="sha256:nginx:1")
     builder.pods["a"]["status"]["containerStatuses"][0]["image"] = "nginx:0"
     plan = planned(builder)
@@ -554,7 +554,7 @@ def test_an_update_that_another_manager_left_half_done_is_continued() -> None:
     assert states(planned(builder)) == {"a": "Normal"}
 
 
-def test_pods_that_were_updated_long_ago_are_at_rest() -> None:
+def test_pods_updated_long_ago_are_not_written() -> None:
     builder = updating(in_place(3, old=0)).in_state("Normal", "a")
     builder.set_condition("a", keys.IN_PLACE_READY, "True")
     assert not planned(builder).stages
@@ -575,7 +575,7 @@ def test_rolled_back_in_the_grace_period_it_ends_with_the_old_image() -> None:
 
 
 @pytest.mark.parametrize("has_agent", [False, True])
-def test_an_environment_that_is_fed_from_metadata_waits_for_the_agent_and_says_so(has_agent: bool) -> None:
+def test_an_environment_from_metadata_waits_for_the_agent_and_reports_it(has_agent: bool) -> None:
     # given a container that is fed from a label that changes
     builder = in_place(1).with_settings(in_place_env_from_metadata=has_agent)
     env = [{"name": "FED", "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['tier']"}}}]

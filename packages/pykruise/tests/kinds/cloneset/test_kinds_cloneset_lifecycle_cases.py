@@ -93,7 +93,7 @@ def test_a_released_pod_gets_state_revision_and_image_in_one_write() -> None:
     assert patch.body["spec"]["containers"] == [{"name": "main", "image": "nginx:1"}]
 
 
-def test_a_pod_that_prepares_for_b_is_updated_to_c_at_once() -> None:
+def test_a_pod_that_prepares_for_b_is_updated_to_c_immediately() -> None:
     """lifecycle case 21"""
     plan = planned(to_c(in_place().in_state("PreparingUpdate", "a"), pods_of=A))
     assert states(plan) == {"a": "Updating"}
@@ -107,7 +107,7 @@ def test_an_updated_pod_prepares_again_and_gets_its_hook_back_in_the_same_write(
     assert pod_patches(plan)["a"].body["metadata"]["finalizers"] == [HOOK]
 
 
-def test_an_updated_pod_that_cannot_change_in_place_goes_through_the_pre_delete_hook() -> None:
+def test_an_updated_pod_that_cannot_change_in_place_passes_the_pre_delete_hook() -> None:
     """lifecycle case 23"""
     builder = to_c(in_place().in_state("Updated", "a"), pods_of=B)
     builder.spec["template"] = template("nginx:2", hostNetwork=True)
@@ -121,7 +121,7 @@ def test_an_updated_pod_that_cannot_change_in_place_goes_through_the_pre_delete_
     assert deleted(plan) == set()
 
 
-def test_a_pod_that_is_being_updated_starts_anew_without_asking_its_hook() -> None:
+def test_a_pod_in_update_restarts_its_update_without_its_hook() -> None:
     """lifecycle case 24"""
     builder = to_c(in_place().with_finalizer(HOOK, "a").in_state("Updating", "a"), pods_of=B)
     plan = planned(builder.not_ready("a"))
@@ -129,7 +129,7 @@ def test_a_pod_that_is_being_updated_starts_anew_without_asking_its_hook() -> No
     assert image_given(plan, "a") == "nginx:2"
 
 
-def test_a_pod_that_prepares_takes_the_place_of_the_only_one() -> None:
+def test_a_pod_in_preparation_uses_the_only_unavailable_slot() -> None:
     """lifecycle case 25"""
     builder = in_place(3).with_finalizer(HOOK, "a", "b", "c").in_state("PreparingUpdate", "a")
     assert states(planned(builder)) == {}
@@ -142,7 +142,7 @@ def test_a_partition_that_is_raised_holds_the_one_that_prepares_too() -> None:
     assert image_given(plan, "a") == ""
 
 
-def test_state_and_condition_are_one_write_so_neither_is_there_without_the_other() -> None:
+def test_state_and_condition_are_written_in_one_patch() -> None:
     """lifecycle case 31"""
     builder = in_place().with_hook("inPlaceUpdate", markPodNotReady=True).with_finalizer(HOOK, "a")
     builder.pods["a"]["spec"]["readinessGates"].append({"conditionType": keys.KRUISE_POD_READY})
@@ -155,14 +155,14 @@ def test_state_and_condition_are_one_write_so_neither_is_there_without_the_other
     assert kinds[keys.KRUISE_POD_READY] == "False"
 
 
-def test_a_hook_that_is_taken_out_of_the_spec_lets_the_update_begin() -> None:
+def test_a_hook_removed_from_the_spec_lets_the_update_begin() -> None:
     """lifecycle case 32"""
     builder = in_place().with_finalizer(HOOK, "a").in_state("PreparingUpdate", "a")
     del builder.spec["lifecycle"]
     assert states(planned(builder)) == {"a": "Updating"}
 
 
-def test_an_unknown_state_is_reported_and_the_pod_left_alone() -> None:
+def test_an_unknown_lifecycle_state_is_reported_and_the_pod_kept() -> None:
     """lifecycle case 34"""
     plan = planned(in_place().in_state("Foo", "a"))
     assert pod_patches(plan) == {}
@@ -182,7 +182,7 @@ def test_a_pod_that_a_user_deleted_lingers_with_its_finalizer_and_does_not_count
 
 
 @pytest.mark.parametrize("present", [[], [HOOK], [HOOK, "other.example.com/x"]])
-def test_a_finalizer_that_is_put_back_is_there_once(present: list[str]) -> None:
+def test_a_restored_finalizer_is_present_once(present: list[str]) -> None:
     """lifecycle case 52"""
     builder = to_c(in_place().in_state("Updated", "a"), pods_of=B)
     builder.pods["a"]["metadata"]["finalizers"] = [name for name in present if name != HOOK]
@@ -192,7 +192,7 @@ def test_a_finalizer_that_is_put_back_is_there_once(present: list[str]) -> None:
     assert sorted(merged["metadata"]["finalizers"]) == sorted({HOOK, *present})
 
 
-def test_a_pod_that_does_not_serve_is_prepared_only_if_it_has_not_become_ready_meanwhile() -> None:
+def test_an_unready_pod_is_prepared_only_at_the_resource_version_that_was_read() -> None:
     """To prepare takes a pod out of service: those that serve go by the budget, the others by what was seen."""
     # given pods under the hooks, of which one does not serve
     down = in_place(2).with_rolling(maxUnavailable=2).with_finalizer(HOOK, "a", "b").not_ready("a")
@@ -206,7 +206,7 @@ def test_a_pod_that_does_not_serve_is_prepared_only_if_it_has_not_become_ready_m
         assert patches["b"].resource_version == ""
 
 
-def test_a_pod_on_its_way_out_waits_for_its_hook_and_not_for_an_update_that_it_has_begun() -> None:
+def test_a_terminating_pod_waits_for_its_hook_and_not_for_a_begun_update() -> None:
     # given a pod whose container does not run its new image yet
     builder = cloneset(2, max_unavailable=1).with_hook("preDelete").with_finalizer(HOOK, "a").marked("a")
     begun = {

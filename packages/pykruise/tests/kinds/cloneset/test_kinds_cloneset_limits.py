@@ -106,7 +106,7 @@ update -1, update_budget 2
 
 
 @pytest.mark.parametrize("row", FORMULAS.strip().splitlines())
-def test_everything_that_the_formulas_say_and_nothing_else(row: str) -> None:
+def test_all_limits_equal_the_formulas_of_the_specification(row: str) -> None:
     """cloneset section 6.5, computed by its formulas; all that is not named is 0. `hand`: under OnDelete"""
     # given
     setting, pods, expected = (part.strip() for part in row.split("|"))
@@ -151,7 +151,7 @@ def test_everything_that_the_formulas_say_and_nothing_else(row: str) -> None:
         (5, "0%", 0),
     ],
 )
-def test_a_percentage_below_100_lets_at_least_one_pod_be_updated(
+def test_a_percentage_below_100_allows_at_least_one_pod_to_be_updated(
     replicas: int, partition: int | str | None, expected: int
 ) -> None:
     """cloneset cases 34 and 61"""
@@ -189,7 +189,7 @@ def test_surge_is_rounded_up_and_off_while_paused() -> None:
     assert limits_of(spec(9, max_surge="10%", paused=True))[0].max_surge == 0
 
 
-def test_creation_is_unlimited_unless_said() -> None:
+def test_creation_is_unlimited_by_default() -> None:
     assert limits_of(spec(9))[0].scale_max_unavailable == UNLIMITED
     assert limits_of(spec(9, scale_max_unavailable="10%"))[0].scale_max_unavailable == 1
 
@@ -211,7 +211,7 @@ def test_a_value_that_cannot_be_read_is_a_problem_with_its_path_and_never_a_zero
     assert [problem.field for problem in problems] == [path]
 
 
-def test_pods_on_their_way_out_count_unless_excluded() -> None:
+def test_terminating_pods_count_unless_excluded() -> None:
     """cloneset case 42"""
     counts = tally_of({Mark(is_new=True): 4, Mark(is_new=True, is_pre_deleting=True): 1})
     limits = CloneSetLimits(replicas=5, max_unavailable=1)

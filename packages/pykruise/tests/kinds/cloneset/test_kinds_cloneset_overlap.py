@@ -71,7 +71,7 @@ def test_pods_of_an_earlier_cloneset_of_this_name_do_not_overlap(
     assert len(pods) == count
 
 
-def test_pods_of_another_set_are_reported_by_a_condition_and_an_event_and_nothing_is_touched() -> None:
+def test_pods_of_another_set_cause_a_condition_and_an_event_and_no_writes() -> None:
     # given
     others = [pod(), pod(), *(pod(owner=name) for name in "dcba")]
     snapshot = msgspec.structs.replace(cloneset(2).snapshot(), overlapping=others)
@@ -122,7 +122,7 @@ class Listening:
         return self.woken.by(POD_VIEWS, old, new) == [NAME]
 
 
-def test_a_cloneset_hears_of_the_first_pod_of_an_owner_and_of_the_last_alone() -> None:
+def test_the_first_and_the_last_pod_of_another_owner_enqueue_the_cloneset() -> None:
     # given
     listening = Listening(pod(name="a", owner=UID))
     # when pods of others come, then
@@ -139,7 +139,7 @@ def test_a_cloneset_hears_of_the_first_pod_of_an_owner_and_of_the_last_alone() -
     assert listening.owners() == []
 
 
-def test_an_overlap_that_was_there_at_the_first_look_ends_with_its_last_pod() -> None:
+def test_an_overlap_seen_at_the_first_look_ends_with_its_last_pod() -> None:
     # given
     listening = Listening(pod(name="b"), pod(name="c"))
     assert listening.owners() == ["rival", "rival"]
@@ -149,7 +149,7 @@ def test_an_overlap_that_was_there_at_the_first_look_ends_with_its_last_pod() ->
     assert listening.owners() == []
 
 
-def test_a_pod_that_changes_hands_is_told() -> None:
+def test_a_pod_that_changes_its_owner_enqueues_the_cloneset() -> None:
     listening = Listening(pod(name="b"))
     assert listening.hears("b", pod(name="b", owner="other"))
     assert listening.owners() == ["other"]
@@ -166,7 +166,7 @@ def test_a_pod_that_changes_hands_is_told() -> None:
     ],
     ids=["other labels", "another namespace", "terminating"],
 )
-def test_pods_that_do_not_overlap_are_not_told(item: PodView) -> None:
+def test_pods_that_do_not_overlap_enqueue_nothing(item: PodView) -> None:
     assert not Listening().hears("b", item)
 
 
@@ -184,7 +184,7 @@ def test_any_selector_is_found_by_the_labels_of_a_pod(expression: dict[str, Any]
 
 
 @pytest.mark.parametrize("old", [None, pod(name="b", owner="")], ids=["it comes", "it had no owner"])
-def test_a_pod_of_another_owner_is_told(old: PodView | None) -> None:
+def test_a_matching_pod_of_another_owner_enqueues_the_cloneset(old: PodView | None) -> None:
     listening = Listening(*([old] if old else []))
     assert listening.hears("b", pod(name="b"))
     assert listening.owners() == ["rival"]
@@ -202,7 +202,7 @@ def test_a_selector_that_selects_nothing_overlaps_with_nothing(selector: dict[st
     assert listening.owners() == []
 
 
-def test_before_the_first_look_nothing_is_told_that_the_look_will_find() -> None:
+def test_pods_enqueue_nothing_before_the_first_snapshot() -> None:
     # given
     woken = Woken(KIND, {CLONE_SET_VIEWS: [cloneset(0).view()]}, settings=CloneSetSettings())
     # when, then
@@ -221,7 +221,7 @@ def test_before_the_first_look_nothing_is_told_that_the_look_will_find() -> None
     ],
     ids=["comes", "other labels", "another namespace", "gets the labels", "nothing of it", "goes"],
 )
-def test_a_cloneset_hears_of_pods_without_an_owner_that_it_selects(
+def test_a_matching_pod_without_an_owner_enqueues_the_cloneset(
     old: PodView | None, new: PodView | None, is_heard: bool
 ) -> None:
     listening = Listening(*([old] if old else []))

@@ -64,7 +64,7 @@ def test_a_change_of_annotations_makes_no_revision() -> None:
     assert not planned(builder).stages
 
 
-def test_going_back_to_an_older_template_raises_its_number() -> None:
+def test_a_rollback_to_an_older_template_raises_its_revision_number() -> None:
     """cloneset case 52"""
     builder = stored(cloneset(2, max_unavailable=1), revision(A, 1), revision(B, 2))
     builder.old_template = B
@@ -74,7 +74,7 @@ def test_going_back_to_an_older_template_raises_its_number() -> None:
     assert (step.action.key.name, step.action.body) == (builder.update_revision, {"revision": 3})
 
 
-def test_a_collision_is_kept_in_the_status() -> None:
+def test_a_hash_collision_is_counted_in_the_status() -> None:
     """cloneset case 54"""
     builder = cloneset(1, pods=0)
     builder.with_revisions(revision(B, 1, name=builder.update_revision))
@@ -85,7 +85,7 @@ def test_a_collision_is_kept_in_the_status() -> None:
     assert step.action.key.name != builder.update_revision
 
 
-def test_history_is_cut_to_its_limit_oldest_first_and_used_ones_stay() -> None:
+def test_history_is_cut_to_its_limit_oldest_first_and_used_revisions_stay() -> None:
     """cloneset case 55"""
     builder = cloneset(2, old=1, partition=1).with_spec(revisionHistoryLimit=0)
     builder.with_revisions(
@@ -110,7 +110,7 @@ def test_history_of_others_is_not_cut() -> None:
     assert not planned(builder).stages
 
 
-def test_an_unowned_revision_that_says_the_same_is_used_and_adopted() -> None:
+def test_an_orphaned_revision_with_the_same_data_is_adopted() -> None:
     # given
     builder = cloneset(1)
     builder.with_revisions(unowned := revision(builder.spec["template"], 4, controller=""))
@@ -174,7 +174,7 @@ def test_an_unreadable_amount_stops_everything_and_is_named(
         ({"template": "x"}, "spec.template"),
     ],
 )
-def test_a_spec_that_bypassed_admission_touches_nothing(spec: dict[str, Any], field: str) -> None:
+def test_a_spec_that_bypassed_admission_causes_no_writes(spec: dict[str, Any], field: str) -> None:
     builder = cloneset(2, pods=3)
     builder.with_spec(**spec)
     plan = plan_cloneset(builder.snapshot_of(builder.pod_views(), []))
@@ -192,7 +192,7 @@ def test_a_refused_spec_is_settled_once_the_condition_is_stored() -> None:
     assert planned(builder).is_settled
 
 
-def test_a_repaired_spec_goes_on_and_clears_the_condition() -> None:
+def test_a_corrected_spec_continues_and_clears_the_condition() -> None:
     # given
     builder = cloneset(2).with_rolling(partition="abc")
     builder.document["status"] = planned(builder).status
@@ -218,7 +218,7 @@ def test_a_current_revision_whose_labels_do_not_match_makes_no_pods_that_would_b
     assert "do not match spec.selector" in result["message"]
 
 
-def test_a_template_that_the_selector_does_not_mean_makes_no_pods_beside_those_of_an_older_one() -> None:
+def test_a_template_that_the_selector_does_not_match_creates_no_pods_beside_old_ones() -> None:
     """They would be released at once, and made again."""
     builder = cloneset(3, pods=2, old=2, max_unavailable=1)
     builder.spec["template"]["metadata"]["labels"] = {"app": "other"}
@@ -229,7 +229,7 @@ def test_a_template_that_the_selector_does_not_mean_makes_no_pods_beside_those_o
     assert result["reason"] == "InvalidSpec"
 
 
-def test_a_large_step_is_planned_in_parts_that_follow_each_other_at_once() -> None:
+def test_a_large_change_is_planned_in_parts_that_follow_immediately() -> None:
     # given far more to do than an API server takes in a second
     grow = planned(cloneset(MOST_AT_ONCE + 5, pods=0))
     assert (len(created(grow)), grow.requeue_after_s) == (MOST_AT_ONCE, 0.0)
@@ -291,7 +291,7 @@ def test_unknown_fields_of_a_newer_version_do_not_disturb() -> None:
     assert not planned(builder).stages
 
 
-def test_something_that_is_no_object_is_refused() -> None:
+def test_a_value_that_is_not_an_object_is_refused() -> None:
     with pytest.raises(ValueError, match="object"):
         CLONE_SET_VIEWS.project(b"[]")
 
@@ -299,7 +299,7 @@ def test_something_that_is_no_object_is_refused() -> None:
 # Orphans
 
 
-def test_orphans_that_match_get_one_event_and_are_otherwise_left_alone() -> None:
+def test_matching_orphans_get_one_event_and_are_not_changed() -> None:
     """cloneset 9.3: an earlier CloneSet of this name was deleted without its pods"""
     # given two orphans, one of another label, one that is on its way out
     builder = cloneset(2, pods=6).orphaned("c", "d", "e", "f").labelled({"app": "other"}, "e").deleted("f")
@@ -343,7 +343,7 @@ def has_failed(builder: CloneSetBuilder, kind: str) -> CloneSetBuilder:
     ],
     ids=["a pod is released", "pods are updated", "a pod is brought into service"],
 )
-def test_a_phase_that_is_about_to_write_has_not_succeeded_yet(builder: CloneSetBuilder, kind: str) -> None:
+def test_a_stage_with_pending_writes_has_not_succeeded_yet(builder: CloneSetBuilder, kind: str) -> None:
     plan = planned(has_failed(builder, kind))
     assert plan.stages
     result = condition(plan, kind)
@@ -399,7 +399,9 @@ def test_a_deadline_in_the_future_is_waited_for() -> None:
         ({"operator": "DoesNotExist"}, "abc"),
     ],
 )
-def test_pods_that_no_selector_means_any_more_are_released(expression: dict[str, Any], released: str) -> None:
+def test_pods_that_the_selector_no_longer_matches_are_released(
+    expression: dict[str, Any], released: str
+) -> None:
     # given pods of three tiers
     builder = cloneset(3)
     for name in "abc":
@@ -416,7 +418,7 @@ def test_pods_that_no_selector_means_any_more_are_released(expression: dict[str,
     assert gone == set(released)
 
 
-def test_a_revision_that_is_on_its_way_out_is_not_adopted() -> None:
+def test_a_terminating_revision_is_not_adopted() -> None:
     """It would go with its new owner's pods still being of it."""
     builder = cloneset(1)
     left_behind = revision(
@@ -437,7 +439,7 @@ def test_a_revision_that_is_on_its_way_out_is_not_adopted() -> None:
     ],
     ids=["refused", "the selector changed"],
 )
-def test_what_was_reported_before_stays_beside_what_stops_it(stop: Callable[[CloneSetBuilder], Any]) -> None:
+def test_an_invalid_spec_keeps_the_progressing_condition(stop: Callable[[CloneSetBuilder], Any]) -> None:
     builder = cloneset(2).with_status(
         conditions=[{"type": "Progressing", "status": "True", "reason": "CloneSetAvailable", "message": ""}]
     )
@@ -450,7 +452,9 @@ def test_what_was_reported_before_stays_beside_what_stops_it(stop: Callable[[Clo
     [({"replicas": -1, "minReadySeconds": 30}, 1), ({"selector": None}, 2)],
     ids=["refused", "unreadable"],
 )
-def test_pods_are_counted_as_they_are_while_nothing_is_done(spec: dict[str, Any], available: int) -> None:
+def test_pods_are_counted_although_an_invalid_spec_stops_all_changes(
+    spec: dict[str, Any], available: int
+) -> None:
     # given one that has just become ready, one that has long been, and two that do not count any more
     builder = cloneset(2, pods=4).ready_for(0, "a").deleted("c").phase("Failed", "d").with_spec(**spec)
     plan = plan_cloneset(builder.snapshot_of(builder.pod_views(), []))

@@ -104,14 +104,14 @@ def test_only_containers_whose_image_changes_or_that_are_new_count() -> None:
     ],
     ids=["three replicas", "recreated", "all at once", "OnDelete", "not in place"],
 )
-def test_what_would_not_help_is_left_out_once_and_for_all(builder: CloneSetBuilder) -> None:
+def test_a_pre_download_that_would_not_help_is_skipped_for_good(builder: CloneSetBuilder) -> None:
     """cloneset case 92, inplace-update cases 68 and 69"""
     plan = plan_of(builder)
     assert created_jobs(plan) == []
     assert labels_given(plan) == ["apps.kruise.io/image-predownload-ignored"]
 
 
-def test_with_a_partition_all_at_once_is_not_all() -> None:
+def test_a_partition_or_the_default_keeps_the_pre_download_although_all_may_be_unavailable() -> None:
     """inplace-update case 69"""
     assert created_jobs(plan_of(rollout(max_unavailable="100%", partition=1)))
     assert created_jobs(plan_of(rollout(max_unavailable=None))), "the default is not all either"
@@ -137,7 +137,7 @@ def test_the_threshold_is_waited_for(threshold: int | None, ready: int, of: str,
     assert bool(labels_given(plan)) is is_due
 
 
-def test_a_job_that_is_there_already_is_not_created_again_but_the_revision_is_labelled() -> None:
+def test_an_existing_job_is_not_created_again_but_the_revision_is_labelled() -> None:
     """inplace-update case 71"""
     builder = rollout()
     plan = plan_of(builder, job(f"{builder.update_revision}-main"))
@@ -159,7 +159,7 @@ def test_a_revision_that_is_not_stored_yet_is_waited_for() -> None:
     assert not steps_named(plan_of(builder), Purpose.PRE_DOWNLOAD)
 
 
-def test_after_the_rollout_the_jobs_go() -> None:
+def test_the_pre_download_jobs_are_deleted_after_the_rollout() -> None:
     """cloneset case 92, inplace-update case 72"""
     plan = plan_of(cloneset(4), job("web-1-main"), job("web-2-main", is_deleting=True))
     (step,) = plan.steps
@@ -167,7 +167,7 @@ def test_after_the_rollout_the_jobs_go() -> None:
     assert (step.action.key.name, step.action.uid) == ("web-1-main", "uid-web-1-main")
 
 
-def test_where_image_pull_jobs_are_not_served_nothing_is_written() -> None:
+def test_nothing_is_written_when_image_pull_jobs_are_not_served() -> None:
     assert not steps_named(plan_of(rollout(), is_served=False), Purpose.PRE_DOWNLOAD)
 
 

@@ -17,7 +17,7 @@ def planned(builder: CloneSetBuilder) -> Plan:
     return plan_cloneset(builder.snapshot())
 
 
-def test_a_pod_that_is_leaving_gets_no_condition_any_more() -> None:
+def test_a_terminating_pod_gets_no_conditions() -> None:
     """inplace-update case 56"""
     builder = cloneset(2).fresh("a").deleted("a")
     builder.pods["a"]["spec"]["readinessGates"].append({"conditionType": keys.KRUISE_POD_READY})
@@ -68,7 +68,7 @@ def test_a_pod_without_a_node_is_not_written_to() -> None:
     assert left(plan)["a"] == "waits for a node"
 
 
-def test_a_pod_without_a_node_waits_for_its_hook_where_there_is_one() -> None:
+def test_a_pod_without_a_node_waits_for_an_existing_hook() -> None:
     builder = cloneset(1).with_hook("preNormal").in_state("PreparingNormal", "a").unscheduled("a")
     assert left(planned(builder))["a"] == "waits for the preNormal hook: finalizer example.com/hook"
 
@@ -79,12 +79,12 @@ def test_a_pod_without_a_node_gets_the_hash_label_that_it_lacks() -> None:
     assert keys.TEMPLATE_HASH_LABEL in pod_patches(planned(builder))["a"].body["metadata"]["labels"]
 
 
-def test_a_pod_without_a_node_leaves_an_update_that_does_not_come() -> None:
+def test_a_pending_pod_cancels_an_update_that_is_no_longer_wanted() -> None:
     builder = cloneset(1).with_hook("inPlaceUpdate").in_state("PreparingUpdate", "a").unscheduled("a")
     assert states(planned(builder)) == {"a": "Updated"}
 
 
-def test_a_pod_without_a_node_whose_update_cannot_go_on_says_so() -> None:
+def test_a_pending_pod_whose_update_cannot_continue_reports_that() -> None:
     builder = cloneset(1).fresh("a").unscheduled("a").annotated({keys.IN_PLACE_GRACE_ANNOTATION: "{"}, "a")
     assert left(planned(builder))["a"].startswith("its update in place cannot continue: ")
 
@@ -94,7 +94,7 @@ def test_a_settled_pod_is_not_written_to_again() -> None:
     assert not planned(cloneset(3)).stages
 
 
-def test_a_pod_that_waits_for_its_hook_may_become_ready_meanwhile() -> None:
+def test_a_pod_that_waits_for_its_hook_may_become_ready() -> None:
     """cloneset case 80, lifecycle case 3"""
     # given
     builder = cloneset(1).with_hook("preNormal").fresh("a")
@@ -114,7 +114,7 @@ def test_a_pod_that_waits_for_its_hook_may_become_ready_meanwhile() -> None:
     assert pod_patches(plan)["a"].subresource == ""
 
 
-def test_a_label_that_the_template_has_lets_the_pod_pass_at_once() -> None:
+def test_a_label_of_the_template_satisfies_the_pre_normal_hook_immediately() -> None:
     """lifecycle case 6"""
     builder = cloneset(1, lifecycle={"preNormal": {"labelsHandler": {"app": "web"}}}).fresh("a")
     assert states(planned(builder)) == {"a": "Normal"}
@@ -163,7 +163,7 @@ def test_a_pod_rolled_back_while_it_prepared_leaves_that_state(hooked: bool, sta
     assert (result["type"], result["status"], result["message"]) == (keys.KRUISE_POD_READY, "True", "[]")
 
 
-def test_updated_pods_become_normal_when_the_hook_is_back_or_gone_from_the_spec() -> None:
+def test_updated_pods_become_normal_when_the_hook_is_restored_or_removed_from_the_spec() -> None:
     """lifecycle cases 14 and 17"""
     builder = cloneset(2).with_hook("inPlaceUpdate").in_state("Updated", "a", "b")
     builder.with_finalizer("example.com/hook", "a")
@@ -172,13 +172,13 @@ def test_updated_pods_become_normal_when_the_hook_is_back_or_gone_from_the_spec(
     assert states(planned(builder)) == {"a": "Normal", "b": "Normal"}
 
 
-def test_on_delete_finishes_what_was_begun() -> None:
+def test_on_delete_finishes_updates_that_began() -> None:
     """cloneset case 70 (as far as states go)"""
     builder = cloneset(2).on_delete().in_state("Updated", "a").fresh("b")
     assert states(planned(builder)) == {"a": "Normal", "b": "Normal"}
 
 
-def test_pods_are_brought_into_service_while_others_are_created_or_deleted() -> None:
+def test_pods_become_normal_while_others_are_created_or_deleted() -> None:
     # given a scale-up half done
     plan = planned(cloneset(5, pods=2).fresh("a"))
     assert (set(states(plan)), len(created(plan))) == ({"a"}, 3)
@@ -191,7 +191,7 @@ def test_a_rolled_back_pod_leaves_its_preparation_while_others_are_created() -> 
     assert (states(plan), len(created(plan))) == ({"a": "Updated"}, 1)
 
 
-def test_a_pod_that_goes_is_not_refreshed() -> None:
+def test_a_pod_to_be_deleted_is_not_refreshed() -> None:
     plan = planned(cloneset(1, pods=3).fresh("a", "b"))
     assert deleted(plan) == {"a", "b"}
     assert pod_patches(plan) == {}

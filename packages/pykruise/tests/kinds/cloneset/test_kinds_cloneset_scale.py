@@ -83,7 +83,7 @@ def test_the_short_hash_gate_labels_pods_with_the_hash_alone() -> None:
     assert labels[keys.REVISION_LABEL] == builder.update_revision.split("-")[-1]
 
 
-def test_pods_labelled_with_full_names_are_not_touched_when_the_short_hash_comes() -> None:
+def test_pods_labelled_with_full_hashes_are_not_changed_by_the_short_hash_gate() -> None:
     """cloneset case 60"""
     plan = plan_cloneset(cloneset(3).with_settings(short_hash=True).snapshot())
     assert not plan.stages
@@ -111,14 +111,14 @@ def test_the_same_snapshot_gives_the_same_plan() -> None:
     assert plan_cloneset(first) == plan_cloneset(second)
 
 
-def test_creation_stays_within_the_scale_limit_and_says_so() -> None:
+def test_creation_stays_within_scale_max_unavailable_and_reports_it() -> None:
     """cloneset case 23"""
     plan = plan_cloneset(cloneset(5, pods=0).with_spec(scaleStrategy={"maxUnavailable": 2}).snapshot())
     assert len(created(plan)) == 2
     assert [(note.reason, note.warning) for note in plan.notes] == [("ScaleUpLimited", True)]
 
 
-def test_creation_goes_on_by_one_when_one_becomes_available() -> None:
+def test_another_pod_is_created_when_one_becomes_available() -> None:
     """cloneset case 23"""
     builder = cloneset(5, pods=2).with_spec(scaleStrategy={"maxUnavailable": 2}).not_ready("a")
     assert len(created(plan_cloneset(builder.snapshot()))) == 1
@@ -135,7 +135,7 @@ def test_a_used_up_scale_limit_does_not_stop_updates() -> None:
     assert reasons(plan) == {"ScaleUpLimited"}
 
 
-def test_an_old_pod_that_is_missing_comes_back_old() -> None:
+def test_a_missing_old_pod_is_recreated_at_the_old_revision() -> None:
     """cloneset case 33"""
     builder = cloneset(5, pods=4, old=2, partition=3)
     assert created_revisions_of_pods(plan_cloneset(builder.snapshot())) == [builder.old_revision]
@@ -186,7 +186,7 @@ def test_a_finished_pod_that_no_longer_matches_is_left() -> None:
 # Deleting
 
 
-def test_surplus_pods_go_within_the_budget_for_ready_ones() -> None:
+def test_surplus_pods_are_deleted_within_max_unavailable() -> None:
     """cloneset case 25"""
     plan = plan_cloneset(cloneset(3, pods=5).snapshot())
     assert len(deleted(plan)) == 2
@@ -201,7 +201,7 @@ def test_pods_not_ready_for_long_enough_do_not_free_a_budget() -> None:
     assert plan.requeue_after_s == 9989
 
 
-def test_a_specified_pod_goes_alone_before_the_surplus_is_looked_at() -> None:
+def test_a_specified_pod_is_deleted_before_any_surplus_pod() -> None:
     """cloneset case 27"""
     builder = cloneset(3, pods=5).marked("d")
     assert deleted(plan_cloneset(builder.snapshot())) == {"d"}
@@ -210,14 +210,14 @@ def test_a_specified_pod_goes_alone_before_the_surplus_is_looked_at() -> None:
     assert len(deleted(plan_cloneset(builder.snapshot()))) == 1
 
 
-def test_while_specified_pods_wait_no_surplus_goes() -> None:
+def test_no_surplus_pod_is_deleted_while_specified_pods_wait() -> None:
     builder = cloneset(3, pods=6, max_unavailable=1).marked("a").not_ready("b", "c", "d", "e")
     plan = plan_cloneset(builder.snapshot())
     assert deleted(plan) == set()
     assert left(plan)["a"] == "specified for deletion, but maxUnavailable is used up"
 
 
-def test_specified_pods_go_by_name_whatever_their_order() -> None:
+def test_specified_pods_are_deleted_by_name_in_any_list_order() -> None:
     builder = cloneset(2, pods=0).add("b", "a").marked("a", "b")
     assert deleted(plan_cloneset(builder.snapshot())) == {"a"}
 
@@ -233,7 +233,7 @@ def test_a_pod_that_its_hook_holds_takes_no_place_of_a_specified_one() -> None:
     assert left(plan)["a"].startswith("waits until the preDelete hook is removed from the pod: ")
 
 
-def test_while_a_pod_is_held_on_its_way_out_no_surplus_goes() -> None:
+def test_no_surplus_pod_is_deleted_while_a_hook_holds_a_pod_in_preparing_delete() -> None:
     builder = cloneset(1, pods=3).with_hook("preDelete").with_finalizer("example.com/hook", "a")
     builder.in_state("PreparingDelete", "a").not_ready("b")
     assert deleted(plan_cloneset(builder.snapshot())) == set()
@@ -246,7 +246,7 @@ def test_a_specified_pod_that_waits_for_the_budget_does_not_stop_updates() -> No
     assert left(plan)["b"] == "specified for deletion, but maxUnavailable is used up"
 
 
-def test_of_equal_pods_the_one_in_the_fuller_zone_goes_as_the_template_spreads_them() -> None:
+def test_the_pod_in_the_fuller_zone_of_the_spread_constraint_is_deleted_first() -> None:
     # given a and c in one zone, and b, which is the newest and would go first, in another
     spread = [{"topologyKey": "zone", "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"}]
     builder = cloneset(2, pods=3).with_spec(template=template(topologySpreadConstraints=spread))
@@ -261,13 +261,13 @@ def test_of_equal_pods_the_one_in_the_fuller_zone_goes_as_the_template_spreads_t
     assert builder.with_spec(template=template()).snapshot().node_labels == {}
 
 
-def test_pods_that_do_not_serve_go_first_and_cost_nothing() -> None:
+def test_unready_surplus_pods_are_deleted_first_outside_the_budget() -> None:
     """cloneset case 28"""
     builder = cloneset(3, pods=5, max_unavailable=0, max_surge=1).not_ready("d", "e")
     assert deleted(plan_cloneset(builder.snapshot())) == {"d", "e"}
 
 
-def test_a_pod_that_goes_because_it_does_not_serve_must_still_be_so() -> None:
+def test_the_deletion_of_an_unready_pod_requires_its_resource_version() -> None:
     plan = plan_cloneset(cloneset(3, pods=5).not_ready("d").snapshot())
     actions = {step.action.key.name: step.action for step in plan.steps}
     assert actions["web-d"].resource_version == "50"  # type: ignore[union-attr]
@@ -285,7 +285,7 @@ def test_the_deleted_pod_is_old_only_when_old_pods_exceed_the_partition() -> Non
     assert deleted(plan_cloneset(cloneset(4, pods=5, old=4, partition=3).snapshot())) <= {*"abcd"}
 
 
-def test_two_named_pods_go_one_after_the_other() -> None:
+def test_two_pods_to_delete_are_deleted_sequentially() -> None:
     """cloneset case 35"""
     # given
     builder = cloneset(5, max_unavailable=1).to_delete("a", "b")
@@ -303,7 +303,7 @@ def test_two_named_pods_go_one_after_the_other() -> None:
     assert deleted(plan_cloneset(builder.snapshot())) == {"b"}
 
 
-def test_names_that_no_pod_has_are_taken_off_the_list_and_nothing_else_happens() -> None:
+def test_names_without_a_pod_are_removed_from_pods_to_delete_without_other_writes() -> None:
     """cloneset case 36, cloneset section 6.9"""
     # given a CloneSet whose status is stored as it should be
     builder = cloneset(2).to_delete("gone", "b", "terminating")
@@ -321,7 +321,7 @@ def test_names_that_no_pod_has_are_taken_off_the_list_and_nothing_else_happens()
     assert step.action.patch_type is PatchType.MERGE  # type: ignore[union-attr]
 
 
-def test_a_list_without_a_name_that_is_left_is_taken_away() -> None:
+def test_a_pods_to_delete_list_without_existing_pods_is_removed() -> None:
     builder = cloneset(2).to_delete("gone")
     builder.document["status"] = plan_cloneset(builder.snapshot()).status
     (step,) = steps_named(plan_cloneset(builder.snapshot()), "tidy up")
@@ -334,7 +334,7 @@ def test_the_list_waits_for_the_status_whose_write_moves_the_version() -> None:
     assert not plan.stages
 
 
-def test_a_marked_pod_that_does_not_serve_goes_at_once() -> None:
+def test_a_specified_unready_pod_is_deleted_immediately() -> None:
     """cloneset case 37"""
     builder = cloneset(5, max_unavailable=1).marked("a", "b").not_ready("a", "c")
     plan = plan_cloneset(builder.snapshot())
@@ -342,7 +342,7 @@ def test_a_marked_pod_that_does_not_serve_goes_at_once() -> None:
     assert left(plan)["b"] == "specified for deletion, but maxUnavailable is used up"
 
 
-def test_with_surge_the_replacement_comes_first() -> None:
+def test_a_surge_pod_is_created_before_the_specified_pod_is_deleted() -> None:
     """cloneset case 38"""
     # given
     builder = cloneset(5, max_unavailable=0, max_surge=1).marked("a")
@@ -357,7 +357,7 @@ def test_with_surge_the_replacement_comes_first() -> None:
     assert deleted(plan_cloneset(builder.snapshot())) == {"a"}
 
 
-def test_a_held_pod_prepares_first_and_is_deleted_when_its_hook_lets_go() -> None:
+def test_a_held_pod_prepares_first_and_is_deleted_when_its_hook_is_removed() -> None:
     """cloneset case 40, lifecycle cases 35 and 36"""
     # given two pods, one too many, held by a finalizer
     builder = cloneset(1, pods=2).with_hook("preDelete").not_ready("b")
@@ -393,7 +393,7 @@ def test_a_hook_that_marks_takes_the_pod_out_of_service_in_the_same_write() -> N
     assert types == {keys.KRUISE_POD_READY: "False", "Ready": "False"}
 
 
-def test_a_deletion_that_is_no_longer_wanted_is_taken_back() -> None:
+def test_a_deletion_that_is_no_longer_wanted_is_reverted() -> None:
     """cloneset case 41, lifecycle case 38"""
     builder = cloneset(5).with_hook("preDelete").with_finalizer("example.com/hook", "e")
     plan = plan_cloneset(builder.in_state("PreparingDelete", "e").snapshot())
@@ -401,14 +401,14 @@ def test_a_deletion_that_is_no_longer_wanted_is_taken_back() -> None:
     assert not created(plan)
 
 
-def test_of_pods_that_prepare_none_is_kept_while_others_are_surplus_too() -> None:
+def test_no_preparing_pod_is_kept_while_others_are_surplus_too() -> None:
     builder = cloneset(1, pods=4).with_hook("preDelete")
     for name in "cd":
         builder.with_finalizer("example.com/hook", name).in_state("PreparingDelete", name)
     assert states(plan_cloneset(builder.snapshot())) == {}
 
 
-def test_a_deletion_that_marked_the_pod_is_not_taken_back() -> None:
+def test_a_deletion_that_marked_the_pod_unready_is_not_reverted() -> None:
     """cloneset case 41, lifecycle case 39"""
     builder = cloneset(5).with_hook("preDelete", markPodNotReady=True)
     builder.with_finalizer("example.com/hook", "e").in_state("PreparingDelete", "e")
@@ -417,7 +417,7 @@ def test_a_deletion_that_marked_the_pod_is_not_taken_back() -> None:
     assert deleted(plan_cloneset(builder.snapshot())) == {"e"}
 
 
-def test_a_specified_pod_that_prepares_is_replaced_when_it_is_gone_or_at_once_if_excluded() -> None:
+def test_a_preparing_specified_pod_is_replaced_after_its_deletion_or_earlier_if_excluded() -> None:
     """cloneset case 42, lifecycle case 40"""
     # given
     builder = cloneset(5).with_hook("preDelete").with_finalizer("example.com/hook", "e")
@@ -432,7 +432,7 @@ def test_a_specified_pod_that_prepares_is_replaced_when_it_is_gone_or_at_once_if
     assert len(created(plan_cloneset(builder.snapshot()))) == 1
 
 
-def test_a_released_pod_goes_even_when_it_is_what_holds_back_its_replacement() -> None:
+def test_a_released_pod_is_deleted_even_if_it_blocks_its_replacement() -> None:
     """lifecycle case 50 (9.2.9)"""
     # given creation limited to one unavailable pod, and that one is on its way out and let go
     builder = cloneset(3, scaleStrategy={"maxUnavailable": 1, "excludePreparingDelete": True})
@@ -445,7 +445,7 @@ def test_a_released_pod_goes_even_when_it_is_what_holds_back_its_replacement() -
     assert len(created(plan_cloneset(builder.snapshot()))) == 1
 
 
-def test_a_removed_lifecycle_lets_waiting_pods_go() -> None:
+def test_removing_the_lifecycle_deletes_pods_that_waited_for_a_hook() -> None:
     """lifecycle case 42"""
     builder = cloneset(4, pods=5).in_state("PreparingDelete", "e").with_finalizer("example.com/hook", "e")
     assert deleted(plan_cloneset(builder.snapshot())) == {"e"}
@@ -464,7 +464,7 @@ def test_pods_in_preparing_update_count_as_new_while_scaling_when_the_gate_is_on
 
 
 @pytest.mark.parametrize("excludes", [False, True])
-def test_a_pod_that_its_hook_holds_is_replaced_at_once_only_where_that_is_asked_for(excludes: bool) -> None:
+def test_a_held_pod_is_replaced_immediately_only_with_exclude_preparing_delete(excludes: bool) -> None:
     strategy = {"maxUnavailable": 3, "excludePreparingDelete": excludes}
     builder = cloneset(3, scaleStrategy=strategy).with_hook("preDelete").in_state("PreparingDelete", "c")
     builder.with_finalizer("example.com/hook", "c").marked("c")
@@ -489,7 +489,7 @@ def test_paused_only_stops_updates() -> None:
 # Events
 
 
-def test_events_say_what_was_created_and_deleted() -> None:
+def test_created_and_deleted_pods_have_success_and_failure_events() -> None:
     plan = plan_cloneset(cloneset(1, pods=0).snapshot())
     (step,) = steps_named(plan, "create pods")
     assert step.done is not None
@@ -512,7 +512,7 @@ def test_scaling_ends_with_as_many_as_wanted(replicas: int) -> None:
     assert plan.requeue_after_s is None
 
 
-def test_pods_that_waited_in_preparing_delete_go_in_a_plan_of_their_own() -> None:
+def test_pods_released_from_preparing_delete_are_deleted_in_a_separate_plan() -> None:
     """cloneset 6.6: specified pods follow in the next plan"""
     builder = cloneset(3, pods=5, max_unavailable=3).in_state("PreparingDelete", "a").marked("b")
     assert deleted(plan_cloneset(builder.snapshot())) == {"a"}

@@ -90,7 +90,7 @@ def test_the_condition_is_written_once_and_the_event_not_with_every_plan() -> No
     assert [note.again_after_s for note in plan.notes] == [600]
 
 
-def test_the_old_selector_put_back_takes_the_condition_away_and_touches_no_pod() -> None:
+def test_restoring_the_old_selector_removes_the_condition_and_changes_no_pod() -> None:
     """daemonset case 66, for CloneSet"""
     builder = changed()
     builder.document["status"] = planned(builder).status
@@ -112,7 +112,7 @@ def test_a_spec_that_is_refused_after_the_selector_is_back_has_only_its_own_cond
     assert condition(plan, "FailedScale") is not None
 
 
-def test_deleting_it_is_not_held_up() -> None:
+def test_a_selector_mismatch_does_not_block_the_deletion() -> None:
     plan = planned(changed().terminating())
     assert plan.stages == ()
     assert not plan.notes
@@ -159,7 +159,7 @@ def left_behind(builder: CloneSetBuilder) -> CloneSetBuilder:
     return builder.with_revisions(revision(builder.spec["template"], 1, controller=""))
 
 
-def test_a_revision_that_was_left_behind_is_adopted_with_the_record_before_a_pod_is_of_it() -> None:
+def test_an_orphaned_revision_is_adopted_with_its_selector_record_before_pods_are_created() -> None:
     # given
     builder = left_behind(cloneset(2, pods=0))
     # when
@@ -185,7 +185,7 @@ def test_a_terminating_revision_is_not_adopted() -> None:
     assert not steps_named(planned(builder), "adopt")
 
 
-def test_a_selector_that_had_changed_before_the_take_over_touches_nothing() -> None:
+def test_a_selector_changed_before_the_take_over_causes_no_writes() -> None:
     """daemonset case 71, for CloneSet"""
     # given no record, and a newest revision with the earlier labels
     builder = cloneset(3).managed_by(None).with_spec(selector=OTHER)
@@ -207,7 +207,7 @@ def test_the_record_is_spelled_with_the_projects_own_prefix() -> None:
     assert keys.MANAGED_SELECTOR_ANNOTATION == "pykruise.io/managed-selector"
 
 
-def test_by_which_selector_another_one_managed_is_not_looked_at() -> None:
+def test_the_selector_record_of_another_clonesets_revision_is_ignored() -> None:
     # given a younger revision that a CloneSet of other labels has left behind
     builder, nothing = cloneset(2).managed_by(None), {keys.CLAIM_TEMPLATES_HASH_ANNOTATION: ""}
     own = revision(builder.spec["template"], 1, annotations={**nothing, **record_of(WEB)})

@@ -60,7 +60,7 @@ def test_counts_are_of_active_pods_by_readiness_availability_and_revision() -> N
     }
 
 
-def test_required_counts_are_written_even_when_nothing_is_there() -> None:
+def test_required_counts_are_written_even_without_pods() -> None:
     result = status(cloneset(0))
     assert [result[field] for field in ("replicas", "readyReplicas", "availableReplicas")] == [0, 0, 0]
     assert [result[field] for field in ("updatedReplicas", "updatedReadyReplicas")] == [0, 0]
@@ -71,7 +71,7 @@ def test_a_status_that_is_right_is_not_written() -> None:
     assert planned(settled(cloneset(3))).is_settled
 
 
-def test_the_update_revision_becomes_current_when_all_pods_are_of_it_ready_or_not() -> None:
+def test_the_update_revision_becomes_current_when_all_pods_have_it_even_unready() -> None:
     """cloneset case 83"""
     builder = cloneset(3).with_current("web-former").not_ready(*"abc")
     builder.with_revisions(
@@ -82,7 +82,7 @@ def test_the_update_revision_becomes_current_when_all_pods_are_of_it_ready_or_no
 
 
 @pytest.mark.parametrize("partition", [0, 3, "60%"])
-def test_without_replicas_the_current_revision_follows_at_once_whatever_the_partition(
+def test_the_current_revision_follows_immediately_without_replicas_for_any_partition(
     partition: int | str,
 ) -> None:
     """cloneset case 84"""
@@ -98,7 +98,7 @@ def test_without_replicas_the_current_revision_follows_at_once_whatever_the_part
     assert made == [builder.update_revision] * 5
 
 
-def test_availability_waits_for_min_ready_seconds_and_the_plan_says_when() -> None:
+def test_availability_waits_for_min_ready_seconds_and_requeues_at_that_time() -> None:
     """cloneset case 85"""
     plan = planned(cloneset(1, minReadySeconds=30).ready_for(10, "a"))
     assert plan.status is not None
@@ -106,7 +106,7 @@ def test_availability_waits_for_min_ready_seconds_and_the_plan_says_when() -> No
     assert plan.requeue_after_s == 20
 
 
-def test_a_selector_of_expressions_is_shown_for_the_scale_subresource() -> None:
+def test_a_selector_with_expressions_is_shown_for_the_scale_subresource() -> None:
     """cloneset case 94"""
     builder = cloneset(1)
     builder.with_spec(
@@ -151,7 +151,7 @@ def with_progressing(
 
 
 @pytest.mark.parametrize("seconds", [None, NO_DEADLINE])
-def test_without_a_deadline_there_is_no_condition(seconds: int | None) -> None:
+def test_a_cloneset_without_a_deadline_has_no_progressing_condition(seconds: int | None) -> None:
     """cloneset case 86"""
     builder = with_progressing(deadline(cloneset(3)), "CloneSetAvailable", age=1)
     builder.with_spec(progressDeadlineSeconds=seconds)
@@ -186,7 +186,7 @@ def test_a_condition_without_its_time_has_no_deadline() -> None:
     [cloneset(10, old=10, partition=5), cloneset(10, old=6, partition=5), cloneset(3, pods=4, old=1)],
     ids=["not begun", "not there yet", "a pod too many"],
 )
-def test_on_the_way_to_its_partition_or_without_one_a_cloneset_is_progressing(
+def test_a_cloneset_before_its_partition_or_without_one_is_progressing(
     builder: CloneSetBuilder,
 ) -> None:
     assert progressing(deadline(builder))["reason"] == "CloneSetUpdated"
@@ -209,7 +209,7 @@ def test_available_paused_partition_ready_and_progressing_have_their_own_reasons
     assert (reasons["reason"], reasons["message"]) == ("CloneSetAvailable", "CloneSet is available")
 
 
-def test_no_progress_until_the_deadline_is_reported_while_the_update_goes_on() -> None:
+def test_a_missed_progress_deadline_is_reported_while_the_update_continues() -> None:
     """cloneset case 88"""
     # given a rollout that stands still
     builder = deadline(cloneset(3, old=2, max_unavailable=1)).not_ready("c")
@@ -333,7 +333,7 @@ def test_each_stage_fails_as_one_of_the_two_phases(stage: str, kind: str) -> Non
     assert [condition["type"] for condition in result["conditions"]] == [kind, "Waiting"]
 
 
-def test_tidying_up_that_fails_is_no_failure_of_the_cloneset() -> None:
+def test_a_failed_cleanup_is_not_a_failure_of_the_cloneset() -> None:
     snapshot = cloneset(3).snapshot()
     assert compute_status_after(snapshot, plan_cloneset(snapshot), failure("tidy up")) is None
 
@@ -348,14 +348,14 @@ def failing(builder: CloneSetBuilder, kind: str, message: str = "create pods: qu
     return builder
 
 
-def test_a_failure_stays_while_the_phase_still_has_to_succeed() -> None:
+def test_a_failure_condition_stays_while_its_phase_has_work_left() -> None:
     builder = failing(cloneset(3, pods=2), FAILED_SCALE)
     status = planned(builder).status
     assert status is not None
     assert [condition["type"] for condition in status["conditions"]] == [FAILED_SCALE, "Waiting"]
 
 
-def test_a_failure_with_another_text_keeps_the_time_since_when_it_fails() -> None:
+def test_a_failure_with_another_text_keeps_its_transition_time() -> None:
     snapshot = failing(cloneset(3, pods=2), FAILED_SCALE).snapshot()
     result = compute_status_after(
         snapshot, plan_cloneset(snapshot), failure("create pods", f"{QUOTA}: another")
@@ -370,7 +370,7 @@ def test_a_failure_with_another_text_keeps_the_time_since_when_it_fails() -> Non
 
 @pytest.mark.parametrize("message", ["create pods: quota", ""])
 @pytest.mark.parametrize("kind", [FAILED_SCALE, FAILED_UPDATE])
-def test_a_failure_is_over_when_its_phase_has_nothing_left_to_do(kind: str, message: str) -> None:
+def test_a_failure_condition_ends_when_its_phase_has_no_work_left(kind: str, message: str) -> None:
     """cloneset section 9.3 (nothing clears it in the original)"""
     builder = failing(cloneset(3), kind, message)
     result = condition(planned(builder), kind)
@@ -381,7 +381,7 @@ def test_a_failure_is_over_when_its_phase_has_nothing_left_to_do(kind: str, mess
     assert planned(settled(builder).at(NOW + 100)).is_settled
 
 
-def test_a_failure_that_goes_on_is_written_once() -> None:
+def test_a_lasting_failure_is_written_once() -> None:
     # given pods that their policy gives no way to update
     builder = cloneset(3, old=3).with_rolling(podUpdatePolicy="InPlaceOnly")
     builder.with_spec(template=template("nginx:1", hostNetwork=True))
@@ -390,5 +390,5 @@ def test_a_failure_that_goes_on_is_written_once() -> None:
     assert planned(settled(builder).at(NOW + 100)).is_settled
 
 
-def test_a_cloneset_that_never_failed_has_no_such_condition() -> None:
+def test_a_cloneset_without_failures_has_no_failure_condition() -> None:
     assert "conditions" not in status(cloneset(3))

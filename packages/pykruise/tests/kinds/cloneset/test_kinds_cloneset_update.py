@@ -70,7 +70,7 @@ def test_a_raised_partition_takes_pods_back_only_with_the_gate(partition: int, b
     }
 
 
-def test_nothing_is_taken_back_when_current_and_update_revision_are_the_same() -> None:
+def test_nothing_is_rolled_back_when_current_and_update_revision_are_equal() -> None:
     """cloneset case 64"""
     builder = cloneset(5, partition=3, max_unavailable=5).with_settings(partition_rollback=True)
     assert not planned(builder).stages
@@ -118,7 +118,7 @@ def test_one_pod_that_is_down_is_updated_although_missing_pods_use_the_budget_up
     assert replaced(planned(builder.labelled({keys.REVISION_LABEL: builder.update_revision}, "a"))) == set()
 
 
-def test_without_a_rolling_update_block_a_fifth_of_the_pods_goes_at_once() -> None:
+def test_a_fifth_of_the_pods_is_updated_in_parallel_without_a_rolling_update_block() -> None:
     builder = cloneset(10, old=10)
     builder.spec["updateStrategy"] = {}
     assert replaced(planned(builder)) == {"a", "b"}
@@ -142,13 +142,13 @@ def test_on_delete_still_deletes_a_marked_pod_of_few() -> None:
     assert deleted(planned(cloneset(3, old=3).on_delete().marked("a"))) == {"a"}
 
 
-def test_paused_updates_nothing_and_says_so() -> None:
+def test_a_paused_cloneset_updates_nothing_and_reports_it() -> None:
     plan = planned(cloneset(5, old=5, max_unavailable="100%").paused())
     assert not plan.stages
     assert set(left(plan).values()) == {"updates are paused"}
 
 
-def test_paused_still_brings_pods_into_service() -> None:
+def test_a_paused_cloneset_still_sets_pods_to_normal() -> None:
     """cloneset case 68, lifecycle case 33"""
     plan = planned(cloneset(5, old=4).paused().fresh("e"))
     assert states(plan) == {"e": "Normal"}
@@ -173,20 +173,20 @@ def test_priority_by_ordered_keys_takes_pods_without_a_key_first() -> None:
     assert replaced(planned(builder)) == {"d", "b"}
 
 
-def test_scattered_pods_do_not_go_together() -> None:
+def test_scattered_pods_are_not_updated_together() -> None:
     """cloneset case 73"""
     builder = cloneset(10, old=10, max_unavailable=1).labelled({"foo": "bar"}, "h", "i", "j")
     builder.with_rolling(scatterStrategy=[{"key": "foo", "value": "bar"}])
     assert replaced(planned(builder)) == {"h"}
 
 
-def test_a_pod_that_prepares_goes_before_all_others() -> None:
+def test_a_preparing_pod_is_updated_before_all_others() -> None:
     """cloneset case 74, lifecycle case 27"""
     builder = cloneset(5, old=5, max_unavailable=1).in_state("PreparingUpdate", "e").restarts(9, "a")
     assert replaced(planned(builder)) == {"e"}
 
 
-def test_pods_on_their_way_out_or_in_grace_are_not_updated() -> None:
+def test_terminating_pods_and_pods_in_grace_are_not_updated() -> None:
     """cloneset case 75, lifecycle case 37"""
     builder = cloneset(4, old=4, max_unavailable="100%").with_hook("preDelete")
     builder.with_finalizer("example.com/hook", "a").in_state("PreparingDelete", "a").marked("a")
@@ -196,7 +196,7 @@ def test_pods_on_their_way_out_or_in_grace_are_not_updated() -> None:
     assert replaced(planned(builder)) == {"c", "d"}
 
 
-def test_a_pod_that_may_go_at_once_is_deleted_without_being_marked() -> None:
+def test_a_pod_within_the_budget_is_deleted_without_a_mark() -> None:
     plan = planned(cloneset(5, old=5, max_unavailable=2))
     assert (deleted(plan), marked(plan)) == ({"a", "b"}, set())
     (step, _) = steps_named(plan, "update pods")
@@ -223,14 +223,14 @@ def test_replacing_a_pod_for_an_update_has_the_events_of_the_original() -> None:
         assert failed.message == f"failed to patch pod specified-delete web-a for update(revision {revision})"
 
 
-def test_a_pod_that_goes_for_another_reason_has_no_event_of_an_update() -> None:
+def test_a_pod_deleted_for_another_reason_has_no_update_event() -> None:
     plan = planned(cloneset(2, pods=3, old=3).marked("a"))
     reasons = [note.reason for step in plan.steps for note in step.notes_when_done]
     assert deleted(plan) == {"a"}
     assert reasons == ["SuccessfulDelete"]
 
 
-def test_with_surge_pods_are_marked_and_the_surge_pod_comes_first() -> None:
+def test_surge_pods_are_created_before_old_pods_are_marked_and_deleted() -> None:
     # given five old pods and one surge pod that is ready
     builder = cloneset(5, pods=6, old=5, max_unavailable=0, max_surge=1)
     plan = planned(builder)
@@ -244,7 +244,7 @@ def test_with_surge_pods_are_marked_and_the_surge_pod_comes_first() -> None:
     assert (created_revisions_of_pods(plan), replaced(plan)) == ([builder.update_revision], set())
 
 
-def test_a_held_pod_is_marked_and_goes_through_the_hook() -> None:
+def test_a_held_pod_is_marked_and_passes_the_pre_delete_hook() -> None:
     """cloneset case 40, lifecycle case 41"""
     # given
     builder = cloneset(2, old=2, max_unavailable=1).with_hook("preDelete")
@@ -323,11 +323,11 @@ def test_an_equal_revision_with_another_hash_is_used_with_its_name() -> None:
     assert not planned(builder).stages
 
 
-def test_a_pod_that_may_go_within_the_budget_is_not_held_for_more_surge() -> None:
+def test_a_pod_within_the_budget_is_deleted_without_waiting_for_more_surge() -> None:
     plan = planned(cloneset(5, pods=6, old=5, partition=3, max_unavailable=1, max_surge=2))
     assert (deleted(plan), marked(plan)) == ({"a"}, set())
 
 
-def test_more_surge_never_leads_to_more_pods_than_have_to_be_updated() -> None:
+def test_more_surge_never_creates_more_pods_than_need_an_update() -> None:
     plan = planned(cloneset(5, old=5, partition=4, max_unavailable=1, max_surge=3))
     assert len(created(plan)) == 1

@@ -65,7 +65,7 @@ async def problems_of(doc: Document, **fields: Any) -> list[tuple[str, str]]:
 # Rule 10: pods to delete
 
 
-async def test_pods_that_are_listed_twice_are_not_looked_up() -> None:
+async def test_pods_listed_twice_are_not_read() -> None:
     """cloneset case 9 (the duplicate itself is an error of both versions)"""
     pods = Pods()
     assert await causes(flat(pods_to_delete=["p0", "p0"]), old=flat(), pods=pods) == []
@@ -73,12 +73,12 @@ async def test_pods_that_are_listed_twice_are_not_looked_up() -> None:
 
 
 @pytest.mark.parametrize("listed", [[{"name": "p0"}, 7], "p0"])
-async def test_a_list_that_holds_no_names_is_left_to_those_who_read_it(listed: Any) -> None:
+async def test_a_list_that_holds_no_names_is_accepted_for_its_readers_to_judge(listed: Any) -> None:
     result = await problems_of(flat(pods_to_delete=listed), old=flat(), pods=Pods())
     assert result == []
 
 
-async def test_a_pod_that_is_gone_may_stay_on_the_list() -> None:
+async def test_a_deleted_pod_may_stay_in_the_list() -> None:
     """cloneset case 10"""
     # given
     pods, old = Pods(pod("p1")), flat(pods_to_delete=["gone"])
@@ -115,7 +115,7 @@ async def test_a_new_set_has_no_pods_to_delete() -> None:
         assert result == [(PODS_TO_DELETE, 'Invalid value: "p0": a new CloneSet has no pods')]
 
 
-async def test_a_pod_that_cannot_be_looked_up_is_refused_with_the_reason() -> None:
+async def test_a_pod_that_cannot_be_read_is_refused_with_the_reason() -> None:
     async def broken(namespace: str, name: str) -> Document | None:
         raise KubeError("the API server is away")
 
@@ -189,7 +189,7 @@ def changed(doc: Document, **containers: Any) -> Document:
         ({"image": "main:2", "command": ["run"]}, "containers.0.command"),
     ],
 )
-async def test_in_place_only_lets_nothing_but_images_change(fields: Document, place: str) -> None:
+async def test_in_place_only_allows_only_images_to_change(fields: Document, place: str) -> None:
     """cloneset case 15"""
     old = flat("InPlaceOnly")
     (cause,) = await causes(changed(old, **fields), old=old)
@@ -200,7 +200,7 @@ async def test_in_place_only_lets_nothing_but_images_change(fields: Document, pl
     )
 
 
-async def test_in_place_only_lets_images_and_the_templates_metadata_change() -> None:
+async def test_in_place_only_allows_images_and_template_metadata_to_change() -> None:
     """cloneset case 15"""
     old = flat("InPlaceOnly")
     new = changed(old, image="main:2")
@@ -221,7 +221,7 @@ def with_resources(doc: Document, **requests: str) -> Document:
         ({"cpu": "100m", "memory": "1Gi", "nvidia.com/gpu": "1"}, False),
     ],
 )
-async def test_in_place_only_lets_cpu_and_memory_change_where_the_gate_does(
+async def test_in_place_only_allows_cpu_and_memory_to_change_with_the_gate(
     after: dict[str, str], is_allowed: bool
 ) -> None:
     """cloneset 9.2.18: the original refuses them under any gate"""

@@ -100,7 +100,7 @@ def own_gate(builder: CloneSetBuilder) -> None:
         ),
     ],
 )
-def test_what_holds_a_pod_back_is_named_with_its_remedy(
+def test_a_blocked_pod_is_named_with_its_remedy(
     change: Callable[[CloneSetBuilder], Any], reason: str, remedy: str
 ) -> None:
     # given
@@ -150,7 +150,7 @@ def test_what_holds_a_pod_back_is_named_with_its_remedy(
         ),
     ],
 )
-def test_what_the_spec_holds_back_is_named_with_its_remedy(
+def test_a_block_by_the_spec_is_named_with_its_remedy(
     builder: CloneSetBuilder, reason: str, remedy: str
 ) -> None:
     result = waiting(builder)
@@ -167,7 +167,7 @@ def test_one_pod_that_is_not_ready_is_found_among_many() -> None:
     assert result["reason"] == "NotReady"
 
 
-def test_what_has_to_be_looked_at_comes_before_what_passes_by_itself() -> None:
+def test_a_reason_that_needs_attention_precedes_transient_ones() -> None:
     starts = pod_waits("ContainerCreating")
     # given a pod that starts, and one that is missing
     builder = cloneset(3, pods=2)
@@ -187,7 +187,9 @@ def test_what_has_to_be_looked_at_comes_before_what_passes_by_itself() -> None:
     ("builder", "reason"),
     [(cloneset(3, max_unavailable=3).marked("b"), "Deleting"), (cloneset(3, pods=2), "Creating")],
 )
-def test_a_pod_that_waits_for_something_else_holds_up_no_other(builder: CloneSetBuilder, reason: str) -> None:
+def test_a_pod_that_waits_for_another_reason_blocks_no_other_pod(
+    builder: CloneSetBuilder, reason: str
+) -> None:
     # given a pod whose update in place is under way: it still runs the image of before
     state = {
         "revision": builder.update_revision,
@@ -205,7 +207,7 @@ def test_a_pod_that_waits_for_something_else_holds_up_no_other(builder: CloneSet
     assert plan.waiting.code == reason
 
 
-def test_pods_that_their_policy_gives_no_way_to_update_are_named() -> None:
+def test_pods_that_their_policy_cannot_update_are_named() -> None:
     builder = cloneset(3, old=2).with_rolling(podUpdatePolicy="InPlaceOnly")
     builder.with_spec(template=template("nginx:1", hostNetwork=True)).add("a", "b", old=True).add("c")
     plan = plan_cloneset(builder.snapshot())
@@ -215,7 +217,7 @@ def test_pods_that_their_policy_gives_no_way_to_update_are_named() -> None:
     assert "hostNetwork" in plan.waiting.message
 
 
-def test_of_several_pods_that_leave_late_the_first_is_named() -> None:
+def test_the_first_of_several_slowly_terminating_pods_is_named() -> None:
     builder = cloneset(2).with_templates("data", reuse=True).claim("a", "b").deleted("b", "a")
     result = waiting(builder)
     assert result is not None
@@ -223,13 +225,13 @@ def test_of_several_pods_that_leave_late_the_first_is_named() -> None:
     assert "pod web-a" in result["message"]
 
 
-def test_what_has_converged_carries_no_condition_and_writes_none() -> None:
+def test_a_converged_cloneset_has_no_waiting_condition() -> None:
     builder = cloneset(3)
     assert waiting(builder) is None
     assert "conditions" not in builder.document["status"]
 
 
-def test_since_when_it_waits_and_since_when_for_this_reason() -> None:
+def test_the_start_of_waiting_and_of_its_current_reason_are_reported() -> None:
     # given a pod that is not ready
     builder = cloneset(3).not_ready("a")
     first = waiting(builder)
@@ -259,7 +261,7 @@ def test_a_pod_that_leaves_its_name_late_is_named_with_its_finalizers() -> None:
     assert "example.com/backup" in result["message"]
 
 
-def test_a_pod_that_a_finalizer_keeps_is_named_although_the_rest_has_converged() -> None:
+def test_a_pod_kept_by_a_finalizer_is_named_although_the_rest_has_converged() -> None:
     builder = cloneset(2).add("c").deleted("c").with_finalizer("example.com/backup", "c")
     result = waiting(builder)
     assert result is not None
@@ -287,7 +289,7 @@ def test_a_failure_is_not_contradicted() -> None:
 
 
 @pytest.mark.parametrize(("kind", "status"), [("FailedScale", "False"), ("Progressing", "True")])
-def test_only_a_failure_that_lasts_takes_the_place_of_what_is_waited_for(kind: str, status: str) -> None:
+def test_only_a_lasting_failure_replaces_the_reason_for_waiting(kind: str, status: str) -> None:
     builder = cloneset(3, pods=1, progressDeadlineSeconds=60)
     builder.with_status(conditions=[{"type": kind, "status": status, "reason": "Succeeded", "message": ""}])
     result = waiting(builder)
@@ -312,7 +314,7 @@ def test_the_label_of_a_container_that_waits_for_another_image_names_the_wanted_
         pytest.param(cloneset(3, max_unavailable=0, max_surge=0).marked("a"), id="to be deleted"),
     ],
 )
-def test_where_no_pod_that_serves_may_go_the_limit_is_named(world: CloneSetBuilder) -> None:
+def test_a_max_unavailable_of_zero_is_named_as_the_limit(world: CloneSetBuilder) -> None:
     """It is stored so by a CloneSet without replicas that is scaled up later."""
     plan = plan_cloneset(world.snapshot())
     assert plan.waiting is not None

@@ -81,7 +81,7 @@ def condition(pod: Pod, kind: str, status: str) -> None:
         "its own gate",
     ],
 )
-def test_what_a_decision_reads_wakes(change: Callable[[Pod], Any]) -> None:
+def test_a_change_of_a_field_that_the_plan_reads_enqueues_the_cloneset(change: Callable[[Pod], Any]) -> None:
     """cloneset cases 80 and 82, lifecycle 9.1.3"""
     assert wakes(change)
 
@@ -99,7 +99,7 @@ def test_what_a_decision_reads_wakes(change: Callable[[Pod], Any]) -> None:
     ],
     ids=["a container's state", "a message", "an annotation", "a strange finalizer", "a strange condition"],
 )
-def test_what_no_decision_reads_wakes_no_set(change: Callable[[Pod], Any]) -> None:
+def test_a_change_that_no_plan_reads_enqueues_nothing(change: Callable[[Pod], Any]) -> None:
     """cloneset case 82"""
     assert not wakes(change)
 
@@ -115,7 +115,7 @@ def test_while_a_pod_is_updated_in_place_its_containers_count() -> None:
     assert wakes(restart, state="Updating")
 
 
-def test_a_pod_that_comes_or_goes_wakes() -> None:
+def test_a_created_or_deleted_pod_enqueues_the_cloneset() -> None:
     pod = view(cloneset(1).pods["a"])
     assert is_relevant(None, pod, None)
     assert is_relevant(pod, None, None)
@@ -126,7 +126,7 @@ def test_a_pod_of_the_same_name_is_another_pod() -> None:
 
 
 @pytest.mark.parametrize("is_over", [False, True])
-def test_an_update_in_place_that_begins_or_ends_wakes(is_over: bool) -> None:
+def test_an_update_in_place_that_begins_or_ends_enqueues_its_cloneset(is_over: bool) -> None:
     """By its condition alone: its status, and all else of the pod, may stay the same."""
     over = cloneset(1).annotated({keys.IN_PLACE_STATE_ANNOTATION: '{"revision":"x"}'}, "a").pods["a"]
     under_way = copy.deepcopy(over)
@@ -140,7 +140,7 @@ def test_an_update_in_place_that_begins_or_ends_wakes(is_over: bool) -> None:
     assert is_relevant(view(before), view(after), None)
 
 
-def test_a_hook_without_finalizers_waits_for_none() -> None:
+def test_a_hook_without_finalizers_does_not_enqueue_on_finalizers() -> None:
     by_label = Lifecycle(pre_delete=LifecycleHook(labels_handler={"a": "b"}))
     assert not wakes(lambda pod: pod["metadata"]["finalizers"].append("example.com/delete"), by_label)
     by_both = Lifecycle(pre_delete=HOOKS.pre_delete)
@@ -164,7 +164,7 @@ def test_only_under_its_gate_a_change_that_no_decision_reads_passes(filters: boo
 
 
 @pytest.mark.parametrize("is_there", [True, False])
-def test_a_set_that_cannot_be_read_or_is_not_known_yet_hears_of_all_that_its_pods_do(is_there: bool) -> None:
+def test_an_unreadable_or_unknown_cloneset_is_enqueued_by_every_event_of_its_pods(is_there: bool) -> None:
     # given
     builder = cloneset(1)
     builder.spec["replicas"] = "many"
@@ -224,7 +224,7 @@ def claim(*, owner: str = UID, instance_id: str = "a", version: int = 1) -> Clai
         "of another set loses its owner",
     ],
 )
-def test_a_claim_wakes_its_set_when_it_changes_hands_or_comes_unexpectedly(
+def test_a_claim_that_changes_its_owner_or_is_created_unexpectedly_enqueues_its_cloneset(
     old: ClaimView | None, new: ClaimView | None, is_making: bool, is_woken: bool
 ) -> None:
     """One that is made, or goes, does so with its pod."""

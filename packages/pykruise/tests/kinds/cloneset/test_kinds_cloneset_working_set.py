@@ -37,7 +37,7 @@ def facts_of(mark: Mark) -> set[str]:
         ({"revision": "new", "is_serving": True, "is_ready": True}, {"is_new", "is_available", "is_ready"}),
     ],
 )
-def test_each_thing_that_counts_is_a_field_of_its_own(fields: dict[str, Any], facts: set[str]) -> None:
+def test_each_fact_of_a_pod_sets_its_own_field_of_the_mark(fields: dict[str, Any], facts: set[str]) -> None:
     assert facts_of(mark_of(**fields)) == facts
 
 

@@ -99,7 +99,7 @@ async def stored(doc: Document, the_pod: Document, **around: Any) -> Document:
 # What is filled in
 
 
-async def test_a_request_gets_what_its_agent_needs_to_know_of_the_pod() -> None:
+async def test_a_request_gets_the_facts_of_its_pod_that_its_agent_needs() -> None:
     """containers case 1"""
     # given
     given = document(activeDeadlineSeconds=3)
@@ -123,7 +123,7 @@ async def test_a_request_gets_what_its_agent_needs_to_know_of_the_pod() -> None:
     assert given == document(activeDeadlineSeconds=3)
 
 
-async def test_what_is_said_is_kept_and_labels_that_are_not_the_pods_are_replaced() -> None:
+async def test_set_fields_are_kept_and_labels_that_differ_from_the_pods_are_replaced() -> None:
     given = document(
         strategy={
             "failurePolicy": "Ignore",
@@ -140,7 +140,7 @@ async def test_what_is_said_is_kept_and_labels_that_are_not_the_pods_are_replace
 
 
 @pytest.mark.parametrize("strategy", [None, {}, {"failurePolicy": ""}, {"failurePolicy": None}])
-async def test_a_pod_that_says_nothing_has_no_grace_and_has_not_been_restarted(strategy: Any) -> None:
+async def test_a_pod_without_settings_has_no_grace_and_a_restart_count_of_zero(strategy: Any) -> None:
     the_pod = pod()
     del the_pod["status"]["containerStatuses"][0]["restartCount"]
     result = await stored(document(strategy=strategy), the_pod)
@@ -219,7 +219,7 @@ async def test_a_sidecar_among_the_init_containers_is_recreated_like_any_other()
     assert contexts == ["containerd://main", "containerd://i"]
 
 
-async def test_without_a_cluster_only_the_request_itself_is_judged() -> None:
+async def test_a_reviewer_without_a_cluster_judges_only_the_request() -> None:
     reviewer = build_mutating_review(Lookups())
     answer = await reviewer(asked(document()))
     assert answer.object is not None
@@ -233,7 +233,7 @@ async def test_without_a_cluster_only_the_request_itself_is_judged() -> None:
 
 
 @pytest.mark.parametrize("missing", ["pods", "nodes"])
-async def test_where_one_of_pods_and_nodes_cannot_be_asked_for_neither_is(missing: str) -> None:
+async def test_neither_pods_nor_nodes_are_read_when_one_of_them_cannot_be(missing: str) -> None:
     known = cluster(None, None)
     some = Lookups(pods=known.pods) if missing == "nodes" else Lookups(nodes=known.nodes)
     answer = await build_mutating_review(some)(asked(document()))
@@ -269,14 +269,12 @@ async def test_where_one_of_pods_and_nodes_cannot_be_asked_for_neither_is(missin
         ),
     ],
 )
-async def test_a_request_that_cannot_be_meant_is_refused(
-    spec: Document, value: list[tuple[str, str]]
-) -> None:
+async def test_an_invalid_request_is_refused(spec: Document, value: list[tuple[str, str]]) -> None:
     """containers cases 5 and 6"""
     assert await problems(document(**spec), pod()) == value
 
 
-async def test_a_refusal_names_the_request_as_it_is_to_be_called() -> None:
+async def test_a_refusal_uses_the_generated_name_of_the_request() -> None:
     given = document(podName="")
     del given["metadata"]["name"]
     refusal = (await build_mutating_review(Lookups())(asked(given, name="again-x"))).refusal
@@ -352,7 +350,7 @@ async def test_the_sidecars_of_a_pod_that_are_left_may_be_recreated(over: Docume
     await stored(document(), pod(**{"status": LEFT_TO_IT, **over}))
 
 
-async def test_a_pod_whose_node_is_gone_is_refused_with_the_nodes_name() -> None:
+async def test_a_pod_on_a_missing_node_is_refused_with_the_nodes_name() -> None:
     refusal = (await review(document(), pod(), node=None)).refusal
     assert refusal is not None
     assert refusal.code == 422
@@ -367,7 +365,7 @@ async def test_an_init_container_that_ends_is_not_recreated() -> None:
     ]
 
 
-async def test_each_container_says_all_that_is_wrong_with_it() -> None:
+async def test_all_errors_of_each_container_are_reported() -> None:
     """containers cases 3 and 4"""
     hook = {
         "preStop": {"exec": COMMAND},
@@ -418,7 +416,7 @@ def as_stored(
         ),
     ],
 )
-async def test_a_stored_request_stays_for_what_it_was_made_for(
+async def test_the_spec_and_target_labels_of_a_stored_request_are_immutable(
     old: Document, new: Document, message: str
 ) -> None:
     """containers case 7"""
@@ -439,18 +437,18 @@ async def test_a_stored_request_stays_for_what_it_was_made_for(
         (as_stored(activeDeadlineSeconds=1), as_stored(activeDeadlineSeconds=1, annotations={"b": "c"})),
     ],
 )
-async def test_everything_else_of_a_stored_request_may_change(old: Document, new: Document) -> None:
+async def test_all_other_fields_of_a_stored_request_may_change(old: Document, new: Document) -> None:
     """containers case 7; and nothing is filled in"""
     assert await build_mutating_review(cluster(None, None))(asked(new, old)) == AdmissionAnswer()
 
 
-async def test_an_update_that_does_not_say_of_what_is_refused() -> None:
+async def test_an_update_without_the_old_object_is_refused() -> None:
     refusal = (await build_mutating_review(Lookups())(asked(as_stored(), operation="UPDATE"))).refusal
     assert refusal is not None
     assert refusal.code == 403
 
 
-async def test_writes_of_the_status_are_not_looked_at() -> None:
+async def test_status_writes_are_not_reviewed() -> None:
     other = as_stored(podName="other")
     assert (
         await build_mutating_review(Lookups())(asked(other, as_stored(), subresource="status"))

@@ -56,7 +56,7 @@ STORED = (
         (request("bare", pod=""), None, ["bare"]),
     ],
 )
-def test_a_request_wakes_itself_and_at_its_end_those_behind_it(
+def test_a_request_enqueues_itself_and_its_successors_when_it_ends(
     old: RequestView | None, new: RequestView | None, woken: list[str]
 ) -> None:
     """containers case 24"""
@@ -92,7 +92,7 @@ def pod(uid: str = "pod-1", *, restarts: int = 0, init_restarts: int = 0, **meta
         (pod(), pod("pod-2"), ["busy", "other", "waits"]),
     ],
 )
-def test_a_pod_wakes_its_requests_when_it_comes_or_goes_or_its_containers_change(
+def test_a_change_of_a_pod_or_its_containers_enqueues_its_requests(
     old: PodView | None, new: PodView | None, woken: list[str]
 ) -> None:
     assert Woken(KIND, {REQUEST_VIEWS: STORED}, settings=None).by(POD_VIEWS, old, new) == woken
@@ -125,7 +125,7 @@ DONE_ONE = {"phase": "Succeeded"}
         ),
     ],
 )
-def test_a_request_says_in_a_line_how_far_it_is(status: dict[str, Any], headline: str) -> None:
+def test_a_request_reports_its_progress_in_one_line(status: dict[str, Any], headline: str) -> None:
     assert KIND.insight is not None
     assert KIND.insight.headline is not None
     assert KIND.insight.headline(status) == headline

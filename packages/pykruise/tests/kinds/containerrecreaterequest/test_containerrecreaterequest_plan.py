@@ -106,7 +106,7 @@ def end_of(plan: Plan, now: float = NOW) -> str:
     return str(body["status"]["message"])
 
 
-def test_a_pod_that_is_gone_or_another_one_ends_the_request_case_21() -> None:
+def test_a_deleted_or_replaced_pod_ends_the_request_case_21() -> None:
     assert end_of(plan(request(), None)) == "pod has gone"
     going = pod()
     going["metadata"]["deletionTimestamp"] = format_time(NOW)
@@ -115,7 +115,7 @@ def test_a_pod_that_is_gone_or_another_one_ends_the_request_case_21() -> None:
 
 
 @pytest.mark.parametrize("seen", [None, pod(uid="pod-0")])
-def test_a_pod_that_the_cache_does_not_show_yet_is_not_gone(seen: dict[str, Any] | None) -> None:
+def test_a_pod_missing_in_the_cache_is_not_deleted_for_the_request(seen: dict[str, Any] | None) -> None:
     """its own watch may be behind that of requests"""
     waiting = plan(request(age_s=20), seen, live=Server(pod()))
     assert waiting.requeue_after_s == pytest.approx(40)
@@ -123,13 +123,13 @@ def test_a_pod_that_the_cache_does_not_show_yet_is_not_gone(seen: dict[str, Any]
     assert waiting.waiting.code is Code.NO_AGENT
 
 
-def test_a_request_that_lost_its_label_still_knows_its_pod() -> None:
+def test_a_request_that_lost_its_label_still_finds_its_pod() -> None:
     doc = request(age_s=20)
     del doc["metadata"]["labels"]["crr.apps.kruise.io/active"]
     assert plan(doc, pod()).requeue_after_s == pytest.approx(40)
 
 
-def test_once_a_request_has_let_go_of_its_pod_nothing_is_asked_about_that() -> None:
+def test_the_pod_of_a_released_request_is_not_read_again() -> None:
     doc = request(status=OVER)
     server = Server()
     assert plan(doc, None, live=server).stages
@@ -159,7 +159,7 @@ DONE = request("busy", status={"phase": "Completed", "completionTime": format_ti
 
 @pytest.mark.parametrize("status", [{"phase": "Pending"}, None])
 @pytest.mark.parametrize("others", [(), (DONE,)])
-def test_one_that_waits_behind_another_is_given_its_time_case_24(
+def test_a_request_that_waits_behind_another_gets_its_full_time_case_24(
     status: Any, others: tuple[dict[str, Any], ...]
 ) -> None:
     """pitfall j: one that waits is not exempt once nothing is before it; nor when the one before it was deleted"""
@@ -177,7 +177,7 @@ def test_one_that_waits_behind_another_is_given_its_time_case_24(
     assert end_of(late, NOW + 60) == "daemon has not responded for a long time"
 
 
-def test_a_new_manager_does_not_know_since_when_nothing_is_before_one_that_waits() -> None:
+def test_a_new_manager_restarts_the_deadline_of_a_request_that_waited() -> None:
     assert plan(WAITS, pod()).requeue_after_s == pytest.approx(60)
     # of one that no agent has seen the ends of others say it
     assert plan(request(age_s=3600), pod(), DONE).requeue_after_s == pytest.approx(50)
@@ -193,7 +193,7 @@ def test_a_new_manager_does_not_know_since_when_nothing_is_before_one_that_waits
         ({"phase": "Completed", "completionTime": format_time(NOW - 3600)}, {}),
     ],
 )
-def test_only_one_that_is_carried_out_is_waited_for(status: Any, metadata: dict[str, Any]) -> None:
+def test_only_a_request_in_progress_is_waited_for(status: Any, metadata: dict[str, Any]) -> None:
     other = request("other", status=status, age_s=3600)
     other["metadata"] |= metadata
     result = plan(request(age_s=20), pod(), other)
@@ -202,12 +202,12 @@ def test_only_one_that_is_carried_out_is_waited_for(status: Any, metadata: dict[
     assert result.waiting.code is Code.NO_AGENT
 
 
-def test_the_first_of_several_ends_is_looked_at() -> None:
+def test_the_earlier_of_two_deadlines_sets_the_requeue() -> None:
     assert plan(request(age_s=20, activeDeadlineSeconds=30), pod()).requeue_after_s == pytest.approx(10)
     assert plan(request(age_s=20, activeDeadlineSeconds=300), pod()).requeue_after_s == pytest.approx(40)
 
 
-def test_a_request_that_cannot_be_read_says_so() -> None:
+def test_an_unreadable_request_reports_its_error() -> None:
     """Admission was bypassed"""
     doc = request()
     doc["spec"]["containers"] = "main"
@@ -220,7 +220,7 @@ def test_a_request_that_cannot_be_read_says_so() -> None:
     assert (note.reason, note.warning, note.again_after_s) == (Code.INVALID_SPEC, True, 600)
 
 
-def test_a_request_knows_the_others_for_its_pod() -> None:
+def test_a_snapshot_of_a_request_holds_the_others_for_its_pod() -> None:
     views = [REQUEST_VIEWS.project(orjson.dumps(request(name))) for name in ("again", "other")]
     objects: dict[Any, Any] = {POD_VIEWS: [], REQUEST_VIEWS: views}
     read = read_of(KIND, views[0], objects, settings=None, now=NOW, live=Server())
@@ -234,7 +234,7 @@ def test_a_deadline_ends_the_request_case_23() -> None:
     assert end_of(result) == "recreating has exceeded the activeDeadlineSeconds"
 
 
-def test_containers_that_run_anew_are_mirrored_and_nothing_replaces_that() -> None:
+def test_restarted_containers_are_mirrored_until_a_newer_one_runs() -> None:
     """pitfalls 1 and 3: by id and restart count; what was said stays while there is no container"""
     fresh = pod(containerID="containerd://2", restartCount=1, ready=False)
     mirrored = {"name": "main", "ready": False, "restartCount": 1, "containerID": "containerd://2"}
@@ -261,7 +261,7 @@ def test_containers_that_run_anew_are_mirrored_and_nothing_replaces_that() -> No
         ({"restartCount": 1, "state": {"terminated": {"exitCode": 0}}}, False),
     ],
 )
-def test_a_container_runs_anew_when_it_runs_and_is_not_the_one_of_before(
+def test_a_container_counts_as_new_when_it_runs_with_another_id_or_restart_count(
     status: dict[str, Any], is_new: bool
 ) -> None:
     """pitfalls 1 and 3"""
@@ -269,7 +269,7 @@ def test_a_container_runs_anew_when_it_runs_and_is_not_the_one_of_before(
     assert (result.status is not None) is is_new
 
 
-def test_of_a_container_of_which_nothing_was_noted_any_run_counts() -> None:
+def test_any_running_container_counts_as_new_without_a_recorded_context() -> None:
     doc = request(status={"phase": "Recreating"})
     del doc["spec"]["containers"][0]["statusContext"]
     assert plan(doc, pod()).status is not None
@@ -324,7 +324,7 @@ def test_a_pod_is_held_back_before_the_grace_period_counts_case_16() -> None:
     assert (result.status, result.requeue_after_s) == (None, 0.0)
 
 
-def test_each_write_is_for_what_was_seen() -> None:
+def test_each_write_has_the_version_of_the_object_that_was_seen() -> None:
     doc = request(status={"phase": "Recreating"}, strategy={"unreadyGracePeriodSeconds": 3})
     doc["metadata"]["finalizers"] = [FINALIZER]
     versions = [
@@ -336,7 +336,7 @@ def test_each_write_is_for_what_was_seen() -> None:
     assert versions == [("web", "3"), *[("again", "5")] * 3]
 
 
-def test_other_conditions_stay_and_one_that_is_not_true_holds_nothing() -> None:
+def test_other_conditions_stay_and_a_false_grace_condition_has_no_effect() -> None:
     other = {**HELD, "type": "Other"}
     held = {"phase": "Recreating", "conditions": [{**HELD, "status": "False"}, other]}
     doc = request(status=held, strategy={"unreadyGracePeriodSeconds": 3})
@@ -356,7 +356,7 @@ def test_a_pod_without_the_gate_is_waited_for_and_not_held_case_17() -> None:
     assert body["status"]["conditions"][0]["type"] == "PreRecreateGrace"
 
 
-def test_a_grace_period_that_counts_is_not_begun_anew_case_19() -> None:
+def test_a_running_grace_period_is_not_restarted_case_19() -> None:
     doc = request(
         status={"phase": "Recreating", "conditions": [HELD]}, strategy={"unreadyGracePeriodSeconds": 3}
     )
@@ -392,14 +392,14 @@ GONE = {"deletionTimestamp": format_time(NOW)}
     ],
     ids=["none", "another", "going"],
 )
-def test_a_pod_that_is_not_held_for_the_request_is_left_alone(the_pod: Any) -> None:
+def test_a_pod_that_the_request_does_not_hold_is_not_changed(the_pod: Any) -> None:
     doc = request(status=OVER)
     doc["metadata"]["finalizers"] = [FINALIZER]
     (body,) = patches(plan(doc, the_pod))
     assert body == {"metadata": {"finalizers": None, "labels": {"crr.apps.kruise.io/active": None}}}
 
 
-def test_a_request_that_is_deleted_gives_the_pod_back_and_goes_case_20() -> None:
+def test_a_deleted_request_releases_the_pod_and_its_finalizer_case_20() -> None:
     doc = request(
         status={"phase": "Recreating", "conditions": [HELD]}, strategy={"unreadyGracePeriodSeconds": 3}
     )
@@ -431,7 +431,7 @@ def over(message: str = "", **spec: Any) -> dict[str, Any]:
         ("", "Succeeded", Code.JOB_OVER, "the request has ended"),
     ],
 )
-def test_a_request_that_is_over_says_why(message: str, phase: str, code: Code, shown: str) -> None:
+def test_a_finished_request_reports_its_reason(message: str, phase: str, code: Code, shown: str) -> None:
     result = over(message)
     if phase:
         result["status"] = {**result["status"], "containerRecreateStates": [{"name": "main", "phase": phase}]}
@@ -441,7 +441,7 @@ def test_a_request_that_is_over_says_why(message: str, phase: str, code: Code, s
     assert shown in waiting.message
 
 
-def test_the_time_to_live_counts_from_the_end_as_far_as_that_can_be_read() -> None:
+def test_the_time_to_live_counts_from_a_readable_completion_time() -> None:
     assert plan(over(ttlSecondsAfterFinished=6), pod()).requeue_after_s == pytest.approx(1)
     unreadable = over(ttlSecondsAfterFinished=6)
     unreadable["status"]["completionTime"] = "soon"
@@ -451,7 +451,7 @@ def test_the_time_to_live_counts_from_the_end_as_far_as_that_can_be_read() -> No
     assert plan(without, pod()).requeue_after_s is None
 
 
-def test_a_request_that_is_over_is_kept_without_a_time_to_live_case_25() -> None:
+def test_a_finished_request_without_a_ttl_is_kept_case_25() -> None:
     status = {"phase": "Completed", "completionTime": format_time(NOW - 5)}
     kept, going = request(status=status), request(status=status, ttlSecondsAfterFinished=10)
     for doc in (kept, going):
@@ -462,7 +462,7 @@ def test_a_request_that_is_over_is_kept_without_a_time_to_live_case_25() -> None
     assert [stage.purpose for stage in plan(going, pod()).stages] == [Purpose.DELETE_JOB]
 
 
-def test_a_pod_that_may_still_be_held_by_a_late_write_is_another_version_before_the_request_lets_go() -> None:
+def test_a_request_bumps_the_pods_version_before_it_releases_the_pod() -> None:
     doc = request(status={"phase": "Completed", "completionTime": format_time(NOW)})
     doc["metadata"]["finalizers"] = [FINALIZER]
     result = plan(doc, pod())
@@ -475,7 +475,7 @@ def test_a_pod_that_may_still_be_held_by_a_late_write_is_another_version_before_
     assert on_request["metadata"]["finalizers"] is None
 
 
-def test_a_pod_that_is_held_by_a_request_that_has_let_go_is_given_back() -> None:
+def test_a_pod_still_held_by_a_released_request_is_released() -> None:
     doc = request(status={"phase": "Completed", "completionTime": format_time(NOW)})
     held = pod(message='[{"userAgent":"ContainerRecreateRequest","key":"default/again"}]')
     on_pod, on_request = patches(plan(doc, held))
@@ -491,7 +491,7 @@ def annotated(doc: dict[str, Any], plan: Plan) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("status", [{"phase": "Pending"}, None])
-def test_since_when_it_is_the_turn_of_a_request_outlives_managers(status: Any) -> None:
+def test_the_start_of_the_turn_of_a_request_survives_a_manager_restart(status: Any) -> None:
     # given one that waits, and a manager that has seen it wait
     doc = request(status=status, age_s=3600)
     waits = annotated(doc, plan(doc, pod(), BUSY))

@@ -91,7 +91,7 @@ def defaulted(doc: dict[str, Any], **how: Any) -> dict[str, Any]:
 # Defaults
 
 
-def test_what_is_left_out_is_written_and_the_template_is_not_touched() -> None:
+def test_missing_fields_get_defaults_and_the_template_is_not_changed() -> None:
     """daemonset case 1"""
     doc = document()
     del doc["spec"]["updateStrategy"]
@@ -114,7 +114,7 @@ def test_what_is_left_out_is_written_and_the_template_is_not_touched() -> None:
         ({"rollingUpdateType": ""}, {"maxSurge": 0, "maxUnavailable": 1}),
     ],
 )
-def test_surging_becomes_standard(given: dict[str, Any], expected: dict[str, Any]) -> None:
+def test_the_surging_type_is_stored_as_standard(given: dict[str, Any], expected: dict[str, Any]) -> None:
     """daemonset case 2"""
     result = defaulted(old_document(**rolling(**given)), resource=V1ALPHA1)
     assert result["spec"]["updateStrategy"]["rollingUpdate"] == {"rollingUpdateType": "Standard", **expected}
@@ -135,7 +135,7 @@ def test_only_v1alpha1_has_surging() -> None:
 
 
 @pytest.mark.parametrize("given", [{"maxSurge": 0}, {"maxUnavailable": 3}])
-def test_one_limit_that_is_given_leaves_the_other_absent(given: dict[str, int]) -> None:
+def test_one_given_limit_leaves_the_other_absent(given: dict[str, int]) -> None:
     block = defaulted(document(**rolling(**given)))["spec"]["updateStrategy"]["rollingUpdate"]
     assert block == {"rollingUpdateType": "Standard", **given}
 
@@ -145,11 +145,11 @@ def test_on_delete_gets_no_block() -> None:
     assert result["spec"]["updateStrategy"] == {"type": "OnDelete"}
 
 
-def test_what_needs_no_default_is_allowed_as_it_is() -> None:
+def test_an_object_with_all_defaults_is_allowed_unchanged() -> None:
     assert review(mutate_daemonset, defaulted(document())) == ALLOWED
 
 
-def test_what_is_on_its_way_out_is_left_as_it_is() -> None:
+def test_a_terminating_object_is_not_changed() -> None:
     doc = document()
     doc["metadata"]["deletionTimestamp"] = "2026-01-31T12:00:00Z"
     assert review(mutate_daemonset, doc, old=doc) == ALLOWED
@@ -203,7 +203,7 @@ def test_a_rolling_update_must_be_possible(block: dict[str, Any], expected: list
     assert result == [(f"{BLOCK}.{field}", reason) for field, reason in expected]
 
 
-def test_under_on_delete_the_block_is_not_looked_at() -> None:
+def test_the_rolling_update_block_is_not_validated_under_on_delete() -> None:
     """daemonset case 6"""
     block = {"maxUnavailable": 0, "maxSurge": 0, "partition": "abc"}
     assert fields(document(updateStrategy={"type": "OnDelete", "rollingUpdate": block})) == []
@@ -246,7 +246,7 @@ def test_every_other_rule_names_its_field(spec: dict[str, Any], field: str, reas
     assert (field, reason) in fields(document(**spec), old=document())
 
 
-def test_all_errors_come_at_once() -> None:
+def test_all_errors_are_reported_together() -> None:
     doc = document(minReadySeconds=-1, burstReplicas="x", **rolling(maxUnavailable="x", partition="x"))
     doc["metadata"]["name"] = "Web"
     assert [field for field, _ in fields(doc)] == [
@@ -259,7 +259,7 @@ def test_all_errors_come_at_once() -> None:
     ]
 
 
-def test_a_document_with_nothing_in_it_says_what_it_misses() -> None:
+def test_an_empty_document_reports_its_missing_fields() -> None:
     missing = [
         ("metadata.name", "Required"),
         ("spec.selector", "Required"),
@@ -286,14 +286,14 @@ def test_the_selector_cannot_be_changed() -> None:
     assert fields(new, old=document()) == [("spec", "Forbidden")]
 
 
-def test_annotations_can() -> None:
+def test_annotations_of_a_daemonset_may_change() -> None:
     """daemonset case 13"""
     new = document()
     new["metadata"]["annotations"] = {"note": "x"}
     assert fields(new, old=document()) == []
 
 
-def test_the_templates_labels_must_go_on_matching() -> None:
+def test_the_template_labels_must_still_match_the_selector() -> None:
     """daemonset case 14"""
     new = document(template={**template(), "metadata": {"labels": {"app": "x"}}})
     assert fields(new, old=document()) == [("spec.template.metadata.labels", "Invalid")]
@@ -312,7 +312,7 @@ def test_the_templates_labels_must_go_on_matching() -> None:
         rolling(maxUnavailable=1, selector={"matchLabels": {"canary": "1"}}),
     ],
 )
-def test_everything_else_can_be_changed(change: dict[str, Any]) -> None:
+def test_all_other_fields_may_change(change: dict[str, Any]) -> None:
     assert fields(document(**change), old=document()) == []
     assert fields(document(), old=document(**change)) == []
 
@@ -332,7 +332,7 @@ def test_an_amount_that_the_original_refuses_each_time_is_refused_each_time(amou
     assert result == [(f"{BLOCK}.maxUnavailable", "Invalid")]
 
 
-def test_a_spec_that_did_not_change_is_not_looked_at() -> None:
+def test_an_unchanged_spec_is_not_validated() -> None:
     """daemonset case 68: finalizers come off a set whose selector was changed past admission"""
     stored = document(selector={"matchLabels": {"app": "other"}})
     stored["metadata"]["finalizers"] = ["foregroundDeletion"]
@@ -341,7 +341,7 @@ def test_a_spec_that_did_not_change_is_not_looked_at() -> None:
     assert fields(new, old=stored) == []
 
 
-def test_metadata_is_looked_at_also_where_the_spec_did_not_change() -> None:
+def test_metadata_is_validated_even_with_an_unchanged_spec() -> None:
     new = document()
     new["metadata"]["annotations"] = {"no key": "x"}
     assert fields(new, old=document()) == [("metadata.annotations", "Invalid")]
@@ -354,12 +354,12 @@ def mismatched() -> dict[str, Any]:
     return stored
 
 
-def test_the_managed_selector_may_come_back() -> None:
+def test_the_managed_selector_may_be_restored() -> None:
     """daemonset case 66"""
     assert fields(document(), old=mismatched()) == []
 
 
-def test_a_third_selector_may_not() -> None:
+def test_a_third_selector_is_refused() -> None:
     """daemonset case 67"""
     third = document(selector={"matchLabels": {"app": "third"}})
     third["spec"]["template"]["metadata"]["labels"] = {"app": "third"}
@@ -370,7 +370,7 @@ def test_a_third_selector_may_not() -> None:
 
 
 @pytest.mark.parametrize("reviewer", [mutate_daemonset, validate_daemonset])
-def test_what_cannot_be_read_is_a_bad_request(reviewer: Reviewer) -> None:
+def test_an_unreadable_object_is_a_bad_request(reviewer: Reviewer) -> None:
     for doc in (document(minReadySeconds="ten"), {"metadata": {}, "spec": "x"}, None):
         answer = review(reviewer, doc)
         assert answer.refusal is not None

@@ -44,7 +44,7 @@ def test_a_node_that_is_between_uses_up_the_budget(change: Any, expected: set[st
     assert deleted(plan) == expected
 
 
-def test_a_node_that_is_between_uses_up_one_place() -> None:
+def test_a_node_without_an_available_pod_uses_one_unavailable_slot() -> None:
     assert deleted(daemonset(5, maxUnavailable=2).all_old().held("n2").plan()) == {"n5"}
 
 
@@ -95,7 +95,7 @@ def ready_but_not_running(builder: DaemonSetBuilder) -> DaemonSetBuilder:
     ],
     ids=["not ready yet", "never ready", "failed later", "its creation is not known", "node lost"],
 )
-def test_an_old_pod_uses_up_the_budget_unless_it_failed_by_itself(change: Any, counts: bool) -> None:
+def test_an_unready_old_pod_uses_the_budget_unless_it_was_never_healthy(change: Any, counts: bool) -> None:
     plan = change(daemonset(5).all_old()).plan()
     assert deleted(plan) == ({"n3"} if counts else {"n3", "n5"})
 
@@ -109,6 +109,6 @@ def test_min_ready_seconds_hold_the_next_node_back() -> None:
     assert deleted(builder.at(6).plan()) == {"n4"}
 
 
-def test_neither_limit_given_means_one_at_a_time() -> None:
+def test_pods_are_updated_sequentially_when_neither_limit_is_set() -> None:
     builder = daemonset(5).all_old()
     assert deleted(builder.plan()) == {"n5"}

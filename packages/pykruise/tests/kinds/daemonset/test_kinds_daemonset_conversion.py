@@ -36,12 +36,12 @@ def test_the_annotation_is_the_field_and_stays() -> None:
     assert "scaleStrategy" not in back["spec"]
 
 
-def test_the_annotation_adds_to_a_scale_strategy_that_is_there() -> None:
+def test_the_annotation_extends_an_existing_scale_strategy() -> None:
     doc = document(V1ALPHA1, annotations={PROGRESSIVE: "true"}, scaleStrategy={"other": 1})
     assert to(V1BETA1, doc)["spec"]["scaleStrategy"] == {"other": 1, "partitionedScaling": True}
 
 
-def test_switched_off_it_does_not_come_back_by_the_annotation_that_is_stored() -> None:
+def test_partitioned_scaling_disabled_in_v1beta1_is_not_restored_by_the_stored_annotation() -> None:
     """daemonset case 15"""
     # given a v1beta1 object whose field was switched off, and that still has the annotation
     stored = document(V1BETA1, annotations={PROGRESSIVE: "true"}, scaleStrategy={"partitionedScaling": False})
@@ -56,7 +56,7 @@ def test_switched_off_it_does_not_come_back_by_the_annotation_that_is_stored() -
 
 
 @pytest.mark.parametrize("text", ["True", "false", "1", ""])
-def test_any_other_text_means_no(text: str) -> None:
+def test_any_annotation_text_other_than_true_is_false(text: str) -> None:
     """daemonset case 16"""
     assert "scaleStrategy" not in to(V1BETA1, document(V1ALPHA1, annotations={PROGRESSIVE: text}))["spec"]
 
@@ -90,7 +90,7 @@ def test_the_hash_has_another_name_in_the_status() -> None:
     assert to(V1BETA1, result)["status"] == doc["status"]
 
 
-def test_everything_else_is_carried_over_and_what_it_is_stays() -> None:
+def test_all_other_fields_are_converted_unchanged() -> None:
     doc = document(
         V1BETA1,
         selector={"matchLabels": {"app": "web"}},

@@ -41,7 +41,7 @@ class Reconciled:
 
 
 @pytest.mark.parametrize("phase", ["Failed", "Succeeded"])
-def test_a_pod_that_ends_again_at_once_waits_twice_as_long_each_time(phase: str) -> None:
+def test_the_wait_of_a_repeatedly_ending_pod_doubles_each_time(phase: str) -> None:
     """daemonset case 26"""
     # given a node whose pods end at once
     reconciled = Reconciled(daemonset(3).phase(phase, "n2"))
@@ -61,7 +61,7 @@ def test_another_spec_is_another_try() -> None:
     assert deleted(reconciled.at(0.5)) == {"n2"}
 
 
-def test_a_pod_that_goes_while_it_runs_has_its_node_wait_for_nothing() -> None:
+def test_a_running_pod_deleted_for_a_taint_adds_no_wait_for_its_node() -> None:
     # given a pod that goes for a taint, and one that has failed
     reconciled = Reconciled(daemonset(3).taint("n1", "x:NoExecute").phase("Failed", "n2"))
     assert deleted(reconciled.at(0)) == {"n1", "n2"}

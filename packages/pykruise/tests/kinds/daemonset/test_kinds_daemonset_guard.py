@@ -33,7 +33,7 @@ def touches_nothing(plan: Plan) -> bool:
     return not plan.stages
 
 
-def test_a_changed_selector_touches_nothing_and_says_what_happened() -> None:
+def test_a_changed_selector_changes_no_pod_and_is_reported() -> None:
     """daemonset case 63"""
     # given pods that are old, not ready, failed, missing, and one to be adopted
     builder = daemonset(6).old("n1").not_ready("n2").phase("Failed", "n3").without_pod("n4").orphaned("n5")
@@ -105,7 +105,7 @@ def test_a_mismatch_that_lasts_is_not_written_again() -> None:
     assert builder.at(700).plan().status is None
 
 
-def test_the_same_selector_in_another_order_is_no_other() -> None:
+def test_an_equal_selector_in_another_order_is_not_a_mismatch() -> None:
     """daemonset case 70"""
     item = {"key": "app", "operator": "In", "values": ["web", "site"]}
     two = {"key": "tier", "operator": "DoesNotExist"}
@@ -117,7 +117,7 @@ def test_the_same_selector_in_another_order_is_no_other() -> None:
     assert not plan.notes
 
 
-def test_a_set_taken_over_after_its_selector_was_changed_is_not_touched() -> None:
+def test_a_daemonset_taken_over_after_a_selector_change_is_not_changed() -> None:
     """daemonset case 71"""
     builder = (
         daemonset(3)
@@ -129,7 +129,7 @@ def test_a_set_taken_over_after_its_selector_was_changed_is_not_touched() -> Non
     assert reasons(plan) == {SELECTOR_MISMATCH}
 
 
-def test_a_set_without_revisions_goes_by_its_pods() -> None:
+def test_the_pods_decide_when_a_daemonset_has_no_revisions() -> None:
     builder = daemonset(3).with_revisions()
     assert created_on(builder.plan()) == []
     assert not reasons(builder.plan())
@@ -137,7 +137,7 @@ def test_a_set_without_revisions_goes_by_its_pods() -> None:
     assert reasons(builder.plan()) == {SELECTOR_MISMATCH}
 
 
-def test_a_restart_comes_to_the_same_decision() -> None:
+def test_the_plan_is_the_same_after_a_restart() -> None:
     """daemonset case 73: all that decides is in the cluster"""
     builder = changed(daemonset(3))
     first, second = builder.plan(), builder.plan()
@@ -181,7 +181,7 @@ def test_an_empty_selector_selects_no_pod() -> None:
         ({"minReadySeconds": "ten"}, "spec.minReadySeconds"),
     ],
 )
-def test_a_spec_that_bypassed_admission_touches_nothing(spec: dict[str, Any], field: str) -> None:
+def test_a_spec_that_bypassed_admission_causes_no_writes(spec: dict[str, Any], field: str) -> None:
     plan = daemonset(3).without_pod("n1").with_spec(**spec).plan()
     assert touches_nothing(plan)
     (note,) = plan.notes
@@ -190,7 +190,7 @@ def test_a_spec_that_bypassed_admission_touches_nothing(spec: dict[str, Any], fi
     assert len(left(plan)) == 2
 
 
-def test_with_a_selector_that_cannot_be_read_orphans_are_left_alone() -> None:
+def test_orphans_are_not_adopted_with_an_unreadable_selector() -> None:
     builder = (
         daemonset(3)
         .orphaned("n1")

@@ -21,7 +21,7 @@ def stages(plan: Plan) -> list[str]:
 # New pods
 
 
-def test_a_pod_is_made_for_each_node_and_bound_to_it_by_affinity() -> None:
+def test_a_pod_is_created_for_each_node_and_bound_to_it_by_affinity() -> None:
     # given a template with an affinity of its own
     builder = daemonset(2, pods=False)
     preferred = [{"weight": 1, "preference": {"matchExpressions": [{"key": "a", "operator": "Exists"}]}}]
@@ -66,7 +66,7 @@ def test_without_the_scheduler_a_pod_is_created_on_its_node() -> None:
     assert "affinity" not in pod["spec"]
 
 
-def test_pods_that_are_to_be_updated_in_place_get_the_gates_for_it_once() -> None:
+def test_pods_for_in_place_updates_get_the_readiness_gates_once() -> None:
     builder = daemonset(1, pods=False).in_place()
     gates = [{"conditionType": keys.IN_PLACE_READY}, {"conditionType": keys.KRUISE_POD_READY}]
     assert created(builder.plan())[0]["spec"]["readinessGates"] == gates
@@ -174,7 +174,7 @@ def test_burst_replicas_bounds_deletions_too() -> None:
 # Nodes that change
 
 
-def test_a_pod_stays_on_a_node_that_gets_a_taint_and_does_not_come_back() -> None:
+def test_a_pod_stays_on_a_node_with_a_new_taint_and_is_not_recreated() -> None:
     """daemonset case 18"""
     builder = daemonset(5).taint("n3", "x:NoSchedule")
     plan = builder.plan()
@@ -193,7 +193,7 @@ def test_a_taint_that_expels_has_the_pod_deleted() -> None:
     assert "x:NoExecute" in next(iter(plan.steps)).because
 
 
-def test_a_label_brings_a_pod_and_its_end_takes_it_away() -> None:
+def test_a_node_label_creates_a_pod_and_its_removal_deletes_it() -> None:
     """daemonset case 22; that the node's event wakes it is in the controller's tests"""
     builder = daemonset(3, pods=False).with_template(nodeSelector={"disk": "ssd"})
     assert created_on(builder.plan()) == []
@@ -203,7 +203,7 @@ def test_a_label_brings_a_pod_and_its_end_takes_it_away() -> None:
     assert deleted(builder.plan()) == {"n2"}
 
 
-def test_an_unscheduled_pod_whose_node_is_gone_is_deleted() -> None:
+def test_a_pending_pod_of_a_missing_node_is_deleted() -> None:
     """daemonset case 24"""
     builder = daemonset(5).unscheduled("n4").without_node("n4")
     assert deleted(builder.plan()) == {"n4"}
@@ -211,7 +211,7 @@ def test_an_unscheduled_pod_whose_node_is_gone_is_deleted() -> None:
     assert not builder.deleted("n4").plan().stages
 
 
-def test_a_pod_that_is_bound_to_a_node_that_is_gone_is_left_to_the_garbage_collector() -> None:
+def test_a_pod_bound_to_a_missing_node_is_left_to_garbage_collection() -> None:
     plan = daemonset(5).without_node("n4").plan()
     assert not plan.stages
     assert plan.status is not None
@@ -234,13 +234,13 @@ def without_creation_time(builder: DaemonSetBuilder) -> DaemonSetBuilder:
     ],
     ids=["scheduled first", "older first", "then by name", "older before name", "unknown age last"],
 )
-def test_of_several_pods_on_a_node_one_stays(change: Any, stays: str) -> None:
+def test_one_of_several_pods_on_a_node_stays(change: Any, stays: str) -> None:
     """daemonset case 25"""
     builder = change(daemonset(1).on("n1", called="b").on("n1", called="c").unscheduled("c"))
     assert deleted(builder.plan()) == {"n1", "b", "c"} - {stays}
 
 
-def test_without_surge_the_first_pod_stays_also_when_the_other_is_the_new_one() -> None:
+def test_the_first_pod_stays_without_surge_also_when_the_other_is_new() -> None:
     builder = (
         daemonset(1, maxUnavailable=1, maxSurge=0)
         .all_old()
@@ -252,7 +252,7 @@ def test_without_surge_the_first_pod_stays_also_when_the_other_is_the_new_one() 
 
 
 @pytest.mark.parametrize("surge", [False, True])
-def test_a_node_whose_pod_does_not_serve_gets_no_other(surge: bool) -> None:
+def test_a_node_with_an_unready_pod_gets_no_second_pod(surge: bool) -> None:
     builder = daemonset(2).not_ready("n1")
     if surge:
         builder.surging()
@@ -270,7 +270,7 @@ def test_a_node_whose_pod_terminates_waits_for_its_end() -> None:
 
 
 @pytest.mark.parametrize("surge", [False, True])
-def test_a_node_that_is_to_get_no_pod_waits_for_no_end(surge: bool) -> None:
+def test_an_excluded_node_with_a_terminating_pod_does_not_wait(surge: bool) -> None:
     builder = daemonset(2).taint("n1", "x:NoSchedule").deleted("n1")
     if surge:
         builder.surging()
@@ -324,7 +324,7 @@ def test_a_pod_that_fails_again_too_soon_waits(surge: bool) -> None:
         ("Succeeded", "a DaemonSet's pod must keep running: find out why it ends"),
     ],
 )
-def test_a_pod_that_waits_to_be_replaced_says_where_to_look(phase: str, remedy: str) -> None:
+def test_a_pod_that_waits_for_its_replacement_has_a_remedy(phase: str, remedy: str) -> None:
     builder = daemonset(3).phase(phase, "n2")
     builder.failed_until = {"n2": NOW + 4}
     assert builder.plan().skipped["web-n2"].remedy == remedy
@@ -379,7 +379,7 @@ def test_an_orphan_on_a_node_is_adopted_and_not_doubled() -> None:
     assert (patch.uid, patch.resource_version) == ("uid-n1", "50")
 
 
-def test_before_an_adoption_the_api_server_is_asked_whether_the_set_still_is() -> None:
+def test_an_adoption_first_verifies_the_uid_and_version_of_the_set() -> None:
     plan = daemonset(3).orphaned("n1").plan()
     (step,) = steps_named(plan, "check before adoption")
     assert isinstance(step.action, Patch)
@@ -392,7 +392,7 @@ def test_a_terminating_orphan_and_one_with_other_labels_are_not_adopted() -> Non
     assert created_on(builder.plan()) == ["n1", "n2"]
 
 
-def test_a_set_on_its_way_out_writes_nothing() -> None:
+def test_a_terminating_daemonset_writes_nothing() -> None:
     """daemonset case 28"""
     builder = daemonset(3).orphaned("n1").without_pod("n2").labelled({"app": "other"}, "n3").terminating()
     plan = builder.plan()
@@ -413,7 +413,7 @@ def test_a_pod_whose_labels_were_changed_is_released_and_replaced() -> None:
     assert "web-n2" in step.done.message
 
 
-def test_a_released_pod_is_not_replaced_where_none_is_to_run() -> None:
+def test_a_released_pod_on_an_excluded_node_is_not_replaced() -> None:
     builder = (
         daemonset(3).labelled({"app": "aside"}, "n2", "n3").taint("n2", "x:NoSchedule").without_node("n3")
     )
@@ -422,7 +422,7 @@ def test_a_released_pod_is_not_replaced_where_none_is_to_run() -> None:
     assert set(pod_patches(plan)) == {"n2", "n3"}
 
 
-def test_a_pod_that_is_meant_for_no_node_is_left_alone() -> None:
+def test_a_pod_bound_to_no_node_is_not_changed() -> None:
     """nobody knows which node it was made for; 6.4"""
     builder = daemonset(3).unscheduled("n2")
     del builder.pods["n2"]["spec"]["affinity"]
@@ -442,7 +442,7 @@ def test_a_hooked_pod_on_a_wrong_node_prepares_first() -> None:
     assert deleted(builder.plan()) == {"n2"}
 
 
-def test_a_waiting_pod_is_deleted_as_soon_as_it_may_also_when_that_is_no_longer_needed() -> None:
+def test_a_waiting_pod_is_deleted_when_its_hook_ends_even_if_no_longer_needed() -> None:
     """lifecycle case 48"""
     builder = daemonset(3).with_hook().leaving("n2").hooked("n2")
     plan = builder.plan()
@@ -452,7 +452,7 @@ def test_a_waiting_pod_is_deleted_as_soon_as_it_may_also_when_that_is_no_longer_
     assert deleted(builder.plan()) == {"n2"}
 
 
-def test_with_surge_a_node_gets_a_pod_beside_one_that_its_hook_holds_and_not_beside_two() -> None:
+def test_a_surge_pod_is_created_beside_one_held_pod_but_not_beside_two() -> None:
     builder = daemonset(1).surging().with_hook().leaving("n1").hooked("n1")
     assert created_on(builder.plan()) == ["n1"]
     builder.on("n1", called="b").leaving("b").hooked("b")

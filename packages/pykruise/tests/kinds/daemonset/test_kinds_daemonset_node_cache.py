@@ -71,7 +71,7 @@ CHANGES: dict[str, tuple[Callable[[DaemonSetBuilder], object], list[str]]] = {
 
 @pytest.mark.parametrize("nodes", [5, 200])
 @pytest.mark.parametrize("change", list(CHANGES))
-def test_an_event_has_only_its_own_node_examined_however_many_there_are(
+def test_an_event_evaluates_only_its_own_node_in_a_set_of_any_size(
     change: str, nodes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # given a DaemonSet whose nodes have been examined
@@ -147,7 +147,7 @@ def test_a_clock_that_is_set_back_costs_nothing_where_no_time_counts(monkeypatch
     assert examined == []
 
 
-def test_the_only_orphan_comes_and_goes() -> None:
+def test_the_only_orphan_of_a_node_appears_and_is_deleted() -> None:
     mirror = Mirror(daemonset(1, pods=False))
     assert created_on(plan_daemonset(mirror.snapshot())) == ["n1"]
     mirror.builder.on("n1").orphaned("n1")
@@ -156,14 +156,14 @@ def test_the_only_orphan_comes_and_goes() -> None:
     assert created_on(plan_daemonset(mirror.snapshot())) == ["n1"]
 
 
-def test_the_last_pod_goes() -> None:
+def test_the_only_pod_of_a_node_is_deleted() -> None:
     mirror = Mirror(daemonset(1))
     assert created_on(plan_daemonset(mirror.snapshot())) == []
     mirror.builder.without_pod("n1")
     assert created_on(plan_daemonset(mirror.snapshot())) == ["n1"]
 
 
-def test_a_node_without_a_pod_that_goes_leaves_nothing_behind() -> None:
+def test_deleting_a_node_without_a_pod_leaves_no_state() -> None:
     mirror = Mirror(daemonset(2, pods=False))
     mirror.snapshot()
     mirror.builder.without_node("n2")
@@ -178,7 +178,7 @@ def test_nodes_are_in_the_order_of_their_names_also_when_one_joins() -> None:
     assert deleted(plan_daemonset(mirror.snapshot())) == {"n9"}
 
 
-def test_a_snapshot_that_failed_half_way_is_not_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_snapshot_that_failed_midway_is_not_cached(monkeypatch: pytest.MonkeyPatch) -> None:
     # given two nodes that changed, and a fault at the second of them
     mirror = Mirror(daemonset(3))
     mirror.snapshot()
@@ -212,7 +212,7 @@ def test_the_order_in_which_pods_changed_does_not_matter() -> None:
     assert mirror.snapshot().overview == mirror.afresh().overview
 
 
-def test_a_snapshot_stays_as_it_was_when_nodes_change() -> None:
+def test_a_snapshot_does_not_change_when_nodes_change() -> None:
     mirror = Mirror(daemonset(3))
     before = mirror.snapshot()
     mirror.builder.taint("n2", "x:NoExecute").without_node("n3")
@@ -273,7 +273,7 @@ def test_time_alone_changes_a_node_only_while_its_pod_is_ready_and_not_for_long_
     assert daemonset(1).with_spec(minReadySeconds=5).ready_for(5, "n1").snapshot().overview.open == []
 
 
-def test_a_node_that_runs_none_and_has_none_is_idle_and_says_why() -> None:
+def test_an_excluded_node_without_a_pod_is_idle_with_its_reason() -> None:
     overview = daemonset(2, pods=False).taint("n2", "x:NoSchedule").snapshot().overview
     assert set(overview.idle) == {"n2"}
     assert "x:NoSchedule" in overview.idle["n2"].message

@@ -13,7 +13,7 @@ def partitioned(nodes: int, *, partition: int) -> DaemonSetBuilder:
     return builder.with_spec(scaleStrategy={"partitionedScaling": True})
 
 
-def test_with_partitioned_scaling_the_partition_limits_creation() -> None:
+def test_partitioned_scaling_limits_creation_by_the_partition() -> None:
     """daemonset case 54"""
     builder = partitioned(10, partition=9)
 
@@ -50,14 +50,12 @@ def test_with_partitioned_scaling_the_partition_limits_creation() -> None:
     ],
     ids=["new", "new and not ready", "terminating", "old", "two new ones", "on a node that is to run none"],
 )
-def test_of_what_the_partition_leaves_each_node_with_one_new_pod_takes_a_place(
-    change: Any, expected: list[str]
-) -> None:
+def test_a_node_with_a_new_pod_uses_a_slot_of_the_partition(change: Any, expected: list[str]) -> None:
     """daemonset case 54"""
     assert created_on(change(partitioned(5, partition=3)).plan()) == expected
 
 
-def test_a_partition_of_none_keeps_no_node_without_a_pod() -> None:
+def test_a_partition_of_zero_gives_every_node_a_pod() -> None:
     """also one whose new pod is on its way out, and which surge lets have another"""
     builder = partitioned(1, partition=0).surging().with_hook().on("n1").leaving("n1").hooked("n1")
     assert created_on(builder.plan()) == ["n1"]

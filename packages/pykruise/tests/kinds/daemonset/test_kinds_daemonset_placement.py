@@ -51,7 +51,7 @@ def named(*names: str) -> dict[str, Any]:
         (("node.kubernetes.io/network-unavailable:NoSchedule",), Place.STAY),
     ],
 )
-def test_taints_say_whether_a_pod_comes_stays_or_goes(taints: tuple[str, ...], expected: Place) -> None:
+def test_taints_decide_whether_a_pod_runs_stays_or_leaves(taints: tuple[str, ...], expected: Place) -> None:
     """daemonset cases 17 to 20"""
     assert place(node("n1", *taints)) is expected
 
@@ -118,7 +118,7 @@ def test_selectors_and_required_affinity_choose_nodes(spec: dict[str, Any], expe
     assert place(node("n1", disk="ssd", cpus="8"), **spec) is expected
 
 
-def test_a_template_without_a_spec_asks_for_nothing() -> None:
+def test_a_template_without_a_spec_has_no_requirements() -> None:
     """admission would have refused it"""
     assert placement_of({"metadata": {"labels": {"app": "web"}}}).fit(node()).place is Place.RUN
 

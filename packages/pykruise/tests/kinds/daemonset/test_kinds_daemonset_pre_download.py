@@ -83,7 +83,7 @@ def test_a_job_is_created_for_each_changed_image_and_the_revision_is_labelled() 
     ("parallelism", "timeout", "expected"),
     [("5", "60", (5, 60)), ("x", "", (1, 300)), ("-1", "1.5", (1, 300)), ("0", "+30", (0, 30))],
 )
-def test_settings_are_annotations_and_what_is_no_number_counts_as_absent(
+def test_settings_are_annotations_and_a_non_number_counts_as_absent(
     parallelism: str, timeout: str, expected: tuple[int, int]
 ) -> None:
     """inplace-update case 73"""
@@ -137,7 +137,7 @@ def test_a_rollout_lasts_until_its_last_pod(builder: DaemonSetBuilder) -> None:
     assert created_jobs(plan_of(builder))
 
 
-def test_an_old_pod_where_no_new_one_is_to_run_needs_no_image() -> None:
+def test_an_old_pod_on_an_excluded_node_needs_no_pre_download() -> None:
     # given a node that keeps its pod, and would get no other
     builder = daemonset().old("n3").taint("n3", "x:NoSchedule")
     plan = plan_of(builder, job("web-1-main"))
@@ -157,7 +157,7 @@ def test_an_old_pod_where_no_new_one_is_to_run_needs_no_image() -> None:
     ],
     ids=["OnDelete", "first rollout", "all at once", "as many as nodes", "one node"],
 )
-def test_what_would_not_help_is_left_out_once_and_for_all(builder: DaemonSetBuilder) -> None:
+def test_a_pre_download_that_would_not_help_is_skipped_for_good(builder: DaemonSetBuilder) -> None:
     plan = plan_of(builder)
     assert created_jobs(plan) == []
     assert labels_given(plan) == [IGNORED]
@@ -169,7 +169,7 @@ def test_without_a_block_one_node_is_updated_at_a_time() -> None:
 
 
 @pytest.mark.parametrize("rolling", [{"maxUnavailable": "100%", "partition": 1}, {"paused": True}])
-def test_what_does_not_go_at_once_is_pulled_ahead(rolling: dict[str, Any]) -> None:
+def test_an_update_limited_by_partition_or_pause_gets_a_pre_download(rolling: dict[str, Any]) -> None:
     """inplace-update case 69; also while updates are paused"""
     assert created_jobs(plan_of(rollout(**rolling)))
 
@@ -204,7 +204,7 @@ def test_only_images_that_pods_of_older_revisions_do_not_have_count(
     assert images == ["nginx:1", "same:2"]
 
 
-def test_a_job_that_is_there_already_is_not_created_again_but_the_revision_is_labelled() -> None:
+def test_an_existing_job_is_not_created_again_but_the_revision_is_labelled() -> None:
     """inplace-update case 71"""
     builder = rollout()
     plan = plan_of(builder, job(f"web-{builder.update_hash}-main"))
@@ -225,7 +225,7 @@ def test_a_revision_that_is_not_stored_yet_is_waited_for() -> None:
     assert not steps_named(plan_of(builder), Purpose.PRE_DOWNLOAD)
 
 
-def test_after_the_rollout_the_jobs_go() -> None:
+def test_the_pre_download_jobs_are_deleted_after_the_rollout() -> None:
     """inplace-update case 72"""
     plan = plan_of(daemonset(), job("web-1-main"), job("web-2-main", is_deleting=True))
     (step,) = plan.steps
@@ -242,7 +242,7 @@ def test_a_node_that_joins_later_starts_no_pulling() -> None:
 
 
 @pytest.mark.parametrize(("is_on", "known"), [(True, ["web-1-main"]), (False, None)])
-def test_jobs_are_looked_at_while_the_gate_is_on(is_on: bool, known: list[str] | None) -> None:
+def test_pre_download_jobs_are_read_only_with_the_gate_on(is_on: bool, known: list[str] | None) -> None:
     view = daemonset().view()
     own = job("web-1-main", controller_uid=view.uid)
     result = snapshot_of(
@@ -255,7 +255,7 @@ def test_jobs_are_looked_at_while_the_gate_is_on(is_on: bool, known: list[str] |
     assert (result.pull_jobs and [job.name for job in result.pull_jobs]) == known
 
 
-def test_where_image_pull_jobs_are_not_served_nothing_is_written() -> None:
+def test_nothing_is_written_when_image_pull_jobs_are_not_served() -> None:
     assert not steps_named(plan_of(rollout(), is_served=False), Purpose.PRE_DOWNLOAD)
 
 

@@ -38,7 +38,7 @@ def test_a_new_template_is_stored_with_its_hash_and_the_selector_that_manages() 
     assert step.action.body["revision"] == 2
 
 
-def test_going_back_raises_the_number_and_leaves_pods_of_it_alone() -> None:
+def test_a_rollback_raises_the_revision_number_and_keeps_pods_of_that_revision() -> None:
     """daemonset case 43"""
     # given a rollout from A to B that has come half way, and A again
     builder = daemonset(4, image="nginx:1", maxUnavailable="100%").with_revisions(
@@ -53,7 +53,7 @@ def test_going_back_raises_the_number_and_leaves_pods_of_it_alone() -> None:
     assert deleted(plan) == {"n3", "n4"}
 
 
-def test_of_revisions_that_say_the_same_one_stays_and_no_pod_is_restarted() -> None:
+def test_one_of_two_equal_revisions_stays_and_no_pod_is_restarted() -> None:
     """daemonset case 60"""
     builder = daemonset(2).with_revisions(revision(A, 1, name="web-dup"), revision(A, 2))
     builder.labelled({keys.REVISION_LABEL: "dup"}, "n1").labelled({keys.REVISION_LABEL: "other"}, "n2")
@@ -75,7 +75,7 @@ def test_of_revisions_that_say_the_same_one_stays_and_no_pod_is_restarted() -> N
 
 
 @pytest.mark.parametrize("old", [A, C])
-def test_a_revision_that_goes_already_or_is_not_its_own_yet_is_not_deleted(old: dict[str, Any]) -> None:
+def test_a_terminating_or_orphaned_revision_is_not_deleted(old: dict[str, Any]) -> None:
     going = revision(old, 1, name="web-going")
     going["metadata"]["deletionTimestamp"] = "2026-01-31T11:59:00Z"
     builder = daemonset(1).with_spec(revisionHistoryLimit=0)
@@ -156,7 +156,7 @@ def test_a_matching_orphan_revision_is_adopted_with_the_present_selector() -> No
     assert not steps_named(plan, "store revision")
 
 
-def test_history_keeps_what_pods_are_of_and_lets_go_of_it_afterwards() -> None:
+def test_history_keeps_revisions_of_pods_and_deletes_them_afterwards() -> None:
     """daemonset case 62"""
     # given no history, pods of A and B
     builder = daemonset(2, image="nginx:2", paused=True).with_spec(revisionHistoryLimit=0)
@@ -170,7 +170,7 @@ def test_history_keeps_what_pods_are_of_and_lets_go_of_it_afterwards() -> None:
 
 
 @pytest.mark.parametrize(("limit", "gone"), [(0, 4), (1, 3), (3, 1), (4, 0), (10, 0)])
-def test_as_many_old_revisions_are_kept_as_the_limit_says_and_the_oldest_go(limit: int, gone: int) -> None:
+def test_the_oldest_revisions_beyond_the_history_limit_are_deleted(limit: int, gone: int) -> None:
     old = [template(f"nginx:{number}") for number in range(10, 14)]
     builder = daemonset(1).with_spec(revisionHistoryLimit=limit)
     builder.with_revisions(*(revision(value, n + 1) for n, value in enumerate(old)), revision(A, 9))

@@ -47,7 +47,7 @@ def begun(builder: DaemonSetBuilder, short: str = "n1", **state: Any) -> DaemonS
 # ── hooks ────────────────────────────────────────────────────────────────────
 
 
-def test_a_pod_that_the_hook_does_not_hold_goes_at_once() -> None:
+def test_a_pod_without_the_hooks_finalizer_is_deleted_immediately() -> None:
     """lifecycle case 35"""
     plan = daemonset(3).with_hook().taint("n2", "x:NoExecute").plan()
     assert (deleted(plan), states(plan)) == ({"n2"}, {})
@@ -72,7 +72,7 @@ def test_without_the_readiness_gate_only_the_label_changes() -> None:
     assert "status" not in patch.body
 
 
-def test_out_of_service_and_the_state_are_one_write_so_neither_is_without_the_other() -> None:
+def test_readiness_and_state_are_written_in_one_patch() -> None:
     """lifecycle case 31: a write that fails leaves the label as it was"""
     builder = daemonset(3).with_hook(markPodNotReady=True).hooked("n2").taint("n2", "x:NoExecute")
     builder.with_gate("n2", keys.KRUISE_POD_READY).set_condition("n2", keys.KRUISE_POD_READY, "True")
@@ -86,7 +86,7 @@ def test_when_the_hook_is_taken_out_of_the_spec_waiting_pods_are_deleted() -> No
     assert deleted(daemonset(3).hooked("n2").leaving("n2").plan()) == {"n2"}
 
 
-def test_a_deleted_pod_that_a_finalizer_holds_is_neither_touched_nor_replaced() -> None:
+def test_a_deleted_pod_held_by_a_finalizer_is_neither_changed_nor_replaced() -> None:
     """lifecycle case 43"""
     plan = daemonset(3).with_hook().hooked("n2").deleted("n2").plan()
     assert not plan.stages
@@ -137,7 +137,7 @@ def test_unknown_fields_are_not_in_the_write() -> None:
     ("given", "uses_resize", "stages"),
     [("100m", True, ["resize?dryRun", "status", "resize", ""]), ("200m", True, [""])],
 )
-def test_resources_go_through_the_resize_subresource_unless_they_are_there_already(
+def test_resources_are_patched_with_the_resize_subresource_unless_already_set(
     given: str, uses_resize: bool, stages: list[str]
 ) -> None:
     """inplace-update cases 15, 28 and 29: what is there already restarts nothing and keeps the pod in service"""
@@ -177,7 +177,7 @@ def infeasible(nodes: int = 3, **rolling: Any) -> DaemonSetBuilder:
     return builder.set_condition("n1", "PodResizePending", "True", reason="Infeasible", message="too much")
 
 
-def test_what_a_kubelet_can_never_give_is_waited_for_and_then_recreated() -> None:
+def test_an_infeasible_resize_is_waited_for_and_then_the_pod_is_recreated() -> None:
     # given a pod whose resize is infeasible: its patience has 100 s left
     builder = infeasible()
     plan = builder.plan()
@@ -199,7 +199,7 @@ def test_a_pod_that_is_given_up_keeps_to_the_budget_and_to_a_pause() -> None:
     assert deleted(infeasible(paused=True).at(101).plan()) == set()
 
 
-def test_a_resize_that_another_client_asked_for_is_none_of_its_business() -> None:
+def test_a_resize_by_another_client_is_ignored() -> None:
     builder = infeasible().at(101)
     del builder.pods["n1"]["metadata"]["annotations"][keys.IN_PLACE_STATE_ANNOTATION]
     assert deleted(builder.plan()) == set()
@@ -304,7 +304,7 @@ def test_a_new_pod_gets_its_condition_once() -> None:
     assert pod_patches(builder.plan()) == {}
 
 
-def test_the_end_of_an_update_is_said_of_the_pod_that_was_looked_at() -> None:
+def test_completing_an_update_requires_the_resource_version_that_was_read() -> None:
     """inplace-update case 51: had another update begun, the write conflicts, and nothing is forced"""
     builder = begun(updatable(1), lastContainerStatuses={"main": {"imageID": "sha256:nginx:0"}})
     (patch,) = writes_of(builder.plan(), "n1")
@@ -312,7 +312,7 @@ def test_the_end_of_an_update_is_said_of_the_pod_that_was_looked_at() -> None:
     assert patch.resource_version == "50"
 
 
-def test_a_newer_target_keeps_what_is_still_to_come_of_the_last_one() -> None:
+def test_a_newer_template_keeps_the_pending_changes_of_the_previous_update() -> None:
     """inplace-update case 39"""
     # given a pod on its way to B whose second container has still to follow, and a template C
     b, c = template("nginx:1"), template("nginx:2")

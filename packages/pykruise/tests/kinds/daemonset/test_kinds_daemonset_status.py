@@ -16,7 +16,7 @@ def status(builder: DaemonSetBuilder) -> dict[str, Any]:
     return status
 
 
-def test_a_settled_set() -> None:
+def test_a_converged_daemonset_has_a_complete_status() -> None:
     builder = daemonset(3)
     assert status(builder) == {
         "desiredNumberScheduled": 3,
@@ -30,7 +30,7 @@ def test_a_settled_set() -> None:
     }
 
 
-def test_what_is_stored_already_is_not_written_again() -> None:
+def test_an_unchanged_status_is_not_written_again() -> None:
     builder = daemonset(3)
     builder.with_status(**status(builder))
     assert builder.plan().is_settled
@@ -100,17 +100,17 @@ def test_a_pod_that_is_ready_since_an_unknown_time_is_never_available_by_time_al
     assert (plan.status["numberReady"], plan.status["numberAvailable"]) == (2, 1)
 
 
-def test_where_no_node_is_to_run_a_pod_it_is_said_that_none_is_available() -> None:
+def test_number_available_is_zero_when_no_node_should_run_a_pod() -> None:
     assert status(daemonset(0))["numberAvailable"] == 0
     assert "numberAvailable" not in status(daemonset(1).not_ready("n1"))
 
 
-def test_observed_generation_never_goes_back() -> None:
+def test_observed_generation_never_decreases() -> None:
     """daemonset case 59: it is the one that was planned for, and of a stale view no less than is stored"""
     assert status(daemonset(1).with_status(observedGeneration=9))["observedGeneration"] == 9
 
 
-def test_a_pod_that_will_be_available_by_time_alone_is_looked_at_then() -> None:
+def test_the_set_is_requeued_when_a_pod_becomes_available() -> None:
     plan = daemonset(2).with_spec(minReadySeconds=10).ready_for(4, "n1").plan()
     assert plan.requeue_after_s == 6
     plan = daemonset(2).with_spec(minReadySeconds=1).ready_for(0, "n1").at(0.5).plan()

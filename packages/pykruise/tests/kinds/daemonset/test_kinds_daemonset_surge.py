@@ -17,7 +17,7 @@ def beside(builder: DaemonSetBuilder, short: str) -> DaemonSetBuilder:
     return builder.on(short, called=f"{short}-new").born(5, f"{short}-new").not_ready(f"{short}-new")
 
 
-def test_a_new_pod_comes_first_and_the_old_one_goes_when_it_is_available() -> None:
+def test_an_old_pod_is_deleted_when_its_surge_pod_is_available() -> None:
     """daemonset case 48"""
     builder = daemonset(5).surging().all_old().with_spec(minReadySeconds=10)
     plan = builder.plan()
@@ -35,7 +35,7 @@ def test_a_new_pod_comes_first_and_the_old_one_goes_when_it_is_available() -> No
     assert deleted(builder.plan()) == {"n5"}
 
 
-def test_an_old_pod_that_does_not_serve_is_replaced_regardless_of_the_surge_budget() -> None:
+def test_an_old_unready_pod_is_replaced_regardless_of_the_surge_budget() -> None:
     """daemonset case 49"""
     builder = daemonset(5).surging().all_old().on("n5", called="new").born(5, "new").not_ready("new", "n2")
     assert created_on(builder.plan()) == ["n2"]
@@ -50,15 +50,15 @@ def test_a_surging_pod_that_never_gets_ready_holds_the_rollout_at_one() -> None:
 
 
 @pytest.mark.parametrize(("amount", "expected"), [(1, []), (2, ["n4"]), (3, ["n4", "n3"])])
-def test_a_new_pod_that_is_not_available_takes_one_place(amount: int, expected: list[str]) -> None:
+def test_an_unavailable_new_pod_uses_one_surge_slot(amount: int, expected: list[str]) -> None:
     assert created_on(beside(surging(amount), "n5").plan()) == expected
 
 
-def test_when_more_pods_surge_than_may_none_follows() -> None:
+def test_an_exceeded_surge_creates_no_further_pod() -> None:
     assert created_on(beside(beside(surging(), "n5"), "n4").plan()) == []
 
 
-def test_an_old_pod_that_does_not_serve_goes_once_its_successor_is_there() -> None:
+def test_an_unready_old_pod_is_deleted_once_its_successor_exists() -> None:
     builder = daemonset(5).surging().all_old().on("n5", called="new").born(5, "new").not_ready("new", "n5")
     assert deleted(builder.plan()) == {"n5"}
 
@@ -82,31 +82,31 @@ def test_surge_creates_nothing_on_a_node_that_must_not_get_a_pod() -> None:
     assert "x:NoSchedule" in left(plan)["n5"]
 
 
-def test_of_three_pods_on_a_node_one_of_each_sort_stays() -> None:
+def test_one_old_and_one_new_of_three_pods_on_a_node_stay() -> None:
     builder = daemonset(1).surging().all_old().on("n1", called="new").born(5, "new").not_ready("new")
     builder.on("n1", called="more").born(4, "more")
     assert deleted(builder.plan()) == {"more"}
 
 
-def test_of_two_old_pods_on_a_node_none_is_replaced_before_one_is_gone() -> None:
+def test_a_node_with_two_old_pods_gets_no_surge_pod_before_one_is_deleted() -> None:
     """daemonset 6.8.4: it takes one place"""
     builder = surging(2).on("n2", called="b").old("b")
     assert created_on(builder.held("b").plan()) == ["n5"]
 
 
-def test_an_old_pod_that_is_on_its_way_out_takes_no_place() -> None:
+def test_a_terminating_old_pod_uses_no_surge_slot() -> None:
     """daemonset 6.8.4"""
     assert created_on(beside(surging(), "n5").held("n5").plan()) == ["n4"]
 
 
-def test_a_new_pod_that_is_on_its_way_out_takes_its_place_and_the_old_one_stays() -> None:
+def test_a_terminating_new_pod_uses_its_surge_slot_and_the_old_pod_stays() -> None:
     """daemonset 6.8.4"""
     plan = surging().on("n5", called="b").held("b").plan()
     assert (created_on(plan), deleted(plan)) == ([], set())
     assert plan.skipped["web-n5"].code == Code.TURN
 
 
-def test_an_old_pod_that_failed_goes_at_once_when_its_successor_is_available() -> None:
+def test_a_failed_old_pod_is_deleted_immediately_when_its_successor_is_available() -> None:
     """daemonset 6.8.4: that another one comes too soon is nothing to be afraid of"""
     builder = surging().phase("Failed", "n5").on("n5", called="new").born(5, "new")
     builder.failed_until = {"n5": NOW + 60}
@@ -114,15 +114,13 @@ def test_an_old_pod_that_failed_goes_at_once_when_its_successor_is_available() -
 
 
 @pytest.mark.parametrize(("partition", "code"), [(4, Code.TURN), (5, Code.PARTITION)])
-def test_settled_nodes_take_their_places_of_those_that_the_partition_leaves(
-    partition: int, code: str
-) -> None:
+def test_settled_nodes_use_the_slots_of_the_partition_by_name(partition: int, code: str) -> None:
     """daemonset 6.8.2: by their names, before and after nodes that have only just begun"""
     builder = surging().on("n5", called="b").held("b").with_rolling(partition=partition)
     builder.without_pod("n3", "n4").on("n3", "n4")
     assert builder.plan().skipped["web-n5"].code == code
 
 
-def test_a_surge_in_flight_takes_the_place_that_the_partition_leaves() -> None:
+def test_a_surge_in_flight_uses_the_slot_that_the_partition_leaves() -> None:
     """daemonset 6.8.2"""
     assert created_on(beside(surging(2).with_rolling(partition=4), "n1").plan()) == []

@@ -69,13 +69,13 @@ def test_a_percentage_of_max_unavailable_is_rounded_up() -> None:
     assert steps == [{"n5", "n4"}, {"n3", "n2"}, {"n1"}]
 
 
-def test_pods_that_do_not_serve_are_replaced_at_once_and_one_that_does() -> None:
+def test_all_unready_pods_and_one_ready_pod_are_replaced_together() -> None:
     """daemonset case 34"""
     plan = daemonset(5, maxUnavailable=1).all_old().not_ready("n1", "n2").plan()
     assert deleted(plan) == {"n1", "n2", "n5"}
 
 
-def test_a_pod_that_goes_because_it_does_not_serve_must_still_be_as_it_was_seen() -> None:
+def test_the_deletion_of_an_unready_pod_requires_its_resource_version() -> None:
     builder = daemonset(5).all_old().not_ready("n1")
     plan = builder.plan()
     versions = {step.action.key.name: getattr(step.action, "resource_version", None) for step in plan.steps}
@@ -85,7 +85,7 @@ def test_a_pod_that_goes_because_it_does_not_serve_must_still_be_as_it_was_seen(
     assert [step.because for step in plan.steps] == [f"{because}; it does not serve", because]
 
 
-def test_a_pod_that_failed_by_itself_after_an_update_in_place_uses_up_no_budget() -> None:
+def test_a_pod_that_fails_after_its_in_place_update_uses_no_budget() -> None:
     assert in_place(updatable(5).all_old().not_ready("n3").plan()) == {"n3", "n5"}
 
 
@@ -95,7 +95,7 @@ def test_an_update_in_place_that_was_cut_off_uses_up_the_budget() -> None:
     assert in_place(builder.plan()) == {"n3"}
 
 
-def test_what_waits_says_for_what() -> None:
+def test_a_waiting_pod_reports_max_unavailable() -> None:
     waiting = left(daemonset(3).all_old().plan())
     assert waiting == dict.fromkeys(("n1", "n2"), "waits for its turn: maxUnavailable is used up")
 
@@ -120,7 +120,7 @@ def test_a_percentage_as_partition_is_rounded_down() -> None:
 
 
 @pytest.mark.parametrize("partition", [5, 10, "100%"])
-def test_a_partition_of_all_nodes_updates_none(partition: int | str) -> None:
+def test_a_partition_of_all_nodes_updates_no_pod(partition: int | str) -> None:
     """daemonset case 37"""
     assert rolled(daemonset(5, partition=partition).all_old()) == []
 
@@ -151,7 +151,7 @@ def test_updated_nodes_use_up_the_quota_also_when_they_are_not_selected() -> Non
     ],
     ids=["two old pods", "in PreparingDelete", "terminating"],
 )
-def test_a_node_that_is_on_its_way_takes_the_place_that_the_partition_leaves(change: Any) -> None:
+def test_a_node_in_update_uses_the_slot_that_the_partition_leaves(change: Any) -> None:
     """daemonset 6.8.2"""
     plan = change(daemonset(5, partition=4, maxUnavailable=3).all_old()).plan()
     assert (deleted(plan), states(plan)) == (set(), {})
@@ -159,7 +159,7 @@ def test_a_node_that_is_on_its_way_takes_the_place_that_the_partition_leaves(cha
     assert deleted(change(daemonset(5, partition=3, maxUnavailable=3).all_old()).plan()) == {"n5"}
 
 
-def test_a_pod_that_is_created_anew_is_new_whatever_the_partition_says() -> None:
+def test_a_recreated_pod_has_the_new_revision_for_any_partition() -> None:
     """daemonset case 42"""
     builder = daemonset(5, partition=5).all_old().without_pod("n2")
     assert new_on(builder.plan(), builder) == ["n2"]
@@ -171,7 +171,7 @@ def test_a_pod_that_is_created_anew_is_new_whatever_the_partition_says() -> None
 # Not now
 
 
-def test_paused_touches_no_pod_and_shows_the_new_revision() -> None:
+def test_a_paused_daemonset_updates_no_pod_and_reports_the_new_revision() -> None:
     """daemonset case 40"""
     builder = daemonset(5, paused=True).all_old()
     plan = builder.plan()
@@ -186,7 +186,7 @@ def test_paused_touches_no_pod_and_shows_the_new_revision() -> None:
     assert new_on(builder.node("n6").plan(), builder) == ["n6"]
 
 
-def test_on_delete_updates_nothing_by_itself() -> None:
+def test_on_delete_updates_nothing_automatically() -> None:
     """daemonset case 41"""
     builder = daemonset(5).all_old().on_delete()
     assert not builder.plan().stages
@@ -203,9 +203,7 @@ def test_on_delete_updates_nothing_by_itself() -> None:
         ({"selector": {"matchExpressions": [{"key": "a", "operator": "Like"}]}}, "selector"),
     ],
 )
-def test_a_limit_that_cannot_be_read_touches_nothing_and_is_reported(
-    rolling: dict[str, Any], field: str
-) -> None:
+def test_an_unreadable_limit_causes_no_writes_and_is_reported(rolling: dict[str, Any], field: str) -> None:
     builder = daemonset(5).all_old().with_rolling(**rolling)
     plan = builder.plan()
     assert not plan.stages
@@ -233,7 +231,7 @@ def test_while_nodes_need_pods_nothing_is_updated() -> None:
         (lambda item: item.on_delete(), "OnDelete"),
     ],
 )
-def test_every_old_pod_that_is_left_alone_has_a_reason(change: Any, words: str) -> None:
+def test_every_old_pod_that_is_not_updated_has_a_reason(change: Any, words: str) -> None:
     builder = daemonset().old("n1", "n2", "n3")
     builder.with_revisions(revision(builder.old_template, 1), revision(template(), 2))
     change(builder)
@@ -245,7 +243,7 @@ def test_every_old_pod_that_is_left_alone_has_a_reason(change: Any, words: str) 
 # In place
 
 
-def test_a_new_image_is_given_to_the_pod_that_is_there() -> None:
+def test_a_new_image_is_written_to_the_existing_pod() -> None:
     """daemonset case 44"""
     builder = updatable(5).all_old()
     plan = builder.plan()
@@ -295,18 +293,18 @@ def test_a_pod_without_the_gate_is_recreated_with_it() -> None:
     assert (in_place(plan), deleted(plan)) == (set(), {"n5"})
 
 
-def test_pods_with_the_gate_are_recreated_when_that_is_what_the_spec_asks_for() -> None:
+def test_pods_with_the_readiness_gate_are_recreated_under_the_standard_type() -> None:
     plan = updatable(5).all_old().with_rolling(rollingUpdateType="Standard").plan()
     assert (in_place(plan), deleted(plan)) == (set(), {"n5"})
 
 
-def test_a_pod_whose_revision_is_not_known_any_more_is_recreated() -> None:
+def test_a_pod_with_an_unknown_revision_is_recreated() -> None:
     builder = updatable(5).all_old()
     builder.with_revisions(builder.stored_revisions()[1])
     assert deleted(builder.plan()) == {"n5"}
 
 
-def test_an_update_in_place_under_way_uses_up_the_budget() -> None:
+def test_an_update_in_place_in_progress_uses_the_budget() -> None:
     builder = updatable(5).all_old()
     builder.without_pod("n5").on("n5").set_condition("n5", keys.IN_PLACE_READY, "False").not_ready("n5")
     assert in_place(builder.plan()) == set()
@@ -331,20 +329,20 @@ def test_the_burst_bounds_pods_that_cannot_be_updated_in_place_too() -> None:
     assert plan.requeue_after_s == 0.0
 
 
-def test_the_larger_the_set_the_more_updates_in_place_begin_at_once() -> None:
+def test_larger_sets_begin_more_in_place_updates_in_parallel() -> None:
     builder = updatable(704, maxUnavailable="100%").all_old()
     builder.not_ready(*list(builder.pods)[:64])
     assert len(in_place(builder.plan())) == count_begun_updates(704) > count_begun_updates(0)
 
 
-def test_a_few_at_a_time_come_back_before_the_next_leave() -> None:
+def test_in_place_updates_begin_in_small_batches() -> None:
     plan = updatable(40, maxUnavailable="100%").all_old().plan()
     assert len(in_place(plan)) == count_begun_updates(40)
     assert plan.requeue_after_s == 0.0
     assert len(left(plan)) == 40 - count_begun_updates(40)
 
 
-def test_a_pod_whose_containers_run_what_was_asked_for_comes_back() -> None:
+def test_a_pod_whose_containers_run_the_new_image_returns_to_service() -> None:
     """daemonset case 44: InPlaceUpdateReady False, then True"""
     # given a pod whose update is done, and not yet said to be
     builder = updatable(2)
@@ -363,7 +361,7 @@ def test_a_pod_whose_containers_run_what_was_asked_for_comes_back() -> None:
 
 
 @pytest.mark.parametrize("stopped", ["paused", "OnDelete"])
-def test_new_pods_come_into_service_also_when_updates_are_stopped(stopped: str) -> None:
+def test_new_pods_become_ready_even_when_updates_are_stopped(stopped: str) -> None:
     builder = updatable(2)
     builder.pods["n1"]["status"]["conditions"] = []
     if stopped == "paused":
@@ -383,12 +381,12 @@ def test_new_pods_come_into_service_also_when_updates_are_stopped(stopped: str) 
     ],
     ids=["it is to leave its node", "it is recreated", "it terminates", "it has finished"],
 )
-def test_a_pod_that_goes_is_not_brought_into_service(change: Any) -> None:
+def test_a_leaving_pod_is_not_brought_into_service(change: Any) -> None:
     builder = change(updatable(2).set_condition("n1", keys.IN_PLACE_READY, None))
     assert pod_patches(builder.plan()) == {}
 
 
-def test_an_update_in_place_that_cannot_be_read_is_reported_and_left_alone() -> None:
+def test_an_unreadable_in_place_state_is_reported_and_the_pod_kept() -> None:
     builder = updatable(2)
     builder.pods["n2"]["metadata"]["annotations"][keys.IN_PLACE_STATE_ANNOTATION] = "not JSON"
     builder.set_condition("n2", keys.IN_PLACE_READY, "False").not_ready("n2")
@@ -401,7 +399,7 @@ def test_an_update_in_place_that_cannot_be_read_is_reported_and_left_alone() -> 
 # Hooks
 
 
-def test_one_pod_at_a_time_prepares_and_none_is_deleted_before_it_is_let_go() -> None:
+def test_pods_prepare_sequentially_and_are_deleted_after_their_hook_is_removed() -> None:
     """daemonset case 51, lifecycle case 47"""
     builder = daemonset(3).all_old().with_hook().hooked("n1", "n2", "n3")
     plan = builder.plan()
@@ -416,7 +414,7 @@ def test_one_pod_at_a_time_prepares_and_none_is_deleted_before_it_is_let_go() ->
     assert states(builder.plan()) == {"n2": "PreparingDelete"}
 
 
-def test_an_update_in_place_does_not_ask_the_hook() -> None:
+def test_an_in_place_update_ignores_the_pre_delete_hook() -> None:
     builder = updatable(3).all_old().with_hook().hooked("n3")
     plan = builder.plan()
     assert (in_place(plan), states(plan)) == ({"n3"}, {})
@@ -437,6 +435,6 @@ def test_excluded_nodes_use_up_the_budget_unless_they_are_pruned() -> None:
     assert deleted(builder.plan()) == {"n5", "n4"}
 
 
-def test_a_node_that_runs_none_and_has_none_uses_up_no_budget() -> None:
+def test_a_node_that_needs_no_pod_and_has_none_uses_no_budget() -> None:
     builder = daemonset(5).all_old().node("n6").taint("n6", "x:NoExecute")
     assert deleted(builder.plan()) == {"n5"}

@@ -86,12 +86,12 @@ def unschedulable(builder: DaemonSetBuilder, short: str) -> DaemonSetBuilder:
         "to be adopted",
     ],
 )
-def test_what_has_converged_carries_no_condition(builder: DaemonSetBuilder) -> None:
+def test_a_converged_daemonset_has_no_waiting_condition(builder: DaemonSetBuilder) -> None:
     builder.with_status(conditions=[{"type": "Waiting", "status": "True", "reason": "Creating"}])
     assert shown(builder) is None
 
 
-def test_it_says_since_when_it_has_not_converged_and_keeps_conditions_of_others() -> None:
+def test_the_waiting_condition_keeps_its_transition_time_and_other_conditions_stay() -> None:
     # given
     theirs = {"type": "Example", "status": "True", "lastTransitionTime": format_time(NOW - 60)}
     builder = daemonset(5, paused=True).all_old().with_status(conditions=[theirs])
@@ -161,7 +161,7 @@ def test_it_says_since_when_it_has_not_converged_and_keeps_conditions_of_others(
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_what_needs_a_person_is_named_with_its_remedy(
+def test_a_reason_that_needs_a_person_is_named_with_its_remedy(
     builder: DaemonSetBuilder, reason: str, words: str, remedy: str
 ) -> None:
     result = says(builder)
@@ -170,7 +170,7 @@ def test_what_needs_a_person_is_named_with_its_remedy(
     assert remedy in result[2]
 
 
-def test_a_failed_pod_that_may_not_be_replaced_yet_says_when_it_is() -> None:
+def test_a_failed_pod_in_backoff_reports_when_it_is_replaced() -> None:
     builder = daemonset().phase("Failed", "n2")
     builder.failed_until = {"n2": NOW + 40}
     assert format_time(NOW + 40) in says(builder)[1]
@@ -227,7 +227,7 @@ def test_pods_that_share_an_obstacle_are_counted() -> None:
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_what_the_spec_holds_back_is_named_with_its_remedy(
+def test_a_block_by_the_spec_is_named_with_its_remedy(
     builder: DaemonSetBuilder, reason: str, words: str, remedy: str
 ) -> None:
     result = says(builder)
@@ -294,14 +294,16 @@ def test_what_the_spec_holds_back_is_named_with_its_remedy(
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_a_wait_that_needs_no_action_says_so(builder: DaemonSetBuilder, reason: str, words: str) -> None:
+def test_a_wait_without_an_action_reports_that_none_is_needed(
+    builder: DaemonSetBuilder, reason: str, words: str
+) -> None:
     result = says(builder)
     assert result[0] == reason
     assert words in result[1]
     assert result[2] == "no action is needed"
 
 
-def test_an_update_in_place_under_way_is_no_gate_that_a_user_has_to_open() -> None:
+def test_an_in_place_update_in_progress_needs_no_action() -> None:
     # given a pod whose container still runs the earlier image, which is not all there is to do
     builder = being_updated(updatable(3).old("n1"), "n3")
     status = builder.pods["n3"]["status"]["containerStatuses"][0]
@@ -314,7 +316,7 @@ def test_an_update_in_place_under_way_is_no_gate_that_a_user_has_to_open() -> No
     assert (reason, remedy) == ("Starting", "no action is needed")
 
 
-def test_an_update_in_place_that_cannot_be_read_needs_a_person() -> None:
+def test_an_unreadable_update_state_needs_a_person() -> None:
     builder = updatable(2)
     builder.pods["n2"]["metadata"]["annotations"][keys.IN_PLACE_STATE_ANNOTATION] = "not JSON"
     builder.set_condition("n2", keys.IN_PLACE_READY, "False").not_ready("n2")
@@ -323,7 +325,7 @@ def test_an_update_in_place_that_cannot_be_read_needs_a_person() -> None:
     assert "delete the pod" in remedy
 
 
-def test_a_pod_is_named_when_it_is_not_ready_for_a_while_and_that_is_looked_at_in_time() -> None:
+def test_a_pod_is_named_after_being_unready_for_a_while_by_a_requeue() -> None:
     """Every new pod is not ready for a moment; a write of the status for each would cost more than the pods."""
     # given a pod that is not ready for ten seconds
     builder = daemonset().set_condition("n5", "Ready", "False", lastTransitionTime=format_time(NOW - 10))
@@ -339,7 +341,7 @@ def test_a_pod_is_named_when_it_is_not_ready_for_a_while_and_that_is_looked_at_i
     assert "web-n5" in words
 
 
-def test_of_pods_that_are_not_ready_the_first_that_is_to_be_named_is_looked_at_in_time() -> None:
+def test_the_requeue_is_for_the_first_unready_pod_to_be_named() -> None:
     builder = daemonset().old("n1")
     for short, seconds in (("n2", NAMED_AFTER_S), ("n3", 10), ("n4", 20)):
         unready(builder, short, seconds)
@@ -354,15 +356,15 @@ def test_of_pods_that_are_not_ready_the_first_that_is_to_be_named_is_looked_at_i
     ],
     ids=["ready", "named already, and its node counts as lost"],
 )
-def test_a_pod_that_time_does_not_change_is_not_looked_at_again(builder: DaemonSetBuilder) -> None:
+def test_a_pod_that_time_does_not_change_is_not_requeued(builder: DaemonSetBuilder) -> None:
     assert builder.plan().requeue_after_s is None
 
 
-def test_a_pod_that_terminates_is_looked_at_when_its_node_should_have_ended_it() -> None:
+def test_a_terminating_pod_requeues_the_set_at_its_expected_end() -> None:
     assert unready(daemonset(2).deleted("n1"), "n1", 4).plan().requeue_after_s == ENDED_IN_S
 
 
-def test_an_unschedulable_pod_is_named_when_it_is_so_for_a_while() -> None:
+def test_an_unschedulable_pod_is_reported_only_after_a_delay() -> None:
     """A scheduler that is busy tries again."""
     builder = unschedulable(daemonset(), "n2").born(5, "n2")
     assert says(builder)[0] == "Starting"
@@ -384,14 +386,14 @@ def of_unknown_age(builder: DaemonSetBuilder, short: str) -> DaemonSetBuilder:
         (of_unknown_age(daemonset(), "n2"), "NotReady"),
     ],
 )
-def test_a_pod_that_is_not_ready_since_an_unknown_time_is_named_at_once(
+def test_a_pod_unready_since_an_unknown_time_is_named_immediately(
     builder: DaemonSetBuilder, reason: str
 ) -> None:
     assert builder.plan().requeue_after_s is None
     assert says(builder)[0] == reason
 
 
-def test_what_a_container_says_is_named_at_once_whatever_the_others_say() -> None:
+def test_a_failing_container_is_named_immediately_despite_others() -> None:
     builder = unready(waits_for_image(daemonset(), "n2"), "n2", 5)
     statuses = builder.pods["n2"]["status"]["containerStatuses"]
     statuses.append({**statuses[0], "name": "side", "state": {"waiting": {"reason": "ContainerCreating"}}})
@@ -401,7 +403,7 @@ def test_what_a_container_says_is_named_at_once_whatever_the_others_say() -> Non
 # ── writes that fail ─────────────────────────────────────────────────────────
 
 
-def test_a_write_that_fails_is_in_the_status_until_there_is_nothing_to_write_any_more() -> None:
+def test_a_failed_write_stays_in_the_status_until_nothing_is_left_to_write() -> None:
     """Were it written again with each try, every status write would start the next try at once."""
     # given a creation that was refused
     builder = daemonset().without_pod("n2")
@@ -456,14 +458,14 @@ def test_the_status_after_a_write_that_failed_has_the_counters_of_now_and_condit
         "it is of others",
     ],
 )
-def test_a_write_that_failed_is_reported_as_long_as_something_is_to_be_written(
+def test_a_failed_write_is_reported_while_something_is_left_to_write(
     builder: DaemonSetBuilder, stored: dict[str, str], expected: str
 ) -> None:
     builder.with_status(conditions=[{"status": "True", "message": "it failed", **stored}])
     assert says(builder)[0] == expected
 
 
-def test_a_new_reason_is_one_event() -> None:
+def test_a_new_reason_emits_one_event() -> None:
     # given an image that cannot be pulled
     builder = waits_for_image(daemonset(), "n2")
     plan = builder.plan()

@@ -95,20 +95,20 @@ CANARY = view(
         (node("x:NoExecute"), None, []),
     ],
 )
-def test_a_node_wakes_the_sets_for_which_its_change_matters(
+def test_a_node_enqueues_the_daemonsets_for_which_its_change_matters(
     old: NodeView | None, new: NodeView | None, expected: list[str]
 ) -> None:
     """daemonset cases 22 and 38"""
     assert Listening(EVERYWHERE, ON_SSD, CANARY).node(old, new) == expected
 
 
-def test_a_heartbeat_wakes_no_set() -> None:
+def test_a_heartbeat_enqueues_no_daemonset() -> None:
     """daemonset case 23"""
     beat = [{"type": "Ready", "status": "True", "lastHeartbeatTime": "2026-01-31T12:00:10Z"}]
     assert Listening(EVERYWHERE).node(node(version=1), node(version=2, conditions=beat)) == []
 
 
-def test_a_node_that_goes_wakes_the_sets_that_had_a_pod_there() -> None:
+def test_a_deleted_node_enqueues_the_sets_with_a_pod_on_it() -> None:
     own, other = (view(name, template=template(nodeSelector={"disk": "ssd"})) for name in ("own", "other"))
     assert Listening(own, other, with_pods=["own"]).node(node("x:NoExecute"), None) == ["own"]
     # also one that was put aside, and is still to be let go
@@ -141,13 +141,13 @@ def pod(*, owned: bool = True, version: str = "apps.kruise.io/v1beta1", **labels
         (pod(owned=False), None, []),
     ],
 )
-def test_a_pod_wakes_its_owner_and_an_orphan_the_sets_that_may_adopt_it(
+def test_a_pod_enqueues_its_owner_and_an_orphan_the_daemonsets_that_may_adopt_it(
     old: PodView | None, new: PodView | None, expected: list[str]
 ) -> None:
     assert Listening(EVERYWHERE).pod(old, new) == expected
 
 
-def test_a_revision_wakes_the_set_it_is_named_after() -> None:
+def test_a_revision_enqueues_the_daemonset_in_its_name() -> None:
     listening, woken = Listening(view("web")), []
     for name in ("web-abc", "other-abc"):
         result = project_revision(orjson.dumps(revision(template(), 1, name=name)))

@@ -57,7 +57,7 @@ def pod(app: str = "web", *, phase: str = "Running", state: Any = None, **labels
     ],
     ids=["comes", "goes", "has a container", "container ends", "ends", "labels", "nothing", "runs"],
 )
-def test_a_pod_wakes_the_jobs_that_select_it_or_did(
+def test_a_pod_enqueues_the_jobs_that_select_it_or_selected_it(
     old: PodView | None, new: PodView | None, expected: list[str]
 ) -> None:
     """containers 6.6"""
@@ -89,7 +89,7 @@ def test_a_pod_wakes_the_jobs_that_select_it_or_did(
         ),
     ],
 )
-def test_a_line_says_how_far_a_job_is(status: Document, expected: str) -> None:
+def test_a_job_reports_its_progress_in_one_line(status: Document, expected: str) -> None:
     assert KIND.insight is not None
     assert KIND.insight.headline is not None
     assert KIND.insight.headline(status) == expected

@@ -53,7 +53,7 @@ def test_a_job_without_pods_waits_for_one_case_33() -> None:
     assert world.injected == ["late"]
 
 
-def test_a_pod_with_a_container_of_that_name_from_another_job_is_no_target_case_35() -> None:
+def test_a_pod_with_an_equally_named_container_of_another_job_is_not_a_target_case_35() -> None:
     world = EphemeralWorld(2)
     other = container(env=[{"name": "KRUISE_EJOB_ID", "value": "another"}])
     world.pods["pod-1"]["spec"]["ephemeralContainers"] = [other]
@@ -69,7 +69,7 @@ def test_a_pod_with_other_ephemeral_containers_is_a_target() -> None:
     assert world.injected == ["pod-1"]
 
 
-def test_pods_that_have_ended_or_are_going_are_no_targets() -> None:
+def test_finished_and_terminating_pods_are_no_targets() -> None:
     world = EphemeralWorld(3)
     world.pods["pod-1"]["status"]["phase"] = "Succeeded"
     world.pods["pod-2"]["metadata"]["deletionTimestamp"] = "2026-05-01T12:00:00Z"
@@ -77,7 +77,7 @@ def test_pods_that_have_ended_or_are_going_are_no_targets() -> None:
     assert (world.injected, world.counts("match")) == (["pod-3"], (1,))
 
 
-def test_the_oldest_pods_come_first_and_of_equally_old_ones_by_name() -> None:
+def test_the_oldest_pods_are_injected_first_and_equally_old_ones_by_name() -> None:
     # given
     world = EphemeralWorld(0, parallelism=9)
     created = {"d": "12:00:02Z", "b": "12:00:02Z", "c": "12:00:01Z", "a": "12:00:03Z", "e": ""}
@@ -91,7 +91,7 @@ def test_the_oldest_pods_come_first_and_of_equally_old_ones_by_name() -> None:
 
 
 @pytest.mark.parametrize("wanted", [0, -1])
-def test_for_no_replicas_no_pod_is_a_target(wanted: int) -> None:
+def test_no_pod_is_a_target_with_zero_or_negative_replicas(wanted: int) -> None:
     """-1: stored before anything refused it"""
     world = EphemeralWorld(2, replicas=wanted)
     world.sync()
@@ -105,7 +105,7 @@ def test_without_parallelism_nothing_starts(wanted: int) -> None:
     assert (world.injected, world.counts("match")) == ([], (2,))
 
 
-def test_a_container_that_is_called_otherwise_by_now_is_not_counted() -> None:
+def test_a_renamed_container_is_no_longer_counted() -> None:
     # given a pod in which the container has ended
     world = EphemeralWorld(1)
     world.sync()
@@ -129,7 +129,7 @@ def test_many_pods_are_handled_in_several_turns_without_a_pause() -> None:
     assert (len(world.injected), plan.requeue_after_s) == (MOST_AT_ONCE + 1, None)
 
 
-def test_a_pod_that_cannot_take_containers_is_told_as_a_warning() -> None:
+def test_a_failed_injection_is_a_warning_event() -> None:
     (step,) = EphemeralWorld(1).plan().steps
     assert step.failed is not None
     assert (step.failed.reason, step.failed.warning) == ("CreateFailed", True)
@@ -169,7 +169,7 @@ def test_a_deadline_ends_the_job_and_nothing_more_is_injected_case_38() -> None:
     assert world.injected == ["pod-1"]
 
 
-def test_a_job_that_no_pod_came_for_says_that_its_deadline_has_passed() -> None:
+def test_a_job_without_pods_fails_with_deadline_exceeded() -> None:
     # given
     world = EphemeralWorld(0, activeDeadlineSeconds=10)
     world.sync()
@@ -181,7 +181,7 @@ def test_a_job_that_no_pod_came_for_says_that_its_deadline_has_passed() -> None:
     assert world.conditions["MatchedEmpty"] == "MatchEmpty"
 
 
-def test_a_paused_job_injects_nothing_and_goes_on_when_it_is_resumed_case_39() -> None:
+def test_a_paused_job_injects_nothing_until_it_is_resumed_case_39() -> None:
     world = EphemeralWorld(2, paused=True)
     world.sync()
     assert (world.injected, world.status["phase"]) == ([], "Paused")
@@ -193,7 +193,7 @@ def test_a_paused_job_injects_nothing_and_goes_on_when_it_is_resumed_case_39() -
 
 
 @pytest.mark.parametrize(("ttl", "kept_s"), [(None, 1800), (0, 0), (60, 60)])
-def test_a_job_that_is_over_is_deleted_at_its_time_case_40(ttl: int | None, kept_s: int) -> None:
+def test_a_finished_job_is_deleted_after_its_ttl_case_40(ttl: int | None, kept_s: int) -> None:
     world = EphemeralWorld(1, ttlSecondsAfterFinished=ttl)
     world.sync()
     world.end("pod-1")
@@ -208,7 +208,7 @@ def test_a_job_that_is_over_is_deleted_at_its_time_case_40(ttl: int | None, kept
     assert not world.is_there
 
 
-def test_the_finalizer_of_the_original_is_taken_off_and_pods_are_left_alone_case_41() -> None:
+def test_openkruises_finalizer_is_removed_and_pods_are_kept_case_41() -> None:
     world = EphemeralWorld(1)
     world.sync()
     world.job["metadata"] |= {"deletionTimestamp": "2026-05-01T12:00:00Z", "finalizers": ["x/y", FINALIZER]}
@@ -218,7 +218,7 @@ def test_the_finalizer_of_the_original_is_taken_off_and_pods_are_left_alone_case
     assert not world.plan().stages, "there is nothing more to do for it"
 
 
-def test_finalizers_are_taken_off_only_as_they_were_seen() -> None:
+def test_the_finalizer_is_removed_only_at_the_resource_version_that_was_read() -> None:
     world = EphemeralWorld(0)
     world.job["metadata"] |= {"deletionTimestamp": "2026-05-01T12:00:00Z", "finalizers": [FINALIZER]}
     (step,) = world.plan().steps
@@ -247,7 +247,7 @@ def test_a_pod_whose_kubelet_has_not_answered_yet_counts_against_parallelism() -
     assert world.counts("waiting", "running") == (1, 0)
 
 
-def test_of_several_containers_all_have_to_succeed() -> None:
+def test_all_containers_must_succeed() -> None:
     world = EphemeralWorld(1, containers=[container("one"), container("two")])
     world.sync()
     world.end("pod-1", name="one")
@@ -259,7 +259,7 @@ def test_of_several_containers_all_have_to_succeed() -> None:
     assert world.status["phase"] == "Succeeded"
 
 
-def test_more_replicas_than_pods_end_with_the_pods_that_there_are() -> None:
+def test_more_replicas_than_pods_succeed_with_the_existing_pods() -> None:
     """pitfall h: R is at most the number of targets"""
     world = EphemeralWorld(1, replicas=5)
     world.sync()
@@ -280,7 +280,7 @@ def test_a_template_without_containers_is_an_error() -> None:
         assert plan.waiting.code is Code.INVALID_SPEC
 
 
-def test_a_selector_that_cannot_be_read_touches_no_pod_and_is_said() -> None:
+def test_an_unreadable_selector_changes_no_pod_and_is_reported() -> None:
     # given one that was stored past the webhook
     world = EphemeralWorld(2)
     world.job["spec"]["selector"] = {"matchExpressions": [{"key": "app", "operator": "Near"}]}
@@ -319,7 +319,7 @@ def test_an_end_that_cannot_be_read_counts_as_now() -> None:
         ({"terminated": {"exitCode": 1}}, {"running": {}}, "Running", {"JobFailed": "CreateFailed"}),
     ],
 )
-def test_the_phase_says_how_far_the_containers_are(
+def test_the_phase_reflects_the_container_states(
     first: Any, second: Any, phase: str, said: dict[str, str]
 ) -> None:
     """containers 7.2"""
@@ -331,7 +331,7 @@ def test_the_phase_says_how_far_the_containers_are(
     assert (world.status["phase"], world.conditions) == (phase, {"Initialized": "Initialized", **said})
 
 
-def test_a_condition_that_says_something_else_is_replaced() -> None:
+def test_a_condition_with_another_reason_is_replaced() -> None:
     # given a pod in which containers failed
     world = EphemeralWorld(2, parallelism=2)
     world.sync()
@@ -348,7 +348,7 @@ def test_a_condition_that_says_something_else_is_replaced() -> None:
     assert times == {"Initialized": format_time(NOW), "JobFailed": format_time(NOW + 60)}
 
 
-def test_a_status_that_says_the_same_is_not_written_again() -> None:
+def test_an_unchanged_status_is_not_written_again() -> None:
     world = EphemeralWorld(2, parallelism=1)
     world.sync()
     world.report("pod-1", running={})

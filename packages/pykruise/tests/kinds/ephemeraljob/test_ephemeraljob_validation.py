@@ -14,7 +14,7 @@ def fields(*containers: dict[str, Any], **spec: Any) -> list[str]:
     return [error.field for error in errors_of(EphemeralWorld(0, containers=list(containers), **spec).job)]
 
 
-def test_what_is_complete_is_allowed_and_an_empty_list_too() -> None:
+def test_complete_containers_and_an_empty_list_are_allowed() -> None:
     assert (
         fields(container(), container("other", volumeMounts=[{"name": "data", "mountPath": "/data"}])) == []
     )
@@ -38,11 +38,11 @@ def test_fields_without_a_default_are_required_case_34(missing: str) -> None:
         ("somethingNew", True),
     ],
 )
-def test_what_an_ephemeral_container_cannot_have_is_forbidden_case_34(field: str, value: Any) -> None:
+def test_a_field_that_ephemeral_containers_cannot_have_is_forbidden_case_34(field: str, value: Any) -> None:
     assert f"{PATH}[0].{field}" in fields(container(**{field: value}))
 
 
-def test_fields_that_nobody_knows_are_named_in_order() -> None:
+def test_unknown_fields_are_reported_in_order() -> None:
     result = fields(container(**dict.fromkeys("gbfdace", True)))
     assert result == [f"{PATH}[0].{field}" for field in "abcdefg"]
 
@@ -53,7 +53,7 @@ def test_parts_of_volumes_are_forbidden_case_34(field: str) -> None:
     assert fields(container(volumeMounts=[mount])) == [f"{PATH}[0].volumeMounts[0].{field}"]
 
 
-def test_policies_images_and_names_are_judged() -> None:
+def test_policies_images_and_names_are_validated() -> None:
     wrong = container(imagePullPolicy="Sometimes", terminationMessagePolicy="Never", image=" busybox")
     assert fields(wrong, container(), container()) == [
         f"{PATH}[0].terminationMessagePolicy",
@@ -69,7 +69,7 @@ def test_numbers_below_zero_are_refused() -> None:
     assert fields(ttlSecondsAfterFinished=-1) == ["spec.ttlSecondsAfterFinished"]
 
 
-def test_numbers_are_judged_when_they_change() -> None:
+def test_numbers_are_validated_when_they_change() -> None:
     # given one that was stored before anything refused it
     job = EphemeralWorld(0, containers=[], replicas=-1).job
     # then
@@ -78,7 +78,7 @@ def test_numbers_are_judged_when_they_change() -> None:
     assert [error.field for error in errors_of(changed, old=job)] == ["spec.activeDeadlineSeconds"]
 
 
-def test_containers_that_are_stored_are_not_looked_at_again() -> None:
+def test_stored_containers_are_not_validated_again() -> None:
     job = EphemeralWorld(0, containers=[{"name": "x"}]).job
     assert errors_of({**job, "spec": {**job["spec"], "paused": True}}, old=job) == []
     # when they change

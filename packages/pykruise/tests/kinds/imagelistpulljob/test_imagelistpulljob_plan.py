@@ -95,7 +95,7 @@ def test_each_image_gets_a_job_that_the_list_controls() -> None:
     assert body["metadata"]["labels"]["controller-revision-hash"]
 
 
-def test_jobs_are_made_a_few_at_first_and_each_write_that_fails_is_said() -> None:
+def test_jobs_are_created_with_a_ramp_and_each_failed_write_has_an_event() -> None:
     plan = planned(list_job("a"), child("b"))
     ramps = {stage.purpose: stage.ramp for stage in plan.stages}
     assert ramps == {Purpose.LABEL_JOB: False, Purpose.CREATE_JOBS: True, Purpose.DELETE_JOBS: False}
@@ -116,7 +116,7 @@ def test_names_of_jobs_are_the_list_s_with_a_random_end() -> None:
     assert name.startswith("list-")
 
 
-def test_a_list_says_by_a_label_which_template_it_has() -> None:
+def test_a_list_records_its_template_hash_in_a_label() -> None:
     """images, 6.6 step 2"""
     item = list_job("a")
     (step,) = planned(item, child("a", status=GOING)).steps
@@ -138,18 +138,18 @@ def test_another_template_replaces_them_all() -> None:
     assert (made(plan), gone(plan)) == (["a"], {"list-a"})
 
 
-def test_a_job_of_the_same_template_is_kept_whatever_its_label_says() -> None:
+def test_a_job_with_the_same_template_is_kept_with_any_label() -> None:
     """A take-over from another implementation, whose labels and defaults are its own."""
     other = child("a", parallelism=None, completionPolicy={**ALWAYS, "ttlSecondsAfterFinished": 5})
     assert planned(list_job("a", completionPolicy={**ALWAYS, "ttlSecondsAfterFinished": 5}), other)
     assert not made(planned(list_job("a", completionPolicy={**ALWAYS, "ttlSecondsAfterFinished": 5}), other))
 
 
-def test_an_empty_list_of_secrets_is_the_same_template_as_none() -> None:
+def test_an_empty_list_of_secrets_equals_a_missing_list() -> None:
     assert not made(planned(list_job("a", pullSecrets=[]), child("a")))
 
 
-def test_a_job_that_is_being_deleted_has_one_in_its_place_already() -> None:
+def test_a_terminating_job_is_replaced_immediately() -> None:
     going = msgspec.structs.replace(child("a"), is_deleting=True)
     plan = planned(list_job("a"), going)
     assert (made(plan), gone(plan)) == (["a"], set())
@@ -161,7 +161,7 @@ def test_a_job_that_cannot_be_read_is_replaced() -> None:
     assert (made(plan), gone(plan)) == (["a"], {"list-a"})
 
 
-def test_a_list_that_cannot_be_read_is_left_alone() -> None:
+def test_an_unreadable_list_changes_nothing() -> None:
     odd = list_job("a", images=5)
     plan = planned(odd, child("a"))
     assert not plan.stages
@@ -171,7 +171,7 @@ def test_a_list_that_cannot_be_read_is_left_alone() -> None:
 
 
 @pytest.mark.parametrize("names", [["list-1", "list-2"], ["list-2", "list-1"]])
-def test_of_two_jobs_for_an_image_the_first_by_name_is_the_one(names: list[str]) -> None:
+def test_the_first_of_two_jobs_for_an_image_by_name_is_kept(names: list[str]) -> None:
     item = list_job("a")
     children = [child("a", name) for name in names]
     stranger = job("stranger", image="a")
@@ -179,7 +179,7 @@ def test_of_two_jobs_for_an_image_the_first_by_name_is_the_one(names: list[str])
     assert gone(plan_imagelistpulljob(seen)) == {"list-2"}
 
 
-def test_a_second_job_for_an_image_goes() -> None:
+def test_a_second_job_for_an_image_is_deleted() -> None:
     assert gone(planned(list_job("a"), child("a", "list-1"), child("a", "list-2"))) == {"list-2"}
 
 
@@ -193,7 +193,7 @@ def test_jobs_are_counted_and_what_failed_is_named_in_the_order_of_the_list() ->
     assert status["completionTime"] == at(0)
 
 
-def test_a_list_is_not_over_while_a_job_goes_on_or_when_it_never_ends() -> None:
+def test_a_list_is_unfinished_while_a_job_runs_or_never_completes() -> None:
     plan = planned(list_job("a", "b"), child("a", status=DONE), child("b", status=GOING))
     assert "completionTime" not in status_of(plan)
     assert status_of(plan)["active"] == 1
@@ -203,12 +203,12 @@ def test_a_list_is_not_over_while_a_job_goes_on_or_when_it_never_ends() -> None:
     assert "completionTime" not in status_of(plan)
 
 
-def test_since_when_a_list_runs_is_kept() -> None:
+def test_the_start_time_of_a_list_job_is_kept() -> None:
     assert status_of(planned(list_job("a"), after_s=5))["startTime"] == at(5)
     assert status_of(planned(list_job("a", status={"startTime": at(0)}), after_s=5))["startTime"] == at(0)
 
 
-def test_a_job_that_has_not_begun_is_not_over() -> None:
+def test_a_job_that_has_not_begun_is_not_complete() -> None:
     plan = planned(list_job("a"), child("a"))
     assert "completionTime" not in status_of(plan)
     assert plan.skipped["a"].message == "ImagePullJob list-a: not started"
@@ -224,7 +224,7 @@ def test_a_job_that_has_not_begun_is_not_over() -> None:
         ({"a": PARTLY, "b": DONE}, ""),
     ],
 )
-def test_a_list_says_how_many_images_it_waits_for(children: dict[str, Any], message: str) -> None:
+def test_a_list_reports_how_many_images_it_waits_for(children: dict[str, Any], message: str) -> None:
     never = {"type": "Never"}
     jobs = [child(image, status=status, completionPolicy=never) for image, status in children.items()]
     waiting = planned(list_job("a", "b", completionPolicy=never), *jobs).waiting
@@ -256,7 +256,7 @@ def test_a_list_that_is_being_deleted_makes_nothing() -> None:
     assert planned(going, child("a")) == Plan()
 
 
-def test_a_list_that_is_over_is_deleted_at_its_time() -> None:
+def test_a_finished_list_is_deleted_after_its_ttl() -> None:
     policy = {**ALWAYS, "ttlSecondsAfterFinished": 10}
     over = list_job("a", completionPolicy=policy, status={"completionTime": at(0), "desired": 1})
     early = planned(over, after_s=4)
@@ -275,7 +275,7 @@ def test_a_list_whose_end_cannot_be_read_has_just_ended() -> None:
     assert plan.requeue_after_s == 10
 
 
-def test_jobs_of_a_list_do_not_go_before_it() -> None:
+def test_jobs_of_a_list_have_no_ttl() -> None:
     """Else an image that is done would be pulled anew while another one is not."""
     plan = planned(list_job("a", completionPolicy={**ALWAYS, "ttlSecondsAfterFinished": 10}))
     body = next(step.action.body for step in plan.steps if isinstance(step.action, Create))
@@ -305,7 +305,7 @@ async def problems(doc: dict[str, Any], old: dict[str, Any] | None = None) -> li
     return [cause.field for cause in refusal.details.causes]
 
 
-async def test_what_is_left_out_gets_its_default_but_for_the_pull_policy() -> None:
+async def test_missing_fields_get_defaults_except_the_image_pull_policy() -> None:
     answer = await mutate_imagelistpulljob(request(document("a", completionPolicy={})))
     assert answer.object is not None
     assert answer.object["spec"] == {
@@ -330,12 +330,12 @@ async def test_what_is_left_out_gets_its_default_but_for_the_pull_policy() -> No
         (["a"], {"parallelism": "1%"}, "spec.parallelism"),
     ],
 )
-async def test_what_can_never_work_is_refused(images: list[str], fields: dict[str, Any], field: str) -> None:
+async def test_an_unworkable_list_is_refused(images: list[str], fields: dict[str, Any], field: str) -> None:
     """images case 61"""
     assert await problems(document(*images, **fields)) == [field]
 
 
-async def test_a_list_that_is_stored_can_be_changed_elsewhere_whatever_its_spec_says() -> None:
+async def test_a_stored_list_can_be_labelled_even_with_an_invalid_spec() -> None:
     bad = document("B/b")
     changed = {**bad, "metadata": {**bad["metadata"], "labels": {"a": "b"}}}
     assert await problems(changed, bad) == []
@@ -346,7 +346,7 @@ async def test_a_list_that_is_stored_can_be_changed_elsewhere_whatever_its_spec_
 
 
 @pytest.mark.parametrize(("part", "field"), [("metadata", "metadata.name"), ("spec", "spec.images")])
-async def test_what_is_missing_altogether_is_asked_for(part: str, field: str) -> None:
+async def test_a_missing_metadata_or_spec_is_reported_by_its_required_field(part: str, field: str) -> None:
     doc = document("a")
     del doc[part]
     assert await problems(doc) == [field]

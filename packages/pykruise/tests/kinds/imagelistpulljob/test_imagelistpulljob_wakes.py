@@ -54,14 +54,14 @@ THIS = child()
         (None, child("CloneSet"), False),
     ],
 )
-def test_an_image_pull_job_wakes_its_list_when_that_makes_a_difference(
+def test_an_image_pull_job_enqueues_its_list_job_only_when_counts_change(
     old: PullJobView | None, new: PullJobView | None, wakes: bool
 ) -> None:
     """images case 62: progress of one image alone is no news"""
     assert woken(PULL_JOB_VIEWS, old, new) == (["list"] if wakes else [])
 
 
-def test_a_list_is_woken_by_itself() -> None:
+def test_an_event_of_a_list_enqueues_itself() -> None:
     document = {
         "metadata": {"name": "list", "namespace": "shop", "uid": "l", "resourceVersion": "1"},
         "spec": {"images": ["a"], "completionPolicy": {}},

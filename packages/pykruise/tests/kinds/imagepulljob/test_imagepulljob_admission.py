@@ -42,7 +42,7 @@ async def problems(doc: dict[str, Any], old: dict[str, Any] | None = None) -> li
     return [cause.field for cause in refusal.details.causes]
 
 
-async def test_what_is_left_out_gets_its_default() -> None:
+async def test_missing_fields_get_their_defaults() -> None:
     answer = await mutate_imagepulljob(request(document(completionPolicy={})))
     assert answer.object is not None
     assert answer.object["spec"] == {
@@ -69,7 +69,7 @@ async def test_an_object_without_a_spec_gets_defaults_too_and_a_null_counts_as_l
 
 
 @pytest.mark.parametrize(("part", "field"), [("metadata", "metadata.name"), ("spec", "spec.image")])
-async def test_what_is_missing_altogether_is_asked_for(part: str, field: str) -> None:
+async def test_a_missing_metadata_or_spec_is_reported_by_its_required_field(part: str, field: str) -> None:
     doc = document()
     del doc[part]
     assert await problems(doc) == [field]
@@ -105,7 +105,7 @@ async def test_what_is_missing_altogether_is_asked_for(part: str, field: str) ->
         ({"completionPolicy": {"type": "Sometimes"}}, "spec.completionPolicy.type"),
     ],
 )
-async def test_what_can_never_work_is_refused_with_its_field(spec: dict[str, Any], field: str) -> None:
+async def test_an_unworkable_job_is_refused_with_its_field(spec: dict[str, Any], field: str) -> None:
     """images cases 23, 28 to 32"""
     assert await problems(document(**spec)) == [field]
 
@@ -125,16 +125,16 @@ async def test_what_can_never_work_is_refused_with_its_field(spec: dict[str, Any
         {"image": "localhost:5000/a/b:v1"},
     ],
 )
-async def test_what_works_is_let_through(spec: dict[str, Any]) -> None:
+async def test_a_valid_job_is_accepted(spec: dict[str, Any]) -> None:
     """images cases 23 and 31"""
     assert await problems(document(**spec)) == []
 
 
-async def test_all_errors_come_at_once() -> None:
+async def test_all_errors_are_reported_together() -> None:
     assert await problems(document(parallelism=-1, image="")) == ["spec.parallelism", "spec.image"]
 
 
-async def test_secrets_cannot_be_changed_and_none_equals_an_empty_list() -> None:
+async def test_secrets_cannot_be_changed_and_a_missing_list_equals_an_empty_list() -> None:
     """images case 33"""
     old = document(pullSecrets=["a"])
     assert await problems(document(pullSecrets=["b"]), old) == ["spec.pullSecrets"]
@@ -143,7 +143,7 @@ async def test_secrets_cannot_be_changed_and_none_equals_an_empty_list() -> None
     assert await problems(document(parallelism=5), document()) == []
 
 
-async def test_a_job_that_is_stored_can_be_cleaned_up_whatever_its_spec_says() -> None:
+async def test_a_stored_job_can_be_labelled_even_with_an_invalid_spec() -> None:
     bad = document(image="UPPER/case")
     changed = {**bad, "metadata": {**bad["metadata"], "labels": {"a": "b"}}}
     assert await problems(changed, bad) == []

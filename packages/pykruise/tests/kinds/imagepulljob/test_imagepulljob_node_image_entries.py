@@ -13,7 +13,7 @@ from support.image_objects import at, entry, job, node_image, said
 from support.pull_job_plans import HELD, asked, held, nodes, planned, the_entry
 
 
-def test_a_job_is_held_before_anything_is_asked_for_it() -> None:
+def test_a_job_gets_its_finalizer_before_nodes_get_entries() -> None:
     plan = planned(job(metadata={"finalizers": ["mine"]}), *nodes("a"))
     assert [stage.purpose for stage in plan.stages] == [Purpose.HOLD_JOB, Purpose.ASK_NODES]
     hold = next(iter(plan.steps)).action
@@ -22,11 +22,11 @@ def test_a_job_is_held_before_anything_is_asked_for_it() -> None:
     assert hold.resource_version == "7"
 
 
-def test_nodes_are_asked_whether_or_not_another_one_could_be() -> None:
+def test_entries_of_nodes_are_written_independently_of_each_other() -> None:
     assert [stage.is_independent for stage in planned(held(), *nodes("a")).stages] == [True]
 
 
-def test_a_new_entry_says_everything() -> None:
+def test_a_new_entry_has_all_fields() -> None:
     wants = held(completionPolicy={"type": "Always", "ttlSecondsAfterFinished": 100})
     tag = the_entry(planned(wants, *nodes("a")))
     ttl = tag["pullPolicy"].pop("ttlSecondsAfterFinished")
@@ -37,7 +37,7 @@ def test_a_new_entry_says_everything() -> None:
     assert tag.get("version", 0) == 0
 
 
-def test_a_job_without_secrets_names_none() -> None:
+def test_a_job_without_secrets_adds_no_secrets() -> None:
     (image,) = asked(planned(held(), *nodes("a"))).values()
     assert set(image) == {"tags"}
 
@@ -52,7 +52,7 @@ def test_a_job_without_secrets_names_none() -> None:
         ({"backoffLimit": 0}, 600, 0),
     ],
 )
-def test_limits_that_a_job_does_not_say_are_the_defaults(given: object, timeout_s: int, retries: int) -> None:
+def test_missing_limits_of_a_job_are_the_defaults(given: object, timeout_s: int, retries: int) -> None:
     """images, 2.3"""
     policy = the_entry(planned(held(pullPolicy=given), *nodes("a")))["pullPolicy"]
     assert (policy["timeoutSeconds"], policy["backoffLimit"]) == (timeout_s, retries)
@@ -68,7 +68,7 @@ def test_limits_that_a_job_does_not_say_are_the_defaults(given: object, timeout_
         ({"type": "Always", "ttlSecondsAfterFinished": -1000}, 0, 1, None),
     ],
 )
-def test_how_long_an_entry_stays(
+def test_an_entrys_ttl_and_deadline_follow_the_completion_policy(
     completion: Mapping[str, Any], least: int, most: int, deadline: int | None
 ) -> None:
     policy = the_entry(planned(held(completionPolicy=completion), *nodes("a")))["pullPolicy"]
@@ -77,7 +77,7 @@ def test_how_long_an_entry_stays(
 
 
 @pytest.mark.parametrize("retries", [0, -1])
-def test_tries_that_there_are_not_take_no_time(retries: int) -> None:
+def test_negative_retries_add_no_time(retries: int) -> None:
     policy = the_entry(planned(held(pullPolicy={"backoffLimit": retries}), *nodes("a")))["pullPolicy"]
     assert 300 <= policy["ttlSecondsAfterFinished"] < 600
 
@@ -86,7 +86,9 @@ def test_tries_that_there_are_not_take_no_time(retries: int) -> None:
     ("completion", "least", "most"),
     [({"type": "Always", "ttlSecondsAfterFinished": 0}, 300, 600), ({"type": "Never"}, 85_800, 87_000)],
 )
-def test_entries_of_a_job_go_at_different_times(completion: Mapping[str, Any], least: int, most: int) -> None:
+def test_entries_of_a_job_expire_at_different_times(
+    completion: Mapping[str, Any], least: int, most: int
+) -> None:
     """So its nodes do not pull again all at once."""
     wants = held(completionPolicy=completion, parallelism=100)
     entries = asked(planned(wants, *nodes(*(f"n{number}" for number in range(100)))))
@@ -128,7 +130,7 @@ def test_a_job_of_which_nothing_is_known_keeps_its_reference_and_what_that_allow
 OF_HAND = {"apiVersion": "example.com/v1", "kind": "Puller", "namespace": "x", "name": "y", "uid": "z"}
 
 
-def test_an_owner_that_is_no_job_keeps_its_entry_and_what_that_allows() -> None:
+def test_an_owner_that_is_not_a_job_keeps_its_entry_and_timeout() -> None:
     stored = entry(ownerReferences=[OF_HAND], policy={"timeoutSeconds": 900})
     tag = the_entry(planned(held(), node_image("a", stored)))
     assert [ref["name"] for ref in tag["ownerReferences"]] == ["y", "job"]
@@ -136,7 +138,7 @@ def test_an_owner_that_is_no_job_keeps_its_entry_and_what_that_allows() -> None:
 
 
 @pytest.mark.parametrize("stored", [None, {}])
-def test_where_an_entry_says_no_limits_those_of_the_job_count(stored: object) -> None:
+def test_an_entry_without_limits_gets_those_of_the_job(stored: object) -> None:
     first = job("first")
     world = node_image("a", entry(jobs=[first], pullPolicy=stored))
     tag = the_entry(planned(held(), world, others=[first]))
@@ -148,7 +150,7 @@ def test_where_an_entry_says_no_limits_those_of_the_job_count(stored: object) ->
 @pytest.mark.parametrize(
     ("stored", "own", "both"), [(50, 700, 700), (900, 700, 900), (None, 700, None), (900, None, None)]
 )
-def test_of_two_deadlines_the_later_is_enough_for_both(
+def test_the_later_of_two_deadlines_applies_to_a_shared_entry(
     stored: int | None, own: int | None, both: int | None
 ) -> None:
     """images, lifted limit i"""
@@ -159,7 +161,7 @@ def test_of_two_deadlines_the_later_is_enough_for_both(
     assert tag["pullPolicy"].get("activeDeadlineSeconds") == both
 
 
-def test_the_job_that_takes_the_place_of_another_has_its_own_policy() -> None:
+def test_a_job_that_replaces_another_has_its_own_policy() -> None:
     """images, lifted limit i: gone, or of the same list"""
     policy = {"timeoutSeconds": 900, "ttlSecondsAfterFinished": 9_000_000}
     owners = {
@@ -174,7 +176,7 @@ def test_the_job_that_takes_the_place_of_another_has_its_own_policy() -> None:
         assert [ref["name"] for ref in tag["ownerReferences"]] == left
 
 
-def test_a_status_of_an_earlier_pull_is_no_answer() -> None:
+def test_a_status_of_an_earlier_pull_does_not_complete_the_job() -> None:
     """images case 40"""
     world = node_image("a", statuses=[said(version=4)])
     assert the_entry(planned(held(), world))["version"] == 5
@@ -189,13 +191,13 @@ def test_an_answer_of_another_version_counts_as_pulling() -> None:
     assert (plan.status["active"], plan.status.get("succeeded", 0)) == (1, 0)
 
 
-def test_a_digest_is_asked_for_by_itself() -> None:
+def test_a_digest_is_requested_as_the_tag() -> None:
     """images case 64"""
     digest = "sha256:" + "a" * 64
     assert the_entry(planned(held(image=f"nginx:1.9@{digest}"), *nodes("a")))["tag"] == digest
 
 
-def test_tags_stay_in_order_and_other_tags_as_they_are() -> None:
+def test_tags_stay_sorted_and_other_tags_are_not_changed() -> None:
     world = node_image("a", entry("1.8"), entry("2.0"))
     (image,) = asked(planned(held(), world)).values()
     assert [tag["tag"] for tag in image["tags"]] == ["1.8", "1.9", "2.0"]
@@ -212,7 +214,7 @@ def test_tags_stay_in_order_and_other_tags_as_they_are() -> None:
         (None, {"labels": {"b": "2"}}, {"labels": {"b": "2"}}),
     ],
 )
-def test_the_sandbox_of_others_is_kept_beside_the_job_s_own(
+def test_the_sandbox_config_of_others_is_kept_beside_that_of_the_job(
     stored: object, own: object, change: object
 ) -> None:
     """images, lifted limit j: a merge patch, in which what is not named stays"""
@@ -222,13 +224,13 @@ def test_the_sandbox_of_others_is_kept_beside_the_job_s_own(
 
 
 @pytest.mark.parametrize(("known", "change"), [("others", "none"), ("gone", None)])
-def test_the_sandbox_goes_with_the_last_job_that_wants_the_entry(known: str, change: object) -> None:
+def test_the_sandbox_config_is_removed_with_the_last_job_of_the_entry(known: str, change: object) -> None:
     stored = {"tags": [entry(jobs=[job("first")])], "sandboxConfig": {"labels": {"a": "1"}}}
     world = node_image("a", spec={"images": {"nginx": stored}})
     (image,) = asked(planned(held(), world, **{known: [job("first")]})).values()
     assert image.get("sandboxConfig", "none") == change
 
 
-def test_the_time_to_live_of_the_flag_is_added() -> None:
+def test_the_default_time_to_live_flag_is_added() -> None:
     plan = planned(held(), *nodes("a"), settings=ImagePullJobSettings(default_ttl_s=100_000))
     assert the_entry(plan)["pullPolicy"]["ttlSecondsAfterFinished"] >= 100_000

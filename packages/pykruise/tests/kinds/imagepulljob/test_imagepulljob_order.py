@@ -30,13 +30,13 @@ def names(pods: Any) -> list[str]:
     return [pod.name for pod in pods]
 
 
-def test_pods_of_a_statefulset_go_from_the_highest_number_down() -> None:
+def test_pods_of_a_statefulset_are_ordered_from_the_highest_ordinal_down() -> None:
     """images, lifted limit b"""
     pods = sort_in_update_order([pod("a-1"), pod("a-10"), pod("a-2")], {"spec": {}}, kind="StatefulSet")
     assert names(pods) == ["a-10", "a-2", "a-1"]
 
 
-def test_pods_of_a_cloneset_go_as_it_updates_them() -> None:
+def test_pods_of_a_cloneset_are_ordered_as_it_updates_them() -> None:
     """images, lifted limit b: those whose loss is least felt first"""
     pods = sort_in_update_order([pod("a-2"), pod("a-1", phase="Pending")], {"spec": {}}, kind="CloneSet")
     assert names(pods) == ["a-1", "a-2"]
@@ -49,7 +49,7 @@ def test_pods_are_scattered_as_their_workload_scatters_them() -> None:
     assert names(sort_in_update_order(pods, workload, kind="CloneSet")) == ["a", "c", "d", "b"]
 
 
-def test_priorities_of_the_workload_come_first() -> None:
+def test_the_priorities_of_the_workload_precede_the_default_order() -> None:
     strategy = {
         "priorityStrategy": {"weightPriority": [{"weight": 1, "matchSelector": {"matchLabels": {"t": "x"}}}]}
     }

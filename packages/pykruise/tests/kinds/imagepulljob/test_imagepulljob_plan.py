@@ -16,14 +16,14 @@ from support.pull_job_plans import asked, done, held, nodes, planned
 # ── turns ────────────────────────────────────────────────────────────────────
 
 
-def test_one_node_at_a_time_is_asked_where_nothing_else_is_said() -> None:
+def test_one_node_pulls_at_a_time_by_default() -> None:
     """images case 21"""
     plan = planned(held(), *nodes("a", "b", "c"))
     assert set(asked(plan)) == {"a"}
     assert plan.skipped_nodes["b"].code is Code.PARALLELISM
 
 
-def test_parallelism_0_asks_no_node() -> None:
+def test_parallelism_0_requests_no_pull() -> None:
     """images case 22"""
     plan = planned(held(parallelism=0), *nodes("a", "b"))
     assert not asked(plan)
@@ -41,7 +41,7 @@ def test_parallelism_may_be_text_and_nodes_that_pull_count() -> None:
 
 
 @pytest.mark.parametrize("parallelism", ["30%", -1, "abc", "-2"])
-def test_a_parallelism_that_is_none_touches_nothing(parallelism: object) -> None:
+def test_an_invalid_parallelism_changes_nothing(parallelism: object) -> None:
     """images case 23"""
     plan = planned(held(parallelism=parallelism), *nodes("a"))
     assert not plan.stages
@@ -54,7 +54,7 @@ def test_nodes_start_in_the_order_in_which_they_are_given() -> None:
     assert set(asked(planned(held(parallelism=2), *nodes("c", "a", "b")))) == {"c", "a"}
 
 
-def test_so_many_nodes_are_asked_in_one_go_and_the_others_right_after() -> None:
+def test_a_limited_number_of_nodes_is_requested_per_plan_and_the_rest_right_after() -> None:
     world = nodes(*(f"n{number}" for number in range(MOST_AT_ONCE + 1)))
     plan = planned(held(parallelism=10**6), *world)
     assert len(asked(plan)) == MOST_AT_ONCE
@@ -77,7 +77,7 @@ def test_so_many_nodes_are_asked_in_one_go_and_the_others_right_after() -> None:
         (1, ["Succeeded"], None, ""),
     ],
 )
-def test_a_job_says_what_it_waits_for(
+def test_a_job_reports_its_waiting_reason(
     parallelism: int, world: list[str], code: Code | None, message: str
 ) -> None:
     wants = held(parallelism=parallelism, completionPolicy={"type": "Never"})
@@ -126,11 +126,11 @@ def test_an_entry_that_others_want_too_is_the_job_s_as_well() -> None:
     assert status["succeeded"] == 1
 
 
-def test_a_node_that_was_asked_by_hand_has_still_to_be_asked() -> None:
+def test_a_node_with_a_manual_entry_still_gets_the_jobs_entry() -> None:
     assert set(asked(planned(held(), node_image("a", entry(), statuses=[said()])))) == {"a"}
 
 
-def test_a_name_that_is_no_node_does_not_count() -> None:
+def test_a_name_without_a_node_does_not_count() -> None:
     """images case 24"""
     plan = planned(held(), *nodes("n1"), unknown_nodes=("ghost",))
     assert plan.status is not None
@@ -141,7 +141,7 @@ def test_a_name_that_is_no_node_does_not_count() -> None:
 # ── the end ──────────────────────────────────────────────────────────────────
 
 
-def test_a_job_without_nodes_completes_at_once_unless_it_never_ends() -> None:
+def test_a_job_without_nodes_completes_immediately_unless_it_never_ends() -> None:
     """images case 25"""
     status = planned(held()).status
     assert status is not None
@@ -152,7 +152,7 @@ def test_a_job_without_nodes_completes_at_once_unless_it_never_ends() -> None:
     assert never["message"] == "job is running, no progress"
 
 
-def test_a_job_is_over_when_every_node_is_done() -> None:
+def test_a_job_completes_when_every_node_is_done() -> None:
     """images case 35"""
     wants = held()
     status = planned(wants, done("a", wants), done("b", wants), done("c", wants, "Failed")).status
@@ -186,7 +186,7 @@ def test_a_job_that_is_done_at_its_deadline_has_completed() -> None:
     assert status["message"] == "job has completed"
 
 
-def test_a_completed_job_is_deleted_at_its_time_and_kept_without_one() -> None:
+def test_a_completed_job_is_deleted_after_its_time_to_live_and_kept_without_one() -> None:
     """images case 37"""
     over = {"completionTime": at(0), "desired": 1}
     at_once = job(completionPolicy={"type": "Always", "ttlSecondsAfterFinished": 0}, status=over)
@@ -207,12 +207,12 @@ GOING = {"deletionTimestamp": at(0)}
 GOES_AT_ONCE = {"type": "Always", "ttlSecondsAfterFinished": 0}
 
 
-def test_a_job_that_is_over_and_being_deleted_is_not_deleted_again() -> None:
+def test_a_finished_terminating_job_is_not_deleted_again() -> None:
     over = job(metadata=GOING, completionPolicy=GOES_AT_ONCE, status={"completionTime": at(0)})
     assert planned(over) == Plan()
 
 
-def test_a_job_that_is_over_is_kept_when_its_spec_or_its_end_cannot_be_read() -> None:
+def test_a_finished_job_with_an_unreadable_spec_or_completion_time_is_kept() -> None:
     over = job(completionPolicy=GOES_AT_ONCE, status={"completionTime": at(0)})
     plan = planned(msgspec.structs.replace(over, spec=None, problem="spec.image: no"))
     assert (plan.stages, plan.status, [note.message for note in plan.notes]) == ((), None, ["spec.image: no"])
@@ -232,7 +232,7 @@ def test_nodes_that_failed_are_named_in_order_and_the_field_is_left_out_without_
     assert "failedNodes" not in status
 
 
-def test_a_job_that_is_over_takes_its_finalizer_off_and_does_nothing_else() -> None:
+def test_a_finished_job_only_removes_its_finalizer() -> None:
     """images case 38"""
     over = job(metadata={"finalizers": ["mine", FINALIZER]}, status={"completionTime": at(0)})
     (step,) = planned(over, *nodes("a")).steps
@@ -241,7 +241,7 @@ def test_a_job_that_is_over_takes_its_finalizer_off_and_does_nothing_else() -> N
     assert step.action.resource_version == "7"
 
 
-def test_a_spec_that_cannot_be_read_touches_nothing() -> None:
+def test_an_unreadable_spec_causes_no_writes() -> None:
     plan = planned(msgspec.structs.replace(held(), spec=None, problem="spec.image: no"), *nodes("a"))
     assert not plan.stages
     assert plan.waiting is not None

@@ -50,7 +50,7 @@ def secret_writes(plan: Plan) -> list[Any]:
     return [step.action for step in plan.steps if step.action.resource.plural == "secrets"]
 
 
-def test_a_secret_is_copied_and_says_its_source_before_a_node_is_asked() -> None:
+def test_a_secret_is_copied_with_its_source_before_a_node_pulls() -> None:
     """images case 41"""
     plan = planned(held(pullSecrets=["s1"]), *nodes("a"), sources={"s1": source()})
     (made,) = secret_writes(plan)
@@ -72,13 +72,13 @@ def test_a_secret_is_copied_and_says_its_source_before_a_node_is_asked() -> None
 BARE = Source(key=Key("shop", "s1"), content="new", document={"metadata": {"name": "s1"}})
 
 
-def test_a_secret_that_says_nothing_is_copied_as_it_is() -> None:
+def test_a_secret_without_type_and_data_is_copied_with_defaults() -> None:
     (made,) = secret_writes(planned(held(pullSecrets=["s1"]), *nodes("a"), sources={"s1": BARE}))
     assert (made.body["type"], made.body["data"]) == ("Opaque", {})
     assert made.body["metadata"]["labels"] == {SOURCE_UID: ""}
 
 
-def test_a_name_that_another_copy_has_is_not_taken_again() -> None:
+def test_a_name_of_another_copy_is_not_reused() -> None:
     # given
     plan = planned(held(pullSecrets=["s1"]), *nodes("a"), sources={"s1": source()})
     (made,) = secret_writes(plan)
@@ -90,7 +90,7 @@ def test_a_name_that_another_copy_has_is_not_taken_again() -> None:
     assert other.key.name != made.key.name
 
 
-def test_copies_for_other_jobs_are_left_alone() -> None:
+def test_secret_copies_of_other_jobs_are_kept() -> None:
     others = [copy("other-1", of="shop/other", used_by="shop/other"), copy("s1-1", of="away/s1")]
     wants = held(pullSecrets=["s1"])
     plan = planned(wants, *nodes("a"), sources={"s1": source()}, copies=others)
@@ -124,7 +124,7 @@ def test_a_second_job_shares_the_copy() -> None:
     assert write.body == {"metadata": {"annotations": {REFERENCES: "shop/job,shop/job2"}}}
 
 
-def test_a_job_that_is_over_lets_go_and_the_last_one_deletes() -> None:
+def test_a_finished_job_releases_its_secret_copy_and_the_last_job_deletes_it() -> None:
     """images case 43"""
     over = held(pullSecrets=["s1"], status={"completionTime": at(-10)})
     (write,) = secret_writes(planned(over, copies=[copy(used_by="shop/job,shop/job2")]))
@@ -173,7 +173,7 @@ def test_a_copy_follows_its_source() -> None:
     assert write.resource_version == "3"
 
 
-def test_the_first_change_of_a_source_that_a_job_sees_names_the_job_too() -> None:
+def test_the_first_seen_change_of_a_source_adds_the_job_to_the_copy() -> None:
     plan = planned(
         held(pullSecrets=["s1"]), *nodes("a"), sources={"s1": BARE}, copies=[copy(used_by="shop/first")]
     )
@@ -186,7 +186,7 @@ def test_the_first_change_of_a_source_that_a_job_sees_names_the_job_too() -> Non
     ]
 
 
-def test_a_job_goes_on_without_a_secret_that_is_missing() -> None:
+def test_a_job_continues_without_a_missing_secret() -> None:
     """images case 45"""
     plan = planned(
         held(pullSecrets=["gone", "s1"]), *nodes("a"), sources={"gone": None, "s1": source(read=True)}
@@ -197,7 +197,7 @@ def test_a_job_goes_on_without_a_secret_that_is_missing() -> None:
     assert "secret gone " in plan.notes[0].message
 
 
-def test_secrets_of_a_job_in_the_shared_namespace_are_named_as_they_are() -> None:
+def test_secrets_of_a_job_in_the_shared_namespace_are_named_without_a_copy() -> None:
     """images case 46"""
     own = held(namespace=HOME, pullSecrets=["s1"])
     plan = planned(own, *nodes("a"), sources={"s1": Source(key=Key(HOME, "s1"), content="")})
@@ -210,7 +210,7 @@ def test_secrets_of_a_job_in_the_shared_namespace_are_named_as_they_are() -> Non
     ("used_by", "chosen"),
     [(("", "shop/job"), "s1-b"), (("", ""), "s1-a"), (("shop/job", "shop/job"), "s1-a")],
 )
-def test_of_two_copies_the_first_that_the_job_uses_is_taken_else_the_first(
+def test_the_first_secret_copy_that_the_job_uses_is_chosen_else_the_first(
     used_by: tuple[str, str], chosen: str
 ) -> None:
     """images case 47"""
@@ -220,7 +220,7 @@ def test_of_two_copies_the_first_that_the_job_uses_is_taken_else_the_first(
     assert image["pullSecrets"] == [{"namespace": HOME, "name": chosen}]
 
 
-def test_without_the_shared_namespace_no_node_is_asked() -> None:
+def test_no_node_pulls_without_the_shared_namespace() -> None:
     """images case 48"""
     plan = planned(held(pullSecrets=["s1"]), *nodes("a"), has_shared_namespace=False)
     assert not plan.stages
@@ -257,7 +257,7 @@ def test_a_secret_that_is_new_is_named_to_nodes_that_pull_and_the_version_stays(
 NAMED = {"namespace": HOME, "name": "s1-abcdef", "mode": "batch"}
 
 
-def test_a_job_that_never_ends_names_new_secrets_to_all_that_were_asked() -> None:
+def test_a_never_ending_job_adds_new_secrets_to_all_its_entries() -> None:
     """They pull again some day."""
     wants = held(pullSecrets=["s1"], completionPolicy={"type": "Never"}, parallelism=0)
     plan = planned(
@@ -270,7 +270,7 @@ def test_a_job_that_never_ends_names_new_secrets_to_all_that_were_asked() -> Non
     assert asked(plan) == {"a": {"pullSecrets": [NAMED]}}
 
 
-def test_secrets_that_others_named_stay_and_none_is_named_twice() -> None:
+def test_secrets_of_others_stay_and_no_secret_is_listed_twice() -> None:
     # given
     other = {"namespace": "shop", "name": "other"}
     wants = held(pullSecrets=["s1"])
@@ -286,7 +286,7 @@ def test_secrets_that_others_named_stay_and_none_is_named_twice() -> None:
     assert asked(planned(wants, pulling, **secrets)) == {}
 
 
-def test_references_that_cannot_be_read_are_none() -> None:
+def test_unreadable_job_references_of_a_copy_are_ignored() -> None:
     odd = copy(used_by="x,,/y,z/,shop/job,a/b/c")
     (write,) = secret_writes(
         planned(held(pullSecrets=["s1"], status={"completionTime": at(-10)}), copies=[odd])

@@ -127,7 +127,7 @@ def read_again(snapshot: ImagePullJobSnapshot) -> list[str]:
 # ── which ones are looked at ─────────────────────────────────────────────────
 
 
-def test_for_a_job_without_secrets_none_is_looked_at() -> None:
+def test_no_secret_is_read_for_a_job_without_pull_secrets() -> None:
     """and the shared namespace need not be there"""
     cluster = Cluster(secret("s1-1", of="shop/s1"))
     snapshot = cluster.read(job(), home=None)
@@ -135,7 +135,7 @@ def test_for_a_job_without_secrets_none_is_looked_at() -> None:
     assert cluster.asked == []
 
 
-def test_who_plans_a_job_without_secrets_need_not_be_allowed_to_see_any() -> None:
+def test_planning_a_job_without_secrets_needs_no_right_to_read_secrets() -> None:
     forbidden = ForbiddenError(ErrorStatus(code=403, reason="Forbidden"))
     mirrors = listed(
         views_of(control_of(KIND), ImagePullJobSettings()), {NODE_IMAGE_VIEWS: [node_image("a")]}
@@ -146,7 +146,7 @@ def test_who_plans_a_job_without_secrets_need_not_be_allowed_to_see_any() -> Non
     assert [node.name for node in snapshot.nodes] == ["a"]
 
 
-def test_copies_are_seen_by_name_and_other_secrets_of_that_namespace_are_not() -> None:
+def test_copies_are_listed_by_name_without_other_secrets_of_their_namespace() -> None:
     plain = secret("plain")
     plain["metadata"]["namespace"] = HOME
     cluster = Cluster(secret("s1-b", of="shop/s1"), plain, secret("s1-a", of="shop/s1"), secret("s1"))
@@ -163,7 +163,7 @@ def test_copies_are_seen_by_name_and_other_secrets_of_that_namespace_are_not() -
         (NamespaceView(name=HOME, uid="h", resource_version=1, is_deleting=True), "", False),
     ],
 )
-def test_secrets_are_read_where_their_copies_can_be_made(
+def test_secrets_are_read_only_where_their_copies_can_be_created(
     home: NamespaceView | None, namespace: str, is_there: bool
 ) -> None:
     """images case 48"""
@@ -173,7 +173,7 @@ def test_secrets_are_read_where_their_copies_can_be_made(
     assert list(snapshot.sources) == cluster.asked == (["s1"] if is_there else [])
 
 
-def test_of_a_job_that_is_over_the_copies_are_seen_and_nothing_is_read() -> None:
+def test_the_copies_of_a_finished_job_are_listed_but_not_read() -> None:
     cluster = Cluster(secret("s1"), secret("s1-1", of="shop/s1"))
     over = job(pullSecrets=["s1"], status={"completionTime": at(0)})
     snapshot = cluster.read(over)
@@ -195,7 +195,7 @@ def test_secrets_of_a_job_in_the_shared_namespace_need_no_copies() -> None:
 # ── what they hold ───────────────────────────────────────────────────────────
 
 
-def test_a_secret_without_a_copy_is_read_and_one_that_is_not_there_is_missing() -> None:
+def test_a_secret_without_a_copy_is_read_and_one_that_does_not_exist_is_missing() -> None:
     """images cases 41 and 45"""
     cluster = Cluster(secret("s1"))
     snapshot = cluster.read(job(pullSecrets=["s1", "gone"]))
@@ -257,7 +257,7 @@ def test_a_copy_that_someone_changes_is_written_again(changed: Document) -> None
     assert read_again(cluster.read()) == ["s1"]
 
 
-def test_what_a_copy_holds_is_not_read_where_the_answer_of_a_write_has_said_it() -> None:
+def test_a_copy_is_not_read_when_the_answer_of_its_write_is_known() -> None:
     copied = secret("s1-1", of="shop/s1")
     cluster = Cluster(secret("s1"), copied)
     written = project_copy(encode({"kind": "Secret", **copied}))
@@ -265,7 +265,7 @@ def test_what_a_copy_holds_is_not_read_where_the_answer_of_a_write_has_said_it()
     assert cluster.asked == ["s1"]
 
 
-def test_of_several_copies_the_one_that_the_job_uses_is_compared() -> None:
+def test_the_copy_that_the_job_uses_is_compared_with_its_source() -> None:
     """images case 47"""
     # given
     cluster = Cluster(
@@ -280,7 +280,7 @@ def test_of_several_copies_the_one_that_the_job_uses_is_compared() -> None:
     assert [action.key.name for action in written] == ["s1-b"]
 
 
-def test_a_copy_that_is_being_deleted_is_none() -> None:
+def test_a_terminating_copy_does_not_count() -> None:
     cluster = Cluster(secret("s1"), secret("s1-1", of="shop/s1"))
     views = [
         seen_of(secret("s1")),
@@ -291,7 +291,7 @@ def test_a_copy_that_is_being_deleted_is_none() -> None:
 
 
 @pytest.mark.parametrize(("gone", "again"), [("shop/s1", []), (f"{HOME}/s1-1", ["s1"])])
-def test_a_secret_may_go_while_it_is_read(gone: str, again: list[str]) -> None:
+def test_a_secret_may_be_deleted_while_it_is_read(gone: str, again: list[str]) -> None:
     cluster = Cluster(secret("s1"), secret("s1-1", of="shop/s1"))
     views = [seen_of(document) for document in cluster.secrets.values()]
     del cluster.secrets[gone]
@@ -308,7 +308,7 @@ def test_a_secret_that_cannot_be_read_stops_the_job() -> None:
         cluster.read()
 
 
-def test_what_another_job_writes_into_a_copy_while_secrets_are_read_is_kept() -> None:
+def test_a_reference_that_another_job_adds_while_secrets_are_read_is_kept() -> None:
     # given
     cluster = Cluster(secret("s1"), secret("s1-1", of="shop/s1", used_by="shop/first"))
     objects: dict[Any, Any] = {

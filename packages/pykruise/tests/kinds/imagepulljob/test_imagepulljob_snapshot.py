@@ -90,7 +90,7 @@ def test_a_job_is_for_the_nodes_that_it_selects(selector: object, wanted: list[s
 @pytest.mark.parametrize(
     ("selector", "unknown"), [(None, []), ({"names": ["a", "going", "ghost"]}, ["going", "ghost"])]
 )
-def test_a_nodeimage_that_goes_is_none(selector: object, unknown: list[str]) -> None:
+def test_a_terminating_nodeimage_does_not_count(selector: object, unknown: list[str]) -> None:
     """images case 24"""
     snapshot = seen(job(selector=selector), *nodes("a"), node_image("going", metadata=GOING))
     assert names(snapshot) == ["a"]
@@ -100,7 +100,7 @@ def test_a_nodeimage_that_goes_is_none(selector: object, unknown: list[str]) -> 
 @pytest.mark.parametrize(
     "over", [{"status": {"completionTime": at(0)}}, {"metadata": GOING}, {"image": "UPPER"}]
 )
-def test_a_job_that_asks_nothing_more_has_no_nodes(over: dict[str, Any]) -> None:
+def test_a_finished_or_terminating_or_invalid_job_has_no_nodes(over: dict[str, Any]) -> None:
     assert names(seen(job(**over), *nodes("a"))) == []
 
 
@@ -179,7 +179,7 @@ def test_nodes_start_in_the_order_in_which_the_workload_updates_its_pods(
     assert live.asked == asked
 
 
-def test_of_a_single_pod_there_is_no_order_to_ask_for() -> None:
+def test_the_workload_of_a_single_pod_is_not_read_for_its_order() -> None:
     live = Workloads({"spec": {}})
     assert names(
         seen(by_pods("StatefulSet"), *HOSTS, pods=[PODS[0], pod("waiting", node="")], live=live)
@@ -187,7 +187,7 @@ def test_of_a_single_pod_there_is_no_order_to_ask_for() -> None:
     assert live.asked == []
 
 
-def test_a_workload_is_asked_for_its_order_once_in_a_while() -> None:
+def test_the_workload_is_read_for_its_pod_order_once_per_interval() -> None:
     """A job is looked at with each node that answers."""
     # given
     live, memories = Workloads({"spec": {}}), Memories()
@@ -206,7 +206,7 @@ def test_a_workload_is_asked_for_its_order_once_in_a_while() -> None:
     assert len(live.asked) == 2
 
 
-def test_on_paper_nodes_start_by_the_names_of_the_pods() -> None:
+def test_simulated_nodes_are_ordered_by_the_names_of_their_pods() -> None:
     assert names(seen(by_pods("StatefulSet"), *HOSTS, pods=PODS)) == UP
 
 
@@ -228,7 +228,7 @@ class Jobs:
         return encode(job_document(name))
 
 
-def test_of_jobs_that_want_the_same_of_a_node_it_is_known_which_are_gone() -> None:
+def test_references_of_other_jobs_are_resolved_to_existing_or_deleted_ones() -> None:
     # given
     mine, other, going = job("mine"), job("other"), job("going", metadata=GOING)
     world = [
@@ -249,7 +249,7 @@ def test_a_job_that_another_manager_has_named_before_the_cache_shows_it_is_known
     assert live.asked == ["new"]
 
 
-def test_of_jobs_of_namespaces_that_are_not_seen_nothing_is_known() -> None:
+def test_jobs_in_unwatched_namespaces_are_not_resolved() -> None:
     away, live = job("away", namespace="away"), Jobs()
     world = [node_image("a", entry(jobs=[away, job("gone")]))]
     assert seen(job(), *world, live=live, settings=ImagePullJobSettings(namespace="shop")).others == {
@@ -258,14 +258,14 @@ def test_of_jobs_of_namespaces_that_are_not_seen_nothing_is_known() -> None:
     assert live.asked == ["gone"]
 
 
-def test_a_job_that_was_made_anew_is_known_beside_the_one_before() -> None:
+def test_a_recreated_job_is_known_besides_its_predecessor() -> None:
     """Else a job for the same image would drop its reference, and its nodes would pull twice."""
     anew = job("other", uid="new")
     world = [node_image("a", entry(jobs=[anew])), node_image("b", entry(jobs=[job("other", uid="old")]))]
     assert seen(job(), *world, jobs=[anew], live=Jobs()).others == {"new": anew, "old": None}
 
 
-def test_an_owner_that_is_no_job_is_not_taken_for_the_job_of_its_name() -> None:
+def test_an_owner_of_another_kind_is_not_mistaken_for_the_job_of_its_name() -> None:
     other = job("other")
     owner = {**reference(other), "apiVersion": "example.com/v1"}
     assert seen(job(), node_image("a", entry(ownerReferences=[owner])), jobs=[other]).others == {}

@@ -44,26 +44,26 @@ def woken(on: Views[Any], old: Any, new: Any, jobs: Iterable[PullJobView] = JOBS
     return result
 
 
-def test_a_status_of_one_tag_wakes_the_jobs_for_it_alone() -> None:
+def test_a_status_of_one_tag_enqueues_only_the_jobs_for_it() -> None:
     """images, pitfall 4"""
     before = node_image("n1", entry(), entry("2"))
     after = node_image("n1", entry(), entry("2"), statuses=[said("Pulling")])
     assert woken(NODE_IMAGE_VIEWS, before, after) == {"mine"}
 
 
-def test_other_secrets_of_an_image_wake_the_jobs_for_all_its_tags() -> None:
+def test_changed_secrets_of_an_image_enqueue_the_jobs_for_all_its_tags() -> None:
     before = node_image("n1", entry(), entry("2"))
     after = node_image("n1", entry(), entry("2"), secrets=[{"namespace": "a", "name": "b"}])
     assert woken(NODE_IMAGE_VIEWS, before, after) == {"mine", "tag"}
 
 
-def test_a_status_wakes_no_job_for_other_nodes() -> None:
+def test_a_status_enqueues_no_job_for_other_nodes() -> None:
     elsewhere = job("elsewhere", selector={"names": ["n2"]})
     before, after = node_image("n1", entry()), node_image("n1", entry(), statuses=[said("Pulling")])
     assert woken(NODE_IMAGE_VIEWS, before, after, (MINE, elsewhere)) == {"mine"}
 
 
-def test_a_job_for_pods_is_woken_whatever_else_it_selects() -> None:
+def test_a_changed_nodeimage_enqueues_every_job_with_a_pod_selector() -> None:
     """Which nodes have its pods is found out when it is looked at; one with both was stored past admission."""
     both = job("both", selector={"matchLabels": {"zone": "b"}}, podSelector={"matchLabels": {"app": "x"}})
     before, after = node_image("n1", entry()), node_image("n1", entry(), statuses=[said("Pulling")])
@@ -72,7 +72,7 @@ def test_a_job_for_pods_is_woken_whatever_else_it_selects() -> None:
     assert woken(NODE_IMAGE_VIEWS, node_image(), node_image(labels={"zone": "b"}), [both]) == set()
 
 
-def test_an_unchanged_status_wakes_no_job() -> None:
+def test_an_unchanged_status_enqueues_no_job() -> None:
     before = node_image("n1", entry())
     after = node_image("n1", entry(), metadata={"resourceVersion": "10"})
     assert woken(NODE_IMAGE_VIEWS, before, after) == set()
@@ -87,14 +87,14 @@ def test_an_unchanged_status_wakes_no_job() -> None:
         (node_image(), node_image(metadata={"deletionTimestamp": at(0)})),
     ],
 )
-def test_a_nodeimage_that_comes_or_goes_wakes_all_that_go_on(old: Any, new: Any) -> None:
+def test_a_created_or_deleted_nodeimage_enqueues_all_running_jobs(old: Any, new: Any) -> None:
     """also a job with an empty selector (lifted limit f)"""
     empty = job("empty", selector={})
     elsewhere = job("elsewhere", selector={"names": ["n2"]})
     assert woken(NODE_IMAGE_VIEWS, old, new, (*JOBS, empty, elsewhere)) == {"mine", "tag", "image", "empty"}
 
 
-def test_other_labels_wake_the_jobs_that_select_it_differently() -> None:
+def test_changed_labels_enqueue_the_jobs_that_select_them_differently() -> None:
     by_label = job("by-label", selector={"matchLabels": {"zone": "a"}})
     before, after = node_image(), node_image(labels={"zone": "a"})
     assert woken(NODE_IMAGE_VIEWS, before, after, (*JOBS, by_label)) == {"by-label"}
@@ -131,7 +131,7 @@ def pod(*, node: str = "n1", app: str = "x", phase: str = "Running") -> PodView:
         (pod(phase="Pending"), pod(), False),
     ],
 )
-def test_a_pod_wakes_the_jobs_for_which_it_makes_a_difference(
+def test_a_pod_enqueues_the_jobs_for_which_its_change_matters(
     old: PodView | None, new: PodView | None, wakes: bool
 ) -> None:
     """images cases 26 and 27"""
@@ -143,7 +143,7 @@ def test_a_pod_wakes_the_jobs_for_which_it_makes_a_difference(
 SECRET = CopyView(namespace="shop", name="s1", uid="u", resource_version=1)
 
 
-def test_a_secret_wakes_the_jobs_that_go_on_and_pull_with_it() -> None:
+def test_a_secret_enqueues_the_running_jobs_that_pull_with_it() -> None:
     uses = job("uses", pullSecrets=["s1"])
     over = job("over", pullSecrets=["s1"], status={"completionTime": at(0)})
     assert woken(SECRET_VIEWS, None, SECRET, (uses, over, MINE)) == {"uses"}
@@ -157,5 +157,5 @@ def test_a_secret_wakes_the_jobs_that_go_on_and_pull_with_it() -> None:
         (SECRET, CopyView(namespace="shop", name="s1", uid="u", resource_version=2, is_deleting=True)),
     ],
 )
-def test_a_secret_that_goes_or_stays_as_it_is_wakes_no_job(old: CopyView, new: CopyView | None) -> None:
+def test_a_deleted_or_unchanged_secret_enqueues_no_job(old: CopyView, new: CopyView | None) -> None:
     assert woken(SECRET_VIEWS, old, new, [job("uses", pullSecrets=["s1"])]) == set()

@@ -92,7 +92,7 @@ def is_completed(plan: Plan) -> bool:
     )
 
 
-def test_the_first_barrier_comes_with_the_config_map_that_goes_with_the_pod() -> None:
+def test_the_first_barrier_is_opened_with_a_config_map_owned_by_the_pod() -> None:
     """inplace-update case 62"""
     result = plan(pod({"a": 1, "b": 0}), exists=False)
     (step,) = result.steps
@@ -137,7 +137,7 @@ def test_a_container_that_has_started_and_is_not_ready_holds_back_those_below_it
     assert opened(plan(pod({"a": 1, "b": 0}, started=("a",)), "p_1")) == []
 
 
-def test_containers_of_one_level_start_together_and_the_next_level_waits_for_all_of_them() -> None:
+def test_containers_of_one_priority_start_together_and_the_next_priority_waits_for_them() -> None:
     three = {"a": 5, "b": 5, "c": -1}
     assert opened(plan(pod(three), exists=False)) == ["p_5"]
     assert opened(plan(pod(three, ready=("a",)), "p_5")) == []
@@ -163,7 +163,7 @@ def test_an_open_barrier_is_not_written_again_only_the_pod_is_marked() -> None:
     ],
     ids=["completed", "terminating", "all ready", "said to be ready", "others not ready", "without barriers"],
 )
-def test_pods_with_nothing_to_wait_for_are_not_looked_at(item: PodView) -> None:
+def test_pods_that_wait_for_no_barrier_are_not_planned(item: PodView) -> None:
     """inplace-update case 63"""
     assert not is_waiting(item)
     assert plan(item, exists=False).is_settled
@@ -184,7 +184,7 @@ def test_keys_of_an_earlier_pod_of_the_same_name_open_nothing() -> None:
     assert not is_completed(result)
 
 
-def test_a_config_map_that_was_taken_away_comes_back_with_all_that_was_open() -> None:
+def test_a_deleted_config_map_is_recreated_with_all_open_barriers() -> None:
     ready = tuple("abcdef")
     priorities = dict(zip((*ready, "g", "h"), (9, 8, 7, 6, 5, 4, 3, 0), strict=True))
     result = plan(pod(priorities, ready=ready), exists=False)
@@ -238,7 +238,7 @@ async def test_nothing_is_read_for_a_pod_that_does_not_wait() -> None:
 
 
 @pytest.mark.parametrize("later", [pod({"a": 1, "b": 0}, ready=("a",)), None], ids=["changed", "gone"])
-async def test_a_pod_that_changes_while_its_configmap_is_read_is_planned_for_as_it_is_then(
+async def test_a_pod_that_changes_while_its_config_map_is_read_is_planned_in_its_new_state(
     later: PodView | None,
 ) -> None:
     first = pod({"a": 1, "b": 0})

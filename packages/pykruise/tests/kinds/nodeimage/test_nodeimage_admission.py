@@ -38,7 +38,7 @@ def test_an_entry_gets_its_time_and_its_policy_and_tags_are_sorted() -> None:
     ]
 
 
-def test_what_is_said_is_kept_and_tags_of_the_status_are_sorted_too() -> None:
+def test_set_fields_are_kept_and_tags_of_the_status_are_sorted() -> None:
     doc = document(nginx={"tags": [TAG]})
     doc["status"] = {"imageStatuses": {"nginx": {"tags": [{"tag": "b"}, {"tag": "a"}]}}}
     tags = add_defaults(doc, now=NOW + 5)
@@ -47,7 +47,7 @@ def test_what_is_said_is_kept_and_tags_of_the_status_are_sorted_too() -> None:
     assert [tag["tag"] for tag in tags["status"]["imageStatuses"]["nginx"]["tags"]] == ["a", "b"]
 
 
-def test_limits_that_an_entry_says_are_kept_and_a_null_counts_as_left_out() -> None:
+def test_limits_of_an_entry_are_kept_and_nulls_get_defaults() -> None:
     given = {"timeoutSeconds": 5, "backoffLimit": None, "ttlSecondsAfterFinished": 1}
     result = add_defaults(document(nginx={"tags": [{**TAG, "pullPolicy": given}]}), now=NOW)
     (tag,) = result["spec"]["images"]["nginx"]["tags"]
@@ -68,7 +68,7 @@ WHOLE = {**TAG, "pullPolicy": {"timeoutSeconds": 1, "backoffLimit": 1}}
         {"nginx": {"tags": [WHOLE, None]}},
     ],
 )
-def test_what_is_no_entry_is_left_for_the_schema_to_refuse(images: object) -> None:
+def test_malformed_entries_are_left_for_the_schema_to_refuse(images: object) -> None:
     doc = {"metadata": {"name": "n1"}, "spec": {"images": images}, "status": {"imageStatuses": images}}
     assert add_defaults(doc, now=NOW) == doc
 
@@ -83,7 +83,7 @@ def test_what_is_no_entry_is_left_for_the_schema_to_refuse(images: object) -> No
         ({"version": -1}, "spec.images[nginx].tags[0].version"),
     ],
 )
-async def test_what_an_entry_has_to_say_is_asked_for(change: dict[str, Any], field: str) -> None:
+async def test_required_fields_of_an_entry_are_reported(change: dict[str, Any], field: str) -> None:
     """images case 8"""
     assert await problems(document(nginx={"tags": [{**TAG, **change}]})) == [field]
 
@@ -96,11 +96,11 @@ async def test_a_node_has_256_images_at_most() -> None:
     assert await problems(document(**many)) == []
 
 
-async def test_a_tag_stands_once_and_an_image_has_a_name() -> None:
+async def test_duplicate_tags_and_empty_image_names_are_refused() -> None:
     """images case 11"""
     assert await problems(document(nginx={"tags": [TAG, TAG]})) == ["spec.images[nginx].tags[1].tag"]
     assert await problems(document(**{"": {"tags": [TAG]}})) == ["spec.images"]
 
 
-async def test_a_node_may_be_asked_for_nothing() -> None:
+async def test_a_nodeimage_without_images_is_allowed() -> None:
     assert await problems({"metadata": {"name": "n1"}, "spec": {}}) == []

@@ -94,14 +94,14 @@ def test_a_node_that_has_been_ready_for_the_delay_gets_one_with_its_labels() -> 
     assert step.action.body["metadata"] == {"name": "n1", "labels": {"a": "b"}}
 
 
-def test_a_node_that_is_ready_for_less_is_looked_at_when_the_delay_is_over() -> None:
+def test_a_recently_ready_node_is_requeued_at_the_end_of_its_creation_delay() -> None:
     """images case 2"""
     plan = planned(make_absent_view(Key("", "n1")), on=node(ready_s=10))
     assert not plan.stages
     assert plan.requeue_after_s == pytest.approx(20)
 
 
-def test_at_the_end_of_the_delay_it_is_made_and_not_sooner() -> None:
+def test_the_nodeimage_is_created_at_the_end_of_the_delay_and_not_earlier() -> None:
     (step,) = planned(make_absent_view(Key("", "n1")), on=node(ready_s=30)).steps
     assert isinstance(step.action, Create)
     assert step.action.body["metadata"] == {"name": "n1"}
@@ -111,25 +111,25 @@ def test_at_the_end_of_the_delay_it_is_made_and_not_sooner() -> None:
 @pytest.mark.parametrize(
     "other", [node(ready_s=None), node(labels={"type": "virtual-kubelet"}), node(is_deleting=True), None]
 )
-def test_other_nodes_get_none(other: NodeView | None) -> None:
+def test_other_nodes_get_no_nodeimage(other: NodeView | None) -> None:
     """images cases 3 and 4"""
     assert planned(make_absent_view(Key("", "n1")), on=other) == Plan()
 
 
-def test_it_goes_with_its_node_unless_it_is_a_fake() -> None:
+def test_a_nodeimage_is_deleted_with_its_node_unless_it_is_a_fake() -> None:
     """images case 5"""
     (step,) = planned(node_image()).steps
     assert isinstance(step.action, Delete)
     assert not planned(node_image(labels={"apps.kruise.io/fake-nodeimage": "x"})).stages
 
 
-def test_a_fake_keeps_its_labels_when_a_node_of_its_name_goes() -> None:
+def test_a_fake_nodeimage_keeps_its_labels_when_a_node_of_its_name_is_deleted() -> None:
     fake = node_image(labels={"apps.kruise.io/fake-nodeimage": "x"})
     assert not planned(fake, on=node(labels={"a": "b"}, is_deleting=True)).stages
 
 
 @pytest.mark.parametrize("on", [None, node(labels={"a": "b"})])
-def test_one_that_is_being_deleted_is_left_alone(on: NodeView | None) -> None:
+def test_a_terminating_nodeimage_is_not_changed(on: NodeView | None) -> None:
     assert planned(node_image("n1", entry(), metadata={"deletionTimestamp": at(0)}), on=on) == Plan()
 
 
@@ -138,7 +138,7 @@ def test_whether_there_is_a_node_is_not_known_before_nodes_have_been_read() -> N
     assert asyncio.run(control_of(KIND).snapshot(node_image(), read)) is None  # type: ignore[arg-type]
 
 
-def test_its_labels_are_exactly_those_of_the_node() -> None:
+def test_the_labels_of_a_nodeimage_equal_those_of_its_node() -> None:
     """images case 6"""
     plan = planned(node_image(labels={"a": "1", "old": "x"}), on=node(labels={"a": "2", "new": "y"}))
     (step,) = plan.steps
@@ -149,7 +149,7 @@ def test_its_labels_are_exactly_those_of_the_node() -> None:
 # ── entries ──────────────────────────────────────────────────────────────────
 
 
-def test_an_entry_goes_with_its_only_job_and_loses_one_of_two() -> None:
+def test_an_entry_is_removed_with_its_only_job_and_loses_one_of_two_references() -> None:
     """images case 12"""
     here, gone = job("here"), job("gone")
     assert spec_patch(planned(node_image("n1", entry(jobs=[gone])), on=node())) == {"nginx": None}
@@ -159,7 +159,7 @@ def test_an_entry_goes_with_its_only_job_and_loses_one_of_two() -> None:
     assert [ref["name"] for ref in tag["ownerReferences"]] == ["here"]
 
 
-def test_a_job_that_was_made_anew_is_another_one() -> None:
+def test_a_recreated_job_does_not_keep_the_entry_of_its_predecessor() -> None:
     """images case 13"""
     view = node_image("n1", entry(jobs=[job(uid="old")]))
     assert spec_patch(planned(view, on=node(), jobs=[job(uid="new")])) == {"nginx": None}
@@ -178,7 +178,7 @@ def test_a_job_that_another_manager_has_named_before_the_cache_shows_it_keeps_it
     assert spec_patch(planned(view, on=node(), secrets=other)) == {"nginx": None}
 
 
-def test_owners_that_are_no_jobs_are_kept() -> None:
+def test_owners_that_are_not_jobs_are_kept() -> None:
     """images case 14"""
     other = {"apiVersion": "example.com/v1", "kind": "Puller", "namespace": "x", "name": "y", "uid": "z"}
     assert not planned(node_image("n1", entry(ownerReferences=[other])), on=node()).stages
@@ -189,7 +189,7 @@ def other_owner(name: str) -> dict[str, Any]:
     return {**reference(job(name)), "apiVersion": "example.com/v1", "kind": "Puller", "uid": "z"}
 
 
-def test_an_owner_that_is_no_job_is_not_taken_for_the_job_of_its_name() -> None:
+def test_an_owner_of_another_kind_is_not_mistaken_for_the_job_of_its_name() -> None:
     # given one that is gone, and one that goes on
     wants = job("on", image="nginx:2")
     owners = [reference(job("gone")), other_owner("gone")]
@@ -206,7 +206,7 @@ def test_an_owner_that_is_no_job_is_not_taken_for_the_job_of_its_name() -> None:
 
 
 @pytest.mark.parametrize(("namespace", "jobs"), [("other", ()), ("", None)])
-def test_jobs_of_which_nothing_is_known_are_kept(namespace: str, jobs: tuple[()] | None) -> None:
+def test_jobs_that_cannot_be_looked_up_are_kept(namespace: str, jobs: tuple[()] | None) -> None:
     view = node_image("n1", entry(jobs=[job()]))
     assert not planned(view, on=node(), jobs=jobs, namespace=namespace).stages
     # but they hold nothing beyond its time to live
@@ -223,13 +223,13 @@ def test_a_job_that_is_for_another_image_now_wants_the_entry_no_more() -> None:
     }
 
 
-def test_an_entry_that_does_not_say_since_when_goes() -> None:
+def test_an_entry_without_a_creation_time_is_removed() -> None:
     view = node_image("n1", entry("a"), entry("b", createdAt=None))
     (tag,) = spec_patch(planned(view, on=node()))["nginx"]["tags"]
     assert tag["tag"] == "a"
 
 
-def test_an_entry_written_by_hand_goes_when_its_time_to_live_is_over() -> None:
+def test_a_manual_entry_is_removed_after_its_ttl() -> None:
     """images case 15"""
     view = node_image("n1", entry(ttl=300), statuses=[said()])
     assert spec_patch(planned(view, on=node(), after_s=300)) == {"nginx": None}
@@ -238,7 +238,7 @@ def test_an_entry_written_by_hand_goes_when_its_time_to_live_is_over() -> None:
     assert early.requeue_after_s == 3.0
 
 
-def test_the_entry_that_goes_first_is_looked_at_when_it_does() -> None:
+def test_the_requeue_is_for_the_entry_that_expires_first() -> None:
     view = node_image("n1", entry("a", ttl=500), entry("b", ttl=300), statuses=[said(tag="a"), said(tag="b")])
     assert planned(view, on=node(), after_s=10).requeue_after_s == pytest.approx(290)
 
@@ -262,7 +262,7 @@ def test_an_entry_without_a_time_at_which_something_happens_stays(
     assert not planned(node_image("n1", stored, statuses=[status]), on=node(), after_s=10_000).stages
 
 
-def test_tags_that_are_stored_in_another_order_are_put_in_order() -> None:
+def test_unsorted_tags_are_sorted() -> None:
     """images, 6.1 step 5"""
     plan = planned(node_image("n1", entry("b"), entry("a")), on=node())
     assert [tag["tag"] for tag in spec_patch(plan)["nginx"]["tags"]] == ["a", "b"]
@@ -287,12 +287,12 @@ def test_tags_that_are_stored_in_another_order_are_put_in_order() -> None:
         (node_image("n1", entry(), labels={"a": "b"}), "the node has other labels"),
     ],
 )
-def test_a_change_says_why(view: NodeImageView, because: str) -> None:
+def test_a_change_of_entries_has_its_reason(view: NodeImageView, because: str) -> None:
     (step,) = planned(view, on=node(), jobs=[job("here")]).steps
     assert step.because == because
 
 
-def test_what_an_older_version_did_does_not_end_the_entry() -> None:
+def test_the_result_of_an_older_version_does_not_end_the_entry() -> None:
     """images case 16"""
     view = node_image("n1", entry(version=1), statuses=[said(version=0)])
     plan = planned(view, on=node(), after_s=301)
@@ -317,7 +317,7 @@ LEGACY = {"namespace": "shop", "name": "legacy"}
 BATCH = {"namespace": "kruise-daemon-config", "name": "batch", "mode": "batch"}
 
 
-def test_a_secret_that_is_gone_is_not_named_any_more_unless_it_is_a_copy() -> None:
+def test_a_deleted_secret_is_removed_from_the_entry_unless_it_is_a_copy() -> None:
     """images cases 19 and 65"""
     view = node_image("n1", entry(), secrets=[LEGACY, BATCH])
     assert spec_patch(planned(view, on=node()))["nginx"]["pullSecrets"] == [BATCH]
@@ -329,7 +329,7 @@ def test_the_last_secret_takes_the_field_with_it() -> None:
     assert spec_patch(planned(view, on=node()))["nginx"] == {"pullSecrets": None}
 
 
-def test_a_copy_is_not_asked_for_and_stays_where_the_same_secret_is_named_by_hand_too() -> None:
+def test_a_copy_is_not_read_and_stays_beside_the_same_secret_named_manually() -> None:
     # given
     images = {
         "nginx": {"tags": [entry()], "pullSecrets": [LEGACY]},
@@ -379,7 +379,7 @@ def test_an_entry_that_no_job_wants_is_reported_on_the_nodeimage_alone(owners: d
     assert note.about is None
 
 
-def test_what_an_agent_said_of_an_older_version_is_no_answer_and_goes() -> None:
+def test_a_result_of_an_older_version_is_replaced_by_a_failure_without_an_answer() -> None:
     earlier = said(version=0, startTime=at(-50), imageID="nginx@sha256:x")
     plan = planned(node_image("n1", entry(version=1), statuses=[earlier]), on=node(), after_s=600)
     (tag,) = status_of(plan)["imageStatuses"]["nginx"]["tags"]
@@ -399,7 +399,7 @@ def test_a_pull_that_does_not_end_is_reported_ten_minutes_after_the_deadline() -
     assert tag["message"] == "pulling exceeds the activeDeadlineSeconds"
 
 
-def test_since_when_an_agent_has_pulled_is_kept_when_it_is_too_late() -> None:
+def test_the_start_time_of_a_pull_is_kept_when_it_times_out() -> None:
     view = node_image(
         "n1", entry(policy={"activeDeadlineSeconds": 50}), statuses=[said("Pulling", startTime=at(5))]
     )
@@ -421,7 +421,7 @@ def test_the_last_status_takes_the_field_with_it() -> None:
     assert status_of(planned(view, on=node())) == {"desired": 0, "succeeded": None, "imageStatuses": None}
 
 
-def test_the_status_of_what_is_not_asked_for_any_more_goes_and_the_first_sync_stays() -> None:
+def test_the_status_of_removed_entries_is_removed_and_the_first_sync_status_stays() -> None:
     """images, lifted limit h"""
     first = {"syncAt": at(0), "status": "Succeeded"}
     view = node_image(
@@ -432,7 +432,7 @@ def test_the_status_of_what_is_not_asked_for_any_more_goes_and_the_first_sync_st
     assert "firstSyncStatus" not in status  # it is as it was
 
 
-def test_a_nodeimage_that_cannot_be_read_is_left_alone() -> None:
+def test_an_unreadable_nodeimage_is_not_changed() -> None:
     plan = planned(node_image(spec={"images": {"x": {"tags": [{"tag": 5}]}}}), on=node())
     assert not plan.stages
     assert plan.waiting is not None
@@ -459,7 +459,7 @@ ASKED = f"requested at {at(0)}; its agent has not answered yet"
         ),
     ],
 )
-def test_what_a_node_has_not_got_has_a_reason(
+def test_a_missing_image_of_a_node_has_a_reason(
     status: list[dict[str, Any]], reason: tuple[Code, str] | None
 ) -> None:
     wants = job()
@@ -468,11 +468,11 @@ def test_what_a_node_has_not_got_has_a_reason(
     assert result == ({"nginx:1.9": reason} if reason else {})
 
 
-def test_of_an_entry_that_nobody_wants_the_reason_names_none() -> None:
+def test_the_reason_of_an_entry_without_jobs_names_no_job() -> None:
     assert planned(node_image("n1", entry()), on=node()).skipped["nginx:1.9"].message == ASKED
 
 
-def test_references_are_read_as_they_are_stored() -> None:
+def test_owner_references_of_an_entry_are_read_as_stored() -> None:
     view = node_image("n1", entry(jobs=[job("a")]))
     (tag_spec,) = [tag for _, tag in view.entries]
     assert tag_spec.owner_references is not None

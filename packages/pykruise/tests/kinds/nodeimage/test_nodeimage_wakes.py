@@ -30,7 +30,7 @@ THIS_NODE = node()
         (node(), node(is_deleting=True), True, True),
     ],
 )
-def test_a_node_wakes_its_nodeimage_when_something_is_to_be_done(
+def test_a_node_enqueues_its_nodeimage_when_a_write_is_due(
     old: NodeView | None, new: NodeView | None, has_one: bool, wakes: bool
 ) -> None:
     """images cases 1 to 6; a heartbeat is no news"""
@@ -51,7 +51,7 @@ def test_a_node_wakes_its_nodeimage_when_something_is_to_be_done(
         (job("mine", parallelism=5), False),
     ],
 )
-def test_a_job_wakes_the_nodes_that_it_asked_when_their_entries_may_go(new: Any, wakes: bool) -> None:
+def test_a_job_enqueues_its_nodes_when_their_entries_may_be_removed(new: Any, wakes: bool) -> None:
     """images cases 12 and 13"""
     stored = [node_image("n1", entry(jobs=[MINE])), node_image("n2", entry(jobs=[job("other")]))]
     result = Woken(KIND, {NODE_IMAGE_VIEWS: stored}, settings=NodeImageSettings()).by(
@@ -60,7 +60,7 @@ def test_a_job_wakes_the_nodes_that_it_asked_when_their_entries_may_go(new: Any,
     assert result == (["n1"] if wakes else [])
 
 
-def test_a_job_that_comes_wakes_no_nodeimage() -> None:
+def test_a_created_job_enqueues_no_nodeimage() -> None:
     woken = Woken(
         KIND, {NODE_IMAGE_VIEWS: [node_image("n1", entry(jobs=[MINE]))]}, settings=NodeImageSettings()
     )

@@ -106,14 +106,14 @@ def test_a_ready_node_gets_one() -> None:
     [None, node(is_ready=False), node(labels={"type": "virtual-kubelet"}), node(is_deleting=True)],
     ids=["none", "not ready", "virtual", "going"],
 )
-def test_other_nodes_get_none_and_are_not_asked_about(on: NodeView | None) -> None:
+def test_unready_virtual_and_deleted_nodes_get_no_nodepodprobe_and_no_read(on: NodeView | None) -> None:
     memories, server = Memories(), Server()
     for _ in range(2):
         assert not planned(make_absent_view(Key("", "n1")), on=on, server=server, memories=memories).stages
     assert server.asked == 0
 
 
-def test_one_that_goes_is_not_written_to() -> None:
+def test_a_terminating_nodepodprobe_is_not_written() -> None:
     view = msgspec.structs.replace(
         node_probes(
             "n1", entry(pod("gone"), "game#idle"), results=[result(pod("gone"), game__idle="Failed")]
@@ -126,7 +126,7 @@ def test_one_that_goes_is_not_written_to() -> None:
     assert server.asked == 0
 
 
-def test_one_that_cannot_be_read_is_not_written_to_and_says_so() -> None:
+def test_an_unreadable_nodepodprobe_is_not_written_and_reports_it() -> None:
     # given one that was stored past its schema
     view = project_node_probes(
         encode({"metadata": {"name": "n1", "uid": "u", "resourceVersion": "9"}, "spec": {"podProbes": "x"}})
@@ -150,7 +150,7 @@ def test_while_nodes_have_not_been_read_nothing_is_decided() -> None:
 
 
 @pytest.mark.parametrize("on", [None, node(is_deleting=True)])
-def test_it_goes_with_its_node(on: NodeView | None) -> None:
+def test_a_nodepodprobe_is_deleted_with_its_node(on: NodeView | None) -> None:
     """containers case 52"""
     server = Server()
     (action,) = actions(planned(node_probes("n1", entry(pod(), "game#idle")), on=on, server=server))
@@ -160,12 +160,12 @@ def test_it_goes_with_its_node(on: NodeView | None) -> None:
 
 
 @pytest.mark.parametrize("on", [None, node(is_deleting=True)])
-def test_it_stays_when_the_node_is_there_after_all(on: NodeView | None) -> None:
+def test_a_nodepodprobe_stays_when_the_server_still_has_its_node(on: NodeView | None) -> None:
     """the cache of another manager may be ahead"""
     assert not planned(node_probes("n1"), on=on, server=Server(nodes={"n1"})).stages
 
 
-def test_one_that_was_deleted_is_made_again_only_for_a_node_that_is_surely_there() -> None:
+def test_a_deleted_nodepodprobe_is_recreated_only_for_an_existing_node() -> None:
     memories, gone, there = Memories(), Server(), Server(nodes={"n1"})
     for server, asked, is_made in ((gone, 0, True), (gone, 1, False), (there, 1, True)):
         plan = planned(make_absent_view(Key("", "n1")), on=node(), server=server, memories=memories)
@@ -178,7 +178,7 @@ def test_one_that_was_deleted_is_made_again_only_for_a_node_that_is_surely_there
     assert late.stages
 
 
-def test_pods_that_are_gone_have_ended_or_are_others_are_taken_out() -> None:
+def test_deleted_finished_and_replaced_pods_are_removed_from_the_entries() -> None:
     """containers case 51"""
     names = ("here", "gone", "ended", "other")
     view = node_probes("n1", *(entry(pod(name), "game#idle") for name in names))
@@ -220,7 +220,7 @@ def shown(
     return planned(view, on=node(), pods=[item], markers=[by], server=server, **more)
 
 
-def test_pods_do_not_wait_for_each_other_or_for_entries_that_are_taken_out() -> None:
+def test_pods_wait_neither_for_each_other_nor_for_removed_entries() -> None:
     view = node_probes(
         "n1",
         entry(pod("gone"), "game#idle"),
@@ -232,7 +232,7 @@ def test_pods_do_not_wait_for_each_other_or_for_entries_that_are_taken_out() -> 
     assert (plan.stages[1].is_independent, plan.stages[1].regardless) == (True, True)
 
 
-def test_results_of_pods_that_are_gone_or_others_by_now_show_nowhere() -> None:
+def test_results_of_deleted_or_replaced_pods_change_no_pod() -> None:
     """containers case 51; policies that set annotations"""
     now = pod(uid="now")
     by = marker("game", probe(podConditionType="game.io/idle", markerPolicy=[IDLE]))
@@ -244,7 +244,7 @@ def test_results_of_pods_that_are_gone_or_others_by_now_show_nowhere() -> None:
     assert server.asked == 3, "whether the pod is there, and nothing of its annotations"
 
 
-def test_a_pod_without_results_or_with_an_empty_one_stays_as_it_is() -> None:
+def test_a_pod_without_results_is_not_changed() -> None:
     by = marker("game", probe(podConditionType="game.io/idle", markerPolicy=[IDLE]))
     assert not shown("", by=by).stages
     nothing = {**result(pod()), "probeStates": None}
@@ -252,7 +252,7 @@ def test_a_pod_without_results_or_with_an_empty_one_stays_as_it_is() -> None:
     assert not planned(view, on=node(), pods=[pod()], markers=[by]).stages
 
 
-def test_nothing_is_shown_for_a_marker_that_cannot_be_read() -> None:
+def test_an_unreadable_marker_sets_no_conditions() -> None:
     assert not shown("Succeeded", by=marker(probes="x")).stages
 
 
@@ -277,7 +277,7 @@ def test_a_condition_is_written_only_when_its_status_or_message_changes() -> Non
     assert len(actions(shown("Succeeded", by=marker(), of=pod(conditions=[other])))) == 1
 
 
-def test_metadata_is_a_patch_of_the_pod_and_goes_first() -> None:
+def test_metadata_is_patched_on_the_pod_before_its_status() -> None:
     """containers case 44"""
     both = marker("game", probe(podConditionType="game.io/idle", markerPolicy=[IDLE, BUSY]))
     item = pod(labels={"idle": "yes"})
@@ -289,18 +289,18 @@ def test_metadata_is_a_patch_of_the_pod_and_goes_first() -> None:
 
 
 @pytest.mark.parametrize("state", ["Failed", "Unknown"])
-def test_keys_of_a_state_that_is_over_go(state: str) -> None:
+def test_labels_and_annotations_of_an_ended_state_are_removed(state: str) -> None:
     """containers cases 45 and 47"""
     by = marker("game", probe(markerPolicy=[IDLE]))
     (action,) = actions(shown(state, by=by, of=pod(labels={"idle": "yes"}), server=Server(cost="-10")))
     assert action.body == {"metadata": {"labels": {"idle": None}, "annotations": {"cost": None}}}
 
 
-def test_a_pod_without_what_goes_is_not_written() -> None:
+def test_a_pod_without_the_labels_to_remove_is_not_written() -> None:
     assert not shown("Unknown", by=marker("game", probe(markerPolicy=[IDLE]))).stages
 
 
-def test_annotations_are_asked_for_once_for_each_version_of_a_pod() -> None:
+def test_annotations_are_read_once_per_version_of_a_pod() -> None:
     by, server, memories = marker("game", probe(markerPolicy=[IDLE])), Server(cost="-10"), Memories()
     for _ in range(3):
         shown("Succeeded", by=by, server=server, memories=memories)
@@ -318,7 +318,7 @@ def test_annotations_are_asked_for_once_for_each_version_of_a_pod() -> None:
     ],
     ids=["annotations", "of one state", "labels alone", "of one marker", "of a marker of other pods"],
 )
-def test_annotations_of_a_pod_are_asked_for_only_where_a_policy_of_its_results_sets_any(
+def test_annotations_of_a_pod_are_read_only_when_a_policy_of_its_results_sets_any(
     policies: list[Any], names: list[str], asked: int
 ) -> None:
     # given a pod with results of these probes, and another one of all
@@ -336,7 +336,7 @@ def test_annotations_of_a_pod_are_asked_for_only_where_a_policy_of_its_results_s
     assert server.asked == asked
 
 
-def test_nothing_is_shown_for_markers_and_probes_that_are_gone() -> None:
+def test_results_of_deleted_markers_and_removed_probes_change_no_pod() -> None:
     going = marker(metadata={"deletionTimestamp": "2026-03-01T11:00:00Z"})
     other = marker("game", probe("other"))
     assert not shown("Succeeded", by=going).stages
@@ -352,7 +352,7 @@ def test_a_malformed_name_is_passed_over() -> None:
     assert action.body["status"]["conditions"][0]["status"] == "False"
 
 
-def test_of_two_with_one_condition_the_first_is_shown_and_the_other_gets_an_event() -> None:
+def test_the_first_of_two_probes_with_one_condition_wins_and_the_other_gets_an_event() -> None:
     """containers case 55"""
     item = pod()
     results = [result(item, a__idle="Succeeded", b__idle="Failed")]
@@ -366,7 +366,7 @@ def test_of_two_with_one_condition_the_first_is_shown_and_the_other_gets_an_even
     assert plan.skipped["web-0"].code is Code.CONFLICT
 
 
-def test_of_several_conflicts_the_first_is_the_reason_and_all_are_warned_of() -> None:
+def test_the_first_of_several_conflicts_is_the_reason_and_all_get_a_warning() -> None:
     item = pod()
     results = [result(item, a__idle="Succeeded", b__idle="Failed", c__idle="Failed")]
     view = node_probes("n1", entry(item, "a#idle", "b#idle", "c#idle"), results=results)

@@ -60,7 +60,7 @@ def errors(doc: Document, **options: Any) -> list[str]:
 INVALID = "FieldValueInvalid"
 
 
-def test_one_that_is_right_is_allowed() -> None:
+def test_a_valid_persistentpodstate_is_allowed() -> None:
     assert errors(state()) == []
 
 
@@ -71,7 +71,7 @@ def test_kinds_are_those_of_stateful_sets_and_of_the_white_list() -> None:
     assert errors(deployment, reader=Reader(listed=(GroupKind("apps", "Deployment"),))) == []
 
 
-def test_it_says_which_labels_count() -> None:
+def test_a_persistent_pod_state_needs_a_required_or_preferred_topology() -> None:
     """persistentpodstate case 53"""
     assert errors(state(requiredPersistentTopology=None)) == [f"{INVALID} @ spec"]
     for weight in (1, 100):
@@ -79,7 +79,7 @@ def test_it_says_which_labels_count() -> None:
         assert errors(state(requiredPersistentTopology=None, preferredPersistentTopology=preferred)) == []
 
 
-def test_there_is_one_for_a_workload() -> None:
+def test_a_second_persistentpodstate_for_a_workload_is_refused() -> None:
     """persistentpodstate case 54"""
     built_in = {**TARGET, "apiVersion": "apps/v1"}
     older = {**TARGET, "apiVersion": "apps.kruise.io/v1alpha1"}
@@ -92,7 +92,7 @@ def test_there_is_one_for_a_workload() -> None:
     assert "PersistentPodState b names" in refused.message
 
 
-def test_the_reference_stays_as_it_is() -> None:
+def test_the_target_reference_is_immutable() -> None:
     """persistentpodstate case 55: even if only its version differs"""
     changed = state(targetRef={**TARGET, "apiVersion": "apps.kruise.io/v1alpha1"})
     assert errors(changed, old=state()) == ["FieldValueForbidden @ spec.targetRef"]
@@ -124,12 +124,12 @@ def test_keys_policy_and_metadata_may_change() -> None:
         ),
     ],
 )
-def test_what_would_fail_later_is_refused(spec: Document, field: str) -> None:
+def test_an_unworkable_topology_is_refused(spec: Document, field: str) -> None:
     """persistentpodstate case 58; LIFT-1"""
     assert f"{INVALID} @ {field}" in errors(state(**spec))
 
 
-def test_a_policy_that_is_none_is_refused_in_whichever_version() -> None:
+def test_an_unknown_retention_policy_is_refused_in_every_version() -> None:
     """LIFT-1"""
     result = errors(state(persistentPodStateRetentionPolicy="Never"))
     assert result == ["FieldValueNotSupported @ spec.persistentPodStateRetentionPolicy"]
@@ -144,7 +144,7 @@ def test_a_policy_that_is_none_is_refused_in_whichever_version() -> None:
     ],
     ids=["weight", "no topology", "a kind that is not remembered"],
 )
-def test_what_is_stored_may_be_labelled_whatever_it_says(stored: Document) -> None:
+def test_a_stored_invalid_object_may_be_labelled(stored: Document) -> None:
     """LIFT-1: an unrelated update is no occasion to refuse"""
     labelled = deep_copy(stored)
     labelled["metadata"]["labels"] = {"a": "b"}
@@ -171,7 +171,7 @@ def test_a_fault_that_is_stored_keeps_no_other_field_from_being_changed() -> Non
     assert errors(changed, old=stored) == [f"{INVALID} @ spec.persistentPodAnnotations[0].key"]
 
 
-def test_a_reference_says_all() -> None:
+def test_a_target_reference_must_have_all_fields() -> None:
     """persistentpodstate case 59"""
     assert errors(state(targetRef={**TARGET, "name": ""})) == [f"{INVALID} @ spec.targetRef"]
     assert errors(state(targetRef={**TARGET, "apiVersion": "a/b/c"})) == [f"{INVALID} @ spec.targetRef"]
@@ -180,7 +180,7 @@ def test_a_reference_says_all() -> None:
         assert errors(state(targetRef=reference)) == [f"{INVALID} @ spec.targetRef"] * 2
 
 
-def test_one_without_a_spec_says_all_that_is_missing() -> None:
+def test_a_missing_spec_reports_all_required_fields() -> None:
     doc = state()
     for spec in (None, {}):
         assert errors({**doc, "spec": spec}) == [*[f"{INVALID} @ spec.targetRef"] * 2, f"{INVALID} @ spec"]
@@ -193,7 +193,7 @@ def test_one_without_a_spec_says_all_that_is_missing() -> None:
         ({**state()["spec"], "targetRef": 3}, "spec.targetRef: Expected `object`, got `int`"),
     ],
 )
-def test_what_cannot_be_read_is_refused_with_where(spec: Any, problem: str) -> None:
+def test_an_unreadable_object_is_refused_with_its_field(spec: Any, problem: str) -> None:
     refused = review({**state(), "spec": spec}).refusal
     assert refused is not None
     assert (refused.code, refused.message) == (400, problem)
@@ -207,7 +207,7 @@ def test_a_review_without_an_object_is_refused() -> None:
     assert refused.code == 400
 
 
-def test_without_anything_to_ask_the_object_is_judged_by_itself() -> None:
+def test_the_object_is_validated_alone_without_a_reader() -> None:
     deployment = state(targetRef={**TARGET, "kind": "Deployment"})
     assert at_once(build_validating_review(None), request(PERSISTENT_POD_STATES, deployment)).refusal is None
     nothing = at_once(
@@ -223,7 +223,7 @@ def test_a_white_list_that_cannot_be_read_is_an_internal_error() -> None:
     ]
 
 
-def test_a_deletion_is_not_judged() -> None:
+def test_a_deletion_is_not_validated() -> None:
     answer = at_once(
         build_validating_review(Reader(is_broken=True)), request(PERSISTENT_POD_STATES, old=state())
     )

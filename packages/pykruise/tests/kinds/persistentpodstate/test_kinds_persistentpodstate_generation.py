@@ -47,7 +47,7 @@ def told(plan: Plan) -> list[str]:
     return [note.about.uid for note in plan.notes if note.about is not None]
 
 
-def test_only_a_workload_that_asks_and_stays_gets_one_or_is_told_that_it_does_not() -> None:
+def test_the_first_workload_with_the_annotation_gets_a_state_and_others_get_an_event() -> None:
     others = [
         namesake({AUTO: "true"}, uid="says-no-topology"),
         namesake({REQUIRED: "zone"}, uid="does-not-ask"),
@@ -64,7 +64,7 @@ def test_only_a_workload_that_asks_and_stays_gets_one_or_is_told_that_it_does_no
     assert planned(none(), *others) == Plan()
 
 
-def test_where_the_write_goes_wrong_the_workload_is_warned() -> None:
+def test_a_failed_write_is_a_warning_event_on_the_workload() -> None:
     (step,) = planned(none(), namesake(ASKS)).steps
     for note, warns in ((step.done, False), (step.failed, True)):
         assert note is not None
@@ -72,12 +72,12 @@ def test_where_the_write_goes_wrong_the_workload_is_warned() -> None:
         assert (note.warning, note.about.uid) == (warns, UID)
 
 
-def test_the_workload_that_asked_for_it_is_told_nothing_and_another_one_is() -> None:
+def test_the_workload_that_owns_the_state_gets_no_event_and_another_one_does() -> None:
     plan = planned(state(), namesake(ASKS), namesake(ASKS, uid="another"))
     assert (list(plan.steps), told(plan)) == ([], ["another"])
 
 
-def test_a_change_of_what_is_asked_for_is_written_only_if_nobody_else_wrote_meanwhile() -> None:
+def test_a_changed_request_is_written_only_at_the_resource_version_that_was_read() -> None:
     view = state(resourceVersion="71")
     (step,) = planned(view, namesake(ASKS_OTHERWISE)).steps
     assert isinstance(step.action, Patch)
@@ -85,14 +85,14 @@ def test_a_change_of_what_is_asked_for_is_written_only_if_nobody_else_wrote_mean
 
 
 @pytest.mark.parametrize("annotations", [ASKS_OTHERWISE, {}], ids=["asks for something else", "does not ask"])
-def test_what_is_on_its_way_out_is_not_changed_any_more(annotations: Document) -> None:
+def test_a_terminating_state_or_workload_causes_no_change(annotations: Document) -> None:
     going = namesake(annotations, deletionTimestamp=GOES)
     assert len(list(planned(state(), namesake(annotations)).steps)) == 1
     assert list(planned(state(deletionTimestamp=GOES), namesake(annotations)).steps) == []
     assert list(planned(state(), going).steps) == []
 
 
-def test_one_that_goes_because_it_is_not_asked_for_any_more_records_nothing() -> None:
+def test_a_state_to_be_deleted_records_nothing() -> None:
     """persistentpodstate case 44"""
     world = StateWorld(owner=UID)
     world.put_node("n0", zone="z0")
@@ -102,7 +102,7 @@ def test_one_that_goes_because_it_is_not_asked_for_any_more_records_nothing() ->
     assert (plan.status, plan.waiting) == (None, None)
 
 
-def test_an_owner_that_does_not_control_it_did_not_ask_for_it() -> None:
+def test_an_owner_that_is_not_the_controller_does_not_count_as_the_requester() -> None:
     """LIFT-10"""
     view = state(ownerReferences=[{"uid": UID}, {"uid": "another", "controller": True}])
     assert list(planned(view, namesake()).steps) == []

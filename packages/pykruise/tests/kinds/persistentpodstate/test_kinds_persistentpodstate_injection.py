@@ -65,7 +65,7 @@ def term(key: str, value: str) -> Document:
     }
 
 
-def test_a_pod_comes_back_to_where_it_was() -> None:
+def test_a_recreated_pod_is_sent_to_its_recorded_topology() -> None:
     """persistentpodstate case 27, admission case 27"""
     before = pod()
     result = inject(before, state())
@@ -76,14 +76,14 @@ def test_a_pod_comes_back_to_where_it_was() -> None:
     assert before == pod()
 
 
-def test_what_is_recorded_goes_before_the_template() -> None:
+def test_the_record_overrides_the_node_selector_of_the_template() -> None:
     """persistentpodstate case 28"""
     result = inject(pod(nodeSelector={"zone": "b", "disk": "ssd"}), state())
     assert result is not None
     assert result["spec"]["nodeSelector"] == {"zone": "a", "disk": "ssd"}
 
 
-def test_preferences_come_after_those_of_the_template() -> None:
+def test_recorded_preferences_are_appended_to_those_of_the_template() -> None:
     """persistentpodstate case 29"""
     required = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "x", "operator": "Exists"}]}]}
     given = {
@@ -100,31 +100,31 @@ def test_preferences_come_after_those_of_the_template() -> None:
 
 
 @pytest.mark.parametrize("labels", [None, {}], ids=["no record", "no labels"])
-def test_a_pod_of_which_nothing_is_recorded_stays_as_it_is(labels: Document | None) -> None:
+def test_a_pod_without_a_record_is_not_changed(labels: Document | None) -> None:
     """persistentpodstate case 30, admission case 28"""
     assert inject(pod(), state(labels)) is None
 
 
-def test_without_required_keys_there_is_no_node_selector() -> None:
+def test_a_state_without_required_keys_adds_no_node_selector() -> None:
     """persistentpodstate case 31"""
     result = inject(pod(), state(required=None))
     assert result is not None
     assert "nodeSelector" not in result["spec"]
 
 
-def test_without_preferred_keys_there_is_no_affinity() -> None:
+def test_a_state_without_preferred_keys_adds_no_affinity() -> None:
     result = inject(pod(), state(preferred=()))
     assert result is not None
     assert result["spec"] == {"containers": [{"name": "main"}], "nodeSelector": {"zone": "a"}}
 
 
 @pytest.mark.parametrize("metadata", [None, {}, {"generateName": "web-"}])
-def test_a_pod_that_has_no_name_yet_stays_as_it_is(metadata: Document | None) -> None:
+def test_a_pod_without_a_name_is_not_changed(metadata: Document | None) -> None:
     """6.5: pods with only generateName never match"""
     assert inject({"metadata": metadata, "spec": {}}, state()) is None
 
 
-def test_required_keys_of_which_none_is_recorded_change_nothing() -> None:
+def test_required_keys_without_a_record_change_no_pod() -> None:
     """persistentpodstate case 32"""
     assert inject(pod(), state({"host": "n1"}, preferred=())) is None
 
@@ -204,13 +204,13 @@ def test_states_that_cannot_be_read_stop_no_pod() -> None:
     assert changed(pod(), Reader(error=UnreachableError("no API server"))) is None
 
 
-def test_an_owner_of_which_no_kind_can_be_read_has_none() -> None:
+def test_an_owner_with_an_unreadable_kind_has_no_persistentpodstate() -> None:
     """A PersistentPodState that names no workload is not its either"""
     unnamed = msgspec.structs.replace(state(), spec=None)
     assert changed(pod(api_version="a/b/c"), Reader(unnamed)) is None
 
 
-def test_only_pods_that_something_names_are_shown_where_there_are_states() -> None:
+def test_the_match_condition_covers_named_pods_only_where_states_exist() -> None:
     step = StateInjection(step_context(PERSISTENT_POD_STATE, Reader(state())))
     assert (
         step.build_match_condition({})

@@ -206,7 +206,7 @@ def test_the_record_of_a_pod_that_is_away_stays(item: PodView) -> None:
     assert recorded(planned(state(stored=records(0, 1)), workload(), pod(0), item)) == records(0, 1)
 
 
-def test_a_pod_that_came_back_elsewhere_is_recorded_there() -> None:
+def test_a_pod_that_moved_is_recorded_on_its_new_node() -> None:
     """persistentpodstate case 5"""
     assert recorded(planned(state(stored=records(1)), workload(), pod(1, node=2))) == {"web-1": record(2)}
 
@@ -252,7 +252,7 @@ def test_annotations_are_recorded_where_pods_have_them_and_follow() -> None:
     assert recorded(plan)["web-0"]["annotations"] == {"ip": "1.2.3.5"}
 
 
-def test_a_node_that_is_not_known_costs_one_record_and_is_looked_for_again() -> None:
+def test_an_unknown_node_only_delays_its_own_record_and_is_requeued() -> None:
     """persistentpodstate case 12"""
     nodes = (node(0), node(2))
     plan = planned(state(stored=records(1)), workload(), pod(0), pod(1), pod(2), nodes=nodes)
@@ -278,7 +278,7 @@ def test_a_pod_of_others_is_never_recorded() -> None:
     ],
     ids=["persistentpodstate case 15", "persistentpodstate case 16", "persistentpodstate case 22"],
 )
-def test_records_go_when_their_ordinal_is_not_wanted_and_the_pod_is_gone(
+def test_records_of_surplus_ordinals_are_removed_when_the_pod_is_deleted(
     replicas: int, pods: tuple[PodView, ...], expected: tuple[int, ...]
 ) -> None:
     plan = planned(state(stored=records(0, 1, 2)), workload(replicas), *pods)
@@ -307,7 +307,7 @@ def test_ranges_of_reserved_ordinals_are_not_counted() -> None:
     assert recorded(plan) == records(3, 4, 5)
 
 
-def test_with_when_deleted_records_stay_until_the_policy_changes() -> None:
+def test_records_are_kept_under_when_deleted_until_the_policy_changes() -> None:
     """persistentpodstate cases 20, 21 and 22"""
     stored = records(0, 1, 2)
     kept = state(stored=stored, persistentPodStateRetentionPolicy="WhenDeleted")
@@ -319,7 +319,7 @@ def test_with_when_deleted_records_stay_until_the_policy_changes() -> None:
 
 @pytest.mark.parametrize("policy", ["WhenScaled", "WhenDeleted"])
 @pytest.mark.parametrize("owner", [None, workload(deleting=True)], ids=["gone", "terminating"])
-def test_all_records_go_with_the_workload(policy: str, owner: RecordedWorkload | None) -> None:
+def test_all_records_are_removed_with_the_workload(policy: str, owner: RecordedWorkload | None) -> None:
     """persistentpodstate case 23"""
     view = state(stored=records(0, 1), persistentPodStateRetentionPolicy=policy)
     plan = planned(view, owner, pod(0))
@@ -328,7 +328,7 @@ def test_all_records_go_with_the_workload(policy: str, owner: RecordedWorkload |
     assert plan.waiting.code is Code.NO_TARGET
 
 
-def test_a_record_whose_name_says_no_ordinal_stays() -> None:
+def test_a_record_without_an_ordinal_in_its_name_stays() -> None:
     """persistentpodstate case 24"""
     stored = {"web-abc": record(1)}
     plan = planned(state(stored=stored), workload(1))
@@ -369,7 +369,7 @@ def test_a_reference_in_another_version_is_the_same_and_one_of_another_group_is_
     assert state(targetRef={**TARGET, "apiVersion": "a/b/c"}).target is None
 
 
-def test_of_two_for_one_workload_the_older_one_counts() -> None:
+def test_the_older_of_two_states_for_one_workload_counts() -> None:
     """LIFT-2; persistentpodstate case 38: none that is being deleted"""
     old, new = state(name="z", created="2025-01-01T00:00:00Z"), state(name="a")
     assert choose_state([new, old]) is old
@@ -389,7 +389,7 @@ def none() -> StateView:
     return make_absent_view(Key(NAMESPACE, "web"))
 
 
-def test_a_workload_that_asks_for_one_gets_it() -> None:
+def test_a_workload_with_the_annotations_gets_a_state() -> None:
     """persistentpodstate case 40"""
     (step,) = planned(none(), workload(annotations=asking())).steps
     assert isinstance(step.action, Create)
@@ -413,7 +413,7 @@ def test_lists_in_annotations_are_trimmed() -> None:
     "annotations",
     [{AUTO: "true"}, {AUTO: "True", REQUIRED: "zone"}, {AUTO: "1", REQUIRED: "zone"}, {REQUIRED: "zone"}],
 )
-def test_what_does_not_ask_gets_none(annotations: Document) -> None:
+def test_a_workload_without_both_annotations_gets_no_state(annotations: Document) -> None:
     """persistentpodstate cases 41 and 42"""
     assert planned(none(), workload(annotations=annotations)) == Plan()
 
@@ -423,7 +423,7 @@ def generated(**spec: Any) -> StateView:
     return state(owner="w1", **wanted)
 
 
-def test_one_that_was_asked_for_follows_and_keeps_the_retention_policy() -> None:
+def test_a_generated_state_follows_the_annotations_and_keeps_the_retention_policy() -> None:
     """persistentpodstate cases 43, 46 and 48"""
     view = generated(persistentPodStateRetentionPolicy="WhenDeleted")
     annotations = {AUTO: "true", PREFERRED: "host", "kruise.io/persistent-pod-annotations": "ip"}
@@ -439,12 +439,12 @@ def test_one_that_was_asked_for_follows_and_keeps_the_retention_policy() -> None
 
 
 @pytest.mark.parametrize("annotations", [asking(), {AUTO: "true"}], ids=["the same", "no topology"])
-def test_one_that_is_as_asked_for_is_left_alone(annotations: Document) -> None:
+def test_an_unchanged_generated_state_is_not_written(annotations: Document) -> None:
     """persistentpodstate case 41: no topology any more changes nothing"""
     assert list(planned(generated(), workload(annotations=annotations)).steps) == []
 
 
-def test_one_that_is_not_asked_for_any_more_goes() -> None:
+def test_a_generated_state_is_deleted_when_the_workload_no_longer_requests_it() -> None:
     """persistentpodstate case 44"""
     (step,) = planned(generated(), workload()).steps
     assert isinstance(step.action, Delete)
@@ -452,14 +452,14 @@ def test_one_that_is_not_asked_for_any_more_goes() -> None:
 
 
 @pytest.mark.parametrize("annotations", [asking(**{PREFERRED: "x"}), {}], ids=["asks", "does not ask"])
-def test_one_that_a_person_wrote_is_never_changed_nor_deleted(annotations: Document) -> None:
+def test_a_manually_written_persistentpodstate_is_never_changed_or_deleted(annotations: Document) -> None:
     """persistentpodstate case 47"""
     plan = planned(state(), workload(annotations=annotations))
     assert list(plan.steps) == []
     assert [note.warning for note in plan.notes] == ([True] if annotations else [])
 
 
-def test_of_two_workloads_of_one_name_the_first_one_gets_it_and_the_other_gets_an_event() -> None:
+def test_the_first_of_two_workloads_of_one_name_gets_the_state_and_the_other_an_event() -> None:
     plan = plan_state(
         StateSnapshot(
             state=none(),

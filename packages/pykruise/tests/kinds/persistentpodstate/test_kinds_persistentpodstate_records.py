@@ -46,7 +46,7 @@ def test_a_record_has_no_empty_fields() -> None:
     ],
     ids=["nothing", "nulls", "an annotation that is not recorded any more"],
 )
-def test_a_record_that_says_something_else_is_taken_anew(stored: Document) -> None:
+def test_an_incomplete_or_outdated_record_is_replaced(stored: Document) -> None:
     """persistentpodstate cases 8 and 9"""
     state_world = world({"web-0": stored})
     state_world.put_pod(0, node="n0")
@@ -72,7 +72,7 @@ def test_records_are_in_the_order_of_their_names() -> None:
 
 
 @pytest.mark.parametrize("stored", [None, {}, "x", {"web-0": 3}])
-def test_a_status_that_says_nothing_has_no_records(stored: Any) -> None:
+def test_an_empty_or_invalid_status_has_no_records(stored: Any) -> None:
     state_world = world(stored)
     assert state_world.view.records == {}
     assert state_world.plan().status == {"observedGeneration": 1}
@@ -89,7 +89,7 @@ def test_a_pod_that_is_not_ready_is_named_and_one_without_a_node_is_simply_waite
     assert plan.requeue_after_s is None
 
 
-def test_of_names_that_say_no_ordinal_the_record_stays_and_of_others_it_goes() -> None:
+def test_records_without_an_ordinal_stay_and_those_of_surplus_pods_are_removed() -> None:
     """persistentpodstate case 24"""
     record = {"nodeName": "n0"}
     stays = {"web-abc": record, "web-": record, "web-\u0661": record, "web-1x": record}
@@ -98,7 +98,7 @@ def test_of_names_that_say_no_ordinal_the_record_stays_and_of_others_it_goes() -
     assert skipped(plan) == dict.fromkeys(stays, Code.OTHER)
 
 
-def test_a_pod_whose_node_is_missing_is_looked_at_again_soon_and_others_are_not() -> None:
+def test_a_pod_on_an_unknown_node_is_requeued_soon_and_others_are_not() -> None:
     """persistentpodstate case 12"""
     state_world = world()
     state_world.put_pod(0, node="n0")
@@ -107,7 +107,7 @@ def test_a_pod_whose_node_is_missing_is_looked_at_again_soon_and_others_are_not(
     assert state_world.plan().requeue_after_s == NODE_AGAIN_S
 
 
-def test_one_that_cannot_be_read_keeps_its_records_and_says_why() -> None:
+def test_an_unreadable_state_keeps_its_records_and_reports_the_reason() -> None:
     state_world = world({"web-9": {"nodeName": "n0"}}, targetRef=3)
     plan = state_world.plan()
     assert (plan.status, list(plan.steps)) == (None, [])

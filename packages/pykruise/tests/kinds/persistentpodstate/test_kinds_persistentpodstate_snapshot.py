@@ -198,7 +198,7 @@ def names(value: StateSnapshot) -> list[str]:
 # ── the workload ─────────────────────────────────────────────────────────────
 
 
-async def test_pods_of_the_workload_are_looked_at_with_their_nodes_and_cost_no_request() -> None:
+async def test_the_snapshot_has_the_workloads_pods_and_nodes_without_any_request() -> None:
     # given pods of the workload, of which some end, and one of another
     pods = [
         *(
@@ -226,13 +226,13 @@ async def test_pods_of_the_workload_are_looked_at_with_their_nodes_and_cost_no_r
     [[], [workload(replicas=0)], [workload(deleting=True)]],
     ids=["gone", "no replicas", "terminating"],
 )
-async def test_a_workload_that_is_gone_or_wants_no_pods_has_none(workloads: list[Document]) -> None:
+async def test_a_deleted_workload_or_one_without_replicas_has_no_pods(workloads: list[Document]) -> None:
     cluster = Cluster(state(**RECORDS_IP), pod(0), workloads=workloads)
     assert names(await cluster.seen()) == []
     assert cluster.asked == []
 
 
-async def test_a_kind_of_workload_that_is_not_served_is_not_there() -> None:
+async def test_a_workload_of_an_unserved_kind_counts_as_missing() -> None:
     cluster = Cluster(state(), pod(0))
     cluster.show(WORKLOAD_VIEWS[ADVANCED], workload(), synced=False)
     result = await cluster.seen()
@@ -242,7 +242,7 @@ async def test_a_kind_of_workload_that_is_not_served_is_not_there() -> None:
 @pytest.mark.parametrize(
     "broken", [{"targetRef": 3}, {"targetRef": {"apiVersion": "a/b/c", "kind": "K", "name": "web"}}]
 )
-async def test_one_that_names_no_workload_has_none(broken: Document) -> None:
+async def test_a_persistentpodstate_without_a_target_has_no_workload(broken: Document) -> None:
     result = await Cluster(state(**broken), pod(0), workloads=[workload()]).seen()
     assert (result.workload, names(result), result.start) == (None, [], 0)
 
@@ -255,13 +255,13 @@ async def test_ordinals_begin_at_the_start_of_the_workload_that_is_named() -> No
         assert (await cluster.seen(settings=StateSettings(start_ordinal=start_ordinal))).start == start
 
 
-async def test_one_that_goes_while_the_api_server_is_asked_needs_nothing() -> None:
+async def test_a_state_deleted_during_a_read_has_no_snapshot() -> None:
     cluster = Cluster(state(**RECORDS_IP), pod(0), workloads=[workload()])
     cluster.meanwhile = lambda: cluster.show(STATE_VIEWS)
     assert await cluster.snapshot() is None
 
 
-async def test_what_is_written_while_the_api_server_is_asked_counts() -> None:
+async def test_a_state_changed_during_a_read_is_planned_in_its_new_version() -> None:
     cluster = Cluster(state(**RECORDS_IP), pod(0), workloads=[workload()])
     newer = state(**RECORDS_IP, persistentPodStateRetentionPolicy="WhenDeleted")
     cluster.meanwhile = lambda: cluster.show(STATE_VIEWS, newer)
@@ -282,7 +282,7 @@ async def test_what_is_written_while_the_api_server_is_asked_counts() -> None:
     ],
     ids=["none", "asks", "does not ask", "asks and goes", "one of two asks"],
 )
-async def test_a_name_that_no_workload_asks_for_needs_nothing(
+async def test_a_name_that_no_workload_requests_has_no_snapshot(
     workloads: list[Document], is_wanted: bool
 ) -> None:
     result = await Cluster(None, workloads=workloads).snapshot()
@@ -306,7 +306,7 @@ def of_game_set(*pods: Document, **spec: Any) -> Cluster:
     return cluster
 
 
-async def test_a_kind_that_is_watched_by_now_costs_no_request() -> None:
+async def test_a_kind_that_is_watched_now_costs_no_request() -> None:
     """LIFT-5; persistentpodstate case 50"""
     # given
     cluster = of_game_set(pod(0, of=game_set()))
@@ -346,7 +346,7 @@ async def test_a_kind_that_cannot_be_watched_is_read_every_ten_seconds(mirror: s
     assert plan_state(result).requeue_after_s == 10.0
 
 
-async def test_a_node_that_is_missing_is_looked_for_before_the_workload_is_read_again() -> None:
+async def test_a_missing_node_is_retried_earlier_than_the_workload_is_polled() -> None:
     cluster = of_game_set(pod(0, of=game_set(), node="n9"))
     cluster.stored["GameSet", "web"] = game_set()
     assert plan_state(await cluster.seen()).requeue_after_s == NODE_AGAIN_S
@@ -378,7 +378,7 @@ async def test_annotations_are_read_of_ready_pods_on_a_node_once_for_each_versio
     assert cluster.asked == ["web-0", "web-0"]
 
 
-async def test_annotations_of_pods_that_are_gone_are_forgotten() -> None:
+async def test_annotations_of_deleted_pods_are_forgotten() -> None:
     # given
     cluster = Cluster(state(**RECORDS_IP), pod(0), pod(1), workloads=[workload()])
     known = cluster.memories.find_memory(Key("shop", "web"), "s1", KnownAnnotations)
@@ -392,7 +392,7 @@ async def test_annotations_of_pods_that_are_gone_are_forgotten() -> None:
 
 
 @pytest.mark.parametrize("case", ["the API server does not answer", "it is gone", "another one has its name"])
-async def test_where_annotations_cannot_be_read_the_record_stays_and_they_are_read_again(case: str) -> None:
+async def test_unreadable_annotations_keep_the_record_and_are_read_again(case: str) -> None:
     """What is recorded of a pod is for the one that comes in its place, however early that is."""
     # given
     record = {"nodeName": "n1", "nodeTopologyLabels": {"zone": "z1"}, "annotations": {"ip": "1.1.1.1"}}

@@ -27,7 +27,7 @@ def state(**fields: Any) -> StateView:
 
 
 @pytest.mark.parametrize("nothing", [{}, {"spec": None, "status": None}, {"spec": {}, "status": {}}])
-def test_one_that_says_nothing_names_no_workload_and_has_no_records(nothing: Document) -> None:
+def test_an_empty_object_names_no_workload_and_has_no_records(nothing: Document) -> None:
     result = state(**nothing)
     assert result == StateView(namespace="", name="web", problem=result.problem)
     assert result.problem == "spec: Object missing required field `targetRef`"
@@ -37,7 +37,7 @@ def test_one_that_says_nothing_names_no_workload_and_has_no_records(nothing: Doc
     )
 
 
-def test_what_is_stored_stays_beside_what_is_read_of_it() -> None:
+def test_the_view_keeps_the_stored_spec_and_status_beside_the_parsed_ones() -> None:
     spec = {"targetRef": TARGET, "requiredPersistentTopology": None}
     status = {"observedGeneration": 1, "podStates": {"web-0": {"nodeName": "n0"}}}
     result = state(spec=spec, status=status)
@@ -55,7 +55,7 @@ def test_what_is_stored_stays_beside_what_is_read_of_it() -> None:
         (3, ()),
     ],
 )
-def test_one_is_found_by_its_workload_whatever_the_version(reference: Any, keys: Any) -> None:
+def test_a_state_is_indexed_by_its_workload_in_any_version(reference: Any, keys: Any) -> None:
     assert tuple(STATE_VIEWS.indexes["target"](state(spec={"targetRef": reference}))) == keys
 
 
@@ -73,17 +73,17 @@ NOTHING = RecordedWorkload(namespace="", name="web", uid="", resource_version=0)
     ],
     ids=["nothing", "null", "nulls inside", "other types", "other types inside"],
 )
-def test_a_workload_of_any_kind_that_says_nothing_has_no_pods_and_asks_for_nothing(
+def test_an_empty_workload_of_any_kind_has_no_pods_and_requests_nothing(
     metadata: Document, fields: Document
 ) -> None:
     assert workload_of({"metadata": {"name": "web", **metadata}, **fields}) == NOTHING
 
 
-def test_ordinals_and_ranges_are_reserved_beside_what_is_none() -> None:
+def test_reserved_ordinals_and_ranges_are_read_beside_nulls() -> None:
     workload = workload_of({"metadata": {"name": "web"}, "spec": {"reserveOrdinals": [3, None, "5-7"]}})
     assert workload.reserved == reserved_of([3, "5-7"]) != Reserved()
 
 
-def test_workloads_are_mirrored_apart_from_what_others_keep_of_them() -> None:
+def test_views_of_workloads_are_cached_separately_from_other_views() -> None:
     listed = make_further_views(Resource("game.kruise.io", "v1", "gamesets", "GameSet"))
     assert [views.is_apart for views in (*WORKLOAD_VIEWS.values(), listed)] == [True] * 3

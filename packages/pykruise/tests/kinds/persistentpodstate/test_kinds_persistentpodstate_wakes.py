@@ -64,7 +64,7 @@ GOING = pod(**GOES)
         pytest.param(pod(is_owned=False), None, False, id="of nobody is gone"),
     ],
 )
-def test_a_pod_wakes_when_its_record_may_change(
+def test_a_pod_enqueues_when_its_record_may_change(
     old: PodView | None, new: PodView | None, is_heard: bool
 ) -> None:
     assert among(StateWorld().view).by(POD_VIEWS, old, new) == ([NAME] if is_heard else [])
@@ -84,7 +84,7 @@ def among(*states: StateView) -> Woken:
     [("other", ["other"]), ("gone", [NAME]), ("", [NAME])],
     ids=["it is there", "it is gone", "none"],
 )
-def test_a_pod_wakes_the_one_that_brought_it_back_or_else_that_of_its_workload(
+def test_a_pod_enqueues_the_state_that_placed_it_or_else_that_of_its_workload(
     noted: str, woken: list[str]
 ) -> None:
     states = among(StateWorld().view, named("other", targetRef={**TARGET, "name": "x"}))
@@ -92,7 +92,7 @@ def test_a_pod_wakes_the_one_that_brought_it_back_or_else_that_of_its_workload(
     assert states.by(POD_VIEWS, pod(annotations=noting), None) == woken
 
 
-def test_a_pod_of_a_workload_that_no_one_remembers_wakes_none() -> None:
+def test_a_pod_of_a_workload_without_a_state_enqueues_nothing() -> None:
     assert among(named("other", targetRef={**TARGET, "name": "x"})).by(POD_VIEWS, pod(), None) == []
 
 
@@ -125,7 +125,7 @@ def recording_n0() -> StateView:
         pytest.param(node(0), None, False, id="the node goes"),
     ],
 )
-def test_a_node_wakes_those_that_record_a_label_that_changes(
+def test_a_node_enqueues_the_states_that_record_a_changed_label(
     old: NodeView | None, new: NodeView | None, is_heard: bool
 ) -> None:
     assert among(recording_n0()).by(NODE_VIEWS, old, new) == ([NAME] if is_heard else [])
@@ -161,7 +161,7 @@ def workload(*, asks: bool = False, **fields: Any) -> RecordedWorkload:
         ),
     ],
 )
-def test_a_workload_wakes_those_that_remember_it_and_the_one_that_it_asks_for(
+def test_a_workload_enqueues_the_states_that_target_it_and_the_one_it_requests(
     old: RecordedWorkload | None, new: RecordedWorkload | None, woken: list[str]
 ) -> None:
     """LIFT-3, LIFT-4"""
@@ -171,7 +171,7 @@ def test_a_workload_wakes_those_that_remember_it_and_the_one_that_it_asks_for(
     assert states.by(WORKLOAD_VIEWS[ADVANCED], old, new) == sorted(woken)
 
 
-def test_workloads_are_heard_while_there_are_no_states_for_one_may_ask_for_one_and_pods_are_not() -> None:
+def test_workloads_are_watched_without_states_and_pods_are_not() -> None:
     control = control_of(KIND)
     heard = {wake.on for wake in control.wakes(StateSettings()) if control.wakes_always(wake)}
     assert heard == {STATE_VIEWS, *WORKLOAD_VIEWS.values()}

@@ -23,7 +23,7 @@ def conflicts(view: MarkerView, *names: str, namespace: str = "shop") -> dict[st
     return find_conflicts(view, entries, others)
 
 
-def test_the_marker_whose_probe_comes_later_has_the_conflict() -> None:
+def test_the_marker_of_the_later_probe_has_the_conflict() -> None:
     names = ("game#idle", "other#idle")
     assert conflicts(OTHER, *names) == {"uid-web-0": ProbeConflict("game.io/idle", "idle", "game")}
     assert conflicts(GAME, *names) == {}

@@ -63,12 +63,12 @@ def test_a_pod_gets_the_probes_of_all_that_select_it_without_policies() -> None:
     ],
     ids=["no condition", "unknown container", "init container"],
 )
-def test_a_pod_without_a_probe_to_make_stays_as_it_is(left_out: Any) -> None:
+def test_a_pod_without_an_applicable_probe_is_not_changed(left_out: Any) -> None:
     """containers case 58"""
     assert inject(POD, [marker("a", left_out)]) is None
 
 
-def test_of_two_with_one_condition_or_one_name_the_first_is_taken() -> None:
+def test_the_first_of_two_probes_with_one_condition_or_name_is_injected() -> None:
     """admission case 31"""
     markers = [
         marker("a"),
@@ -81,7 +81,7 @@ def test_of_two_with_one_condition_or_one_name_the_first_is_taken() -> None:
     ]
 
 
-def test_a_marker_that_goes_is_not_asked_about() -> None:
+def test_a_terminating_marker_is_not_injected() -> None:
     going = marker("a", metadata={"deletionTimestamp": "2026-03-01T11:00:00Z"})
     assert inject(POD, [going]) is None
 
@@ -134,7 +134,7 @@ def test_only_markers_of_the_pods_namespace_count() -> None:
     assert created(step, "elsewhere", said) is not None
 
 
-def test_pods_without_labels_are_selected_by_none() -> None:
+def test_pods_without_labels_are_selected_by_no_marker() -> None:
     assert created(injection(Markers(marker())), "shop", {**POD, "metadata": None}) is None
 
 
@@ -142,13 +142,13 @@ def test_without_a_reader_no_pod_gets_anything() -> None:
     assert created(injection(None), "shop") is None
 
 
-def test_a_pod_is_not_made_without_what_is_to_be_checked() -> None:
+def test_a_pod_is_refused_when_its_markers_cannot_be_read() -> None:
     with pytest.raises(StepError):
         created(injection(Markers(is_down=True)), "shop")
 
 
 @pytest.mark.parametrize("is_on", [True, False])
-def test_pods_are_asked_about_with_the_gate_only(is_on: bool) -> None:
+def test_pods_are_reviewed_for_markers_only_with_the_gate_on(is_on: bool) -> None:
     """containers case 58"""
     gates = parse([f"EnablePodProbeMarkerOnServerless={str(is_on).lower()}"])
     settings = make_admission_settings(gates)

@@ -77,7 +77,7 @@ def entries_of(plan: Plan) -> dict[str, Any]:
     return {name: patch.body["spec"]["podProbes"] for name, patch in asked.items()}
 
 
-def test_an_initialized_pod_is_asked_for_on_its_node() -> None:
+def test_an_initialized_pod_gets_an_entry_on_its_node() -> None:
     """containers case 43"""
     plan = planned(marker(), pods=[pod()], asked=[node_probes("n1")])
     assert entries_of(plan) == {"n1": [entry(pod(), "game#idle")]}
@@ -85,7 +85,7 @@ def test_an_initialized_pod_is_asked_for_on_its_node() -> None:
     assert plan.skipped == {}
 
 
-def test_pods_are_asked_for_by_name_and_nodes_do_not_wait_for_each_other() -> None:
+def test_entries_are_sorted_by_pod_name_and_nodes_are_written_independently() -> None:
     plan = planned(
         marker(),
         pods=[pod("c", node="n1"), pod("b", node="n2"), pod("a", node="n1")],
@@ -99,7 +99,7 @@ def test_pods_are_asked_for_by_name_and_nodes_do_not_wait_for_each_other() -> No
     assert stage.is_independent
 
 
-def test_a_marker_is_held_before_anything_is_asked_for_it() -> None:
+def test_a_marker_gets_its_finalizer_before_any_entry_is_written() -> None:
     plan = planned(marker(metadata={"finalizers": ["x"]}), pods=[pod()], asked=[node_probes("n1")])
     assert [stage.purpose for stage in plan.stages] == [Purpose.HOLD_MARKER, Purpose.ASK_TO_PROBE]
     (held,) = patches(plan, Purpose.HOLD_MARKER).values()
@@ -107,7 +107,7 @@ def test_a_marker_is_held_before_anything_is_asked_for_it() -> None:
     assert held.resource_version == "7", "finalizers that came meanwhile are not lost"
 
 
-def test_pods_that_are_not_so_far_or_not_selected_are_left_alone() -> None:
+def test_uninitialized_finished_and_unselected_pods_get_no_entry() -> None:
     others = [
         pod("a", is_initialized=False),
         pod("b", phase="Succeeded"),
@@ -120,7 +120,7 @@ def test_pods_that_are_not_so_far_or_not_selected_are_left_alone() -> None:
     assert (plan.stages, plan.status) == ((), {"observedGeneration": 3, "matchedPods": 0})
 
 
-def test_what_is_as_it_should_be_is_not_written() -> None:
+def test_an_up_to_date_entry_is_not_written() -> None:
     view = marker()
     there = entry(pod(), "other#x", "game#idle", "third#y")
     plan = planned(view, pods=[pod()], asked=[node_probes("n1", there)])
@@ -133,14 +133,14 @@ def test_pods_of_other_namespaces_are_left_to_the_markers_there() -> None:
     assert entries_of(plan) == {"n1": [far, entry(pod(), "game#idle")]}
 
 
-def test_an_entry_that_asks_for_nothing_is_taken_out() -> None:
+def test_an_entry_without_probes_is_removed() -> None:
     empty = {**entry(pod("empty")), "probes": None}
     assert entries_of(planned(marker(), asked=[node_probes("n1", empty)], pods=[pod()])) == {
         "n1": [entry(pod(), "game#idle")]
     }
 
 
-def test_nothing_is_asked_of_a_nodepodprobe_that_goes_or_cannot_be_read() -> None:
+def test_a_terminating_or_unreadable_nodepodprobe_is_not_written() -> None:
     for changed in ({"is_deleting": True}, {"problem": "spec.podProbes: Expected `array`, got `str`"}):
         there = msgspec.structs.replace(node_probes("n1"), **changed)
         plan = planned(marker(), pods=[pod()], asked=[there])
@@ -174,13 +174,13 @@ def test_a_port_is_stored_by_its_number_and_one_without_is_left_out() -> None:
 
 
 @pytest.mark.parametrize("port", ["lost", "8o", "٨٠"])
-def test_a_pod_of_which_no_probe_can_be_asked_gets_no_entry(port: str) -> None:
+def test_a_pod_without_a_resolvable_probe_port_gets_no_entry(port: str) -> None:
     view = marker("game", probe("web", on={"tcpSocket": {"port": port}}))
     plan = planned(view, pods=[pod()], asked=[node_probes("n1")])
     assert (plan.stages, plan.skipped["web-0"].code) == ((), Code.PROBE_PORT)
 
 
-def test_an_address_that_comes_later_or_changes_is_filled_in() -> None:
+def test_a_later_or_changed_pod_address_is_written() -> None:
     """containers case 49"""
     for before in ("", "10.9.9.9"):
         asked = node_probes("n1", entry(pod(), "game#idle", ip=before))
@@ -188,7 +188,7 @@ def test_an_address_that_comes_later_or_changes_is_filled_in() -> None:
         assert result["IP"] == "10.0.0.1"
 
 
-def test_probes_and_pods_that_the_marker_has_no_more_are_taken_back() -> None:
+def test_removed_probes_and_unselected_pods_lose_their_entries() -> None:
     gone = entry(pod("gone"), "game#idle")
     kept = entry(pod("kept"), "game#idle", "xgame#idle")
     asked = node_probes("n1", entry(pod(), "game#old", "game#idle"), gone, kept)
@@ -196,7 +196,7 @@ def test_probes_and_pods_that_the_marker_has_no_more_are_taken_back() -> None:
     assert entries_of(plan) == {"n1": [entry(pod(), "game#idle"), entry(pod("kept"), "xgame#idle")]}
 
 
-def test_a_marker_that_goes_takes_back_its_probes_wherever_they_are_and_no_others() -> None:
+def test_a_terminating_marker_removes_only_its_own_probes_on_all_nodes() -> None:
     """containers case 50"""
     view = marker("a", metadata={"deletionTimestamp": "2026-03-01T11:00:00Z", "finalizers": ["x", FINALIZER]})
     asked = [
@@ -211,12 +211,12 @@ def test_a_marker_that_goes_takes_back_its_probes_wherever_they_are_and_no_other
     assert plan.stages[0].is_independent, "one node does not wait for another"
 
 
-def test_a_marker_that_was_let_go_takes_back_nothing() -> None:
+def test_a_released_marker_removes_nothing() -> None:
     view = marker("a", metadata={"deletionTimestamp": "2026-03-01T11:00:00Z", "finalizers": ["x"]})
     assert not planned(view, pods=[pod()], asked=[node_probes("n1", entry(pod(), "a#idle"))]).stages
 
 
-def test_a_node_without_nodepodprobe_is_said() -> None:
+def test_a_node_without_a_nodepodprobe_is_reported() -> None:
     plan = planned(marker(), pods=[pod()])
     assert plan.skipped["web-0"].code is Code.NO_AGENT
 
@@ -255,7 +255,7 @@ def marks(plan: Plan) -> Mapping[str, Any]:
     return marks
 
 
-def test_a_pod_on_a_virtual_node_is_marked_by_its_condition_and_asked_for_nowhere() -> None:
+def test_a_pod_on_a_virtual_node_is_labelled_by_its_condition_without_an_entry() -> None:
     """containers case 59"""
     plan = on_virtual("True", labels={"busy": "yes"})
     assert marks(plan) == {
@@ -266,7 +266,7 @@ def test_a_pod_on_a_virtual_node_is_marked_by_its_condition_and_asked_for_nowher
     assert plan.status == {"observedGeneration": 3, "matchedPods": 1}
 
 
-def test_pods_on_virtual_nodes_do_not_wait_for_each_other_or_for_an_agent() -> None:
+def test_pods_on_virtual_nodes_wait_neither_for_each_other_nor_for_an_agent() -> None:
     (stage,) = on_virtual("True").stages
     assert (stage.is_independent, stage.regardless) == (True, True)
 
@@ -275,7 +275,7 @@ def test_a_pod_on_a_virtual_node_that_has_its_marks_is_not_written() -> None:
     assert not on_virtual("False", labels={"busy": "yes"}).stages
 
 
-def test_a_condition_of_a_probe_without_policy_or_that_is_not_there_marks_nothing() -> None:
+def test_a_missing_condition_or_a_probe_without_a_policy_changes_no_pod() -> None:
     without = probe("other", podConditionType="game.io/idle")
     absent = probe("absent", podConditionType="game.io/absent", markerPolicy=[IDLE])
     unnamed = probe("unnamed", markerPolicy=[IDLE])
@@ -291,7 +291,7 @@ def test_without_the_gate_a_pod_on_a_virtual_node_is_not_marked() -> None:
     [(True, POLICIES, 1), (True, [IDLE, POLICIES[1]], 1), (True, [IDLE], 0), (False, POLICIES, 0)],
     ids=["annotations", "annotations of one state", "labels alone", "without the gate"],
 )
-def test_annotations_of_pods_are_asked_for_only_where_a_policy_sets_any(
+def test_annotations_of_pods_are_read_only_when_a_policy_sets_any(
     gate: bool, policies: list[Mapping[str, Any]], asked: int
 ) -> None:
     server, plain = Annotations(), probe("plain", podConditionType="game.io/plain")
@@ -300,7 +300,7 @@ def test_annotations_of_pods_are_asked_for_only_where_a_policy_sets_any(
 
 
 @pytest.mark.parametrize("on_virtual_nodes", [True, False])
-def test_a_spec_that_cannot_be_read_touches_nothing_and_says_so(on_virtual_nodes: bool) -> None:
+def test_an_unreadable_spec_changes_nothing_and_is_reported(on_virtual_nodes: bool) -> None:
     plan = planned(
         marker(probes="x"), pods=[pod()], asked=[node_probes("n1")], on_virtual_nodes=on_virtual_nodes
     )
@@ -311,7 +311,7 @@ def test_a_spec_that_cannot_be_read_touches_nothing_and_says_so(on_virtual_nodes
     assert (note.warning, note.message) == (True, plan.waiting.message)
 
 
-def test_the_example_of_a_probe_is_stored_as_it_was_given() -> None:
+def test_a_probe_is_stored_as_it_was_given() -> None:
     given = {**EXEC, "periodSeconds": 5, "failureThreshold": 3}
     plan = planned(marker("game", probe(on=given)), pods=[pod()], asked=[node_probes("n1")])
     ((result,),) = entries_of(plan).values()

@@ -55,7 +55,7 @@ def test_a_selector_must_select_something(selector: Any) -> None:
         ),
     ],
 )
-def test_a_selector_that_selects_nothing_is_shown_as_it_is(given: Any, value: str) -> None:
+def test_an_empty_selector_is_printed_in_the_refusal(given: Any, value: str) -> None:
     """containers case 53"""
     spec, _ = read_marker_spec({"probes": [probe()], "selector": {}})
     assert spec is not None
@@ -71,7 +71,7 @@ def test_a_grpc_health_check_is_a_probe() -> None:
     assert errors(probe(on={"grpc": {"port": 80, "service": "game"}})) == []
 
 
-def test_there_must_be_a_probe() -> None:
+def test_a_marker_without_a_probe_is_refused() -> None:
     assert errors() == [("spec.probes", "Invalid")]
 
 
@@ -134,12 +134,12 @@ def test_a_probe_is_named_with_what_is_wrong(given: Any, field: str, reason: str
         ),
     ],
 )
-def test_a_request_is_to_the_pod_itself(action: Any, field: str, reason: str) -> None:
+def test_an_http_probe_must_target_the_pod_itself(action: Any, field: str, reason: str) -> None:
     """containers case 54"""
     assert errors(probe(on={"httpGet": action})) == [(f"spec.probes[0].probe.httpGet.{field}", reason)]
 
 
-def test_names_conditions_and_states_are_there_once() -> None:
+def test_duplicate_names_conditions_and_states_are_refused() -> None:
     """containers case 53"""
     policies = [{"state": "Failed", **LABELS}] * 2
     result = errors(probe(), probe(podConditionType="other"), probe("c"), probe("d", markerPolicy=policies))
@@ -150,7 +150,7 @@ def test_names_conditions_and_states_are_there_once() -> None:
     ]
 
 
-def test_what_is_stored_already_is_not_judged_again() -> None:
+def test_a_stored_invalid_marker_is_not_validated_again() -> None:
     document = {"metadata": {"finalizers": []}, "spec": {"selector": {}, "probes": []}}
     spec, _ = read_marker_spec(document["spec"])
     assert spec is not None

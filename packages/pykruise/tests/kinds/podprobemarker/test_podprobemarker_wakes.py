@@ -78,7 +78,7 @@ def markers_of(old: PodView | None, new: PodView | None, **more: Any) -> set[Any
         (pod(is_initialized=None), None, set()),
     ],
 )
-def test_a_pod_wakes_markers_only_when_something_is_to_be_asked_anew(
+def test_a_pod_enqueues_markers_only_when_an_entry_must_change(
     old: PodView | None, new: PodView | None, expected: set[Key]
 ) -> None:
     assert markers_of(old, new) == expected
@@ -98,7 +98,7 @@ def test_a_pod_wakes_markers_only_when_something_is_to_be_asked_anew(
     ],
     ids=["another", "status", "gone", "labels", "has an agent", "unknown node", "pod comes", "pod goes"],
 )
-def test_only_conditions_of_probes_on_virtual_nodes_wake_a_marker(
+def test_only_conditions_of_probes_on_virtual_nodes_enqueue_a_marker(
     old: PodView | None, new: PodView | None, on: bool | None, expected: set[Key]
 ) -> None:
     """containers 6.3. `on`: whether the node is virtual; None: nobody knows it"""
@@ -112,14 +112,14 @@ def test_only_conditions_of_probes_on_virtual_nodes_wake_a_marker(
 
 
 @pytest.mark.parametrize("is_on", [True, False])
-def test_on_a_virtual_node_a_condition_of_a_probe_wakes_its_marker(is_on: bool) -> None:
+def test_a_condition_of_a_probe_on_a_virtual_node_enqueues_its_marker(is_on: bool) -> None:
     virtual = {NODE_VIEWS: [node(labels={"type": "virtual-kubelet"})]}
     settings = PodProbeMarkerSettings(on_virtual_nodes=is_on)
     outcome = woken(KIND, POD_VIEWS, pod(), pod(conditions=[IDLE]), settings=settings, objects=virtual)
     assert outcome == ({ONE} if is_on else set())
 
 
-def test_a_new_nodepodprobe_wakes_all_markers_and_a_changed_one_those_of_its_entries() -> None:
+def test_a_new_nodepodprobe_enqueues_all_markers_and_a_changed_one_those_of_its_entries() -> None:
     def of(old: Any, new: Any) -> set[Any]:
         return woken(KIND, NODE_PROBES_VIEWS, old, new, settings=PodProbeMarkerSettings())
 
@@ -133,7 +133,7 @@ def test_a_new_nodepodprobe_wakes_all_markers_and_a_changed_one_those_of_its_ent
     assert of(node_probes("n1", empty), node_probes("n1", entry(pod(), "one#idle"))) == {ONE}
 
 
-def test_a_node_that_comes_goes_or_changes_its_kind_wakes_all_markers() -> None:
+def test_a_created_deleted_or_virtualized_node_enqueues_all_markers() -> None:
     """Which of its pods are checked by an agent"""
 
     def of(old: Any, new: Any) -> set[Any]:
@@ -145,7 +145,7 @@ def test_a_node_that_comes_goes_or_changes_its_kind_wakes_all_markers() -> None:
 
 
 @pytest.mark.parametrize("is_ready", [True, False])
-def test_heartbeats_of_nodes_wake_nothing(is_ready: bool) -> None:
+def test_heartbeats_of_nodes_enqueue_nothing(is_ready: bool) -> None:
     first = node(is_ready=is_ready)
     beat = msgspec.structs.replace(first, resource_version=2)
     assert woken(KIND, NODE_VIEWS, first, beat, settings=PodProbeMarkerSettings()) == set()
@@ -153,7 +153,7 @@ def test_heartbeats_of_nodes_wake_nothing(is_ready: bool) -> None:
     assert woken(NODE_KIND, NODE_VIEWS, first, beat, settings=NodeSettings(), objects=there) == set()
 
 
-def test_a_node_wakes_its_nodepodprobe_when_it_is_ready_and_when_it_goes() -> None:
+def test_a_node_enqueues_its_nodepodprobe_when_it_becomes_ready_and_when_it_is_deleted() -> None:
     def of(old: Any, new: Any, **objects: Any) -> set[Any]:
         return woken(NODE_KIND, NODE_VIEWS, old, new, settings=NodeSettings(), **objects)
 
@@ -166,7 +166,7 @@ def test_a_node_wakes_its_nodepodprobe_when_it_is_ready_and_when_it_goes() -> No
     assert of(None, node(labels={"type": "virtual-kubelet"})) == set(), "it has no agent"
 
 
-def test_only_pods_that_it_names_wake_a_nodepodprobe_when_they_end() -> None:
+def test_only_pods_in_its_entries_enqueue_a_nodepodprobe_when_they_end() -> None:
     def of(old: Any, new: Any) -> set[Any]:
         view = node_probes("n1", entry(pod(), "one#idle"), entry(pod("web-1"), "one#idle"))
         there = {NODE_PROBES_VIEWS: [view]}
@@ -181,7 +181,7 @@ def test_only_pods_that_it_names_wake_a_nodepodprobe_when_they_end() -> None:
     assert of(pod("other"), None) == set()
 
 
-def test_another_spec_of_a_marker_wakes_the_nodes_that_have_its_results() -> None:
+def test_a_changed_spec_of_a_marker_enqueues_the_nodes_that_have_its_results() -> None:
     view = node_probes("n1", entry(pod(), "one#idle"), results=[result(pod(), one__idle="Failed")])
 
     def of(old: Any, new: Any) -> set[Any]:

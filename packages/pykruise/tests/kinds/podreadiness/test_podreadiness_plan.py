@@ -70,7 +70,7 @@ def test_a_pod_with_the_gate_gets_its_condition(owner: tuple[str, str] | None) -
     ]
 
 
-def test_other_gates_are_left_to_those_who_set_them() -> None:
+def test_other_readiness_gates_are_not_written() -> None:
     (step,) = plan_readiness(
         PodReadinessSnapshot(pod=pod(further_gates=("InPlaceUpdateReady", "mine")), now=NOW)
     ).steps
@@ -89,7 +89,7 @@ def test_other_gates_are_left_to_those_who_set_them() -> None:
     ],
     ids=["has one", "without the gate", "terminating", "of a CloneSet", "of a DaemonSet"],
 )
-def test_all_others_are_left_alone(item: PodView) -> None:
+def test_all_other_pods_are_not_changed(item: PodView) -> None:
     """lifecycle case 56"""
     assert not lacks_condition(item)
     assert plan_readiness(PodReadinessSnapshot(pod=item, now=NOW)).is_settled

@@ -127,7 +127,7 @@ def test_amounts_and_operations_are_of_their_kind_cases_3_to_8(spec: Any, wrong:
     assert fields(budget(**spec)) == wrong
 
 
-def test_one_workload_has_one_budget_whatever_the_version_case_9() -> None:
+def test_a_workload_has_one_budget_in_any_version_case_9() -> None:
     other = budget("other", target=("apps/v1beta1", "Deployment", "web"), maxUnavailable=1)
     assert fields(TARGETED, others=(other,)) == ["spec.targetReference"]
     assert fields(budget(target=CLONE_SET, maxUnavailable=1), others=(other,)) == []
@@ -162,7 +162,7 @@ def test_selectors_of_a_namespace_do_not_overlap_cases_10_11(item: Any, other: A
     assert fields(budget(selector=item, maxUnavailable=1), others=(stored,)) == wrong
 
 
-def test_a_budget_does_not_conflict_with_itself_and_not_with_one_of_the_other_sort_case_12() -> None:
+def test_a_budget_conflicts_neither_with_itself_nor_with_the_other_form_case_12() -> None:
     doc = budget(maxUnavailable=1)
     assert fields(doc, others=(doc,)) == []
     assert fields(doc, others=(budget("other", target=DEPLOYMENT, maxUnavailable=1),)) == []
@@ -171,7 +171,7 @@ def test_a_budget_does_not_conflict_with_itself_and_not_with_one_of_the_other_so
     assert fields(doc, others=({**budget("other"), "spec": both},)) == []
 
 
-def test_errors_name_the_value_and_the_other_budget() -> None:
+def test_errors_contain_the_value_and_the_other_budget() -> None:
     others = (budget("b", maxUnavailable=1), budget("a", maxUnavailable=1))
     (cause,) = causes(budget(maxUnavailable=1), others=others)
     assert cause.message.endswith("PodUnavailableBudget b covers the same pods")
@@ -227,14 +227,14 @@ NO_NUMBER = {PROTECT_TOTAL_REPLICAS: "many"}
         (annotated(NO_NUMBER), annotated(NO_NUMBER, maxUnavailable=1), [TOTAL]),
     ],
 )
-def test_what_is_stored_holds_up_changes_of_itself_alone(
+def test_a_stored_invalid_budget_blocks_only_changes_of_the_invalid_fields(
     old: Document, new: Document, wrong: list[str]
 ) -> None:
     """Here it says neither how many pods may go nor, in its annotation, how many there are."""
     assert [field for field in fields(new, old=old) if field != "metadata.name"] == wrong
 
 
-def test_others_that_cannot_be_read_are_an_error_beside_those_of_its_own() -> None:
+def test_unreadable_other_budgets_are_reported_beside_the_budgets_own_errors() -> None:
     class Away:
         async def list_in_namespace(self, _: str) -> Any:
             raise KubeError("the API server is away")
@@ -246,7 +246,7 @@ def test_others_that_cannot_be_read_are_an_error_beside_those_of_its_own() -> No
     assert "no maxUnavailable or minAvailable defined" in refused.message
 
 
-def test_without_a_reader_it_is_judged_alone() -> None:
+def test_a_budget_is_validated_alone_without_a_reader() -> None:
     assert at_once(build_validating_review(None), request(POD_UNAVAILABLE_BUDGETS, TARGETED)).refusal is None
 
 
@@ -283,7 +283,7 @@ def of_v1alpha1(**annotations: str) -> Document:
         ({}, {"operations": "BOGUS"}, [OPERATIONS]),
     ],
 )
-def test_annotations_of_v1alpha1_must_be_known_and_each_error_is_said_once_cases_14_15(
+def test_invalid_v1alpha1_annotations_are_refused_with_one_error_each_cases_14_15(
     old: Any, new: Any, wrong: list[str]
 ) -> None:
     rule = next(reviewer for reviewer in build_reviewers() if reviewer.name == "vpodunavailablebudget.kb.io")
@@ -294,13 +294,13 @@ def test_annotations_of_v1alpha1_must_be_known_and_each_error_is_said_once_cases
     assert [cause.field for cause in (details.causes if details is not None else ())] == wrong
 
 
-def test_operations_of_v1alpha1_are_trimmed_and_mean_nothing_in_v1beta1_cases_14_15() -> None:
+def test_operations_of_v1alpha1_are_trimmed_and_ignored_in_v1beta1_cases_14_15() -> None:
     stored = CONVERSION.to_hub(deep_copy(of_v1alpha1(operations="EVICT, UPDATE")))
     assert stored["spec"]["protectOperations"] == ["EVICT", "UPDATE"]
     assert fields(budget(maxUnavailable=1, annotations={PROTECT_OPERATIONS: "BOGUS"})) == []
 
 
-def test_fields_are_annotations_in_v1alpha1_and_stale_annotations_go_cases_16_17() -> None:
+def test_fields_become_annotations_in_v1alpha1_and_stale_ones_are_removed_cases_16_17() -> None:
     stale = {PROTECT_OPERATIONS: "EVICT"}
     doc = budget(maxUnavailable=1, annotations=stale)
     assert PROTECT_OPERATIONS not in CONVERSION.to_spoke(deep_copy(doc))["metadata"].get("annotations", {})
@@ -322,7 +322,7 @@ def test_fields_are_annotations_in_v1alpha1_and_stale_annotations_go_cases_16_17
         {"protectTotalReplicas": None},
     ],
 )
-def test_fields_that_say_nothing_are_no_annotations(spec: Document) -> None:
+def test_empty_or_invalid_fields_become_no_annotations(spec: Document) -> None:
     """Of a budget that was stored before it was validated"""
     annotations = CONVERSION.to_spoke(deep_copy(budget(maxUnavailable=1, **spec)))
     assert not annotations["metadata"].get("annotations")
@@ -330,7 +330,7 @@ def test_fields_that_say_nothing_are_no_annotations(spec: Document) -> None:
 
 
 @pytest.mark.parametrize("spec", [{}, {"spec": None}, {"spec": "text"}])
-def test_one_without_a_spec_can_be_converted(spec: Document) -> None:
+def test_a_budget_without_a_spec_can_be_converted(spec: Document) -> None:
     annotations = {PROTECT_OPERATIONS: "EVICT", PROTECT_TOTAL_REPLICAS: "9"}
     doc = {"metadata": {"name": "pub", "annotations": annotations}, **spec}
     assert CONVERSION.to_hub(deep_copy(doc)) == CONVERSION.to_spoke(deep_copy(doc)) == doc
@@ -368,7 +368,7 @@ def test_a_total_is_a_number_of_32_bits(text: object, number: int | None) -> Non
         (7, None),
     ],
 )
-def test_operations_are_named_or_it_names_none(text: object, operations: list[str] | None) -> None:
+def test_protected_operations_are_parsed_or_absent(text: object, operations: list[str] | None) -> None:
     """podunavailablebudget case 14"""
     assert operations_of(text) == operations
 
@@ -388,7 +388,7 @@ def test_the_total_of_the_annotation_is_a_number_and_that_of_the_field() -> None
     assert fields(doc("9")) == []
 
 
-def test_with_both_gates_off_none_can_be_made_case_64() -> None:
+def test_no_budget_can_be_created_with_both_gates_off_case_64() -> None:
     gates = Gates.of(PodUnavailableBudgetDeleteGate=False, PodUnavailableBudgetUpdateGate=False)
     rules = build_reviewers(make_admission_settings(gates))
     rule = next(rule for rule in rules if rule.name == "vpodunavailablebudget.kb.io")

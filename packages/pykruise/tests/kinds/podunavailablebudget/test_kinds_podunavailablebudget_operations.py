@@ -54,7 +54,7 @@ SMALL, LARGE = {"cpu": "1", "memory": "1Gi"}, {"cpu": "2", "memory": "2Gi"}
         ),
     ],
 )
-def test_an_update_that_leaves_the_spec_and_marks_nothing_is_none_case_43(
+def test_an_update_without_a_spec_change_or_mark_is_not_an_operation_case_43(
     old: Document, new: Document
 ) -> None:
     assert operation_of_update(old, new) is None
@@ -139,7 +139,7 @@ def test_amounts_of_cpu_and_memory_alone_are_a_resize_case_46(old: Document, new
         ),
     ],
 )
-def test_what_restarts_a_container_or_changes_more_is_an_update_cases_44_to_50(
+def test_a_change_that_restarts_a_container_is_an_update_operation_cases_44_to_50(
     old: Document, new: Document
 ) -> None:
     assert operation_of_update(old, new) == Operation.UPDATE
@@ -148,7 +148,7 @@ def test_what_restarts_a_container_or_changes_more_is_an_update_cases_44_to_50(
 # ── new pods ─────────────────────────────────────────────────────────────────
 
 
-def test_the_oldest_budget_that_does_not_go_comes_first_and_after_it_the_first_by_name() -> None:
+def test_budgets_are_sorted_by_age_and_name_without_terminating_ones() -> None:
     documents = [
         budget("z", created_s_ago=9),
         budget("b", created_s_ago=5),

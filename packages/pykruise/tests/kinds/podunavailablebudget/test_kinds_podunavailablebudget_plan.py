@@ -84,7 +84,9 @@ def test_the_budget_is_what_serves_beyond_what_must_cases_18_to_23(
 
 
 @pytest.mark.parametrize(("down", "current", "left"), [(0, 80, 10), (5, 75, 5)])
-def test_pods_that_were_let_go_do_not_count_cases_24_25(down: int, current: int, left: int) -> None:
+def test_pods_allowed_to_be_disrupted_do_not_count_as_available_cases_24_25(
+    down: int, current: int, left: int
+) -> None:
     records = {
         "unavailablePods": {f"p{number}": ago(1) for number in range(10)},
         "disruptedPods": {f"p{number}": ago(1) for number in range(10, 20)},
@@ -136,7 +138,7 @@ def made_anew(document: Document) -> Document:
     ],
 )
 @pytest.mark.parametrize("covered", [{}, {"target": CLONE_SET}])
-def test_a_pod_is_looked_at_only_when_its_records_have_run_out(
+def test_a_pod_is_read_only_after_its_records_have_expired(
     status: Document, asked: list[str], covered: Any
 ) -> None:
     doc, known, live = (
@@ -163,7 +165,7 @@ def test_a_pod_is_looked_at_only_when_its_records_have_run_out(
         ({"unavailablePods": {"p0": ago(11)}}, [made_anew(tied("p0", version=2))], 9),
     ],
 )
-def test_a_record_that_runs_out_frees_nothing_before_the_pod_is_looked_at(
+def test_an_expired_record_frees_no_budget_before_the_pod_is_read(
     status: Document, stored: list[Document], current: int
 ) -> None:
     # given a watch of pods that hangs: ten of them seem to serve
@@ -178,7 +180,7 @@ def test_a_record_that_runs_out_frees_nothing_before_the_pod_is_looked_at(
     assert plan_budget(world(later, ready(10), known, **fields)).status is None
 
 
-def test_what_the_api_server_showed_of_a_pod_counts_until_the_watch_shows_something_newer() -> None:
+def test_the_pod_read_from_the_api_server_counts_until_the_watch_shows_a_newer_one() -> None:
     # given a pod that does not serve, which the watch has not reported
     known = [workload(CLONE_SET, 10)]
     doc = budget(maxUnavailable=1, status={"unavailablePods": {"p0": ago(11)}})
@@ -195,14 +197,14 @@ def test_what_the_api_server_showed_of_a_pod_counts_until_the_watch_shows_someth
         assert later.status["currentAvailable"] == current
 
 
-def test_the_record_of_a_pod_that_goes_is_dropped_case_28() -> None:
+def test_the_record_of_a_terminating_pod_is_dropped_case_28() -> None:
     doc = budget(maxUnavailable=1, status={"disruptedPods": {"p0": ago(5)}})
     result = status_of(doc, [*ready(9, first=1), tied("p0", deleting=True)], 10)
     assert "disruptedPods" not in result
     assert result["currentAvailable"] == 9
 
 
-def test_a_record_is_of_the_pod_that_it_was_made_for_and_not_of_its_successor() -> None:
+def test_a_record_belongs_to_its_pod_and_not_to_its_successor() -> None:
     doc = budget(maxUnavailable=1, status={"disruptedPods": {"p0": ago(9)}})
     result = status_of(doc, [*ready(9, first=1), tied("p0", created_s_ago=4)], 10)
     assert "disruptedPods" not in result
@@ -230,11 +232,11 @@ def test_a_selector_adds_up_its_workloads_cases_29_30_31() -> None:
     assert figures_with(10, deleting=True) == (10, 9, 20, 11)
 
 
-def test_with_no_replicas_all_may_go_case_30() -> None:
+def test_zero_replicas_require_no_available_pods_case_30() -> None:
     assert figures(status_of(budget(maxUnavailable=1), ready(10), 0))[:2] == (0, 0)
 
 
-def test_a_workload_that_is_not_there_has_no_pods_case_32() -> None:
+def test_a_missing_workload_has_no_pods_case_32() -> None:
     plan = plan_budget(world(budget(target=CLONE_SET, maxUnavailable=1), ready(3)))
     assert events(plan) == ["NoPods"]
     assert plan.status is not None
@@ -261,7 +263,7 @@ def test_a_scale_down_lowers_what_must_serve_case_58() -> None:
     assert figures(status_of(doc, ready(100), 50)) == (50, 45, 100, 55)
 
 
-def test_pods_that_were_there_before_are_tied_cases_56_57() -> None:
+def test_existing_pods_are_annotated_with_their_budget_cases_56_57() -> None:
     deprecated = pod("old", annotations={keys.LEGACY_RELATED_PUB_ANNOTATION: "pub"})
     pods = [pod("new"), deprecated, tied("other", to="other"), tied("gone", to="gone")]
     plan = plan_budget(
@@ -280,7 +282,7 @@ def test_pods_that_were_there_before_are_tied_cases_56_57() -> None:
     assert [*plan.skipped] == ["other"]
 
 
-def test_owners_that_do_not_say_how_many_pods_they_want_count_as_none_and_are_reported() -> None:
+def test_owners_without_a_replica_count_count_as_zero_and_are_reported() -> None:
     """pitfall 15"""
     daemons = ("apps/v1", "DaemonSet", "agent")
     plan = plan_budget(world(budget(maxUnavailable=1), [tied("p0", owner=daemons)]))
@@ -291,7 +293,7 @@ def test_owners_that_do_not_say_how_many_pods_they_want_count_as_none_and_are_re
     assert events(given) == []
 
 
-def test_pods_without_a_controller_are_guarded_and_add_nothing() -> None:
+def test_pods_without_a_controller_are_guarded_without_adding_to_the_total() -> None:
     result = status_of(budget(minAvailable=1), [tied("p0", owner=None)], 0)
     assert figures(result) == (0, 1, 1, 0)
 
@@ -307,7 +309,7 @@ def test_pods_without_a_controller_are_guarded_and_add_nothing() -> None:
         {"image": "nginx@sha256:abc"},
     ],
 )
-def test_what_does_not_serve_or_is_being_updated_does_not_count_case_39(change: Any) -> None:
+def test_an_unready_or_updating_pod_does_not_count_as_available_case_39(change: Any) -> None:
     assert status_of(budget(maxUnavailable=1), [tied("p0", **change)], 1)["currentAvailable"] == 0
 
 
@@ -321,7 +323,7 @@ def test_a_sidecar_that_still_runs_its_old_image_does_not_count() -> None:
 
 
 @pytest.mark.parametrize("spec", [{"maxUnavailable": "many"}, {"minAvailable": "many"}, {}])
-def test_amounts_that_cannot_be_read_leave_the_status_as_it_is(spec: Any) -> None:
+def test_unreadable_amounts_leave_the_status_unchanged(spec: Any) -> None:
     plan = plan_budget(world(budget(**spec), [pod("p0")], [workload(CLONE_SET, 1)]))
     assert plan.status is None
     assert [(note.reason, note.warning) for note in plan.notes] == [("CalculateExpectedPodCountFailed", True)]
@@ -329,7 +331,7 @@ def test_amounts_that_cannot_be_read_leave_the_status_as_it_is(spec: Any) -> Non
     assert set(marks(plan)) == {"p0"}
 
 
-def test_the_next_look_is_when_the_first_record_runs_out_or_a_workload_has_to_be_read_again() -> None:
+def test_the_requeue_is_for_the_first_expiring_record_or_the_poll_of_a_workload() -> None:
     records = {
         "disruptedPods": {"p0": ago(1), "p1": ago(11)},
         "unavailablePods": {"p2": ago(2), "p3": ago(3)},
@@ -345,7 +347,7 @@ def test_the_next_look_is_when_the_first_record_runs_out_or_a_workload_has_to_be
     assert plan_budget(polled).requeue_after_s == 10
 
 
-def test_a_pod_that_serves_under_another_tag_counts_when_its_time_is_over() -> None:
+def test_an_updated_pod_under_another_tag_counts_as_available_after_its_grace_time() -> None:
     # given a new image that runs under another tag, for which ten seconds are waited
     state = {
         "revision": "r",
@@ -362,7 +364,7 @@ def test_a_pod_that_serves_under_another_tag_counts_when_its_time_is_over() -> N
 
 
 @pytest.mark.parametrize(("created_s_ago", "is_kept"), [(9, True), (8.5, True), (8, False), (None, True)])
-def test_a_record_of_the_second_in_which_a_pod_was_made_is_its_own(
+def test_a_record_of_the_second_in_which_its_pod_was_created_is_kept(
     created_s_ago: float | None, is_kept: bool
 ) -> None:
     """Times of records have no fractions."""
@@ -378,7 +380,7 @@ def test_a_record_of_the_second_in_which_a_pod_was_made_is_its_own(
 
 
 @pytest.mark.parametrize(("count", "again_after_s"), [(MOST_AT_ONCE, None), (MOST_AT_ONCE + 1, 0)])
-def test_so_many_pods_are_tied_in_one_plan_and_the_others_in_the_next(
+def test_a_plan_annotates_a_limited_number_of_pods_and_the_next_plan_the_rest(
     count: int, again_after_s: float | None
 ) -> None:
     pods = [pod(f"p{number}") for number in range(count)]
@@ -393,7 +395,7 @@ def test_a_status_that_is_right_is_not_written() -> None:
     assert plan == Plan()
 
 
-def test_a_budget_that_goes_is_left_alone() -> None:
+def test_a_terminating_budget_is_not_changed() -> None:
     assert plan_budget(world(budget(maxUnavailable=1, deleting=True), ready(1))) == Plan()
 
 

@@ -59,7 +59,7 @@ async def reader(cluster: Cluster, *, is_cached: bool) -> AsyncIterator[LiveBudg
 
 
 @pytest.mark.parametrize("is_cached", [False, True])
-async def test_both_readers_know_budgets_and_pods(*, is_cached: bool) -> None:
+async def test_both_readers_return_budgets_and_pods(*, is_cached: bool) -> None:
     async with cluster() as item, reader(item, is_cached=is_cached) as result:
         # budgets
         assert [each.name for each in await result.list_in_namespace(NAMESPACE)] == ["pub"]
@@ -76,7 +76,7 @@ async def test_both_readers_know_budgets_and_pods(*, is_cached: bool) -> None:
 
 
 @pytest.mark.parametrize("is_cached", [False, True])
-async def test_both_readers_know_the_deployment_of_a_replicaset(*, is_cached: bool) -> None:
+async def test_both_readers_return_the_deployment_of_a_replicaset(*, is_cached: bool) -> None:
     async with cluster() as item, reader(item, is_cached=is_cached) as result:
         deployment = await store(item, DEPLOYMENTS, workload(DEPLOYMENT, 0))
         replica_set = await store(

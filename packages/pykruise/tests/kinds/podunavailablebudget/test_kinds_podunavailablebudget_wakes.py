@@ -73,7 +73,7 @@ def woken(
     return [key for wake in list_wakes(settings) if wake.on is views for key in wake.keys(change, around)]
 
 
-def test_a_new_pod_wakes_the_budget_that_it_names_or_that_selects_it() -> None:
+def test_a_new_pod_enqueues_the_budget_in_its_annotation_or_selecting_it() -> None:
     assert woken(None, tied("p1")) == [KEY]
     assert woken(None, pod("p1")) == [KEY]
     assert woken(None, pod("p1", labels={"app": "other"})) == []
@@ -82,7 +82,7 @@ def test_a_new_pod_wakes_the_budget_that_it_names_or_that_selects_it() -> None:
     assert woken(None, tied("p1", labels={"app": "other"})) == [KEY]
 
 
-def test_a_new_pod_of_a_rollout_is_about_the_budget_of_its_deployment() -> None:
+def test_a_new_pod_of_a_rollout_enqueues_the_budget_of_its_deployment() -> None:
     replica_set = ("apps/v1", "ReplicaSet", "web-1")
     targeting = budget(target=DEPLOYMENT, maxUnavailable=1)
     known = [workload(DEPLOYMENT, 1), workload(replica_set, 1, of=DEPLOYMENT)]
@@ -112,7 +112,7 @@ OTHER = ("apps/v1", "Deployment", "web-1-other")
         (CLONE_SET, ("apps.kruise.io/v1beta1", "CloneSet", "other"), None, False),
     ],
 )
-def test_a_pod_is_about_the_budget_that_names_its_workload(
+def test_a_pod_enqueues_the_budget_that_targets_its_workload(
     target: Any, owner: Any, above: Any, *, is_about: bool
 ) -> None:
     """section 6.2"""
@@ -133,23 +133,23 @@ def test_a_pod_is_about_the_budget_that_names_its_workload(
         (tied("p1", ready=False), tied("p1", ready=False, phase="Failed")),
     ],
 )
-def test_a_pod_that_begins_or_ceases_to_serve_is_about_its_budget_at_once(
+def test_a_pod_that_becomes_or_stops_being_ready_enqueues_its_budget_immediately(
     old: Document, new: Document
 ) -> None:
     assert woken(old, new) == [KEY]
 
 
-def test_a_pod_that_is_released_or_adopted_is_about_the_budget() -> None:
+def test_a_released_or_adopted_pod_enqueues_its_budget() -> None:
     assert woken(tied("p1"), tied("p1", owner=None)) == [KEY]
     assert woken(tied("p1", owner=None), tied("p1")) == [KEY]
 
 
-def test_other_changes_of_a_pod_are_about_none() -> None:
+def test_other_changes_of_a_pod_enqueue_no_budget() -> None:
     assert woken(tied("p1"), tied("p1", annotations={"a": "b"})) == []
     assert woken(tied("p1", ready=False), tied("p1", ready=False, phase="Pending")) == []
 
 
-def test_a_pod_that_was_let_go_is_looked_at_later_and_any_other_at_once() -> None:
+def test_an_allowed_deletion_enqueues_the_budget_later_and_any_other_immediately() -> None:
     # given a budget that has let it go
     recorded = budget(maxUnavailable=1, status=allowed(0, disruptedPods={"p1": ago(1)}))
     (later,) = woken(tied("p1"), tied("p1", deleting=True), budgets=[recorded])
@@ -165,7 +165,7 @@ def test_a_pod_that_was_let_go_is_looked_at_later_and_any_other_at_once() -> Non
 
 
 @pytest.mark.parametrize("covered", [{"target": CLONE_SET}, {}])
-def test_a_workload_that_comes_goes_or_is_scaled_is_about_its_budget(covered: Any) -> None:
+def test_a_created_deleted_or_scaled_workload_enqueues_its_budget(covered: Any) -> None:
     budgets = [budget(maxUnavailable=1, **covered)]
     four, five = workload(CLONE_SET, 4), workload(CLONE_SET, 5)
     assert woken(None, four, budgets=budgets) == [KEY]
@@ -176,7 +176,7 @@ def test_a_workload_that_comes_goes_or_is_scaled_is_about_its_budget(covered: An
     assert woken(four, five, budgets=other) == []
 
 
-def test_a_workload_of_other_pods_is_about_no_budget() -> None:
+def test_a_workload_of_other_pods_enqueues_no_budget() -> None:
     four, five = workload(CLONE_SET, 4), workload(CLONE_SET, 5)
     other = budget(maxUnavailable=1, selector={"matchLabels": {"app": "other"}})
     assert woken(four, five, budgets=[other]) == []
@@ -186,7 +186,7 @@ def test_a_workload_of_other_pods_is_about_no_budget() -> None:
     assert woken(four, five, budgets=[both]) == []
 
 
-def test_a_workload_that_is_replaced_or_on_its_way_out_is_about_its_budget() -> None:
+def test_a_replaced_or_terminating_workload_enqueues_its_budget() -> None:
     four = workload(CLONE_SET, 4)
     another = {**four, "metadata": {**four["metadata"], "uid": "another"}}
     assert woken(four, another) == [KEY]

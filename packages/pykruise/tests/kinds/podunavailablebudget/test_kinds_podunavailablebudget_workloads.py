@@ -95,7 +95,7 @@ def test_pods_of_a_target_are_the_active_ones_that_it_controls() -> None:
 
 
 @pytest.mark.parametrize("workloads", [[], [workload(CLONE_SET, 9, deleting=True)], [workload(CLONE_SET, 0)]])
-def test_a_target_that_wants_none_that_goes_or_is_not_there_has_no_pods_cases_30_to_32(
+def test_a_missing_terminating_or_empty_target_has_no_pods_cases_30_to_32(
     workloads: Any,
 ) -> None:
     result = targeting(CLONE_SET, tied("a"), workloads=workloads)
@@ -139,7 +139,7 @@ def test_a_replicaset_has_its_own_pods_and_wants_what_its_deployment_wants() -> 
     assert (names(result), result.total) == (["p1"], 2)
 
 
-def test_a_workload_of_a_kind_that_is_not_served_is_not_there() -> None:
+def test_a_target_of_a_kind_that_is_no_longer_served_counts_as_missing() -> None:
     # given a cache of CloneSets that was filled before their definition was deleted
     shown = view(budget(target=CLONE_SET, maxUnavailable=1))
     mirrors = listed(views_of(control_of(KIND), BudgetSettings()), {BUDGET_VIEWS: [shown]})
@@ -189,7 +189,7 @@ def test_a_selector_counts_a_workload_once_and_only_the_one_that_controls_its_po
 # ── workloads that no cache has ──────────────────────────────────────────────
 
 
-def test_pods_of_a_workload_that_controls_none_are_those_that_its_scale_selects_case_35() -> None:
+def test_pods_of_a_workload_that_controls_none_are_selected_by_its_scale_case_35() -> None:
     part = ("argoproj.io/v1alpha1", "Part", "web-1")
     pods = [
         tied("p1", owner=part),
@@ -227,7 +227,7 @@ def test_a_scale_that_selects_nothing_has_no_pods(selector: Any) -> None:
         (scale(4, deletionTimestamp=ago(1)), (), 0, []),
     ],
 )
-def test_what_an_owner_wants_that_no_cache_has_is_what_its_scale_says(
+def test_the_replica_count_of_an_uncached_owner_is_read_from_its_scale(
     scales: Any, forbidden: Any, total: int, unknown: list[str]
 ) -> None:
     live = Stored([workload(ROLLOUT, 9)], scales=scales, forbidden=forbidden)
@@ -237,7 +237,7 @@ def test_what_an_owner_wants_that_no_cache_has_is_what_its_scale_says(
     assert result.polls_after_s == 10
 
 
-def test_a_workload_of_a_kind_that_is_not_served_wants_none_and_is_looked_for_again() -> None:
+def test_a_workload_of_an_unserved_kind_has_zero_replicas_and_is_polled() -> None:
     result = targeting(ROLLOUT, tied("p1", owner=ROLLOUT))
     assert (names(result), result.total, result.unknown, result.polls_after_s) == ([], 0, (), 10)
     result = world(budget(maxUnavailable=1), [tied("p1", owner=ROLLOUT)])
@@ -260,7 +260,7 @@ def test_pods_of_a_target_that_may_not_be_read_are_not_known() -> None:
         ("apps.kruise.io/v1beta1", "BroadcastJob", "web"),
     ],
 )
-def test_owners_that_never_say_how_many_they_want_are_not_read(owner: Owner) -> None:
+def test_owners_that_never_have_a_replica_count_are_not_read(owner: Owner) -> None:
     """pitfall 15"""
     live = Stored()
     result = world(budget(maxUnavailable=1), [tied("p1", owner=owner)], live=live)
@@ -268,21 +268,21 @@ def test_owners_that_never_say_how_many_they_want_are_not_read(owner: Owner) -> 
     assert (result.polls_after_s, live.asked) == (None, [])
 
 
-def test_a_target_that_never_says_how_many_it_wants_has_the_pods_that_it_controls() -> None:
+def test_a_target_without_a_replica_count_has_the_pods_that_it_controls() -> None:
     daemons = ("apps/v1", "DaemonSet", "web")
     live = Stored([{**workload(daemons, 0), "spec": {}}])
     result = targeting(daemons, tied("p1", owner=daemons), tied("p2", owner=None), live=live)
     assert (names(result), result.total, list(result.unknown)) == (["p1"], 0, ["DaemonSet web"])
 
 
-def test_one_workload_that_no_cache_has_is_enough_to_look_again() -> None:
+def test_one_uncached_workload_is_enough_to_poll() -> None:
     live = Stored([workload(ROLLOUT, 9)], scales=scale(4))
     pods = [tied("p1", owner=ROLLOUT), tied("p2")]
     result = world(budget(maxUnavailable=1), pods, [workload(CLONE_SET, 3)], live=live)
     assert (result.total, result.polls_after_s) == (7, 10)
 
 
-def test_workloads_that_do_not_say_are_named_in_order() -> None:
+def test_workloads_without_a_replica_count_are_named_in_order() -> None:
     daemons = [("apps/v1", "DaemonSet", name) for name in ("z", "a")]
     pods = [tied(f"p{number}", owner=owner) for number, owner in enumerate(daemons)]
     assert world(budget(maxUnavailable=1), pods).unknown == ("DaemonSet a", "DaemonSet z")
@@ -315,7 +315,7 @@ def _listed(replicas: Any = 4, *, text: Document = ROLLOUTS, forbidden: Any = ()
         (_listed(forbidden=["ConfigMap"]), 7),
     ],
 )
-def test_a_workload_of_the_white_list_says_itself_how_many_pods_it_wants(live: Stored, total: int) -> None:
+def test_the_replica_count_of_a_whitelisted_workload_is_read_from_its_spec(live: Stored, total: int) -> None:
     result = world(budget(maxUnavailable=1), [tied("p1", owner=ROLLOUT)], live=live)
     assert (names(result), result.total, list(result.unknown)) == (["p1"], total, [])
     assert result.polls_after_s == 10
@@ -334,14 +334,14 @@ def test_a_target_of_the_white_list_has_the_pods_that_it_controls() -> None:
 # ── budgets that go ──────────────────────────────────────────────────────────
 
 
-def test_a_budget_that_goes_asks_for_nothing() -> None:
+def test_a_terminating_budget_reads_nothing() -> None:
     live = Stored([workload(ROLLOUT, 9)], scales=scale(4))
     doc = budget(target=ROLLOUT, maxUnavailable=1, deleting=True)
     result = world(doc, [tied("p1", owner=ROLLOUT)], live=live)
     assert (names(result), live.asked) == ([], [])
 
 
-def test_a_budget_that_is_gone_meanwhile_is_not_planned() -> None:
+def test_a_deleted_budget_is_not_planned() -> None:
     shown = view(budget(maxUnavailable=1))
     read = read_of(KIND, shown, {BUDGET_VIEWS: []}, settings=BudgetSettings(), now=NOW)
     assert taken(read_snapshot(shown, read)) is None
@@ -350,7 +350,7 @@ def test_a_budget_that_is_gone_meanwhile_is_not_planned() -> None:
 # ── other budgets, the total ─────────────────────────────────────────────────
 
 
-def test_other_budgets_are_those_that_do_not_go() -> None:
+def test_other_budgets_exclude_terminating_ones() -> None:
     others = [budget("other", maxUnavailable=1), budget("going", maxUnavailable=1, deleting=True)]
     result = world(budget(maxUnavailable=1), [tied("p1", to="going"), tied("p2", to="other")], others=others)
     assert result.others == {"other"}
@@ -358,7 +358,7 @@ def test_other_budgets_are_those_that_do_not_go() -> None:
     assert {step.action.key.name for step in plan_budget(result).steps} == {"p1"}
 
 
-def test_the_total_that_is_given_goes_before_what_workloads_want_case_34() -> None:
+def test_protect_total_replicas_overrides_the_workloads_replicas_case_34() -> None:
     doc = budget(target=CLONE_SET, maxUnavailable=1, protectTotalReplicas=15)
     assert world(doc, [tied("p1")], [workload(CLONE_SET, 9)]).total == 15
 

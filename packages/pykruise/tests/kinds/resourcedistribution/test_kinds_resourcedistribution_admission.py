@@ -110,7 +110,7 @@ def test_a_selector_that_cannot_be_read_is_refused() -> None:
     assert "Near" in error
 
 
-def test_all_errors_are_reported_at_once() -> None:
+def test_all_errors_are_reported_together() -> None:
     doc = distribution(
         {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}},
         includedNamespaces=named("A", "b"),
@@ -132,7 +132,7 @@ def test_all_errors_are_reported_at_once() -> None:
         {"kind": "ConfigMap"},
     ],
 )
-def test_which_resource_it_is_cannot_be_changed(change: dict[str, Any]) -> None:
+def test_the_distributed_resources_identity_is_immutable(change: dict[str, Any]) -> None:
     """rule 5, admission case 47"""
     (error,) = errors(distribution({**SECRET, **change}), old=distribution())
     assert error.startswith("spec.resource: Invalid value: ")
@@ -148,7 +148,7 @@ def test_a_stored_resource_that_cannot_be_read_cannot_be_changed(stored: Any) ->
     ]
 
 
-def test_what_the_resource_holds_may_change() -> None:
+def test_the_data_of_the_resource_may_change() -> None:
     assert errors(distribution({**SECRET, "data": {"password": "bmV3"}}), old=distribution()) == []
 
 
@@ -162,7 +162,7 @@ def test_no_message_shows_what_a_secret_holds() -> None:
 
 
 @pytest.mark.parametrize("spec", [{"resource": [], "targets": {}}, {"resource": {}, "targets": 1}, 3])
-def test_what_cannot_be_read_is_a_bad_request(spec: Any) -> None:
+def test_an_unreadable_spec_is_a_bad_request(spec: Any) -> None:
     doc = {**distribution(), "spec": spec}
     answer = at_once(build_validating_review(), request(RESOURCE_DISTRIBUTIONS, doc))
     assert answer.refusal is not None
@@ -233,7 +233,7 @@ def test_an_api_server_judges_whether_the_resource_could_be_created(
     assert only.endswith(str(error))
 
 
-def test_an_api_server_is_not_asked_about_a_resource_that_is_wrong_anyway() -> None:
+def test_an_invalid_resource_is_not_sent_to_the_api_server_for_a_dry_run() -> None:
     """rules 4 and 5 suppress rule 6, the others do not"""
     trial = Asked()
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}}
@@ -246,7 +246,7 @@ def test_an_api_server_is_not_asked_about_a_resource_that_is_wrong_anyway() -> N
     assert trial.docs == [SECRET]
 
 
-async def test_a_distribution_on_its_way_out_is_let_go() -> None:
+async def test_a_terminating_distribution_is_allowed_without_a_dry_run() -> None:
     doc = distribution()
     doc["metadata"]["deletionTimestamp"] = "2026-01-31T12:00:00Z"
     trial = Asked(UnreachableError("no API server"))

@@ -151,7 +151,7 @@ def test_targets_are_named_or_selected_and_never_excluded(targets: Document, exp
     assert counts(plan) == (len(expected), 0, 0)
 
 
-def test_a_named_namespace_that_is_not_there_counts_as_failed() -> None:
+def test_a_missing_included_namespace_counts_as_failed() -> None:
     """admission case 50"""
     plan = planned(distribution(includedNamespaces=named("a", "late")), "a", copies=(copy("a"),))
     assert (counts(plan), failed_in(plan)) == ((2, 1, 1), {"NamespaceNotExists": ["late"]})
@@ -174,7 +174,7 @@ def test_a_manager_of_one_namespace_counts_no_other() -> None:
     assert (counts(plan), failed_in(plan)) == ((1, 0, 1), {"NamespaceNotExists": ["a"]})
 
 
-def test_a_copy_in_a_namespace_that_is_not_known_yet_is_left_alone() -> None:
+def test_a_copy_in_an_unknown_namespace_is_kept() -> None:
     plan = planned(distribution(includedNamespaces=named("a")), "a", copies=(copy("a"), copy("new")))
     assert (written(plan), counts(plan)) == ([], (1, 1, 0))
 
@@ -241,7 +241,7 @@ def test_contents_are_compared_as_an_api_server_stores_them(
     )
 
 
-def test_what_others_made_is_never_written_to() -> None:
+def test_resources_of_other_owners_are_never_written() -> None:
     """admission case 49: neither where a copy belongs nor where none does, and it is no reason to try again"""
     view = distribution(includedNamespaces=named("a"))
     plan = planned(view, "a", "b", copies=(copy("a", owner="other"), copy("b", owner="")))
@@ -249,7 +249,7 @@ def test_what_others_made_is_never_written_to() -> None:
     assert plan.skipped["a"].code is Code.NAME_TAKEN
 
 
-def test_a_copy_is_known_by_uid_whatever_the_version_of_its_owner_reference() -> None:
+def test_a_copy_is_recognized_by_the_owners_uid_in_any_version() -> None:
     """pitfall 16; 8.3 step 3d: without a uid, kind and name decide"""
     view = distribution()
     controller = copy("a").controller
@@ -290,7 +290,7 @@ def test_namespaces_do_not_wait_for_each_other() -> None:
         assert (stage.ramp, stage.is_independent, stage.regardless) == (True, True, True)
 
 
-def test_a_write_that_is_refused_is_told_as_a_warning() -> None:
+def test_a_refused_write_is_a_warning_event() -> None:
     old = secret(data={"token": "Mg=="})
     view = distribution(includedNamespaces=named("a", "b"))
     told = [step.failed for step in planned(view, "a", "b", "c", copies=(copy("b", old), copy("c"))).steps]
@@ -330,14 +330,14 @@ def test_a_failed_write_is_reported_and_tried_again_only_after_its_backoff() -> 
     assert plan.requeue_after_s == 4
 
 
-def test_of_several_failed_writes_the_next_is_waited_for() -> None:
+def test_the_requeue_is_for_the_next_retry_of_several_failed_writes() -> None:
     failed = {
         name: failed_write(name, retry_in_s=after_s) for name, after_s in zip("abc", (9, 4, 6), strict=True)
     }
     assert planned(distribution(), "a", "b", "c", failed=failed).requeue_after_s == 4
 
 
-def test_a_failed_deletion_is_reported_and_is_no_failed_target() -> None:
+def test_a_failed_deletion_is_reported_without_a_failed_target() -> None:
     """8.3 step 4"""
     failed = {"b": failed_write("b", retry_in_s=5, condition="DeleteResourceFailed")}
     view = distribution(includedNamespaces=named("a"))
@@ -354,7 +354,7 @@ def test_a_write_that_failed_holds_back_no_other() -> None:
     assert (counts(plan), failed_in(plan)) == ((1, 0, 0), {})
 
 
-def test_what_another_manager_could_not_write_is_said_until_it_is_written() -> None:
+def test_a_failure_of_another_manager_stays_in_the_status_until_the_write_succeeds() -> None:
     """A manager that has just started knows of no failure but by the status"""
     condition = {
         "type": "UpdateResourceFailed",
@@ -390,7 +390,7 @@ def test_what_another_manager_could_not_write_is_said_until_it_is_written() -> N
     ],
     ids=["none", "null", "no namespaces", "another write", "no reason"],
 )
-def test_a_stored_status_says_only_what_it_says_of_the_write(
+def test_a_stored_status_reports_only_failures_of_the_same_write(
     conditions: Any, expected: dict[str, list[str]]
 ) -> None:
     stored = {"observedGeneration": 3, "conditions": conditions}
@@ -403,7 +403,7 @@ def test_a_stored_status_says_only_what_it_says_of_the_write(
 # ── status ───────────────────────────────────────────────────────────────────
 
 
-def test_there_are_six_conditions_in_their_order_and_times_change_with_the_status_alone() -> None:
+def test_the_six_conditions_are_ordered_and_times_change_only_with_the_status() -> None:
     """8.4; pitfall 15: conditions are found by type, however many are stored"""
     then = format_time(NOW - 100)
     stored = {

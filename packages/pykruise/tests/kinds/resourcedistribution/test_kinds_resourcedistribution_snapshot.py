@@ -152,14 +152,14 @@ class World:
 # ── what copies hold ─────────────────────────────────────────────────────────
 
 
-async def test_copies_that_nobody_knows_are_read_once_one_by_one() -> None:
+async def test_unknown_copies_are_read_once_each() -> None:
     world = World("a", "b")
     assert await world.known() == ["a", "b"]
     assert await world.known() == ["a", "b"]
     assert world.asked == ["Secret a/pull", "Secret b/pull"]
 
 
-async def test_what_others_made_is_not_read() -> None:
+async def test_resources_of_other_owners_are_not_read() -> None:
     world = World("a", "b")
     world.show_copies(secret("a"), secret("b", owner="another"))
     assert await world.known() == ["a"]
@@ -192,13 +192,13 @@ async def test_a_copy_is_read_again_when_the_cache_shows_another_than_was_read(
     assert world.asked == ["Secret a/pull"] * is_read_again
 
 
-async def test_a_read_that_is_older_than_what_the_cache_shows_by_then_does_not_count() -> None:
+async def test_a_read_older_than_the_cache_does_not_count() -> None:
     world = World("a")
     world.meanwhile = lambda: world.show_copies(secret("a", version=10))
     assert await world.known() == []
 
 
-async def test_the_answer_to_ones_own_write_counts_more_than_what_was_read_before() -> None:
+async def test_the_answer_of_an_own_write_replaces_what_was_read_before() -> None:
     """A cache that has the answer itself knows what the copy holds"""
     # given a copy that was read, and held something else
     world = World("a")
@@ -212,7 +212,7 @@ async def test_the_answer_to_ones_own_write_counts_more_than_what_was_read_befor
     assert world.read().find_memory(KnownCopies).read == {}, "it is not kept any longer"
 
 
-async def test_what_was_read_is_forgotten_with_the_copy() -> None:
+async def test_the_content_of_a_deleted_copy_is_forgotten() -> None:
     world = World("a", "b")
     await world.known()
     world.show_copies(secret("b"))
@@ -220,7 +220,7 @@ async def test_what_was_read_is_forgotten_with_the_copy() -> None:
     assert list(world.read().find_memory(KnownCopies).read) == ["b"]
 
 
-async def test_a_copy_that_is_gone_by_then_is_no_failure() -> None:
+async def test_a_copy_deleted_before_it_is_read_is_not_a_failure() -> None:
     # given
     world = World("a")
     world.stored.clear()
@@ -232,7 +232,7 @@ async def test_a_copy_that_is_gone_by_then_is_no_failure() -> None:
     assert (list(plan.steps), plan.requeue_after_s) == ([], READ_AGAIN_S)
 
 
-async def test_a_copy_that_cannot_be_read_is_said_with_the_reason_and_read_again_the_next_time() -> None:
+async def test_an_unreadable_copy_is_reported_with_the_reason_and_read_again() -> None:
     # given
     world = World("a", "b")
     world.stored["a"] = REFUSED
@@ -248,7 +248,7 @@ async def test_a_copy_that_cannot_be_read_is_said_with_the_reason_and_read_again
     assert world.asked.count("Secret b/pull") == 1
 
 
-async def test_a_copy_that_could_not_be_read_but_is_gone_or_known_by_then_is_no_failure() -> None:
+async def test_an_unreadable_copy_that_is_deleted_or_known_by_then_is_not_a_failure() -> None:
     for later in ([], [secret("a", version=10)]):
         world = World("a")
         world.stored["a"] = REFUSED
@@ -278,14 +278,14 @@ async def test_eight_copies_are_read_one_by_one() -> None:
     assert world.asked == [f"Secret {name}/pull" for name in NINE[:8]]
 
 
-async def test_a_list_that_begins_again_has_only_what_came_after() -> None:
+async def test_a_restarted_list_of_copies_has_only_its_second_result() -> None:
     world = World(*NINE)
     world.expires_once = True
     assert await world.known() == list(NINE)
     assert sorted(world.read().find_memory(KnownCopies).read) == list(NINE)
 
 
-async def test_a_list_that_is_refused_is_said_of_each_copy_that_was_to_be_read() -> None:
+async def test_a_refused_list_is_reported_for_each_copy_to_be_read() -> None:
     world = World(*NINE)
     world.list_error = REFUSED
     assert (await world.seen()).unread == dict.fromkeys(NINE, str(REFUSED))
@@ -310,7 +310,7 @@ async def test_nothing_is_read_for_a_distribution_that_writes_nothing(
     assert not list(plan_distribution(snapshot).steps)
 
 
-async def test_a_distribution_that_is_gone_by_then_has_no_world() -> None:
+async def test_a_deleted_distribution_has_no_snapshot() -> None:
     world = World("a")
     world.meanwhile = lambda: world.show(DISTRIBUTION_VIEWS)
     assert await world.snapshot() is None
@@ -359,7 +359,7 @@ async def three_refused() -> tuple[World, DistributionSnapshot]:
     return world, await refused(world)
 
 
-async def test_a_write_that_fails_is_shown_by_the_condition_of_its_kind() -> None:
+async def test_a_failed_write_is_shown_by_the_condition_of_its_kind() -> None:
     _, snapshot = await three_refused()
     plan = plan_distribution(snapshot)
     assert plan.status is not None
@@ -374,7 +374,7 @@ async def test_a_write_that_fails_is_shown_by_the_condition_of_its_kind() -> Non
     }
 
 
-async def test_a_failure_is_forgotten_when_the_write_has_gone_well() -> None:
+async def test_a_failure_is_forgotten_when_the_write_succeeds() -> None:
     # given writes that failed
     world, snapshot = await three_refused()
     assert list(snapshot.failed) == ["a", "b", "c"]

@@ -73,7 +73,7 @@ VIEW = distribution()
     ],
     ids=["new", "gone", "all is looked at again", "another spec", "it goes", "its own status"],
 )
-def test_a_distribution_hears_of_itself_but_for_its_status(
+def test_an_event_of_a_distribution_enqueues_it_except_for_its_status(
     old: DistributionView | None, new: DistributionView | None, is_woken: bool
 ) -> None:
     assert woken(DISTRIBUTION_VIEWS, old, new) == ["pull"] * is_woken
@@ -98,7 +98,7 @@ def test_a_distribution_hears_of_itself_but_for_its_status(
         *("labelled", "label taken away", "it goes", "nothing that matters"),
     ],
 )
-def test_a_namespace_wakes_those_whose_target_it_is_or_was(
+def test_a_namespace_enqueues_the_distributions_that_target_it_or_targeted_it(
     old: NamespaceView | None, new: NamespaceView | None, expected: list[str]
 ) -> None:
     """8.3, watch mapping"""
@@ -115,7 +115,7 @@ def test_a_namespace_wakes_those_whose_target_it_is_or_was(
     ("kind", "name", "expected"),
     [("Secret", "pull", ["one", "two"]), ("Secret", "other", []), ("ConfigMap", "pull", ["map"])],
 )
-def test_an_object_wakes_those_that_distribute_one_of_its_kind_and_name(
+def test_an_object_enqueues_the_distributions_of_its_kind_and_name(
     kind: str, name: str, expected: list[str]
 ) -> None:
     """8.3, watch mapping: it may be a copy, or in the way of one"""
@@ -148,7 +148,7 @@ BAD_SELECTOR: Document = {"matchExpressions": [{"key": "a", "operator": "Near"}]
         ({**SECRET, "binaryData": 1}, {}, "spec.resource.binaryData: "),
     ],
 )
-def test_what_was_stored_and_cannot_be_read_says_which_field_is_wrong(
+def test_an_unreadable_stored_distribution_reports_the_wrong_field(
     resource: Any, targets: Document, field: str
 ) -> None:
     """8.3 step 1"""

@@ -45,7 +45,7 @@ def test_without_a_whitelist_the_gate_decides() -> None:
         '{"rules":[{"allowedAnnotationKeyExprs":[]}]}',
     ],
 )
-def test_a_whitelist_that_names_nothing_is_none(text: str) -> None:
+def test_a_whitelist_without_rules_allows_nothing(text: str) -> None:
     """section 5.5, step 4"""
     assert errors(annotating(OOM), whitelist=text) == [("Required", FIELD)]
     assert errors(annotating(OOM), whitelist=text, allows_any_annotation=True) == []
@@ -118,7 +118,7 @@ def test_each_annotation_is_patched_once() -> None:
 
 
 @pytest.mark.parametrize("policy", [{}, {"patchPolicy": ""}])
-def test_what_comes_without_defaults_must_say_its_policy(policy: Document) -> None:
+def test_a_patch_policy_is_required_without_defaults(policy: Document) -> None:
     """section 5.5"""
     causes = problems(annotating({**OOM, **policy}), allows_any_annotation=True)
     assert ("FieldValueRequired", f"{FIELD}[0].patchPolicy") in [

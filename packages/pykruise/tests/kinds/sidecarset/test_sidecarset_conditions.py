@@ -71,7 +71,7 @@ NOT_UPGRADED = '{"other":{"lastContainerStatuses":{}}}'
         ('{"gone":false,"other":true}', True, UPGRADED, {"log": True, "other": True}),
     ],
 )
-def test_a_pod_says_whether_it_could_be_upgraded(
+def test_a_pod_has_a_condition_whether_it_could_be_upgraded(
     before: str | None, state: str, expected: dict[str, bool] | None, *, is_updated: bool
 ) -> None:
     """section 7.3, pitfall 21"""
@@ -92,7 +92,7 @@ def test_a_pod_says_whether_it_could_be_upgraded(
         (None, True, "False", True),
     ],
 )
-def test_the_time_moves_only_with_the_status(
+def test_the_transition_time_changes_only_with_the_status(
     before: str | None, status: str, *, is_stuck: bool, moves: bool
 ) -> None:
     """section 7.3"""

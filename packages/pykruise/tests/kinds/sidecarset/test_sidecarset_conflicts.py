@@ -106,7 +106,7 @@ def test_one_annotation_is_overwritten_by_one_alone(mine: str, theirs: str, *, c
     assert errors(doc, entry, other) == expected
 
 
-def test_those_that_it_collides_with_are_named_in_their_order() -> None:
+def test_conflicting_sidecarsets_are_named_in_their_order() -> None:
     """section 5.6"""
     # given
     others = [
@@ -127,7 +127,7 @@ def test_those_that_it_collides_with_are_named_in_their_order() -> None:
     ]
 
 
-def test_one_that_selects_namespaces_meets_one_that_selects_all() -> None:
+def test_a_sidecarset_with_a_namespace_selector_collides_with_one_of_all_namespaces() -> None:
     """section 5.6"""
     narrow = sidecarset("s", container("a"), namespaceSelector={"matchLabels": {"tier": "gold"}})
     assert errors(narrow, sidecarset("one", container("a"))) == [("Invalid", "spec.containers")]
@@ -144,13 +144,13 @@ def test_one_that_selects_namespaces_meets_one_that_selects_all() -> None:
     ],
     ids=["no selector", "an empty one", "an unreadable one", "an unreadable spec", "unreadable contents"],
 )
-def test_one_that_injects_nothing_is_in_nobodys_way(other: Document) -> None:
+def test_a_sidecarset_that_injects_nothing_causes_no_collision(other: Document) -> None:
     """However it got there: it has to be stored without admission."""
     theirs = view(other, is_admitted=False)
     assert problems(add_defaults(sidecarset("s", container("a"))), theirs) == []
 
 
-def test_what_others_were_stored_with_needs_no_annotations_and_no_policy() -> None:
+def test_annotations_and_policies_of_stored_sidecarsets_are_optional_in_conflict_checks() -> None:
     # given
     entries = [{"annotations": None}, OOM]
     theirs = view(sidecarset("one", container("b"), patchPodMetadata=entries), is_admitted=False)
@@ -162,7 +162,7 @@ def test_what_others_were_stored_with_needs_no_annotations_and_no_policy() -> No
 # ── canaries ─────────────────────────────────────────────────────────────────
 
 
-def test_a_sidecarset_whose_name_is_still_to_be_made_up_is_compared_with_all() -> None:
+def test_a_sidecarset_with_a_generated_name_is_compared_with_all_others() -> None:
     entry = sidecarset("one", container("a"))
     doc = sidecarset("", container("a"), metadata={"name": None, "generateName": "s-"})
     assert errors(doc, entry) == [("Invalid", "spec.containers")]
@@ -187,7 +187,7 @@ def test_a_canary_is_compared_with_all_but_its_base() -> None:
 
 
 @pytest.mark.parametrize("selector", [{"matchLabels": {"app": "web"}}, {}, NONE, None])
-def test_a_collision_that_is_stored_does_not_hold_up_other_changes(selector: Any) -> None:
+def test_a_stored_collision_does_not_block_other_changes(selector: Any) -> None:
     """The original let `Exists` and a value of that label pass; and some selectors cannot be read at all."""
     # given
     changes = sidecarset("one", container("a"))
@@ -198,7 +198,7 @@ def test_a_collision_that_is_stored_does_not_hold_up_other_changes(selector: Any
     assert errors(labelled, changes, old=old) == []
 
 
-def test_one_that_is_no_canary_any_more_is_compared_with_its_base() -> None:
+def test_a_promoted_canary_is_compared_with_its_base() -> None:
     base, trial = sidecarset("base", container("a")), canary("trial", container("a"), base="base")
     promoted = {**trial, "metadata": {"name": "trial"}}
     assert errors(promoted, base, trial, old=trial) == [("Invalid", "spec.containers")]
@@ -229,7 +229,7 @@ def explained(sidecar_set: SidecarSetView, doc: Document, *others: SidecarSetVie
         ),
     ],
 )
-def test_of_one_that_was_stored_without_admission_is_said_what_it_collides_with(
+def test_conflicts_of_a_sidecarset_stored_without_admission_are_explained(
     fields: Document, collides: list[str]
 ) -> None:
     # given

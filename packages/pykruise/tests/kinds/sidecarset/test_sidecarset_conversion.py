@@ -38,7 +38,7 @@ def test_a_named_namespace_is_a_selector_and_a_name_again_in_the_older_version()
 
 
 @pytest.mark.parametrize("namespace", ["", None])
-def test_no_namespace_leaves_the_selector_as_it_is(namespace: str | None) -> None:
+def test_an_empty_namespace_leaves_the_namespace_selector_unchanged(namespace: str | None) -> None:
     """section 2.7"""
     selector = {"matchLabels": {"a": "b"}}
     new = convert(of_v1alpha1(namespace=namespace, namespaceSelector=selector), NEW, TABLE)
@@ -54,7 +54,7 @@ def test_the_custom_version_is_a_label_in_the_older_version() -> None:
     assert convert(new, OLD, TABLE)["metadata"]["labels"] == {LABEL: "v1", "kept": "yes"}
 
 
-def test_an_empty_custom_version_is_no_label() -> None:
+def test_an_empty_custom_version_is_not_a_label() -> None:
     """section 2.7"""
     new = {**sidecarset("s", container("a"), customVersion=""), "apiVersion": NEW}
     old = convert(new, OLD, TABLE)
@@ -65,14 +65,14 @@ def test_an_empty_custom_version_is_no_label() -> None:
 
 
 @pytest.mark.parametrize("spec", [{"namespace": 7}, {"customVersion": 7}])
-def test_what_is_of_another_type_is_left_for_admission_to_refuse(spec: Document) -> None:
+def test_a_field_of_a_wrong_type_is_left_for_admission_to_refuse(spec: Document) -> None:
     for version, other in ((OLD, NEW), (NEW, OLD)):
         doc = {**of_v1alpha1(**spec), "apiVersion": version}
         assert convert(doc, other, TABLE)["spec"].items() >= spec.items()
 
 
 @pytest.mark.parametrize("doc", [{}, {"spec": None}, {"spec": "text"}])
-def test_one_without_a_spec_can_be_converted(doc: Document) -> None:
+def test_a_sidecarset_without_a_spec_can_be_converted(doc: Document) -> None:
     for version, other in ((OLD, NEW), (NEW, OLD)):
         given = {"apiVersion": version, "kind": "SidecarSet", "metadata": {"name": "s"}, **doc}
         assert convert(given, other, TABLE) == {**given, "apiVersion": other}

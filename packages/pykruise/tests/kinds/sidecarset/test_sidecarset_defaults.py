@@ -34,14 +34,14 @@ def defaulted(*containers: Document, **spec: Any) -> Document:
         ({}, {"policy": "Always"}),
     ],
 )
-def test_a_revision_is_always_injected_unless_it_says_otherwise(given: Document, stored: Document) -> None:
+def test_the_injection_policy_of_a_revision_is_always_by_default(given: Document, stored: Document) -> None:
     """section 4, step 7"""
     result = defaulted(container("a"), injectionStrategy={"paused": True, "revision": given})
     assert result["injectionStrategy"] == {"paused": True, "revision": stored}
 
 
 @pytest.mark.parametrize("strategy", [{"paused": True}, {"revision": None}])
-def test_no_revision_is_made_up(strategy: Document) -> None:
+def test_no_revision_is_added_by_default(strategy: Document) -> None:
     result = defaulted(container("a"), injectionStrategy=strategy)
     assert (result["injectionStrategy"].get("revision"), "policy" in result["injectionStrategy"]) == (
         None,
@@ -60,7 +60,7 @@ def test_no_revision_is_made_up(strategy: Document) -> None:
         ({}, {}),
     ],
 )
-def test_a_transferred_variable_says_of_which_version_its_field_is(
+def test_the_field_reference_of_a_transferred_variable_gets_the_api_version_v1(
     source: Document, stored: Document
 ) -> None:
     """section 4, step 3: one without a field is left as it is"""
@@ -69,7 +69,7 @@ def test_a_transferred_variable_says_of_which_version_its_field_is(
     assert result["transferEnv"] == [{"envName": "A", "sourceContainerNameFrom": stored}]
 
 
-def test_the_hashes_are_those_of_what_is_stored_whatever_a_client_says() -> None:
+def test_the_hashes_are_computed_from_the_stored_spec_over_a_clients_values() -> None:
     """sidecarset case 2"""
     hashes = "kruise.io/sidecarset-hash", "kruise.io/sidecarset-hash-without-image"
     sent = {"annotations": {hashes[0]: "mine", "kept": "yes"}}

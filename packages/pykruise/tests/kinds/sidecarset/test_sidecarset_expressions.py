@@ -44,7 +44,7 @@ def result(text: str, amount: str, variable: str = "cpu") -> str:
         ("cpu", "1n", "1n"),
     ],
 )
-def test_cpu(text: str, amount: str, expected: str) -> None:
+def test_cpu_expressions_are_evaluated(text: str, amount: str, expected: str) -> None:
     assert result(text, amount) == expected
 
 
@@ -64,7 +64,7 @@ def test_cpu(text: str, amount: str, expected: str) -> None:
         ("memory * 2", "1e3", "2k"),
     ],
 )
-def test_memory(text: str, amount: str, expected: str) -> None:
+def test_memory_expressions_are_evaluated(text: str, amount: str, expected: str) -> None:
     """sidecarset case 56"""
     assert result(text, amount, "memory") == expected
 
@@ -108,7 +108,7 @@ def test_a_large_amount_does_not_overflow() -> None:
         "1+" * 600 + "1",
     ],
 )
-def test_what_can_never_be_evaluated_is_refused(text: str) -> None:
+def test_an_unevaluable_expression_is_refused(text: str) -> None:
     """sidecarset case 26"""
     with pytest.raises(ResourceExpressionError):
         check(text, variable="cpu")
@@ -137,7 +137,7 @@ def test_what_can_never_be_evaluated_is_refused(text: str) -> None:
         ("cpu/0", "divides by zero"),
     ],
 )
-def test_an_error_says_where_it_is_and_what_would_be_right(text: str, problem: str) -> None:
+def test_an_expression_error_names_its_position_and_the_expected_token(text: str, problem: str) -> None:
     with pytest.raises(ResourceExpressionError) as caught:
         check(text, variable="cpu")
     assert str(caught.value).startswith(problem)
@@ -166,7 +166,7 @@ def test_an_expression_has_a_greatest_length_and_depth(text: str, *, is_refused:
 
 
 @pytest.mark.parametrize("text", ["cpu - 2", "cpu - 100000", "max(cpu*50%, 50m)"])
-def test_what_is_negative_only_for_small_pods_is_accepted_and_refused_for_those(text: str) -> None:
+def test_an_expression_that_is_negative_only_for_small_values_passes_the_check(text: str) -> None:
     check(text, variable="cpu")
 
 

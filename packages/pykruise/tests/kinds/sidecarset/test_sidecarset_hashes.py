@@ -31,7 +31,7 @@ def test_the_golden_values_result() -> None:
     assert hashes_of({"containers": [ONE], "initContainers": [{**ONE, "restartPolicy": "Always"}]}) == NATIVE
 
 
-def test_both_versions_hash_alike() -> None:
+def test_both_versions_have_the_same_hash() -> None:
     """sidecarset case 3"""
     old = sidecarset("log", container("log"))
     old["apiVersion"] = "apps.kruise.io/v1alpha1"
@@ -40,7 +40,7 @@ def test_both_versions_hash_alike() -> None:
     assert hashes_of(new["spec"]) == hashes_of(old["spec"])
 
 
-def test_fields_are_in_their_declared_order_and_empty_ones_left_out() -> None:
+def test_hashed_fields_have_their_declared_order_without_empty_ones() -> None:
     sidecar: dict[str, Any] = {
         "volumeMounts": [{"mountPath": "/a", "readOnly": False, "name": "a"}],
         "env": [{"value": "<&>", "name": "B"}, {"name": "A", "value": ""}],
@@ -63,7 +63,7 @@ def test_fields_are_in_their_declared_order_and_empty_ones_left_out() -> None:
     )
 
 
-def test_what_a_go_client_always_writes_is_there_without_being_given() -> None:
+def test_fields_that_go_clients_always_write_are_hashed_when_missing() -> None:
     """section 3.2, step 2"""
     sidecar: dict[str, Any] = {
         "ports": [{"name": "p"}],
@@ -89,7 +89,7 @@ def test_what_a_go_client_always_writes_is_there_without_being_given() -> None:
     assert build_hashed_text(None, None) == '{"containers":null}'
 
 
-def test_what_has_another_shape_is_hashed_as_it_stands() -> None:
+def test_fields_of_an_unexpected_type_are_hashed_unchanged() -> None:
     """Fields of containers have no schema; admission says what is wrong, once they could be read."""
     sidecar: dict[str, Any] = {"name": {"a": 1}, "command": [{"b": 2}], "envFrom": ["x"], "lifecycle": "y"}
     assert build_hashed_text([sidecar], None) == (
@@ -98,7 +98,7 @@ def test_what_has_another_shape_is_hashed_as_it_stands() -> None:
     )
 
 
-def test_what_is_no_sidecar_is_not_hashed() -> None:
+def test_fields_outside_the_sidecar_containers_are_not_hashed() -> None:
     """sidecarset case 4"""
     plain = sidecarset("log", container("log"))["spec"]
     more = {

@@ -85,7 +85,7 @@ def test_a_name_that_was_taken_is_remembered() -> None:
 
 
 @pytest.mark.parametrize(("limit", "expected"), [(10, 2), (11, 1), (12, 0), (None, 2)])
-def test_ten_revisions_are_kept_unless_it_says_otherwise(limit: int | None, expected: int) -> None:
+def test_ten_revisions_are_kept_by_default(limit: int | None, expected: int) -> None:
     """sidecarset case 1, also of one that was stored without defaults"""
     world = world_of(12, revisionHistoryLimit=20)
     world.doc["spec"]["revisionHistoryLimit"] = limit
@@ -112,7 +112,7 @@ def test_a_pod_without_a_record_keeps_no_revision() -> None:
     assert forgotten(world.plan()) == 1
 
 
-def test_a_revision_that_is_asked_for_and_gone_keeps_no_other() -> None:
+def test_a_selected_but_missing_revision_keeps_no_other() -> None:
     choice = {"revision": {"customVersion": "v9"}}
     world = world_of(3, revisionHistoryLimit=1, injectionStrategy=choice)
     assert forgotten(world.plan()) == 2

@@ -39,7 +39,7 @@ def annotated(doc: Document, key: str) -> Any:
 # ── places ───────────────────────────────────────────────────────────────────
 
 
-def test_sidecars_stand_before_or_after_the_pods_own_containers_and_are_marked() -> None:
+def test_sidecars_are_injected_before_or_after_the_pods_containers_and_marked() -> None:
     """sidecarset case 30"""
     result = after(
         pod(), sidecarset("s", container("a"), container("b", podInjectPolicy="AfterAppContainer"))
@@ -64,14 +64,14 @@ def test_no_setting_of_the_sidecarset_gets_into_the_pod() -> None:
     }
 
 
-def test_init_containers_come_after_the_pods_own_by_name() -> None:
+def test_init_containers_are_injected_after_the_pods_own_sorted_by_name() -> None:
     """sidecarset case 31"""
     doc = pod(initContainers=[{"name": "x", "image": "x"}])
     result = after(doc, sidecarset("s", initContainers=[container("c"), container("a"), container("b")]))
     assert names(result, "initContainers") == ["x", "a", "b", "c"]
 
 
-def test_an_init_container_is_no_container_and_nothing_is_written_that_was_not_given() -> None:
+def test_an_injection_of_init_containers_writes_no_other_fields() -> None:
     result = after(pod(), sidecarset("s", container("a"), initContainers=[container("i")]))
     assert (names(result), names(result, "initContainers")) == (["a", "main"], ["i"])
     assert after(pod(), sidecarset("s", container("a")))["spec"].keys() == {"containers"}
@@ -83,7 +83,7 @@ def test_an_init_container_is_no_container_and_nothing_is_written_that_was_not_g
 @pytest.mark.parametrize(
     "bare", [{"metadata": None, "spec": None}, {"metadata": {}, "spec": {"containers": None}}, {}]
 )
-def test_a_pod_in_which_nothing_stands_gets_its_sidecars_too(bare: Document) -> None:
+def test_an_empty_pod_gets_its_sidecars(bare: Document) -> None:
     """It is reviewed before it is validated, so nothing has to be there."""
     selector = {"matchExpressions": [{"key": "app", "operator": "DoesNotExist"}]}
     result = after({"kind": "Pod", **bare}, sidecarset("s", sharing(), selector=selector))
@@ -93,14 +93,14 @@ def test_a_pod_in_which_nothing_stands_gets_its_sidecars_too(bare: Document) -> 
         injected({"kind": "Pod", **bare}, sidecarset("s", expressed(limits={"cpu": "1"}), selector=selector))
 
 
-def test_with_the_gate_containers_are_sorted_by_name() -> None:
+def test_containers_are_sorted_by_name_with_the_gate_on() -> None:
     """sidecarset case 32"""
     sets = sidecarset("one", container("z")), sidecarset("two", container("e"))
     assert names(after(pod(), *sets)) == ["z", "e", "main"]
     assert names(after(pod(), *sets, sort_by_name=True)) == ["e", "z", "main"]
 
 
-def test_a_container_of_the_sidecars_name_is_replaced_in_its_place() -> None:
+def test_a_container_with_the_name_of_a_sidecar_is_replaced_at_its_position() -> None:
     """sidecarset case 33"""
     doc = pod(container("first", "own"), container("log", "own"), container("last", "own"))
     result = after(doc, sidecarset("s", container("log", "sidecar")))
@@ -108,7 +108,7 @@ def test_a_container_of_the_sidecars_name_is_replaced_in_its_place() -> None:
     assert by_name(result, "log")["image"] == "sidecar"
 
 
-def test_a_second_pass_changes_nothing_but_the_time() -> None:
+def test_a_second_injection_changes_nothing() -> None:
     doc, sets = pod(), sidecarset("s", container("a"), hot("mesh"), initContainers=[container("i")])
     once = after(doc, sets)
     assert after(once, sets) == once
@@ -117,7 +117,7 @@ def test_a_second_pass_changes_nothing_but_the_time() -> None:
 # ── which SidecarSets inject ─────────────────────────────────────────────────
 
 
-def test_a_paused_injection_puts_nothing_in() -> None:
+def test_a_paused_injection_injects_nothing() -> None:
     """sidecarset case 34"""
     assert injected(pod(), sidecarset("s", container("a"), injectionStrategy={"paused": True})) is None
 
@@ -140,7 +140,7 @@ def test_a_pod_without_the_labels_gets_nothing() -> None:
     assert injected(pod(metadata={"labels": None}), sidecarset("s", container("a"))) is None
 
 
-def test_namespaces_are_selected_by_their_labels_and_an_unreadable_one_by_none() -> None:
+def test_namespaces_are_selected_by_labels_and_unreadable_ones_never() -> None:
     """sidecarset case 36"""
     gold = sidecarset("s", container("a"), namespaceSelector={"matchLabels": {"tier": "gold"}})
     assert injected(pod(), gold, namespace_labels={"tier": "gold"}) is not None
@@ -148,14 +148,14 @@ def test_namespaces_are_selected_by_their_labels_and_an_unreadable_one_by_none()
     assert injected(pod(), gold, namespace_labels=None) is None
 
 
-def test_sets_that_name_the_namespace_come_first_then_all_by_name() -> None:
+def test_sidecarsets_with_a_matching_namespace_name_precede_others_sorted_by_name() -> None:
     labels = {"kubernetes.io/metadata.name": "shop"}
     named = sidecarset("z", container("z"), namespaceSelector={"matchLabels": labels})
     sets = sidecarset("b", container("b")), named, sidecarset("a", container("a"))
     assert names(after(pod(), *sets, namespace_labels=labels)) == ["z", "a", "b", "main"]
 
 
-def test_a_canary_takes_the_place_of_its_base_unless_it_is_paused() -> None:
+def test_a_canary_replaces_its_base_unless_it_is_paused() -> None:
     """sidecarset case 37"""
     base = sidecarset("base", container("log", "log:1"))
     trial = canary("trial", container("log", "log:2"), base="base")
@@ -188,7 +188,7 @@ def test_shared_mounts_do_not_displace_the_sidecars_own() -> None:
     assert by_name(result, "a")["volumeMounts"] == [own, {"name": "v", "mountPath": "/b"}]
 
 
-def test_each_path_is_shared_once_and_only_with_those_that_ask_for_it() -> None:
+def test_each_path_is_shared_once_and_only_with_sidecars_that_request_it() -> None:
     """section 6.3, step 2"""
     # given containers that mount one path, and one that mounts none
     mounts = [{"name": "v", "mountPath": "/data"}, {"name": "w", "mountPath": "/data"}]
@@ -218,7 +218,7 @@ def test_mounts_of_injected_containers_are_not_shared() -> None:
     assert "volumeMounts" not in by_name(mounts, "a")
 
 
-def test_variables_of_a_shared_sub_path_come_along_where_there_are_any() -> None:
+def test_variables_of_a_shared_sub_path_are_injected_if_they_exist() -> None:
     """sidecarset case 39"""
     mount = {"name": "v", "mountPath": "/d", "subPathExpr": "foo/$(POD_NAME)/$(MISSING)"}
     name = {"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}
@@ -298,7 +298,7 @@ def test_a_sidecars_own_devices_and_their_volumes_stay() -> None:
 # ── volumes and secrets ──────────────────────────────────────────────────────
 
 
-def test_only_mounted_volumes_come_along_and_the_pods_own_definition_is_kept() -> None:
+def test_only_mounted_volumes_are_injected_and_the_pods_own_definition_is_kept() -> None:
     """sidecarset cases 43 and 44"""
     mounts = [{"name": name, "mountPath": f"/{name}"} for name in ("both", "new", "missing")]
     sidecars = [container(name, volumeMounts=mounts) for name in "ab"]
@@ -311,7 +311,7 @@ def test_only_mounted_volumes_come_along_and_the_pods_own_definition_is_kept() -
     ]
 
 
-def test_pull_secrets_are_there_once_the_pods_first() -> None:
+def test_pull_secrets_are_merged_without_duplicates_after_those_of_the_pod() -> None:
     """sidecarset case 45"""
     doc = pod(imagePullSecrets=[{"name": "p"}, {"name": "x"}])
     secrets = [{"name": "x"}, {"name": "s"}, {"name": "s"}]
@@ -345,7 +345,7 @@ def test_the_records_are_exactly_those_of_the_original() -> None:
     assert annotations_of(result).keys() == {HASH, IMAGELESS, LIST}
 
 
-def test_an_older_record_becomes_an_object_and_what_is_no_record_refuses_the_pod() -> None:
+def test_an_older_record_becomes_an_object_and_an_unreadable_record_refuses_the_pod() -> None:
     """sidecarset case 46"""
 
     def doc(text: str) -> Document:
@@ -379,7 +379,7 @@ def patching(policy: str, value: str) -> Document:
         ("Overwrite", "old", "new", "new"),
     ],
 )
-def test_annotations_are_kept_overwritten_or_merged(
+def test_annotations_are_retained_overwritten_or_merged(
     policy: str, old: str | None, patch: str, expected: str
 ) -> None:
     """sidecarset case 47"""
@@ -388,7 +388,7 @@ def test_annotations_are_kept_overwritten_or_merged(
     assert annotations_of(after(doc, patching(policy, patch)))["oom"] == expected
 
 
-def test_what_cannot_be_merged_refuses_the_pod() -> None:
+def test_an_unmergeable_annotation_refuses_the_pod() -> None:
     """sidecarset case 47"""
     doc = pod(metadata={"labels": {"app": "web"}, "annotations": {"oom": "abc"}})
     with pytest.raises(InjectionError, match=r"oom.*not JSON"):
@@ -447,14 +447,14 @@ def limited(name: str, limits: dict[str, str] | None = None, **requests: str) ->
 
 
 @pytest.mark.parametrize(("mode", "expected"), [("sum", "300m"), ("max", "200m")])
-def test_limits_are_reckoned_from_the_sum_or_the_greatest(mode: str, expected: str) -> None:
+def test_limits_are_computed_from_the_sum_or_the_maximum(mode: str, expected: str) -> None:
     """sidecarset case 53"""
     doc = pod(limited("x", {"cpu": "200m"}), limited("y", {"cpu": "400m"}))
     result = after(doc, sidecarset("s", expressed(mode, limits={"cpu": "max(cpu*50%, 50m)"})))
     assert by_name(result, "a")["resources"] == {"limits": {"cpu": expected}}
 
 
-def test_one_container_without_limit_means_no_limit_and_missing_requests_count_nothing() -> None:
+def test_one_container_without_a_limit_removes_the_limit_and_missing_requests_are_zero() -> None:
     """sidecarset case 54"""
     doc = pod(limited("x", {"cpu": "200m"}, cpu="100m"), limited("y"))
     both = {"cpu": "cpu*50%", "memory": "memory*50%"}
@@ -475,7 +475,7 @@ def test_without_a_target_or_with_a_negative_result_the_pod_is_refused() -> None
         assert caught.value.sidecarset == "s"
 
 
-def test_sidecars_are_never_targets_but_native_ones_of_the_pod_are() -> None:
+def test_sidecars_are_not_resource_targets_but_native_sidecars_of_the_pod_are() -> None:
     """sidecarset case 55"""
     native = {**limited("own", {"cpu": "1"}), "restartPolicy": "Always"}
     doc = pod(limited("x", {"cpu": "1"}), limited("other", {"cpu": "5"}), initContainers=[native])
@@ -483,7 +483,7 @@ def test_sidecars_are_never_targets_but_native_ones_of_the_pod_are() -> None:
     assert by_name(after(doc, *sets), "a")["resources"] == {"limits": {"cpu": "2"}}
 
 
-def test_claims_of_the_sidecar_are_kept() -> None:
+def test_resource_claims_of_the_sidecar_are_kept() -> None:
     """pitfall 14"""
     sidecar = {**expressed(limits={"cpu": "cpu"}), "resources": {"claims": [{"name": "gpu"}]}}
     claims = after(pod(limited("x", {"cpu": "1"})), sidecarset("s", sidecar))

@@ -105,7 +105,9 @@ def test_a_sidecar_by_digest_of_which_nothing_is_known_is_not_consistent() -> No
         ({"name": "another"}, True),
     ],
 )
-def test_an_upgrade_is_over_when_another_image_runs(status: Document, *, expected: bool) -> None:
+def test_an_upgrade_is_complete_when_the_container_runs_another_image(
+    status: Document, *, expected: bool
+) -> None:
     """section 6.10, step 4"""
     world = running(container("log"))
     was_upgraded(world, log="old")
@@ -116,7 +118,7 @@ def test_an_upgrade_is_over_when_another_image_runs(status: Document, *, expecte
 # ── ready ────────────────────────────────────────────────────────────────────
 
 
-def test_a_pod_is_ready_when_it_runs_and_says_so() -> None:
+def test_a_pod_is_ready_when_it_is_running_and_has_the_condition() -> None:
     """section 6.10"""
     world = running(container("log"))
     assert seen(world).is_ready
@@ -128,7 +130,7 @@ def test_a_pod_is_ready_when_it_runs_and_says_so() -> None:
     ("empty", "other_image", "expected"),
     [("empty:1", "empty:1", True), ("empty:1", "mesh:0", False), ("", "mesh:0", True)],
 )
-def test_a_pod_in_a_hot_upgrade_is_not_ready_where_it_can_be_told(
+def test_a_pod_in_a_hot_upgrade_is_unready_unless_one_container_is_empty(
     empty: str, other_image: str, *, expected: bool
 ) -> None:
     """section 6.10"""

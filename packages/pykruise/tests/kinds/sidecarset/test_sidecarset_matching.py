@@ -67,12 +67,12 @@ def test_always_injects_the_revision_and_records_its_name_and_hash() -> None:
     assert view(doc).hashes.full not in recorded
 
 
-def test_a_name_goes_before_a_version_of_which_the_newest_counts() -> None:
+def test_a_revision_name_precedes_a_custom_version_of_which_the_newest_counts() -> None:
     assert image(wanting(customVersion="v1")) == "log:1.1"
     assert image(wanting(customVersion="v1", revisionName="log-1")) == "log:1"
 
 
-def test_hashes_that_were_not_recorded_with_a_revision_are_reckoned() -> None:
+def test_hashes_missing_in_a_revision_are_computed() -> None:
     """section 6.7"""
     contents = choose_contents(
         view(wanting(revisionName="log-1")), labels=LABELS, revisions=STORED, draw=lambda: 0.5
@@ -113,7 +113,7 @@ def test_without_a_strategy_partial_gives_the_present_spec(strategy: Any) -> Non
     assert contents.containers[0].image == "log:2"
 
 
-def test_a_partition_that_is_none_refuses_the_pod() -> None:
+def test_an_invalid_partition_refuses_the_pod() -> None:
     """sidecarset case 49"""
     with pytest.raises(InjectionError, match="abc%"):
         image(wanting({"partition": "abc%"}, revisionName="log-1", policy="Partial"))
@@ -125,7 +125,7 @@ def test_while_upgrades_are_paused_every_pod_gets_the_revision() -> None:
     assert image(wanting(paused, revisionName="log-1", policy="Partial")) == "log:1"
 
 
-def test_a_revision_that_is_gone_refuses_the_pod() -> None:
+def test_a_missing_revision_refuses_the_pod() -> None:
     """sidecarset case 51"""
     with pytest.raises(InjectionError, match="log-9") as caught:
         injected(pod(), wanting(revisionName="log-9"), revisions={"log": STORED})
@@ -164,7 +164,7 @@ def matching(*sets: SidecarSetView, namespace_labels: dict[str, str] | None = No
         {"injectionStrategy": {"paused": True}},
     ],
 )
-def test_one_that_cannot_be_read_or_is_paused_injects_nothing(spec: Any) -> None:
+def test_an_unreadable_or_paused_sidecarset_injects_nothing(spec: Any) -> None:
     """section 6.1"""
     sets = [
         view(sidecarset("a", container("a"), **spec), is_admitted=False),
@@ -174,7 +174,7 @@ def test_one_that_cannot_be_read_or_is_paused_injects_nothing(spec: Any) -> None
     assert [candidate.name for candidate in select_candidates(sets, labels=LABELS)] == ["b"]
 
 
-def test_those_that_name_the_namespace_go_first_and_each_by_name() -> None:
+def test_sidecarsets_with_a_namespace_name_are_applied_first_and_each_group_by_name() -> None:
     """section 6.1, pitfall 22"""
     key = "kubernetes.io/metadata.name"
     labels = {key: "shop", "tier": "gold"}
@@ -195,7 +195,7 @@ def test_those_that_name_the_namespace_go_first_and_each_by_name() -> None:
     ("strategy", "expected"),
     [({}, ["other", "trial"]), ({"injectionStrategy": {"paused": True}}, ["log", "other"])],
 )
-def test_a_canary_that_injects_takes_the_place_of_its_base(strategy: Any, expected: list[str]) -> None:
+def test_a_canary_that_injects_replaces_its_base(strategy: Any, expected: list[str]) -> None:
     """sidecarset case 37"""
     sets = [
         view(canary("trial", container("log"), base="log", **strategy)),

@@ -59,14 +59,14 @@ def test_an_upgrade_waits_for_pods_and_then_for_their_sidecars() -> None:
     assert waits_for(world) is None
 
 
-def test_with_a_budget_it_waits_for_the_next_turn() -> None:
+def test_an_exhausted_budget_makes_the_upgrade_wait() -> None:
     world = started()
     world.change(container("log", "log:2"))
     assert waits_for(world) == Code.BUDGET
 
 
 @pytest.mark.parametrize("strategy", [{"partition": 2}, {"paused": True}, {"type": "NotUpdate"}])
-def test_what_was_asked_for_holds_it_and_is_not_waited_for(strategy: Document) -> None:
+def test_an_upgrade_held_by_its_strategy_is_at_rest(strategy: Document) -> None:
     """Even if the sidecars of a pod that stays as it is do not run."""
     world = started()
     world.change(container("log", "log:2"), updateStrategy=strategy)
@@ -93,7 +93,7 @@ def test_the_cause_is_named_before_what_follows_from_it() -> None:
     assert waits_for(world) == Code.BROKEN_UPDATE
 
 
-def test_pods_with_the_newest_sidecars_are_not_said_to_be_left_alone() -> None:
+def test_pods_with_the_newest_sidecars_are_not_reported_as_skipped() -> None:
     world = started()
     world.change(container("log", "log:2"))
     world.settle()
@@ -122,7 +122,7 @@ def test_a_selector_that_cannot_be_read_leaves_all_pods_alone() -> None:
     }
 
 
-def test_a_strategy_that_cannot_be_carried_out_upgrades_nothing() -> None:
+def test_a_strategy_that_cannot_be_executed_upgrades_nothing() -> None:
     world = started()
     world.change(container("log", "log:2"), updateStrategy={"maxUnavailable": "abc%"})
     plan = world.plan()
@@ -162,7 +162,7 @@ def written(plan: Plan, purpose: str) -> int:
     ("pods", "expected", "again"),
     [(MOST_AT_ONCE + 1, MOST_AT_ONCE, 0.0), (MOST_AT_ONCE, MOST_AT_ONCE, 0.0), (2, 2, None)],
 )
-def test_one_plan_upgrades_so_many_pods_and_is_followed_by_the_next(
+def test_a_plan_upgrades_a_limited_number_of_pods_and_is_followed_by_the_next(
     pods: int, expected: int, again: float | None
 ) -> None:
     world = started(pods=1)
@@ -172,7 +172,7 @@ def test_one_plan_upgrades_so_many_pods_and_is_followed_by_the_next(
     assert plan.requeue_after_s == again
 
 
-def test_one_plan_ends_so_many_hot_upgrades() -> None:
+def test_a_plan_ends_a_limited_number_of_hot_upgrades() -> None:
     world = started(hot("mesh"), pods=1)
     world.change(hot("mesh", "mesh:2"))
     world.round()
@@ -182,7 +182,7 @@ def test_one_plan_ends_so_many_hot_upgrades() -> None:
     assert plan.requeue_after_s == 0.0
 
 
-def test_conditions_that_cannot_be_written_are_not_tried_again_at_once() -> None:
+def test_failing_optional_conditions_are_not_retried_immediately() -> None:
     """They are optional, however many there are."""
     world = started(pods=1)
     world.change(container("log", env=[{"name": "A", "value": "b"}]))
@@ -240,7 +240,7 @@ def refused(
     return memory.refusals.last
 
 
-def test_a_write_that_is_refused_is_tried_again_later_and_later_until_one_goes_well() -> None:
+def test_a_refused_write_is_retried_with_backoff_until_one_succeeds() -> None:
     world, memory = started(pods=3), Memory()
     world.change(container("log", "log:2"))
     world.round()
@@ -256,7 +256,7 @@ def test_a_write_that_is_refused_is_tried_again_later_and_later_until_one_goes_w
     assert refused(world, memory).again_at == 1
 
 
-def test_until_a_refused_write_is_tried_again_nothing_is_written_and_one_event_says_so() -> None:
+def test_nothing_is_written_before_the_retry_of_a_refused_write_and_one_event_reports_it() -> None:
     # given
     world = started(pods=2)
     world.change(container("log", "log:2"))
@@ -272,7 +272,7 @@ def test_until_a_refused_write_is_tried_again_nothing_is_written_and_one_event_s
     assert "the budget allows no more" in note.message
 
 
-def test_a_condition_that_cannot_be_written_holds_up_nothing() -> None:
+def test_a_condition_that_cannot_be_written_blocks_nothing() -> None:
     world = started()
     world.change(container("log", env=[{"name": "A", "value": "b"}]))
     (stage,) = (stage for stage in world.plan().stages if stage.purpose == Purpose.SET_CONDITIONS)

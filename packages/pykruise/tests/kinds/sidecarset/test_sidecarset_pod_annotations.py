@@ -30,7 +30,7 @@ def patched(old: str | None, new: str, policy: str) -> str:
         ('{"b":1}', "[2]", "MergePatchJson", "[2]"),
     ],
 )
-def test_the_policy_says_what_becomes_of_an_annotation(
+def test_the_policy_decides_how_an_annotation_is_patched(
     old: str | None, new: str, policy: str, expected: str
 ) -> None:
     """section 6.5"""

@@ -113,7 +113,7 @@ async def test_both_readers_see_the_same() -> None:
             assert await each.read_whitelist() == "text"
 
 
-async def test_without_a_whitelist_there_is_none() -> None:
+async def test_a_missing_whitelist_is_none() -> None:
     async with cluster() as item:
         for each in (live(item), cached(item)):
             assert await each.read_whitelist() is None
@@ -143,7 +143,7 @@ async def test_revisions_may_be_elsewhere_than_the_manager() -> None:
 # ── what is not known yet ────────────────────────────────────────────────────
 
 
-async def test_a_kind_that_is_not_installed_has_no_objects_and_holds_up_nothing() -> None:
+async def test_a_kind_that_is_not_installed_has_no_objects_and_blocks_nothing() -> None:
     async with cluster(has_kind=False) as item, running(cached(item)) as reader:
         assert await live(item).list_sidecar_sets() == ()
         assert await sets(reader) == []
@@ -166,13 +166,13 @@ async def test_a_kind_that_is_not_installed_has_no_objects_and_holds_up_nothing(
         assert reader.objects.is_installed, "for all that is known: its definition may be stored anew"
 
 
-async def test_whether_the_kind_is_installed_may_come_out_while_a_pod_waits() -> None:
+async def test_the_kind_may_be_found_missing_while_a_pod_waits() -> None:
     """A pod that is created when a manager has just started."""
     async with cluster(has_kind=False) as item, running(cached(item), for_s=0.0) as reader:
         assert await sets(reader) == []
 
 
-async def test_until_all_is_read_it_says_so_and_questions_wait() -> None:
+async def test_a_reader_reports_unread_caches_and_its_queries_wait() -> None:
     async with cluster() as item:
         await item.client.create(SIDECAR_SETS, "", LOG)
         await store_revision(item, "log-1", namespace="kruise-system")
@@ -205,7 +205,7 @@ async def test_namespaces_alone_do_not_make_it_ready_and_nor_do_sidecarsets() ->
 # ── while the watch is broken ────────────────────────────────────────────────
 
 
-async def test_while_the_watch_is_broken_the_api_server_is_asked_itself() -> None:
+async def test_the_api_server_is_read_directly_while_the_watch_is_broken() -> None:
     """An API server comes back and asks about pods before the watch is tried again"""
     async with cluster() as item:
         await store_revision(item, "log-1", namespace="kruise-system")
@@ -224,7 +224,7 @@ async def test_while_the_watch_is_broken_the_api_server_is_asked_itself() -> Non
         assert await revisions(reader, "log") == ["log-1", "log-2"]
 
 
-async def test_while_the_watch_runs_nothing_is_asked() -> None:
+async def test_no_request_is_sent_while_the_watch_runs() -> None:
     async with cluster() as item:
         await item.client.create(SIDECAR_SETS, "", LOG)
         await store_revision(item, "log-1", namespace="kruise-system")

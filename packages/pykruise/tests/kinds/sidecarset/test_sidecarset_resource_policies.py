@@ -34,7 +34,7 @@ def requested(pod: Document, policy: ResourcesPolicy) -> str:
 
 
 @pytest.mark.parametrize("mode", ["sum", "max"])
-def test_of_containers_that_request_nothing_there_is_nothing(mode: str) -> None:
+def test_containers_without_requests_sum_to_zero(mode: str) -> None:
     """sidecarset case 54"""
     assert requested(requesting(app=None, other=None), asking(mode=mode)) == "0"
 
@@ -63,12 +63,12 @@ def test_a_container_without_a_name_matches_only_what_matches_everything(nameles
         requested(pod, asking(regex="None"))
 
 
-def test_an_empty_pattern_is_named_as_the_one_that_it_stands_for() -> None:
+def test_an_empty_pattern_is_reported_as_its_default() -> None:
     with pytest.raises(SidecarAmountError, match=r"no containers match the regex pattern '\.\*'"):
         requested({"containers": []}, asking(regex=""))
 
 
-def test_what_cannot_be_reckoned_with_is_named() -> None:
+def test_an_incomputable_resource_amount_is_named() -> None:
     with pytest.raises(SidecarAmountError, match="'much' of a container is not a quantity"):
         requested(requesting(app="much"), asking())
     with pytest.raises(

@@ -60,7 +60,7 @@ def refused(reader: Reader | None, doc: Document, **gates: bool) -> ErrorStatus:
     return status
 
 
-def test_all_errors_come_back_at_once_with_422() -> None:
+def test_all_errors_are_returned_together_with_422() -> None:
     status = refused(Reader(), sidecarset("a.b", container("A"), selector={}))
     assert status.code == 422
     assert status.details is not None
@@ -76,7 +76,7 @@ def test_all_errors_come_back_at_once_with_422() -> None:
         (sidecarset("s", container("a"), updateStrategy={"paused": "yes"}), "spec.updateStrategy.paused"),
     ],
 )
-def test_what_cannot_be_read_is_answered_with_400_and_the_place(doc: Document, place: str) -> None:
+def test_an_unreadable_object_is_refused_with_400_and_its_path(doc: Document, place: str) -> None:
     for reviewer in (mutate_sidecarset, build_validating_review(Reader(), allows_any_annotation=True)):
         status = at_once(reviewer, request(SIDECAR_SETS, doc)).refusal
         assert status is not None
@@ -107,12 +107,12 @@ def test_a_whitelist_that_cannot_be_read_refuses_those_that_need_it() -> None:
 
 
 @pytest.mark.parametrize("broken", ["sets", "revisions"])
-def test_what_it_has_to_be_compared_with_must_be_readable(broken: str) -> None:
+def test_unreadable_objects_to_compare_with_fail_the_review(broken: str) -> None:
     doc = add_defaults(sidecarset("s", container("a"), injectionStrategy=ASKING))
     assert refused(Reader(broken=broken), doc).code == 500
 
 
-def test_without_a_reader_it_is_judged_alone() -> None:
+def test_a_sidecarset_is_validated_alone_without_a_reader() -> None:
     """As a file is, before it is applied."""
     assert refusal(None, add_defaults(sidecarset("s", container("a")))) is None
     assert refused(None, add_defaults(sidecarset("s", container("A")))).code == 422
@@ -121,7 +121,7 @@ def test_without_a_reader_it_is_judged_alone() -> None:
     assert refused(None, patching).code == 422
 
 
-def test_it_is_compared_with_the_others() -> None:
+def test_a_sidecarset_is_compared_with_the_others() -> None:
     doc = add_defaults(sidecarset("s", container("a")))
     assert refusal(Reader(doc, sidecarset("t", container("b"))), doc) is None
     assert "already exist in t" in refused(Reader(sidecarset("t", container("a"))), doc).message

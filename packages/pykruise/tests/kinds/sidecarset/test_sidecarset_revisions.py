@@ -128,7 +128,7 @@ def test_hashes_are_those_that_were_recorded_with_it_if_both_were() -> None:
         ("abD", 2, "a"),
     ],
 )
-def test_revisions_beyond_the_limit_go_but_for_those_in_use(names: str, limit: int, removed: str) -> None:
+def test_revisions_beyond_the_limit_are_deleted_unless_in_use(names: str, limit: int, removed: str) -> None:
     """sidecarset case 77"""
     stored = [revision(f"{name}{place}", is_deleting=name == "D") for place, name in enumerate(names)]
     in_use = {revision.name for revision in stored if revision.name.startswith("U")}

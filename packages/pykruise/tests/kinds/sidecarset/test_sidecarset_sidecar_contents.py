@@ -15,7 +15,7 @@ def read(**spec: Any) -> SidecarSetContents:
     return contents
 
 
-def test_a_sidecar_of_which_nothing_is_said_is_cold_and_stands_before_or_after() -> None:
+def test_a_sidecar_without_settings_is_cold_and_regular_ones_precede_the_pods_containers() -> None:
     """It was stored without defaults; section 2.3"""
     contents = read(containers=[{}], initContainers=[{}])
     (regular,), (init,) = contents.containers, contents.init_containers
@@ -41,12 +41,12 @@ def test_names_are_recorded_in_their_order() -> None:
 
 
 @pytest.mark.parametrize("nothing", [{}, {"containers": None, "initContainers": None, "volumes": None}])
-def test_a_list_that_is_not_there_is_empty(nothing: Document) -> None:
+def test_a_missing_list_is_empty(nothing: Document) -> None:
     contents = read(**nothing)
     assert (contents.containers, contents.init_containers, contents.volumes) == ((), (), {})
 
 
-def test_hashes_that_are_known_are_not_reckoned_again() -> None:
+def test_known_hashes_are_not_computed_again() -> None:
     spec = {"containers": [{"name": "a"}]}
     known = Hashes("full", "imageless")
     contents, _ = contents_of(spec, hashes=known)
@@ -71,7 +71,7 @@ def test_hashes_that_are_known_are_not_reckoned_again() -> None:
         ({"volumes": ["text"]}, "spec.volumes[0]"),
     ],
 )
-def test_what_cannot_be_read_is_said_with_its_place(spec: Document, where: str | None) -> None:
+def test_an_unreadable_container_is_reported_with_its_path(spec: Document, where: str | None) -> None:
     contents, problem = contents_of(spec)
     assert (contents is None) is (where is not None)
     assert problem.partition(": ")[0] == (where or "")

@@ -21,7 +21,7 @@ def plain(name: str = "a", **fields: Any) -> Document:
     return {**container(name), "terminationMessagePolicy": "File", "imagePullPolicy": "Always", **fields}
 
 
-def test_a_list_that_is_not_there_is_empty() -> None:
+def test_a_missing_list_of_containers_is_valid() -> None:
     assert errors(containers=None, initContainers=[plain()]) == []
     assert errors(containers=None, initContainers=[plain()], stored=[plain()]) == []
     assert errors(plain(), initContainers=None, volumes=None) == []
@@ -31,7 +31,7 @@ def test_an_error_of_a_new_sidecarset_is_reported() -> None:
     assert errors(plain(podInjectPolicy="Beside")) == [("Invalid", "spec.containers[0].podInjectPolicy")]
 
 
-def test_settings_of_init_containers_are_looked_at_too() -> None:
+def test_settings_of_init_containers_are_validated_too() -> None:
     init = [plain("i", podInjectPolicy="Beside")]
     assert errors(plain(), initContainers=init) == [("Invalid", "spec.initContainers[0].podInjectPolicy")]
 
@@ -44,7 +44,7 @@ def test_an_init_container_runs_to_its_end_or_always(policy: str | None) -> None
     ]
 
 
-def test_a_container_has_no_restart_policy_of_its_own() -> None:
+def test_a_sidecar_container_has_no_restart_policy() -> None:
     assert errors(plain(restartPolicy="Always")) == [("Forbidden", "spec.containers[0].restartPolicy")]
     assert errors(plain(restartPolicy="")) == []
 
@@ -71,7 +71,9 @@ REFERENCE = "spec.containers[0].transferEnv[0].sourceContainerNameFrom.fieldRef"
         ({"apiVersion": "v1", "fieldPath": "metadata.annotations['Example.com/a']"}, []),
     ],
 )
-def test_a_variable_comes_from_a_container_that_is_named(item: Document, expected: list[Any]) -> None:
+def test_a_transferred_variable_needs_a_source_container_or_a_valid_field(
+    item: Document, expected: list[Any]
+) -> None:
     """section 5.4"""
     given = (
         item
@@ -91,13 +93,15 @@ def test_a_variable_comes_from_a_container_that_is_named(item: Document, expecte
         ({"resourcesExpr": None, "a": 1}, [("Invalid", "spec.containers[0].resourcesPolicy.resourcesExpr")]),
     ],
 )
-def test_a_policy_says_what_resources_are_reckoned_from(fields: Document, expected: list[Any]) -> None:
+def test_a_resources_policy_needs_target_containers_and_expressions(
+    fields: Document, expected: list[Any]
+) -> None:
     """section 5.4"""
     assert errors(plain(resourcesPolicy=fields)) == expected
 
 
 @pytest.mark.parametrize("bound", ["limits", "requests"])
-def test_resources_are_given_or_reckoned_and_not_both(bound: str) -> None:
+def test_resources_and_a_resources_policy_are_mutually_exclusive(bound: str) -> None:
     """sidecarset case 26"""
     policy = {"resourcesExpr": {"limits": {"cpu": "cpu"}}}
     both = plain(resourcesPolicy=policy, resources={bound: {"cpu": "1"}})
@@ -110,7 +114,7 @@ def test_resources_are_given_or_reckoned_and_not_both(bound: str) -> None:
 EMPTY_IMAGE = "upgradeStrategy.hotUpgradeEmptyImage"
 
 
-def test_a_hot_sidecar_stays_without_an_empty_image_wherever_it_stands() -> None:
+def test_a_stored_hot_sidecar_may_keep_a_missing_empty_image_at_any_position() -> None:
     """pitfall 15"""
     without, also = (plain(name, upgradeStrategy=hot(name, empty="")["upgradeStrategy"]) for name in "ab")
     having = plain("a", upgradeStrategy=hot("a")["upgradeStrategy"])
@@ -128,7 +132,7 @@ def test_a_hot_sidecar_stays_without_an_empty_image_wherever_it_stands() -> None
 @pytest.mark.parametrize(
     "strategy", [{}, {"upgradeStrategy": None}, {"upgradeStrategy": {"upgradeType": ""}}]
 )
-def test_an_upgrade_type_that_was_not_stored_may_come(strategy: Document) -> None:
+def test_an_upgrade_type_may_be_added_but_not_removed(strategy: Document) -> None:
     """section 5.4"""
     now = plain("a", upgradeStrategy=hot("a")["upgradeStrategy"])
     assert errors(now, stored=[plain("a", **strategy)]) == []
@@ -136,7 +140,7 @@ def test_an_upgrade_type_that_was_not_stored_may_come(strategy: Document) -> Non
     assert errors(plain("a", **strategy), stored=[now]) == [("Invalid", field)]
 
 
-def test_only_the_names_of_a_hot_pair_have_to_be_free() -> None:
+def test_only_the_two_names_of_a_hot_pair_must_be_free() -> None:
     strategy = hot("mesh")["upgradeStrategy"]
     pair = [plain("mesh"), plain("mesh-2")]
     assert errors(*pair) == []

@@ -98,9 +98,7 @@ def test_only_all_percent_keeps_all() -> None:
     assert count_most_unavailable("1%", of=5) == 1
 
 
-def test_pods_that_are_not_ready_go_at_once_and_then_count_and_the_first_that_does_not_fit_stops_the_walk() -> (
-    None
-):
+def test_unready_pods_are_upgraded_without_the_budget_but_count_against_it() -> None:
     assert taken(Mix(started(1), waiting=3, broken=2), maxUnavailable=3) == 3
     assert taken(Mix(started(1), waiting=3, broken=2), maxUnavailable=1) == 2
     assert taken(Mix(started(1), waiting=3, broken=2), maxUnavailable=0) == 2
@@ -109,7 +107,7 @@ def test_pods_that_are_not_ready_go_at_once_and_then_count_and_the_first_that_do
 # ── what is written ──────────────────────────────────────────────────────────
 
 
-def test_one_write_changes_the_image_and_what_the_pod_says_and_nothing_else() -> None:
+def test_one_patch_changes_only_the_image_and_the_pods_records() -> None:
     # given
     world = started(1)
     world.edit("web-0", lambda pod: pod["spec"]["containers"][0].update(somethingNew={"a": 1}))
@@ -141,7 +139,7 @@ def test_one_write_changes_the_image_and_what_the_pod_says_and_nothing_else() ->
     assert changed == {HASH, STATE}
 
 
-def test_the_condition_says_that_it_went_well() -> None:
+def test_the_condition_reports_a_successful_upgrade() -> None:
     """section 7.3"""
     world = started(1)
     assert world.condition("web-0") is None
@@ -232,7 +230,7 @@ def test_a_bad_image_breaks_one_pod_and_a_good_one_repairs_it() -> None:
     assert {world.images(name)["log"] for name in world.pods} == {"log:good"}
 
 
-def test_only_selected_pods_are_upgraded_also_when_they_come_to_match_later() -> None:
+def test_only_pods_that_match_the_selector_are_upgraded_even_after_a_later_change() -> None:
     """sidecarset case 63"""
     world = started(2, selector={"matchLabels": {"canary": "yes"}})
     new_image(world)
@@ -312,7 +310,7 @@ def test_pods_that_leave_or_lack_the_sidecar_are_not_managed(change: Any) -> Non
     assert world.managed() == {}
 
 
-def test_namespaces_are_looked_at_by_their_labels_of_now() -> None:
+def test_namespaces_are_selected_by_their_present_labels() -> None:
     world = SidecarWorld(
         sidecarset("log", container("log"), namespaceSelector={"matchLabels": {"tier": "gold"}}),
         namespace_labels={"shop": {"tier": "gold"}},
@@ -379,7 +377,7 @@ def test_a_second_plan_on_the_answers_of_the_first_upgrades_nothing_more() -> No
     assert upgraded(world.round()) == []
 
 
-def test_every_write_is_bound_to_the_pod_that_was_looked_at() -> None:
+def test_every_write_requires_the_pods_uid_and_resource_version() -> None:
     """sidecarset cases 71 and 72: a pod that is gone or changed refuses it, and the next plan sees what is there"""
     world = started(2)
     new_image(world, updateStrategy={"maxUnavailable": 2})
@@ -422,7 +420,7 @@ def test_a_pod_without_a_readable_record_is_not_upgraded(text: str) -> None:
     assert world.status["updatedPods"] == 0
 
 
-def test_a_state_that_cannot_be_read_is_made_anew() -> None:
+def test_an_unreadable_upgrade_state_is_replaced() -> None:
     """section 3.4"""
     world = started(1)
     world.edit("web-0", lambda pod: pod["metadata"]["annotations"].update({STATE: "no json"}))
@@ -452,7 +450,7 @@ def test_annotations_are_patched_with_the_upgrade() -> None:
     assert "oom" in plan.skipped["shop/web-0"].message
 
 
-def test_what_is_kept_of_pods_from_plan_to_plan_is_what_a_fresh_read_says() -> None:
+def test_cached_managed_pods_equal_freshly_built_ones() -> None:
     world = started(3)
     cache = ManagedPodCache()
 
@@ -478,7 +476,7 @@ def test_what_is_kept_of_pods_from_plan_to_plan_is_what_a_fresh_read_says() -> N
 # ── order ────────────────────────────────────────────────────────────────────
 
 
-def test_terms_of_priority_put_pods_without_the_label_first_and_high_numbers_last() -> None:
+def test_order_priority_sorts_pods_without_the_label_first_and_high_numbers_last() -> None:
     """sidecarset case 80"""
     world = SidecarWorld(
         sidecarset(
@@ -496,7 +494,7 @@ def test_terms_of_priority_put_pods_without_the_label_first_and_high_numbers_las
     assert upgraded(world.round()) == ["web-2", "web-1", "web-0"]
 
 
-def test_heavier_pods_go_first() -> None:
+def test_pods_with_a_higher_weight_are_upgraded_first() -> None:
     weights = [
         {"weight": 5, "matchSelector": {"matchLabels": {"k": "low"}}},
         {"weight": 50, "matchSelector": {"matchLabels": {"k": "high"}}},
@@ -536,7 +534,7 @@ def test_scattered_pods_are_spread_over_one_round() -> None:
     assert places(world, upgraded(world.round())) == [1, 6, 10]
 
 
-def test_with_a_small_budget_the_order_is_built_anew_in_every_round() -> None:
+def test_the_scatter_order_is_computed_again_each_round_with_a_small_budget() -> None:
     """sidecarset case 79"""
     world = scattered(1)
     order: list[str] = []
@@ -546,7 +544,7 @@ def test_with_a_small_budget_the_order_is_built_anew_in_every_round() -> None:
     assert places(world, order)[:2] == [1, 5]
 
 
-def test_an_asterisk_stands_for_every_value() -> None:
+def test_an_asterisk_scatters_every_value() -> None:
     terms = [{"key": "zone", "value": "*"}]
     world = SidecarWorld(
         sidecarset("log", container("log"), updateStrategy={"maxUnavailable": 9, "scatterStrategy": terms})
@@ -579,7 +577,7 @@ def versions(world: SidecarWorld) -> dict[str, str]:
     }
 
 
-def test_the_idle_container_takes_over_and_the_other_becomes_idle() -> None:
+def test_the_idle_container_gets_the_new_image_and_the_working_one_becomes_idle() -> None:
     """sidecarset case 73"""
     # given
     world = hot_world()
@@ -608,7 +606,7 @@ def test_the_idle_container_takes_over_and_the_other_becomes_idle() -> None:
     assert world.status["updatedReadyPods"] == 1
 
 
-def test_nothing_becomes_idle_while_the_new_one_fails_and_the_serving_one_is_left_alone() -> None:
+def test_no_hot_sidecar_becomes_idle_while_the_new_one_fails() -> None:
     """sidecarset case 74"""
     world = hot_world()
     world.change(hot("mesh", "mesh:bad"))
@@ -702,7 +700,7 @@ def test_the_stored_revision_is_that_of_the_original() -> None:
     assert entry["revision"] == 1
 
 
-def test_a_revision_that_another_manager_stored_is_recognised_by_what_it_means() -> None:
+def test_an_equivalent_revision_of_another_manager_is_recognized() -> None:
     world = started(1)
     (name,) = world.revisions
     spec = world.revisions[name]["data"]["spec"]
@@ -718,7 +716,7 @@ def test_a_paused_injection_does_not_stop_upgrades() -> None:
     assert {world.images(pod)["log"] for pod in world.pods} == {"log:2"}
 
 
-def test_without_history_one_revision_remains_but_none_that_is_used_goes() -> None:
+def test_a_history_limit_of_zero_keeps_one_revision_and_those_in_use() -> None:
     """sidecarset case 77"""
     world = started(2)
     world.change(revisionHistoryLimit=0, updateStrategy={"partition": 1})
@@ -734,7 +732,7 @@ def test_without_history_one_revision_remains_but_none_that_is_used_goes() -> No
     assert set(world.revisions) == {world.status["latestRevision"]}
 
 
-def test_revisions_that_injection_asks_for_stay() -> None:
+def test_revisions_that_the_injection_strategy_selects_are_kept() -> None:
     """sidecarset case 77"""
     world = started(1)
     first = world.status["latestRevision"]
@@ -747,7 +745,7 @@ def test_revisions_that_injection_asks_for_stay() -> None:
     assert set(world.revisions) == {first, world.status["latestRevision"]}
 
 
-def test_another_custom_version_moves_to_the_revision_that_is_there() -> None:
+def test_a_changed_custom_version_labels_the_existing_revision() -> None:
     """sidecarset case 78"""
     label = "apps.kruise.io/sidecarset-custom-version"
     world = started(1)
@@ -761,7 +759,7 @@ def test_another_custom_version_moves_to_the_revision_that_is_there() -> None:
 # ── the whole ────────────────────────────────────────────────────────────────
 
 
-def test_a_sidecarset_that_goes_leaves_pods_and_revisions_alone() -> None:
+def test_a_terminating_sidecarset_changes_no_pods_and_revisions() -> None:
     """sidecarset case 81"""
     world = started(1)
     new_image(world)
@@ -796,7 +794,7 @@ def test_the_status_has_all_its_fields() -> None:
     assert world.plan().is_settled
 
 
-def test_a_spec_that_cannot_be_read_is_reported_and_nothing_is_touched() -> None:
+def test_an_unreadable_spec_is_reported_and_nothing_is_written() -> None:
     world = started(1)
     world.doc["spec"]["updateStrategy"] = {"paused": "yes"}
     plan = world.plan()

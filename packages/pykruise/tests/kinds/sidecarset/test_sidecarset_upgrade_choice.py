@@ -45,7 +45,7 @@ def order(pods: list[ManagedPod], **fields: Any) -> list[str]:
     return [pod.label for pod in choose(strategy(maxUnavailable=100, **fields), pods).pods]
 
 
-def test_a_pod_that_is_left_alone_has_its_reason_and_one_that_goes_has_none() -> None:
+def test_a_skipped_pod_has_its_reason_and_an_upgraded_one_has_none() -> None:
     # given
     pods = [
         *(managed(f"waiting-{number}", labels={"canary": "yes"}) for number in range(4)),
@@ -75,7 +75,7 @@ def test_a_partition_of_more_than_wait_keeps_them_all() -> None:
     assert order(pods, partition=5) == []
 
 
-def test_without_a_strategy_one_pod_goes_at_a_time() -> None:
+def test_one_pod_is_upgraded_at_a_time_without_a_strategy() -> None:
     """One that was stored without defaults: the webhooks were not asked."""
     doc = sidecarset("log", container("log"))
     given = project_sidecarset(
@@ -87,7 +87,7 @@ def test_without_a_strategy_one_pod_goes_at_a_time() -> None:
 # ── order ────────────────────────────────────────────────────────────────────
 
 
-def test_newer_pods_go_first_and_then_namespace_and_name_decide() -> None:
+def test_newer_pods_are_upgraded_first_and_then_in_order_of_namespace_and_name() -> None:
     """section 6.11, step 2"""
     pods = [
         managed("a", namespace="z"),
@@ -114,14 +114,14 @@ def by_zone(*values: str) -> dict[str, Any]:
     return {"scatterStrategy": [{"key": "zone", "value": value} for value in values]}
 
 
-def test_an_asterisk_stands_for_every_value_in_order_and_each_counts_once() -> None:
+def test_an_asterisk_scatters_every_value_once_in_sorted_order() -> None:
     pods = zoned(*"hhhgggfffeeedddcccbbbaaa")
     assert order(pods, **by_zone("*")) == order(pods, **by_zone(*"abcdefgh"))
     assert order(pods, **by_zone("c", "*")) == order(pods, **by_zone(*"cabdefgh"))
     assert order(pods, **by_zone("*")) != order(pods)
 
 
-def test_a_value_stands_for_itself_alone() -> None:
+def test_a_scatter_value_scatters_only_itself() -> None:
     """sidecarset case 79"""
     pods = zoned(*"aaabbbbbbb")
     places = [place for place, name in enumerate(order(pods, **by_zone("a")), 1) if name < "shop/web-03"]

@@ -76,7 +76,7 @@ def test_a_pod_that_has_the_image_already_gets_annotations_alone() -> None:
     assert orjson.loads(body["metadata"]["annotations"][STATE])["log"]["lastContainerStatuses"] == {}
 
 
-def test_a_sidecar_that_is_not_in_the_pod_is_not_put_into_it() -> None:
+def test_a_sidecar_missing_in_the_pod_is_not_added() -> None:
     """pitfall 4"""
     world = started(container("log"), container("other"))
     world.change(container("log", "log:2"), container("other", "other:2"))
@@ -84,7 +84,7 @@ def test_a_sidecar_that_is_not_in_the_pod_is_not_put_into_it() -> None:
     assert new_images(world) == {"other": "other:2"}
 
 
-def test_a_hot_sidecar_whose_image_stays_is_left_alone() -> None:
+def test_a_hot_sidecar_with_an_unchanged_image_is_not_changed() -> None:
     """section 6.12: only its neighbour changes"""
     world = started(hot("mesh"), container("log"))
     world.change(hot("mesh"), container("log", "log:2"))
@@ -108,7 +108,7 @@ def test_a_hot_sidecar_whose_image_stays_is_left_alone() -> None:
         ("mesh:0", "mesh:1", "", "none of them", "mesh-1"),
     ],
 )
-def test_the_one_of_a_hot_pair_that_does_not_serve_gets_the_image(
+def test_the_idle_container_of_a_hot_pair_gets_the_image(
     first: str, second: str, serving: str, working: str, target: str
 ) -> None:
     """section 6.12, step 1"""
@@ -151,7 +151,7 @@ def test_a_container_serves_only_when_it_runs_the_image_of_its_spec() -> None:
     assert new_images(world) == {"mesh-1": "mesh:9"}
 
 
-def test_a_container_of_which_nothing_is_known_yet_does_not_serve() -> None:
+def test_a_container_without_a_status_is_not_ready() -> None:
     """pitfall 4"""
     world = started(hot("mesh"))
     world.edit("web-0", lambda pod: pod["spec"]["containers"][1].update(image="mesh:0"))
@@ -237,7 +237,7 @@ def test_the_state_keeps_where_upgrades_began_and_what_others_wrote() -> None:
         ("Running", "False", ("main",), False),
     ],
 )
-def test_a_hot_upgrade_is_over_when_all_but_the_old_container_are_ready(
+def test_a_hot_upgrade_is_complete_when_all_but_the_old_container_are_ready(
     phase: str, is_ready: str, failing: tuple[str, ...], *, is_over: bool
 ) -> None:
     """section 6.12"""
@@ -257,7 +257,7 @@ def test_a_hot_upgrade_is_over_when_all_but_the_old_container_are_ready(
 
 
 @pytest.mark.parametrize(("name", "is_over"), [("mesh-1", True), ("mesh-2", False)])
-def test_what_the_old_container_runs_does_not_matter(name: str, *, is_over: bool) -> None:
+def test_the_image_of_the_old_hot_container_does_not_matter(name: str, *, is_over: bool) -> None:
     """section 6.12: consistent but for the old one"""
     world = started(hot("mesh"))
     world.change(hot("mesh", "mesh:2"))

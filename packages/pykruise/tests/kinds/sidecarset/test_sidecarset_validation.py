@@ -37,14 +37,14 @@ def test_names_are_short_and_without_dots(name: str, *, is_wrong: bool) -> None:
     assert errors(sidecarset(name, container("log"))) == [("Invalid", "metadata.name")] * is_wrong
 
 
-def test_a_name_may_still_have_to_be_made_up() -> None:
+def test_a_name_may_still_be_generated() -> None:
     doc = sidecarset("", container("log"), metadata={"name": None, "generateName": "log-"})
     assert errors(doc) == []
     (cause,) = problems({"spec": add_defaults(doc)["spec"]})
     assert cause.field == "metadata.name"
 
 
-def test_one_whose_name_has_to_be_made_up_has_no_revisions() -> None:
+def test_a_sidecarset_with_a_generated_name_has_no_revisions() -> None:
     """Not even one that names no SidecarSet."""
     choice = {"revision": {"revisionName": "s-1"}}
     doc = sidecarset("", container("log"), metadata={"name": None}, injectionStrategy=choice)
@@ -79,7 +79,7 @@ def test_a_startup_probe_has_no_defaults_and_must_be_complete(
     assert all(path.startswith(place) for _, path in result)
 
 
-def test_a_canary_needs_a_base_that_is_none_and_does_not_update() -> None:
+def test_a_canary_needs_a_base_that_is_not_a_canary_and_the_strategy_not_update() -> None:
     """sidecarset case 24"""
     base = sidecarset("base", container("log"))
     good = canary("trial", container("log"), base="base")
@@ -101,7 +101,7 @@ def test_a_canary_needs_a_base_that_is_none_and_does_not_update() -> None:
         ("first", ["first"], "base sidecarSet cannot be canary"),
     ],
 )
-def test_it_is_said_what_is_wrong_with_a_base(base: str, others: list[str], problem: str) -> None:
+def test_a_wrong_base_is_reported_with_the_reason(base: str, others: list[str], problem: str) -> None:
     """section 5.1"""
     doc = canary("trial", container("log"), base=base)
     canaries = (view(canary(name, container("log"), base="log")) for name in others)
@@ -109,7 +109,7 @@ def test_it_is_said_what_is_wrong_with_a_base(base: str, others: list[str], prob
     assert cause.message.endswith(problem)
 
 
-def test_one_that_becomes_a_canary_is_not_immutable_before() -> None:
+def test_a_stored_sidecarset_cannot_become_a_canary() -> None:
     """section 5.1: that the base has changed is an error of canaries"""
     base = sidecarset("base", container("log"))
     old = sidecarset("trial", container("log"), updateStrategy={"type": "NotUpdate"})
@@ -154,13 +154,13 @@ def test_a_selector_is_required_and_selects_something() -> None:
 
 
 @pytest.mark.parametrize("spec", [{}, {"spec": None}, {"spec": {}}])
-def test_one_without_a_spec_is_refused_unless_it_is_stored_already(spec: Document) -> None:
+def test_a_sidecarset_without_a_spec_is_refused_unless_already_stored(spec: Document) -> None:
     doc = {"metadata": {"name": "s"}, **spec}
     assert [problem.field for problem in problems(doc)] == ["spec.selector", "spec"]
     assert problems({**doc, "metadata": {"name": "s", "labels": {"a": "b"}}}, old=doc) == []
 
 
-def test_there_is_at_least_one_container() -> None:
+def test_a_sidecarset_has_at_least_one_container() -> None:
     assert ("Required", "spec") in errors(sidecarset("s"))
     assert errors(sidecarset("s", initContainers=[container("a")])) == []
 
@@ -207,7 +207,7 @@ def test_the_revision_to_inject_must_be_stored_and_be_its_own() -> None:
         ({}, '"": revisionName and customVersion cannot be empty simultaneously'),
     ],
 )
-def test_it_is_said_which_revision_is_missing(choice: Document, problem: str) -> None:
+def test_a_missing_revision_is_named(choice: Document, problem: str) -> None:
     doc = sidecarset("s", container("a"), injectionStrategy={"revision": choice})
     (cause,) = problems(add_defaults(doc))
     assert cause.message == f"Invalid value: {problem}"
@@ -242,7 +242,7 @@ def test_a_selector_of_upgrades_can_be_read_and_selects_something(selector: Docu
     assert result == [("Invalid", "spec.updateStrategy.selector")]
 
 
-def test_so_many_weights_are_allowed_and_more_only_where_they_are_stored() -> None:
+def test_the_number_of_weights_is_limited_except_for_stored_ones() -> None:
     def doc(count: int, **spec: Any) -> Document:
         terms = [weighted(1, {"matchLabels": {"a": str(number)}}) for number in range(count)]
         priority = {"weightPriority": terms}
@@ -286,14 +286,14 @@ def test_bad_priorities_are_refused(priority: Document) -> None:
     assert result == [("Required", "spec.updateStrategy.priorityStrategy")]
 
 
-def test_scatter_terms_have_keys_and_are_there_once() -> None:
+def test_scatter_terms_have_unique_non_empty_keys() -> None:
     """sidecarset case 14"""
     for terms in ([{"key": "a", "value": "b"}] * 2, [{"key": "", "value": "b"}]):
         result = errors(sidecarset("s", container("a"), updateStrategy={"scatterStrategy": terms}))
         assert result == [("Required", "spec.updateStrategy.scatterStrategy")]
 
 
-def test_without_updates_the_strategy_is_not_looked_at() -> None:
+def test_the_strategy_is_not_validated_under_not_update() -> None:
     strategy = {"type": "NotUpdate", "maxUnavailable": -1}
     assert errors(sidecarset("s", container("a"), updateStrategy=strategy)) == []
 
@@ -328,7 +328,7 @@ def test_a_device_and_a_mount_do_not_share_a_path() -> None:
     ]
 
 
-def test_no_container_is_added_or_renamed_and_one_may_go() -> None:
+def test_no_container_may_be_added_or_renamed_but_one_may_be_removed() -> None:
     """sidecarset case 12"""
     old = sidecarset("s", container("a"), container("b"))
     assert errors(sidecarset("s", container("a"), container("new")), old=old) == [
@@ -356,7 +356,7 @@ def test_the_upgrade_type_stays() -> None:
         ("", ["Required"]),
     ],
 )
-def test_transferred_variables_come_from_a_label_or_annotation(path: str, expected: list[str]) -> None:
+def test_transferred_variables_must_reference_a_label_or_annotation(path: str, expected: list[str]) -> None:
     """sidecarset case 15"""
     item = {"sourceContainerNameFrom": {"fieldRef": {"fieldPath": path}}, "envName": "A"}
     assert [reason for reason, _ in errors(sidecarset("s", container("a", transferEnv=[item])))] == expected
@@ -379,7 +379,7 @@ def policy(regex: str = ".*", resources: Any = None, **bounds: Any) -> Document:
         (policy(limits={"memory": "cpu"}), ".resourcesExpr.limits.memory"),
     ],
 )
-def test_a_policy_that_could_not_be_carried_out_is_refused(sidecar: Document, field: str) -> None:
+def test_a_resources_policy_that_cannot_be_evaluated_is_refused(sidecar: Document, field: str) -> None:
     """sidecarset case 26"""
     assert errors(sidecarset("s", sidecar)) == [("Invalid", f"spec.containers[0].resourcesPolicy{field}")]
 
@@ -451,7 +451,7 @@ def test_patterns_are_those_of_the_original() -> None:
     assert errors(sidecarset("s", policy("(?=a)b", limits={"cpu": "cpu"})))
 
 
-def test_a_spec_that_stays_bad_does_not_hold_up_other_changes() -> None:
+def test_an_unchanged_invalid_spec_does_not_block_other_changes() -> None:
     bad = sidecarset("s", container("a"), selector={})
     labelled = {**bad, "metadata": {"name": "s", "labels": {"new": "label"}}}
     assert errors(labelled, old=bad) == []

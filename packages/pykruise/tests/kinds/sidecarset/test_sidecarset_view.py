@@ -24,7 +24,7 @@ def stored(*, status: Any = None, generation: int = 3, metadata: Any = None, **s
 
 
 @pytest.mark.parametrize("spec", [None, {}, {"selector": {}}, {"selector": None}])
-def test_one_without_a_selector_means_no_pod(spec: Document | None) -> None:
+def test_a_sidecarset_without_a_selector_selects_no_pod(spec: Document | None) -> None:
     """section 6.1"""
     doc = {"metadata": {"name": "log", "uid": "u", "resourceVersion": "1"}, "spec": spec}
     sidecar_set = project_sidecarset(encode(doc))
@@ -33,7 +33,7 @@ def test_one_without_a_selector_means_no_pod(spec: Document | None) -> None:
     assert not sidecar_set.problem
 
 
-def test_it_means_the_pods_that_its_selector_matches() -> None:
+def test_a_sidecarset_selects_the_pods_that_its_selector_matches() -> None:
     sidecar_set = stored()
     assert sidecar_set.selects({"app": "web"})
     assert not sidecar_set.selects({"app": "other"})
@@ -61,7 +61,9 @@ def test_it_means_the_pods_that_its_selector_matches() -> None:
         ),
     ],
 )
-def test_one_that_cannot_be_read_says_why_and_touches_no_pod(spec: Document, problem: str) -> None:
+def test_an_unreadable_sidecarset_reports_its_problem_and_selects_nothing(
+    spec: Document, problem: str
+) -> None:
     sidecar_set = stored(**spec)
     assert sidecar_set.spec is None
     assert problem in sidecar_set.problem
@@ -119,7 +121,7 @@ def test_the_namespaces_that_its_selector_names(selector: Any, named: tuple[str,
         ({"matchLabels": {NAME: "shop"}}, "bar", {NAME: "shop"}, False),
     ],
 )
-def test_a_namespace_is_meant_by_its_labels_and_its_name(
+def test_a_namespace_is_selected_by_its_labels_and_its_name(
     selector: Any, name: str, labels: dict[str, str] | None, *, expected: bool
 ) -> None:
     """sidecarset case 36"""
@@ -158,7 +160,7 @@ def test_only_one_that_does_not_update_leaves_existing_pods_alone() -> None:
         ({}, "", ""),
     ],
 )
-def test_hashes_are_those_that_admission_recorded_or_else_reckoned(
+def test_hashes_are_read_from_annotations_or_else_computed(
     annotations: dict[str, str], full: str, imageless: str
 ) -> None:
     """section 6.7"""
@@ -176,7 +178,7 @@ def revision(status: Any) -> str:
     return contents.revision
 
 
-def test_its_revision_is_the_one_that_was_reported_of_this_generation() -> None:
+def test_the_revision_is_read_from_the_status_of_this_generation_or_else_computed() -> None:
     reported = {"latestRevision": "log-x", "observedGeneration": 3}
     assert revision(reported) == "log-x"
     # or as it will be called
@@ -189,6 +191,6 @@ def test_its_revision_is_the_one_that_was_reported_of_this_generation() -> None:
     assert revision({"collisionCount": 1}) not in (own, "log-x")
 
 
-def test_a_status_that_cannot_be_read_is_none() -> None:
+def test_an_unreadable_status_counts_as_missing() -> None:
     assert revision({"observedGeneration": "text", "latestRevision": "log-x"}) == revision(None)
     assert stored(status={"matchedPods": "text"}).status.matched_pods == 0

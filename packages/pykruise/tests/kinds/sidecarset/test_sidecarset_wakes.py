@@ -51,7 +51,7 @@ def carrying(names: str | None, *, name: str = "web-1", namespace: str = "shop")
         ("", "", []),
     ],
 )
-def test_a_pod_is_about_the_sidecarsets_that_it_lists_or_listed(
+def test_a_pod_enqueues_the_sidecarsets_that_it_lists_or_listed(
     old: str | None, new: str | None, names: list[str]
 ) -> None:
     """section 6.8, pitfall 17"""
@@ -60,19 +60,19 @@ def test_a_pod_is_about_the_sidecarsets_that_it_lists_or_listed(
     assert woken(POD_VIEWS, before, after) == names
 
 
-def test_a_pod_without_annotations_is_about_none() -> None:
+def test_a_pod_without_annotations_enqueues_nothing() -> None:
     assert woken(POD_VIEWS, None, carrying(None)) == []
     assert woken(POD_VIEWS, carrying("a"), carrying(None)) == ["a"]
 
 
-def test_a_pod_without_sidecars_is_about_the_sidecarsets_that_select_it() -> None:
+def test_a_pod_without_sidecars_enqueues_the_sidecarsets_that_select_it() -> None:
     matching = project_pod(encode(pod(metadata={"uid": "u", "resourceVersion": "1"})))
     assert woken(POD_VIEWS, None, matching) == ["all", "gold"]
     assert woken(POD_VIEWS, matching, None) == ["all", "gold"]
     assert woken(POD_VIEWS, matching, matching) == []
 
 
-def test_a_change_of_itself_is_about_itself() -> None:
+def test_a_changed_sidecarset_enqueues_itself() -> None:
     before = view(ALL)
     assert woken(SIDECAR_SET_VIEWS, before, view(ALL, generation=2)) == ["all"]
     assert woken(SIDECAR_SET_VIEWS, None, before) == ["all"]
@@ -91,12 +91,14 @@ def namespace(**labels: str) -> NamespaceView:
         (namespace(tier="gold"), namespace(tier="gold"), False),
     ],
 )
-def test_a_namespace_is_about_those_that_select_namespaces(old: Any, new: Any, *, is_about: bool) -> None:
+def test_a_namespace_enqueues_the_sidecarsets_with_a_namespace_selector(
+    old: Any, new: Any, *, is_about: bool
+) -> None:
     """pitfall 17: what other labels it has does not matter"""
     assert woken(NAMESPACE_VIEWS, old, new) == (["gold"] if is_about else [])
 
 
-def test_a_namespace_that_is_looked_at_again_is_about_them_whatever_changed() -> None:
+def test_an_unchanged_namespace_of_a_new_list_enqueues_the_sidecarsets() -> None:
     """A cache that begins anew shows what it has as it is."""
     item = namespace(tier="gold")
     assert woken(NAMESPACE_VIEWS, item, item) == ["gold"]
@@ -118,7 +120,7 @@ def stored(name: str, *, owner: str | None = "log", controller: str = "", number
     return project_revision(encode({"metadata": metadata, "revision": number, "data": {"spec": {}}}))
 
 
-def test_a_revision_is_about_the_sidecarset_that_it_names() -> None:
+def test_a_revision_enqueues_the_sidecarset_in_its_label() -> None:
     revision = stored("log-1")
     assert woken(REVISION_VIEWS, None, revision) == woken(REVISION_VIEWS, revision, None) == ["log"]
     assert woken(REVISION_VIEWS, None, stored("web-1", owner=None)) == []
@@ -142,7 +144,7 @@ def looked(
     return snapshot
 
 
-def test_its_revisions_are_those_that_name_it_and_have_no_other_owner() -> None:
+def test_the_revisions_of_a_sidecarset_have_its_label_and_no_other_owner() -> None:
     """section 6.7"""
     own = [stored("log-2", number=2), stored("log-1", controller="uid-log")]
     others = [
@@ -172,7 +174,7 @@ def managed(*, namespace: str, name: str, sets: Any) -> PodView:
     return project_pod(encode({**result, "metadata": metadata}))
 
 
-def test_its_pods_come_in_order_of_namespace_and_name() -> None:
+def test_the_snapshots_pods_are_sorted_by_namespace_and_name() -> None:
     places = [("shop", "web-2"), ("shop", "web-1"), ("bar", "web-3")]
     pods = [managed(namespace=namespace, name=name, sets=ALL) for namespace, name in places]
     assert [(pod.pod.namespace, pod.pod.name) for pod in looked(view(ALL), pods=pods).pods] == sorted(places)

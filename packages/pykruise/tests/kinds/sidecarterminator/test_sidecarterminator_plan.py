@@ -120,7 +120,7 @@ def test_events_name_the_sidecars(env: dict[str, str]) -> None:
     assert "terminate sidecar a, b using" in step.done.message
 
 
-def test_what_was_read_of_the_pod_must_not_have_changed() -> None:
+def test_a_termination_requires_the_resource_version_that_was_read() -> None:
     item = pod({"main": {}, "log": IGNORE}, {"main": 0})
     action = next(iter(plan(item).steps)).action
     assert isinstance(action, Patch)
@@ -139,7 +139,7 @@ def test_one_main_container_that_runs_keeps_all() -> None:
 
 
 @pytest.mark.parametrize("policy", ["Never", "OnFailure"])
-def test_one_main_container_that_failed_makes_all_of_them_fail(policy: str) -> None:
+def test_one_failed_main_container_fails_the_pod(policy: str) -> None:
     """sections 11.2 and 11.3"""
     item = pod({"a": {}, "b": {}, "log": IGNORE}, {"a": 0, "b": 1}, policy=policy)
     phases = [
@@ -148,7 +148,7 @@ def test_one_main_container_that_failed_makes_all_of_them_fail(policy: str) -> N
     assert phases == ([] if policy == "OnFailure" else ["Failed"])
 
 
-def test_nothing_is_known_to_have_ended_until_every_container_has_a_status() -> None:
+def test_a_pod_is_relevant_only_when_every_container_has_a_status() -> None:
     """section 11.2"""
     item = pod({"main": {}, "log": KILL, "proxy": KILL}, {"main": 0})
     assert is_interesting(item)
@@ -172,7 +172,7 @@ def test_only_what_still_runs_is_ended() -> None:
     assert killed(plan(pod({"main": {}, "a": KILL, "b": KILL}, {"main": 0, "a": 0}))) == [["b"]]
 
 
-def test_there_is_one_request_at_most() -> None:
+def test_a_pod_gets_at_most_one_request() -> None:
     """sidecarset case 85"""
     assert plan(pod({"main": {}, "log": KILL}, {"main": 0}), has_request=True).is_settled
 
@@ -180,7 +180,7 @@ def test_there_is_one_request_at_most() -> None:
 @pytest.mark.parametrize(
     "fields", [{"policy": "Always"}, {"phase": "Pending"}, {"deletionTimestamp": "2026-01-31T12:00:00Z"}]
 )
-def test_pods_that_run_on_wait_or_leave_are_left_alone(fields: dict[str, Any]) -> None:
+def test_restarting_pending_and_terminating_pods_are_not_terminated(fields: dict[str, Any]) -> None:
     """sidecarset case 86"""
     item = pod({"main": {}, "log": KILL}, {"main": 0}, **fields)
     assert not is_interesting(item)
@@ -188,9 +188,7 @@ def test_pods_that_run_on_wait_or_leave_are_left_alone(fields: dict[str, Any]) -
 
 
 @pytest.mark.parametrize(("code", "phase"), [(0, "Succeeded"), (1, "Failed")])
-def test_the_phase_comes_from_the_main_containers_where_the_sidecars_end_does_not_count(
-    code: int, phase: str
-) -> None:
+def test_the_phase_is_taken_from_the_main_containers_when_sidecars_are_ignored(code: int, phase: str) -> None:
     """sidecarset case 87"""
     first, second = plan(pod({"main": {}, "log": IGNORE}, {"main": code})).steps
     assert isinstance(first.action, Patch)
@@ -245,7 +243,7 @@ def test_on_a_real_node_the_image_does_nothing() -> None:
     assert plan(pod({"main": {}, "log": IMAGE, "proxy": KILL}, {"main": 0, "proxy": 0})).is_settled
 
 
-def test_a_node_that_is_not_known_is_looked_for_again() -> None:
+def test_an_unknown_node_is_retried() -> None:
     """sidecarset case 91"""
     item = pod({"main": {}, "log": KILL}, {"main": 0})
     plan = plan_termination(SidecarTerminatorSnapshot(pod=item, node=None, now=NOW))
@@ -255,7 +253,7 @@ def test_a_node_that_is_not_known_is_looked_for_again() -> None:
 
 
 @pytest.mark.parametrize("has_request", [False, True])
-def test_a_look_at_a_pod_takes_in_its_node_and_its_request(*, has_request: bool) -> None:
+def test_a_snapshot_has_the_pods_node_and_recreate_request(*, has_request: bool) -> None:
     """sidecarset cases 85 and 91"""
     # given another pod's request too
     item, names = pod({"main": {}, "log": KILL}, {"main": 0}), ["sidecar-termination-u2"]
@@ -289,6 +287,6 @@ def test_only_a_literal_true_counts_in_any_case(value: Any, *, counts: bool) -> 
     assert is_interesting(pod({"main": {}, "log": env}, {"main": 0})) is counts
 
 
-def test_without_main_containers_sidecars_end_at_once() -> None:
+def test_sidecars_are_terminated_immediately_without_main_containers() -> None:
     """section 11.2"""
     assert killed(plan(pod({"log": KILL}, {}))) == [["log"]]

@@ -36,7 +36,7 @@ def bare() -> Document:
     return bare
 
 
-def test_what_is_left_out_is_filled_in() -> None:
+def test_missing_fields_get_defaults() -> None:
     spec = defaulted(bare())["spec"]
     assert spec["podManagementPolicy"] == "OrderedReady"
     assert spec["updateStrategy"] == {
@@ -55,7 +55,7 @@ def test_what_is_left_out_is_filled_in() -> None:
     assert spec["template"]["spec"]["containers"][0]["imagePullPolicy"] == "Always"
 
 
-def test_what_is_given_stays() -> None:
+def test_given_fields_are_kept() -> None:
     doc = document(parallel=True, rolling={"partition": 2, "maxUnavailable": "30%"}, replicas=7)
     spec = defaulted(doc)["spec"]
     assert (spec["replicas"], spec["podManagementPolicy"]) == (7, "Parallel")
@@ -71,7 +71,7 @@ def test_what_is_given_stays() -> None:
     assert {field: spec[field] for field in given} == given
 
 
-def test_a_set_without_a_template_gets_none() -> None:
+def test_a_statefulset_without_a_template_gets_no_template() -> None:
     assert "template" not in defaulted({**bare(), "spec": None})["spec"]
     assert "template" not in defaulted({**bare(), "spec": None}, old=bare())["spec"]
 
@@ -140,7 +140,7 @@ def test_a_valid_one_is_accepted() -> None:
     ],
 )
 @pytest.mark.parametrize("field", [f"{BLOCK}.maxUnavailable", "spec.scaleStrategy.maxUnavailable"])
-def test_max_unavailable_is_one_or_more_and_just_one_in_order(
+def test_max_unavailable_is_at_least_one_and_exactly_one_for_ordered_pods(
     field: str, value: int | str, parallel: bool, accepted: bool
 ) -> None:
     """statefulset case 77; rules 7 and 14"""
@@ -280,12 +280,12 @@ def test_names_of_pods_that_are_too_long_are_a_warning(spec: Document, is_warned
     assert [warning.partition(":")[0] for warning in warnings] == (["metadata.name"] if is_warned_of else [])
 
 
-def test_all_errors_come_at_once() -> None:
+def test_all_errors_are_reported_together() -> None:
     doc = document(rolling={"partition": -1, "maxUnavailable": 2}, reserveOrdinals=["x"], replicas=-1)
     assert len(fields(doc)) == 4
 
 
-def test_what_was_never_defaulted_is_refused_and_breaks_nothing() -> None:
+def test_an_object_without_defaults_is_refused_with_its_missing_fields() -> None:
     assert set(fields(bare())) == {"spec.podManagementPolicy", "spec.updateStrategy"}
     assert "spec.template" in fields({**document(), "spec": {}})
     assert fields({"metadata": None, "spec": None}) == [
@@ -309,7 +309,7 @@ def test_what_was_never_defaulted_is_refused_and_breaks_nothing() -> None:
         ),
     ],
 )
-def test_what_is_missing_is_said_to_be_so_and_what_is_unknown_beside_what_is_known(
+def test_missing_values_are_reported_as_required_and_unknown_ones_with_the_known_values(
     changes: Document, message: str
 ) -> None:
     """statefulset rules 2, 8, 15 and 20"""
@@ -335,7 +335,7 @@ def test_what_is_missing_is_said_to_be_so_and_what_is_unknown_beside_what_is_kno
         "beside one without a name",
     ],
 )
-def test_containers_mount_volumes_of_claims_which_take_the_place_of_the_templates(
+def test_containers_mount_volumes_of_claims_which_replace_those_of_the_template(
     claims: list[str], volumes: list[str], mounted: str, expected: list[str]
 ) -> None:
     """statefulset rule 25"""
@@ -344,7 +344,7 @@ def test_containers_mount_volumes_of_claims_which_take_the_place_of_the_template
     assert fields(document(template=pod, volumeClaimTemplates=list(map(claim_template, claims)))) == expected
 
 
-def test_what_cannot_be_read_is_a_bad_request() -> None:
+def test_an_unreadable_object_is_a_bad_request() -> None:
     refused = review(VALIDATE, document(replicas="many")).refusal
     assert refused is not None
     assert refused.code == 400
@@ -389,7 +389,7 @@ def test_a_claim_template_with_a_value_of_a_wrong_type_is_a_bad_request_that_nam
         {"selector": {"matchExpressions": [{"key": "app", "operator": "Exists"}]}},
     ],
 )
-def test_some_fields_never_change(change: dict[str, Any]) -> None:
+def test_immutable_fields_cannot_be_changed(change: dict[str, Any]) -> None:
     """statefulset case 79"""
     assert fields(document(**change), old=document()) == ["spec"]
 
@@ -414,7 +414,7 @@ def test_a_set_that_is_stored_without_a_spec_gets_no_other_one() -> None:
         {"serviceName": ""},
     ],
 )
-def test_the_others_do(change: dict[str, Any]) -> None:
+def test_mutable_fields_can_be_changed(change: dict[str, Any]) -> None:
     assert fields(document(**change), old=document()) == []
 
 
@@ -440,7 +440,7 @@ def test_under_in_place_only_just_images_change(change: dict[str, Any], accepted
         assert f"/spec/containers/0/{next(iter(change))}" in result[0].message
 
 
-def test_what_completes_a_deletion_is_let_through() -> None:
+def test_an_update_that_completes_a_deletion_is_allowed() -> None:
     stored = document(replicas=-1)
     stored["metadata"] |= {"deletionTimestamp": "2026-01-31T12:00:00Z", "finalizers": ["example.com/x"]}
     assert fields({**stored, "metadata": {**stored["metadata"], "finalizers": []}}, old=stored) == []
@@ -459,7 +459,9 @@ def test_what_completes_a_deletion_is_let_through() -> None:
         ("other", 3, True, True),
     ],
 )
-def test_deletion_protection(value: str, replicas: int, is_on: bool, allowed: bool) -> None:
+def test_a_protected_statefulset_cannot_be_deleted(
+    value: str, replicas: int, is_on: bool, allowed: bool
+) -> None:
     """statefulset case 83"""
     old = document(replicas=replicas)
     old["metadata"]["labels"] = {"policy.kruise.io/delete-protection": value}
@@ -511,7 +513,7 @@ def test_a_template_that_was_stored_with_an_error_can_be_changed_elsewhere(store
     assert fields(new, old=old) == ["spec.template.spec.restartPolicy"]
 
 
-def test_a_field_that_kubernetes_does_not_know_is_kept_and_named_in_a_warning() -> None:
+def test_an_unknown_field_of_kubernetes_is_kept_and_named_in_a_warning() -> None:
     # given
     unknown = _pod(newThing={"a": 1})
     unknown["spec"]["containers"][0]["odd"] = "b"

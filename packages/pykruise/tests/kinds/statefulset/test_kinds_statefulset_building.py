@@ -78,7 +78,7 @@ def test_a_new_pod_waits_for_the_pre_normal_hook() -> None:
     assert states(builder.hooked(0).plan()) == {0: "Normal"}
 
 
-def test_a_template_that_brings_the_pre_normal_hook_makes_normal_pods() -> None:
+def test_a_template_with_the_pre_normal_hook_creates_normal_pods() -> None:
     builder = statefulset(1, pods=False).with_hook("preNormal")
     builder.spec["template"]["metadata"]["labels"] |= HOOK
     (pod,) = created_pods(builder.plan())
@@ -98,7 +98,7 @@ def revisions(builder: StatefulSetBuilder) -> dict[int, bool]:
 
 
 @pytest.mark.parametrize("strategy", [None, {"type": "RollingUpdate"}])
-def test_without_a_partition_the_status_says_how_many_lost_pods_come_back_old(
+def test_the_status_decides_how_many_lost_pods_are_recreated_old_without_a_partition(
     strategy: dict[str, Any] | None,
 ) -> None:
     """A set that was never defaulted has no block rollingUpdate."""

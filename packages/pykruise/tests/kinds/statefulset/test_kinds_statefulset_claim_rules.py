@@ -57,7 +57,7 @@ def test_claims_need_not_be_able_to_follow_while_the_gate_is_off_or_in_a_new_set
 
 
 @pytest.mark.parametrize("strategy", [None, {"type": "OnDelete"}])
-def test_under_on_delete_anything_goes(strategy: dict[str, Any] | None) -> None:
+def test_claim_templates_may_change_freely_under_on_delete(strategy: dict[str, Any] | None) -> None:
     """statefulset case 74"""
     old = document(volumeClaimTemplates=[claim_template()])
     new = document(
@@ -75,7 +75,7 @@ def test_a_set_without_claims_may_be_to_let_them_grow() -> None:
 
 
 @pytest.mark.parametrize("spec", [{}, {"spec": None}, {"spec": {}}])
-def test_a_claim_template_may_say_nothing(spec: Document) -> None:
+def test_a_claim_template_may_be_empty(spec: Document) -> None:
     bare = growing({"metadata": {"name": "data"}, **spec})
     assert claim_fields(bare, bare) == []
 
@@ -106,7 +106,7 @@ def test_without_a_class_the_newest_default_one_decides() -> None:
     assert claim_fields(new, old) == []
 
 
-def test_a_class_that_is_not_there_or_cannot_be_looked_up_is_an_error() -> None:
+def test_a_missing_or_unreadable_storage_class_is_an_error() -> None:
     old = growing(claim_template(storageClassName="fast"))
     new = growing(claim_template(size="2Gi", storageClassName="fast"))
     assert claim_fields(new, old) == ["spec.volumeClaimTemplates[data].spec.storageClassName"]

@@ -45,7 +45,7 @@ def pod_reference(name: str, uid: str = "") -> dict[str, Any]:
 # ── making them ──────────────────────────────────────────────────────────────
 
 
-def test_claims_come_before_their_pod_with_the_labels_of_template_and_selector() -> None:
+def test_claims_are_created_before_their_pod_with_labels_of_template_and_selector() -> None:
     # given
     labelled = claim_template("logs")
     labelled["metadata"] |= {"labels": {"tier": "db", "app": "other"}, "annotations": {"a": "1"}}
@@ -76,7 +76,7 @@ def test_a_set_that_selects_by_expressions_alone_makes_claims_too() -> None:
     assert created_claims(builder.plan()) == ["data-web-0"]
 
 
-def test_a_claim_takes_the_place_of_a_volume_of_its_name() -> None:
+def test_a_claim_replaces_a_volume_of_its_name() -> None:
     builder = statefulset(1, pods=False).with_claims(claim_template())
     builder.spec["template"]["spec"]["volumes"] = [
         {"name": "data", "emptyDir": {}},
@@ -87,7 +87,7 @@ def test_a_claim_takes_the_place_of_a_volume_of_its_name() -> None:
     assert "persistentVolumeClaim" in pod["spec"]["volumes"][0]
 
 
-def test_a_claim_that_is_there_is_used_as_it_is() -> None:
+def test_an_existing_claim_is_used_unchanged() -> None:
     """statefulset case 51: under OnDelete only claims that are made later have another size"""
     # given
     builder = statefulset(2, parallel=True).with_claims(claim_template())
@@ -190,7 +190,7 @@ def owners_after(builder: StatefulSetBuilder, written: dict[str, Any], name: str
     return {owner["kind"] for owner in owners.values()}
 
 
-def test_before_a_surplus_pod_goes_its_claims_are_made_to_go_with_it() -> None:
+def test_claims_of_a_surplus_pod_get_their_owner_before_the_pod_is_deleted() -> None:
     """statefulset case 64"""
     builder = statefulset(2).pod(2).with_claims(claim_template()).retaining(scaled="Delete")
     (stage,) = builder.plan().stages
@@ -198,7 +198,7 @@ def test_before_a_surplus_pod_goes_its_claims_are_made_to_go_with_it() -> None:
     assert [type(step.action).__name__ for step in chain.steps] == ["Patch", "Delete"]
 
 
-def test_claims_of_high_ordinals_are_kept_while_their_pods_are_wanted() -> None:
+def test_claims_of_high_ordinals_are_kept_while_their_pods_are_desired() -> None:
     """statefulset case 65"""
     # given pods 1 and 6, and freed ones below and between
     builder = statefulset(2, parallel=True).pod(6).with_claims(claim_template()).retaining(scaled="Delete")
@@ -207,7 +207,7 @@ def test_claims_of_high_ordinals_are_kept_while_their_pods_are_wanted() -> None:
     assert set(written) == {"data-web-0"}
 
 
-def test_a_pod_is_not_made_on_a_claim_that_goes_with_its_predecessor() -> None:
+def test_no_pod_is_created_while_its_claim_is_deleted_with_its_predecessor() -> None:
     """statefulset case 66"""
     # given
     builder = statefulset(3).with_claims(claim_template()).retaining(scaled="Delete").without(2)
@@ -224,14 +224,14 @@ def test_a_pod_is_not_made_on_a_claim_that_goes_with_its_predecessor() -> None:
     assert (created(plan), created_claims(plan)) == ([2], ["data-web-2"])
 
 
-def test_a_pod_is_made_on_a_claim_that_others_own() -> None:
+def test_a_pod_is_created_on_a_claim_with_other_owners() -> None:
     """statefulset case 68"""
     builder = statefulset(3).with_claims(claim_template()).retaining(scaled="Delete").without(2)
     builder.claims["data-web-2"]["metadata"]["ownerReferences"] = foreign_owners("web-2")
     assert created(builder.plan()) == [2]
 
 
-def test_a_claim_that_is_retained_again_is_saved_before_its_next_pod_comes() -> None:
+def test_a_claim_that_is_retained_again_is_released_before_its_next_pod() -> None:
     """Otherwise garbage collection would take it away under the pod."""
     # given a claim that was to go with the last pod, and a policy that retains now
     builder = statefulset(3).with_claims(claim_template()).retaining().without(2)
@@ -269,7 +269,7 @@ def test_claims_that_are_retained_again_lose_the_set_as_owner() -> None:
     assert step.because == f"{policy}: it is deleted with StatefulSet web"
 
 
-def test_a_claim_on_its_way_out_is_not_saved_for_the_next_pod() -> None:
+def test_a_terminating_claim_is_not_retained_for_the_next_pod() -> None:
     builder = statefulset(1).with_claims(claim_template()).retaining().without(0)
     builder.claims["data-web-0"]["metadata"] |= {
         "ownerReferences": [SET_REFERENCE],
@@ -278,7 +278,7 @@ def test_a_claim_on_its_way_out_is_not_saved_for_the_next_pod() -> None:
     assert builder.plan().stages == ()
 
 
-def test_a_claim_of_a_pending_pod_gets_its_owners_once_while_another_is_made() -> None:
+def test_a_claim_of_a_pending_pod_gets_its_owners_once_while_another_is_created() -> None:
     builder = statefulset(1).with_claims(claim_template(), claim_template("logs")).retaining().pending(0)
     builder.claims["data-web-0"]["metadata"]["ownerReferences"] = [SET_REFERENCE]
     del builder.claims["logs-web-0"]
@@ -318,7 +318,7 @@ def test_no_claim_is_ever_deleted_by_the_set_itself() -> None:
 
 
 @pytest.mark.parametrize("is_there", [False, True], ids=["missing", "Pending"])
-def test_the_other_claims_of_a_pod_are_made_while_an_old_one_is_on_its_way_out(is_there: bool) -> None:
+def test_the_other_claims_of_a_pod_are_created_while_an_old_one_is_terminating(is_there: bool) -> None:
     # given
     builder = statefulset(1).with_claims(claim_template(), claim_template("logs"))
     builder = builder.pending(0) if is_there else builder.without(0)
@@ -362,13 +362,13 @@ def test_a_claim_of_another_size_is_in_the_status_a_little_later() -> None:
 
 
 @pytest.mark.parametrize(("grown_by", "wakes"), [("", False), ("web", True), ("other", False)])
-def test_a_claim_that_changes_wakes_the_set_that_let_it_grow(grown_by: str, wakes: bool) -> None:
+def test_a_changed_claim_enqueues_the_statefulset_that_expands_it(grown_by: str, wakes: bool) -> None:
     """statefulset case 87"""
     view = claim_view(grown_by=grown_by)
     assert bool(woken_by(view, view)) is wakes
 
 
-def test_a_claim_that_is_gone_wakes_the_set_whose_pod_may_wait_for_that() -> None:
+def test_a_deleted_claim_enqueues_the_set_whose_pod_may_wait_for_it() -> None:
     assert woken_by(claim_view(), None) == [Key(NAMESPACE, "web")]
     assert woken_by(claim_view("data-other-1"), None) == []
     assert woken_by(None, claim_view()) == []

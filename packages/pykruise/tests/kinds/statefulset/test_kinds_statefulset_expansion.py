@@ -105,7 +105,7 @@ def test_a_claim_without_a_class_grows() -> None:
     assert grown(builder.plan()) == ["data-web-0"]
 
 
-def test_each_claim_of_a_pod_grows_on_its_own_and_the_pod_waits_for_all() -> None:
+def test_each_claim_of_a_pod_grows_independently_and_the_pod_waits_for_all() -> None:
     # given one that is as its template says, of a class that no longer exists, and one that is to grow
     data, logs = claim_template(storageClassName="gone"), claim_template("logs", **FAST)
     builder = statefulset(1).with_claims(data, logs).growing()
@@ -153,7 +153,7 @@ SHAPES = [{"accessModes": ["ReadWriteMany"]}, {"storageClassName": "slow"}]
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_a_pod_whose_claim_has_another_shape_costs_a_place(shape: dict[str, Any]) -> None:
+def test_a_pod_with_a_claim_of_another_shape_uses_an_unavailable_slot(shape: dict[str, Any]) -> None:
     builder = growing(3, parallel=True).all_old()
     for number in range(3):
         capacity(builder, f"data-web-{number}", "2Gi")
@@ -193,7 +193,7 @@ def test_a_pod_is_updated_once_its_claims_have_grown() -> None:
     assert deleted(builder.plan()) == [1]
 
 
-def test_in_order_claims_of_a_pod_that_has_ended_or_terminates_grow_once_its_successor_is_there() -> None:
+def test_claims_of_a_finished_or_terminating_ordered_pod_grow_when_its_successor_exists() -> None:
     assert grown(growing(1).phase("Failed", 0).plan()) == []
     assert grown(growing(1).state("Updating", 0).deleted(0).plan()) == []
 
@@ -219,7 +219,7 @@ def test_a_file_system_that_does_not_grow_under_the_pod_gets_a_new_pod() -> None
     assert deleted(builder.at(0).all_old().plan()) == [2, 1]
 
 
-def test_the_first_claim_whose_file_system_does_not_grow_decides_when_its_pod_goes() -> None:
+def test_the_first_claim_with_a_stuck_file_system_resize_decides_when_its_pod_is_deleted() -> None:
     # given two claims of a pod, and a third whose file system has grown, whatever its condition still says
     names = ("data", "logs", "temp")
     builder = statefulset(1).with_claims(*(claim_template(name, **FAST) for name in names)).growing()
@@ -240,7 +240,7 @@ def wait_for_start(builder: StatefulSetBuilder, claim: str, *, since_s: float) -
     builder.claims[claim]["status"]["conditions"] = [pending]
 
 
-def test_without_the_gate_or_the_strategy_claims_stay_as_they_are() -> None:
+def test_claims_are_not_resized_without_the_gate_or_the_strategy() -> None:
     """statefulset case 51"""
     for builder in (
         growing().with_settings(auto_resize_claims=False),
@@ -260,7 +260,7 @@ def test_without_the_gate_or_the_strategy_claims_stay_as_they_are() -> None:
     assert deleted(builder.plan()) == [2]
 
 
-def test_claims_that_are_not_there_or_on_their_way_out_are_passed_over() -> None:
+def test_missing_and_terminating_claims_are_not_resized() -> None:
     builder = growing(2, parallel=True, maxUnavailable=2)
     del builder.claims["data-web-0"]
     builder.claims["data-web-1"]["metadata"]["deletionTimestamp"] = format_time(NOW)

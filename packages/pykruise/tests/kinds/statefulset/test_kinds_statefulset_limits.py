@@ -16,9 +16,7 @@ def limits(builder: StatefulSetBuilder) -> tuple[StatefulSetLimits, list[str]]:
 
 
 @pytest.mark.parametrize(("replicas", "expected"), [(None, 1), (0, 0), (LARGEST_SET, LARGEST_SET)])
-def test_a_set_that_says_nothing_wants_one_pod_and_never_less_than_none(
-    replicas: int | None, expected: int
-) -> None:
+def test_a_set_without_replicas_has_one(replicas: int | None, expected: int) -> None:
     result, problems = limits(statefulset(pods=False).with_spec(replicas=replicas))
     assert (result.replicas, problems) == (expected, [])
 
@@ -32,7 +30,7 @@ def test_a_set_that_says_nothing_wants_one_pod_and_never_less_than_none(
         ({}, {"minReadySeconds": -1}, "spec.updateStrategy.rollingUpdate.minReadySeconds"),
     ],
 )
-def test_a_negative_number_is_a_problem_and_touches_nothing(
+def test_a_negative_number_is_reported_and_causes_no_writes(
     spec: dict[str, Any], rolling: dict[str, Any], field: str
 ) -> None:
     builder = statefulset(3, **rolling).with_spec(**spec).all_old()
@@ -50,10 +48,10 @@ def test_more_pods_than_a_cluster_can_have_are_a_problem_and_fill_no_memory() ->
 
 
 @pytest.mark.parametrize(("history", "expected"), [(None, 10), (0, 0), (3, 3)])
-def test_ten_revisions_are_kept_unless_the_set_says_how_many(history: int | None, expected: int) -> None:
+def test_ten_revisions_are_kept_by_default(history: int | None, expected: int) -> None:
     assert limits(statefulset().with_spec(revisionHistoryLimit=history))[0].history == expected
 
 
-def test_what_is_not_said_keeps_no_pod_and_waits_for_none() -> None:
+def test_the_defaults_are_no_partition_no_min_ready_seconds_and_all_pods() -> None:
     result, _ = limits(statefulset(3))
     assert (result.partition, result.min_ready_seconds, result.quota) == (0, 0, 3)

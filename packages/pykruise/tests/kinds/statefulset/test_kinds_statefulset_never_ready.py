@@ -84,7 +84,7 @@ age  | pod                    | set               | replaced
 
 
 @pytest.mark.parametrize("row", TABLE.strip().splitlines()[1:])
-def test_which_pods_are_replaced(row: str) -> None:
+def test_never_ready_pods_are_replaced_according_to_the_table(row: str) -> None:
     """statefulset cases 88 to 90"""
     age, kind, setting, expected = (part.strip() for part in row.split("|"))
     # given
@@ -123,7 +123,7 @@ def _updates(plan: Plan) -> bool:
     return any(stage.purpose == "update pods" for stage in plan.stages)
 
 
-def test_a_pod_that_is_too_young_is_looked_at_again_when_it_is_old_enough() -> None:
+def test_a_pod_that_is_too_young_is_evaluated_again_when_it_is_old_enough() -> None:
     # given
     builder = replacing(statefulset(3, pods=0).pod(0, old=True))
     never_ready(builder, 0, age_s=100)
@@ -138,7 +138,7 @@ def test_a_pod_that_is_too_young_is_looked_at_again_when_it_is_old_enough() -> N
     assert "is replaced by the newest revision at 2026-01-31T12:03:20Z" in plan.waiting.message
 
 
-def test_the_condition_says_why_a_pod_that_was_ready_once_is_left() -> None:
+def test_the_condition_contains_the_reason_why_a_once_ready_pod_is_not_replaced() -> None:
     # given
     builder = replacing(statefulset(3, pods=0).pod(0, old=True))
     ready_once(builder, 0)
@@ -157,7 +157,7 @@ def test_a_bad_second_revision_is_replaced_by_a_third_one() -> None:
 
 
 @pytest.mark.parametrize("after_s", [None, "300"])
-def test_in_parallel_a_pod_that_was_never_ready_does_not_use_up_the_budget_of_its_own_update(
+def test_a_never_ready_parallel_pod_is_replaced_outside_the_budget_only_with_the_option(
     after_s: str | None,
 ) -> None:
     """The highest pod serves, so it comes first, and waits for the budget that the stuck pod uses up."""

@@ -41,7 +41,7 @@ def test_jobs_are_created_for_changed_images_and_the_revision_is_labelled() -> N
     assert images(plan) != {}
 
 
-def test_annotations_say_how() -> None:
+def test_annotations_set_the_parallelism_and_timeout_of_the_pre_download() -> None:
     builder = rollout().annotated(image_predownload_parallelism="3", image_predownload_timeout_seconds="60")
     (job,) = created_jobs(builder.plan())
     assert (job["spec"]["parallelism"], job["spec"]["pullPolicy"]["timeoutSeconds"]) == (3, 60)
@@ -64,7 +64,7 @@ def with_a_command(builder: StatefulSetBuilder) -> StatefulSetBuilder:
     ],
     ids=["few pods", "all at once", "recreation", "OnDelete", "more than images"],
 )
-def test_what_would_be_over_before_it_helps_is_left_out_once_and_for_all(builder: Any, because: str) -> None:
+def test_a_pre_download_that_would_not_help_is_skipped_for_good(builder: Any, because: str) -> None:
     """statefulset case 85"""
     plan = builder().plan()
     assert (created_jobs(plan), labels_given(plan)) == ([], [IGNORED])
@@ -86,7 +86,7 @@ def test_jobs_wait_for_updated_pods_that_are_ready(
 
 
 @pytest.mark.parametrize("label", [CREATED, IGNORED])
-def test_it_is_decided_once(label: str) -> None:
+def test_a_pre_download_is_decided_once(label: str) -> None:
     builder = rollout()
     builder.with_revisions(*builder.stored_revisions())
     assert builder.revisions is not None
@@ -104,7 +104,7 @@ def test_a_revision_is_stored_before_its_images_are_pulled() -> None:
     assert not _stages(builder.plan())
 
 
-def test_a_job_that_is_there_is_not_created_again() -> None:
+def test_an_existing_job_is_not_created_again() -> None:
     # given a manager that ended before it could label the revision
     builder = rollout()
     name = f"{builder.update_name}-main"
@@ -118,7 +118,7 @@ def test_a_job_that_is_there_is_not_created_again() -> None:
     assert stage.only_after == ()
 
 
-def test_when_the_rollout_is_complete_the_jobs_go() -> None:
+def test_the_pre_download_jobs_are_deleted_after_the_rollout() -> None:
     """statefulset case 85"""
     # given
     builder = statefulset(4).with_settings(pre_download=True)

@@ -36,7 +36,7 @@ def update_state(builder: StatefulSetBuilder, ordinal: int, **fields: object) ->
 
 
 @pytest.mark.parametrize("key", ["preUpdateHook", "preDeleteHook"])
-def test_the_mark_of_a_hook_goes_with_every_way_back(key: str) -> None:
+def test_the_hooks_unready_mark_is_removed_on_every_way_back_to_normal(key: str) -> None:
     """It would keep the pod out of service for ever."""
     # given a pod in Normal on which another manager has left it
     (step,) = held(statefulset(3), 2, key).plan().steps
@@ -75,7 +75,7 @@ def test_an_update_in_place_that_is_done_ends_in_one_write(hooked: bool | None, 
     assert step.because == f"nothing holds InPlaceUpdateReady back, and it may change to {state}"
 
 
-def test_an_update_in_place_goes_on_while_the_pod_serves() -> None:
+def test_an_in_place_update_continues_while_the_pod_is_ready() -> None:
     # given containers left to be updated
     builder = updatable(1)
     builder.pods["web-0"]["spec"]["containers"][0]["image"] = "nginx:0"
@@ -93,7 +93,7 @@ def test_a_pod_that_lost_a_condition_gets_it_before_the_kubelet_takes_it_out_of_
     assert (condition["type"], condition["status"]) == (keys.IN_PLACE_READY, "True")
 
 
-def test_a_pod_that_goes_is_not_brought_into_service() -> None:
+def test_a_pod_to_be_deleted_is_not_brought_into_service() -> None:
     # given one that terminates, and a surplus one that is deleted now
     assert statefulset(2, parallel=True).state("Updated", 1).deleted(1).plan().stages == ()
     plan = statefulset(1).pod(1).state("Updated", 1).plan()
@@ -101,7 +101,7 @@ def test_a_pod_that_goes_is_not_brought_into_service() -> None:
 
 
 @pytest.mark.parametrize("parallel", [False, True])
-def test_an_update_in_place_that_cannot_go_on_is_in_the_status_and_said_of_its_pod(parallel: bool) -> None:
+def test_a_broken_in_place_update_is_reported_in_the_status_and_for_its_pod(parallel: bool) -> None:
     # given an annotation that cannot be read
     builder = updatable(2, parallel=parallel).state("Updating", 1)
     builder.pods["web-1"]["metadata"]["annotations"][keys.IN_PLACE_STATE_ANNOTATION] = "{"

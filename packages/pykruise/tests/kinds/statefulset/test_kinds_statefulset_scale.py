@@ -16,7 +16,7 @@ from support.statefulset_builder import (
 # ── OrderedReady: up ─────────────────────────────────────────────────────────
 
 
-def test_without_pods_only_the_first_is_made() -> None:
+def test_only_the_first_of_the_missing_pods_is_created() -> None:
     """statefulset case 1"""
     assert created(statefulset(pods=False).plan()) == [0]
 
@@ -24,7 +24,7 @@ def test_without_pods_only_the_first_is_made() -> None:
 @pytest.mark.parametrize(
     ("ready_for_s", "expected"), [(None, []), (5, []), (10, [1])], ids=["not ready", "not long", "available"]
 )
-def test_the_second_is_made_when_the_first_is_available(
+def test_the_second_pod_is_created_when_the_first_is_available(
     ready_for_s: float | None, expected: list[int]
 ) -> None:
     """statefulset case 1"""
@@ -54,7 +54,7 @@ def test_a_pod_that_has_failed_is_replaced_and_the_others_stay() -> None:
 
 
 @pytest.mark.parametrize("paused", [True, False], ids=["paused", "maxUnavailable"])
-def test_an_old_pod_that_is_replaced_is_not_left_alone_as_well(paused: bool) -> None:
+def test_an_old_pod_that_is_replaced_is_not_reported_as_skipped(paused: bool) -> None:
     plan = statefulset(2, parallel=True, paused=paused).all_old().phase("Failed", 0).plan()
     assert deleted(plan) == [0]
     assert left(plan).keys() == {1}
@@ -86,14 +86,14 @@ def test_a_failed_pod_that_terminates_is_waited_for() -> None:
 # ── OrderedReady: down ───────────────────────────────────────────────────────
 
 
-def test_surplus_pods_go_one_by_one_from_the_highest() -> None:
+def test_surplus_pods_are_deleted_sequentially_from_the_highest_ordinal() -> None:
     plan = statefulset(1).pod(1, 2).plan()
     assert deleted(plan) == [2]
     assert left(plan) == {1: "surplus; is deleted after pod web-2"}
     assert deleted(statefulset(1).pod(1, 2).deleted(2).plan()) == []
 
 
-def test_nothing_goes_while_a_wanted_pod_is_not_available() -> None:
+def test_no_surplus_pod_is_deleted_while_another_pod_is_unavailable() -> None:
     """statefulset case 13"""
     assert deleted(statefulset(1).pod(1, 2).not_ready(0).plan()) == []
 
@@ -118,7 +118,7 @@ def test_two_surplus_pods_that_are_not_ready_block() -> None:
     assert deleted(builder.without(2).plan()) == [1]
 
 
-def test_a_surplus_pod_has_to_be_available_and_its_time_is_waited_for() -> None:
+def test_a_surplus_pod_is_deleted_only_when_it_is_available() -> None:
     # given a surplus pod that is ready for 5 of 10 seconds, and a lower one that is down
     plan = statefulset(1, minReadySeconds=10).pod(1, 2).not_ready(1).ready_for(5, 2).plan()
     # then
@@ -128,7 +128,9 @@ def test_a_surplus_pod_has_to_be_available_and_its_time_is_waited_for() -> None:
 
 @pytest.mark.parametrize("on_delete", [False, True], ids=["RollingUpdate", "OnDelete"])
 @pytest.mark.parametrize("phase", ["Failed", "Succeeded"])
-def test_surplus_pods_that_have_ended_go_whatever_the_lower_ones_are(phase: str, on_delete: bool) -> None:
+def test_finished_surplus_pods_are_deleted_even_while_lower_ones_are_unready(
+    phase: str, on_delete: bool
+) -> None:
     # given pods that will never be available again, one above the other
     builder = statefulset(1).pod(1, 2).phase(phase, 1, 2)
     builder = builder.on_delete() if on_delete else builder
@@ -161,7 +163,7 @@ def test_updates_wait_until_the_set_has_its_size() -> None:
     assert deleted(builder.without(2).plan()) == [1]
 
 
-def test_a_hook_holds_the_highest_and_lower_ones_are_not_touched() -> None:
+def test_a_hook_holds_the_highest_surplus_pod_and_the_lower_ones_wait() -> None:
     """statefulset case 58: no deadlock while the highest waits, nor after its hook is gone"""
     # given
     builder = statefulset(1).pod(1, 2).with_hook("preDelete").hooked(0, 1, 2)
@@ -179,7 +181,7 @@ def test_a_hook_holds_the_highest_and_lower_ones_are_not_touched() -> None:
     assert states(builder.without(2).plan()) == {1: "PreparingDelete"}
 
 
-def test_a_hook_that_is_taken_off_lets_the_pod_go() -> None:
+def test_a_removed_hook_label_deletes_the_pod() -> None:
     """statefulset case 56"""
     builder = statefulset(2).pod(2).with_hook("preDelete").hooked(2)
     assert states(builder.plan()) == {2: "PreparingDelete"}
@@ -204,13 +206,13 @@ def test_a_hook_that_takes_pods_out_of_service_does_so_with_the_state() -> None:
     assert body["metadata"]["labels"][keys.STATE_LABEL] == "PreparingDelete"
 
 
-def test_a_pod_that_is_wanted_again_comes_back_from_its_preparation() -> None:
+def test_a_pod_that_is_wanted_again_returns_from_preparing_delete() -> None:
     """statefulset case 61"""
     builder = statefulset(3).with_hook("preDelete").hooked(2).state("PreparingDelete", 2)
     assert states(builder.plan()) == {2: "Normal"}
 
 
-def test_what_took_it_out_of_service_is_taken_back_with_it() -> None:
+def test_a_pod_that_returns_from_preparing_delete_becomes_ready_again() -> None:
     # given
     builder = statefulset(3).with_hook("preDelete", markPodNotReady=True).hooked(2)
     builder.state("PreparingDelete", 2).not_ready(2)
@@ -229,7 +231,7 @@ def test_what_took_it_out_of_service_is_taken_back_with_it() -> None:
 # ── Parallel ─────────────────────────────────────────────────────────────────
 
 
-def test_in_parallel_all_are_made_at_once() -> None:
+def test_parallel_management_creates_all_pods_together() -> None:
     """statefulset case 2"""
     plan = statefulset(pods=False, parallel=True).plan()
     assert created(plan) == [0, 1, 2]
@@ -250,7 +252,7 @@ def test_the_scale_limit_counts_pods_that_are_not_available() -> None:
     assert "ScaleUpLimited" in {note.reason for note in plan.notes}
 
 
-def test_the_scale_limit_holds_with_pods_that_are_there() -> None:
+def test_the_scale_limit_counts_existing_pods() -> None:
     """statefulset case 4"""
     # given
     builder = statefulset(3, parallel=True).with_spec(scaleStrategy={"maxUnavailable": 2}, replicas=10)
@@ -270,7 +272,7 @@ def test_a_share_of_the_scale_limit_is_rounded_down_and_at_least_one(share: int 
     assert len(created(builder.plan())) == made
 
 
-def test_in_parallel_all_surplus_pods_go_at_once() -> None:
+def test_parallel_management_deletes_all_surplus_pods_together() -> None:
     """statefulset case 16"""
     # given
     builder = statefulset(0, parallel=True).pod(0, 1, 2).all_old()
@@ -283,13 +285,13 @@ def test_in_parallel_all_surplus_pods_go_at_once() -> None:
     assert status["currentRevision"] == status["updateRevision"]
 
 
-def test_a_failed_pod_that_will_not_end_holds_up_no_other_pod() -> None:
+def test_a_failed_pod_that_does_not_terminate_blocks_no_other_pod() -> None:
     """statefulset case 19"""
     plan = statefulset(parallel=True).phase("Failed", 0).deleted(0).without(1).plan()
     assert created(plan) == [1]
 
 
-def test_a_pod_that_has_ended_is_replaced_whatever_the_limit_says() -> None:
+def test_a_finished_pod_is_replaced_at_any_scale_limit() -> None:
     """statefulset case 20"""
     builder = statefulset(parallel=True).with_spec(scaleStrategy={"maxUnavailable": 1}).phase("Succeeded", 1)
     assert deleted(builder.plan()) == [1]
@@ -302,7 +304,7 @@ def test_a_pod_that_terminates_and_is_not_ready_costs_one_not_two() -> None:
     assert created(plan) == [2]
 
 
-def test_surplus_pods_go_even_when_the_missing_ones_cannot_be_made() -> None:
+def test_surplus_pods_are_deleted_even_when_the_missing_ones_cannot_be_created() -> None:
     """Ordinals moved under a quota that is used up: neither may wait for the other."""
     plan = statefulset(3, parallel=True).with_spec(reserveOrdinals=[1]).plan()
     assert (created(plan), deleted(plan)) == ([3], [1])
@@ -341,7 +343,7 @@ def test_surplus_pods_that_terminate_are_not_deleted_again() -> None:
 # ── ordinals ─────────────────────────────────────────────────────────────────
 
 
-def test_reserving_a_pods_number_makes_its_successor_before_it_goes() -> None:
+def test_a_reserved_ordinals_pod_is_deleted_after_its_replacement_is_available() -> None:
     """statefulset case 9"""
     # given
     builder = statefulset(3).with_spec(reserveOrdinals=[1])
@@ -365,7 +367,7 @@ def test_reserving_a_number_beyond_changes_nothing() -> None:
     assert statefulset(3).with_spec(reserveOrdinals=[7]).plan().stages == ()
 
 
-def test_releasing_a_number_fills_it_before_the_highest_goes() -> None:
+def test_a_released_ordinal_is_filled_before_the_highest_pod_is_deleted() -> None:
     """statefulset case 12"""
     # given
     builder = statefulset(3).without(1).pod(3)
@@ -412,7 +414,7 @@ def test_pods_without_a_number_are_ignored() -> None:
     assert plan.status["replicas"] == 3
 
 
-def test_a_pod_whose_number_is_written_in_another_way_is_not_taken_for_the_real_one() -> None:
+def test_a_pod_with_a_padded_ordinal_is_not_the_real_pod() -> None:
     plan = statefulset(3).without(1).pod("01").plan()
     assert created(plan) == [1]
 
@@ -434,7 +436,7 @@ def test_a_pod_that_lost_the_label_with_its_name_gets_it_back() -> None:
     assert builder.deleted(0).plan().stages == ()
 
 
-def test_a_set_that_is_being_deleted_touches_nothing() -> None:
+def test_a_terminating_statefulset_writes_nothing() -> None:
     """statefulset case 31"""
     plan = statefulset(5).pod(7).without(1).phase("Failed", 2).terminating().plan()
     assert plan.stages == ()

@@ -56,7 +56,7 @@ def test_a_new_set_has_one_revision_that_is_current_and_update() -> None:
     assert plan.status["currentRevision"] == plan.status["updateRevision"] == builder.update_name
 
 
-def test_going_back_to_an_older_template_gives_its_revision_the_highest_number() -> None:
+def test_a_rollback_to_an_older_template_gives_its_revision_the_highest_number() -> None:
     """statefulset case 23"""
     # given A, then B, then A again
     a, b = template("nginx:1"), template("nginx:2")
@@ -101,7 +101,7 @@ def test_a_name_that_something_else_has_counts_as_a_collision() -> None:
     assert status_of(builder)["collisionCount"] == 1
 
 
-def test_what_is_not_the_template_makes_no_revision() -> None:
+def test_a_change_outside_the_template_creates_no_revision() -> None:
     """statefulset case 26"""
     builder = statefulset(3).with_spec(
         replicas=3,
@@ -112,7 +112,7 @@ def test_what_is_not_the_template_makes_no_revision() -> None:
     assert revision_writes(builder.annotated(x="y").plan()) == []
 
 
-def test_a_revision_of_the_original_means_the_same_and_updates_no_pod() -> None:
+def test_an_equivalent_revision_of_openkruise_is_used_and_updates_no_pod() -> None:
     # given a stored revision with what a typed client adds, and without the record of the selector
     builder = statefulset(3)
     data = {
@@ -213,7 +213,7 @@ def test_claims_are_counted_for_each_template() -> None:
 
 
 @pytest.mark.parametrize("spec", [{}, {"spec": None}, {"spec": {}}])
-def test_a_claim_template_that_says_nothing_is_met_by_any_claim(spec: dict[str, Any]) -> None:
+def test_an_empty_claim_template_is_satisfied_by_any_claim(spec: dict[str, Any]) -> None:
     builder = statefulset(1).with_spec(volumeClaimTemplates=[{"metadata": {"name": "data"}, **spec}])
     builder.claim({"metadata": {"name": "data"}, "spec": {"resources": {"requests": {}}}}, "web-0")
     assert status_of(builder)["volumeClaims"] == [
@@ -228,20 +228,20 @@ def test_a_claim_of_another_shape_is_not_counted() -> None:
     assert (claims["compatibleReplicas"], claims["compatibleReadyReplicas"]) == (1, 1)
 
 
-def test_a_pod_without_a_phase_is_not_there_yet() -> None:
+def test_a_pod_without_a_phase_does_not_count_as_created() -> None:
     builder = statefulset(2)
     builder.pods["web-1"]["status"] = {}
     assert status_of(builder)["replicas"] == 1
 
 
 @pytest.mark.parametrize("replicas", [1, 3])
-def test_with_all_pods_updated_a_rollout_is_complete_whatever_the_partition_is(replicas: int) -> None:
+def test_a_rollout_is_complete_with_all_pods_updated_at_any_partition(replicas: int) -> None:
     builder = statefulset(replicas, partition=replicas)
     builder.with_status(currentRevision=name_of(template("nginx:0")))
     assert status_of(builder)["currentRevision"] == builder.update_name
 
 
-def test_of_a_set_that_is_being_deleted_pods_are_counted_by_their_revisions() -> None:
+def test_pods_of_a_terminating_set_are_counted_by_their_revisions() -> None:
     builder = statefulset(3, minReadySeconds=10).all_old().pod(2).ready_for(5, 0)
     status = status_of(builder.with_status(updateRevision=builder.update_name).terminating())
     assert (status["currentReplicas"], status["updatedReplicas"]) == (2, 1)
@@ -249,7 +249,7 @@ def test_of_a_set_that_is_being_deleted_pods_are_counted_by_their_revisions() ->
     assert (status["readyReplicas"], status["availableReplicas"]) == (3, 2)
 
 
-def test_that_no_updated_pod_is_available_is_said_of_an_empty_set_only() -> None:
+def test_updated_available_replicas_of_zero_are_written_only_for_an_empty_set() -> None:
     """Argo CD waits for a count that is not there, unless no pod is wanted."""
     assert status_of(statefulset(0))["updatedAvailableReplicas"] == 0
     assert "updatedAvailableReplicas" not in status_of(statefulset(1, pods=False))
@@ -290,7 +290,7 @@ def test_a_refused_creation_is_in_the_status_until_one_succeeds() -> None:
     ]
 
 
-def test_another_write_that_fails_is_in_the_status_until_all_are_made() -> None:
+def test_a_failed_write_stays_in_the_status_until_all_pods_are_created() -> None:
     # given a set that waits for nothing
     builder = statefulset(1)
     del builder.pods["web-0"]["metadata"]["labels"]["statefulset.kubernetes.io/pod-name"]
@@ -317,7 +317,7 @@ def test_another_write_that_fails_is_in_the_status_until_all_are_made() -> None:
     assert "conditions" not in status_of(builder.pod(0))
 
 
-def test_beside_a_write_that_fails_what_a_person_has_to_do_is_still_said() -> None:
+def test_a_failed_write_is_reported_beside_the_waiting_reason_that_needs_a_person() -> None:
     # given a pod that finds no node, and another one to be made
     builder = statefulset(2, parallel=True).without(1).pending(0)
     builder.set_condition(0, "PodScheduled", "False", message="no node")
@@ -326,7 +326,7 @@ def test_beside_a_write_that_fails_what_a_person_has_to_do_is_still_said() -> No
     assert [condition["type"] for condition in status["conditions"]] == ["Waiting", "FailedCreatePod"]
 
 
-def test_that_pods_cannot_be_updated_keeps_its_time_and_no_other_condition() -> None:
+def test_the_failed_update_condition_keeps_its_time_and_no_other_failure() -> None:
     # given
     builder = updatable(2, policy="InPlaceOnly")
     builder.old_template["spec"]["containers"][0]["command"] = ["sleep"]
@@ -374,7 +374,7 @@ def test_a_set_that_has_converged_waits_for_nothing() -> None:
         ),
     ],
 )
-def test_what_is_waited_for_has_a_name(builder: Any, reason: str) -> None:
+def test_each_waiting_reason_has_its_name(builder: Any, reason: str) -> None:
     assert waiting(builder().plan()) == reason
 
 
@@ -403,7 +403,7 @@ def test_a_spec_that_cannot_be_read_stops_everything_and_is_named() -> None:
     assert [(note.reason, note.warning) for note in plan.notes] == [("InvalidSpec", True)]
 
 
-def test_while_a_spec_cannot_be_read_pods_are_available_as_soon_as_they_are_ready() -> None:
+def test_ready_pods_count_as_available_while_the_spec_is_unreadable() -> None:
     status = status_of(statefulset(3, minReadySeconds=10).with_spec(replicas="many").ready_for(0, 0))
     assert status["availableReplicas"] == 3
 
@@ -423,7 +423,7 @@ def test_an_amount_that_cannot_be_read_stops_everything_and_is_named() -> None:
     [{}, {"matchLabels": {}}, {"matchExpressions": [{"key": "app", "operator": "Like"}]}],
     ids=["none", "empty", "cannot be read"],
 )
-def test_a_selector_that_says_nothing_stops_everything(selector: dict[str, Any]) -> None:
+def test_an_empty_or_unreadable_selector_stops_everything(selector: dict[str, Any]) -> None:
     """It would match every pod of the namespace."""
     builder = statefulset(3).pod(3, 4).orphaned(4).with_spec(selector=selector)
     plan = builder.plan()
@@ -442,7 +442,7 @@ def test_a_template_whose_pods_would_not_be_the_sets_own_stops_everything() -> N
     assert {note.reason for note in plan.notes} == {"InvalidSpec"}
 
 
-def test_more_pods_than_a_cluster_can_have_are_refused_and_no_pod_is_touched() -> None:
+def test_more_replicas_than_a_cluster_can_have_are_refused_without_writes() -> None:
     """`kubectl scale` asks no webhook."""
     plan = statefulset(3).with_spec(replicas=2**31 - 1).plan()
     assert plan.stages == ()
@@ -467,19 +467,19 @@ def test_an_orphan_with_its_labels_and_name_is_adopted_after_the_set_is_read_aga
     assert plan.stages[0].chains[0].steps[0].action.resource_version == "100"  # type: ignore[union-attr]
 
 
-def test_orphans_of_another_name_or_on_their_way_out_are_left_alone() -> None:
+def test_orphans_with_another_name_or_terminating_ones_are_not_adopted() -> None:
     builder = statefulset(2).pod("x").orphaned("x").pod(7).orphaned(7).deleted(7)
     assert builder.plan().stages == ()
 
 
-def test_a_pod_whose_labels_no_longer_match_is_let_go() -> None:
+def test_a_pod_whose_labels_no_longer_match_is_released() -> None:
     """statefulset case 84"""
     plan = statefulset(3).labelled({"app": "other"}, 2).plan()
     assert [stage.purpose for stage in plan.stages] == ["release pods", "create pods"]
     assert (created(plan), deleted(plan)) == ([2], [])
 
 
-def test_without_revisions_pods_that_terminate_do_not_tell_by_which_selector_pods_are_managed() -> None:
+def test_terminating_pods_do_not_reveal_the_managed_selector_without_revisions() -> None:
     # given no pod that stays, and one that is of another selector
     builder = statefulset(2).with_revisions().labelled({"app": "other"}, 0).deleted(1)
     plan = builder.plan()

@@ -72,7 +72,7 @@ def test_a_raised_partition_takes_no_pod_back() -> None:
 # ── the budget ───────────────────────────────────────────────────────────────
 
 
-def test_as_many_go_at_once_as_may_be_unavailable() -> None:
+def test_pods_are_updated_together_up_to_max_unavailable() -> None:
     """statefulset case 37"""
     # given
     builder = statefulset(6, parallel=True, maxUnavailable=3, minReadySeconds=10).all_old()
@@ -113,7 +113,7 @@ def test_surplus_pods_cost_nothing() -> None:
     assert sorted(deleted(plan)) == [1, 2]
 
 
-def test_a_missing_pod_is_made_and_costs_a_place() -> None:
+def test_a_missing_pod_is_created_and_counts_as_unavailable() -> None:
     plan = statefulset(3, parallel=True).all_old().without(0).plan()
     assert (created(plan), deleted(plan)) == ([0], [])
 
@@ -124,7 +124,7 @@ def test_a_missing_pod_does_not_end_the_pass() -> None:
 
 
 @pytest.mark.parametrize("marked", [False, True], ids=["old", "specified"])
-def test_what_scaling_does_to_a_pod_is_not_done_twice(marked: bool) -> None:
+def test_a_pod_created_or_deleted_by_scaling_is_not_deleted_again(marked: bool) -> None:
     def begun() -> StatefulSetBuilder:
         builder = statefulset(3, parallel=True).all_old()
         return builder.marked(0, 1, 2) if marked else builder
@@ -143,13 +143,13 @@ def test_what_scaling_does_to_a_pod_is_not_done_twice(marked: bool) -> None:
 
 
 @pytest.mark.parametrize("fields", [{}, {"paused": True}, {"partition": 4}])
-def test_old_pods_that_stay_have_a_reason_and_others_need_none(fields: dict[str, Any]) -> None:
+def test_every_remaining_old_pod_has_a_reason(fields: dict[str, Any]) -> None:
     # given P0 updated, P1 on its way out
     plan = statefulset(4, parallel=True, **fields).all_old().pod(0).deleted(1).plan()
     assert left(plan).keys() == {2, 3}
 
 
-def test_a_large_recreation_goes_a_few_hundred_pods_at_a_time() -> None:
+def test_a_large_recreation_deletes_a_few_hundred_pods_per_plan() -> None:
     plan = statefulset(258, parallel=True, maxUnavailable="100%").all_old().plan()
     assert deleted(plan) == list(range(257, 1, -1))
     assert plan.requeue_after_s == 0
@@ -159,7 +159,7 @@ def test_a_large_recreation_goes_a_few_hundred_pods_at_a_time() -> None:
 # ── which pod goes first ─────────────────────────────────────────────────────
 
 
-def test_weights_put_pods_first_and_the_highest_ordinal_breaks_ties() -> None:
+def test_pods_with_higher_weights_are_updated_first_and_ordinals_break_ties() -> None:
     """statefulset case 43"""
     # given
     terms = [
@@ -189,7 +189,7 @@ def _labels(builder: StatefulSetBuilder, number: int) -> dict[str, str]:
     return labels
 
 
-def test_ordered_keys_sort_by_the_number_and_pods_without_one_come_first() -> None:
+def test_ordered_keys_sort_by_number_with_unlabelled_pods_first() -> None:
     builder = statefulset(4, parallel=True).unordered(orderPriority=[{"orderedKey": "order"}]).all_old()
     builder.labelled({"order": "n-2"}, 0).labelled({"order": "n-10"}, 1).labelled({"order": "n"}, 2)
     assert order_of(builder) == [3, 1, 0, 2]
@@ -202,11 +202,11 @@ def test_without_an_order_updated_pods_fill_the_quota_wherever_they_are(gate: bo
     assert deleted(builder.with_settings(preparing_update_as_update=gate).plan()) == []
 
 
-def test_without_an_order_or_priorities_the_highest_ordinal_goes_first() -> None:
+def test_the_highest_ordinal_is_updated_first_by_default() -> None:
     assert order_of(statefulset(3, parallel=True).unordered().all_old()) == [2, 1, 0]
 
 
-def test_without_an_order_a_pod_that_terminates_holds_its_place_in_the_quota() -> None:
+def test_a_terminating_pod_of_an_unordered_set_keeps_its_slot_in_the_quota() -> None:
     # given two of three kept: the one that terminates comes back updated
     builder = statefulset(3, parallel=True, partition=2, maxUnavailable=2).unordered().all_old().deleted(0)
     # then no other pod goes as well
@@ -215,7 +215,7 @@ def test_without_an_order_a_pod_that_terminates_holds_its_place_in_the_quota() -
 
 
 @pytest.mark.parametrize(("gate", "is_new"), [(False, True), (True, False)])
-def test_a_gate_lets_pods_that_prepare_count_as_updated(gate: bool, is_new: bool) -> None:
+def test_the_gate_counts_pods_in_preparation_as_updated(gate: bool, is_new: bool) -> None:
     """statefulset case 63: with P2 counted as updated, the lost P1 has to come back old"""
     # given partition 1 of 3, P0 updated, P2 preparing, P1 lost
     builder = updatable(3, parallel=True, partition=1).unordered().with_hook("inPlaceUpdate")
@@ -225,7 +225,7 @@ def test_a_gate_lets_pods_that_prepare_count_as_updated(gate: bool, is_new: bool
     assert (revisions(builder) == [builder.update_name]) is is_new
 
 
-def test_a_lost_pod_that_comes_back_old_takes_no_place_from_one_that_prepares() -> None:
+def test_a_lost_pod_recreated_old_does_not_displace_a_preparing_pod() -> None:
     # given one of three kept, P0 preparing, P1 updated, and P2 lost, which with the gate comes back old
     builder = updatable(3, parallel=True, partition=1).unordered().with_hook("inPlaceUpdate")
     builder.with_settings(preparing_update_as_update=True)
@@ -245,7 +245,7 @@ def test_lost_pods_without_an_order_fill_up_what_the_partition_keeps() -> None:
     assert revisions(builder) == [builder.old_name, builder.old_name, builder.update_name]
 
 
-def test_a_lost_pod_that_comes_back_updated_is_all_that_the_partition_leaves() -> None:
+def test_a_lost_pod_recreated_updated_uses_up_the_partition() -> None:
     # given three of four kept, two lost: one comes back old, the other updated
     builder = statefulset(4, parallel=True, partition=3).unordered(orderPriority=[{"orderedKey": "order"}])
     builder.all_old().with_status(currentRevision=builder.old_name).not_ready(1).without(2, 3)
@@ -289,7 +289,7 @@ def test_on_delete_updates_no_pod_and_a_lost_pod_is_new() -> None:
 # ── specified for deletion ───────────────────────────────────────────────────
 
 
-def test_specified_pods_go_first_and_count() -> None:
+def test_specified_pods_are_deleted_first_and_count_as_unavailable() -> None:
     """statefulset case 52"""
     # given
     builder = updatable(6, parallel=True, maxUnavailable=3, partition=3).all_old().marked(0)
@@ -302,7 +302,7 @@ def test_specified_pods_go_first_and_count() -> None:
     assert revisions(builder.without(0)) == [builder.old_name]
 
 
-def test_specified_pods_go_from_the_highest_as_far_as_the_budget_goes() -> None:
+def test_specified_pods_are_deleted_from_the_highest_within_max_unavailable() -> None:
     """statefulset case 53"""
     plan = statefulset(6, parallel=True, maxUnavailable=3).marked(0, 1, 2, 5).plan()
     assert deleted(plan) == [5, 2, 1]
@@ -317,25 +317,25 @@ def test_a_specified_pod_waits_for_the_budget_unless_it_is_down_itself(
     assert deleted(statefulset(3, parallel=True).not_ready(down).marked(2).plan()) == expected
 
 
-def test_in_order_a_specified_pod_that_is_down_goes_too() -> None:
+def test_ordered_management_deletes_an_unready_specified_pod() -> None:
     """statefulset case 54, OrderedReady: it is what everything else waits for"""
     assert deleted(statefulset(3).not_ready(1).marked(1).plan()) == [1]
     assert deleted(statefulset(3).not_ready(1, 2).marked(1, 2).plan()) == [1]
     assert deleted(statefulset(3).not_ready(0).marked(2).plan()) == []
 
 
-def test_the_label_counts_whatever_its_value() -> None:
+def test_the_specified_delete_label_counts_with_any_value() -> None:
     """statefulset case 55"""
     assert deleted(statefulset(3).marked(1, value="false").plan()) == [1]
 
 
 @pytest.mark.parametrize("paused", [False, True])
-def test_specified_pods_go_under_on_delete_and_while_paused_too(paused: bool) -> None:
+def test_specified_pods_are_deleted_under_on_delete_and_while_paused(paused: bool) -> None:
     builder = statefulset(3, paused=True) if paused else statefulset(3).on_delete()
     assert deleted(builder.marked(1, 2).plan()) == [2]
 
 
-def test_one_that_terminates_is_not_deleted_again_and_counts() -> None:
+def test_a_terminating_pod_is_not_deleted_again_and_counts() -> None:
     plan = statefulset(3, parallel=True).marked(1, 2).deleted(2).plan()
     assert deleted(plan) == []
 
@@ -343,7 +343,7 @@ def test_one_that_terminates_is_not_deleted_again_and_counts() -> None:
 # ── in place ─────────────────────────────────────────────────────────────────
 
 
-def test_another_image_goes_in_place_and_the_pod_keeps_everything_else() -> None:
+def test_an_image_change_is_applied_in_place_and_keeps_the_rest_of_the_pod() -> None:
     """statefulset case 46"""
     # given
     builder = updatable(3).all_old()
@@ -359,7 +359,7 @@ def test_another_image_goes_in_place_and_the_pod_keeps_everything_else() -> None
     assert body["metadata"]["labels"][keys.STATE_LABEL] == "Updating"
 
 
-def test_what_cannot_go_in_place_is_recreated() -> None:
+def test_a_pod_that_cannot_change_in_place_is_recreated() -> None:
     """statefulset case 47"""
     builder = updatable(3)
     builder.old_template["spec"]["containers"][0]["command"] = ["sleep"]
@@ -373,7 +373,7 @@ def test_what_cannot_go_in_place_is_recreated() -> None:
     assert step.because == f"recreated for revision {builder.update_name}"
 
 
-def test_in_place_only_recreates_no_pod_and_says_so() -> None:
+def test_in_place_only_recreates_no_pod_and_reports_it() -> None:
     """statefulset case 47"""
     # given a change that slipped past admission
     builder = updatable(3, policy="InPlaceOnly")
@@ -402,14 +402,14 @@ def test_a_pod_that_cannot_be_updated_ends_the_pass_and_is_the_one_named() -> No
     assert "pod web-2" in plan.status["conditions"][0]["message"]
 
 
-def test_a_pod_in_an_unknown_state_is_left_alone_costs_a_place_and_does_not_end_the_pass() -> None:
+def test_a_pod_in_an_unknown_state_is_skipped_and_counts_as_unavailable() -> None:
     builder = statefulset(3, parallel=True, maxUnavailable=2).all_old().state("Dreaming", 2)
     plan = builder.plan()
     assert deleted(plan) == [1]
     assert left(plan)[2] == "its lifecycle state 'Dreaming' is not known to this version"
 
 
-def test_a_ready_pod_whose_update_in_place_is_not_complete_costs_a_place() -> None:
+def test_a_ready_pod_with_an_incomplete_update_in_place_uses_an_unavailable_slot() -> None:
     # given one that serves again, with containers left to be updated
     builder = updatable(2, parallel=True).all_old().pod(1)
     state = {
@@ -428,7 +428,7 @@ def test_a_ready_pod_whose_update_in_place_is_not_complete_costs_a_place() -> No
     assert images(builder.plan()) == {0: "nginx:1"}
 
 
-def test_a_grace_period_comes_between_the_two_writes() -> None:
+def test_a_grace_period_separates_the_unready_mark_and_the_image_change() -> None:
     """statefulset case 48"""
     # given a grace period that runs
     builder = updatable(1, inPlaceUpdateStrategy={"gracePeriodSeconds": 10}).all_old()
@@ -481,7 +481,7 @@ def hooked_rollout(**fields: Any) -> StatefulSetBuilder:
 
 
 @pytest.mark.parametrize("parallel", [False, True])
-def test_a_hook_is_asked_before_a_pod_is_changed(parallel: bool) -> None:
+def test_the_in_place_hook_precedes_the_change_of_a_pod(parallel: bool) -> None:
     """statefulset case 59: also in order, where the pod that waits is what everything else waits for"""
     # given
     builder = hooked_rollout(parallel=parallel)
@@ -503,7 +503,7 @@ def test_a_hook_is_asked_before_a_pod_is_changed(parallel: bool) -> None:
 
 
 @pytest.mark.parametrize(("with_hook", "state"), [(False, "Updated"), (True, "Normal")])
-def test_a_rollout_that_is_taken_back_lets_the_pod_return(with_hook: bool, state: str) -> None:
+def test_a_reverted_rollout_returns_preparing_pods_to_service(with_hook: bool, state: str) -> None:
     """statefulset case 60"""
     builder = updatable(3).with_hook("inPlaceUpdate").hooked(0, 1).state("PreparingUpdate", 2)
     if with_hook:
@@ -512,12 +512,12 @@ def test_a_rollout_that_is_taken_back_lets_the_pod_return(with_hook: bool, state
 
 
 @pytest.mark.parametrize("fields", [{"partition": 3}, {"paused": True}])
-def test_a_pod_that_prepares_for_an_update_that_does_not_come_returns(fields: dict[str, Any]) -> None:
+def test_a_pod_that_prepares_for_a_cancelled_update_returns_to_service(fields: dict[str, Any]) -> None:
     builder = hooked_rollout(**fields).state("PreparingUpdate", 2)
     assert states(builder.plan()) == {2: "Normal"}
 
 
-def test_a_pod_on_its_way_out_does_not_stop_the_pass() -> None:
+def test_a_terminating_pod_does_not_end_the_pass() -> None:
     """An update in place passes over it, and the next candidate's turn comes."""
     # given one that waits for its preDelete hook, specified for deletion
     builder = updatable(3, parallel=True, maxUnavailable=2).with_hook("preDelete").all_old()
@@ -529,7 +529,7 @@ def test_a_pod_on_its_way_out_does_not_stop_the_pass() -> None:
     assert 2 not in states(plan)
 
 
-def test_recreation_asks_the_pre_delete_hook() -> None:
+def test_a_recreation_waits_for_the_pre_delete_hook() -> None:
     # given
     builder = statefulset(3).with_hook("preDelete").all_old().hooked(0, 1, 2)
     assert states(builder.plan()) == {2: "PreparingDelete"}
@@ -540,7 +540,7 @@ def test_recreation_asks_the_pre_delete_hook() -> None:
     assert deleted(builder.labelled({"example.com/hook": "off"}, 2).plan()) == [2]
 
 
-def test_a_pod_that_prepares_goes_on_although_the_first_in_order_waits_for_its_place() -> None:
+def test_a_preparing_pod_is_deleted_although_the_first_in_order_waits() -> None:
     # given one that began before a second change of the template, which the other one needs as well
     builder = statefulset(2, parallel=True).with_hook("preDelete").all_old().hooked(0, 1)
     builder.state("PreparingDelete", 0)
@@ -549,17 +549,17 @@ def test_a_pod_that_prepares_goes_on_although_the_first_in_order_waits_for_its_p
     assert deleted(builder.labelled({"example.com/hook": "off"}, 0).plan()) == [0]
 
 
-def test_a_pod_that_prepares_goes_once_when_it_is_the_first_in_order() -> None:
+def test_a_preparing_pod_that_is_first_in_order_is_deleted_once() -> None:
     builder = statefulset(2, parallel=True).with_hook("preDelete").all_old().hooked(0)
     assert deleted(builder.state("PreparingDelete", 1).plan()) == [1]
 
 
-def test_a_recreation_that_is_taken_back_lets_the_pod_return() -> None:
+def test_a_reverted_recreation_returns_the_pod_to_normal() -> None:
     builder = statefulset(3).with_hook("preDelete").hooked(0, 1, 2).state("PreparingDelete", 2)
     assert states(builder.plan()) == {2: "Normal"}
 
 
-def test_one_that_was_to_be_deleted_and_can_be_updated_in_place_comes_back_first() -> None:
+def test_a_pod_in_preparing_delete_that_can_change_in_place_returns_to_normal_first() -> None:
     builder = updatable(3, parallel=True, maxUnavailable=2).with_hook("preDelete").all_old()
     plan = builder.hooked(2).state("PreparingDelete", 2).plan()
     assert states(plan)[2] == "Normal"
@@ -589,7 +589,7 @@ def test_the_hook_returns_for_the_next_update_while_the_last_one_ends(hook: str)
 # ── in order ─────────────────────────────────────────────────────────────────
 
 
-def test_in_order_nothing_is_updated_while_a_pod_is_down_and_the_set_says_what_to_do() -> None:
+def test_ordered_management_updates_nothing_while_a_pod_is_unready_and_names_the_remedy() -> None:
     plan = statefulset(3).all_old().not_ready(1).plan()
     assert plan.stages == ()
     (condition,) = plan.status["conditions"]  # type: ignore[index]
@@ -625,7 +625,7 @@ def test_pods_that_lack_a_volume_are_named_ten_at_most(count: int, has_more: boo
     assert note.message.endswith(", web-9, …" if has_more else ", web-9")
 
 
-def test_a_new_template_makes_one_revision_and_pods_of_it_only_after_that() -> None:
+def test_a_new_template_is_stored_as_a_revision_before_its_pods_are_created() -> None:
     # given
     builder = statefulset(1, pods=False).with_spec(template=template("nginx:9")).with_revisions()
     plan = builder.plan()

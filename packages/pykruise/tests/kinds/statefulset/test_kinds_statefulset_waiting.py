@@ -45,7 +45,7 @@ def reason(builder: StatefulSetBuilder) -> Reason | None:
         "surplus pods come last",
     ],
 )
-def test_the_obstacle_that_a_person_would_look_at_first(
+def test_the_waiting_reason_is_the_obstacle_that_a_person_would_check_first(
     builder: Callable[[], StatefulSetBuilder], expected: Code
 ) -> None:
     assert waiting(builder().plan()) == expected
@@ -70,7 +70,7 @@ def test_the_one_pod_of_many_that_is_not_ready_is_found() -> None:
     ],
     ids=["unschedulable", "not ready", "Parallel", "updated", "the first one is updated", "held by a hook"],
 )
-def test_in_order_an_old_pod_that_fails_has_to_be_deleted(
+def test_a_failing_old_pod_under_ordered_management_must_be_deleted(
     builder: Callable[[], StatefulSetBuilder], is_in_its_own_way: bool
 ) -> None:
     result = reason(builder())
@@ -91,7 +91,7 @@ def test_a_pod_that_terminates_is_named_with_what_keeps_it() -> None:
         assert (result.code, "example.com/f" in result.message) == (Code.FINALIZER, True)
 
 
-def test_in_order_a_pod_that_is_not_ready_comes_before_those_that_wait_for_it() -> None:
+def test_an_unready_pod_precedes_the_pods_that_wait_for_it_as_the_reason() -> None:
     result = reason(statefulset(3).without(1, 2).not_ready(0))
     assert result is not None
     assert result.code == Code.NOT_READY
@@ -101,7 +101,7 @@ def test_in_order_a_pod_that_is_not_ready_comes_before_those_that_wait_for_it() 
     assert result.code == Code.CREATING
 
 
-def test_surplus_pods_are_counted_and_the_next_to_go_is_named_with_what_keeps_it() -> None:
+def test_surplus_pods_are_counted_and_the_next_one_is_named_with_its_obstacle() -> None:
     assert reason(statefulset(1).pod(1, 2)) == Reason(Code.DELETING, "2 pods are surplus")
     # given one that terminates
     terminates, remedy = (
@@ -141,7 +141,7 @@ def test_pods_whose_claims_grow_are_named(ordinals: tuple[int, ...], pods: str) 
     assert reason(grows(builder, *ordinals)) == expected
 
 
-def test_where_claims_do_not_follow_their_templates_nothing_waits_for_them() -> None:
+def test_nothing_waits_for_claims_that_do_not_follow_their_templates() -> None:
     builder = grows(statefulset(2, partition=2).with_claims(claim_template(size="2Gi")), 1)
     assert waiting(builder.plan()) == ""
     assert waiting(builder.all_old().plan()) == Code.PARTITION

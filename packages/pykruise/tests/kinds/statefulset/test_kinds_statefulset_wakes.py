@@ -48,7 +48,7 @@ def foreign(name: str) -> PodView:
     ],
     ids=["goes", "changes", "comes", "of another set goes", "of a set with a longer name goes"],
 )
-def test_a_set_hears_when_another_owners_pod_leaves_one_of_its_names(
+def test_a_deleted_pod_of_another_owner_enqueues_the_set_that_needs_its_name(
     old: PodView | None, new: PodView | None, is_woken: bool
 ) -> None:
     woken = Woken(KIND, {STATEFUL_SET_VIEWS: [statefulset(3).view()]}, settings=StatefulSetSettings())
@@ -80,7 +80,7 @@ def set_named(name: str, **spec: object) -> StatefulSetView:
     ids=["lets grow", "lets grow no more", "another change", "comes", "goes"],
 )
 @pytest.mark.parametrize("is_on", [True, False])
-def test_a_class_that_lets_volumes_grow_wakes_the_sets_whose_claims_follow_their_templates(
+def test_a_class_that_allows_expansion_enqueues_the_statefulsets_that_expand_claims(
     old: StorageClassView | None, new: StorageClassView | None, are_woken: bool, is_on: bool
 ) -> None:
     """statefulset case 71"""

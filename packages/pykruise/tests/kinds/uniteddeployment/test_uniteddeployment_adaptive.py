@@ -47,7 +47,7 @@ def two_zones(**more: Any) -> UnitedWorld:
     return adaptive(subset("a", minReplicas=0, maxReplicas=4), "b", replicas=4, **more).settle()
 
 
-def test_pods_move_on_and_stay_when_the_nodes_come_back() -> None:
+def test_pods_of_a_closed_zone_move_and_stay_when_its_nodes_return() -> None:
     """uniteddeployment cases 47, 48, 49"""
     world = two_zones()
     assert world.sizes() == {"a": 4, "b": 0}
@@ -67,7 +67,7 @@ def test_pods_move_on_and_stay_when_the_nodes_come_back() -> None:
     assert world.change(replicas=8).settle().sizes() == {"a": 2, "b": 6}
 
 
-def test_a_zone_that_is_still_closed_when_its_time_is_over_is_closed_again() -> None:
+def test_a_zone_that_is_still_unschedulable_after_its_recovery_time_is_closed_again() -> None:
     world = two_zones()
     world.set_subsets(subset("a", minReplicas=1, maxReplicas=4), "b").close("a").evict("a")
     world.pass_time(31).settle()
@@ -95,7 +95,7 @@ def test_after_growing_it_is_requeued() -> None:
     assert world.plan().requeue_after_s == 30
 
 
-def test_negative_seconds_count_as_none() -> None:
+def test_negative_seconds_count_as_zero() -> None:
     world = two_zones()
     world.spec["topology"]["scheduleStrategy"]["adaptive"] = {
         "rescheduleCriticalSeconds": -5,
@@ -108,7 +108,7 @@ def test_negative_seconds_count_as_none() -> None:
 # ── pods in reserve ──────────────────────────────────────────────────────
 
 
-def test_every_pod_says_whether_it_works_and_the_selector_leaves_the_others_out() -> None:
+def test_every_pod_has_a_reserved_label_and_the_selector_excludes_reserved_pods() -> None:
     """uniteddeployment case 59"""
     world = reserve("a", "b", replicas=2).settle()
     assert world.labels(RESERVED_LABEL, "a") == {"false": 2}
@@ -174,7 +174,7 @@ def test_pods_of_a_new_subset_begin_in_reserve() -> None:
     assert world.sizes() == {"a": 2, "b": 0, "c": 2}
 
 
-def test_pods_in_reserve_do_not_hold_up_an_update() -> None:
+def test_reserved_pods_do_not_block_an_update() -> None:
     """uniteddeployment case 56"""
     world = reserve("a", "b", replicas=2).settle()
     world.close("a").evict("a").pass_time(31).settle()
@@ -190,7 +190,7 @@ def test_pods_in_reserve_do_not_hold_up_an_update() -> None:
     assert "maxUnavailable" not in world.of("a")["spec"]["updateStrategy"]["rollingUpdate"]
 
 
-def test_an_update_is_over_without_the_pods_in_reserve() -> None:
+def test_an_update_completes_without_the_reserved_pods() -> None:
     world = reserve("a", "b", replicas=2).settle()
     world.close("a").evict("a").pass_time(31).settle()
     before = world.status["currentRevision"]

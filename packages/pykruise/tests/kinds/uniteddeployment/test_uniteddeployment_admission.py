@@ -74,7 +74,7 @@ def changed(document: Document, change: Callable[[Document], Any]) -> Document:
 # ── defaults ─────────────────────────────────────────────────────────────
 
 
-def test_what_is_left_out_is_filled_in() -> None:
+def test_missing_fields_get_defaults() -> None:
     """uniteddeployment case 1"""
     spec = mutated(united(subset()))["spec"]
     assert spec["replicas"] == 1
@@ -117,7 +117,7 @@ def test_claim_templates_of_a_built_in_stateful_set_get_defaults() -> None:
     assert result["volumeClaimTemplates"][0]["status"] == {"phase": "Pending"}
 
 
-def test_an_object_with_all_defaults_stays_as_it_is() -> None:
+def test_an_object_with_all_defaults_is_not_changed() -> None:
     once = mutated(united(subset("a", minReplicas=1), subset("b")))
     assert reviewed(build_mutating_review(DefaultingSettings()), once, None).object is None
 
@@ -163,7 +163,7 @@ def test_labels_of_a_clone_set_template_are_not_checked() -> None:
 
 
 @pytest.mark.parametrize("kind", [STATEFUL_SET, ADVANCED_STATEFUL_SET, DEPLOYMENT])
-def test_replicas_are_not_the_templates_to_say(kind: str) -> None:
+def test_replicas_in_a_template_are_refused_except_for_a_cloneset(kind: str) -> None:
     assert fields(united(subset(), template=template_of(kind, replicas=2))) == [
         f"spec.template.{kind}.spec.replicas"
     ]
@@ -171,7 +171,7 @@ def test_replicas_are_not_the_templates_to_say(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", [STATEFUL_SET, ADVANCED_STATEFUL_SET])
-def test_a_partition_is_not_the_templates_to_say(kind: str) -> None:
+def test_a_partition_in_a_template_is_refused(kind: str) -> None:
     strategy = {"type": "RollingUpdate", "rollingUpdate": {"partition": 1}}
     template = template_of(kind, updateStrategy=strategy)
     path = f"spec.template.{kind}.spec.updateStrategy.rollingUpdate.partition"
@@ -189,7 +189,7 @@ def test_pods_must_run_for_ever(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ALL_TEMPLATES)
-def test_what_no_pod_can_be_made_of_is_a_warning(kind: str) -> None:
+def test_a_template_of_invalid_pods_gets_a_warning(kind: str) -> None:
     template = template_of(kind, image="")
     (text,) = warnings(united(subset(), template=template))
     assert text.startswith(f"spec.template.{kind}.spec.template.spec.containers[0].image: ")
@@ -245,7 +245,7 @@ def test_percentages_are_rounded_before_they_are_added_up() -> None:
 
 @pytest.mark.parametrize("value", ["101%", "-1", "1.5%", "3", -1])
 @pytest.mark.parametrize("field", ["replicas", "minReplicas", "maxReplicas"])
-def test_what_is_no_size_is_refused(field: str, value: Any) -> None:
+def test_an_invalid_subset_size_is_refused(field: str, value: Any) -> None:
     """uniteddeployment case 8"""
     result = fields(united(subset("a", **{field: value}), subset("b"), replicas=3))
     assert result == [f"{SUBSETS}[0].{field}"]
@@ -292,7 +292,7 @@ def test_partitions_are_of_subsets() -> None:
     ]
 
 
-def test_there_is_one_way_to_update() -> None:
+def test_another_update_strategy_type_is_refused() -> None:
     assert fields(united(subset(), updateStrategy={"type": "Auto"})) == ["spec.updateStrategy.type"]
 
 
@@ -327,7 +327,7 @@ def test_nodes_are_selected_by_rules_but_values_may_be_anything() -> None:
         ("tolerations", [{"operator": "Exists"}]),
     ],
 )
-def test_where_a_subset_is_stays(field: str, value: Any) -> None:
+def test_the_placement_of_a_subset_is_immutable(field: str, value: Any) -> None:
     """uniteddeployment case 12"""
     old = united(subset("b"), subset("a"))
     assert fields(united(subset("a", **{field: value})), old) == [f"{SUBSETS}[0].{field}"]
@@ -348,14 +348,16 @@ def test_where_a_subset_is_stays(field: str, value: Any) -> None:
         (CLONE_SET, {"minReadySeconds": 3}, True),
     ],
 )
-def test_what_a_workload_could_not_follow_is_refused(kind: str, change: Document, is_taken: bool) -> None:
+def test_a_template_change_that_the_workload_forbids_is_refused(
+    kind: str, change: Document, is_taken: bool
+) -> None:
     """uniteddeployment cases 13 and 14"""
     old = united(subset(), kind=kind)
     new = united(subset(), template=template_of(kind, **change))
     assert fields(new, old) == ([] if is_taken else [f"spec.template.{kind}.spec"])
 
 
-def test_an_explicit_default_is_no_change() -> None:
+def test_an_explicit_default_is_not_a_change() -> None:
     old = united(subset(), template=template_of(STATEFUL_SET, podManagementPolicy=None))
     new = united(subset(), template=template_of(STATEFUL_SET, podManagementPolicy="OrderedReady"))
     assert fields(new, old) == []
@@ -367,7 +369,7 @@ def test_the_kind_of_template_may_change() -> None:
 
 
 @pytest.mark.parametrize(("replicas", "is_on", "code"), [(1, True, 403), (0, True, None), (1, False, None)])
-def test_what_has_pods_is_protected_from_deletion(replicas: int, is_on: bool, code: int | None) -> None:
+def test_an_object_with_pods_is_protected_from_deletion(replicas: int, is_on: bool, code: int | None) -> None:
     """uniteddeployment case 16"""
     old = united(subset(), replicas=replicas)
     old["metadata"]["labels"] = {"policy.kruise.io/delete-protection": "Cascading"}

@@ -64,7 +64,7 @@ def test_a_number_is_itself_and_half_of_a_pod_is_rounded_up(value: Any, of: Any,
 
 
 @pytest.mark.parametrize("value", ["101%", "-1", "1.5%", "3", -1, "", "%", "-5%", True, "٣%"])
-def test_anything_else_is_no_size(value: Any) -> None:
+def test_an_invalid_amount_is_refused(value: Any) -> None:
     """uniteddeployment case 8"""
     with pytest.raises(ValueError, match=r".+"):
         resolve_amount(value, of=10)
@@ -96,12 +96,12 @@ def test_the_odd_pods_stay_with_the_subsets_that_are_larger(
     assert fixed(replicas, *sized(*current)) == result
 
 
-def test_what_is_specified_comes_first() -> None:
+def test_subsets_with_specified_replicas_are_allocated_first() -> None:
     assert fixed(27, *sized(1, 4, 2, 2, t1=4, t3=4)) == [4, 10, 4, 9]
 
 
 @pytest.mark.parametrize(("replicas", "result"), [(3, [1, 1, 1]), (4, [1, 1, 2]), (1, [0, 0, 1])])
-def test_percentages_leave_the_rest_to_the_others(replicas: int, result: list[int]) -> None:
+def test_percentages_leave_the_rest_to_the_other_subsets(replicas: int, result: list[int]) -> None:
     """uniteddeployment case 32"""
     assert fixed(replicas, *sized(None, None, None, t1="25%", t2="25%")) == result
 
@@ -128,13 +128,13 @@ def test_whole_percentages_are_rounded_so_that_no_pod_is_lost() -> None:
         (10, sized(2, 2, t1="40%", t2="50%")),
     ],
 )
-def test_what_does_not_fit_is_an_error(replicas: int | None, shares: list[SubsetShare]) -> None:
+def test_unsatisfiable_subset_sizes_are_an_error(replicas: int | None, shares: list[SubsetShare]) -> None:
     """uniteddeployment case 36"""
     with pytest.raises(AllocationError, match=r"replicas"):
         allocate(shares, replicas=replicas)
 
 
-def test_without_replicas_the_subsets_say_it_all() -> None:
+def test_the_subset_sizes_apply_without_total_replicas() -> None:
     assert fixed(None, *sized(None, None, t1=2, t2=3)) == [2, 3]
 
 
@@ -142,7 +142,7 @@ def test_no_subsets_take_no_replicas() -> None:
     assert fixed(3) == []
 
 
-def test_what_cannot_be_read_counts_as_not_specified() -> None:
+def test_an_unreadable_subset_size_counts_as_unspecified() -> None:
     assert fixed(6, *sized(1, 1, t1="many")) == [3, 3]
 
 
@@ -179,7 +179,7 @@ def test_a_minimum_in_percent_follows_the_replicas() -> None:
 
 
 @pytest.mark.parametrize("mode", Mode)
-def test_without_replicas_subsets_with_bounds_get_none(mode: Mode) -> None:
+def test_subsets_with_bounds_get_no_pods_without_replicas(mode: Mode) -> None:
     assert allocate(bounded([2, 0], [3, None]), replicas=None, mode=mode) == {"t1": 0, "t2": 0}
 
 
@@ -204,7 +204,7 @@ def test_a_minimum_above_the_maximum_is_an_error() -> None:
         ([2, 0, 0, 6], [0] * 4, [0] * 4, [None] * 4, 4, [2, 0, 0, 2]),
     ],
 )
-def test_a_subset_without_nodes_keeps_what_is_ready_and_others_get_the_rest(
+def test_a_subset_without_nodes_keeps_its_ready_pods_and_others_get_the_rest(
     current: list[int], pending: list[int], least: list[Any], most: list[Any], replicas: int, result: Any
 ) -> None:
     """uniteddeployment cases 47 and 49"""
@@ -220,12 +220,12 @@ def test_a_subset_without_nodes_keeps_what_is_ready_and_others_get_the_rest(
     assert sum(rest.values()) == replicas
 
 
-def test_a_subset_that_is_not_there_yet_can_take_pods() -> None:
+def test_a_subset_without_a_workload_can_take_pods() -> None:
     shares = bounded([0, 0], [None, None], current=[4, None], ready=[1, 0], is_unschedulable=[True, False])
     assert allocate(shares, replicas=4, mode=Mode.ADAPTIVE) == {"t1": 1, "t2": 3}
 
 
-def test_a_pod_that_becomes_ready_when_its_place_has_gone_to_another_subset_does_not_take_it_back() -> None:
+def test_a_pod_that_becomes_ready_after_its_replica_moved_does_not_move_it_back() -> None:
     # given
     before = bounded([0, 0], [None, None], current=[0, 1], ready=[0, 0])
     moved = allocate(before, replicas=1, mode=Mode.ADAPTIVE)

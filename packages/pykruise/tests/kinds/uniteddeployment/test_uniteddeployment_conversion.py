@@ -40,13 +40,13 @@ def to_old(**parts: Any) -> Document:
         ({"replicas": 0}, {"replicas": 0}),
     ],
 )
-def test_a_status_of_which_only_a_part_is_known_comes_back_as_it_was(new: Document, old: Document) -> None:
+def test_a_partial_status_survives_the_round_trip(new: Document, old: Document) -> None:
     assert to_old(status=new)["status"] == old
     assert to_new(status=old)["status"] == new
 
 
 @pytest.mark.parametrize("update", [{}, {"updatedRevision": ""}, {"currentPartitions": {}}])
-def test_an_update_status_that_says_nothing_is_none(update: Document) -> None:
+def test_an_empty_update_status_is_dropped(update: Document) -> None:
     assert to_new(status={"updateStatus": update, "subsetReplicas": {}})["status"] == {}
 
 
@@ -54,13 +54,13 @@ def test_an_update_status_that_says_nothing_is_none(update: Document) -> None:
     "strategy",
     [{"type": "OnDelete"}, {"type": "RollingUpdate"}, {"type": "RollingUpdate", "rollingUpdate": None}],
 )
-def test_a_strategy_with_nothing_flat_in_it_stays_as_it_is(strategy: Document) -> None:
+def test_a_strategy_without_flat_fields_is_converted_unchanged(strategy: Document) -> None:
     spec = {"template": {"cloneSetTemplate": {"spec": {"updateStrategy": strategy}}}}
     result = to_new(spec=spec)["spec"]["template"]["cloneSetTemplate"]["spec"]
     assert result["updateStrategy"] == strategy
 
 
-def test_entries_that_are_none_are_left_alone() -> None:
+def test_invalid_status_entries_are_converted_unchanged() -> None:
     """No API server sends them"""
     entries = ["x", {"name": 7}, {"name": ""}, {"name": "a", "replicas": 1}]
     shown = to_old(status={"subsetStatuses": entries})["status"]

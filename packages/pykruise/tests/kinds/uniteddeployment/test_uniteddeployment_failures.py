@@ -51,7 +51,7 @@ def refused_or_none(
     )
 
 
-def test_a_workload_that_cannot_be_made_is_seen_in_the_status() -> None:
+def test_a_refused_workload_is_reported_in_the_status() -> None:
     """uniteddeployment case 45"""
     world = UnitedWorld("a", "b", replicas=2)
     result = refused(world, Purpose.CREATE_WORKLOADS, "webhook said no")
@@ -89,7 +89,7 @@ def test_a_refused_write_is_a_warning() -> None:
     }
 
 
-def test_a_workload_that_cannot_be_updated_is_seen_in_the_status() -> None:
+def test_a_workload_that_cannot_be_updated_is_reported_in_the_status() -> None:
     world = UnitedWorld("a", "b", replicas=2).settle().set_image("nginx:2")
     result = refused(world, Purpose.UPDATE_WORKLOADS, "no")
     (condition,) = [condition for condition in result["conditions"] if condition["type"] == "SubsetUpdated"]
@@ -97,7 +97,7 @@ def test_a_workload_that_cannot_be_updated_is_seen_in_the_status() -> None:
     assert condition["message"].startswith("subset a: ")
 
 
-def test_a_refused_write_that_no_condition_is_about_reports_what_is_and_not_the_generation() -> None:
+def test_a_refused_write_without_a_condition_is_reported_without_the_generation() -> None:
     world = UnitedWorld("a", replicas=2).settle()
     before = world.status
     world.set_image("nginx:2")
@@ -152,7 +152,7 @@ def test_a_subset_that_is_being_updated_counts_as_updated_until_one_fails() -> N
     assert world.condition("SubsetUpdated")["status"] == "True"
 
 
-def test_one_that_cannot_be_read_is_left_as_it_is() -> None:
+def test_an_unreadable_united_deployment_is_not_changed() -> None:
     world = UnitedWorld("a", replicas=2).settle()
     world.change(replicas="many")
     plan = world.plan()
@@ -172,7 +172,7 @@ def test_without_the_definition_of_its_workloads_it_waits() -> None:
     assert plan.waiting.code is Code.NO_TARGET
 
 
-def test_nothing_is_done_for_one_that_is_going() -> None:
+def test_a_terminating_united_deployment_is_not_changed() -> None:
     """uniteddeployment case 63"""
     world = UnitedWorld("a", replicas=2)
     world.document["metadata"]["deletionTimestamp"] = format_time(NOW)

@@ -49,14 +49,14 @@ def adopted(world: UnitedWorld) -> list[str]:
     return [patch.key.name for patch in patches(world, Purpose.ADOPT)]
 
 
-def test_an_orphan_of_a_subset_without_a_workload_is_adopted_as_it_was_seen() -> None:
+def test_an_orphan_of_a_subset_is_adopted_at_the_version_that_was_seen() -> None:
     """uniteddeployment case 25"""
     (adoption,) = patches(with_orphan(UnitedWorld("a", replicas=1), "orphan"), Purpose.ADOPT)
     assert (adoption.key.name, adoption.uid) == ("orphan", "uid-orphan")
     assert adoption.resource_version == "7"
 
 
-def test_of_two_orphans_of_a_subset_the_older_one_is_adopted() -> None:
+def test_the_older_of_two_orphans_of_a_subset_is_adopted() -> None:
     world = with_orphan(UnitedWorld("a", replicas=1), "first", creationTimestamp=format_time(NOW + 60))
     assert adopted(with_orphan(world, "second")) == ["second"]
 

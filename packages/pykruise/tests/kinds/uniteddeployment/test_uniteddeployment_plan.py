@@ -77,7 +77,7 @@ def test_a_name_that_would_be_too_long_leaves_the_subset_out() -> None:
     assert len(create.key.name) <= 253
 
 
-def test_what_is_made_and_not_seen_yet_is_not_made_twice() -> None:
+def test_a_workload_missing_in_the_cache_is_created_only_once_by_its_name() -> None:
     """uniteddeployment case 20: the same name again, which API servers take once"""
     world = UnitedWorld("a", "b", replicas=2)
     first = [step.action.key for step in world.plan().steps if isinstance(step.action, Create)]
@@ -94,7 +94,7 @@ def test_a_taken_name_is_passed_over() -> None:
     assert key in world.workloads
 
 
-def test_of_two_workloads_of_a_subset_the_older_one_stays() -> None:
+def test_the_older_of_two_workloads_of_a_subset_stays() -> None:
     """uniteddeployment case 21"""
     world = UnitedWorld("a", "b", replicas=4).settle()
     ((_, name),) = [key for key in world.workloads if world.workloads[key] is world.of("a")]
@@ -125,7 +125,7 @@ def test_a_removed_subset_gives_its_replicas_to_the_others(template: str) -> Non
     assert world.status["replicas"] == 6
 
 
-def test_a_removed_subset_that_is_going_already_is_not_deleted_again() -> None:
+def test_a_terminating_workload_of_a_removed_subset_is_not_deleted_again() -> None:
     """its finalizers hold it"""
     world = UnitedWorld("a", "b", replicas=2).settle()
     world.of("b")["metadata"]["deletionTimestamp"] = format_time(NOW)
@@ -133,7 +133,7 @@ def test_a_removed_subset_that_is_going_already_is_not_deleted_again() -> None:
     assert not any(isinstance(action, Delete) for action in world.written)
 
 
-def test_a_renamed_subset_is_there_before_the_old_one_goes() -> None:
+def test_a_renamed_subset_is_created_before_the_old_one_is_deleted() -> None:
     world = UnitedWorld("a", "b", replicas=4).settle()
     world.set_subsets("a", "b2")
     stages = purposes(world)
@@ -141,7 +141,7 @@ def test_a_renamed_subset_is_there_before_the_old_one_goes() -> None:
     assert world.settle().sizes() == {"a": 2, "b2": 2}
 
 
-def test_another_kind_of_template_makes_new_workloads_and_deletes_the_old_ones() -> None:
+def test_another_template_kind_creates_new_workloads_and_deletes_the_old_ones() -> None:
     """uniteddeployment case 23"""
     world = UnitedWorld("a", "b", replicas=4).settle()
     world.template = DEPLOYMENT
@@ -204,7 +204,7 @@ def test_nothing_grows_before_what_is_adopted_has_shrunk() -> None:
     assert world.settle().sizes() == {"a": 0, "b": 2}
 
 
-def test_an_orphan_that_says_no_subset_is_left_alone() -> None:
+def test_an_orphan_without_a_subset_label_is_not_adopted() -> None:
     world = UnitedWorld("a", replicas=1).settle()
     orphan = orphaned(world, "a")
     del orphan["metadata"]["labels"][SUBSET_LABEL]
@@ -212,7 +212,7 @@ def test_an_orphan_that_says_no_subset_is_left_alone() -> None:
     assert world.plan().is_settled
 
 
-def test_an_own_workload_that_says_no_subset_is_reported_and_left_alone() -> None:
+def test_an_owned_workload_without_a_subset_label_is_reported_and_kept() -> None:
     world = UnitedWorld("a", "b", replicas=2).settle()
     lost = world.of("a")
     del lost["metadata"]["labels"][SUBSET_LABEL]
@@ -222,7 +222,7 @@ def test_an_own_workload_that_says_no_subset_is_reported_and_left_alone() -> Non
     assert sum(world.sizes().values()) == 3, "the subset has another one"
 
 
-def test_a_workload_that_the_selector_does_not_match_any_more_is_released() -> None:
+def test_a_workload_that_the_selector_no_longer_matches_is_released() -> None:
     world = UnitedWorld("a", replicas=1).settle()
     lost = world.of("a")["metadata"]["name"]
     template = template_of(CLONE_SET)
@@ -233,7 +233,7 @@ def test_a_workload_that_the_selector_does_not_match_any_more_is_released() -> N
     assert len(world.workloads) == 2
 
 
-def test_no_second_workload_while_the_first_one_is_going() -> None:
+def test_no_second_workload_is_created_while_the_first_is_terminating() -> None:
     """uniteddeployment case 26"""
     world = UnitedWorld("a", "b", replicas=4).settle()
     world.of("a")["metadata"]["deletionTimestamp"] = format_time(NOW)
@@ -303,7 +303,7 @@ def test_a_patch_wins_and_its_change_makes_no_revision() -> None:
     assert len(world.revisions) == 1
 
 
-def test_a_patch_that_is_taken_away_leaves_nothing() -> None:
+def test_a_removed_subset_patch_leaves_nothing_behind() -> None:
     """uniteddeployment case 29"""
     world = UnitedWorld(subset("a", patch={"spec": {"hostNetwork": True}}), replicas=1).settle()
     assert world.of("a")["metadata"]["annotations"][PATCH_ANNOTATION] == '{"spec":{"hostNetwork":true}}'
@@ -329,7 +329,7 @@ def test_a_patch_that_cannot_be_merged_fails_only_its_subset() -> None:
     assert world.status.get("observedGeneration", 0) == 0, "not all of the spec is done"
 
 
-def test_what_a_subset_that_cannot_be_made_would_have_is_free_for_the_next_one() -> None:
+def test_replicas_of_a_subset_with_an_invalid_patch_are_given_to_the_next_one() -> None:
     world = UnitedWorld("c", replicas=4).settle().change(replicas=6)
     world.set_subsets(subset("a", patch=BAD), "b", "c")
     (create,) = [step.action for step in world.plan().steps if isinstance(step.action, Create)]
@@ -356,7 +356,7 @@ def test_a_patch_that_becomes_invalid_lets_the_subset_scale_and_the_others_updat
 # ── replicas ─────────────────────────────────────────────────────────────
 
 
-def test_a_scale_that_rounding_makes_wrong_is_divided_all_the_same() -> None:
+def test_percentages_that_no_longer_fit_after_scaling_are_still_allocated() -> None:
     """uniteddeployment case 35"""
     world = UnitedWorld(subset("a", replicas="50%"), subset("b", replicas="50%"), replicas=4).settle()
     assert world.change(replicas=3).settle().sizes() == {"a": 2, "b": 1}
@@ -378,7 +378,7 @@ def test_a_scale_that_cannot_be_divided_changes_nothing() -> None:
     assert world.plan().is_settled
 
 
-def test_what_shrinks_is_written_before_what_grows() -> None:
+def test_shrinking_workloads_are_written_before_growing_ones() -> None:
     world = UnitedWorld(subset("a", replicas=3), subset("b", replicas=1), replicas=4).settle()
     world.set_subsets(subset("a", replicas=1), subset("b", replicas=3))
     stages = {stage.purpose: stage for stage in world.plan().stages}
@@ -394,7 +394,7 @@ def test_a_new_subset_begins_with_what_the_others_leave_free() -> None:
     assert world.settle().sizes() == {"a": 2, "b": 2, "c": 2}
 
 
-def test_with_no_replicas_everything_is_updated_at_once() -> None:
+def test_all_workloads_are_updated_together_with_zero_replicas() -> None:
     """uniteddeployment case 44"""
     world = UnitedWorld("a", "b", replicas=2).settle().change(replicas=0).settle()
     before = world.status["currentRevision"]
@@ -414,7 +414,7 @@ def test_nothing_is_written_when_nothing_has_changed() -> None:
     assert plan.waiting is None
 
 
-def test_sizes_that_another_client_changed_are_put_right() -> None:
+def test_replicas_changed_by_another_client_are_corrected() -> None:
     world = UnitedWorld("a", "b", replicas=4).settle()
     world.of("a")["spec"]["replicas"] = 7
     assert world.sync().sizes() == {"a": 2, "b": 2}
@@ -455,7 +455,7 @@ def test_the_first_status_has_all_required_fields() -> None:
     assert {"replicas", "updatedReplicas", "currentRevision"} <= set(status)
 
 
-def test_another_target_starts_the_clock_of_the_rollout_anew() -> None:
+def test_another_update_target_restarts_the_rollout_clock() -> None:
     world = UnitedWorld("a", replicas=2).settle().partitions(a=2)
     world.set_image("nginx:2").settle()
     first = world.condition("UnitedDeploymentUpdated")
@@ -473,7 +473,7 @@ def test_a_subset_failure_is_only_ever_removed() -> None:
     assert world.condition("SubsetFailure") == {}
 
 
-def test_fields_of_the_template_that_go_are_taken_out_of_the_workload() -> None:
+def test_fields_removed_from_the_template_are_removed_from_the_workload() -> None:
     world = UnitedWorld("a", replicas=1)
     world.spec["template"] = template_of(CLONE_SET, minReadySeconds=7)
     world.settle()
@@ -483,7 +483,7 @@ def test_fields_of_the_template_that_go_are_taken_out_of_the_workload() -> None:
     assert world.of("a")["spec"]["revisionHistoryLimit"] == 3
 
 
-def test_labels_that_others_put_on_a_workload_stay() -> None:
+def test_labels_that_others_added_to_a_workload_are_kept() -> None:
     world = UnitedWorld("a", replicas=1).settle()
     world.of("a")["metadata"]["labels"]["team"] = "shop"
     world.set_image("nginx:2").settle()

@@ -77,13 +77,13 @@ def stored(data: bytes, *, version: str) -> RevisionView:
 
 @pytest.mark.parametrize("version", ["v1alpha1", "v1beta1"])
 @pytest.mark.parametrize("name", TEMPLATES)
-def test_a_stored_revision_means_the_template_that_it_was_made_of(name: str, version: str) -> None:
+def test_a_stored_revision_equals_the_template_it_was_built_from(name: str, version: str) -> None:
     template = TEMPLATES[name]
     revision = stored(candidate_of(template, version=version).data, version=version)
     assert revision.meaning == candidate_of(template).meaning
 
 
-def test_a_clone_set_is_stored_as_the_release_stores_it_that_knows_v1alpha1_alone() -> None:
+def test_a_cloneset_is_stored_as_by_the_release_with_only_v1alpha1() -> None:
     data = json.loads(candidate_of(TEMPLATES["clone set with a strategy"], version="v1alpha1").data)
     spec = data["spec"]["template"]["cloneSetTemplate"]["spec"]
     assert spec["updateStrategy"] == {"type": "InPlaceIfPossible", "partition": 1}

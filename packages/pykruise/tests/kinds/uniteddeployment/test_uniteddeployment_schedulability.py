@@ -117,7 +117,9 @@ def due_in_s(verdict: SchedulabilityVerdict) -> float | None:
         ({**PENDING, "finds_node": True}, None),
     ],
 )
-def test_a_pod_works(given: Mapping[str, Any], due_s: float | None) -> None:
+def test_a_working_pod_is_neither_reserved_nor_unschedulable(
+    given: Mapping[str, Any], due_s: float | None
+) -> None:
     verdict = judged(pod(**given))
     assert verdict.reserved == {"a": 0}
     assert not verdict.unschedulable
@@ -197,7 +199,7 @@ def test_a_partition_keeps_pods_that_are_ready_and_the_oldest(partition: int, la
     assert {name for name, (_, value) in verdict.labels.items() if value == "true"} == late
 
 
-def test_it_is_looked_again_when_the_first_pod_is_due() -> None:
+def test_the_requeue_is_for_the_first_pod_to_become_overdue() -> None:
     verdict = judged(pod("a", **{**RUNNING, "ready_s": 10}), pod("b", **{**RUNNING, "ready_s": 20}))
     assert due_in_s(verdict) == READY_S - 20
 
@@ -220,13 +222,13 @@ def test_replicas_without_a_pod_yet_are_expected_in_reserve_where_the_subset_fou
     assert verdict.conditions == {"a": before}
 
 
-def test_a_subset_with_pods_in_reserve_says_so_while_others_are_still_to_be_created() -> None:
+def test_a_subset_with_reserved_pods_is_unschedulable_while_others_must_be_created() -> None:
     verdict = judged(pod(label="true"), replicas=3, condition=closed("created"))
     assert (verdict.unborn, verdict.reserved) == ({"a": 2}, {"a": 1})
     assert (verdict.conditions["a"].status, verdict.conditions["a"].reason) == ("False", "reschedule")
 
 
-def test_pods_beyond_the_replicas_leave_none_to_be_created() -> None:
+def test_pods_beyond_the_replicas_leave_no_pod_to_create() -> None:
     assert judged(pod("a"), pod("b"), replicas=1, condition=closed()).unborn == {"a": 0}
 
 
@@ -246,7 +248,7 @@ def test_replicas_without_a_pod_yet_are_nothing_special_elsewhere(condition: Pla
         ([PlainCondition(type="Other", status="False")], False),
     ],
 )
-def test_a_subset_is_passed_over_whose_condition_says_so(
+def test_a_subset_with_an_unschedulable_condition_is_skipped(
     conditions: list[PlainCondition] | None, is_it: bool
 ) -> None:
     assert (passed_over_of(SubsetStatus(name="a", conditions=conditions)) is not None) == is_it

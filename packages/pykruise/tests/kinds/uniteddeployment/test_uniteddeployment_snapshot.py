@@ -33,7 +33,7 @@ def seen(**spec: Any) -> UnitedView:
 # ── the spec ─────────────────────────────────────────────────────────────
 
 
-def test_a_short_spec_means_the_defaults() -> None:
+def test_an_empty_spec_has_defaults() -> None:
     view = seen()
     assert (view.template, view.spec.mode) == (CLONE_SET, Mode.FIXED)
     assert list(view.spec.subsets) == []
@@ -83,7 +83,7 @@ def test_a_template_of_another_shape_cannot_be_read(template: Any) -> None:
         ),
     ],
 )
-def test_pods_are_kept_in_reserve_by_the_adaptive_strategy_alone(topology: Document, mode: Mode) -> None:
+def test_pods_are_reserved_only_by_the_adaptive_strategy(topology: Document, mode: Mode) -> None:
     assert seen(topology=topology).spec.mode is mode
 
 
@@ -123,7 +123,7 @@ def test_a_subset_has_the_partition_of_its_name(strategy: Any, partition: int) -
 # ── around it ────────────────────────────────────────────────────────────
 
 
-def test_workloads_are_seen_the_oldest_first_and_of_the_same_age_by_name() -> None:
+def test_workloads_are_ordered_by_age_and_name() -> None:
     # given
     world = UnitedWorld("a", replicas=1).settle()
     first = world.of("a")["metadata"]["name"]
@@ -138,7 +138,7 @@ def test_workloads_are_seen_the_oldest_first_and_of_the_same_age_by_name() -> No
     assert [workload.name for workload in snapshot.workloads] == ["b", first, "z", "young"]
 
 
-def test_orphans_of_its_template_that_name_a_subset_are_seen() -> None:
+def test_orphans_with_a_subset_label_and_its_template_are_listed() -> None:
     world = UnitedWorld("a", "b", replicas=2).settle()
     world.of("a")["metadata"]["ownerReferences"] = []
     lost = world.of("b")["metadata"]
@@ -149,7 +149,7 @@ def test_orphans_of_its_template_that_name_a_subset_are_seen() -> None:
 
 
 @pytest.mark.parametrize("template", [CLONE_SET, DEPLOYMENT])
-def test_pods_are_seen_by_their_owners_and_by_name(template: str) -> None:
+def test_pods_are_grouped_by_owner_and_ordered_by_name(template: str) -> None:
     # given
     world = UnitedWorld("a", "b", replicas=4, template=template).settle()
     world.pods = dict(reversed(world.pods.items()))
@@ -187,7 +187,7 @@ def test_a_workload_of_another_kind_leaves_the_subset_without_one() -> None:
     assert [workload.template for workload in snapshot.workloads] == [CLONE_SET]
 
 
-def test_where_its_kind_is_not_served_only_others_are_seen() -> None:
+def test_only_workloads_of_other_kinds_are_listed_when_the_templates_kind_is_not_served() -> None:
     world = UnitedWorld("a", replicas=1).settle()
     world.unserved = {DEPLOYMENT}
     snapshot = world.change(template=template_of(DEPLOYMENT)).snapshot()

@@ -58,7 +58,7 @@ def test_a_pod_is_not_deleted_before_the_workload_has_the_new_template() -> None
     assert Broken().freed() == []
 
 
-def test_of_a_workload_with_fewer_replicas_than_the_partition_pods_beyond_them_are_deleted() -> None:
+def test_stuck_pods_beyond_the_replicas_are_deleted_despite_a_larger_partition() -> None:
     world = updated(Broken())
     world.partitions(a=9).of("a")["spec"]["replicas"] = 2
     assert world.freed() == ["2"]
@@ -73,25 +73,25 @@ def test_workloads_that_wait_for_no_pod_keep_theirs(template: str, type_: str) -
     assert world.freed() == []
 
 
-def test_a_workload_that_is_going_keeps_its_pods() -> None:
+def test_the_pods_of_a_terminating_workload_are_kept() -> None:
     world = updated(Broken())
     world.of("a")["metadata"]["deletionTimestamp"] = format_time(NOW)
     assert Purpose.DELETE_PODS not in {stage.purpose for stage in world.plan().stages}
 
 
-def test_a_pod_of_the_new_template_that_is_not_ready_is_kept() -> None:
+def test_an_unready_pod_of_the_new_template_is_kept() -> None:
     world = updated(Broken())
     world.pod["metadata"]["labels"][REVISION_LABEL] = world.status["updatedRevision"]
     assert world.freed() == []
 
 
-def test_a_pod_that_is_going_is_not_deleted_again() -> None:
+def test_a_terminating_pod_is_not_deleted_again() -> None:
     world = updated(Broken())
     world.pod["metadata"]["deletionTimestamp"] = format_time(NOW)
     assert world.freed() == []
 
 
-def test_a_pod_without_an_ordinal_is_none_that_a_stateful_set_waits_for() -> None:
+def test_a_pod_without_an_ordinal_is_not_deleted_as_stuck() -> None:
     world = updated(Broken())
     world.rename(world.pod["metadata"]["name"], "debug")
     assert world.freed() == []

@@ -50,7 +50,7 @@ def waits_for(world: UnitedWorld) -> Code | None:
     return None if waiting is None else Code(waiting.code)
 
 
-def test_it_waits_for_its_partitions_once_all_other_pods_are_updated() -> None:
+def test_a_uniteddeployment_waits_for_its_partitions_when_all_other_pods_are_updated() -> None:
     """uniteddeployment case 37"""
     world = UnitedWorld("a", "b", replicas=4).settle().partitions(a=1).set_image("nginx:2").sync()
     assert waits_for(world) is Code.SUBSETS, "no pod is updated yet"
@@ -60,7 +60,7 @@ def test_it_waits_for_its_partitions_once_all_other_pods_are_updated() -> None:
     assert waits_for(world) is None
 
 
-def test_it_waits_for_its_subsets_until_they_have_seen_the_update() -> None:
+def test_a_uniteddeployment_waits_until_its_subsets_have_observed_the_update() -> None:
     world = UnitedWorld("a", "b", replicas=2).settle().set_image("nginx:2").settle()
     world.document["status"]["currentRevision"] = "web-before"
     world.of("a")["status"]["observedGeneration"] -= 1
@@ -77,7 +77,7 @@ def test_a_partition_is_at_most_the_size(template: str) -> None:
     assert world.partitions(a=-2).settle().entry("a").get("partition", 0) == 0
 
 
-def test_the_update_type_of_a_stateful_set_is_spelled_out_and_on_delete_is_left_alone() -> None:
+def test_the_update_type_of_a_stateful_set_is_written_and_on_delete_is_kept() -> None:
     world = UnitedWorld("a", template=STATEFUL_SET, replicas=1).sync()
     assert world.of("a")["spec"]["updateStrategy"]["type"] == "RollingUpdate"
     strategy = {"type": "OnDelete"}
@@ -86,7 +86,7 @@ def test_the_update_type_of_a_stateful_set_is_spelled_out_and_on_delete_is_left_
     assert world.plan().is_settled
 
 
-def test_a_rollout_is_over_only_when_every_allocated_pod_is_updated_and_ready() -> None:
+def test_a_rollout_completes_only_when_every_allocated_pod_is_updated_and_ready() -> None:
     world = UnitedWorld("a", "b", template=ADVANCED_STATEFUL_SET, replicas=4).settle()
     before = world.status["currentRevision"]
     world.partitions(a=1).set_image("nginx:2").settle()
@@ -139,7 +139,7 @@ def test_a_revision_holds_the_template_and_is_found_by_its_labels() -> None:
     assert "topology" not in revision["data"]["spec"]
 
 
-def test_old_revisions_go_but_not_those_that_have_pods() -> None:
+def test_old_revisions_are_deleted_except_those_with_pods() -> None:
     """uniteddeployment case 42"""
     world = UnitedWorld("a", "b", replicas=2, revisionHistoryLimit=2).settle()
     first = world.status["currentRevision"]
@@ -151,7 +151,7 @@ def test_old_revisions_go_but_not_those_that_have_pods() -> None:
     assert len(world.revisions) == 3, "of the two that are too many the older one is lived in"
 
 
-def test_a_taken_revision_name_is_counted_and_the_count_is_kept() -> None:
+def test_a_collision_of_a_revision_name_is_counted_and_the_count_is_kept() -> None:
     """uniteddeployment case 43"""
     world = UnitedWorld("a", replicas=1)
     (create,) = [step.action for step in world.plan().steps if step.action.resource == CONTROLLER_REVISIONS]

@@ -70,7 +70,7 @@ def warnings(document: Document) -> list[str]:
 # ── what is left out ─────────────────────────────────────────────────────
 
 
-def test_a_document_with_nothing_in_it_says_what_it_misses() -> None:
+def test_an_empty_document_reports_its_missing_fields() -> None:
     missing = ["metadata.name", "spec.selector", "spec.template"]
     assert fields({}) == missing
     assert fields({"metadata": None, "spec": None}) == missing
@@ -82,7 +82,7 @@ def test_no_subsets_are_taken(topology: Document | None) -> None:
     assert fields(united(topology=topology)) == []
 
 
-def test_what_cannot_be_read_is_a_bad_request() -> None:
+def test_an_unreadable_object_is_a_bad_request() -> None:
     refusal = reviewed(united(subset(), replicas="many")).refusal
     assert refusal is not None
     assert (refusal.code, refusal.reason) == (400, "BadRequest")
@@ -109,12 +109,12 @@ def test_a_changed_template_of_a_built_in_stateful_set_gets_pod_defaults_too() -
     assert pod["terminationGracePeriodSeconds"] == 30
 
 
-def test_a_template_that_is_taken_away_gets_nothing() -> None:
+def test_a_removed_template_gets_no_defaults() -> None:
     assert "template" not in mutated(united(subset(), template=None), of(STATEFUL_SET))
 
 
 @pytest.mark.parametrize("inner", [{}, {"template": None}, {"volumeClaimTemplates": None}])
-def test_a_workload_without_a_pod_template_gets_none(inner: Document) -> None:
+def test_a_workload_without_a_pod_template_gets_no_pod_template(inner: Document) -> None:
     template = {STATEFUL_SET: {"spec": inner}}
     assert mutated(united(subset(), template=template))["template"] == template
 
@@ -146,7 +146,7 @@ def test_minimums_are_spelled_out_where_a_subset_has_a_bound(
 
 
 @pytest.mark.parametrize("topology", [{}, {"subsets": None}, {"subsets": []}])
-def test_a_topology_without_subsets_stays_as_it_is(topology: Document) -> None:
+def test_a_topology_without_subsets_gets_no_defaults(topology: Document) -> None:
     assert mutated(united(topology=topology))["topology"] == topology
     assert "topology" not in mutated(united(topology=None))
 
@@ -159,7 +159,7 @@ def test_only_the_manual_strategy_gets_its_block() -> None:
 
 
 @pytest.mark.parametrize("kind", [CLONE_SET, DEPLOYMENT])
-def test_pods_of_these_can_be_kept_in_reserve(kind: str) -> None:
+def test_a_kind_with_adaptive_subsets_can_reserve_unschedulable_pods(kind: str) -> None:
     """uniteddeployment case 5"""
     strategy = {"type": "Adaptive", "adaptive": {"reserveUnschedulablePods": True}}
     topology = {"subsets": [subset()], "scheduleStrategy": strategy}
@@ -177,7 +177,7 @@ def test_the_templates_that_are_too_many_are_named() -> None:
 
 @pytest.mark.parametrize("kind", WITH_LABELS)
 @pytest.mark.parametrize("operator", ["Near", "In"])
-def test_of_a_selector_that_cannot_be_read_no_label_is_asked_for(kind: str, operator: str) -> None:
+def test_no_template_label_is_required_with_an_unreadable_selector(kind: str, operator: str) -> None:
     selector = {"matchExpressions": [{"key": "a", "operator": operator}]}
     assert fields(united(subset(), kind=kind, selector=selector)) == ["spec.selector"]
     assert fields(united(subset(), kind=kind, selector={})) == ["spec.selector"]
@@ -209,7 +209,7 @@ def test_a_workload_without_pods_lacks_their_labels(kind: str, pod: Document | N
     ],
 )
 @pytest.mark.parametrize("kind", [STATEFUL_SET, ADVANCED_STATEFUL_SET])
-def test_a_partition_is_not_the_templates_to_say_where_it_counts(
+def test_a_partition_in_the_template_is_refused_where_the_strategy_uses_it(
     kind: str, strategy: Document | None, is_taken: bool
 ) -> None:
     """rule 8"""
@@ -217,7 +217,7 @@ def test_a_partition_is_not_the_templates_to_say_where_it_counts(
     assert fields(of(kind, updateStrategy=strategy)) == ([] if is_taken else [path])
 
 
-def test_a_deployment_has_no_update_strategy_to_look_at() -> None:
+def test_the_update_strategy_of_a_deployment_template_is_not_validated() -> None:
     assert fields(of(DEPLOYMENT, updateStrategy={"rollingUpdate": {"partition": 1}})) == []
 
 
@@ -286,7 +286,7 @@ def test_the_sizes_of_subsets_must_be_possible(
     assert fields(united(*subsets, replicas=replicas)) == sizes
 
 
-def test_a_subset_without_a_name_lacks_it_and_has_none_that_is_a_label() -> None:
+def test_a_subset_without_a_name_has_a_required_and_an_invalid_error() -> None:
     """rules 18 and 20"""
     reasons = [(cause.field, cause.reason) for cause in causes(united(subset("")))]
     assert reasons == [
@@ -340,7 +340,7 @@ def test_tolerations_of_a_subset_stay(old: Any, new: Any, is_taken: bool) -> Non
         {"unheardOf": {}},
     ],
 )
-def test_what_says_nothing_is_no_change(nothing: Document) -> None:
+def test_an_empty_value_is_not_a_change(nothing: Document) -> None:
     assert fields(of(STATEFUL_SET, **nothing), of(STATEFUL_SET)) == []
     assert fields(of(STATEFUL_SET), of(STATEFUL_SET, **nothing)) == []
 
@@ -358,7 +358,7 @@ def test_a_clone_set_without_pods_is_doubted(pod: Document | None) -> None:
     assert warnings(united(subset(), template={CLONE_SET: {"spec": None}}))
 
 
-def test_a_field_that_kubernetes_does_not_know_is_doubted() -> None:
+def test_a_field_unknown_to_kubernetes_causes_a_warning() -> None:
     (text,) = warnings(of(DEPLOYMENT, pod={"nodeNaem": "n1"}))
     assert f"spec.template.{DEPLOYMENT}.spec.template.spec.nodeNaem" in text
 
@@ -380,7 +380,7 @@ def test_claims_of_the_workload_are_volumes_of_its_pods(kind: str) -> None:
 BAD: Document = {"spec": {"containers": [{"name": name, "image": ""} for name in ("x", "y")]}}
 
 
-def test_doubts_are_as_many_as_people_read() -> None:
+def test_the_number_of_warnings_is_limited() -> None:
     containers = [{"name": f"c{number}", "image": ""} for number in range(20)]
     assert len(warnings(of(CLONE_SET, pod={"containers": containers}))) == 16
     patched = [subset(f"s{number}", patch=BAD) for number in range(16)]

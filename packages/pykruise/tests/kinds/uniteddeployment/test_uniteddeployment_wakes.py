@@ -93,13 +93,13 @@ def woken(*uniteds: Any, workloads: tuple[SubsetWorkload, ...] = (), replica_set
 
 
 @pytest.mark.parametrize("template", ALL_TEMPLATES)
-def test_a_workload_wakes_its_controller_when_it_comes_changes_and_goes(template: str) -> None:
+def test_an_event_of_a_workload_enqueues_its_controller(template: str) -> None:
     item = workload(controlled("web"), template=template)
     for old, new in ((None, item), (item, item), (item, None)):
         assert woken(united()).by(WORKLOAD_VIEWS[template], old, new) == ["web"]
 
 
-def test_a_workload_that_gets_another_controller_wakes_both() -> None:
+def test_a_workload_that_changes_its_controller_enqueues_both() -> None:
     change = workload(controlled("web")), workload(controlled("shop"))
     assert woken(united()).by(WORKLOAD_VIEWS[CLONE_SET], *change) == ["shop", "web"]
 
@@ -107,11 +107,11 @@ def test_a_workload_that_gets_another_controller_wakes_both() -> None:
 @pytest.mark.parametrize(
     "owner", [controlled("web", kind="Deployment"), controlled("web", group="example.com/v1")]
 )
-def test_a_workload_of_another_kind_of_controller_wakes_none(owner: Document) -> None:
+def test_a_workload_of_another_kind_of_controller_enqueues_nothing(owner: Document) -> None:
     assert woken(united()).keys(WORKLOAD_VIEWS[CLONE_SET], None, workload(owner)) == []
 
 
-def test_an_orphan_wakes_those_of_its_namespace_whose_selector_matches_it() -> None:
+def test_an_orphan_enqueues_the_uniteddeployments_of_its_namespace_that_select_it() -> None:
     # given
     others = [
         united("elsewhere", namespace="other"),
@@ -129,12 +129,12 @@ def test_an_orphan_wakes_those_of_its_namespace_whose_selector_matches_it() -> N
 @pytest.mark.parametrize(
     "metadata", [{"labels": {"app": "web"}}, {"deletionTimestamp": "2026-01-31T12:00:00Z"}]
 )
-def test_an_orphan_that_cannot_be_adopted_wakes_none(metadata: Document) -> None:
+def test_an_orphan_that_cannot_be_adopted_enqueues_nothing(metadata: Document) -> None:
     """uniteddeployment case 25: only one of a subset that stays can"""
     assert woken(united()).by(WORKLOAD_VIEWS[CLONE_SET], None, workload(**metadata)) == []
 
 
-def test_a_workload_of_another_controller_wakes_none_that_could_adopt_it() -> None:
+def test_a_workload_of_another_controller_enqueues_only_its_controller() -> None:
     assert woken(united()).by(WORKLOAD_VIEWS[CLONE_SET], None, workload(controlled("shop"))) == ["shop"]
 
 
@@ -142,7 +142,7 @@ def test_a_workload_of_another_controller_wakes_none_that_could_adopt_it() -> No
 
 
 @pytest.mark.parametrize("template", [template for template in ALL_TEMPLATES if template != DEPLOYMENT])
-def test_a_pod_wakes_the_controller_of_its_workload(template: str) -> None:
+def test_a_pod_enqueues_the_controller_of_its_workload(template: str) -> None:
     listening = woken(united(), workloads=(workload(controlled("web"), template=template),))
     item = pod(controlled_by(template, "web-a"))
     assert listening.by(POD_VIEWS, None, item) == ["web"]
@@ -152,7 +152,7 @@ def test_a_pod_wakes_the_controller_of_its_workload(template: str) -> None:
 REPLICA_SET = controlled("web-a-h1", kind="ReplicaSet", group="apps/v1")
 
 
-def test_a_pod_of_a_deployment_wakes_its_controller() -> None:
+def test_a_pod_of_a_deployment_enqueues_the_controller_of_the_deployment() -> None:
     listening = woken(
         united(),
         workloads=(workload(controlled("web"), template=DEPLOYMENT),),
@@ -169,7 +169,7 @@ def test_a_pod_of_a_deployment_wakes_its_controller() -> None:
         ((workload(controlled("web"), template=DEPLOYMENT),), [replica_set("web-a-h1", "uid-before")]),
     ],
 )
-def test_a_pod_of_a_deployment_that_is_gone_wakes_none(
+def test_a_pod_of_a_deleted_deployment_enqueues_nothing(
     workloads: tuple[SubsetWorkload, ...], replica_sets: Any
 ) -> None:
     listening = woken(united(), workloads=workloads, replica_sets=replica_sets)
@@ -185,7 +185,7 @@ def test_a_pod_of_a_deployment_that_is_gone_wakes_none(
         [controlled_by(CLONE_SET, "alone")],
     ],
 )
-def test_a_pod_of_no_subset_wakes_none(owners: list[Document]) -> None:
+def test_a_pod_without_a_subset_enqueues_nothing(owners: list[Document]) -> None:
     """LIFT-5"""
     workloads = (workload(controlled("web")), workload(name="alone"))
     assert woken(united(), workloads=workloads).keys(POD_VIEWS, None, pod(*owners)) == []
@@ -227,7 +227,7 @@ BEFORE: Document = {"labels": {"a": "1"}, "node": "n1", "status": {"phase": "Run
         ),
     ],
 )
-def test_a_pod_wakes_by_what_its_subset_counts(change: Document, is_heard: bool) -> None:
+def test_a_pod_enqueues_when_the_counts_of_its_subset_change(change: Document, is_heard: bool) -> None:
     """LIFT-5"""
     listening = woken(united(), workloads=(workload(controlled("web")),))
     old, new = pod(OWNED, **BEFORE), pod(OWNED, **{**BEFORE, **change})

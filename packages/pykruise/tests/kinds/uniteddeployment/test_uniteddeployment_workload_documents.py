@@ -109,7 +109,7 @@ def test_a_name_that_is_taken_has_another_one_after_it() -> None:
         ),
     ],
 )
-def test_each_kind_has_the_partition_where_it_is_one_of_it(
+def test_the_partition_is_written_to_the_field_of_each_kind(
     template: str, given: Document, strategy: Document | None
 ) -> None:
     """uniteddeployment cases 37 and 39"""
@@ -130,7 +130,7 @@ def test_each_kind_has_the_partition_where_it_is_one_of_it(
         (DEPLOYMENT, {"strategy": {"type": "Recreate"}}, {"type": "Recreate"}),
     ],
 )
-def test_as_many_may_be_unavailable_as_are_in_reserve_where_it_rolls(
+def test_max_unavailable_is_the_number_of_reserved_pods_under_rolling_update(
     template: str, given: Document, strategy: Document
 ) -> None:
     """uniteddeployment case 56"""
@@ -148,7 +148,7 @@ def test_as_many_may_be_unavailable_as_are_in_reserve_where_it_rolls(
         ({"metadata": {"labels": {"app": "web"}}}, {"app": "web", **MARKS}),
     ],
 )
-def test_a_template_that_says_little_gets_the_labels(template: Any, labels: Document) -> None:
+def test_an_almost_empty_template_gets_the_subset_labels(template: Any, labels: Document) -> None:
     """CloneSet templates are not validated"""
     result = pod_template_of(wanted(spec={"template": template}))
     assert result["metadata"]["labels"] == labels
@@ -182,7 +182,7 @@ def test_other_affinity_of_the_template_stays() -> None:
 @pytest.mark.parametrize(
     ("given", "own"), [({}, []), ({"tolerations": None}, []), ({"tolerations": [GPU]}, [GPU])]
 )
-def test_tolerations_of_the_subset_come_after_those_of_the_template(
+def test_tolerations_of_the_subset_are_appended_to_those_of_the_template(
     given: Document, own: list[Document]
 ) -> None:
     pod = {**POD, "spec": {**POD["spec"], **given}}
@@ -236,7 +236,7 @@ def rolling(*, template: str = CLONE_SET, type_: str | None = None, **block: Any
     return {"strategy" if template == DEPLOYMENT else "updateStrategy": strategy}
 
 
-def test_a_workload_as_it_is_wanted_is_not_written() -> None:
+def test_an_up_to_date_workload_is_not_written() -> None:
     assert change_of(workload(), wanted()) is None
 
 
@@ -269,7 +269,7 @@ def test_a_partition_is_changed_where_it_is_another(template: str, spec: Documen
     assert result == ({"spec": rolling(partition=2)} if is_changed else None)
 
 
-def test_a_partition_that_cannot_be_read_is_changed_to_none_too() -> None:
+def test_an_unreadable_partition_is_reset_to_zero() -> None:
     result = change_of(workload(spec=rolling(partition="many")), wanted())
     assert result == {"spec": rolling(partition=0)}
 
@@ -285,7 +285,7 @@ def test_a_partition_that_cannot_be_read_is_changed_to_none_too() -> None:
         (DEPLOYMENT, {"strategy": {"type": "Recreate"}}, None),
     ],
 )
-def test_as_many_are_let_be_unavailable_as_are_in_reserve(
+def test_max_unavailable_is_raised_to_the_number_of_reserved_pods(
     template: str, spec: Document, written: Document | None
 ) -> None:
     """uniteddeployment case 56"""
@@ -310,7 +310,7 @@ def test_as_many_are_let_be_unavailable_as_are_in_reserve(
         (DEPLOYMENT, 2, {}, rolling(template=DEPLOYMENT, maxUnavailable=None)),
     ],
 )
-def test_once_none_is_in_reserve_the_templates_own_limit_comes_back(
+def test_the_templates_max_unavailable_is_restored_when_no_pod_is_reserved(
     template: str, stored: Any, given: Document, written: Document | None
 ) -> None:
     """LIFT-18"""
@@ -369,5 +369,5 @@ def test_another_revision_is_applied_to_the_whole_and_what_others_wrote_stays() 
         (rolling(type_="OnDelete"), True),
     ],
 )
-def test_pods_are_updated_on_deletion_only_where_the_strategy_says_so(spec: Document, is_it: bool) -> None:
+def test_a_workload_is_on_delete_only_with_that_strategy_type(spec: Document, is_it: bool) -> None:
     assert is_on_delete(workload(STATEFUL_SET, spec=spec)) is is_it

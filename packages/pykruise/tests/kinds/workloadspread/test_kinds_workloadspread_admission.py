@@ -73,7 +73,7 @@ ANNOTATED = subset("a", patch={"metadata": {"annotations": {"zone": "a"}}})
 
 
 @pytest.mark.parametrize("old", [None, spread(subset("a", 5))], ids=["created", "changed"])
-def test_with_its_gate_off_none_can_be_made_or_changed_case_36(old: Document | None) -> None:
+def test_no_workload_spread_can_be_created_or_changed_with_the_gate_off_case_36(old: Document | None) -> None:
     settings = AdmissionSettings(gates=Gates.of(WorkloadSpread=False))
     rule = next(
         reviewer for reviewer in build_reviewers(settings) if reviewer.name == "vworkloadspread.kb.io"
@@ -86,7 +86,7 @@ def test_with_its_gate_off_none_can_be_made_or_changed_case_36(old: Document | N
     )
 
 
-def test_with_its_gate_off_pods_are_not_reviewed() -> None:
+def test_pods_are_not_reviewed_with_the_gate_off() -> None:
     on = {rule.name for rule in build_reviewers()}
     others = Gates.of(WorkloadSpread=False, PodUnavailableBudgetDeleteGate=False)
     off = {rule.name for rule in build_reviewers(AdmissionSettings(gates=others))}
@@ -95,7 +95,7 @@ def test_with_its_gate_off_pods_are_not_reviewed() -> None:
     assert "vpod.kb.io" not in off
 
 
-def test_there_must_be_subsets_case_37() -> None:
+def test_a_workloadspread_without_subsets_is_refused_case_37() -> None:
     assert fields(spread()) == ["spec.subsets"]
 
 
@@ -171,7 +171,7 @@ def test_a_claim_template_replaces_a_volume_of_its_name_lift_4() -> None:
     assert fields(spread(ANNOTATED), server=SpreadServer(owners=[both])) == []
 
 
-def test_a_patch_is_tried_on_the_target_if_it_is_there_case_48() -> None:
+def test_a_patch_is_tested_on_an_existing_target_case_48() -> None:
     doc = spread(subset("a", patch=NO_IMAGE))
     there = target(CLONE_SET, claims=["data"])
     assert fields(doc, server=SpreadServer(owners=[there])) == ["spec.subsets[0].patch.containers[0].image"]
@@ -190,7 +190,7 @@ def test_a_patch_that_cannot_be_merged_gives_one_error_lift_5() -> None:
 
 
 @pytest.mark.parametrize("patch", ["spec: {}", 3, True, ["spec"]])
-def test_a_patch_that_is_no_object_is_a_field_error_among_others(patch: Any) -> None:
+def test_a_patch_that_is_not_an_object_is_a_field_error(patch: Any) -> None:
     doc = spread(subset("a", 1), subset("a", patch=patch))
     assert fields(doc) == ["spec.subsets[1].name", "spec.subsets[1].patch"]
     # but where it is stored already, labels can be changed
@@ -199,7 +199,7 @@ def test_a_patch_that_is_no_object_is_a_field_error_among_others(patch: Any) -> 
     assert fields(labelled, old=doc) == []
 
 
-def test_other_kinds_must_be_on_the_white_list_case_49() -> None:
+def test_other_kinds_must_be_in_the_white_list_case_49() -> None:
     server = SpreadServer()
     assert fields(limits(1, target=ROLLOUT), server=server) == ["spec.targetRef"]
     server.white_list = read_white_list(
@@ -208,7 +208,7 @@ def test_other_kinds_must_be_on_the_white_list_case_49() -> None:
     assert fields(limits(1, target=ROLLOUT), server=server) == []
 
 
-def test_a_foreign_job_on_the_white_list_is_one_more_kind_lift_2() -> None:
+def test_a_foreign_job_in_the_white_list_is_a_further_kind_lift_2() -> None:
     foreign = ("batch.volcano.sh/v1alpha1", "Job", "web")
     server = SpreadServer()
     assert fields(limits(1, target=foreign), server=server) == ["spec.targetRef"]
@@ -254,7 +254,7 @@ def test_a_stored_invalid_spec_does_not_prevent_a_change_of_labels() -> None:
 # ── the white list, paths of replicas ────────────────────────────────────────
 
 
-def test_the_white_list_is_read_whatever_the_case_of_its_members() -> None:
+def test_keys_of_the_white_list_are_case_insensitive() -> None:
     """operations cases 27 and 28, of this key"""
     white_list = read_white_list(
         '{"Workloads":[{"group":"g","VERSION":"v1","kind":"K","ReplicasPath":"spec.n",'
@@ -267,7 +267,7 @@ def test_the_white_list_is_read_whatever_the_case_of_its_members() -> None:
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"workloads": {}}', '{"workloads": [{"Kind": 3}]}'])
-def test_a_malformed_white_list_says_where(text: str) -> None:
+def test_a_malformed_white_list_is_an_error(text: str) -> None:
     with pytest.raises(WhiteListError):
         read_white_list(text)
 

@@ -67,7 +67,7 @@ async def test_the_first_subset_is_filled_before_the_next_case_1() -> None:
     assert {matched.uid for entry in placed if (matched := note(entry))} == {""}
 
 
-async def test_a_place_without_limit_is_not_noted_case_2() -> None:
+async def test_a_pod_of_an_unlimited_subset_is_not_recorded_case_2() -> None:
     server = SpreadServer(spread(subset("a", 0), subset("b")))
     placed = await server.replica().create(pod())
     matched = note(placed)
@@ -76,7 +76,7 @@ async def test_a_place_without_limit_is_not_noted_case_2() -> None:
     assert server.writes == 0
 
 
-async def test_a_pod_without_a_name_carries_the_key_of_its_place_case_3() -> None:
+async def test_a_pod_without_a_name_has_the_key_of_its_slot_case_3() -> None:
     server = SpreadServer(
         spread(subset("a", 3), subset("b"), target=DEPLOYMENT),
         owners=[workload(REPLICA_SET, above=DEPLOYMENT)],
@@ -91,7 +91,7 @@ async def test_a_pod_without_a_name_carries_the_key_of_its_place_case_3() -> Non
     assert set(server.entries(version="h1")["a"]["creatingPods"]) == keys
 
 
-async def test_a_pod_that_comes_again_gets_its_place_again_case_4() -> None:
+async def test_a_pod_reviewed_again_gets_its_slot_again_case_4() -> None:
     server = SpreadServer(spread(subset("a", 3), subset("b")))
     replica = server.replica()
     await replica.create(pod("p1"))
@@ -101,7 +101,7 @@ async def test_a_pod_that_comes_again_gets_its_place_again_case_4() -> None:
     assert server.writes == 1
 
 
-async def test_where_all_is_full_the_pod_stays_as_it_is_case_5() -> None:
+async def test_a_pod_is_not_changed_when_all_subsets_are_full_case_5() -> None:
     server = SpreadServer(spread(subset("a", 1), subset("b", 1), status=known(entry("a", 0), entry("b", 0))))
     assert await server.replica().create(pod("p1")) is None
 
@@ -119,7 +119,7 @@ async def test_one_subset_with_a_limit_takes_that_many_case_7() -> None:
     assert [placed_in(await replica.create(pod(f"p{item}"))) for item in range(3)] == ["a", "a", ""]
 
 
-async def test_a_subset_with_limit_0_takes_none_case_8() -> None:
+async def test_a_subset_with_limit_0_gets_no_pod_case_8() -> None:
     server = SpreadServer(spread(subset("a", 0), subset("b", 5)))
     assert placed_in(await server.replica().create(pod("p1"))) == "b"
 
@@ -130,13 +130,13 @@ async def test_a_share_is_of_the_workloads_replicas_rounded_up_case_9() -> None:
     assert server.missing()["a"] == 1  # of 2
 
 
-async def test_a_share_of_a_workload_that_is_not_there_is_full_case_10() -> None:
+async def test_a_percentage_of_a_missing_workload_is_full_case_10() -> None:
     server = SpreadServer(spread(subset("a", "50%"), subset("b", "50%")))
     assert await server.replica().create(pod("p1")) is None
     assert server.writes == 0
 
 
-async def test_a_new_version_begins_with_all_places_case_11() -> None:
+async def test_a_new_version_begins_with_all_slots_case_11() -> None:
     # given version h1 that fills subset a
     server = SpreadServer(
         spread(
@@ -185,7 +185,7 @@ async def test_a_dry_run_leaves_no_trace_case_13() -> None:
 @pytest.mark.parametrize(
     "state", [{"owner": None}, {"owner": ("apps/v1", "DaemonSet", "web")}, {"deleting": True}]
 )
-async def test_pods_without_an_owner_of_other_kinds_and_inactive_ones_stay_as_they_are_case_14(
+async def test_orphans_pods_of_other_kinds_and_inactive_pods_are_not_changed_case_14(
     state: Any,
 ) -> None:
     server = SpreadServer(spread(subset("a")))
@@ -199,7 +199,7 @@ async def test_a_pod_of_a_replicaset_of_the_deployment_is_placed_case_15() -> No
     assert placed_in(await server.replica().create(pod(owner=REPLICA_SET))) == "a"
 
 
-async def test_a_pod_whose_owner_is_not_there_is_refused_case_16() -> None:
+async def test_a_pod_with_a_missing_owner_is_refused_case_16() -> None:
     server = SpreadServer(spread(subset("a"), target=("apps/v1", "Deployment", "another")))
     with pytest.raises(StepError, match="ReplicaSet shop/web-h1 is not there"):
         await server.replica().create(pod(owner=REPLICA_SET))
@@ -227,7 +227,7 @@ async def test_a_filter_without_selector_selects_all_pods_case_19() -> None:
 # ── races ────────────────────────────────────────────────────────────────────
 
 
-async def test_of_two_pods_for_one_place_one_takes_the_next_case_20() -> None:
+async def test_one_of_two_pods_for_one_slot_gets_the_next_subset_case_20() -> None:
     server = SpreadServer(spread(subset("a", 1), subset("b", 5)))
     first, second = server.replica(is_stale=True), server.replica(is_stale=True)
     placed = await asyncio.gather(first.create(pod("p1")), second.create(pod("p2")))
@@ -245,9 +245,7 @@ async def test_after_four_conflicts_the_pod_is_refused_case_21() -> None:
     assert placed_in(await server.replica().create(pod("p1"))) == "a"
 
 
-async def test_a_pod_that_comes_while_a_batch_is_refused_joins_its_next_attempt_and_has_its_own_four() -> (
-    None
-):
+async def test_a_pod_that_joins_a_refused_batch_has_its_own_four_attempts() -> None:
     # given a pod whose place meets four conflicts, and one that comes after the first two of them
     server = SpreadServer(spread(subset("a", 2)))
     server.conflicts_to_come = 4
@@ -263,7 +261,7 @@ async def test_a_pod_that_comes_while_a_batch_is_refused_joins_its_next_attempt_
     assert (server.writes, server.missing()) == (5, {"a": 1})
 
 
-async def test_500_pods_at_once_through_two_replicas_never_exceed_a_maximum() -> None:
+async def test_500_simultaneous_pods_through_two_replicas_never_exceed_a_maximum() -> None:
     # given
     server = SpreadServer(spread(subset("a", 120), subset("b", 200), subset("c")))
     replicas = [server.replica(), server.replica()]
@@ -296,7 +294,7 @@ async def test_a_cancelled_request_does_not_cancel_others() -> None:
     assert server.missing()["a"] in (0, 1)
 
 
-async def test_a_workloadspread_that_vanished_meanwhile_places_nothing() -> None:
+async def test_a_workload_spread_deleted_in_between_places_no_pod() -> None:
     server = SpreadServer(spread(subset("a", 3)))
     replica = server.replica(is_stale=True)
     del server.spreads["ws"]
@@ -304,7 +302,7 @@ async def test_a_workloadspread_that_vanished_meanwhile_places_nothing() -> None
     assert await replica.create(pod("p1")) is None
 
 
-async def test_a_workloadspread_that_vanishes_while_its_write_is_refused_places_nothing_lift_11() -> None:
+async def test_a_workloadspread_deleted_during_a_conflict_places_nothing_lift_11() -> None:
     # given one that is gone when it is read after a conflict
     server = SpreadServer(spread(subset("a", 3)))
     server.conflicts_to_come = 1
@@ -328,7 +326,7 @@ async def injected(entry: dict[str, Any], document: dict[str, Any]) -> dict[str,
     return result
 
 
-async def test_what_a_subset_requires_goes_into_every_term_case_22() -> None:
+async def test_the_required_selector_of_a_subset_is_added_to_every_term_case_22() -> None:
     own = [
         {"matchExpressions": [{"key": "disk", "operator": "Exists"}]},
         {"matchExpressions": [{"key": "gpu", "operator": "Exists"}]},
@@ -393,7 +391,7 @@ async def test_a_patch_that_deletes_all_metadata_leaves_the_note() -> None:
     assert result["metadata"] == {"annotations": {MATCHED_SPREAD_ANNOTATION: '{"name":"ws","subset":"a"}'}}
 
 
-async def test_another_priority_class_takes_the_number_along_case_24() -> None:
+async def test_a_changed_priority_class_replaces_the_priority_case_24() -> None:
     patch = {"spec": {"priorityClassName": "low"}}
     before = pod("p1", priorityClassName="high", priority=1000)
     assert "priority" not in (await injected(subset("a", patch=patch), before))["spec"]
@@ -438,7 +436,7 @@ async def subsets_of(server: SpreadServer, *ordinals: int, owner: Any = STATEFUL
     return [placed_in(await replica.create(pod(f"web-{ordinal}", owner=owner))) for ordinal in ordinals]
 
 
-async def test_ordinals_say_where_pods_of_statefulsets_belong_case_26() -> None:
+async def test_ordinals_decide_the_subset_of_statefulset_pods_case_26() -> None:
     server = of_stateful_set(subset("a", 5), subset("b", 5), subset("c"))
     assert await subsets_of(server, 0, 4, 5, 9, 10) == ["a", "a", "b", "b", "c"]
     assert server.writes == 0
@@ -463,7 +461,7 @@ async def test_a_stored_share_of_a_statefulset_is_of_its_replicas() -> None:
     assert await subsets_of(server, 0, 1, 2) == ["a", "a", "c"]
 
 
-async def test_a_pod_of_a_statefulset_without_a_number_goes_first() -> None:
+async def test_a_statefulset_pod_without_an_ordinal_is_placed_in_the_first_subset() -> None:
     server = of_stateful_set(subset("a", 1), subset("b"))
     assert placed_in(await server.replica().create(pod(owner=STATEFUL_SET))) == "a"
 
@@ -495,14 +493,14 @@ async def full() -> tuple[SpreadServer, dict[str, Any]]:
     return server, server.pods["p1"]
 
 
-async def test_a_pod_that_goes_gives_its_place_back_case_30() -> None:
+async def test_a_deleted_pod_returns_its_slot_case_30() -> None:
     server, document = await full()
     await server.replica().delete(document)
     assert set(server.entries()["a"]["deletingPods"]) == {"p1"}
     assert server.missing()["a"] == 1
 
 
-async def test_a_pod_that_goes_before_the_controller_has_seen_it_come_gives_its_place_back() -> None:
+async def test_a_pod_deleted_before_the_controller_has_seen_it_returns_its_slot() -> None:
     # given three pods in a(3), just admitted
     server = SpreadServer(spread(subset("a", 3), subset("b")), owners=[workload(CLONE_SET, replicas=3)])
     replica = server.replica()
@@ -532,7 +530,7 @@ async def test_an_unseen_pod_beyond_a_lowered_maximum_gives_no_place_back() -> N
     assert server.missing()["a"] == 0
 
 
-async def test_a_place_is_free_when_its_pod_is_seen_to_go_and_not_when_its_deletion_was_admitted() -> None:
+async def test_a_slot_is_free_when_its_pod_is_terminating_and_not_when_its_deletion_is_admitted() -> None:
     """An API server refuses a deletion after its admission, when the pod is no longer as a precondition has it."""
     # given
     server, document = await full()
@@ -546,7 +544,7 @@ async def test_a_place_is_free_when_its_pod_is_seen_to_go_and_not_when_its_delet
     assert [placed_in(entry) for entry in placed] == ["a", "b"]
 
 
-async def test_a_pod_is_asked_about_only_where_its_place_is_needed_and_once_it_goes_no_more() -> None:
+async def test_a_pod_is_read_only_when_its_slot_is_needed_and_not_again_once_it_terminates() -> None:
     # given a subset with a free place and two pods that go
     server, _ = await full()
     replica = server.replica()
@@ -588,7 +586,7 @@ async def test_pods_of_a_subset_behind_one_with_room_are_not_read() -> None:
     assert replica.pod_reads == ["p2"]
 
 
-async def test_a_pod_that_cannot_be_looked_at_refuses_its_successor() -> None:
+async def test_an_unreadable_deleted_pod_refuses_its_successor() -> None:
     """No pod is placed without that read: the workload's controller tries again."""
     server, document = await full()
     replica = server.replica()
@@ -602,7 +600,7 @@ async def test_a_pod_that_cannot_be_looked_at_refuses_its_successor() -> None:
         await replica.create(pod("p4"))
 
 
-async def test_a_pod_that_comes_during_a_deletion_does_not_get_its_place_yet() -> None:
+async def test_a_pod_created_during_a_deletion_does_not_get_the_slot_yet() -> None:
     # given two pods of three that go, and one whose deletion is under way
     server, _ = await full()
     replica = server.replica()
@@ -649,7 +647,7 @@ async def test_a_pod_beyond_the_maximum_gives_no_place_back(
     assert result == missing
 
 
-async def test_it_gives_it_back_once_case_31() -> None:
+async def test_a_deleted_pod_returns_its_slot_once_case_31() -> None:
     server, document = await full()
     replica = server.replica()
     await replica.delete(document)
@@ -658,7 +656,7 @@ async def test_it_gives_it_back_once_case_31() -> None:
     assert (server.writes, server.missing()["a"]) == (writes, 1)
 
 
-async def test_a_place_without_limit_is_not_given_back_case_32() -> None:
+async def test_a_pod_of_an_unlimited_subset_returns_no_slot_case_32() -> None:
     server, _ = await full()
     document = await server.replica().create(pod("p9"))
     assert placed_in(document) == "b"
@@ -669,7 +667,7 @@ async def test_a_place_without_limit_is_not_given_back_case_32() -> None:
 
 
 @pytest.mark.parametrize("owner", [CLONE_SET, STATEFUL_SET])
-async def test_where_nothing_is_counted_no_place_is_given_back_cases_6_32(owner: Any) -> None:
+async def test_no_slot_is_returned_when_nothing_is_counted_cases_6_32(owner: Any) -> None:
     # given one subset without a limit, or places by numbers; the status has counts from before
     only = [subset("a")] if owner == CLONE_SET else [subset("a", 1), subset("b")]
     server = SpreadServer(spread(*only, target=owner, status=known(entry("a", 0))))
@@ -714,14 +712,14 @@ async def test_without_shares_the_workload_is_not_read() -> None:
 @pytest.mark.parametrize(
     "text", ['{"name":"gone","subset":"a"}', '{"name":"ws","subset":"gone"}', '{"name":"ws"}', "no json", ""]
 )
-async def test_a_note_that_leads_nowhere_is_let_go_case_33(text: str) -> None:
+async def test_an_annotation_with_an_unknown_name_or_subset_is_ignored_case_33(text: str) -> None:
     server = SpreadServer(spread(subset("a", 3), subset("b")))
     await server.replica().delete(pod("p1", annotations={MATCHED_SPREAD_ANNOTATION: text}))
     assert server.writes == 0
 
 
 @pytest.mark.parametrize("state", [{"deleting": True}, {"phase": "Failed"}, {"owner": None}])
-async def test_a_pod_that_has_no_place_any_more_gives_none_back_case_34(state: Any) -> None:
+async def test_an_inactive_pod_returns_no_slot_case_34(state: Any) -> None:
     server, _ = await full()
     writes = server.writes
     annotations = {MATCHED_SPREAD_ANNOTATION: '{"name":"ws","subset":"a"}'}
@@ -737,13 +735,13 @@ async def test_a_dry_eviction_leaves_no_trace_case_35() -> None:
     assert server.writes == writes
 
 
-async def test_an_eviction_of_a_pod_that_is_not_there_is_refused() -> None:
+async def test_the_eviction_of_a_missing_pod_is_refused() -> None:
     server, _ = await full()
     with pytest.raises(StepError, match="p7 does not exist"):
         await server.replica().evict("p7")
 
 
-async def test_a_restarted_replica_goes_on_from_what_is_stored() -> None:
+async def test_a_restarted_replica_continues_from_the_stored_status() -> None:
     # given one that has taken two of three places, and ends
     server = SpreadServer(spread(subset("a", 3), subset("b")))
     first = server.replica()

@@ -33,7 +33,7 @@ def test_the_number_of_a_pod_is_at_the_end_of_its_name(name: str, number: int) -
         ({"reserveOrdinals": None, "ordinals": None}, 1, [1, 2, 3]),
     ],
 )
-def test_numbers_that_are_left_out_are_not_among_those_that_come_next_lift_10(
+def test_reserved_ordinals_are_not_among_the_next_ones_lift_10(
     spec: Any, replicas: int, following: list[int]
 ) -> None:
     numbering = numbering_of({"spec": spec})
@@ -43,5 +43,5 @@ def test_numbers_that_are_left_out_are_not_among_those_that_come_next_lift_10(
     assert [rank_of(item, numbering) for item in result] == [replicas, replicas + 1, replicas + 2]
 
 
-def test_a_stateful_set_that_is_not_there_numbers_from_0_on() -> None:
+def test_a_missing_stateful_set_starts_its_ordinals_at_0() -> None:
     assert list(islice(iterate_ordinals_beyond(1, numbering_of(None)), 2)) == [1, 2]

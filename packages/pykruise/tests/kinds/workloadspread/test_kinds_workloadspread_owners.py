@@ -36,14 +36,14 @@ def levels(caplog: pytest.LogCaptureFixture) -> Sequence[str]:
 # ── by owners ────────────────────────────────────────────────────────────────
 
 
-async def test_of_two_workloadspreads_of_one_pod_the_first_by_name_counts() -> None:
+async def test_the_first_of_two_workload_spreads_for_a_pod_by_name_counts() -> None:
     server = SpreadServer(spread(subset("x"), name="b"), spread(subset("x"), name="a"))
     matched = note(await server.replica().create(pod("p1")))
     assert matched is not None
     assert matched.name == "a"
 
 
-async def test_one_that_is_on_its_way_out_or_names_no_workload_places_nothing() -> None:
+async def test_a_terminating_or_targetless_workloadspread_places_nothing() -> None:
     # given an owner that is not there: a pod that a WorkloadSpread may be about would be refused
     going = spread(subset("a"))
     going["metadata"]["deletionTimestamp"] = "2026-01-31T12:00:00Z"
@@ -51,7 +51,7 @@ async def test_one_that_is_on_its_way_out_or_names_no_workload_places_nothing() 
     assert await SpreadServer(going, nameless).replica().create(pod("p1")) is None
 
 
-async def test_one_whose_filter_cannot_be_read_places_nothing() -> None:
+async def test_a_workloadspread_with_an_unreadable_filter_places_nothing() -> None:
     filtered = {"selector": {"matchExpressions": [{"key": "a", "operator": "Is"}]}}
     assert await SpreadServer(spread(subset("a"), targetFilter=filtered)).replica().create(pod("p1")) is None
 
@@ -69,7 +69,7 @@ async def test_one_whose_filter_cannot_be_read_places_nothing() -> None:
         [workload(REPLICA_SET, above=("a/b/c", "Deployment", "another"))],
     ],
 )
-async def test_a_pod_is_of_none_where_the_target_is_not_among_its_owners(
+async def test_a_pod_has_no_workloadspread_when_the_target_is_not_among_its_owners(
     owners: list[dict[str, object]],
 ) -> None:
     server = SpreadServer(spread(subset("a"), target=("apps/v1", "Deployment", "another")), owners=owners)
@@ -138,7 +138,7 @@ async def test_a_white_list_that_cannot_be_read_is_logged_once_until_it_is_mende
         assert levels(caplog) == ["WARNING"] * logged
 
 
-async def test_where_all_workloads_are_of_built_in_kinds_the_white_list_is_not_read() -> None:
+async def test_the_white_list_is_not_read_for_built_in_workload_kinds() -> None:
     replica = SpreadServer(spread(subset("a"))).replica()
 
     async def unreachable() -> WhiteList:
@@ -155,7 +155,7 @@ async def test_where_all_workloads_are_of_built_in_kinds_the_white_list_is_not_r
     ("text", "logged"),
     [(None, []), ("no json", ["WARNING"]), ('{"subset":"a"}', ["WARNING"]), ('{"name":"gone"}', [])],
 )
-async def test_a_note_that_cannot_be_read_is_logged_when_its_pod_goes(
+async def test_an_unreadable_subset_annotation_is_logged_when_its_pod_is_deleted(
     text: str | None, logged: list[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     document = pod("p1", annotations={} if text is None else {MATCHED_SPREAD_ANNOTATION: text})

@@ -34,7 +34,7 @@ def test_without_a_workload_of_a_kind_whose_template_is_known_nothing_is_checked
 @pytest.mark.parametrize(
     "template", [None, {}, {"spec": None}, {"spec": {"volumes": None}}, {"metadata": {"labels": {"a": "b"}}}]
 )
-def test_of_a_template_without_containers_that_is_what_is_wrong(template: Any) -> None:
+def test_a_patch_on_a_template_without_containers_reports_the_missing_containers(template: Any) -> None:
     result = workload(DEPLOYMENT, template=template)
     assert wrong(ANNOTATED, result) == ["patch.containers"]
     assert wrong(ANNOTATED, {**result, "spec": None}) == ["patch.containers"]

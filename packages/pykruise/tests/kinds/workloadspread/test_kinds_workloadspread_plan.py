@@ -53,7 +53,7 @@ def failures(plan: Plan) -> dict[str, list[tuple[str, bool]]]:
 # ── places ───────────────────────────────────────────────────────────────────
 
 
-def test_a_pod_that_was_admitted_keeps_its_place_for_a_while_case_50() -> None:
+def test_an_admitted_pod_keeps_its_slot_for_a_while_case_50() -> None:
     document = spread(
         subset("a", 3),
         subset("b"),
@@ -75,7 +75,7 @@ def test_a_pod_without_a_name_is_recognised_by_its_key() -> None:
 
 
 @pytest.mark.parametrize("seconds", [30, 31])
-def test_a_pod_that_does_not_come_loses_its_place_case_51(seconds: float) -> None:
+def test_a_pod_that_is_not_created_in_time_loses_its_slot_case_51(seconds: float) -> None:
     document = spread(subset("a", 3), status=known(entry("a", 0, creatingPods={"p3": ago(seconds)})))
     plan = plan_spread(world(document, stored("p1", "a"), stored("p2", "a")))
     assert status_of(plan)["a"] == entry("a", 1, 2)
@@ -85,7 +85,7 @@ def test_a_pod_that_does_not_come_loses_its_place_case_51(seconds: float) -> Non
 @pytest.mark.parametrize(
     ("seconds", "missing", "again_after_s"), [(5, 1, 10), (14, 1, 1), (15, 0, None), (16, 0, None)]
 )
-def test_a_pod_that_is_to_go_gives_its_place_for_a_while_case_52(
+def test_a_pod_to_be_deleted_frees_its_slot_for_a_while_case_52(
     seconds: float, missing: int, again_after_s: float | None
 ) -> None:
     document = spread(subset("a", 3), status=known(entry("a", 1, deletingPods={"p1": ago(seconds)})))
@@ -96,13 +96,13 @@ def test_a_pod_that_is_to_go_gives_its_place_for_a_while_case_52(
     assert plan.requeue_after_s == again_after_s
 
 
-def test_a_pod_that_is_gone_is_forgotten() -> None:
+def test_the_record_of_a_missing_pod_is_dropped() -> None:
     document = spread(subset("a", 3), status=known(entry("a", 1, deletingPods={"p9": ago(1)})))
     plan = plan_spread(world(document, stored("p1", "a")))
     assert status_of(plan)["a"] == entry("a", 2, 1)
 
 
-def test_too_many_pods_leave_no_room_and_the_surplus_goes_first_case_53() -> None:
+def test_too_many_pods_leave_no_slot_and_the_surplus_has_the_lowest_cost_case_53() -> None:
     # given the youngest two are not ready
     pods = [stored(f"p{item}", "a", ready=item < 3, age=1000 - item) for item in range(5)]
     # when
@@ -165,7 +165,7 @@ def test_a_finished_pod_is_not_counted_and_costs_nothing_case_54() -> None:
 # ── costs ────────────────────────────────────────────────────────────────────
 
 
-def test_pods_beyond_the_limit_of_a_later_subset_go_before_those_of_earlier_ones() -> None:
+def test_surplus_pods_of_a_later_subset_have_a_lower_cost_than_those_of_earlier_ones() -> None:
     """The table of section 6.6: pods 2/2/1 of limits 1, 1, none."""
     pods = [*(stored(f"{of}{number}", of) for of in "ab" for number in (1, 2)), stored("c1", "c")]
     plan = plan_spread(world(spread(subset("a", 1), subset("b", 1), subset("c")), *pods))
@@ -184,7 +184,7 @@ def test_pods_beyond_the_limit_of_a_later_subset_go_before_those_of_earlier_ones
         ({"since": 900, "ready": False}, {"since": None, "cost": -100}),
     ],
 )
-def test_of_pods_beyond_the_limit_those_go_first_whose_loss_is_least_felt(first: Any, second: Any) -> None:
+def test_surplus_pods_that_are_the_least_available_have_the_lowest_cost(first: Any, second: Any) -> None:
     def of(name: str, *, since: float | None, **given: Any) -> Document:
         document = stored(name, "a", **given)
         for condition in document["status"]["conditions"]:
@@ -213,7 +213,7 @@ def test_pods_of_old_versions_have_the_opposite_order_case_55() -> None:
     assert status_of(plan, "")["a"]["replicas"] == 2
 
 
-def test_pods_of_a_subset_that_was_removed_go_first_case_56() -> None:
+def test_pods_of_a_removed_subset_have_the_lowest_cost_case_56() -> None:
     pods = [stored("p1", "b"), stored("p2", "b"), stored("p3", "a")]
     plan = plan_spread(world(spread(subset("a", 3), subset("c")), *pods))
     assert costs(plan) == {"p1": -300, "p2": -300, "p3": 200}
@@ -250,7 +250,7 @@ def test_equal_subsets_are_filled_evenly_case_58() -> None:
     assert plan.status is None
 
 
-def test_a_pod_without_a_node_waits_and_goes_first_case_59() -> None:
+def test_a_pending_pod_waits_and_has_the_lowest_cost_case_59() -> None:
     document = spread(subset("a"), subset("b"))
     plan = counted(document, stored("p1", phase="Pending", ready=False))
     assert adopted(plan) == {}
@@ -295,7 +295,7 @@ def test_a_pod_is_adopted_where_it_could_be() -> None:
     assert "is unknown" in plan.skipped["p3"].message
 
 
-def test_of_subsets_with_room_preferences_and_patches_that_fit_decide() -> None:
+def test_preferences_and_matching_patches_choose_among_subsets_with_free_slots() -> None:
     # given a subset that its node prefers, one that is preferred and full, and one whose patch fits
     preferred = [{"weight": 1, "preference": zone("a")}]
     patched = {"metadata": {"labels": {"tier": "b"}}}
@@ -321,7 +321,7 @@ def _zones(*limits: int | None) -> list[Document]:
 ZONES = (node("n1", zone="a"), node("n2", zone="b"), node("n3", zone="c"))
 
 
-def test_pods_beyond_what_all_subsets_take_are_left_alone() -> None:
+def test_pods_beyond_the_capacity_of_all_subsets_are_not_adopted() -> None:
     # given two full subsets, and pods without a note: on the nodes of either, elsewhere, and on none yet
     document = spread(*_zones(1, 1))
     placed = [stored("p1", "a", node="n1"), stored("p2", "b", node="n2")]
@@ -354,7 +354,7 @@ def made(document: Document, *, ago_s: float) -> Document:
     return document
 
 
-def test_pods_that_were_there_before_are_all_adopted_those_that_came_later_only_into_room() -> None:
+def test_older_pods_are_all_adopted_and_newer_ones_only_into_free_slots() -> None:
     # given a WorkloadSpread of a minute ago, four pods that are older and two that are not
     document = made(spread(*_zones(1, 2)), ago_s=60)
     before = [
@@ -371,14 +371,14 @@ def test_pods_that_were_there_before_are_all_adopted_those_that_came_later_only_
     assert status_of(plan_spread(world(document, *before, *later, nodes=ZONES)))["a"] == entry("a", 0, 2)
 
 
-def test_a_pod_from_before_goes_to_a_subset_with_room_rather_than_to_a_full_one_that_it_fits_better() -> None:
+def test_an_older_pod_is_adopted_by_a_free_subset_before_a_better_matching_full_one() -> None:
     preferred = [{"weight": 9, "preference": zone("a")}]
     document = made(spread(subset("full", 0, preferredNodeSelector=preferred), subset("b", 1)), ago_s=60)
     pods = [stored("p1", node="n1"), stored("p2", node="n1")]
     assert adopted(counted(document, *pods, nodes=ZONES)) == {"p1": "b", "p2": "full"}
 
 
-def test_a_pod_from_before_that_fits_no_subset_goes_first() -> None:
+def test_an_older_pod_that_matches_no_subset_has_the_lowest_cost() -> None:
     document = made(spread(*_zones(1, 0)), ago_s=60)
     plan = counted(document, stored("p1", "a", node="n1"), stored("p2", node="n3"), nodes=ZONES)
     assert adopted(plan) == {}
@@ -386,7 +386,7 @@ def test_a_pod_from_before_that_fits_no_subset_goes_first() -> None:
     assert "fits no subset" in plan.skipped["p2"].message
 
 
-def test_a_place_that_is_kept_for_a_pod_to_come_is_not_given_to_one_that_is_there() -> None:
+def test_a_slot_kept_for_a_pod_in_creation_is_not_given_to_an_existing_pod() -> None:
     # given a place that admission gave to a pod ten seconds ago
     document = spread(*_zones(1, 0), status=known(entry("a", 0, creatingPods={"p9": ago(10)}), entry("b", 0)))
     pods = [stored("p1", node="n1")]
@@ -416,7 +416,7 @@ def test_a_pod_that_was_not_read_yet_waits() -> None:
 
 
 @pytest.mark.parametrize("text", ['{"name":"other","subset":"a"}', '{"name":"ws"}', "no json"])
-def test_a_pod_whose_note_says_no_subset_of_this_workloadspread_is_adopted(text: str) -> None:
+def test_a_pod_with_an_annotation_of_no_known_subset_is_adopted(text: str) -> None:
     document = stored("p1", node="n2")
     document["metadata"]["annotations"] = {MATCHED_SPREAD_ANNOTATION: text}
     first = plan_spread(world(spread(*_zones(1, 1)), document, nodes=ZONES))
@@ -508,7 +508,7 @@ GPU_AND_OTHERS = [{"key": f"k{number}", "operator": "DoesNotExist"} for number i
         ([{}, {"patch": {"spec": {"containers": "none"}}}], "x"),
     ],
 )
-def test_of_two_subsets_the_one_that_fits_better_gets_the_pod(fields: list[Document], wanted: str) -> None:
+def test_the_better_matching_of_two_subsets_adopts_the_pod(fields: list[Document], wanted: str) -> None:
     document = spread(*(subset(name, **more) for name, more in zip("xy", fields, strict=True)))
     pods = [stored("p1", node="n1", labels={"app": "web"})]
     assert adopted(counted(document, *pods, nodes=(node("n1", zone="a"),))) == {"p1": wanted}
@@ -599,7 +599,7 @@ def test_a_pod_moves_only_when_its_successor_would_find_the_subset_closed_case_6
 
 
 @pytest.mark.parametrize(("age", "status", "again_after_s"), [(29, "True", 1), (30, "False", None)])
-def test_a_pod_may_be_unschedulable_as_long_as_the_strategy_says(
+def test_a_subset_is_unschedulable_after_the_strategys_time(
     age: float, status: str, again_after_s: float | None
 ) -> None:
     document = adaptive(subset("a", 3), subset("b"))
@@ -642,7 +642,7 @@ def test_only_pods_that_find_no_node_move_case_61(late: Document) -> None:
     assert plan.requeue_after_s == 1
 
 
-def test_an_open_subset_stays_as_it_is() -> None:
+def test_a_schedulable_subset_is_not_changed() -> None:
     entries = [entry(text, -1, conditions=condition("True", 400)) for text in "ab"]
     document = adaptive(subset("a"), subset("b"), status=known(*entries, overall=entries))
     plan = plan_spread(world(document))
@@ -750,7 +750,7 @@ def test_an_invalid_limit_is_reported_and_its_pods_counted_lift_19(most: Any, no
     assert costs(plan) == {}
 
 
-def test_a_version_without_pods_vanishes_unless_one_is_to_come_case_68() -> None:
+def test_a_version_without_pods_is_removed_unless_one_is_in_creation_case_68() -> None:
     document = spread(
         subset("a", 3),
         target=DEPLOYMENT,
@@ -768,7 +768,7 @@ def test_a_version_without_pods_vanishes_unless_one_is_to_come_case_68() -> None
     assert events_of(plan) == ["CreatePodFailed"]
 
 
-def test_a_version_without_pods_is_remembered_as_long_as_its_subset_is_closed() -> None:
+def test_a_version_without_pods_is_kept_while_its_subset_is_closed() -> None:
     """All pods of a version are moved at once, and their successors must not go back."""
     # given the latest version without pods whose subset is closed, and one with a pod
     entries = {
@@ -810,7 +810,7 @@ def test_a_latest_version_that_is_not_known_stops_costs_only_case_69() -> None:
     assert plan_spread(world(document, latest=None, latest_is_coming=True)).requeue_after_s is None
 
 
-def test_one_that_is_on_its_way_out_does_nothing_case_70() -> None:
+def test_a_terminating_workloadspread_writes_nothing_case_70() -> None:
     document = spread(subset("a", 3))
     document["metadata"]["deletionTimestamp"] = ago(1)
     plan = plan_spread(world(document, stored("p1", "a")))
@@ -873,7 +873,7 @@ def test_an_empty_map_is_an_absent_one_lift_18(field: str, empty: Any, most: Any
 
 
 @pytest.mark.parametrize(("count", "again_after_s"), [(MOST_AT_ONCE, None), (MOST_AT_ONCE + 1, 0)])
-def test_so_many_pods_are_written_to_in_one_plan_and_the_others_in_the_next(
+def test_a_plan_writes_to_a_limited_number_of_pods_and_the_next_plan_to_the_rest(
     count: int, again_after_s: float | None
 ) -> None:
     plan = plan_spread(world(spread(subset("a")), *(stored(f"p{number}", "a") for number in range(count))))
@@ -881,18 +881,18 @@ def test_so_many_pods_are_written_to_in_one_plan_and_the_others_in_the_next(
     assert plan.requeue_after_s == again_after_s
 
 
-def test_pods_that_were_not_read_yet_are_looked_at_at_once() -> None:
+def test_unread_pods_cause_an_immediate_requeue() -> None:
     assert plan_spread(world(spread(subset("a")), has_more=True)).requeue_after_s == 0
 
 
-def test_a_workload_that_no_watch_tells_of_is_looked_at_again_or_earlier_where_something_is_due() -> None:
+def test_an_unwatched_workload_is_polled_or_requeued_earlier_when_something_is_due() -> None:
     document = spread(subset("a", 3), status=known(entry("a", 2, creatingPods={"p1": ago(5)})))
     assert plan_spread(world(document, polls_after=10.0)).requeue_after_s == 10
     assert plan_spread(world(document, polls_after=40.0)).requeue_after_s == 25
 
 
 @pytest.mark.parametrize("wrong", [{"targetRef": 3}, {"targetRef": {"kind": "CloneSet", "name": "web"}}])
-def test_one_that_names_no_workload_or_cannot_be_read_is_reported_and_left_alone(wrong: Any) -> None:
+def test_an_unreadable_workload_spread_is_reported_and_not_changed(wrong: Any) -> None:
     document = spread(subset("a", 3))
     document["spec"] |= wrong
     plan = plan_spread(world(document, stored("p1", "a")))

@@ -78,27 +78,27 @@ def rolling(*, counted: int = 0, **target_filter: Any) -> SpreadView:
 # ── how many pods a workload wants ───────────────────────────────────────────
 
 
-async def test_a_workload_of_a_built_in_kind_says_how_many_pods_it_wants() -> None:
+async def test_the_replicas_of_a_built_in_kind_are_read_from_its_spec() -> None:
     server = Server(CloneSet={"spec": {"replicas": 3}}, white_list="{")
     assert await server.reader().read_replicas(view(spread(subset("a")))) == 3
     assert server.asked == ["v1beta1 CloneSet shop/web"]
 
 
 @pytest.mark.parametrize("document", [spread(subset("a")), {**spread(subset("a")), "spec": {"targetRef": 3}}])
-async def test_a_workload_that_is_not_there_or_not_named_wants_none(document: Document) -> None:
+async def test_a_missing_or_unnamed_workload_has_zero_replicas(document: Document) -> None:
     reader = Server(scale={"spec": {"replicas": 7}}).reader()
     assert await reader.read_replicas(view(document)) == 0
     assert await reader.read_target(view(document)) is None
 
 
-async def test_one_that_names_no_workload_has_no_scale() -> None:
+async def test_a_workloadspread_without_a_target_has_no_scale() -> None:
     reader = Server(scale={"spec": {"replicas": 7}}).reader()
     assert await reader.scale(view({**spread(subset("a")), "spec": {"targetRef": 3}})) is None
     assert await reader.scale(rolling()) == {"spec": {"replicas": 7}}
 
 
 @pytest.mark.parametrize("white_list", ["", "{", listed()], ids=["none", "broken", "without a path"])
-async def test_of_other_kinds_the_scale_says_it(white_list: str) -> None:
+async def test_the_replicas_of_other_kinds_are_read_from_their_scale(white_list: str) -> None:
     server = Server(Rollout={"spec": {"replicas": 3}}, scale={"spec": {"replicas": 7}}, white_list=white_list)
     assert await server.reader().read_replicas(rolling(counted=4)) == 7
     assert server.asked[0] == "v1alpha1 Rollout shop/web"
@@ -106,13 +106,13 @@ async def test_of_other_kinds_the_scale_says_it(white_list: str) -> None:
 
 
 @pytest.mark.parametrize("scale", [None, {}, {"spec": {"replicas": "7"}}])
-async def test_where_nothing_says_it_there_are_as_many_as_are_counted(scale: Document | None) -> None:
+async def test_the_counted_pods_are_the_replicas_without_any_other_source(scale: Document | None) -> None:
     more = {} if scale is None else {"scale": scale}
     assert await Server(Rollout={"spec": {}}, **more).reader().read_replicas(rolling(counted=4)) == 5
     assert await Server(Rollout={"spec": {}}, **more).reader().read_replicas(rolling()) == 0
 
 
-async def test_a_path_of_the_white_list_says_it_and_one_that_leads_nowhere_says_none() -> None:
+async def test_a_path_of_the_white_list_is_read_and_a_missing_field_is_zero() -> None:
     server = Server(
         Rollout={"spec": {"size": 6}},
         scale={"spec": {"replicas": 7}},
@@ -123,7 +123,7 @@ async def test_a_path_of_the_white_list_says_it_and_one_that_leads_nowhere_says_
     assert await odd.reader().read_replicas(rolling(counted=4)) == 0
 
 
-async def test_paths_of_the_filter_say_it_and_must_lead_somewhere() -> None:
+async def test_the_paths_of_the_filter_are_read_and_must_exist() -> None:
     server = Server(Rollout={"spec": {"a": 1, "b": 2}}, white_list=listed(replicasPath="spec.a"))
     assert await server.reader().read_replicas(rolling(replicasPathList=["spec.a", "spec.b"])) == 3
     with pytest.raises(PathError):
@@ -197,7 +197,7 @@ async def test_both_readers_see_the_same_and_the_one_with_a_cache_costs_no_reque
 
 
 @pytest.mark.parametrize("is_cached", [False, True])
-async def test_places_are_noted_if_nobody_wrote_meanwhile(is_cached: bool) -> None:
+async def test_slots_are_written_unless_another_client_wrote_in_between(is_cached: bool) -> None:
     async with cluster() as place:
         await install(place)
         live = LiveSpreads(lambda: place.client, **common())
@@ -214,7 +214,7 @@ async def test_places_are_noted_if_nobody_wrote_meanwhile(is_cached: bool) -> No
             await reader.write(seen, lists)
 
 
-async def test_owners_pods_and_the_white_list_are_asked_for_where_they_are() -> None:
+async def test_owners_pods_and_the_white_list_are_read_from_the_api_server() -> None:
     async with cluster() as place:
         reader = LiveSpreads(lambda: place.client, **common())
         owner = {"apiVersion": "v1", "kind": "Service", "name": "above", "uid": "u1", "controller": True}

@@ -100,7 +100,7 @@ def test_a_white_list_that_cannot_be_read_is_an_internal_error_for_kinds_that_wo
     assert fields(limits(1), reader=server.replica()) == []
 
 
-def test_the_others_that_cannot_be_read_are_an_internal_error() -> None:
+def test_an_unreadable_list_of_others_is_an_internal_error() -> None:
     """5.1 rule 7"""
     replica = SpreadServer().replica()
 
@@ -111,17 +111,17 @@ def test_the_others_that_cannot_be_read_are_an_internal_error() -> None:
     assert words(limits(1), reader=replica).startswith("InternalError @ <nil>: ")
 
 
-def test_a_workloadspread_is_not_in_its_own_way_nor_is_one_that_names_no_workload() -> None:
+def test_a_workloadspread_conflicts_neither_with_itself_nor_with_one_without_a_target() -> None:
     nameless = spread(subset("a"), name="nameless", target=("apps/v1", "Deployment", ""))
     server = SpreadServer(limits(1), nameless)
     assert fields(limits(2), old=limits(1), reader=server.replica()) == []
 
 
-def test_a_change_of_one_that_names_no_workload_any_more_says_so_once() -> None:
+def test_a_change_of_an_object_without_a_target_reports_it_once() -> None:
     assert words(without_target(), old=limits(1)).startswith("FieldValueRequired @ spec.targetRef")
 
 
-def test_one_without_a_spec_says_all_that_is_missing() -> None:
+def test_an_object_without_a_spec_reports_all_required_fields() -> None:
     for spec in (None, {}):
         doc = {**limits(1), "spec": spec}
         assert fields(doc) == ["spec.targetRef", "spec.subsets"]
@@ -130,7 +130,7 @@ def test_one_without_a_spec_says_all_that_is_missing() -> None:
         assert fields(limits(-1), old=doc) == ["spec.subsets[0].maxReplicas", "spec.targetRef"]
 
 
-def test_one_without_metadata_has_no_name() -> None:
+def test_a_workloadspread_without_metadata_has_no_name() -> None:
     assert fields({**limits(1), "metadata": None}) == ["metadata.name"]
 
 
@@ -143,7 +143,7 @@ def test_one_without_metadata_has_no_name() -> None:
         ({"subsets": [3]}, "spec.subsets[0]"),
     ],
 )
-def test_what_cannot_be_read_is_refused_with_where(spec: Document, where: str) -> None:
+def test_an_unreadable_object_is_refused_with_its_field(spec: Document, where: str) -> None:
     doc = limits(1)
     doc["spec"] |= spec
     refused = at_once(
@@ -157,7 +157,7 @@ def test_what_cannot_be_read_is_refused_with_where(spec: Document, where: str) -
 # ── what is asked for it ─────────────────────────────────────────────────────
 
 
-def test_without_anything_to_ask_the_object_is_judged_by_itself() -> None:
+def test_the_object_is_validated_alone_without_a_reader() -> None:
     for doc, wrong in ((limits(1), True), (limits(-1), False)):
         admission_answer = at_once(build_validating_review(None), request(WORKLOAD_SPREADS, doc))
         assert (admission_answer.refusal is None) == wrong
@@ -239,5 +239,5 @@ def test_a_pod_may_wait_until_it_is_tried_in_every_subset(seconds: Any, most: An
 
 
 @pytest.mark.parametrize("target_filter", [{"replicasPathList": ["spec.x"]}, {"selector": {}}, {}, None])
-def test_a_filter_may_say_nothing(target_filter: Any) -> None:
+def test_a_target_filter_may_be_empty(target_filter: Any) -> None:
     assert fields(limits(1, targetFilter=target_filter)) == []

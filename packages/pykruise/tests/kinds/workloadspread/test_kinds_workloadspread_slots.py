@@ -65,7 +65,7 @@ def test_a_pod_that_is_noted_gets_its_subset_again_and_nothing_is_stored_case_4(
     assert (again.subset, again.key, again.entries) == ("b", "p1", None)
 
 
-def test_fresh_entries_count_no_pods_and_leave_all_places() -> None:
+def test_fresh_entries_count_no_pods_and_have_all_slots() -> None:
     subsets = view(spread(subset("a", 3), subset("b", "50%"), subset("c"), subset("d", "some"))).subsets
     assert make_fresh_entries(subsets, replicas=5) == [
         entry("a", 3),
@@ -112,7 +112,7 @@ def test_a_released_slot_changes_its_own_entry_only() -> None:
         ([entry("a", -1), entry("b", 1, "p1")], 1, (), []),
     ],
 )
-def test_pods_are_asked_about_only_where_it_matters_whether_they_go(
+def test_pods_are_read_only_when_their_deletion_decides_about_a_slot(
     entries: list[SubsetStatus], wanted: int, going: Sequence[str], asked: list[Any]
 ) -> None:
     assert list(find_unconfirmed_deletions(entries, wanted=wanted, going=going)) == asked
@@ -121,7 +121,7 @@ def test_pods_are_asked_about_only_where_it_matters_whether_they_go(
 # ── pods to come ─────────────────────────────────────────────────────────────
 
 
-def test_a_place_is_kept_until_its_pod_is_seen_under_its_name_or_its_key() -> None:
+def test_a_slot_is_kept_until_its_pod_is_seen_by_name_or_key() -> None:
     # given places of two pods with names, and of two without
     noted = entry("a", 0, creating_pods=dict.fromkeys(("p1", "p2", "u-1", "u-2"), NOTED))
     notes = {"p1": Matched(name="ws", subset="a"), "web-x": Matched(name="ws", subset="a", uid="u-1")}

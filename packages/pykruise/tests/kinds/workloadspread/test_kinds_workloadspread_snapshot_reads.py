@@ -148,12 +148,12 @@ async def test_a_workload_that_wants_no_pods_still_has_some_lift_8() -> None:
 
 
 @pytest.mark.parametrize("targets", [[], [going(workload(CLONE_SET, replicas=5))]])
-async def test_a_workload_that_is_not_there_or_goes_has_no_pods_and_wants_none(targets: Any) -> None:
+async def test_a_missing_or_terminating_workload_has_no_pods_and_zero_replicas(targets: Any) -> None:
     result = await Cluster(spread(subset("a", 3)), on(CLONE_SET, "p1"), targets=targets).seen()
     assert (result.is_there, names(result), result.replicas) == (False, [], 0)
 
 
-async def test_a_kind_of_workload_that_is_not_served_is_not_there() -> None:
+async def test_a_workload_of_an_unserved_kind_counts_as_missing() -> None:
     cluster = Cluster(spread(subset("a", 3)), on(CLONE_SET, "p1"), targets=[workload(CLONE_SET, replicas=5)])
     views = TARGET_VIEWS[GroupKind("apps.kruise.io", "CloneSet")]
     cluster.mirrors[views] = Listed(views, cluster.mirrors[views].values(), synced=False)
@@ -163,13 +163,13 @@ async def test_a_kind_of_workload_that_is_not_served_is_not_there() -> None:
 @pytest.mark.parametrize(
     "document", [going(spread(subset("a", 3))), spread(subset("a", 3), target=("apps/v1", "CloneSet", ""))]
 )
-async def test_one_that_goes_or_names_no_workload_needs_nothing_case_70(document: Document) -> None:
+async def test_a_terminating_or_targetless_workload_spread_has_no_pods_case_70(document: Document) -> None:
     cluster = Cluster(document, on(CLONE_SET, "p1"), targets=[workload(CLONE_SET, replicas=5)])
     result = await cluster.seen()
     assert (names(result), result.replicas, result.now) == ([], 0, NOW)
 
 
-async def test_only_pods_that_the_filter_selects_are_counted_and_none_where_it_cannot_be_read() -> None:
+async def test_only_pods_that_a_readable_filter_selects_are_counted() -> None:
     pods = [on(CLONE_SET, "p1", labels={"role": "worker"}), on(CLONE_SET, "p2")]
     targets = [workload(CLONE_SET, replicas=5)]
     for selector, wanted in (
@@ -233,7 +233,9 @@ async def test_pods_of_a_replicaset_are_its_own() -> None:
 
 
 @pytest.mark.parametrize("is_paused", [True, False])
-async def test_the_latest_version_of_a_deployment_comes_unless_it_is_paused_lift_17(is_paused: bool) -> None:
+async def test_the_latest_version_of_a_deployment_is_expected_unless_it_is_paused_lift_17(
+    is_paused: bool,
+) -> None:
     document = spread(subset("a", 3), target=DEPLOYMENT)
     template = {"spec": {"containers": [{"name": "main", "image": "new"}]}}
     targets = _deployment(labels={"app": "web"}, template=template, paused=is_paused)
@@ -259,7 +261,7 @@ def _rollout(*pods: Document, scale: Document | None = None, white_list: str = "
     return cluster
 
 
-async def test_a_workload_of_the_white_list_is_read_again_and_again() -> None:
+async def test_a_workload_of_the_white_list_is_polled() -> None:
     cluster = _rollout(on(ROLLOUT, "p1"), white_list=listed())
     result = await cluster.seen()
     assert (names(result), result.replicas, result.polls_after) == (["p1"], 4, 10)
@@ -272,7 +274,7 @@ async def test_a_workload_of_the_white_list_is_read_again_and_again() -> None:
 
 
 @pytest.mark.parametrize("is_going", [True, False])
-async def test_a_workload_of_the_white_list_that_goes_or_is_not_there_has_no_pods(is_going: bool) -> None:
+async def test_a_missing_or_terminating_workload_of_the_white_list_has_no_pods(is_going: bool) -> None:
     cluster = _rollout(on(ROLLOUT, "p1"), white_list=listed())
     if is_going:
         going(cluster.stored["Rollout", "web", ""])
@@ -314,7 +316,7 @@ async def test_without_a_scale_as_many_pods_are_wanted_as_there_are_lift_6() -> 
     assert (len(result.pods), result.replicas) == (3, 2)
 
 
-async def test_own_pods_go_before_those_that_a_scale_selects() -> None:
+async def test_owned_pods_precede_those_that_a_scale_selects() -> None:
     scale = {"spec": {"replicas": 4}, "status": {"selector": "app=web"}}
     pods = [on(ROLLOUT, "p1"), stored("p2", owner=None, labels={"app": "web"})]
     result = await _rollout(*pods, scale=scale).seen()
@@ -358,7 +360,9 @@ async def test_pods_without_a_note_that_are_on_a_node_are_read_once_with_their_n
 
 
 @pytest.mark.parametrize(("count", "first"), [(MOST_READ, False), (MOST_READ + 1, True)])
-async def test_so_many_are_read_at_once_and_the_others_in_the_next(count: int, first: bool) -> None:
+async def test_a_limited_number_of_pods_is_read_per_snapshot_and_the_rest_in_the_next(
+    count: int, first: bool
+) -> None:
     pods = [stored(f"p{number}", node="n1") for number in range(count)]
     cluster = Cluster(spread(subset("a", 9)), *pods, targets=[workload(CLONE_SET, replicas=9)])
     result = await cluster.seen()
@@ -394,7 +398,7 @@ async def test_pods_are_not_read_while_no_subset_has_room(status: Document, is_r
 # ── what changes meanwhile ───────────────────────────────────────────────────
 
 
-async def test_one_that_is_gone_meanwhile_is_not_planned() -> None:
+async def test_a_workload_spread_deleted_in_between_has_no_snapshot() -> None:
     cluster = Cluster(
         spread(subset("a", 9)), stored("p1", node="n1"), targets=[workload(CLONE_SET, replicas=9)]
     )
@@ -403,7 +407,7 @@ async def test_one_that_is_gone_meanwhile_is_not_planned() -> None:
     assert cluster.asked == ["p1"]
 
 
-async def test_pods_are_those_that_caches_show_after_all_was_read() -> None:
+async def test_pods_are_read_from_the_caches_after_all_other_reads() -> None:
     # given pods that the scale of a Rollout selects, of which one goes while another is read
     pods = [stored(f"p{number}", node="n1", owner=None, labels={"app": "web"}) for number in (1, 2)]
     scale = {"spec": {"replicas": 4}, "status": {"selector": "app=web"}}

@@ -27,7 +27,7 @@ async def placed() -> tuple[SpreadServer, Document]:
     return server, result
 
 
-async def test_an_evicted_pod_gives_its_place_back_unless_it_is_only_tried() -> None:
+async def test_an_evicted_pod_returns_its_slot_unless_it_is_a_dry_run() -> None:
     server, _ = await placed()
     await server.replica().evict("p1", dry_run=True)
     assert server.missing() == {"a": 1}
@@ -46,7 +46,7 @@ async def test_an_evicted_pod_gives_its_place_back_unless_it_is_only_tried() -> 
         {"operation": "DELETE", "subresource": "eviction"},
     ],
 )
-async def test_requests_that_no_pod_goes_by_change_nothing(asked: Any) -> None:
+async def test_requests_that_delete_no_pod_change_nothing(asked: Any) -> None:
     server, document = await placed()
     step = SpreadRelease(server.replica().spreading)
     assert await step.judge(request(PODS, document, old=document, **asked)) is None
@@ -61,7 +61,7 @@ async def test_a_deletion_without_the_pod_changes_nothing() -> None:
     assert server.missing() == {"a": 1}
 
 
-async def test_places_are_those_of_the_namespace_that_the_request_is_about() -> None:
+async def test_slots_belong_to_the_namespace_of_the_request() -> None:
     # given a pod that says no namespace, as before an API server has filled it in, or another one
     for namespace in (None, "market"):
         server = SpreadServer(spread(subset("a", 2)))
@@ -75,7 +75,7 @@ async def test_places_are_those_of_the_namespace_that_the_request_is_about() -> 
         assert server.missing() == {"a": 2}
 
 
-def test_pods_are_shown_where_there_are_workloadspreads_and_noted_ones_when_they_go() -> None:
+def test_new_pods_are_reviewed_for_workload_spreads_and_annotated_ones_on_deletion() -> None:
     injection, release = SpreadInjection(None), SpreadRelease(None)
     everything = {KIND: [Meant(selector=EVERYTHING)]}
     assert injection.build_match_condition({}) == injection.build_match_condition(everything)

@@ -19,7 +19,7 @@ CLONE_SET = GroupKind("apps.kruise.io", "CloneSet")
 JOB = GroupKind("batch", "Job")
 
 
-def test_one_that_cannot_be_read_takes_part_in_nothing() -> None:
+def test_an_unreadable_workloadspread_has_no_target_and_no_subsets() -> None:
     result = view({**spread(subset("a")), "spec": {"targetRef": 3}})
     assert result.problem
     assert (result.target, result.subsets, result.replicas_paths, result.reschedule_after_s) == (
@@ -45,7 +45,7 @@ def test_one_subset_without_a_limit_needs_no_counting() -> None:
         assert view(spread(*subsets)).is_plain is is_plain
 
 
-def test_pods_of_statefulsets_have_their_places_by_number() -> None:
+def test_pods_of_statefulsets_are_assigned_by_ordinal() -> None:
     assert view(spread(subset("a"), target=STATEFUL_SET)).goes_by_ordinal
     assert not view(spread(subset("a"))).goes_by_ordinal
 
@@ -54,7 +54,7 @@ def test_pods_of_statefulsets_have_their_places_by_number() -> None:
     ("target_filter", "paths"),
     [(None, []), ({}, []), ({"replicasPathList": None}, []), ({"replicasPathList": ["spec.x"]}, ["spec.x"])],
 )
-def test_a_filter_may_say_where_the_replicas_are(target_filter: Any, paths: list[str]) -> None:
+def test_a_filter_may_have_paths_of_the_replicas(target_filter: Any, paths: list[str]) -> None:
     assert view(spread(subset("a"), targetFilter=target_filter)).replicas_paths == paths
 
 
@@ -70,11 +70,13 @@ def test_a_filter_may_say_where_the_replicas_are(target_filter: Any, paths: list
         ({"adaptive": {"rescheduleCriticalSeconds": 30}}, 0),
     ],
 )
-def test_pods_that_find_no_node_move_on_only_where_it_says_so(strategy: Any, seconds: int) -> None:
+def test_unschedulable_pods_are_rescheduled_only_under_the_adaptive_strategy(
+    strategy: Any, seconds: int
+) -> None:
     assert view(spread(subset("a"), scheduleStrategy=strategy)).reschedule_after_s == seconds
 
 
-def test_one_is_found_by_its_workload_unless_it_goes_or_names_none() -> None:
+def test_a_workload_spread_is_indexed_by_its_target_unless_terminating_or_without_one() -> None:
     def keys(document: Document) -> Any:
         return SPREAD_VIEWS.indexes["target"](view(document))
 
@@ -101,11 +103,13 @@ def test_one_is_found_by_its_workload_unless_it_goes_or_names_none() -> None:
         (GroupKind("argoproj.io", "Rollout"), {"replicas": 3}, None),
     ],
 )
-def test_a_workload_wants_what_its_spec_says_or_one(kind: GroupKind, spec: Any, replicas: int | None) -> None:
+def test_the_replicas_of_a_workload_are_those_of_its_spec_or_one(
+    kind: GroupKind, spec: Any, replicas: int | None
+) -> None:
     assert replicas_of({"spec": spec}, kind) == replicas
 
 
-def test_paths_are_added_up_and_go_before_that_of_the_white_list() -> None:
+def test_replica_paths_are_added_up_and_precede_the_path_of_the_white_list() -> None:
     doc = {"spec": {"replicas": 9, "a": 1, "b": 2}}
     assert replicas_of(doc, CLONE_SET, paths=["spec.a", "spec.b"], listed_path="spec.none") == 3
     assert replicas_of(doc, CLONE_SET, listed_path="spec.b") == 2

@@ -57,7 +57,7 @@ def target(owner: Any = CLONE_SET, **fields: Any) -> TargetView:
     return msgspec.structs.replace(project_target(orjson.dumps(workload(owner))), **fields)
 
 
-def test_a_noted_pod_wakes_when_it_comes_and_goes() -> None:
+def test_an_annotated_pod_enqueues_its_workload_spread_when_created_and_deleted() -> None:
     listening = Listening(spread(subset("a")), spread(subset("a"), name="other", target=DEPLOYMENT))
     goes = pod("p", annotations=NOTED)
     assert listening.pod(None, goes) == ["ws"]
@@ -73,18 +73,18 @@ def test_a_noted_pod_wakes_when_it_comes_and_goes() -> None:
         pod("p", annotations={MATCHED_SPREAD_ANNOTATION: '{"name":"ws","subset":"b"}'}),
     ],
 )
-def test_a_noted_pod_wakes_when_it_ends_or_changes_its_subset(new: Document) -> None:
+def test_an_assigned_pod_enqueues_when_it_ends_or_changes_its_subset(new: Document) -> None:
     assert Listening(spread(subset("a"))).pod(pod("p", annotations=NOTED), new) == ["ws"]
 
 
-def test_a_noted_pod_wakes_when_its_version_changes() -> None:
+def test_an_assigned_pod_enqueues_when_its_version_changes() -> None:
     owner = ("apps/v1", "ReplicaSet", "web-h1")
     before = pod("p", owner=owner, annotations=NOTED, labels={"pod-template-hash": "h1"})
     after = pod("p", owner=owner, annotations=NOTED, labels={"pod-template-hash": "h2"})
     assert Listening(spread(subset("a"))).pod(before, after) == ["ws"]
 
 
-def test_a_noted_pod_wakes_when_its_cost_is_changed() -> None:
+def test_an_assigned_pod_enqueues_when_its_deletion_cost_changes() -> None:
     before = pod("p", annotations={**NOTED, DELETION_COST_ANNOTATION: "200"})
     after = pod("p", annotations={**NOTED, DELETION_COST_ANNOTATION: "5"})
     listening = Listening(spread(subset("a")))
@@ -95,7 +95,7 @@ def test_a_noted_pod_wakes_when_its_cost_is_changed() -> None:
 
 
 @pytest.mark.parametrize(("strategy", "woken"), [(ADAPTIVE, ["ws"]), ({"type": "Fixed"}, [])])
-def test_scheduling_wakes_only_the_adaptive_and_a_failure_wakes_each_lift_12(
+def test_scheduling_enqueues_only_the_adaptive_and_a_failure_enqueues_each_lift_12(
     strategy: Any, woken: list[str]
 ) -> None:
     listening = Listening(spread(subset("a"), subset("b"), scheduleStrategy=strategy))
@@ -108,7 +108,7 @@ def test_scheduling_wakes_only_the_adaptive_and_a_failure_wakes_each_lift_12(
     assert listening.pod(failed, scheduled) == ["ws"]
 
 
-def test_a_pod_without_a_note_wakes_once_it_is_on_a_node() -> None:
+def test_an_unassigned_pod_enqueues_when_it_is_scheduled() -> None:
     listening = Listening(spread(subset("a")), spread(subset("a"), name="deployed", target=DEPLOYMENT))
     assert listening.pod(None, pod("p")) == []
     assert listening.pod(pod("p"), pod("p", nodeName="n1")) == ["ws"]
@@ -117,13 +117,13 @@ def test_a_pod_without_a_note_wakes_once_it_is_on_a_node() -> None:
     assert listening.pod(None, pod("p", owner=None, nodeName="n1")) == []
 
 
-def test_a_pod_without_a_note_wakes_when_it_goes() -> None:
+def test_a_pod_without_an_annotation_enqueues_its_workload_spread_when_deleted() -> None:
     listening = Listening(spread(subset("a")))
     assert listening.pod(pod("p", deleting=True), None) == ["ws"]
     assert listening.pod(pod("p", owner=None), None) == []
 
 
-def test_what_only_moves_on_wakes_nothing() -> None:
+def test_a_phase_change_alone_enqueues_nothing() -> None:
     # given
     strict = spread(subset("a"), targetFilter={"selector": {"matchLabels": {"tier": "web"}}})
     adaptive = spread(subset("a"), subset("b"), scheduleStrategy=ADAPTIVE)
@@ -139,7 +139,7 @@ def test_what_only_moves_on_wakes_nothing() -> None:
         assert Listening(document).pod(old, new) == []
 
 
-def test_a_pod_that_gets_a_node_wakes_the_adaptive_before_its_condition_says_so() -> None:
+def test_a_scheduled_pod_enqueues_the_adaptive_workload_spread_before_its_condition() -> None:
     listening = Listening(spread(subset("a"), subset("b"), scheduleStrategy=ADAPTIVE))
     waiting, placed = pod("p", annotations=NOTED), pod("p", annotations=NOTED, nodeName="n1")
     assert listening.pod(waiting, placed) == ["ws"]
@@ -150,7 +150,7 @@ def test_a_pod_that_gets_a_node_wakes_the_adaptive_before_its_condition_says_so(
     [('{"name":"gone","subset":"a"}', []), ('{"subset":"a"}', ["ws"]), ("no json", ["ws"])],
     ids=["it is gone", "it names none", "it cannot be read"],
 )
-def test_a_note_of_one_that_is_gone_wakes_nothing_and_one_that_names_none_does_not_count(
+def test_an_annotation_of_a_missing_workload_spread_enqueues_nothing_and_a_nameless_is_ignored(
     note: str, woken: list[str]
 ) -> None:
     document = pod("p", annotations={MATCHED_SPREAD_ANNOTATION: note}, nodeName="n1")
@@ -159,7 +159,7 @@ def test_a_note_of_one_that_is_gone_wakes_nothing_and_one_that_names_none_does_n
     assert listening.pod(document, pod("p", annotations=document["metadata"]["annotations"])) == []
 
 
-def test_one_whose_filter_cannot_be_read_means_no_pod_whatever_its_labels() -> None:
+def test_an_unreadable_filter_selects_no_pod_with_any_labels() -> None:
     filtered = {"selector": {"matchExpressions": [{"key": "a", "operator": "Is"}]}}
     listening = Listening(spread(subset("a"), targetFilter=filtered))
     assert listening.pod(pod("p", annotations=NOTED), pod("p", annotations=NOTED, labels={"a": "b"})) == []
@@ -173,7 +173,7 @@ def test_one_whose_filter_cannot_be_read_means_no_pod_whatever_its_labels() -> N
         ({"phase": "Running"}, []),
     ],
 )
-def test_a_pod_without_a_note_wakes_when_its_version_or_cost_changes(changes: Any, woken: list[str]) -> None:
+def test_an_unassigned_pod_enqueues_when_its_version_or_cost_changes(changes: Any, woken: list[str]) -> None:
     owner = ("apps/v1", "ReplicaSet", "web-h1")
     before = pod("p", owner=owner, labels={"pod-template-hash": "h1"}, nodeName="n1")
     after = pod("p", owner=owner, nodeName="n1", **{"labels": {"pod-template-hash": "h1"}, **changes})
@@ -181,13 +181,13 @@ def test_a_pod_without_a_note_wakes_when_its_version_or_cost_changes(changes: An
     assert listening.pod(before, after) == woken
 
 
-def test_a_pod_wakes_when_its_note_is_taken_off() -> None:
+def test_a_pod_whose_annotation_is_removed_enqueues_its_workload_spread() -> None:
     noted = pod("p", annotations=NOTED, nodeName="n1")
     assert Listening(spread(subset("a"))).pod(noted, pod("p", nodeName="n1")) == ["ws"]
 
 
 @pytest.mark.parametrize("annotations", [NOTED, {}])
-def test_a_pod_wakes_when_its_workload_releases_it_and_when_another_adopts_it(annotations: Any) -> None:
+def test_a_pod_enqueues_when_its_workload_releases_it_and_when_another_adopts_it(annotations: Any) -> None:
     # given
     listening = Listening(spread(subset("a")))
     owned = pod("p", annotations=annotations, nodeName="n1")
@@ -198,7 +198,7 @@ def test_a_pod_wakes_when_its_workload_releases_it_and_when_another_adopts_it(an
 
 
 @pytest.mark.parametrize("annotations", [NOTED, {}])
-def test_a_pod_wakes_when_its_labels_are_no_longer_those_of_the_filter(annotations: Any) -> None:
+def test_a_pod_enqueues_when_its_labels_no_longer_match_the_filter(annotations: Any) -> None:
     # given
     listening = Listening(spread(subset("a"), targetFilter={"selector": {"matchLabels": {"tier": "web"}}}))
     meant = pod("p", annotations=annotations, nodeName="n1", labels={"tier": "web"})
@@ -218,7 +218,7 @@ def test_a_pod_wakes_when_its_labels_are_no_longer_those_of_the_filter(annotatio
         ({"labels": {"a": "b"}}, []),
     ],
 )
-def test_a_workload_wakes_when_it_is_spread_differently_lift_13(change: Any, woken: list[str]) -> None:
+def test_a_workload_enqueues_when_its_spreading_changes_lift_13(change: Any, woken: list[str]) -> None:
     listening = Listening(spread(subset("a")))
     assert listening.target(CLONE_SETS, target(), target(**change)) == woken
 
@@ -226,14 +226,14 @@ def test_a_workload_wakes_when_it_is_spread_differently_lift_13(change: Any, wok
 @pytest.mark.parametrize(
     "owner", [("apps/v1", "StatefulSet", "web"), ("apps.kruise.io/v1beta1", "StatefulSet", "web")]
 )
-def test_statefulsets_wake_too_lift_14(owner: Any) -> None:
+def test_statefulsets_enqueue_too_lift_14(owner: Any) -> None:
     kind = GroupKind(owner[0].partition("/")[0], owner[1])
     listening = Listening(spread(subset("a"), target=owner))
     assert listening.target(kind, None, target(owner)) == ["ws"]
     assert listening.target(kind, target(owner), None) == ["ws"]
 
 
-def test_a_replicaset_wakes_the_spread_of_its_deployment() -> None:
+def test_a_replicaset_enqueues_the_spread_of_its_deployment() -> None:
     listening = Listening(spread(subset("a"), target=DEPLOYMENT))
     owned = target(("apps/v1", "ReplicaSet", "web-h1"), controller_uid="uid-web")
     assert listening.target(REPLICA_SETS, None, owned) == ["ws"]

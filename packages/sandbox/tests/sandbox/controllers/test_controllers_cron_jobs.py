@@ -50,7 +50,7 @@ async def reasons_of_events(place: Place) -> set[str]:
     return {doc["reason"] for doc in docs if doc["involvedObject"]["kind"] == "CronJob"}
 
 
-async def test_a_job_is_made_at_each_time_and_old_ones_go() -> None:
+async def test_a_job_is_created_at_each_time_and_old_ones_are_deleted() -> None:
     async with small_cluster() as place:
         # given
         await place.create(CRON_JOBS, cron_job())
@@ -105,7 +105,7 @@ async def test_a_suspended_one_makes_nothing_and_makes_up_for_the_last_time_only
         assert len(await names(place)) == 1
 
 
-async def test_what_is_later_than_its_deadline_is_left_out() -> None:
+async def test_a_run_later_than_its_deadline_is_skipped() -> None:
     async with small_cluster(QUIET) as place:
         # given
         await place.create(CRON_JOBS, cron_job("0 * * * *", suspend=True, startingDeadlineSeconds=30))
@@ -119,7 +119,7 @@ async def test_what_is_later_than_its_deadline_is_left_out() -> None:
         assert len(await names(place)) == 1
 
 
-async def test_failed_jobs_have_a_history_of_their_own() -> None:
+async def test_failed_jobs_have_their_own_history_limit() -> None:
     async with small_cluster() as place:
         # given
         place.cluster.kubelets.set_rules([Rule(image="busybox:*", exit_code=1)])
@@ -132,7 +132,7 @@ async def test_failed_jobs_have_a_history_of_their_own() -> None:
         assert "lastSuccessfulTime" not in (await place.get(CRON_JOBS, "tick"))["status"]
 
 
-async def test_a_zone_says_whose_clock_it_is() -> None:
+async def test_the_time_zone_sets_the_clock_of_a_schedule() -> None:
     async with small_cluster(QUIET) as place:
         # given noon in a zone that is an hour ahead all year
         await place.create(CRON_JOBS, cron_job("0 12 * * *", timeZone="Africa/Lagos"))
@@ -144,7 +144,7 @@ async def test_a_zone_says_whose_clock_it_is() -> None:
         assert at.endswith("T12:00:00+01:00")
 
 
-async def test_jobs_go_with_their_cron_job() -> None:
+async def test_jobs_are_deleted_with_their_cron_job() -> None:
     async with small_cluster() as place:
         # given
         await place.create(CRON_JOBS, cron_job())

@@ -44,7 +44,7 @@ async def is_everywhere(place: Place) -> bool:
     )
 
 
-async def test_every_node_gets_one_pod_also_one_that_comes_later() -> None:
+async def test_every_node_gets_one_pod_including_a_node_added_later() -> None:
     async with small_cluster(nodes=3) as place:
         # given
         await place.create(DAEMON_SETS, workload("DaemonSet"))
@@ -107,7 +107,9 @@ def surging(most: int | str, unavailable: int = 0, **spec: Any) -> Object:
 
 
 @pytest.mark.parametrize(("surge", "most"), [(1, 1), ("50%", 2), ("30%", 2)])
-async def test_a_surging_update_adds_the_new_pod_before_the_old_one_goes(surge: int | str, most: int) -> None:
+async def test_a_surging_update_adds_the_new_pod_before_it_deletes_the_old_one(
+    surge: int | str, most: int
+) -> None:
     async with small_cluster(nodes=4) as place:
         # given
         await place.create(DAEMON_SETS, surging(surge))
@@ -163,7 +165,7 @@ async def test_old_pods_that_do_not_serve_cost_no_surge() -> None:
         await place.until(lambda: is_everywhere(place))
 
 
-async def test_a_budget_says_how_many_pods_may_go_and_evictions_keep_to_it() -> None:
+async def test_evictions_respect_the_disruption_budget() -> None:
     async with small_cluster() as place:
         # given
         await place.create(DEPLOYMENTS, workload("Deployment", replicas=4))

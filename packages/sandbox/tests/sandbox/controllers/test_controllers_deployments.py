@@ -73,7 +73,7 @@ async def sizes(place: Place) -> dict[str, int]:
     return sizes
 
 
-async def test_a_deployment_becomes_available_and_says_so() -> None:
+async def test_a_deployment_becomes_available_and_reports_it() -> None:
     async with small_cluster() as place:
         # when
         await place.create(DEPLOYMENTS, deployment())
@@ -127,7 +127,7 @@ async def test_a_rolling_update_keeps_within_surge_and_unavailable() -> None:
         assert (await place.get(DEPLOYMENTS, "web"))["metadata"]["annotations"][REVISION] == "2"
 
 
-async def test_recreate_starts_new_pods_when_all_old_ones_are_gone() -> None:
+async def test_recreate_starts_new_pods_after_all_old_ones_are_deleted() -> None:
     async with small_cluster(ClusterSettings(nodes=2, stop_s=5.0)) as place:
         # given
         await place.create(DEPLOYMENTS, deployment(strategy={"type": "Recreate"}))
@@ -145,7 +145,7 @@ async def test_recreate_starts_new_pods_when_all_old_ones_are_gone() -> None:
         assert frozenset() in seen or frozenset({"nginx:1"}) in seen
 
 
-async def test_going_back_to_an_old_template_reuses_its_replica_set_under_a_new_revision() -> None:
+async def test_a_rollback_of_a_deployment_reuses_its_replica_set_under_a_new_revision() -> None:
     async with small_cluster() as place:
         # given two revisions
         await place.create(DEPLOYMENTS, deployment())
@@ -221,7 +221,7 @@ async def test_scaling_in_the_middle_of_a_rollout_is_spread_over_the_replica_set
         assert await sizes(place) == {"nginx:1": 11, "nginx:2": 7}
 
 
-async def test_old_replica_sets_beyond_the_limit_go() -> None:
+async def test_old_replica_sets_beyond_the_history_limit_are_deleted() -> None:
     async with small_cluster() as place:
         await place.create(DEPLOYMENTS, deployment(replicas=1, revisionHistoryLimit=1))
         await place.until(lambda: is_rolled_out(place))
@@ -244,7 +244,7 @@ async def test_min_ready_seconds_delay_availability() -> None:
         assert (await place.get(DEPLOYMENTS, "web"))["status"]["availableReplicas"] == 3
 
 
-async def test_deleting_it_takes_everything_along() -> None:
+async def test_a_deleted_deployment_deletes_its_replicasets_and_pods() -> None:
     async with small_cluster() as place:
         await place.create(DEPLOYMENTS, deployment())
         await place.until(lambda: is_rolled_out(place))
@@ -258,7 +258,7 @@ async def test_deleting_it_takes_everything_along() -> None:
         await place.until(is_empty)
 
 
-async def test_a_replica_set_adopts_what_it_selects_and_lets_go_what_it_does_not() -> None:
+async def test_a_replica_set_adopts_matching_pods_and_releases_others() -> None:
     async with small_cluster() as place:
         # given a pod that was there first
         await place.create(PODS, pod("early", labels={"app": "web"}))
@@ -285,7 +285,7 @@ async def test_a_replica_set_adopts_what_it_selects_and_lets_go_what_it_does_not
         assert "ownerReferences" not in (await place.get(PODS, "early"))["metadata"]
 
 
-async def test_a_replica_set_deletes_pods_that_serve_least_first() -> None:
+async def test_a_replicaset_deletes_unready_and_cheap_pods_first() -> None:
     rules = [Rule(pod="*-slow*", never_ready=True)]
     async with small_cluster(rules=rules) as place:
         # given five pods, one cheap, and one that never becomes ready

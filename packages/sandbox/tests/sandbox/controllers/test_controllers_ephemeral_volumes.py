@@ -23,7 +23,7 @@ async def says(place: Place, reason: str, text: str) -> bool:
     return any(text in event["message"] for event in await place.events(reason))
 
 
-async def test_a_pod_gets_a_claim_of_its_own_that_goes_with_it() -> None:
+async def test_a_pod_with_an_ephemeral_volume_gets_a_claim_that_is_deleted_with_it() -> None:
     async with small_cluster() as place:
         # when
         await place.create(PODS, scratching("web"))

@@ -64,7 +64,7 @@ async def is_well(place: Place) -> bool:
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
-async def test_whatever_becomes_of_single_writes_the_end_is_the_same(seed: int) -> None:
+async def test_controllers_reach_the_same_state_despite_failing_writes(seed: int) -> None:
     async with small_cluster(seed=seed) as place:
         # given controllers of which every fourth write fails, before or after it took effect
         rng = random.Random(seed)

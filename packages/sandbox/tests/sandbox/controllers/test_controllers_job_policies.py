@@ -48,7 +48,7 @@ async def pods_of(place: Place, index: int) -> list[Object]:
     return sorted(mine, key=lambda doc: str(doc["metadata"]["creationTimestamp"]))
 
 
-async def test_an_index_fails_on_its_own_and_the_others_go_on() -> None:
+async def test_an_index_fails_alone_and_the_other_indexes_continue() -> None:
     rules = [Rule(pod="sum-1-*", exit_code=1)]
     async with small_cluster(rules=rules) as place:
         # when
@@ -90,7 +90,7 @@ async def test_a_failed_pod_is_counted_when_its_replacement_carries_the_count() 
         assert (await place.get(JOBS, "sum"))["status"]["failed"] >= 1
 
 
-async def test_no_index_is_tried_any_more_once_too_many_have_failed() -> None:
+async def test_no_index_is_retried_after_too_many_have_failed() -> None:
     rules = [Rule(pod="sum-2-*", exit_code=0, after_s=1000), Rule(image="busybox", exit_code=1)]
     async with small_cluster(rules=rules) as place:
         # when
@@ -120,7 +120,7 @@ async def test_a_failure_that_the_policy_ignores_does_not_count_for_its_index() 
         assert [each.get(IGNORED) for each in annotations] == [None, "1", "2"]
 
 
-async def test_the_policy_fails_an_index_at_once() -> None:
+async def test_the_pod_failure_policy_fails_an_index_immediately() -> None:
     rules = [Rule(pod="sum-0-*", exit_code=42)]
     async with small_cluster(rules=rules) as place:
         # when
@@ -155,7 +155,7 @@ async def test_a_disrupted_pod_is_known_by_its_condition() -> None:
         assert shown["message"] == wanted
 
 
-async def test_enough_indexes_make_a_success_and_the_rest_is_ended_without_having_failed() -> None:
+async def test_enough_succeeded_indexes_complete_a_job_and_end_the_rest_without_failures() -> None:
     rules = [Rule(pod="sum-2-*", exit_code=0, after_s=1000)]
     async with small_cluster(rules=rules) as place:
         # when
@@ -185,7 +185,7 @@ async def test_a_success_policy_that_counts_any_indexes() -> None:
         assert (await ended(place, "SuccessCriteriaMet"))["message"] == "Matched rules at index 0"
 
 
-async def test_a_job_that_another_controller_manages_is_left_alone() -> None:
+async def test_a_job_managed_by_another_controller_is_not_changed() -> None:
     async with small_cluster() as place:
         # when
         await place.create(JOBS, indexed(managedBy="example.com/mine"))

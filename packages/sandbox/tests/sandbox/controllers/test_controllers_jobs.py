@@ -50,7 +50,7 @@ async def test_a_job_runs_its_pod_to_the_end_and_is_complete() -> None:
         assert [event["message"] for event in await place.events("Completed")] == ["Job completed"]
 
 
-async def test_completions_are_reached_with_no_more_than_parallelism_at_once() -> None:
+async def test_completions_are_reached_within_the_parallelism() -> None:
     async with small_cluster() as place:
         # when
         await place.create(JOBS, job(completions=7, parallelism=3))
@@ -124,7 +124,7 @@ async def test_a_deadline_ends_a_job_that_takes_too_long() -> None:
         assert await place.names(PODS) == []
 
 
-async def test_the_failure_policy_fails_a_job_or_looks_away() -> None:
+async def test_the_failure_policy_fails_a_job_or_ignores_failures() -> None:
     rules = [Rule(image="busybox", exit_code=42), Rule(image="flaky", pod="flaky-*", exit_code=7)]
     async with small_cluster(rules=rules) as place:
         # given
@@ -163,7 +163,7 @@ async def test_a_suspended_job_has_no_pods_until_it_is_resumed() -> None:
         assert [event["message"] for event in shown] == ["Job suspended", "Job resumed"]
 
 
-async def test_a_finished_job_goes_when_its_time_is_over() -> None:
+async def test_a_finished_job_is_deleted_after_its_ttl() -> None:
     async with small_cluster() as place:
         # given
         await place.create(JOBS, job(ttlSecondsAfterFinished=20))
@@ -177,7 +177,7 @@ async def test_a_finished_job_goes_when_its_time_is_over() -> None:
         assert await place.names(PODS) == []
 
 
-async def test_deleting_a_running_job_lets_its_pods_go() -> None:
+async def test_deleting_a_running_job_deletes_its_pods() -> None:
     rules = [Rule(image="busybox", exit_code=0, after_s=1000)]
     async with small_cluster(rules=rules) as place:
         # given

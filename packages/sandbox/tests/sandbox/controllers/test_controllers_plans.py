@@ -48,7 +48,7 @@ def job_snapshot(*pods: SandboxPodView, status: dict[str, Any]) -> jobs.JobSnaps
     return jobs.JobSnapshot(job=job, pods=pods, orphans=(), now=NOW)
 
 
-def test_a_pod_that_ended_is_noted_in_the_status_before_its_finalizer_goes() -> None:
+def test_a_finished_pod_is_recorded_in_the_status_before_its_finalizer_is_removed() -> None:
     # when
     plan = jobs.plan_job(job_snapshot(ended_pod("sum-a"), status={}))
     # then
@@ -98,7 +98,7 @@ def cron_plan(namesake: DocumentView | None, *own: DocumentView, **spec: Any) ->
     )
 
 
-def test_a_job_is_made_when_its_time_has_come_and_noted_by_the_next_plan() -> None:
+def test_a_job_is_created_at_its_time_and_recorded_by_the_next_plan() -> None:
     # when
     first = cron_plan(None)
     # then
@@ -115,12 +115,12 @@ def test_a_job_is_made_when_its_time_has_come_and_noted_by_the_next_plan() -> No
     assert second.status["lastScheduleTime"] == "2023-11-14T22:13:00Z"
 
 
-def test_a_job_of_that_name_which_another_owns_is_left_alone() -> None:
+def test_a_job_of_another_owner_with_the_same_name_is_not_changed() -> None:
     plan = cron_plan(view("cron-28333333", owner="other"))
     assert (plan.stages, plan.status) == ((), {})
 
 
-def test_jobs_that_are_replaced_are_deleted_before_the_next_is_made() -> None:
+def test_replaced_jobs_are_deleted_before_the_next_is_created() -> None:
     # given
     old = view("cron-1", owner="cron")
     cron = view(

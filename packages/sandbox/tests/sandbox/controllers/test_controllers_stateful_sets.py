@@ -58,7 +58,7 @@ async def images(place: Place) -> list[str]:
     return [doc["spec"]["containers"][0]["image"] for doc in docs]
 
 
-async def test_pods_come_in_order_each_after_the_one_before_is_ready() -> None:
+async def test_pods_are_created_in_order_after_the_previous_one_is_ready() -> None:
     async with small_cluster() as place:
         # when
         await place.create(STATEFUL_SETS, stateful_set())
@@ -83,7 +83,7 @@ async def test_pods_come_in_order_each_after_the_one_before_is_ready() -> None:
         assert "create Pod db-0 in StatefulSet db successful" in messages
 
 
-async def test_it_shrinks_from_the_highest_number_one_at_a_time() -> None:
+async def test_a_statefulset_scales_down_from_the_highest_ordinal_one_by_one() -> None:
     async with small_cluster() as place:
         # given
         await place.create(STATEFUL_SETS, stateful_set())
@@ -103,7 +103,7 @@ async def test_it_shrinks_from_the_highest_number_one_at_a_time() -> None:
         assert await place.names(PODS) == ["db-0"]
 
 
-async def test_an_update_goes_from_the_highest_number_down_to_the_partition() -> None:
+async def test_pods_are_updated_from_the_highest_ordinal_down_to_the_partition() -> None:
     async with small_cluster() as place:
         # given
         strategy = {"type": "RollingUpdate", "rollingUpdate": {"partition": 1}}
@@ -144,7 +144,7 @@ async def test_a_broken_update_stops_at_the_first_pod() -> None:
         assert await images(place) == ["postgres:1", "postgres:1", "postgres:2"]
 
 
-async def test_in_parallel_all_pods_come_at_once() -> None:
+async def test_parallel_management_creates_all_pods_together() -> None:
     rules = [Rule(pod="db-0", never_ready=True)]
     async with small_cluster(rules=rules) as place:
         # when
@@ -154,7 +154,7 @@ async def test_in_parallel_all_pods_come_at_once() -> None:
         assert sorted(await place.names(PODS)) == ["db-0", "db-1", "db-2"]
 
 
-async def test_claims_are_made_bound_and_kept_for_the_pod_that_comes_back() -> None:
+async def test_claims_are_created_bound_and_kept_for_the_recreated_pod() -> None:
     async with small_cluster() as place:
         # given
         await place.create(STATEFUL_SETS, stateful_set(replicas=2, claims=("data",)))
@@ -175,7 +175,7 @@ async def test_claims_are_made_bound_and_kept_for_the_pod_that_comes_back() -> N
         assert pod["spec"]["volumes"][0]["persistentVolumeClaim"]["claimName"] == "data-db-1"
 
 
-async def test_the_retention_policy_takes_claims_along() -> None:
+async def test_the_retention_policy_deletes_claims_with_their_pods() -> None:
     async with small_cluster() as place:
         # given
         policy = {"whenScaled": "Delete", "whenDeleted": "Delete"}

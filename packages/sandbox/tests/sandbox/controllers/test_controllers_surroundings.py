@@ -159,7 +159,7 @@ async def test_a_node_that_is_back_in_time_keeps_its_pods() -> None:
             assert await place.is_ready(name)
 
 
-async def test_pods_of_a_node_that_is_gone_go_too() -> None:
+async def test_pods_of_a_deleted_node_are_deleted() -> None:
     async with small_cluster(nodes=2) as place:
         # given
         await place.create(PODS, pod("web", nodeName="node-1"))

@@ -165,7 +165,7 @@ def test_a_large_claim_does_not_lose_its_only_volume_to_a_small_one() -> None:
     assert found(*docs[:3], names=("a-large", "b-small")).check(node("n1")) == [NOTHING_TO_BIND]
 
 
-def test_a_volume_can_be_made_where_the_class_allows_it() -> None:
+def test_a_volume_can_be_provisioned_where_the_storage_class_allows_it() -> None:
     # given
     there = {"matchLabelExpressions": [{"key": "zone", "values": ["a", "b"]}]}
     made = {**LATE, "provisioner": "example.com/p", "allowedTopologies": [there]}
@@ -190,7 +190,7 @@ def test_a_node_that_was_selected_stays_selected() -> None:
 # ── in a cluster ─────────────────────────────────────────────────────────────
 
 
-async def test_a_volume_is_made_for_the_zone_of_the_node_that_was_chosen() -> None:
+async def test_a_volume_is_provisioned_in_the_zone_of_the_chosen_node() -> None:
     async with small_cluster(nodes=3) as place:
         # given
         key = "topology.kubernetes.io/zone"
@@ -220,7 +220,7 @@ async def test_a_volume_is_made_for_the_zone_of_the_node_that_was_chosen() -> No
         assert terms == [{"matchExpressions": [{"key": key, "operator": "In", "values": ["z2"]}]}]
 
 
-async def test_a_pod_does_not_keep_its_place_for_ever_when_no_volume_is_made() -> None:
+async def test_a_pod_releases_its_node_when_no_volume_is_provisioned() -> None:
     async with small_cluster(nodes=1) as place:
         # given
         doc = {

@@ -76,7 +76,7 @@ async def test_the_smallest_volume_that_will_do_is_taken() -> None:
         assert (await place.get(PERSISTENT_VOLUMES, "large"))["status"]["phase"] == "Available"
 
 
-async def test_a_claim_waits_for_its_first_pod_when_its_class_says_so() -> None:
+async def test_a_claim_of_a_late_binding_class_waits_for_its_first_pod() -> None:
     async with small_cluster() as place:
         # given
         doc = {
@@ -114,7 +114,7 @@ async def test_a_claim_grows_when_its_class_allows_it() -> None:
         assert (await place.get(PERSISTENT_VOLUMES, name))["spec"]["capacity"] == {"storage": "5Gi"}
 
 
-async def test_a_claim_in_use_stays_until_its_pod_is_gone_and_takes_its_volume_along() -> None:
+async def test_a_claim_in_use_is_deleted_with_its_volume_after_its_pod() -> None:
     async with small_cluster() as place:
         # given
         await place.create(PERSISTENT_VOLUME_CLAIMS, claim())
