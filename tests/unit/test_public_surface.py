@@ -78,7 +78,7 @@ def functions_of(item: PublicName) -> Iterator[tuple[str, Any]]:
                 yield f"{path}.{name}", member
 
 
-def test_a_function_with_a_result_says_what_it_returns() -> None:
+def test_a_function_with_a_result_describes_it() -> None:
     """A docstring that begins with "Check" leaves open whether the function returns, yields or raises the problems."""
     unclear = [
         path
