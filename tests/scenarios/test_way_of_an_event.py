@@ -45,7 +45,7 @@ MOMENTS = {
     "_owners_in",  # which objects is it about?
     "WorkQueue.add",  # a key is enqueued
     "Controller._handle",  # and taken
-    "snapshot",  # what is known of the object is read
+    "read_snapshot",  # the data of a decision is read
     "start",  # an update in place is decided
     "RequestWriter.encode",  # and sent
 }

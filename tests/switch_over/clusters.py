@@ -88,7 +88,7 @@ class Switching:
             self.refused[f"{document['kind']} {document['metadata']['name']}"] = done.stderr.strip()
 
     async def use(self, manager: str, *, waits_s: float = 0.0, with_definitions: bool = False) -> None:
-        """End the manager that works, start the other one, and return when it leads. `compute_wait_s`: for rollouts
+        """End the manager that works, start the other one, and return when it leads. `waits_s`: for rollouts
         to go on before the switch. `with_definitions`: those of the other one as well."""
         await asyncio.sleep(waits_s)
         before = self._holder()

@@ -152,7 +152,7 @@ def build_controller(
     blank_status: Mapping[str, Any] = {},
     children: ChildrenOf | None = None,
 ) -> Controller[Key]:
-    """Build the controller of a kind, register its caches and subscribe its wakes. `build_blank_status`, `children`:
+    """Build the controller of a kind, register its caches and subscribe its wakes. `blank_status`, `children`:
     see Reconciler.
     """
     caches: dict[Views[Any], Any] = {

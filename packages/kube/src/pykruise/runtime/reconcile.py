@@ -166,7 +166,7 @@ class Reconciler:
     events and must neither block nor raise. `memories`: values that the kind and this class remember between
     reconciles. `executor_of`: returns the executor for an object, where `executor` does not serve all. `rollouts`:
     measures rollouts. `reports_ready`: the status has the conditions of kstatus.py, if the kind supports them. `brake`:
-    holds back objects that undo their own work; all reconcilers of a manager share it. `build_blank_status`:
+    holds back objects that undo their own work; all reconcilers of a manager share it. `blank_status`:
     required fields
     of a status while nothing is known, since the API server would refuse a status without them. `children`: children
     whose waits count as their parent's.

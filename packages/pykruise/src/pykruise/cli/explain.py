@@ -21,7 +21,13 @@ from pykruise.cli.insight.explaining import Explanation, Wait, explain, format_e
 from pykruise.cli.insight.gates import fit_settings, parse_settings, read_manager_settings
 from pykruise.cli.insight.injection_check import find_refused_origin
 from pykruise.cli.insight.kind_insights import ATTACHED
-from pykruise.cli.insight.known_kinds import find_kind, insight_of, list_known_kinds, parse_target
+from pykruise.cli.insight.known_kinds import (
+    correction_of,
+    find_kind,
+    insight_of,
+    list_known_kinds,
+    parse_target,
+)
 from pykruise.cli.insight.missing import make_missing_error
 from pykruise.cli.insight.namesakes import with_namesakes
 from pykruise.cli.insight.overview import format_overview
@@ -66,7 +72,7 @@ async def read_and_explain(
             explanation = await add_tries(client, explanation, uid=uid, is_writing=is_writing, now=now)
             explanation = await with_namesakes(client, explanation, document)
             if insight_of(kind).children is None or explanation.verdict == "refused":
-                return await _add_details(client, explanation, kind)
+                return await _add_details(client, explanation, correction_of(kind, document), kind)
         sight = await look(client, kind, key, now=now, settings=settings)
     except NotFoundError as error:
         raise await make_missing_error(client, kind.resource, key, error) from error
@@ -80,14 +86,17 @@ async def read_and_explain(
         said = await _with_refusals(client, inner, now, correction=child.correction)
         return await add_children(client, said, inner, explain_child)
 
-    return await _add_details(client, await add_children(client, explanation, sight, explain_child), kind)
+    explanation = await add_children(client, explanation, sight, explain_child)
+    return await _add_details(client, explanation, correction_of(kind, sight.document), kind)
 
 
-async def _add_details(client: Client, explanation: Explanation, kind: Kind) -> Explanation:
+async def _add_details(
+    client: Client, explanation: Explanation, correction: Correction, kind: Kind
+) -> Explanation:
     """Return the explanation with details about its pods that only other objects contain."""
     if not _has_own_pods(kind):
         explanation = await add_claims(client, explanation)
-    explanation = await add_mounts(client, await add_bindings(client, explanation))
+    explanation = await add_mounts(client, await add_bindings(client, explanation), correction)
     return await add_pod_origins(client, explanation)
 
 
@@ -107,9 +116,9 @@ async def _with_refusals(
     return await add_tries(client, explanation, uid=sight.uid, is_writing=bool(plan.stages), now=now)
 
 
-async def add_mounts(client: Client, explanation: Explanation) -> Explanation:
+async def add_mounts(client: Client, explanation: Explanation, correction: Correction) -> Explanation:
     """Return the explanation with the kubelets' messages about volumes that cannot be mounted, which only events
-    contain.
+    contain. `correction`: where a user corrects the pods' template.
 
     When events may not be read, the explanation stays unchanged.
     """
@@ -123,7 +132,9 @@ async def add_mounts(client: Client, explanation: Explanation) -> Explanation:
         return explanation
     events = sorted(map(decode, listed.items), key=lambda event: str(event.get("lastTimestamp") or ""))
     said = {name: text for event in events for name, text in _name_mount_failure(event)}
-    waits = tuple(_with_mount(wait, said) if wait.code in _MOUNTING else wait for wait in explanation.waits)
+    waits = tuple(
+        _with_mount(wait, said, correction) if wait.code in _MOUNTING else wait for wait in explanation.waits
+    )
     return msgspec.structs.replace(explanation, waits=waits)
 
 
@@ -138,7 +149,7 @@ def _name_mount_failure(event: Document) -> Iterator[tuple[str, str]]:
     yield f"{pod.get('namespace')}/{pod.get('name')}", message
 
 
-def _with_mount(wait: Wait, said: Mapping[str, str]) -> Wait:
+def _with_mount(wait: Wait, said: Mapping[str, str], correction: Correction) -> Wait:
     message = next((said[pod] for pod in wait.pods if pod in said), "")
     if not message:
         return wait
@@ -146,7 +157,7 @@ def _with_mount(wait: Wait, said: Mapping[str, str]) -> Wait:
         wait,
         code=Code.NOT_MOUNTED,
         words=f"{wait.words}; a volume cannot be mounted: {message}",
-        remedy=wait.remedy or "create what is missing",
+        remedy=wait.remedy or f"create what is missing, or {correction.describe_for('the volume')}",
     )
 
 

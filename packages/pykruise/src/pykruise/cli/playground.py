@@ -121,7 +121,7 @@ async def start_playground(
 ) -> AsyncIterator[Playground]:
     """Start the cluster and the manager, wait until the manager's caches are synced, and stop everything at the end.
 
-    `read_manager_settings`: settings of the manager and its webhooks. `on_loaded` gets the result of loading the dump.
+    `manager_settings`: settings of the manager and its webhooks. `on_loaded` gets the result of loading the dump.
     `is_repeatable`: the same seed gives the same run, whatever else the process does.
     """
     rng = rng or random.Random()

@@ -60,7 +60,7 @@ def plan_recreation_instead(
     now: Instant,
 ) -> SpecifyPod | None:
     """Decide to specify a pod for deletion after it has waited for its resources for long enough: its node can never
-    provide them, or the API server has refused the resize since `read_refused_since`.
+    provide them, or the API server has refused the resize since `refused_since`.
 
     The policy must let the pod be recreated. The kind deletes the pod under all its rules. None: the pod has not
     waited long enough, or must not be recreated.

@@ -91,7 +91,7 @@ def find_hook_wait(pod: PodView, hook: LifecycleHook | None) -> Reason | None:
 
 
 def take_turn(pod: PodView, spec: UpdateSpec, target: TurnTarget) -> ChangePod | UpdatePod:
-    """Decide the next step of a pod that `find_hook_wait` nothing.
+    """Decide the next step of a pod for which `find_hook_wait` returns None.
 
     The pod enters PreparingUpdate if the hook must approve, otherwise the update begins. A pod that is still Updated
     gets the hook again, so that it must be released once more.

@@ -52,7 +52,7 @@ def cause_of(
     correction: Correction = IN_TEMPLATE,
 ) -> WaitCause | None:
     """Return why a pod is not available or still terminates; None: it is available and not terminating.
-    `find_lost_nodes` do not answer; `claims` maps the name of each PVC without a volume to its problem.
+    `lost_nodes` do not answer; `claims` maps the name of each PVC without a volume to its problem.
     """
     meta, node = pod["metadata"], view.node_name
     if meta.get("deletionTimestamp"):

@@ -43,7 +43,7 @@ def select_matching_sets(
     """SidecarSets that inject into such a pod: first the ones that name the namespace, then the others, each sorted
     by name.
 
-    `read_namespace_labels` is None when they cannot be read. A matching canary replaces its base.
+    `namespace_labels` is None when they cannot be read. A matching canary replaces its base.
     """
     sidecar_sets = [
         candidate

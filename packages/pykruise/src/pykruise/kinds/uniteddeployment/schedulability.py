@@ -71,7 +71,7 @@ def judge_subsets(
     now: Instant,
 ) -> SchedulabilityVerdict:
     """Judge all subsets. `workloads`, `entries`: by subset. `pods`: by uid of the workload. `target`: name of the
-    revision to which pods are updated since `find_updating_since`.
+    revision to which pods are updated since `updating_since`.
     """
     cases = [
         _Case(
