@@ -105,7 +105,11 @@ class Part:
         elif is_kubernetes:
             packages, output = [f"{self.module}/cmd/{command}" for command in self.commands], f"{target}/"
         else:
-            packages, output = ["/".join(filter(None, (self.module, self.package)))], f"{target}/"
+            path = "/".join(filter(None, (self.module, self.package)))
+            packages = (
+                [f"{path}/{command}" for command in self.commands] if len(self.commands) > 1 else [path]
+            )
+            output = f"{target}/"
         linker = _linker_flags(_version_of(self, module)) if is_kubernetes else "-s -w"
         if self.with_etcd:
             etcd = [*GO_FLAGS, "-ldflags", "-s -w", "-o", str(target / "etcd"), ETCD_PACKAGE]
@@ -167,7 +171,48 @@ KARMADA = Part(
     product="a program with Karmada's interpreter",
     package=".",
 )
-OTHERS = (ROLLOUTS, STATE_METRICS, CLIENT_GO, FLUX, ARGO_CD, GAME, HELM, KARMADA)
+KEDA = Part(
+    "keda",
+    ("keda",),
+    module="github.com/kedacore/keda/v2",
+    product="a program with KEDA's packages",
+    package=".",
+)
+VPA = Part(
+    "vpa",
+    ("vpa",),
+    module="k8s.io/autoscaler/vertical-pod-autoscaler",
+    product="a program with VPA's packages",
+    package=".",
+)
+KARPENTER = Part(
+    "karpenter",
+    ("karpenter",),
+    module="sigs.k8s.io/karpenter",
+    product="a program with Karpenter's packages",
+    package=".",
+)
+DESCHEDULER = Part(
+    "descheduler",
+    ("descheduler",),
+    module="sigs.k8s.io/descheduler",
+    product="descheduler",
+    package="cmd/descheduler",
+)
+OTHERS = (
+    ROLLOUTS,
+    STATE_METRICS,
+    CLIENT_GO,
+    FLUX,
+    ARGO_CD,
+    GAME,
+    HELM,
+    KARMADA,
+    KEDA,
+    VPA,
+    KARPENTER,
+    DESCHEDULER,
+)
 """Programs of others that run beside pykruise in tests/others."""
 VERSIONS = CONTROL_PLANE.minors
 
