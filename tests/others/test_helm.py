@@ -1,4 +1,4 @@
-"""Helm 3 and Helm 4, unchanged, install, wait for, upgrade, roll back and uninstall every kind, and pykruise's own chart."""
+"""Helm 3 and Helm 4, unchanged, install, upgrade, roll back and uninstall every kind and pykruise's own chart."""
 
 import json
 import os
@@ -168,7 +168,8 @@ def is_ended_well(release: str, state: State) -> bool:
 
 @real
 @runs_in_both(
-    "workloads that are healthy, progressing, failed, paused: `--wait` ends according to the state (Helm 3 does not wait for custom resources)"
+    "workloads that are healthy, progressing, failed, paused: `--wait` ends according to the state"
+    " (Helm 3 does not wait for custom resources)"
 )
 def test_the_wait_of_helm_ends_as_the_state_says(helm: Helm, place: Place, release: str) -> None:
     for number, state in enumerate(states(place)):

@@ -41,7 +41,6 @@ def render(
     *,
     release: str = "kruise",
     kubernetes: str = "v1.37.0",
-    lookup: Mapping[str, Any] | None = None,
     **values: Any,
 ) -> list[Any]:
     """All objects of a chart. `values` replace those of values.yaml (mappings are merged), beside IMAGE_VALUES."""
@@ -63,7 +62,6 @@ def render(
         "int": int,
         "list": lambda *items: list(items),
         "join": lambda between, texts: between.join(texts),
-        "lookup": lambda _version, _kind, _namespace, name: dict((lookup or {}).get(name) or {}),
         "nindent": lambda width, text: "\n" + "\n".join(" " * width + line for line in text.splitlines()),
         "semverCompare": _is_at_least,
         "quote": lambda value: '"' + str(value).replace('"', '\\"') + '"',

@@ -1,6 +1,7 @@
 """The Helm chart: it renders to what `pykruise install` prints, and its values do what users know."""
 
 import itertools
+import re
 from pathlib import Path
 from typing import Any
 
@@ -171,12 +172,14 @@ def test_a_gate_brings_the_rights_that_it_needs(text: str) -> None:
     assert lacking
 
 
-def test_an_upgrade_keeps_the_certificates() -> None:
-    """operations case 38"""
-    data = {"ca-cert.pem": "Y2E=", "tls.crt": "Y3J0"}
-    certificates = by_name(render(CHART, lookup={"kruise-webhook-certs": {"data": data}}))
-    assert certificates["Secret", "kruise-webhook-certs"]["data"] == data
-    assert "data" not in by_name(render(CHART))["Secret", "kruise-webhook-certs"]
+def test_the_chart_contains_nothing_that_the_manager_writes() -> None:
+    """On an upgrade and a rollback, Helm changes only what its manifests contain (operations case 38)."""
+    documents = render(CHART)
+    assert "data" not in by_name(documents)["Secret", "kruise-webhook-certs"]
+    assert "caBundle" not in str(documents)
+    # and no template reads the cluster, so no manifest gets these values when Helm upgrades
+    templates = sorted((CHART / "templates").iterdir())
+    assert [path.name for path in templates if re.search(r"\blookup\b", path.read_text())] == []
 
 
 def test_crds_and_namespace_can_be_left_to_other_programs() -> None:
