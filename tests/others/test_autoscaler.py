@@ -10,9 +10,9 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from others.client_work import served
 from others.cluster import Cluster, Document
 from others.conftest import Loop
+from others.scalable import SCALED, app_of, workload
 from testbed.build import default_version
 
 pytestmark = [pytest.mark.real_time, pytest.mark.timeout(600)]
@@ -49,12 +49,7 @@ POD_METRICS: Final[Document] = {
     },
 }
 
-SCALED: Final = [
-    (crd["spec"]["names"]["kind"], f"{crd['spec']['group']}/{version['name']}")
-    for crd, version in served()
-    if "scale" in version["subresources"]
-]
-"""Every kind with a scale, in every version."""
+PREFIX: Final = "hpa"
 
 
 @pytest.fixture
@@ -67,32 +62,8 @@ def metrics(cluster: Cluster, loop: Loop) -> Iterator[None]:
     cluster.kubectl("delete", *names)
 
 
-def app_of(kind: str, api_version: str) -> str:
-    return f"hpa-{kind.lower()}-{api_version.rpartition('/')[2]}"
-
-
-def workload(kind: str, api_version: str) -> Document:
-    app = app_of(kind, api_version)
-    selector = {"matchLabels": {"app": app}}
-    container = {"name": "main", "image": "web:1", "resources": {"requests": {"memory": "50Mi"}}}
-    template = {
-        "metadata": {"labels": {"app": app}},
-        "spec": {"terminationGracePeriodSeconds": 1, "containers": [container]},
-    }
-    spec: Document = {"replicas": 2, "selector": selector, "template": template}
-    if kind == "StatefulSet":
-        spec |= {"serviceName": app, "podManagementPolicy": "Parallel"}
-    if kind == "UnitedDeployment":
-        inner = {"metadata": {"labels": {"app": app}}, "spec": {"selector": selector, "template": template}}
-        spec |= {
-            "template": {"cloneSetTemplate": inner},
-            "topology": {"subsets": [{"name": "a"}, {"name": "b"}]},
-        }
-    return {"apiVersion": api_version, "kind": kind, "metadata": {"name": app}, "spec": spec}
-
-
 def autoscaler(kind: str, api_version: str) -> Document:
-    app = app_of(kind, api_version)
+    app = app_of(PREFIX, kind, api_version)
     target = {"type": "AverageValue", "averageValue": f"{MEBIBYTES}Mi"}
     return {
         "apiVersion": "autoscaling/v2",
@@ -116,7 +87,7 @@ class Meter:
 
     def pods(self) -> dict[str, list[str]]:
         """Names of lasting pods by app."""
-        result: dict[str, list[str]] = {app_of(*scaled): [] for scaled in SCALED}
+        result: dict[str, list[str]] = {app_of(PREFIX, *scaled): [] for scaled in SCALED}
         for pod in self._cluster.list("pods"):
             app = pod["metadata"].get("labels", {}).get("app", "")
             if app in result and "deletionTimestamp" not in pod["metadata"]:
@@ -158,7 +129,7 @@ def test_the_autoscaler_scales_every_kind_that_has_a_scale(
     # given
     assert len(SCALED) >= 6
     meter = Meter(cluster)
-    cluster.apply(*(workload(*scaled) for scaled in SCALED))
+    cluster.apply(*(workload(PREFIX, *scaled) for scaled in SCALED))
 
     def until(claim: Callable[[], bool], what: str) -> None:
         loop.run(cluster.until(claim, what=what, within_s=150))
@@ -172,9 +143,9 @@ def test_the_autoscaler_scales_every_kind_that_has_a_scale(
     until(lambda: all(is_able(item) for item in autoscalers(cluster)), "all autoscalers are able to scale")
     # and when all use a quarter of it, one pod is enough
     until(lambda: are_many(meter.write(MEBIBYTES // 4), 1), "one pod each")
-    cluster.kubectl("delete", "hpa", *(app_of(*scaled) for scaled in SCALED))
+    cluster.kubectl("delete", "hpa", *(app_of(PREFIX, *scaled) for scaled in SCALED))
     for kind, api_version in SCALED:
-        cluster.kubectl("delete", f"{kind.lower()}s.apps.kruise.io", app_of(kind, api_version))
+        cluster.kubectl("delete", f"{kind.lower()}s.apps.kruise.io", app_of(PREFIX, kind, api_version))
 
 
 def autoscalers(cluster: Cluster) -> list[Document]:

@@ -4,8 +4,6 @@ Small programs in Go (testbed/flux-ssa-*, testbed/argo-cd-*) call the packages a
 """
 
 import json
-import os
-import subprocess
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -15,6 +13,7 @@ import pytest
 from others.client_work import NAMESPACE, Document, Place
 from others.gitops_objects import delete, is_observed, key, samples, states, with_image
 from others.modules import version_in_module
+from others.programs import Program, program_of
 from pykruise.kube.documents import deep_copy
 from pykruise.manager.argocd import build_config_map
 from pykruise.manager.lua_health import STATUSES
@@ -27,8 +26,6 @@ pytestmark = [pytest.mark.real_time, pytest.mark.timeout(600)]
 FLUX_VERSION: Final = version_in_module(FLUX.module, f"{FLUX.name}-{FLUX.minors[-1]}")
 ARGO_CD_VERSION: Final = version_in_module(ARGO_CD.module, f"{ARGO_CD.name}-{ARGO_CD.minors[-1]}")
 
-Program = Callable[..., Any]
-
 
 def runs_flux(what: str) -> pytest.MarkDecorator:
     return pytest.mark.program("Flux (fluxcd/pkg/ssa, kstatus)", FLUX_VERSION, what)
@@ -36,24 +33,6 @@ def runs_flux(what: str) -> pytest.MarkDecorator:
 
 def runs_argo_cd(what: str) -> pytest.MarkDecorator:
     return pytest.mark.program("Argo CD (its health, gitops-engine)", ARGO_CD_VERSION, what)
-
-
-def program_of(path: Path) -> Program:
-    """A command of the program with its question and its answer as JSON. `environment`: further variables."""
-
-    def ask(command: str, question: Any, **environment: str) -> Any:
-        done = subprocess.run(
-            [str(path), command],
-            input=json.dumps(question),
-            capture_output=True,
-            text=True,
-            check=False,
-            env={**os.environ, **environment},
-        )
-        assert done.returncode == 0, done.stderr
-        return json.loads(done.stdout)
-
-    return ask
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +63,7 @@ def objects_of_every_kind() -> Iterator[tuple[str, Document, Any]]:
 def test_kstatus_reads_every_state_of_every_kind_as_our_rules_do(flux: Program) -> None:
     objects = list(objects_of_every_kind())
     # when
-    statuses = flux("status", [document for _, document, _ in objects])
+    statuses = flux([document for _, document, _ in objects], "status")
     # then
     assert len(objects) > 500
     wanted = {name: kstatus(document) for name, document, _ in objects}
@@ -97,7 +76,7 @@ def test_argo_cd_reads_every_state_of_every_kind_as_explain_does(argo: Program) 
     settings = build_config_map(namespace="argocd", name="argocd-cm")["data"]
     # when
     question = {"settings": settings, "objects": [deep_copy(document) for _, document, _ in objects]}
-    answers = argo("health", question)
+    answers = argo(question, "health")
     # then
     wanted = {name: STATUSES[phase] for name, _, phase in objects}
     said = dict(zip(wanted, (answer["status"] for answer in answers), strict=True))
@@ -114,11 +93,11 @@ def test_flux_applies_every_kind_and_corrects_drift_alone(flux: Program, place: 
     names = [key(document) for document in documents]
     kubeconfig = str(place.kubeconfig)
     # when
-    first = flux("apply", documents, KUBECONFIG=kubeconfig, TIMEOUT="60s")
+    first = flux(documents, "apply", KUBECONFIG=kubeconfig, TIMEOUT="60s")
     # then all are there and ready
     assert first == {"actions": dict.fromkeys(names, "created"), "wait": ""}
     # and nothing that admission or a controller writes is drift
-    second = flux("apply", documents, KUBECONFIG=kubeconfig, TIMEOUT="60s")
+    second = flux(documents, "apply", KUBECONFIG=kubeconfig, TIMEOUT="60s")
     assert second == {"actions": dict.fromkeys(names, "unchanged"), "wait": ""}
     # when a user changes an image
     drifted = next(document for document in documents if document["kind"] == "CloneSet")
@@ -128,7 +107,7 @@ def test_flux_applies_every_kind_and_corrects_drift_alone(flux: Program, place: 
         *("--type=json", "-p", json.dumps(change)),
     )
     # then it is set back
-    third = flux("apply", documents, KUBECONFIG=kubeconfig, TIMEOUT="60s")
+    third = flux(documents, "apply", KUBECONFIG=kubeconfig, TIMEOUT="60s")
     assert third["actions"] == {**dict.fromkeys(names, "unchanged"), key(drifted): "configured"}
     delete(place, documents)
 
@@ -140,16 +119,16 @@ def test_the_wait_of_flux_ends_as_the_state_says(flux: Program, place: Place) ->
     kubeconfig = str(place.kubeconfig)
     assert {state.ends for state in every} == {"", "InProgress", "Failed"}
     for state in every:
-        flux("apply", [state.document], KUBECONFIG=kubeconfig, TIMEOUT="1s")
+        flux([state.document], "apply", KUBECONFIG=kubeconfig, TIMEOUT="1s")
         is_observed(place, state.document)
     for expected, timeout in (("", "60s"), ("Failed", "60s"), ("InProgress", "6s")):
         for state in every:
             if state.ends == expected:
-                ended = flux("apply", [state.document], KUBECONFIG=kubeconfig, TIMEOUT=timeout)["wait"]
+                ended = flux([state.document], "apply", KUBECONFIG=kubeconfig, TIMEOUT=timeout)["wait"]
                 assert ended == "" if expected == "" else f"'{expected}'" in ended, (state, ended)
     # when an image is changed while a rollout is paused
     paused = next(state.document for state in every if state.name == "paused")
-    ended = flux("apply", [with_image(paused, "web:2")], KUBECONFIG=kubeconfig, TIMEOUT="60s")
+    ended = flux([with_image(paused, "web:2")], "apply", KUBECONFIG=kubeconfig, TIMEOUT="60s")
     assert ended["wait"] == ""
     delete(place, [state.document for state in every])
 
@@ -164,7 +143,7 @@ def test_argo_cd_syncs_and_prunes_every_kind(argo: Program, place: Place) -> Non
 
     def ask(command: str, objects: Iterable[Document]) -> list[Document]:
         question = {"settings": settings, "objects": list(objects), "namespace": NAMESPACE}
-        answer: list[Document] = argo(command, question, KUBECONFIG=kubeconfig)
+        answer: list[Document] = argo(question, command, KUBECONFIG=kubeconfig)
         return answer
 
     # when

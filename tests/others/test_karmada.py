@@ -1,7 +1,5 @@
 """Karmada's own interpreter runs the file that `pykruise manifests karmada` prints, for each kind and version."""
 
-import json
-import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -10,6 +8,7 @@ import pytest
 
 from others.client_work import Document
 from others.modules import version_in_module
+from others.programs import Program, program_of
 from pykruise.kube.documents import deep_copy
 from pykruise.manager.karmada import build_interpreters
 from pykruise.plans.progress import Phase
@@ -24,18 +23,8 @@ REPLICAS: Final = 7
 
 
 @pytest.fixture(scope="module")
-def interpret(needed: Callable[[Part, str], Path]) -> Callable[[list[Document]], list[Document]]:
-    program = needed(KARMADA, KARMADA.minors[-1]) / "karmada"
-
-    def ask(questions: list[Document]) -> list[Document]:
-        done = subprocess.run(
-            [str(program)], input=json.dumps(questions), capture_output=True, text=True, check=False
-        )
-        assert done.returncode == 0, done.stderr
-        answers: list[Document] = json.loads(done.stdout)
-        return answers
-
-    return ask
+def interpret(needed: Callable[[Part, str], Path]) -> Program:
+    return program_of(needed(KARMADA, KARMADA.minors[-1]) / "karmada")
 
 
 def questions() -> Iterator[tuple[Document, Any]]:
@@ -67,9 +56,7 @@ def statuses() -> Document:
     VERSION,
     "every kind with counts in every version and state: replicas, health, reflection and aggregation of the status",
 )
-def test_karmada_reads_every_kind_as_its_file_says(
-    interpret: Callable[[list[Document]], list[Document]],
-) -> None:
+def test_karmada_reads_every_kind_as_its_file_says(interpret: Program) -> None:
     asked = list(questions())
     # when
     answers = interpret([question for question, _ in asked])
