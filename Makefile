@@ -7,7 +7,7 @@
 #   make test-real  conformance and scenarios on a real control plane; SELECTION=--brief: an eighth of their parameters
 #   make test-nodes  scenarios on real nodes too (root, and packages that it names); SELECTION=... for less
 #   make test-switch-over  from real OpenKruise managers to pykruise and back, on a real control plane
-#   make test-others  programs of others (Rollouts, kube-state-metrics, kustomize) beside pykruise; keeps what became of them
+#   make test-others  programs of others (Rollouts, Helm, KEDA, kube-state-metrics and more) beside pykruise; keeps what became of them
 #   make simulate SEEDS=100000  hunt for failures: random operations and faults in virtual time
 #   make explore KIND=cloneset PODS=3  everything that can happen in small worlds
 #   make mutate FILES=kinds/cloneset  mutants made by a tool of files that decide, and what no test notices
@@ -280,9 +280,9 @@ OTHERS = KUBERNETES=$(KUBERNETES) $(BIN)/python -m pytest --cluster=real tests/o
 test-others: $(VENV)/.ready-dev
 	@$(OTHERS) --build-others --keep-results $(SELECTION)
 
-# One canary, and what takes seconds. Programs that are not built yet are skipped, and said.
+# One canary, and what takes seconds: less than a minute of CPU. Programs that are not built yet are skipped, and said.
 others-in-brief: $(VENV)/.ready-dev
-	@$(OTHERS) -q -k "test_kustomize or test_kube_state or (canary_continues and CloneSet)" >$(VENV)/others.log 2>&1; \
+	@$(OTHERS) -q -k "test_kustomize or test_kube_state or test_karmada or test_scaling_tools or reads_every_state or (canary_continues and CloneSet)" >$(VENV)/others.log 2>&1; \
 	  code=$$?; cat $(VENV)/others.log; [ $$code = 5 ] || exit $$code
 
 real: $(VENV)/.ready-dev

@@ -315,6 +315,23 @@ def test_blue_and_green_pods_run_side_by_side_until_approved(stage: Staging) -> 
     it.ends(NEW)
 
 
+@runs("CloneSet: blue-green, scaled down while green waits")
+def test_a_blue_green_release_ends_after_a_scale_down_in_the_middle(stage: Staging) -> None:
+    it = stage(CLONE_SET, "less")
+    it.begin(*service("less"), blue_green("less"))
+    it.set_image(NEW)
+    it.has_images([*[OLD] * 5, *[NEW] * 5])
+    it.pauses_in(1)
+    # when
+    it.cluster.kubectl("scale", "clonesets", "less", "--replicas=3")
+    it.approve()
+    # then, as with OpenKruise's manager, no pod counts as available, so none is deleted before the release ends
+    it.pauses_in(2)
+    assert sorted(it.images()) == sorted([*[OLD] * 5, *[NEW] * 5])
+    it.approve()
+    it.ends(NEW, pods=3)
+
+
 @runs("CloneSet: blue-green, set back")
 def test_green_pods_are_deleted_when_a_blue_green_release_is_reverted(stage: Staging) -> None:
     it = stage(CLONE_SET, "green")
