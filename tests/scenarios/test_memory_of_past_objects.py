@@ -23,6 +23,7 @@ EVENTS_S = 3_700.0
 """Virtual seconds until the API server has deleted the events of a generation, and the manager has forgotten them."""
 
 
+@pytest.mark.timeout(600)
 async def test_nothing_in_memory_grows_with_the_number_of_past_objects_of_any_kind(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
