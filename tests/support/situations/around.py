@@ -241,13 +241,6 @@ async def its_deleted_pods_stop_slowly(world: World) -> None:
     await world.delete(f"pod/{(await world.list('pod'))[0]['metadata']['name']}")
 
 
-async def a_budget_never_lets_its_pods_be_recreated(world: World) -> None:
-    await world.put(cloneset(), budget("guard", maxUnavailable=0))
-    await world.wait(30)
-    await world.set_image("cloneset/web", "nginx:2")
-    await world.wait(30)
-
-
 async def a_volume_of_its_pods_lacks_its_secret(world: World) -> None:
     await world.put(cloneset(pod={"volumes": _CERTS}), marker())
     await world.wait(60)
@@ -324,13 +317,6 @@ AROUND: Final[Mapping[str, tuple[Situation, ...]]] = {
             cause=Code.TERMINATING,
             phase=Phase.HEALTHY,
             says="up to 900 s",
-        ),
-        Situation(
-            stage=a_budget_never_lets_its_pods_be_recreated,
-            cause=Code.DISRUPTION_BUDGET,
-            phase=Phase.PROGRESSING,
-            says="PodUnavailableBudget guard: now it refuses every disruption",
-            ways=1,
         ),
         Situation(
             stage=the_patch_of_a_spread_has_a_bad_image,
