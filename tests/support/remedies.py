@@ -39,9 +39,11 @@ from pykruise.kube.resources import (
     PERSISTENT_VOLUMES,
     PODS,
     SECRETS,
+    STORAGE_CLASSES,
 )
 from pykruise.plans.kind import Kind
 from pykruise.pods.workload.allowed_workloads import CONFIGURATION
+from pykruise.pods.workload.budgets import POD_UNAVAILABLE_BUDGETS
 from support.kruise import Kruise
 from support.scenario import Object, Stage, cloneset, pod_watch
 from support.sidecarsets import container
@@ -250,6 +252,30 @@ async def bring_the_node_back(person: Person, match: re.Match[str]) -> None:
 async def take_finalizers_off(person: Person, _match: re.Match[str]) -> None:
     for name in person.pods:
         await person.stage.merge(name, {"metadata": {"finalizers": None}}, resource=PODS)
+
+
+async def open_the_budget(person: Person, match: re.Match[str]) -> None:
+    await person.stage.merge(
+        match["budget"], {"spec": {"maxUnavailable": 1}}, resource=POD_UNAVAILABLE_BUDGETS
+    )
+
+
+async def correct_the_class(person: Person, match: re.Match[str]) -> None:
+    body: Object = {"allowedTopologies": None}
+    await person.stage.client.patch(STORAGE_CLASSES, "", match["class"], body, patch_type=PatchType.MERGE)
+
+
+async def label_a_node(person: Person, match: re.Match[str]) -> None:
+    body = {"metadata": {"labels": {match["key"]: match["value"]}}}
+    await person.stage.client.patch(NODES, "", "node-1", body, patch_type=PatchType.MERGE)
+
+
+async def free_the_copy(person: Person, match: re.Match[str]) -> None:
+    body: Object = {"metadata": {"finalizers": None}}
+    resource = {"ConfigMap": CONFIG_MAPS, "Secret": SECRETS}[match["kind"]]
+    await person.stage.client.patch(
+        resource, match["namespace"], match["name"], body, patch_type=PatchType.MERGE
+    )
 
 
 async def free_the_claim(person: Person, _match: re.Match[str]) -> None:
@@ -649,6 +675,16 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     ),
     (r"the controller that set \S+ must remove it", (take_finalizers_off,)),
     (r"if that lasts, find out what still uses the claim", (free_the_claim,)),
+    (r"the controller that set \S+ must remove it from PVC \S+", (free_the_claim,)),
+    (
+        r"the controller that set \S+ must remove it from"
+        r" (?P<kind>ConfigMap|Secret) (?P<namespace>[^/]+)/(?P<name>\S+)",
+        (free_the_copy,),
+    ),
+    (r"raise maxUnavailable of PodUnavailableBudget (?P<budget>\S+): .*", (open_the_budget,)),
+    (r"correct allowedTopologies of storage class (?P<class>\S+)", (correct_the_class,)),
+    (r"label a node with (?P<key>[^\s=]+)=(?P<value>\S+)", (label_a_node,)),
+    (r"wait for them; for later pods, shorten the preStop hook or lower terminationGracePeriodSeconds", ()),
     (r"remove the hook of spec.lifecycle from the pod", (release_the_hook,)),
     (r"add the hook of spec.lifecycle to the pod( again)?", (put_the_hook_on,)),
     (r"(delete|recreate) the pods one at a time.*", (replace_one_at_a_time,)),

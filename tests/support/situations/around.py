@@ -208,6 +208,39 @@ async def one_local_volume_is_missing(world: World) -> None:
     await world.put(_with_local_data())
 
 
+async def no_node_fits_the_class(world: World) -> None:
+    zone = {"key": "topology.kubernetes.io/zone", "values": ["eu-9"]}
+    storage_class = {
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "StorageClass",
+        "metadata": {"name": "local"},
+        "provisioner": "paper.sandbox.pykruise.io",
+        "volumeBindingMode": "WaitForFirstConsumer",
+        "allowedTopologies": [{"matchLabelExpressions": [zone]}],
+    }
+    await world.stage.client.create(STORAGE_CLASSES, "", storage_class)
+    await world.put(_with_local_data())
+
+
+async def a_finalizer_holds_its_old_claim(world: World) -> None:
+    document = _with_local_data()
+    del document["spec"]["volumeClaimTemplates"][0]["spec"]["storageClassName"]
+    await world.put(document)
+    await world.wait(30)
+    claim = "persistentvolumeclaim/data-web-1"
+    await world.change(claim, {"metadata": {"finalizers": ["example.com/hold"]}})
+    await world.delete(claim)
+    await world.delete("pod/web-1")
+
+
+async def its_deleted_pods_stop_slowly(world: World) -> None:
+    slow = {"terminationGracePeriodSeconds": 900}
+    world.fail(image="nginx:1", stop_s=600)
+    await world.put(cloneset(pod=slow))
+    await world.wait(30)
+    await world.delete(f"pod/{(await world.list('pod'))[0]['metadata']['name']}")
+
+
 async def a_volume_of_its_pods_lacks_its_secret(world: World) -> None:
     await world.put(cloneset(pod={"volumes": _CERTS}), marker())
     await world.wait(60)
@@ -279,6 +312,12 @@ _PLAN: Final[Any] = "plan"
 
 AROUND: Final[Mapping[str, tuple[Situation, ...]]] = {
     "cloneset": (
+        Situation(
+            stage=its_deleted_pods_stop_slowly,
+            cause=Code.TERMINATING,
+            phase=Phase.HEALTHY,
+            says="up to 900 s",
+        ),
         Situation(
             stage=the_patch_of_a_spread_has_a_bad_image,
             cause=Code.IMAGE_PULL,
@@ -363,6 +402,8 @@ AROUND: Final[Mapping[str, tuple[Situation, ...]]] = {
             says="no node can mount volume on-node-",
             ways=1,
         ),
+        Situation(stage=no_node_fits_the_class, cause=Code.UNSCHEDULABLE, says="zone=eu-9", ways=2),
+        Situation(stage=a_finalizer_holds_its_old_claim, cause=Code.FINALIZER, says="PVC data-web-1", ways=1),
         Situation(
             stage=one_local_volume_is_missing,
             cause=Code.UNSCHEDULABLE,

@@ -172,12 +172,17 @@ async def its_pods_crash(world: World) -> None:
     await world.put(cloneset(), budget())
 
 
+async def all_its_pods_must_serve(world: World) -> None:
+    await world.put(cloneset(), budget(maxUnavailable=None, minAvailable=3))
+
+
 BUDGETS: Final = (
     Situation(stage=a_budget_is_met, cause="", phase=Phase.HEALTHY),
     Situation(stage=it_is_about_no_pod, cause=Code.NO_PODS, phase=Phase.HEALTHY, ways=2),
     Situation(stage=its_target_is_not_there, cause=Code.NO_TARGET, ways=2, known_by="plan"),
     Situation(stage=its_pods_cannot_pull, cause=Code.IMAGE_PULL, ways=2, known_by="plan"),
     Situation(stage=it_lets_nothing_go, cause="", phase=Phase.HEALTHY, says="none may be disrupted"),
+    Situation(stage=all_its_pods_must_serve, cause="", phase=Phase.HEALTHY, says="lower minAvailable"),
     Situation(stage=its_pods_crash, cause=Code.CONTAINER_FAILS, says="exit code 3", ways=1, known_by="plan"),
 )
 
@@ -218,7 +223,15 @@ async def one_of_two_namespaces_is_not_there(world: World) -> None:
     await world.put(distribution(targets={"includedNamespaces": {"list": names}}))
 
 
+async def a_finalizer_holds_a_deleted_copy(world: World) -> None:
+    await world.put(distribution(targets=_here(world)))
+    await world.wait(10)
+    await world.change("configmap/shared", {"metadata": {"finalizers": ["example.com/hold"]}})
+    await world.delete("configmap/shared")
+
+
 DISTRIBUTIONS: Final = (
+    Situation(stage=a_finalizer_holds_a_deleted_copy, cause=Code.FINALIZER, says="example.com/hold", ways=1),
     Situation(stage=a_distribution_is_everywhere, cause="", phase=Phase.HEALTHY),
     Situation(stage=a_namespace_is_not_there, cause=Code.NO_NAMESPACE, says="ghost", ways=1),
     Situation(stage=the_name_is_taken, cause=Code.NAME_TAKEN),

@@ -136,7 +136,8 @@ CLONE_SETS: Final = (
         stage=a_budget_lets_no_pod_be_updated,
         cause=Code.DISRUPTION_BUDGET,
         phase=Phase.PROGRESSING,
-        says="PodUnavailableBudget web",
+        says="PodUnavailableBudget web: now it refuses every disruption",
+        ways=1,
     ),
     Situation(
         stage=a_hook_keeps_a_pod_that_is_to_go, cause=Code.PRE_DELETE_HOOK, ways=1, says="example.com/block"

@@ -656,6 +656,10 @@ async def test_a_failed_creation_is_reported_in_the_same_words_for_every_name(st
             "correct what the API server refuses",
         ),
         (UnreachableError("no route"), "nothing, if the API server"),
+        (
+            InternalError(ErrorStatus(code=500, message='failed calling webhook "check.team.io": refused')),
+            "make the server of this webhook answer",
+        ),
     ],
 )
 async def test_a_failure_has_a_remedy_for_the_user(store: Store, error: KubeError, remedy: str) -> None:

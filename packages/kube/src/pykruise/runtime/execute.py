@@ -173,6 +173,11 @@ _FORBIDDING: Final[tuple[tuple[str, WriteFault, str], ...]] = (
 """Fragments of the messages of API servers' admission plugins and of RBAC, each with the code and the remedy."""
 
 
+_UNREACHABLE: Final = (
+    "make the server of this webhook answer, or change or delete the webhook configuration that names it"
+)
+
+
 def _cause_of(error: KubeError, *, unknown: WriteFault) -> tuple[WriteFault, str]:
     """Return the code and the action that a person must take. The write itself is retried automatically.
 
@@ -198,6 +203,8 @@ def _cause_of(error: KubeError, *, unknown: WriteFault) -> tuple[WriteFault, str
             return code, "satisfy what refuses it, or have it changed"
         case InvalidError():
             return code, "correct what the API server refuses in the object's spec"
+        case InternalError() | ServerUnavailableError() | ServerTimeoutError() if code == WriteFault.WEBHOOK:
+            return code, _UNREACHABLE
         case TransportError() | InternalError() | ServerUnavailableError() | ServerTimeoutError():
             return code, "nothing, if the API server and its webhooks recover"
     return code, "correct what the API server refuses"

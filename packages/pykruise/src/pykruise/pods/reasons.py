@@ -232,7 +232,8 @@ CODES: Final[Mapping[Code, Meaning]] = {
     Code.NODE_LOST: Meaning("a pod's node does not answer", "bring the node back, or delete it"),
     Code.NOT_READ: Meaning("a pod could not be read; the manager retries", "read the API server's message"),
     Code.FINALIZER: Meaning(
-        "a finalizer holds a terminating pod", "the controller that set the finalizer must remove it"
+        "a finalizer holds a terminating pod, PVC or copy",
+        "the controller that set the finalizer must remove it",
     ),
     Code.IMAGE_PULL: Meaning("an image cannot be pulled", "correct the image or its pull secret"),
     Code.CONTAINER_FAILS: Meaning(

@@ -184,6 +184,17 @@ def test_a_copy_that_is_being_deleted_is_not_deleted_again() -> None:
     assert written(planned(distribution(includedNamespaces=named()), "b", copies=(going,))) == []
 
 
+@pytest.mark.parametrize(
+    ("names", "condition"), [(("b",), "CreateResourceFailed"), ((), "DeleteResourceFailed")]
+)
+def test_a_finalizer_that_holds_a_deleted_copy_is_a_failure(names: tuple[str, ...], condition: str) -> None:
+    going = msgspec.structs.replace(copy("b"), is_deleting=True, finalizers=("example.com/hold",))
+    plan = planned(distribution(includedNamespaces=named(*names)), "b", copies=(going,))
+    assert (written(plan), failed_in(plan)) == ([], {condition: ["b"]})
+    assert plan.skipped["b"].code == Code.FINALIZER
+    assert plan.skipped["b"].remedy.endswith("must remove it from Secret b/pull")
+
+
 # ── what is written ──────────────────────────────────────────────────────────
 
 

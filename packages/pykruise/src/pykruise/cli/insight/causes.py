@@ -79,6 +79,10 @@ def _add_claims(cause: WaitCause, pod: Document, claims: Mapping[str, str]) -> W
     return msgspec.structs.replace(cause, words="; ".join([cause.words, *texts])) if texts else cause
 
 
+_USUAL_GRACE_S: Final = 30
+"""Default of terminationGracePeriodSeconds."""
+
+
 def _explain_termination(
     meta: Mapping[str, Any], node: str, lost_nodes: Collection[str], *, now: Instant
 ) -> WaitCause:
@@ -106,6 +110,14 @@ def _explain_termination(
             words=f"it terminates, but its node {node} does not stop it",
             since=since,
             remedy=f"bring {node} back, or delete the pod with --grace-period=0 --force",
+        )
+    grace_s = meta.get("deletionGracePeriodSeconds") or 0
+    if grace_s > _USUAL_GRACE_S:
+        return WaitCause(
+            code=Code.TERMINATING,
+            words=f"it terminates, and its containers have up to {grace_s} s (its grace period) to stop",
+            since=since,
+            remedy="wait for them; for later pods, shorten the preStop hook or lower terminationGracePeriodSeconds",
         )
     return WaitCause(code=Code.TERMINATING, words="it terminates", since=since)
 

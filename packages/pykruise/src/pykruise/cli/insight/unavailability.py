@@ -49,6 +49,7 @@ from pykruise.pods.workload.budgets import (
     DISRUPTED_S,
     POD_UNAVAILABLE_BUDGETS,
     UPDATED_S,
+    describe_opening,
     is_counted_as_available,
 )
 from pykruise.runtime.plan import Plan
@@ -255,7 +256,11 @@ def _free_again_lines(snapshot: BudgetSnapshot, computed: ComputedBudget | None)
     lacking = computed.status["desiredAvailable"] - computed.status["currentAvailable"] + 1
     if computed.status["desiredAvailable"] >= len(snapshot.pods):
         desired = computed.status["desiredAvailable"]
-        yield f"none may be disrupted as long as {desired} of {format_count(len(snapshot.pods), 'pod')} must serve"
+        pods = format_count(len(snapshot.pods), "pod")
+        yield (
+            f"none may be disrupted as long as {desired} of {pods} must serve: to allow it, "
+            f"{describe_opening(snapshot.budget)}"
+        )
     else:
         pods = format_count(lacking, "more pod serves", "more pods serve")
         yield f"the next pod may be disrupted when {pods}"

@@ -81,7 +81,7 @@ async def _find_binding(client: Client, claim: Document, nodes: Sequence[Documen
     name = claim["metadata"]["name"]
     volume_name = get_path(claim, "spec", "volumeName")
     if not volume_name:
-        return await _find_manual_class(client, claim)
+        return await _find_binding_of_class(client, claim, nodes)
     volume = await read_optional(client, PERSISTENT_VOLUMES, Key("", str(volume_name)))
     terms = get_path(volume or {}, "spec", "nodeAffinity", "required", "nodeSelectorTerms")
     if not terms:
@@ -106,15 +106,43 @@ async def _find_binding(client: Client, claim: Document, nodes: Sequence[Documen
     )
 
 
-async def _find_manual_class(client: Client, claim: Document) -> VolumeBinding | None:
-    """Return the binding of a PVC without a volume, when only a person creates volumes of its storage class."""
+async def _find_binding_of_class(
+    client: Client, claim: Document, nodes: Sequence[Document]
+) -> VolumeBinding | None:
+    """Return the binding of a PVC without a volume, when only a person creates volumes of its storage class, or when
+    no node fits the class.
+    """
     name, wanted = claim["metadata"]["name"], get_path(claim, "spec", "storageClassName")
     storage_class = await read_optional(client, STORAGE_CLASSES, Key("", str(wanted))) if wanted else None
-    if storage_class is None or storage_class.get("provisioner") != _NO_PROVISIONER:
+    if storage_class is None:
         return None
+    if storage_class.get("provisioner") != _NO_PROVISIONER:
+        return _find_binding_of_topologies(name, storage_class, nodes)
     return VolumeBinding(
         words=f"PVC {name} has no volume: a person creates the volumes of storage class {wanted}, and no free one fits",
         remedy=f"create a PersistentVolume of storage class {wanted} for a node that can run the pod",
+    )
+
+
+def _find_binding_of_topologies(
+    claim: str, storage_class: Document, nodes: Sequence[Document]
+) -> VolumeBinding | None:
+    """Return the binding of a PVC whose storage class creates volumes only for labels that no node has."""
+    terms = [
+        {
+            "matchExpressions": [
+                {**item, "operator": "In"} for item in topology.get("matchLabelExpressions") or ()
+            ]
+        }
+        for topology in storage_class.get("allowedTopologies") or ()
+    ]
+    if not terms or any(_matches(term, node) for term in terms for node in nodes):
+        return None
+    name, labels = storage_class["metadata"]["name"], " or ".join(filter(None, map(_describe_term, terms)))
+    return VolumeBinding(
+        words=f"PVC {claim} has no volume: allowedTopologies of storage class {name} need a node with {labels},"
+        " and there is none",
+        remedy=f"correct allowedTopologies of storage class {name}; or label a node with {labels}",
     )
 
 

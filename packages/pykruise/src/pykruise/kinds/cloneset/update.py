@@ -267,7 +267,7 @@ def _select_allowed(
         )
         if answer.refusal:
             message = f"waits for its turn: {answer.refusal}"
-            return pods[:count], Reason(Code.DISRUPTION_BUDGET, message), spends
+            return pods[:count], Reason(Code.DISRUPTION_BUDGET, message, answer.remedy), spends
         if answer.spends:
             spends.setdefault(name, []).append(pod)
     return pods, None, spends

@@ -138,6 +138,8 @@ def _distribute(name: str, snapshot: ReadableResourceDistribution, verdicts: _Ve
         )
     elif copy is not None and not view.owns(copy.controller):
         verdicts.fail(CONFLICT_OCCURRED, name, _reason_taken(f"{view.kind} {name}/{copy.name}", copy))
+    elif copy is not None and copy.is_deleting:
+        _wait_for_deletion(name, view.kind, copy, verdicts)
     elif name in snapshot.unread:
         verdicts.fail(GET_FAILED, name, Reason(Code.WRITE_FAILED, snapshot.unread[name]))
         verdicts.look_again(READ_AGAIN_S)
@@ -160,6 +162,21 @@ def _reason_fixed(copy: CopyView) -> Reason:
     )
 
 
+def _wait_for_deletion(
+    name: str, kind: str, copy: CopyView, verdicts: _Verdicts, *, condition: str = CREATE_FAILED
+) -> None:
+    """Wait for an event of a copy that is being deleted. A finalizer that holds the copy counts as a failure."""
+    message = f"the copy {copy.name} is being deleted"
+    if not copy.finalizers:
+        verdicts.skipped[name] = Reason(Code.DEPARTING, message)
+        return
+    names = ", ".join(copy.finalizers)
+    remedy = f"the controller that set {names} must remove it from {kind} {name}/{copy.name}"
+    verdicts.fail(
+        condition, name, Reason(Code.FINALIZER, f"{message}, but finalizer {names} holds it", remedy)
+    )
+
+
 def _reason_taken(what: str, copy: CopyView) -> Reason:
     """Reason for an object of the copy's name that this distribution does not own."""
     owner = copy.controller
@@ -179,11 +196,12 @@ def _clean_up(name: str, snapshot: ReadableResourceDistribution, verdicts: _Verd
     view, copy, namespace = snapshot.distribution, snapshot.copies[name], snapshot.namespaces.get(name)
     if namespace is None or namespace.is_deleting or is_target(view, name, namespace.labels):
         return
-    if (
-        copy.is_deleting
-        or not view.owns(copy.controller)
-        or _is_held(name, DELETE_FAILED, snapshot, verdicts)
-    ):
+    if not view.owns(copy.controller):
+        return
+    if copy.is_deleting:
+        _wait_for_deletion(name, view.kind, copy, verdicts, condition=DELETE_FAILED)
+        return
+    if _is_held(name, DELETE_FAILED, snapshot, verdicts):
         return
     why = "this namespace never gets copies" if name in NEVER else "the namespace is not a target"
     step = Step(

@@ -29,7 +29,7 @@ from pykruise.runtime.actions import Create, patch_object
 from pykruise.runtime.plan import Note, Step
 from pykruise.runtime.reasons import Reason
 
-USES_CLAIM: Final = "if that lasts, find out what still uses the claim"
+_USES_CLAIM: Final = "if that lasts, find out what still uses the claim"
 
 _POD: Final = "Pod"
 
@@ -56,14 +56,14 @@ def lacks_volume(ws: StatefulSetWorkingSet, pod: PodView, ordinal: int) -> bool:
 # Before a pod
 
 
-def find_stale_claim(ws: StatefulSetWorkingSet, slot: Slot) -> str:
-    """Name of a claim that is still to be deleted with the last pod of this slot; empty: no such claim."""
+def find_stale_claim(ws: StatefulSetWorkingSet, slot: Slot) -> ClaimView | None:
+    """Return a claim that is still to be deleted with the last pod of this slot; None: no such claim."""
     if not _retention_policy(ws)[0]:
-        return ""
+        return None
     for claim in ws.claims_of(slot.ordinal):
         if any(owner.name == slot.name and owner.kind == _POD for owner in claim.owners):
-            return claim.name
-    return ""
+            return claim
+    return None
 
 
 def lacks_claim(ws: StatefulSetWorkingSet, ordinal: int) -> bool:
@@ -97,11 +97,23 @@ def plan_claims(ws: StatefulSetWorkingSet, slot: Slot) -> tuple[tuple[Step, ...]
         # owner, the predecessor of the pod.
         if slot.pod is None and not claim.is_deleting and (step := _owner_step(ws, claim, slot.name)):
             steps.append(step)
-    leaving = [claim.name for claim in present.values() if claim.is_deleting]
+    leaving = [claim for claim in present.values() if claim.is_deleting]
     if not leaving:
         return tuple(steps), None
-    message = f"waits until its old claim {leaving[0]} is deleted"
-    return tuple(steps), Reason(Code.CLAIM, message, USES_CLAIM)
+    first = next((claim for claim in leaving if claim.finalizers), leaving[0])
+    return tuple(steps), explain_leaving_claim(first, f"waits until its old claim {first.name} is deleted")
+
+
+def explain_leaving_claim(claim: ClaimView, message: str) -> Reason:
+    """Return the reason for a pod that waits for the deletion of a claim, with the finalizers that hold the claim."""
+    if not (claim.is_deleting and claim.finalizers):
+        return Reason(Code.CLAIM, message, _USES_CLAIM)
+    names = ", ".join(claim.finalizers)
+    return Reason(
+        Code.FINALIZER,
+        f"{message}; finalizer {names} holds the claim",
+        f"the controller that set {names} must remove it from PVC {claim.name}",
+    )
 
 
 def _create_step(ws: StatefulSetWorkingSet, document: Document, *, pod: str) -> Step:

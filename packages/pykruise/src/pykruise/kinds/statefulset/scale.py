@@ -19,7 +19,7 @@ from pykruise.kinds.statefulset.building import (
     build_pod_document,
 )
 from pykruise.kinds.statefulset.claims import (
-    USES_CLAIM,
+    explain_leaving_claim,
     find_stale_claim,
     lacks_claim,
     lacks_volume,
@@ -282,8 +282,8 @@ def _create_pod(
         value.skipped[slot.name] = _name_taken(slot.name, ws.snapshot.taken[slot.name])
         return
     if stale := find_stale_claim(ws, slot):
-        message = f"is not created before claim {stale} of its last pod is deleted"
-        value.skipped[slot.name] = Reason(Code.CLAIM, message, USES_CLAIM)
+        message = f"is not created before claim {stale.name} of its last pod is deleted"
+        value.skipped[slot.name] = explain_leaving_claim(stale, message)
         return
     steps, waits = plan_claims(ws, slot)
     if waits:

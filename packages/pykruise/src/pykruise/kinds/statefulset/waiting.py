@@ -131,12 +131,15 @@ def _reason_of_missing(
         finalizers = (
             f" (finalizers: {', '.join(pod.finalizers)})" if pod is not None and pod.finalizers else ""
         )
-        if skipped[held.name].code == Code.NAME_TAKEN:
-            return skipped[held.name]
+        reason = skipped[held.name]
+        if reason.code == Code.NAME_TAKEN:
+            return reason
+        if reason.code == Code.FINALIZER:
+            return Reason(reason.code, f"pod {held.name} {reason.message}", reason.remedy)
         code = Code.TERMINATING if pod is not None else Code.CLAIM
         return Reason(
             code,
-            f"pod {held.name} {skipped[held.name].message}{finalizers}",
+            f"pod {held.name} {reason.message}{finalizers}",
             "if that lasts, find out what blocks it",
         )
     if scale.exhausted:

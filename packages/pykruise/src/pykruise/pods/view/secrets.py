@@ -36,6 +36,7 @@ class CopyView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     resource_version: int
     controller: ControllerView | None = None
     is_deleting: bool = False
+    finalizers: tuple[str, ...] = ()
     is_immutable: bool = False
     """Whether a whole object says that its contents cannot be changed."""
     content: str = ""
@@ -62,6 +63,7 @@ class _Meta(msgspec.Struct, rename="camel"):
     annotations: dict[str, str] | None = None
     owner_references: tuple[_Owner, ...] | None = None
     deletion_timestamp: str | None = None
+    finalizers: tuple[str, ...] | None = None
 
 
 class _Object(msgspec.Struct):
@@ -88,6 +90,7 @@ def project_copy(raw: bytes | msgspec.Raw, *, kind: str = "") -> CopyView:
         resource_version=int(meta.resource_version),
         controller=_find_controller(meta.owner_references or ()),
         is_deleting=meta.deletion_timestamp is not None,
+        finalizers=meta.finalizers or (),
         is_immutable=whole is not None and whole.get("immutable") is True,
         content=content_of(kind, whole) if whole is not None else "",
         has=tuple(field for field in _MAPS if whole is not None and field in whole),

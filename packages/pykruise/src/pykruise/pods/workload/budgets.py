@@ -121,6 +121,8 @@ class BudgetAnswer(msgspec.Struct, frozen=True):
     spends: bool = False
     refusal: str = ""
     code: RefusalCode | None = None
+    remedy: str = ""
+    """Required change when waiting never helps; empty: the operation is allowed as soon as more pods serve."""
 
 
 FREE: Final = BudgetAnswer()
@@ -350,11 +352,26 @@ def ask(
         return FREE
     if budget.unavailable_allowed - spent <= 0:
         text = f"PodUnavailableBudget {budget.name} allows no more unavailable pods"
-        return BudgetAnswer(refusal=text, code=RefusalCode.EXHAUSTED)
+        return BudgetAnswer(refusal=text, code=RefusalCode.EXHAUSTED, remedy=_remedy_of_closed(budget))
     if budget.unconfirmed + spent > MOST_UNCONFIRMED:
         text = f"PodUnavailableBudget {budget.name} has too many pods to confirm"
         return BudgetAnswer(refusal=text, code=RefusalCode.UNCONFIRMED)
     return BudgetAnswer(spends=True)
+
+
+def _remedy_of_closed(budget: BudgetView) -> str:
+    """Return the required change of a budget that never allows a disruption; empty: it does when its pods serve."""
+    total = budget.stored_status.get("totalReplicas")
+    if not isinstance(total, int) or budget.desired_available < total:
+        return ""
+    return (
+        f"{describe_opening(budget)} of PodUnavailableBudget {budget.name}: now it refuses every disruption"
+    )
+
+
+def describe_opening(budget: BudgetView) -> str:
+    """Return the change of the spec by which a budget that requires all of its pods allows disruptions."""
+    return "raise maxUnavailable" if budget.min_available is None else "lower minAvailable"
 
 
 def spend_patch(budget: BudgetView, spent: Mapping[str, Operation], *, now: Instant) -> Document:

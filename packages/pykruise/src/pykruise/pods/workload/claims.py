@@ -46,6 +46,8 @@ class ClaimView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     labels: Mapping[str, str] = {}
     controller_uid: str = ""
     is_deleting: bool = False
+    finalizers: tuple[str, ...] = ()
+    """Finalizers of other programs; Kubernetes removes its own one when no pod uses the claim."""
     phase: str = ""
     """`Pending`, `Bound` or `Lost`."""
     leaves_with: str = ""
@@ -81,6 +83,7 @@ class _Meta(msgspec.Struct, gc=False, rename="camel"):
     annotations: dict[str, str] | None = None
     owner_references: list[_Owner] | None = None
     deletion_timestamp: str | None = None
+    finalizers: tuple[str, ...] | None = None
 
 
 class _Resources(msgspec.Struct, gc=False):
@@ -112,6 +115,7 @@ class _Claim(msgspec.Struct, gc=False):
 
 
 _decode = msgspec.json.Decoder(_Claim).decode
+_PROTECTION: Final = "kubernetes.io/pvc-protection"
 _NO_SPEC: Final = _Spec()
 _NO_STATUS: Final = _Status()
 
@@ -132,6 +136,7 @@ def project_claim(raw: bytes | msgspec.Raw) -> ClaimView:
         labels=labels,
         controller_uid=next((owner.uid for owner in owners if owner.controller), ""),
         is_deleting=meta.deletion_timestamp is not None,
+        finalizers=tuple([name for name in meta.finalizers or () if name != _PROTECTION]),
         phase=status.phase or "",
         leaves_with=(meta.annotations or {}).get(keys.LEAVES_WITH_ANNOTATION, ""),
         owners=tuple([OwnerFacts(owner.kind, owner.name, owner.uid) for owner in owners]),
