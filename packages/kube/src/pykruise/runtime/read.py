@@ -4,8 +4,7 @@ Sources (caches)  ─┐
 Listed (one list) ─┴─▶ Read ──▶ a kind's `snapshot(view, read)` ──▶ Snapshot ──▶ plan
 
 Reading a view costs no request. `live` is a client for objects that no cache has. A memory lives as long as its
-object:
-`Memories` belongs to the reconciler, which deletes it with the object.
+object: `Memories` belongs to the reconciler, which deletes it with the object.
 """
 
 import random

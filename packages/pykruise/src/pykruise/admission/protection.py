@@ -69,8 +69,7 @@ class Protection:
     count.
 
     `is_on`: gate ResourcesDeletionProtection; `crd_cascading`: gate DeletionProtectionForCRDCascadingGate.
-    `on_refused`
-    is called for each refusal.
+    `on_refused` is called for each refusal.
     """
 
     def __init__(

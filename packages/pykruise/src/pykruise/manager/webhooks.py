@@ -91,12 +91,9 @@ class Webhooks:
     """A manager's component (manager/components.py).
 
     `client` must be able to write without leading. `bind` and `port`: the server's address; without `port`, it
-    listens on
-    the port that API servers call, otherwise another program forwards to it. `over` can wrap the reviewers.
-    `quiet_s`,
-    `settle_s`: see admission/webhook_plan.py and webhook_sync.py. `certificate_work`: examines and renews
-    certificates;
-    None: in this process.
+    listens on the port that API servers call, otherwise another program forwards to it. `over` can wrap the
+    reviewers. `quiet_s`, `settle_s`: see admission/webhook_plan.py and webhook_sync.py. `certificate_work`: examines
+    and renews certificates; None: in this process.
     """
 
     name = "webhook-ready"

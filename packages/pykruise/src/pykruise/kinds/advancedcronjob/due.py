@@ -31,8 +31,7 @@ class DueTimes(msgspec.Struct, frozen=True, kw_only=True):
 
 def find_due_times(schedule: Schedule, *, last: Instant, now: Instant, deadline_s: int | None) -> DueTimes:
     """Return the due times. `last` is the last served tick, or the creation time of the object. When clocks were set
-    back,
-    `last` is in the future and no tick is served twice.
+    back, `last` is in the future and no tick is served twice.
     """
     ticks = find_ticks(schedule, last, now, most=MANY + 1)
     due = DueTimes(
