@@ -1,7 +1,7 @@
 """An operator: controllers of any kinds for one cluster, with shared caches and a shared writer.
 
 Client ──▶ Sources (caches) ──▶ controllers (one for each Work) ──▶ Executor ──▶ Writer ──▶ Client
-                                        └──▶ EventRecorder
+                                └──▶ EventRecorder
 
 `run()` starts the caches first. A controller starts when the caches that it reads are synced. A kind that the API
 server does not serve yet (its CRD is missing) waits alone and starts once it is served. `stop()` lets running plans

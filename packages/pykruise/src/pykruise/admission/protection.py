@@ -2,7 +2,7 @@
 something.
 
 AdmissionRequest (DELETE) ──▶ Protection.review() ──▶ allowed, or 403 and a RefusedDeletion for logs and metrics
-                                  └──▶ Counts (live reads: pods, claims, custom resources)
+                              └──▶ Counts (live reads: pods, claims, custom resources)
 
 The stored object decides. A deletion of an object that is terminating already is always allowed, and so is a request
 without the old object. Same rule as OpenKruise's gate ResourcesDeletionProtection.

@@ -1,10 +1,10 @@
 """Everything that a decision about one ImagePullJob needs, as one value.
 
 PullJobView + Read ──▶ read_snapshot() ──▶ Snapshot ──▶ plan.py
-                          ├── other jobs for the same image; the API server is asked for those that the cache never
-                          had
-                          ├── nodes: by name, by labels, or those of pods, in the order in which the workload updates
-                          └── the content of secrets, read when a copy must be written
+                       ├── other jobs for the same image; those that the cache never had are read from the
+                       │   API server
+                       ├── nodes: by name, by labels, or those of pods, in the order in which the workload updates
+                       └── the content of secrets, read when a copy must be written
 
 The snapshot contains the time and the settings, so the same snapshot always gives the same plan.
 """

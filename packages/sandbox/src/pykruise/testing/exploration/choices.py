@@ -1,10 +1,11 @@
 """Everything that can happen next waits for a decision, on one loop.
 
-a request, an event, a reconcile ──▶ ChoiceGates.wait() ┐
-                                                   ├──▶ ChoosingLoop: nothing runs any more ──▶ decide() ──▶ one goes on
-time, operations, a hand-over ─────────────────────┘
+a request, an event, a reconcile ──▶ ChoiceGates.wait() ─┐
+                                                          ├──▶ ChoosingLoop: all tasks wait ──▶ decide() ──▶ one step
+time, operations, a hand-over ────────────────────────────┘
 
-A chosen step runs until everything waits again. Time stands still meanwhile: it moves on only when `decide` says so.
+A chosen step runs until all tasks wait again. Time does not pass during a step. It advances only when `decide` chooses
+that.
 """
 
 import asyncio

@@ -1,12 +1,13 @@
-"""A state as text: what is stored, what managers remember, and what waits. Equal texts are one state.
+"""A state as text: the stored objects, the managers' memories, and the waiting steps. Equal texts are one state.
 
-API server's objects ─┐
-caches, queues, memory ├──▶ text ──names, uids, times, versions replaced──▶ digest
-what waits, budgets ──┘
+API server's objects ───┐
+caches, queues, memory ─┼──▶ text ──names, uids, times, versions replaced──▶ digest
+waiting steps, budgets ─┘
 
-What differs between two runs and changes nothing is left out: uids and random names are numbered in the order in which
-their objects were created, versions and times are not there; times to come count in hundredths of a second.
-So states that differ in nothing else are one, and of what only the order of random names decides one order is tried.
+The text leaves out differences between two runs that change no decision. Uids and random names are numbered in the
+order in which their objects were created. Versions and past times are left out. Future times are in hundredths of a
+second. So states that differ only in these values are equal. If only the order of random names decides, one order is
+tried.
 """
 
 import re
