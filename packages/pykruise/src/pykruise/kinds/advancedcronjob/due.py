@@ -45,7 +45,7 @@ def find_due_times(schedule: Schedule, *, last: Instant, now: Instant, deadline_
 
 
 def _find_next(schedule: Schedule, last: Instant, now: Instant) -> Instant | None:
-    """Return the next tick. An interval counts from the last tick, a cron expression only from the clock."""
+    """Return the next tick. An interval counts from the last tick, a cron expression from the current time."""
     if isinstance(schedule, Every):
         return schedule.next(last)
     return schedule.next(now)
