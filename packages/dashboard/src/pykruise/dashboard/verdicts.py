@@ -71,7 +71,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     codes: tuple[str, ...] = ()
     """Codes of all causes, the first one included, each once."""
     part_codes: tuple[str, ...] = ()
-    """Codes with which an object that this one is a part of says the cause of this one."""
+    """Codes of an object that contains this one, if they also explain why this one waits."""
 
 
 MOST_PODS: Final = 5

@@ -72,7 +72,7 @@ CHECK_S: Final = 5.0
 
 JUMP_S: Final = 60.0
 """Seconds by which the clock must differ from the event loop's time between two checks to count as a jump."""
-"""How often, and with how much time, the server is asked whether it answers."""
+"""Number and time limit of the requests that check whether the server answers."""
 
 
 class WebhooksNotReadyError(RuntimeError):

@@ -164,7 +164,7 @@ class _Index(Generic[T]):
 class Store(Generic[T]):
     """Objects by key. See the module's text for the guarantees.
 
-    `is_filtered`: its lists and watches have selectors. `now` returns seconds of a clock that never goes back.
+    `is_filtered`: its lists and watches have selectors. `now` returns seconds of a clock that never decreases.
     `on_change` must not change the store.
     """
 

@@ -2,7 +2,7 @@
 
 schedule, last tick, now ──▶ find_due_times() ──▶ DueTimes: the latest missed tick, if any, and the next tick
 
-Pure. Only the latest of the missed ticks counts, however many were missed.
+Pure. If ticks were missed, only the latest of them counts.
 """
 
 from typing import Final

@@ -185,7 +185,7 @@ def _recreate(ws: DaemonSetWorkingSet, pods: Iterable[PodView], reasons: Mapping
 
 
 def _why_recreated(ws: DaemonSetWorkingSet, pod: PodView) -> str:
-    """Return why the pod is recreated, whatever changes; empty: it depends on the change."""
+    """Return why the pod is recreated regardless of the change; empty: it depends on the change."""
     if keys.IN_PLACE_READY not in pod.readiness_gates:
         return "it lacks the readiness gate for updates in place"
     return explain_infeasible(ws.settings.in_place) if ws.has_given_up(pod) else ""

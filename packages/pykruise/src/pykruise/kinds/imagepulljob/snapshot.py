@@ -239,7 +239,7 @@ async def _sort_pods(
 async def _find_others(
     view: PullJobView, nodes: Iterable[NodeImageView], read: Read[ImagePullJobSettings]
 ) -> Mapping[str, PullJobView | None]:
-    """Return the other jobs that share entries. Each job is looked up once, however many nodes it has."""
+    """Return the other jobs that share entries. Each job is looked up once, regardless of its number of nodes."""
     names: dict[str, Key] = {}
     for node in nodes:
         entry = node.find_entry(view.image) if view.image is not None else None
