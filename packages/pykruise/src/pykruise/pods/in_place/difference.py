@@ -135,7 +135,7 @@ def _compare_templates(
                 bounds = resources.setdefault(WHOLE_POD, {})
                 bounds.setdefault(bound, {})[resource] = str(amount)
             case _:
-                return NotInPlace(_why_not(change, settings))
+                return NotInPlace(_explain_obstacle(change, settings))
     if resources and _qos_of(old) != _qos_of(new):
         return NotInPlace(
             f"the quality of service class would change from {_qos_of(old)} to {_qos_of(new)}, "
@@ -184,7 +184,7 @@ def _require_text(value: Any, what: str) -> str:
     return value
 
 
-def _why_not(change: _Change, settings: InPlaceSettings) -> str:
+def _explain_obstacle(change: _Change, settings: InPlaceSettings) -> str:
     metadata = (
         "labels, annotations, cpu and memory" if settings.vertical_scaling else "labels and annotations"
     )
