@@ -59,9 +59,8 @@ class Webhooks:
     any of them is asked, by chance.
 
     `kind` is what they are there for: the plural of WorkloadSpreads, SidecarSets, PodUnavailableBudgets or
-    PersistentPodStates.
-    `wire(name, transport)` makes the way to the API server; `versioned`: see the flag --ws-enabled-versioned-status.
-    `revision()` is what is stored now; `report` is called with what pod steps report.
+    PersistentPodStates. `wire(name, transport)` makes the way to the API server; `versioned`: see the flag
+    --ws-enabled-versioned-status. `revision()` is what is stored now; `report` is called with what pod steps report.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """Pulls the images that the NodeImage of this node requests, and reports the progress.
 
 NodeImage (watched) ──▶ queue ──▶ _sync: image_pulls.advance_pulls() ──▶ PATCH nodeimages/status, events
-                                       └── a task for each try: PullImage with one credential after another
+                                         └── a task for each try: PullImage with one credential after another
 
 agent/rules/image_pulls.py decides when each image is pulled, tried again or given up. A try is a task. A sync reads
 its result, and ends tasks that are no longer needed, so that the result for an image or version that is no longer

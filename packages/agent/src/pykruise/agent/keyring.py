@@ -1,7 +1,7 @@
 """The credentials that a pull may use: secrets that the manager copied, and credentials of the node itself.
 
 NodeImage.pullSecrets ──▶ Keyring.list_credentials_for(): Secrets (kept for minutes), docker configuration, plugins
-                                            └──▶ Auth …, the longest match first
+                          └──▶ Auth …, the longest match first
 
 A secret that cannot be read is left out with a warning: the image may be public, or another secret may suffice.
 """

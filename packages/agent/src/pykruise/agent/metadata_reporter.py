@@ -1,7 +1,7 @@
 """Reports the containers of pods of OpenKruise's workloads, and restarts containers with an outdated environment.
 
 pods of this node (watched) ──▶ queue ──▶ _sync: containers at the runtime, `env` in them ──▶ PATCH pods/status
-                                            └── during an in-place update, another environment ──▶ queue ──▶ restart
+                                                 └── in-place update, other environment ──▶ queue ──▶ restart
 
 agent/rules/container_metadata.py decides what is reported, and which containers must be restarted.
 """

@@ -1,7 +1,7 @@
 """Executes ContainerRecreateRequests for pods of this node: stops containers, which the kubelet starts again.
 
 ContainerRecreateRequests (watched) ──▶ queue, by pod ──▶ _sync: recreations.advance() ──▶ PATCH …/status
-runtime's events ──────────────────────────┘                └── preStop hook, StopContainer
+runtime's events ───────────────────────┘                        └── preStop hook, StopContainer
 
 The requests of a pod are executed one at a time. All state is in the status: after a kill the next agent continues
 where the previous one stopped, at worst running a hook twice. An unreachable runtime is waited for.

@@ -1,8 +1,8 @@
 """Feeds from caches to boards: each change becomes rows, once for all browsers.
 
 Cache ──Change──▶ Feeds ──build_…_row(), build_waiting_pod() (pure)──▶ Board: one per list
-                       ├──▶ Verdicts ──▶ the same rows with the phase of explain, and `why/…` rows with its cause
-                       └──▶ listeners: pages of one workload (pages.py) that watch that namespace
+                  ├──▶ Verdicts ──▶ the same rows with the phase of explain, and `why/…` rows with its cause
+                  └──▶ listeners: pages of one workload (pages.py) that watch that namespace
 """
 
 import logging

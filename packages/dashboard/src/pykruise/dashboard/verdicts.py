@@ -71,7 +71,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     codes: tuple[str, ...] = ()
     """Codes of all causes, the first one included, each once."""
     part_codes: tuple[str, ...] = ()
-    """Codes with which an object that this one is a part of says the cause of this one."""
+    """Codes of this object. If an object that contains it has one of them, that object already shows the cause."""
 
 
 MOST_PODS: Final = 5

@@ -199,8 +199,7 @@ class ReviewRule(msgspec.Struct, frozen=True, kw_only=True):
     def selects(self, request: AdmissionRequest, namespace_labels: Mapping[str, str] | None = None) -> bool:
         """Whether the selectors match this write.
 
-        `namespace_labels` are the labels of the request's namespace; None: only its name is known. Kubernetes'
-        rule:
+        `namespace_labels` are the labels of the request's namespace; None: only its name is known. Kubernetes' rule:
         a Namespace is selected by its own labels, other cluster-scoped objects always match, and an object selector
         may match the new or the old object.
         """

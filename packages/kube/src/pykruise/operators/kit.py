@@ -104,7 +104,7 @@ class _Kit(msgspec.Struct, frozen=True, kw_only=True):
         return self._end(observed, self.finalize(observed))
 
     def _end(self, observed: Observed, desired: Desired) -> Plan:
-        """Return the plan for a deleted object: the finalizer goes last."""
+        """Return the plan for a deleted object: the finalizer is removed last."""
         plan = self._to_plan(observed, desired, first=())
         if plan.stages or plan.waiting is not None:
             return plan

@@ -90,7 +90,7 @@ FLAGS: Final[Sequence[Flag]] = (
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """Settings of a program; the flags say what each means."""
+    """Settings of a program; the help of the flags explains them."""
 
     kubeconfig: str = ""
     namespace: str = ""

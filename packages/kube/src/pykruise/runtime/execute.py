@@ -302,8 +302,7 @@ class Executor:
         """Execute the plan stage by stage. Never raises for an API or transport error.
 
         `until` is called before each chain. Once it returns True, no further chain starts (the spec has changed, or
-        the
-        time slice has ended).
+        the time slice has ended).
         """
         run = _Run(until)
         for stage in plan.stages:

@@ -1,7 +1,7 @@
 """Lookup of objects that another object names by key and uid, where several managers write such names.
 
 names ──▶ look_up() ──▶ Named: the existing objects, as the cache shows them
-                              └── an object that the cache has never shown is read from the API server
+                        └── an object that the cache has never shown is read from the API server
 
 Two watches have no common order: this manager may see a name before the named object, when another manager wrote
 both. An object that the cache has shown before and does not show any more has been deleted.

@@ -1,7 +1,7 @@
 """Objects of any kind as whole documents, for controllers that need no types of their own.
 
 make_object_views(resource)      ──▶ Views[DocumentView] ──▶ caches
-control_of(resource, plan)       ──▶ Control, for decisions that need nothing but the object itself
+control_of(resource, plan)       ──▶ Control, for decisions that need only the object itself
 build_owner_reference_to(…, view) ──▶ owner reference for its children
 
 Pure.
@@ -164,7 +164,7 @@ def build_owner_reference_to(resource: Resource, view: DocumentView) -> Document
 
 
 class Seen(msgspec.Struct, frozen=True):
-    """Snapshot of a decision that needs nothing but the object itself."""
+    """Snapshot of a decision that needs only the object itself."""
 
     object: DocumentView
     now: Instant

@@ -1,7 +1,7 @@
 """An operator: controllers of any kinds for one cluster, with shared caches and a shared writer.
 
 Client ──▶ Sources (caches) ──▶ controllers (one for each Work) ──▶ Executor ──▶ Writer ──▶ Client
-                                        └──▶ EventRecorder
+                                └──▶ EventRecorder
 
 `run()` starts the caches first. A controller starts when the caches that it reads are synced. A kind that the API
 server does not serve yet (its CRD is missing) waits alone and starts once it is served. `stop()` lets running plans
@@ -88,8 +88,8 @@ class Operator:
     (kube/control/controller.py). `namespace`: only objects of this one; empty: of all. `resync_s`: interval at which
     every object is delivered again although nothing changed; None: never. `reports_ready`: statuses have the
     conditions of kstatus.py where a Control can compute them. `pace`: for events of pods, see
-    kube/cache/event_batching.py.
-    `on_work` is called when a controller is about to start. `span` records reconciles and writes (tracing.py).
+    kube/cache/event_batching.py. `on_work` is called when a controller is about to start. `span` records reconciles
+    and writes (tracing.py).
     """
 
     def __init__(

@@ -4,8 +4,7 @@ Sources (caches)  ─┐
 Listed (one list) ─┴─▶ Read ──▶ a kind's `snapshot(view, read)` ──▶ Snapshot ──▶ plan
 
 Reading a view costs no request. `live` is a client for objects that no cache has. A memory lives as long as its
-object:
-`Memories` belongs to the reconciler, which deletes it with the object.
+object: `Memories` belongs to the reconciler, which deletes it with the object.
 """
 
 import random
@@ -60,7 +59,7 @@ class Mirrors:
     ) -> None:
         self._mirrors = mirrors
         self.further: Mapping[GroupKind, Views[Any]] = {} if further is None else further
-        """Further watched kinds of an white list, by kind (runtime/named_kinds.py)."""
+        """Further watched kinds of a white list, by kind (runtime/named_kinds.py)."""
 
     def find_mirror(self, views: Views[T]) -> Mirror[T]:
         """Return the mirror of one resource."""

@@ -4,8 +4,7 @@ can take.
 plans, failed writes ──▶ Reason(code, message, remedy) ──▶ status, conditions, events, commands
 
 Pure. Programs use codes and people read sentences, so a new wording changes nothing else. An operator has its own
-codes;
-`WriteFault` has those of writes that the API server refuses.
+codes; `WriteFault` has those of writes that the API server refuses.
 """
 
 from enum import StrEnum

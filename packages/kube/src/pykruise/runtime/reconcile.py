@@ -165,11 +165,10 @@ class Reconciler:
     `objects`: the kind's own objects. `read_for`: returns the reads for an object's snapshot. `record`: records
     events and must neither block nor raise. `memories`: values that the kind and this class remember between
     reconciles. `executor_of`: returns the executor for an object, where `executor` does not serve all. `rollouts`:
-    measures rollouts. `reports_ready`: the status has the conditions of kstatus.py, if the kind supports them. `brake`:
-    holds back objects that undo their own work; all reconcilers of a manager share it. `blank_status`:
-    required fields
-    of a status while nothing is known, since the API server would refuse a status without them. `children`: children
-    whose waits count as their parent's.
+    measures rollouts. `reports_ready`: the status has the conditions of kstatus.py, if the kind supports them.
+    `brake`: holds back objects that undo their own work; all reconcilers of a manager share it. `blank_status`:
+    required fields of a status while nothing is known, since the API server would refuse a status without them.
+    `children`: children whose waits count as their parent's.
     """
 
     def __init__(
@@ -608,8 +607,7 @@ class _Report(msgspec.Struct, frozen=True, kw_only=True):
 
 def drop_creations(plan: Plan) -> Plan:
     """Return the plan without creations: the stages up to the first one that creates something, and later stages
-    marked
-    `regardless`.
+    marked `regardless`.
     """
     stages: list[Stage] = []
     is_cut = False

@@ -2,7 +2,7 @@
 something.
 
 AdmissionRequest (DELETE) ──▶ Protection.review() ──▶ allowed, or 403 and a RefusedDeletion for logs and metrics
-                                  └──▶ Counts (live reads: pods, claims, custom resources)
+                              └──▶ Counts (live reads: pods, claims, custom resources)
 
 The stored object decides. A deletion of an object that is terminating already is always allowed, and so is a request
 without the old object. Same rule as OpenKruise's gate ResourcesDeletionProtection.
@@ -69,8 +69,7 @@ class Protection:
     count.
 
     `is_on`: gate ResourcesDeletionProtection; `crd_cascading`: gate DeletionProtectionForCRDCascadingGate.
-    `on_refused`
-    is called for each refusal.
+    `on_refused` is called for each refusal.
     """
 
     def __init__(
@@ -98,7 +97,7 @@ class Protection:
         if get_path(old, "metadata", "deletionTimestamp"):
             return ALLOWED
         value = labels_of(old).get(LABEL) if isinstance(labels_of(old), Mapping) else None
-        why = await self._why_not(request, old, value)
+        why = await self._find_refusal(request, old, value)
         if why is None:
             return ALLOWED
         self._report_refusal(request)
@@ -107,7 +106,7 @@ class Protection:
             refusal=ErrorStatus(status="Failure", message=message, reason="Forbidden", code=403)
         )
 
-    async def _why_not(
+    async def _find_refusal(
         self, request: AdmissionRequest, old: Mapping[str, Any], value: str | None
     ) -> str | None:
         """Return the end of the refusal's message; None when the deletion is allowed."""
@@ -122,10 +121,10 @@ class Protection:
             replicas = get_path(old, "spec", "replicas")
             return f" and replicas {replicas}>0" if isinstance(replicas, int) and replicas > 0 else None
         if which == _NAMESPACES:
-            return await self._why_not_namespace(request.name)
-        return await self._why_not_crd(old)
+            return await self._find_namespace_refusal(request.name)
+        return await self._find_crd_refusal(old)
 
-    async def _why_not_namespace(self, namespace: str) -> str | None:
+    async def _find_namespace_refusal(self, namespace: str) -> str | None:
         pods = await self._count_safely("pods", lambda counts: counts.count_active_pods(namespace))
         if isinstance(pods, str):
             return pods
@@ -136,7 +135,7 @@ class Protection:
             return claims
         return f' and "Bound" status pvc {claims}>0' if claims else None
 
-    async def _why_not_crd(self, crd: Mapping[str, Any]) -> str | None:
+    async def _find_crd_refusal(self, crd: Mapping[str, Any]) -> str | None:
         if not self._crd_cascading:
             return f": feature-gate {CRD_CASCADING_GATE} is not enabled"
         resource = find_crd_resource(crd)

@@ -67,8 +67,7 @@ class WebhookSync:
     """The passes of one replica. Belongs to one event loop; passes do not overlap.
 
     `serve` makes the server use these certificates. `selectors` returns the selectors from caches (None: not read
-    yet),
-    `list_selectors` reads them from the API server. `renew_before_s`: a pair that expires sooner is renewed.
+    yet), `list_selectors` reads them from the API server. `renew_before_s`: a pair that expires sooner is renewed.
     """
 
     def __init__(

@@ -64,14 +64,14 @@ def dashboard(context: click.Context) -> None:
 
     result = entry_points(group="pykruise.commands", name="dashboard")
     if not result:
-        _say_how_to_install(context)
+        _print_install_hint(context)
         return
     command: click.Command = next(iter(result)).load()
     with command.make_context(context.info_name, list(context.args), parent=context.parent) as own:
         command.invoke(own)
 
 
-def _say_how_to_install(context: click.Context) -> None:
+def _print_install_hint(context: click.Context) -> None:
     if set(context.args) & {"-h", "--help"}:
         click.echo(context.get_help())
         return

@@ -132,8 +132,7 @@ def build_crds(conversion: Mapping[str, Any] | None = None, *, layout: str = HUB
     """Return the CustomResourceDefinitions of all kinds, sorted by name. `layout`: see `find_stored_version`.
 
     `conversion` is the stanza of this name for kinds with two versions (schemas/crds.py: `build_webhook_conversion`).
-    Without it
-    the API server only changes the apiVersion, and loses fields that have different names.
+    Without it the API server only changes the apiVersion, and loses fields that have different names.
     """
     made = [_crd(folder, described=True) for folder in _list_folders()]
     crds: list[Document] = [orjson.loads(data) for data in made if data is not None]

@@ -252,8 +252,7 @@ def role_of(
     account: str, namespace: str, name: str, rights: Iterable[Right], *, within: str = ""
 ) -> list[Document]:
     """Return a role and its binding to the ServiceAccount `account` in `namespace`: for the whole cluster, or for the
-    namespace
-    `within`. Empty without rights.
+    namespace `within`. Empty without rights.
     """
     rules = merge_rights(rights)
     if not rules:

@@ -72,7 +72,7 @@ CHECK_S: Final = 5.0
 
 JUMP_S: Final = 60.0
 """Seconds by which the clock must differ from the event loop's time between two checks to count as a jump."""
-"""How often, and with how much time, the server is asked whether it answers."""
+"""Number and time limit of the requests that check whether the server answers."""
 
 
 class WebhooksNotReadyError(RuntimeError):
@@ -91,12 +91,9 @@ class Webhooks:
     """A manager's component (manager/components.py).
 
     `client` must be able to write without leading. `bind` and `port`: the server's address; without `port`, it
-    listens on
-    the port that API servers call, otherwise another program forwards to it. `over` can wrap the reviewers.
-    `quiet_s`,
-    `settle_s`: see admission/webhook_plan.py and webhook_sync.py. `certificate_work`: examines and renews
-    certificates;
-    None: in this process.
+    listens on the port that API servers call, otherwise another program forwards to it. `over` can wrap the
+    reviewers. `quiet_s`, `settle_s`: see admission/webhook_plan.py and webhook_sync.py. `certificate_work`: examines
+    and renews certificates; None: in this process.
     """
 
     name = "webhook-ready"

@@ -144,8 +144,7 @@ def plan_revisions(
     """Return the writes of a workload's revisions that must precede any pod of the update revision.
 
     `unrecorded`: a revision of another manager that does not record the selector yet. A revision that is stored
-    anyway
-    includes the record.
+    anyway includes the record.
     """
     stored = _store_revision(choice, namespace=workload.namespace)
     if stored is not None:

@@ -3,7 +3,7 @@
 scale, update, refresh of a kind ──▶ PlanPhase: decisions in stages ──▶ pod_writes.py ──▶ stages of the Plan
 hook + pod ──▶ decide_deletion() ──▶ delete the pod, let it prepare, or the reason why it waits
 
-Pure. A decision is a value that says what happens to one pod and why. Only pod_writes.py knows how it is written.
+Pure. A decision is a value: what happens to one pod, and why. Only pod_writes.py knows how it is written.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

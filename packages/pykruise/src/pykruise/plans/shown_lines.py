@@ -48,8 +48,7 @@ def make_pods_line(
     title: str, *, pods: str, done: Callable[[Progress], str] = lambda _: "", is_per_node: bool = False
 ) -> Callable[[Document, Progress], str]:
     """Return the function for the lines of a kind that counts updated pods, and ready ones; with `is_per_node`,
-    available ones.
-    `pods`: adjective for its pods.
+    available ones. `pods`: adjective for its pods.
     """
 
     def line(document: Document, progress: Progress) -> str:

@@ -1,7 +1,7 @@
 """Common reads of all workloads' snapshots.
 
 view of a workload + Read ──▶ list_revisions_around(), pull_jobs_of() ──▶ its snapshot
-                                └── a revision of a previous owner, which is checked with the API server once
+                              └── a revision of a previous owner, which is checked with the API server once
 """
 
 from collections.abc import Iterable, Sequence

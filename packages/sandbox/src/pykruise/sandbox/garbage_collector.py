@@ -82,8 +82,7 @@ class GarbageCollector:
     """Collects garbage of all resources in discovery, including those of later CRDs.
 
     `shared`: caches that run elsewhere, used instead of own ones (for their values see `GraphObject`).
-    `only`: these resources, without discovery.
-    Component: `run()` until `stop()`.
+    `only`: these resources, without discovery. The collector runs from `run()` until `stop()`.
     """
 
     def __init__(

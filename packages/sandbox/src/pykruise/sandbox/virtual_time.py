@@ -8,7 +8,7 @@ asyncio.SelectorEventLoop ──lets its selector wait──▶ _JumpingSelector
 Everything that reads the loop's time (kube.clock.make_loop_clock, asyncio.sleep, asyncio.timeout) runs on virtual time
 without knowing it. Nothing else about the loop changes: callbacks run in asyncio's order, so equal programs give
 equal runs. Use it for programs without network connections, because a socket needs real time. While a thread works
-for the loop (asyncio.to_thread), virtual time stands still.
+for the loop (asyncio.to_thread), virtual time does not advance.
 """
 
 import asyncio

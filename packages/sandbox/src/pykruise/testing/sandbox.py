@@ -153,7 +153,7 @@ class Sandbox:
         self.run(asyncio.sleep(seconds))
 
     def until(self, claim: Callable[[], Any], *, within_s: float = 60.0, every_s: float = 0.1) -> None:
-        """Let time pass until `claim()` is true. It is asked every `every_s` seconds of virtual time.
+        """Let time pass until `claim()` is true. It is called every `every_s` seconds of virtual time.
 
         `claim` may use the methods of this class. An object, a field or an item that does not exist yet
         (NotFoundError, KeyError, IndexError) counts as not true yet. Raises AssertionError when the claim is not true

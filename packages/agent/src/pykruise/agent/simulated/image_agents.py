@@ -1,7 +1,7 @@
 """The agents of simulated nodes that pull images: each follows the NodeImage of its node.
 
 NodeImages (watched) ──▶ queue ──▶ _sync: image_pulls.advance_pulls() ──▶ PATCH nodeimages/status, events
-                                        └── the node has the image: its pods start without a pull
+                                          └── the node has the image: its pods start without a pull
 
 agent/rules/image_pulls.py decides what happens to an image; this module only waits, reads secrets and writes. If the
 API server serves no NodeImages, nothing is done.

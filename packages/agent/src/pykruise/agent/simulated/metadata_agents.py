@@ -2,7 +2,7 @@
 with an outdated environment.
 
 pods (watched) ──▶ queue ──▶ _sync: the containers on the node ──▶ PATCH pods/status: the annotation
-                                 └── during an in-place update, another environment ──▶ a container is stopped
+                             └── during an in-place update, another environment ──▶ a container is stopped
 
 agent/rules/container_metadata.py decides what is reported, and which containers must be restarted. The environment of
 a container follows from the labels and annotations that its pod had when the container was first seen.

@@ -1,7 +1,7 @@
 """The agents of simulated nodes that recreate containers: each executes the requests for pods of its node.
 
 ContainerRecreateRequests (watched) ──▶ queue, by pod ──▶ _sync: recreations.advance() ──▶ PATCH …/status
-                                                              └── a container is stopped; its kubelet restarts it
+                                                                 └── a container is stopped; its kubelet restarts it
 
 The requests of a pod are executed one at a time. If the API server serves no such requests, nothing is done.
 """

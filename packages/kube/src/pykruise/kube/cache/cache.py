@@ -1,7 +1,7 @@
 """Cache of one resource: list and watch, projected values, indexes, and own writes immediately.
 
 API server ──list, watch──▶ reflector.py ──▶ ingest.py ──▶ store.py ──▶ get(), list_by_index(), values()  (snapshots)
-Writer ──observe_written(), observe_deleted()──▶  │            └──▶ delivery.py ──Change──▶ subscribed handlers
+Writer ──observe_written(), observe_deleted()──▶ ingest.py ──▶ store.py ──▶ delivery.py ──Change──▶ subscribed handlers
 
 `project` decodes each object once per event, straight from bytes, into a small value T; the cache keeps nothing else
 of the object. A controller that plans from the cache sees each of its own finished writes: store.py explains how this

@@ -1,7 +1,8 @@
 """Decodes the events of one resource and puts them into the store.
 
-watch events, lists (reflector.py) ──▶ Ingest ──project──▶ store.py ──▶ delivery.py
-answers to own writes (cache.py)   ──▶    └── event_batching.py: immediately, or a moment later and together
+watch events, lists (reflector.py) ─┐
+answers to own writes (cache.py)   ─┴▶ Ingest ──project──▶ store.py ──▶ delivery.py
+                                       └── event_batching.py: immediately, or a moment later and together
 """
 
 import asyncio

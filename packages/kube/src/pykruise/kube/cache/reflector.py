@@ -1,4 +1,4 @@
-"""List and watch of one resource, until cancelled, whatever goes wrong.
+"""List and watch of one resource, until cancelled, despite all errors.
 
 API server ──list──▶ Reflector.run() ──Listing.read(), .finish()──▶ ingest.py
            ──watch─▶                 ──on_event()──▶

@@ -1,8 +1,8 @@
 """The objects of one resource and their indexes. Keeps the watch from undoing own writes. Pure.
 
-own writes ──put_written(), put_deleted()──▶ Store ──▶ get(), list_by_index(), values()  (snapshots)
-watch      ──apply_changed(), apply_deleted(), advance()──▶  │
-lists      ──begin_list(), put_listed(), replace()──▶        └──▶ on_change(Change), once store and indexes have it
+own writes ──put_written(), put_deleted()────────────────┐
+watch ──────apply_changed(), apply_deleted(), advance()──┼──▶ Store ──▶ get(), list_by_index(), values()  (snapshots)
+lists ──────begin_list(), put_listed(), replace()────────┘    └──▶ on_change(Change), after store and indexes changed
 
 A controller that plans from the store sees each of its own finished writes, without expectations or time-outs.
 
@@ -164,7 +164,7 @@ class _Index(Generic[T]):
 class Store(Generic[T]):
     """Objects by key. See the module's text for the guarantees.
 
-    `is_filtered`: its lists and watches have selectors. `now` returns seconds of a clock that never goes back.
+    `is_filtered`: its lists and watches have selectors. `now` returns seconds of a clock that never decreases.
     `on_change` must not change the store.
     """
 

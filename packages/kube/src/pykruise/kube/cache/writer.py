@@ -1,7 +1,7 @@
 """Writes whose answers reach the caches before a controller can plan again.
 
 executor, controllers ──▶ Writer ──▶ Client ──▶ API server
-                            └── the answer ──▶ the cache of that resource (read your own writes)
+                          └── the answer ──▶ the cache of that resource (read your own writes)
 
 A controller that plans from its caches must see its latest writes, or it would repeat them. So every answer goes into
 the matching cache immediately; answers for a resource without a cache are only passed on. The cache decides whether

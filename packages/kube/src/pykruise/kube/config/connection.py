@@ -1,7 +1,7 @@
 """Address and credentials of one API server: the values that a transport works with.
 
 kube/config/kubeconfig.py (files) or a test or the sandbox ──▶ Connection ──▶ kube/http/transport.py
-                                                        └── Credentials: read_headers(), and refresh() after a 401
+                                                               └── Credentials: read_headers(), refresh() after a 401
 
 Only `RenewedCredentials` is active: it reads tokens and certificates again when they are due, in a thread, one
 reading at a time.

@@ -1,7 +1,7 @@
 """Address of the cluster and identity of this program, from kubeconfig files or the service account of a pod.
 
 load(path, context) ──▶ Connection(server, ssl_context, credentials) ──▶ kube/http/transport.py
-                                                       └── read_headers() for every request, refresh() after a 401
+                                                        └── read_headers() for every request, refresh() after a 401
 
 Credential plugins are in exec_plugins.py, OpenID Connect in oidc_tokens.py. All reading runs in threads; only
 `load_kubeconfig` and `load_in_cluster`, for programs without a loop, block. Key material stays in memory.

@@ -1,7 +1,7 @@
 """Id tokens of kubeconfigs with the auth-provider `oidc`, renewed with their refresh token.
 
 settings ──▶ OidcTokens.read_current() ──▶ the id token, if it is still valid
-                     └──▶ the issuer's token endpoint (OpenID Connect Discovery) ──▶ a new id token
+             └──▶ the issuer's token endpoint (OpenID Connect Discovery) ──▶ a new id token
 
 Same rules as client-go's plugin, which reads the same fields. A new token is kept in memory; the file is not written.
 The issuer is always verified: with idp-certificate-authority(-data), else with the system's CAs.

@@ -1,7 +1,7 @@
 """Leader election among equal replicas through a Lease, compatible with Go clients.
 
 LeaderElector.run(): candidate ──takes the Lease──▶ leader ──renews──▶ … ──release()──▶ the Lease is free
-                                                      └── cannot renew in time ──▶ LeaseLostError
+                                                    └── cannot renew in time ──▶ LeaseLostError
 LeaseTerm.holds() ──▶ FencedTransport: a write of a leader whose term has ended does not leave the process
 
 Clocks of different machines are never compared. A candidate measures with its own clock how long the Lease has not

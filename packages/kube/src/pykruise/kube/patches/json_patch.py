@@ -4,7 +4,8 @@ document + operations ──▶ apply_json_patch() ──▶ document
 old + new             ──▶ diff_json()        ──▶ operations
 
 Pure; inputs are not changed and share nothing mutable with the result. The operations are those of the `jsonpatch`
-library; this module has the operations that differ on an API server (`test` and `replace`), and the messages.
+library; this module has the operations that differ on an API server (`test` and `replace`), and the API server's
+error messages.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -50,8 +51,8 @@ def apply_json_patch(doc: Mapping[str, Any], ops: Sequence[Mapping[str, Any]]) -
 def diff_json(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Operation]:
     """Return the operations (add, remove, replace) that change `old` into `new`; empty when they are equal.
 
-    Only differences are named. Equal items at the beginning and the end of a list are left alone, so an added item is
-    one `add`. Parts that both documents share as the same object are not compared.
+    Equal items at the beginning and the end of a list cause no operation, so an added item is one `add`. Parts that
+    both documents share as the same object are not compared.
     """
     return [*_yield_differences(old, new, "")]
 

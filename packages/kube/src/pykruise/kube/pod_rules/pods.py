@@ -65,8 +65,7 @@ def check_pod_spec(
 ) -> Causes:
     """Yield the errors of a pod spec by the rules of an API server of this release.
 
-    `is_pod` is False inside a template, where host
-    ports may still be absent.
+    `is_pod` is False inside a template, where host ports may still be absent.
     """
     volumes: dict[str, Doc] = {}
     yield from check_volumes(spec.get("volumes") or (), f"{path}.volumes", volumes, pod_name)

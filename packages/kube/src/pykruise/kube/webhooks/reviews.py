@@ -4,9 +4,8 @@ path + body ──▶ decode_review() ──▶ AdmissionRequest ──▶ the r
             ◀── encode_answer() ◀── JSON patch from the received object to the wanted one
 
 `ReviewDispatcher` has the reviewer of every path. No body makes it raise: an unreadable body is answered with 400,
-and a
-reviewer's unexpected error with 500 and a line in this program's own log. A long body is decoded, and its answer
-encoded, in a thread (kube/control/offload.py).
+and a reviewer's unexpected error with 500 and a line in this program's own log. A long body is decoded, and its
+answer encoded, in a thread (kube/control/offload.py).
 """
 
 import asyncio

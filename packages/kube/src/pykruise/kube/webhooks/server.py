@@ -92,7 +92,7 @@ class WebhookLimits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Poster = Callable[[str, bytes, float], Awaitable[bytes]]
-"""Called with path, body and the available seconds; returns JSON and raises nothing."""
+"""Answers a request from its path, its body and the available seconds. Returns JSON and raises nothing."""
 
 
 class LongBodies(msgspec.Struct, frozen=True):
@@ -116,7 +116,7 @@ class PostPath(msgspec.Struct, frozen=True):
 
 
 class WebhookServer:
-    """Serves `paths` over TLS. `start`, `stop`; `load_certificate` before the start and for each new certificate.
+    """Serves `paths` over TLS. Call `load_certificate` before `start`, and again for each new certificate.
 
     `client_authority`: a file with certificates (PEM). Only clients with a certificate of these authorities then get
     answers to reviews. A changed file applies from the next connection.

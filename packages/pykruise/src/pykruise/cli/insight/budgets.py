@@ -4,8 +4,8 @@ Client ──read_budgets()──▶ budgets of the namespace ──list_budgets
 
 Managers delete pods and update them in place. Only evictions check PodDisruptionBudgets. PodUnavailableBudgets are
 checked by a webhook or, with its feature gate, by the CloneSet's manager (which the simulation includes, see
-forecasting.py). So none of these budgets blocks the simulated rollout, but drains wait meanwhile, and a webhook may
-refuse.
+forecasting.py). So none of these budgets blocks the simulated rollout, but drains wait during that time, and a webhook
+may refuse to delete or update pods.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -30,13 +30,15 @@ class Budgets(msgspec.Struct, frozen=True, kw_only=True):
     """PodUnavailableBudgets, without those that the manager checks itself."""
 
 
-async def read_budgets(client: Client, namespace: str, *, are_asked: bool) -> Budgets:
-    """Read the existing budgets that the user may read. `are_asked`: the manager checks PodUnavailableBudgets, so
-    they are left out.
+async def read_budgets(client: Client, namespace: str, *, checked_by_manager: bool) -> Budgets:
+    """Read the existing budgets that the user may read. `checked_by_manager`: the manager checks
+    PodUnavailableBudgets, so they are left out.
     """
     return Budgets(
         disruption=await read_disruption_budgets(client, namespace),
-        unavailable=() if are_asked else await _list_readable(client, POD_UNAVAILABLE_BUDGETS, namespace),
+        unavailable=()
+        if checked_by_manager
+        else await _list_readable(client, POD_UNAVAILABLE_BUDGETS, namespace),
     )
 
 
@@ -56,8 +58,8 @@ def describe_disruption_budget(budget: Document) -> str:
 
 
 async def _list_readable(client: Client, resource: Resource, namespace: str) -> Sequence[Document]:
-    """List the objects; empty when the kind is not defined or the user may not read it, because a missing note is no
-    error.
+    """List the objects; empty when the kind is not defined or the user may not read it, because the plan then only
+    lacks a note.
     """
     try:
         return [decode(raw) for raw in (await client.list(resource, namespace)).items]
@@ -111,7 +113,7 @@ def _find_shortfall(
     if not own or wanted not in status:
         return
     serving = sum(pod.is_serving for pod in own)
-    # At the workload's lowest number of available pods, the budget protects at most as many pods as it covers.
+    # Pods of other workloads stay. Of this workload at most `lowest` pods are left, and no more than the budget covers.
     left = max(status.get(now, 0) - serving, 0) + min(lowest, len(own))
     if left < status[wanted] and left < status.get(now, 0):
         yield str(budget["metadata"]["name"]), status[wanted], left

@@ -1,10 +1,10 @@
-"""Explanations of an object's children, merged into its own: the children's waits come before the parent's limits.
+"""Adds the waits of an object's children to the object's explanation, and orders all waits with the cause first.
 
-Sight + its kind's children ──▶ add_children() ──▶ the Explanation with the causes of the children
+Sight, list of the children ──▶ add_children() ──▶ the Explanation with the waits of the children
 
-This module only reads. A kind lists the objects that it has created (`Insight.children`). A child of a known kind
-gets the explanation that a user would get for it; for a Job, its pods are examined. The waits of a child carry its
-name. At most `MOST` children are examined, in the order in which their kind lists them.
+This module only reads. A kind lists the objects that it has created (`Insight.children`). A child of a known kind is
+explained as on a user's request. For a Job, the pods are examined. The text of each wait names its child. At most
+`MOST` children are examined, in the order in which their kind lists them.
 """
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -36,7 +36,7 @@ MOST: Final = 10
 _VERDICTS: Final = {Phase.FAILED: "failed", Phase.PAUSED: "paused"}
 
 _CAUSES: Final = REPEATED | NOT_WRITTEN | {Code.PAUSED}
-"""Codes of a child's waits that are also its parent's."""
+"""Codes of a child's waits that also explain why the parent waits."""
 
 Explain = Callable[[Client, Kind, InsightChild], Awaitable[Explanation]]
 
@@ -119,7 +119,7 @@ async def _waits_of_job(client: Client, child: InsightChild, now: Instant) -> Se
 
 
 async def _read_refusals(client: Client, child: InsightChild, uid: str, now: Instant) -> Sequence[Wait]:
-    """Return the wait of a Job whose pods are refused, from its latest event; none: it has no such event."""
+    """Return the wait of a Job whose pods are refused, from its latest FailedCreate event; empty without an event."""
     events = [
         event
         for event in await list_events_about(client, uid, namespace=child.key.namespace)

@@ -125,7 +125,9 @@ async def forecast_and_play(
     budgets = await read_budgets(
         client,
         namespace,
-        are_asked=find_workload_insight(workload).asks_budgets(settings.read_kind_settings(workload)),
+        checked_by_manager=find_workload_insight(workload).asks_budgets(
+            settings.read_kind_settings(workload)
+        ),
     )
     notes = list_budgets_below(budgets, sight.snapshot.pods, lowest=forecast.lowest_available)
     return msgspec.structs.replace(forecast, notes=tuple(notes)), played

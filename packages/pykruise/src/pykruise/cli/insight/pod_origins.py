@@ -1,4 +1,4 @@
-"""Objects besides the owner that decide about pods: the patch of a WorkloadSpread, the strategy of a SidecarSet.
+"""Adds causes of waits that are not in the owner: the patch of a WorkloadSpread, the update strategy of a SidecarSet.
 
 Explanation ──first pod of each wait, its WorkloadSpread or SidecarSet──▶ add_pod_origins()
 

@@ -223,10 +223,10 @@ def _answer(sight: PodSight, budget: BudgetView, operation: Operation) -> str:
         return _REFUSED
     if answer.spends:
         return f"would be allowed, and use one of {budget.unavailable_allowed}"
-    return f"costs nothing: {_why_free(sight, budget, operation)}"
+    return f"costs nothing: {_explain_free_operation(sight, budget, operation)}"
 
 
-def _why_free(sight: PodSight, budget: BudgetView, operation: Operation) -> str:
+def _explain_free_operation(sight: PodSight, budget: BudgetView, operation: Operation) -> str:
     settings, pod = sight.settings, sight.view
     if is_exempt(pod.annotations):
         return "its annotation exempts it"

@@ -1,6 +1,6 @@
 """A command of the command line as data, and the flags that many commands share.
 
-text(), switch(), number() ──▶ Flag ──▶ Command.flags      GLOBAL: of every command
+text(), switch(), number() ──▶ Flag ──▶ Command.flags      GLOBAL: flags of every command
 
 Pure.
 """
@@ -26,8 +26,8 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     children: tuple["Command", ...] = ()
     examples: tuple[str, ...] = ()
     takes: str = "resources"
-    """Type of the arguments: resources, nothing, words (a dash starts no flag). Or the program that
-    runs the command: kubectl, pykruise.
+    """Type of the arguments: resources, nothing, or words (also words that begin with a dash). The names kubectl and
+    pykruise instead select the program that runs the command.
     """
     group: str = ""
     """Heading in the help text."""
@@ -35,7 +35,7 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def text(name: str, help: str, short: str = "", default: str = "", alone: str = "") -> KubectlFlag:
-    """A flag with a text. `alone`: its value when the command line has no value."""
+    """A flag with a text. `alone`: its value when the command line names the flag without a value."""
     return KubectlFlag(name=name, help=help, short=short, default=default, alone=alone)
 
 

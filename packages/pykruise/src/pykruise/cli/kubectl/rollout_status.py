@@ -2,7 +2,7 @@
 rollout waits.
 
 find() ──▶ for each object: watch ──statuses.py──▶ lines ──▶ exit code 0 done, 1 failed or out of time
-                                                    └── not done: the output of `explain`, on standard error
+                                                             └── not done: the output of `explain`, on standard error
 """
 
 import asyncio

@@ -307,7 +307,7 @@ async def set_subject(session: Session) -> list[Error]:
     return await apply(session, infos, mutate, operation="subjects updated")
 
 
-# ── how a rollout goes ───────────────────────────────────────────────────────
+# ── settings of a rollout ───────────────────────────────────────────────────
 
 _is_count = re.compile(r"[0-9]+").fullmatch
 _is_share = re.compile(r"(100(\.0+)?|[0-9]{1,2}(\.[0-9]+)?)%").fullmatch

@@ -2,7 +2,7 @@
 
 schedule, last tick, now ──▶ find_due_times() ──▶ DueTimes: the latest missed tick, if any, and the next tick
 
-Pure. Only the latest of the missed ticks counts, however many were missed.
+Pure. If ticks were missed, only the latest of them counts.
 """
 
 from typing import Final
@@ -31,8 +31,7 @@ class DueTimes(msgspec.Struct, frozen=True, kw_only=True):
 
 def find_due_times(schedule: Schedule, *, last: Instant, now: Instant, deadline_s: int | None) -> DueTimes:
     """Return the due times. `last` is the last served tick, or the creation time of the object. When clocks were set
-    back,
-    `last` is in the future and no tick is served twice.
+    back, `last` is in the future and no tick is served twice.
     """
     ticks = find_ticks(schedule, last, now, most=MANY + 1)
     due = DueTimes(
@@ -46,7 +45,7 @@ def find_due_times(schedule: Schedule, *, last: Instant, now: Instant, deadline_
 
 
 def _find_next(schedule: Schedule, last: Instant, now: Instant) -> Instant | None:
-    """Return the next tick. An interval counts from the last tick, a cron expression only from the clock."""
+    """Return the next tick. An interval counts from the last tick, a cron expression from the current time."""
     if isinstance(schedule, Every):
         return schedule.next(last)
     return schedule.next(now)

@@ -2,7 +2,7 @@
 
 Snapshot ──▶ history ▸ due times ▸ concurrency policy ▸ creation of a child ──▶ Plan
 
-Pure. The tick gives a child its name, and the last tick never goes back. So no tick is served twice, even when a
+Pure. The tick gives a child its name, and the last tick never decreases. So no tick is served twice, even when a
 manager is killed in between, children are deleted, or clocks are set back.
 """
 

@@ -142,7 +142,7 @@ def _plan_after_end(
     status = None
     waiting = _OVER if decision.requeue_after_s is not None else None
     if job.has_failed:
-        waiting = Reason(Code.JOB_FAILED, _how_it_failed(job))
+        waiting = Reason(Code.JOB_FAILED, _describe_failure(job))
     if not job.ends:  # it still counts its current pods
         status = _document_if_changed(job, compute_status(snapshot, decision.counts, phase=FAILED))
     return Plan(
@@ -157,7 +157,7 @@ def _plan_after_end(
 _OVER: Final = Reason(Code.JOB_OVER, "the job has ended")
 
 
-def _how_it_failed(job: BroadcastJobView) -> str:
+def _describe_failure(job: BroadcastJobView) -> str:
     condition = next(
         (condition for condition in job.status.conditions or () if condition.type == "Failed"), None
     )

@@ -182,10 +182,10 @@ def choose_ids(
     """Choose ids for `count` new pods: first ids whose claims have no pod, then fresh ones.
 
     `claims` are the owner's claims if it reuses them, otherwise empty. `active` and `terminating` are the ids of the
-    owner's
-    pods. An id whose pod is terminating still occupies its claim and its name: the new pod waits for it, because
-    otherwise the claim would be left unused. `finished` are ids whose pod name may stay occupied forever, so a new
-    pod takes a fresh id. `taken`: further ids that a fresh id must not equal (their claims are being cleaned up).
+    owner's pods. An id whose pod is terminating still occupies its claim and its name: the new pod waits for it,
+    because otherwise the claim would be left unused. `finished` are ids whose pod name may stay occupied forever, so
+    a new pod takes a fresh id. `taken`: further ids that a fresh id must not equal (their claims are being cleaned
+    up).
     """
     by_id: dict[InstanceId, list[ClaimView]] = {}
     for claim in claims:

@@ -241,10 +241,10 @@ def numbers_of(
     """Compute the numbers of a CloneSet (specification: "Numbers").
 
     `may_roll_back`: current and update revision differ and updated pods may return. `surge_for_updates` is False
-    where a
-    surplus pod would never be needed: under OnDelete, and where an update restarts no container (not `restarts`). An
-    update without restarts still updates as many pods at the same time as the surplus would allow. `terminating`:
-    terminating pods whose successors wait until they have ended; None: no pod waits for terminating pods.
+    where a surplus pod would never be needed: under OnDelete, and where an update restarts no container (not
+    `restarts`). An update without restarts still updates as many pods at the same time as the surplus would allow.
+    `terminating`: terminating pods whose successors wait until they have ended; None: no pod waits for terminating
+    pods.
     """
     old_diff = tally.total_old - tally.pre_deleting_old - limits.partition
     new_diff = tally.total_new - tally.pre_deleting_new - (limits.replicas - limits.partition)

@@ -26,7 +26,7 @@ def plan_pre_download(ws: CloneSetWorkingSet) -> tuple[Stage, ...]:
     need = strategy.image_pre_download_min_updated_ready_pods
     status = ws.snapshot.cloneset.status
     have = status.updated_ready_replicas if status.update_revision == ws.update.name else 0
-    too_soon = _why_over_too_soon(ws)
+    too_soon = _explain_short_rollout(ws)
     wanted = PreDownload(
         revision=ws.update,
         is_rolling=ws.update.hash != ws.current.hash,
@@ -46,7 +46,7 @@ def plan_pre_download(ws: CloneSetWorkingSet) -> tuple[Stage, ...]:
     return plan_image_pulls(wanted, owned=ws.snapshot.pull_jobs)
 
 
-def _why_over_too_soon(ws: CloneSetWorkingSet) -> str:
+def _explain_short_rollout(ws: CloneSetWorkingSet) -> str:
     block, replicas = ws.spec.rolling_update, ws.limits.replicas
     given = block.max_unavailable if block is not None else None
     given = DEFAULT_MAX_UNAVAILABLE if given is None else given

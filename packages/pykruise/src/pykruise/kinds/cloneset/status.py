@@ -145,8 +145,7 @@ def _write_condition(
     now: Instant,
 ) -> Conditions:
     """Write the condition to the end of the list. It keeps the transition time while its status is unchanged, and
-    takes
-    `updated_at` as its update time.
+    takes `updated_at` as its update time.
     """
     old = condition_of(conditions, kind)
     new = CloneSetCondition(

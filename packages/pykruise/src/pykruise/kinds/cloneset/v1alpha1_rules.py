@@ -64,7 +64,7 @@ def field_of(field: str) -> str | None:
 async def _pods_to_delete_errors(
     doc: Document, old: Document | None, namespace: str, pods: PodLookup | None
 ) -> list[Cause]:
-    """Rule 10. When a name is listed twice, only rule 9 reports an error."""
+    """Return the errors of rule 10. When a name is listed twice, only rule 9 reports an error."""
     names = _list_pods_to_delete(doc)
     if len(set(names)) < len(names):
         return []
@@ -104,14 +104,14 @@ def _list_pods_to_delete(doc: Document | None) -> list[str]:
 
 
 def _type_errors(doc: Document) -> Iterator[Cause]:
-    """Rule 11a. An absent type is ReCreate, which the mutating review writes."""
+    """Yield the errors of rule 11a. An absent type is ReCreate, which the mutating review writes."""
     kind = get_path(doc, "spec", "updateStrategy", "type")
     if kind and kind not in TYPES:
         yield make_invalid_error("spec.updateStrategy.type", kind, f"must be one of {', '.join(TYPES)}")
 
 
 def _deadline_errors(doc: Document) -> Iterator[Cause]:
-    """Rule 20."""
+    """Yield the errors of rule 20."""
     field = "spec.progressDeadlineSeconds"
     deadline_s = get_path(doc, "spec", "progressDeadlineSeconds")
     if deadline_s is None or deadline_s == NO_DEADLINE:

@@ -124,7 +124,9 @@ def _deadline_warnings(spec: CloneSetSpec) -> list[str]:
 
 
 def _scale_errors(spec: CloneSetSpec) -> Iterator[Cause]:
-    """Rule 9, and the field that OpenKruise does not check although a bad value stops all creation."""
+    """Yield the errors of rule 9, and of the field that OpenKruise does not check although a bad value stops
+    all creation.
+    """
     strategy = spec.scale_strategy
     if strategy is None:
         return
@@ -137,7 +139,7 @@ def _scale_errors(spec: CloneSetSpec) -> Iterator[Cause]:
 
 
 def _strategy_errors(spec: CloneSetSpec) -> Iterator[Cause]:
-    """Rules 11b to 22. Under OnDelete the controller uses none of the amounts, so they are not checked."""
+    """Yield the errors of rules 11b to 22. Under OnDelete the controller uses no amounts, so they are not checked."""
     strategy = spec.update_strategy
     if strategy is None:
         return
@@ -204,7 +206,7 @@ def _resolve_amount(value: IntOrPercent | None, field: str, replicas: int) -> _S
 
 
 def _in_place_errors(strategy: InPlaceUpdateStrategy) -> Iterator[Cause]:
-    """Rules 21 and 22."""
+    """Yield the errors of rules 21 and 22."""
     path = f"{BLOCK}.inPlaceUpdateStrategy"
     parallelism = strategy.image_pre_download_parallelism
     if parallelism is not None and not _is_whole_number(parallelism):

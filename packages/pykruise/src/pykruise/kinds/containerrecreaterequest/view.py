@@ -2,7 +2,7 @@
 
 bytes of a request ──▶ REQUEST_VIEWS ──▶ RequestView (stored in the cache)
 RequestView + Read ──▶ read_snapshot() ──▶ RecreationSnapshot ──▶ plan.py
-                          └── reads a pod that the cache has never contained from the API server
+                       └── reads a pod that the cache has never contained from the API server
 """
 
 import math

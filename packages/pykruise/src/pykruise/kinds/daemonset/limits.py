@@ -65,7 +65,7 @@ def limits_of(spec: DaemonSetSpec, *, desired: int) -> DaemonSetLimits:
         max_surge=max_surge,
         partition=partition,
         burst=_burst(spec.burst_replicas, desired=desired),
-        allows_surge=block is not None and _is_more_than_none(block.max_surge),
+        allows_surge=block is not None and _is_positive(block.max_surge),
         problems=tuple(problems),
     )
 
@@ -80,7 +80,7 @@ def _burst(value: IntOrPercent | None, *, desired: int) -> int:
         return 1
 
 
-def _is_more_than_none(value: IntOrPercent | None) -> bool:
+def _is_positive(value: IntOrPercent | None) -> bool:
     try:
         return value is not None and resolve(value, of=1, rounding=Rounding.UP) > 0
     except ValueError:

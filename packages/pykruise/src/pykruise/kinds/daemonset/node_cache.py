@@ -1,7 +1,7 @@
 """Cache of a DaemonSet's nodes with their pods. It computes a state again only for a node that changed.
 
 current nodes + pods ──▶ NodeStateCache.refresh() ──▶ NodeOverview ──▶ snapshot.py
-                            └── a node that changed since the last refresh ──▶ node_state.examine()
+                         └── a node that changed since the last refresh ──▶ node_state.examine()
 
 `NodeStateCache` owns state: the nodes and pods of the last refresh. It saves work and changes no decision. A view is
 immutable, so a node or a pod that is the same object as in the last refresh has not changed. The cache compares

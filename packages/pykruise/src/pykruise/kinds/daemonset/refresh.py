@@ -3,7 +3,7 @@
 DaemonSetWorkingSet ──▶ plan_refresh() ──▶ Phase
 
 Pure. The phase runs in every plan, also while paused and under OnDelete, because pods wait for the conditions that it
-writes. PreparingDelete is the only lifecycle state of daemon pods, so the phase writes nothing but conditions.
+writes. PreparingDelete is the only lifecycle state of daemon pods, so the phase writes only conditions.
 """
 
 from collections.abc import Collection, Iterator

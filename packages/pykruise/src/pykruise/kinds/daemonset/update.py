@@ -147,7 +147,7 @@ def _change(ws: DaemonSetWorkingSet, pods: Sequence[PodView]) -> PlanPhase:
     """Update pods in place if the strategy requests it and it is possible. Otherwise delete the old pods."""
     if not ws.spec.is_in_place:
         return _recreate(ws, pods, {})
-    reasons = {pod.name: why for pod in pods if (why := _why_recreated(ws, pod))}
+    reasons = {pod.name: why for pod in pods if (why := _explain_recreation(ws, pod))}
     changes, others = _differences_of(ws).split([pod for pod in pods if pod.name not in reasons])
     reasons |= others
     if overdue := find_overdue_refusals(
@@ -184,8 +184,8 @@ def _recreate(ws: DaemonSetWorkingSet, pods: Iterable[PodView], reasons: Mapping
 # In place
 
 
-def _why_recreated(ws: DaemonSetWorkingSet, pod: PodView) -> str:
-    """Return why the pod is recreated, whatever changes; empty: it depends on the change."""
+def _explain_recreation(ws: DaemonSetWorkingSet, pod: PodView) -> str:
+    """Return why the pod is recreated regardless of the change; empty: it depends on the change."""
     if keys.IN_PLACE_READY not in pod.readiness_gates:
         return "it lacks the readiness gate for updates in place"
     return explain_infeasible(ws.settings.in_place) if ws.has_given_up(pod) else ""

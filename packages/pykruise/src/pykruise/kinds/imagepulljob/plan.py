@@ -3,9 +3,9 @@
 Snapshot ──▶ targets_of() ──▶ decide_fan_out() ──▶ Plan: copies of secrets, requests to nodes, the status; at the end,
 releases
 
-Pure. An entry in a NodeImage requests the image from a node, and the node reports in the status of the NodeImage. A
-job that has ended first records this in its status. Some seconds later it releases its copied secrets, and its
-finalizer keeps it until then.
+Pure. An entry in a NodeImage requests the image from a node, and the node reports in the status of the NodeImage. When
+a job ends, the plan first records the end in the status. Some seconds later it releases the copied secrets, and then
+removes the job's finalizer.
 """
 
 from collections.abc import Iterator, Sequence
@@ -148,7 +148,9 @@ def _plan_run(
         ),
         *_build_stage(Purpose.COPY_SECRETS, secrets.writes),
         *_build_stage(
-            Purpose.ASK_NODES, list(_ask_nodes(snapshot, image, targets, now, secrets)), is_independent=True
+            Purpose.ASK_NODES,
+            list(_request_pulls(snapshot, image, targets, now, secrets)),
+            is_independent=True,
         ),
         *_build_stage(Purpose.RELEASE_SECRETS, secrets.releases),
     )
@@ -165,7 +167,7 @@ def _plan_run(
     )
 
 
-def _ask_nodes(
+def _request_pulls(
     snapshot: ReadableImagePullJob,
     image: ImageName,
     targets: Sequence[FanOutTarget],
@@ -181,7 +183,7 @@ def _ask_nodes(
 
 
 def _needs_secrets(target: FanOutTarget, job: PullJobView) -> bool:
-    """Whether a further secret can still help this node. A node of a job that never ends will pull again."""
+    """Whether the node can still use another secret. A job of type Never makes its nodes pull again."""
     return target.state is TargetState.ACTIVE or (not job.ends and target.state is not TargetState.PENDING)
 
 
@@ -235,12 +237,12 @@ def _plan_after_end(snapshot: ImagePullJobSnapshot) -> Plan:
     return Plan(
         stages=tuple(stages),
         requeue_after_s=find_soonest([left_s, kept_s]),
-        waiting=_how_it_ended(job, is_to_go=left_s is not None),
+        waiting=_reason_after_end(job, will_be_deleted=left_s is not None),
         skipped_nodes=dict(_list_missing(snapshot)),
     )
 
 
-def _how_it_ended(job: PullJobView, *, is_to_go: bool) -> Reason | None:
+def _reason_after_end(job: PullJobView, *, will_be_deleted: bool) -> Reason | None:
     if job.is_deleting or not job.status.completion_time:
         return None
     if not job.status.desired:
@@ -248,7 +250,7 @@ def _how_it_ended(job: PullJobView, *, is_to_go: bool) -> Reason | None:
     if job.status.failed:
         message = f"it has failed on {job.status.failed} of {format_count(job.status.desired, 'node')}"
         return Reason(Code.JOB_FAILED, message)
-    return Reason(Code.JOB_OVER, "the job has ended") if is_to_go else None
+    return Reason(Code.JOB_OVER, "the job has ended") if will_be_deleted else None
 
 
 def _list_missing(snapshot: ImagePullJobSnapshot) -> Iterator[tuple[str, Reason]]:
@@ -263,12 +265,12 @@ def _list_missing(snapshot: ImagePullJobSnapshot) -> Iterator[tuple[str, Reason]
             if known is not None and job.image
             else None
         )
-        yield name, said or _not_pulled(snapshot, name)
+        yield name, said or _reason_of_missing(snapshot, name)
     yield from _list_unknown(snapshot)
 
 
-def _not_pulled(snapshot: ImagePullJobSnapshot, node: str) -> Reason:
-    """Reason for a node of an ended job whose NodeImage does not tell why it has no image."""
+def _reason_of_missing(snapshot: ImagePullJobSnapshot, node: str) -> Reason:
+    """Reason for a node of an ended job whose NodeImage does not report why the image is missing."""
     spec, status = snapshot.job.spec, snapshot.job.status
     deadline_s = spec.completion_policy.active_deadline_seconds if spec is not None else None
     begun, ended = instant_of(status.start_time), instant_of(status.completion_time)

@@ -1,10 +1,10 @@
 """Everything that a decision about one ImagePullJob needs, as one value.
 
 PullJobView + Read ──▶ read_snapshot() ──▶ Snapshot ──▶ plan.py
-                          ├── other jobs for the same image; the API server is asked for those that the cache never
-                          had
-                          ├── nodes: by name, by labels, or those of pods, in the order in which the workload updates
-                          └── the content of secrets, read when a copy must be written
+                       ├── other jobs for the same image; those that the cache never had are read from the
+                       │   API server
+                       ├── nodes: by name, by labels, or those of pods, in the order in which the workload updates
+                       └── the content of secrets, read when a copy must be written
 
 The snapshot contains the time and the settings, so the same snapshot always gives the same plan.
 """
@@ -239,7 +239,7 @@ async def _sort_pods(
 async def _find_others(
     view: PullJobView, nodes: Iterable[NodeImageView], read: Read[ImagePullJobSettings]
 ) -> Mapping[str, PullJobView | None]:
-    """Return the other jobs that share entries. Each job is looked up once, however many nodes it has."""
+    """Return the other jobs that share entries. Each job is looked up once, regardless of its number of nodes."""
     names: dict[str, Key] = {}
     for node in nodes:
         entry = node.find_entry(view.image) if view.image is not None else None

@@ -1,8 +1,8 @@
 """Everything that a decision about one NodeImage needs, as one value.
 
 NodeImageView + Read ──▶ read_snapshot() ──▶ Snapshot ──▶ plan.py
-                            ├── jobs that the cache never had; the API server is asked for them
-                            └── secrets without a mode; the API server is asked each time whether they exist
+                         ├── jobs; those that the cache never had are read from the API server
+                         └── secrets without a mode; each read asks the API server whether they exist
 
 A missing NodeImage is a view without UID, because its node may get one.
 """

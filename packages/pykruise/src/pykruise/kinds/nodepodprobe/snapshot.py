@@ -1,10 +1,10 @@
 """Everything that a decision about one NodePodProbe needs, as one value.
 
 NodeProbesView + Read ──▶ read_snapshot() ──▶ Snapshot ──▶ plan.py
-                             ├── pods that the cache never had; the API server is asked for them
-                             ├── annotations of pods with results, where a policy sets any, from the API server
-                             └── the node, from the API server, before its NodePodProbe is deleted or soon created
-                             again
+                          ├── pods; those that the cache never had are read from the API server
+                          ├── annotations of pods with results, where a policy sets any, from the API server
+                          └── the node, from the API server, before its NodePodProbe is deleted or soon created
+                              again
 
 A missing NodePodProbe is a view without UID, because its node may get one.
 """

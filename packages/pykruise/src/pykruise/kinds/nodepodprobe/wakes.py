@@ -1,8 +1,7 @@
 """Events that enqueue a NodePodProbe.
 
 NodePodProbe: any change · node: created, deleted, ready, not ready · pod that it lists: deleted, ended, or has another
-obstacle ·
-PodProbeMarker of its probes: spec changed
+obstacle · PodProbeMarker of its probes: spec changed
 
 Pure, except for what `around` reads. A heartbeat enqueues nothing.
 """

@@ -56,7 +56,7 @@ def errors_of(
 def _total_errors(
     doc: Mapping[str, Any], spec: PodUnavailableBudgetSpec, old: Mapping[str, Any] | None
 ) -> Iterator[Cause]:
-    """Rules 1 and 2. An unchanged annotation does not block a change of the field."""
+    """Yield the errors of rules 1 and 2. An unchanged annotation does not block a change of the field."""
     text = annotations_of(doc).get(PROTECT_TOTAL_REPLICAS)
     if text is None:
         return
@@ -70,7 +70,7 @@ def _total_errors(
 
 
 def _whom_errors(given: Mapping[str, Any], spec: PodUnavailableBudgetSpec) -> Iterator[Cause]:
-    """Rules 3 to 7."""
+    """Yield the errors of rules 3 to 7."""
     selector, target = given.get("selector"), spec.target_ref
     if selector is None and target is None:
         yield make_required_error(_WHOM, "no selector or targetRef defined in PodUnavailableBudget")
@@ -98,7 +98,7 @@ def _describe(target: BudgetTarget) -> str:
 
 
 def _amount_errors(spec: PodUnavailableBudgetSpec) -> Iterator[Cause]:
-    """Rules 8 to 11."""
+    """Yield the errors of rules 8 to 11."""
     if spec.max_unavailable is None and spec.min_available is None:
         yield make_required_error(
             _HOW_MANY, "no maxUnavailable or minAvailable defined in PodUnavailableBudget"
@@ -112,14 +112,14 @@ def _amount_errors(spec: PodUnavailableBudgetSpec) -> Iterator[Cause]:
 
 
 def _operation_errors(spec: PodUnavailableBudgetSpec) -> Iterator[Cause]:
-    """Rule 12."""
+    """Yield the errors of rule 12."""
     for index, operation in enumerate(spec.protect_operations or ()):
         if operation not in OPERATIONS:
             yield make_not_supported_error(f"spec.protectOperations[{index}]", operation, OPERATIONS)
 
 
 def _ignored_errors(given: Mapping[str, Any]) -> Iterator[Cause]:
-    """Rule 13."""
+    """Yield the errors of rule 13."""
     selector = given.get("ignoredPodSelector")
     if selector is None:
         return
@@ -131,7 +131,7 @@ def _ignored_errors(given: Mapping[str, Any]) -> Iterator[Cause]:
 
 
 def _change_errors(new: Mapping[str, Any], old: Mapping[str, Any]) -> Iterator[Cause]:
-    """Rule 14."""
+    """Yield the errors of rule 14."""
     if any(not is_same(new.get(field), old.get(field)) for field in ("selector", "targetRef")):
         yield make_required_error(_WHOM, "selector and targetRef cannot be modified")
 
@@ -142,7 +142,7 @@ def _change_errors(new: Mapping[str, Any], old: Mapping[str, Any]) -> Iterator[C
 def _conflict_errors(
     given: Mapping[str, Any], spec: PodUnavailableBudgetSpec, others: Sequence[BudgetView]
 ) -> Iterator[Cause]:
-    """Rules 15 and 16. Only the first conflict is reported."""
+    """Yield the errors of rules 15 and 16. Only the first conflict is reported."""
     target = spec.target_ref
     if target is not None:
         wanted = (group_kind(target.api_version, target.kind), target.name)

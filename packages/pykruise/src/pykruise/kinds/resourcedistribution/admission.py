@@ -1,7 +1,7 @@
 """ResourceDistribution's admission review.
 
 AdmissionRequest ──▶ build_validating_review(trial) ──▶ allowed, or rejected (422) with every field error
-                          └── trial: a dry run in the manager's namespace that creates the resource
+                     └── trial: a dry run in the manager's namespace that creates the resource
 
 v1beta1 only; other versions are rejected with 400.
 """

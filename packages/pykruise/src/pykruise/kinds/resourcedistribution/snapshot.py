@@ -1,7 +1,7 @@
 """Facts for a decision about one ResourceDistribution, as one value.
 
 DistributionView + Read ──▶ read_snapshot() ──▶ DistributionSnapshot ──▶ plan.py
-                               └── copies that another writer changed are read, once per version
+                            └── copies that another writer changed are read, once per version
 failed writes ──▶ learn() ──▶ memory ──▶ the next DistributionSnapshot
 
 Caches contain only metadata. The contents of a copy are known from the answer to the manager's own write. If a person

@@ -45,8 +45,7 @@ def build_validating_review(
     """The validating review.
 
     `resizes_claims`: gate StatefulSetAutoResizePVCGate; `classes` then lists the storage classes. `revisions` finds
-    the
-    selector by which the pods are managed.
+    the selector by which the pods are managed.
     """
 
     async def errors(request: AdmissionRequest, doc: Document, spec: StatefulSetSpec) -> list[Cause]:

@@ -147,7 +147,9 @@ def _ordered(ws: StatefulSetWorkingSet, never_ready: NeverReady) -> Scale:
             continue
         advances = False
         if pod is not None and pod.phase not in FINISHED:
-            result.skipped.setdefault(pod.name, never_ready.find_wait(pod) or _why_not_available(ws, pod))
+            result.skipped.setdefault(
+                pod.name, never_ready.find_wait(pod) or _explain_unavailability(ws, pod)
+            )
             advances = not pod.is_deleting and (
                 pod.state in _TAKEN_OUT or pod.is_specified_delete or never_ready.is_due(pod)
             )
@@ -166,7 +168,7 @@ def _surplus_in_order(ws: StatefulSetWorkingSet) -> tuple[DecidedStage, dict[str
     if pod.is_deleting:
         decision = Reason(Code.DEPARTING, "terminates; the next one is deleted afterwards")
     else:
-        decision = _why_surplus_waits(ws, pod) or _decide_surplus(ws, pod)
+        decision = _explain_waiting_surplus(ws, pod) or _decide_surplus(ws, pod)
     decisions = [
         *_surplus_writes(ws, pod, decision),
         *(chain for other in others for chain in _surplus_writes(ws, other, None)),
@@ -177,7 +179,7 @@ def _surplus_in_order(ws: StatefulSetWorkingSet) -> tuple[DecidedStage, dict[str
     return DecidedStage(purpose=Purpose.DELETE_SURPLUS_PODS, decisions=decisions), skipped
 
 
-def _why_surplus_waits(ws: StatefulSetWorkingSet, pod: PodView) -> Reason | None:
+def _explain_waiting_surplus(ws: StatefulSetWorkingSet, pod: PodView) -> Reason | None:
     """Return the reason why the highest surplus pod waits; None: it may be deleted. A pod that has ended, or that is
     taken out of service for its deletion, will not become available, so it waits for nothing.
     """
@@ -356,7 +358,7 @@ def _label_pod(ws: StatefulSetWorkingSet, slot: Slot, pod: PodView) -> ChangePod
     )
 
 
-def _why_not_available(ws: StatefulSetWorkingSet, pod: PodView) -> Reason:
+def _explain_unavailability(ws: StatefulSetWorkingSet, pod: PodView) -> Reason:
     if pod.is_deleting:
         return TERMINATES
     under_way = find_progress(pod, now=ws.now, settings=ws.settings.in_place).waits

@@ -57,8 +57,7 @@ def status_of(
     """Compute the whole status.
 
     `kept`: types of conditions of failed writes that have not been tried again. `failure`: reason why pods cannot be
-    updated
-    at all.
+    updated at all.
     """
     statefulset = ws.snapshot.statefulset
     stored = statefulset.status

@@ -165,7 +165,7 @@ def _match_errors(selector: Selector | None, holder: Mapping[str, Any], path: st
 
 
 def _strategy_of_template(name: str, spec: Mapping[str, Any], path: str) -> Iterator[Cause]:
-    """Rules 8 and 9. An absent field has the default of its kind."""
+    """Yield the errors of rules 8 and 9. An absent field has the default of its kind."""
     if name == DEPLOYMENT:
         return
     strategy = spec.get("updateStrategy") or {}

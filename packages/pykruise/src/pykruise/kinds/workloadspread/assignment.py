@@ -182,8 +182,7 @@ class Spreading:
     """Everything that admission of pods needs from this kind: the reader, the allocator and the assignment.
 
     `versioned`: kinds as the flag --ws-enabled-versioned-status names them. `quota`: number of pods that may wait for
-    the
-    API server at the same time, in total and per namespace; None: unlimited.
+    the API server at the same time, in total and per namespace; None: unlimited.
     """
 
     def __init__(

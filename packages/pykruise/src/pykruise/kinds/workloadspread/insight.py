@@ -13,7 +13,7 @@ from pykruise.plans.targets import TARGET_RESOURCES
 
 
 def short_workload(snapshot: SpreadSnapshot) -> Iterator[InsightChild]:
-    """Yield its workload while pods are missing: what keeps them away keeps subsets from being filled."""
+    """Yield its workload while pods are missing: the cause also prevents that subsets fill."""
     target = snapshot.spread.target
     if (
         target is None

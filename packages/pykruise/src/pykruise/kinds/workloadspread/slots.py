@@ -89,8 +89,7 @@ def allocate_slot(
     again.
 
     `going`: those pods with an admitted deletion that are known to terminate; the slots of the other ones are not
-    free.
-    None: all of them terminate.
+    free. None: all of them terminate.
     """
     if pod_name:
         for entry in entries:
@@ -122,8 +121,7 @@ def release_slot(
     """Return the list after the deletion of a pod of `subset` was admitted; None: nothing changes.
 
     `limit`: maxReplicas of the subset. A terminating pod above it does not free a slot: otherwise the subset would
-    never
-    shrink to a lower maximum. None: the limit is unknown, or does not matter because a slot was already free
+    never shrink to a lower maximum. None: the limit is unknown, or does not matter because a slot was already free
     (`needs_limit`).
 
     A pod that is deleted before the controller has seen it is recorded in both maps: its successor is created

@@ -216,7 +216,7 @@ def _score_fit(pod: Document, node: NodeView, subset: Subset) -> _Score | None:
 
 
 def _is_as_patched(pod: Document, subset: Subset) -> bool:
-    """Whether the patch would change nothing but annotations."""
+    """Whether the patch would change only annotations."""
     if subset.patch is None:
         return False
     try:

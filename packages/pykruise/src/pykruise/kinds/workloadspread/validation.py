@@ -158,7 +158,7 @@ def _placement_errors(subset: Subset, path: str) -> Iterator[Cause]:
 
 
 def _limits_errors(spec: WorkloadSpreadSpec) -> Iterator[Cause]:
-    """Rule 2.6, which stops at the first error, and rule 3."""
+    """Yield the errors of rule 2.6, which stops at the first error, and rule 3."""
     limited = [
         (index, subset.max_replicas)
         for index, subset in enumerate(spec.subsets)

@@ -2,7 +2,7 @@
 
 old + target revision ──▶ find_difference() ──▶ UpdateSpec, or NotInPlace with the reason
 
-Pure. Templates are compared by meaning: a default that only one of them spells out, a null, or another notation of a
+Pure. Templates are compared by meaning: a default that only one of them contains, a null, or another notation of a
 quantity is not a difference. Changes that are possible in place: images of regular containers and of native sidecars
 (init containers that keep running), labels, annotations and finalizers, and (behind a feature gate) cpu and memory
 quantities that keep the quality of service class.
@@ -135,7 +135,7 @@ def _compare_templates(
                 bounds = resources.setdefault(WHOLE_POD, {})
                 bounds.setdefault(bound, {})[resource] = str(amount)
             case _:
-                return NotInPlace(_why_not(change, settings))
+                return NotInPlace(_explain_obstacle(change, settings))
     if resources and _qos_of(old) != _qos_of(new):
         return NotInPlace(
             f"the quality of service class would change from {_qos_of(old)} to {_qos_of(new)}, "
@@ -184,7 +184,7 @@ def _require_text(value: Any, what: str) -> str:
     return value
 
 
-def _why_not(change: _Change, settings: InPlaceSettings) -> str:
+def _explain_obstacle(change: _Change, settings: InPlaceSettings) -> str:
     metadata = (
         "labels, annotations, cpu and memory" if settings.vertical_scaling else "labels and annotations"
     )
@@ -201,7 +201,7 @@ def _format_path(path: Path) -> str:
 
 
 def _make_comparable(old: Document, new: Document) -> tuple[Any, Any]:
-    """Both templates in one form with defaults spelled out, so that only real differences remain."""
+    """Both templates in one form with all defaults, so that only real differences remain."""
     templates = [add_defaults(template) for template in _with_same_pull_policies(old, new)]
     before, after = [_with_requests(template) for template in templates]
     return orjson.loads(encode_meaning(before)), orjson.loads(encode_meaning(after))

@@ -42,12 +42,12 @@ def compute_ready_after(pod: Gated, changed: Document, *, now: Instant) -> list[
         return []
     entry: Document = {"type": "Ready", "status": status, "lastTransitionTime": format_time(now)}
     if closed:
-        reasons = ", ".join(_why_closed(gate, statuses.get(gate)) for gate in closed)
+        reasons = ", ".join(_describe_closed_gate(gate, statuses.get(gate)) for gate in closed)
         return [{**entry, "reason": "ReadinessGatesNotReady", "message": reasons}]
     return [{**entry, "reason": None, "message": None}]
 
 
-def _why_closed(gate: str, status: str | None) -> str:
+def _describe_closed_gate(gate: str, status: str | None) -> str:
     if status is None:
         return f"the condition of pod readiness gate {gate!r} does not exist"
     return f"the status of pod readiness gate {gate!r} is {status!r}, not 'True'"

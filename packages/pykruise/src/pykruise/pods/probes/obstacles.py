@@ -50,7 +50,7 @@ def obstacle_of(
 
 
 def _find_stuck(pod: PodView, now: Instant) -> Reason | None:
-    """Obstacle of the pod itself that needs a person: no probe of a container that does not run tells anything."""
+    """Obstacle of the pod itself that needs a person: a probe of a container that does not run has no result."""
     obstacle = None if pod.is_ready else blocker_of(pod, None, now=now, correction=OF_THE_WORKLOAD)
     return obstacle if obstacle is not None and obstacle.code in REPEATED else None
 

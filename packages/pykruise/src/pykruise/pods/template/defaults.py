@@ -1,6 +1,6 @@
 """Defaults of pod templates, which OpenKruise's workloads write into new or changed templates.
 
-template ──▶ add_defaults() ──▶ the template with every default spelled out
+template ──▶ add_defaults() ──▶ the template with all defaults
 
 Pure: the input template is not changed. Never use this on a template that did not change: a default that a later
 version adds would look like a new revision and roll out to every pod.

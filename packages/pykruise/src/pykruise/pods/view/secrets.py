@@ -38,7 +38,7 @@ class CopyView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     is_deleting: bool = False
     finalizers: tuple[str, ...] = ()
     is_immutable: bool = False
-    """Whether a whole object says that its contents cannot be changed."""
+    """Whether a complete object is marked as immutable."""
     content: str = ""
     """Digest of the contents; empty: only the metadata is known."""
     has: tuple[str, ...] = ()

@@ -1,10 +1,12 @@
-"""Exhaustive small worlds of any operator on `pykruise.runtime`: every order of writes, events and reconciles.
+"""Exhaustive exploration of small worlds of any operator on `pykruise.runtime`: every order of writes, events,
+reconciles.
 
-Simulation (as in pykruise.testing.simulation) + actions + faults ──▶ explore() ──▶ Exploration: its size, and a failure
+Simulation (as in pykruise.testing.simulation) + actions + faults ──▶ explore() ──▶ Exploration: its size, and a
+failure
 
-    explore()     everything that can happen in a small world, or as much of it as the bound allows
-    check_all()   does it as a test
-    replay()      plays the way to a failure again
+    explore()     tries everything that can happen in a small world, up to a bound
+    check_all()   does the same as a test
+    replay()      plays the path to a failure again
 """
 
 from pykruise.testing.exploration.worlds import (

@@ -1,10 +1,11 @@
 """Everything that can happen next waits for a decision, on one loop.
 
-a request, an event, a reconcile ──▶ ChoiceGates.wait() ┐
-                                                   ├──▶ ChoosingLoop: nothing runs any more ──▶ decide() ──▶ one goes on
-time, operations, a hand-over ─────────────────────┘
+a request, an event, a reconcile ──▶ ChoiceGates.wait() ─┐
+                                                          ├──▶ ChoosingLoop: all tasks wait ──▶ decide() ──▶ one step
+time, operations, a hand-over ────────────────────────────┘
 
-A chosen step runs until everything waits again. Time stands still meanwhile: it moves on only when `decide` says so.
+A chosen step runs until all tasks wait again. Time does not pass during a step. It advances only when `decide` chooses
+that.
 """
 
 import asyncio
@@ -19,18 +20,20 @@ __all__ = ["Choice", "ChoiceGates", "Chooser", "ChoosingLoop", "State", "Waiting
 
 
 STEP_S = 1e-5
-"""Duration of a step, so that rules can tell what came first. No two states differ by so little."""
+"""Duration of a step, so that rules know the order of steps. It is too short to make two states differ."""
 
 
 class Choice(msgspec.Struct, frozen=True):
-    """One way in which a world may go on. `label` distinguishes it from others, and is the same in equal states."""
+    """One possible next step of a world. `label` distinguishes it from other choices, and is the same in equal
+    states.
+    """
 
     label: str
     go: Callable[[], None]
 
 
 class State(msgspec.Struct, frozen=True):
-    """A moment in which nothing runs."""
+    """A moment in which no task runs."""
 
     digest: int
     choices: tuple[Choice, ...]
@@ -40,36 +43,36 @@ class State(msgspec.Struct, frozen=True):
 
 
 Chooser = Callable[[State], Choice]
-"""Decides which choice of a state comes next."""
+"""Chooses the next step among the choices of a state."""
 
 
 class WaitingChoice(msgspec.Struct, frozen=True, eq=False):
-    """Something that can go on, in one of several ways."""
+    """A step that waits, with its possible outcomes."""
 
     what: str
     """Name of the choice, for people: `write PATCH pods/web-abcde`."""
     outcomes: tuple[str, ...]
-    """Ways in which it may go on; the first is the usual one, the others are faults."""
+    """Possible outcomes. The first is the usual one, the others are faults."""
     detail: str
-    """Text that distinguishes it from another, such as the body of a request."""
+    """Text that distinguishes the choice from others, such as the body of a request."""
     goes_on: "asyncio.Future[str]"
 
 
 class ChoiceGates:
-    """Places where things wait. Until `close()` nothing does: all goes on as usual."""
+    """Gates at which steps wait to be chosen. Before `close()` the gates are open, and no step waits."""
 
     def __init__(self) -> None:
         self.waiting: dict[int, WaitingChoice] = {}
-        """Things that wait, in the order in which they came."""
+        """Waiting steps, in order of arrival."""
         self.are_closed = False
         self._count = 0
 
     def close(self) -> None:
-        """Make everything wait from now on, until `decide` chooses it."""
+        """Close the gates: each step waits until `decide` chooses it."""
         self.are_closed = True
 
     async def wait(self, what: str, outcomes: tuple[str, ...] = ("",), *, detail: str = "") -> str:
-        """Return when this is chosen: how it is to go on."""
+        """Return when this step is chosen, with the chosen outcome."""
         if not self.are_closed:
             return outcomes[0]
         self._count += 1
@@ -83,14 +86,16 @@ class ChoiceGates:
 
 
 class ChoosingLoop(VirtualLoop):
-    """Asks `decide` whenever nothing runs any more. True: something goes on; False: time passes to the next timer."""
+    """A loop that calls `decide` whenever no task can run. True: a step begins. False: time advances to the next
+    timer.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self.decide: Callable[[], bool] = lambda: False
 
     def jump(self, timeout: float | None) -> None:
-        """Nothing runs any more."""
+        """Decide the next step, since no task can run."""
         if self.decide():
             self._now += STEP_S
         else:

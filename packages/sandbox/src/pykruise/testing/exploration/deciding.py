@@ -1,10 +1,10 @@
-"""Decides what comes next: whenever nothing runs any more, the chooser chooses among all that may go on.
+"""Decides the next step: whenever no task can run, the chooser selects one of all possible steps.
 
 gates (requests, events, reconciles that wait) ─┐
-the world: its beginning, actions, a crash      ├──▶ Moments.decide() ──State──▶ Chooser ──▶ one goes on
-time                                             ┘
+the world: its beginning, actions, a crash     ─┼──▶ Moments.decide() ──State──▶ Chooser ──▶ one step
+time                                           ─┘
 
-Where nothing waits, time passes; where it passes for `quiet_s` and nothing comes of it, the world is at rest.
+If no step waits, time advances. If time advances for `quiet_s` and no step follows, the world is at rest.
 """
 
 import asyncio
@@ -36,43 +36,44 @@ __all__ = [
 ]
 
 QUIET_S: Final = 40.0
-"""Longer than anything optional is put off."""
+"""Longer than any delay of an optional step."""
 KUBELET_SETTINGS: Final = {"start_s": 0.0, "start_jitter": 0.0, "ready_s": 0.0, "stop_s": 0.0}
-"""Kubelets take no time, but each of their steps has to be chosen."""
+"""Kubelets take no time, but each of their steps must be chosen."""
 MOMENT: Final = "a moment passes"
 _TIME: Final = "time passes"
 
 
 class DecidedWorld(Protocol):
-    """A world as far as decisions need it."""
+    """The part of a world that decisions need."""
 
     def beginning(self) -> Choice | None:
-        """Return the first thing that happens; None: it has begun."""
+        """Return the first step; None: it has been done."""
 
     def additions(self) -> list[Choice]:
-        """Return what may come besides, and need not."""
+        """Return the optional steps that are possible now."""
 
     def violation(self) -> Violation | None:
-        """Return the first rule that was broken; None: none was."""
+        """Return the first broken rule; None: no rule is broken."""
 
     def judge_rest(self) -> None:
-        """Judge the rules that must hold at rest."""
+        """Check the rules that must hold at rest."""
 
     def text(self, is_rest: bool) -> str:
-        """Return everything that decides how it goes on."""
+        """Return the text of the state: everything that later steps depend on."""
 
     def names(self) -> Names:
-        """Return the replacement of random names."""
+        """Return the numbers that replace random names."""
 
     def is_late(self, plural: str) -> bool:
-        """Return whether a watch of this resource is as far behind as it may be."""
+        """Return whether the watch of this resource has its maximum lag."""
 
 
 class Moments:
     """The moments of one world.
 
-    `last`: what comes only where nothing else waits, by how it begins (`node `), so that a world is smaller.
-    `moment_s`: waits that are no longer than this may end while other things wait.
+    `last`: prefixes of names (such as `node `) of steps that are possible only if no other step waits. They make a
+    world
+    smaller. `moment_s`: a delay that is not longer than this may end while other steps wait.
     """
 
     def __init__(
@@ -96,7 +97,7 @@ class Moments:
         self._is_waiting_chosen = False
 
     async def run(self) -> NoReturn:
-        """Let the chooser decide from now on, for ever."""
+        """Let the chooser decide from now on. Never returns."""
         assert isinstance(self._loop, ChoosingLoop)
         self._gates.close()
         self._quiet_since = self._loop.time()
@@ -105,7 +106,7 @@ class Moments:
         raise AssertionError
 
     def _decide(self) -> bool:
-        """Nothing runs any more: True when something goes on, False when time is to pass."""
+        """Decide the next step, since no task can run. True: a step begins; False: time must advance."""
         world = self._world
         beginning = world.beginning()
         must = [beginning] if beginning is not None else self._waiting_choices()
@@ -144,7 +145,7 @@ class Moments:
         self._is_waiting_chosen = True
 
     def _waiting_choices(self) -> list[Choice]:
-        """Return everything that waits to go on."""
+        """Return all waiting steps."""
         choices = []
         everything = list(self._gates.waiting.values())
         waiting_now = [item for item in everything if not item.what.startswith(self._last)] or everything
@@ -165,7 +166,7 @@ def _releasing(goes_on: "asyncio.Future[str]", outcome: str) -> Callable[[], Non
 
 
 def _number_labels(choices: list[Choice]) -> list[Choice]:
-    """Labels that would be the same get a number."""
+    """Add numbers to equal labels."""
     counts: dict[str, int] = {}
     result = []
     for choice in choices:
@@ -174,7 +175,7 @@ def _number_labels(choices: list[Choice]) -> list[Choice]:
     return result
 
 
-# ── where things wait ────────────────────────────────────────────────────────
+# ── gates ─────────────────────────────────────────────────────────────────────
 
 
 class GatedCluster(Cluster):
@@ -191,7 +192,7 @@ class GatedCluster(Cluster):
 
 
 def gate_reconciles(controller: Controller[Key], gates: ChoiceGates, logs: list[ReconcileLog]) -> None:
-    """Let each reconcile of a controller wait to be chosen. `logs`: those under way."""
+    """Let each reconcile of a controller wait until it is chosen. `logs`: the running reconciles."""
     reconcile = controller._reconcile
 
     async def gated(key: Key) -> float | None:
@@ -209,7 +210,7 @@ def gate_reconciles(controller: Controller[Key], gates: ChoiceGates, logs: list[
 
 
 def note_plans(operator: Operator) -> None:
-    """Note the plan of each reconcile in its log: it is part of a state."""
+    """Record the plan of each reconcile in its log, because it is part of a state."""
     executor = operator._context.executor
     execute = executor.execute
 
@@ -222,7 +223,7 @@ def note_plans(operator: Operator) -> None:
 
 
 def describe_waiting(gates: ChoiceGates, logs: Sequence[ReconcileLog]) -> list[str]:
-    """Return what waits and what is under way, as parts of a state."""
+    """Return the waiting steps and the running reconciles, as parts of a state."""
     return [
         *(f"{log.key} {log.plans} {log.came}" for log in logs),
         *(f"{item.what} {item.outcomes} {item.detail}" for item in gates.waiting.values()),

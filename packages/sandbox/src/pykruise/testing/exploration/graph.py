@@ -1,4 +1,4 @@
-"""Results of a search: sizes, broken rules, and states from which there is no way to rest.
+"""Results of a search: sizes, broken rules, and states without a path to rest.
 
 Steps ──▶ Graph ──▶ violations, stuck(), path_to()
 
@@ -21,7 +21,7 @@ class Graph:
         self.states = {step.after for step in steps}
         self.rests = {step.after for step in steps if step.is_rest}
         self.left = {step.after for step in steps if step.is_left}
-        """States that were not followed any more."""
+        """States that were not followed, because the bound was reached."""
         self.broken = [step for step in steps if step.rule]
         self._first: dict[int, tuple[int, str]] = {}
         self._to: dict[int, list[tuple[int, str]]] = {}
@@ -31,9 +31,9 @@ class Graph:
             self._from.setdefault(step.after, []).append(step.before)
 
     def stuck(self) -> set[int]:
-        """States from which no way leads to rest: a deadlock, or a circle without a way out.
+        """Return the states without a path to rest: deadlocks, and cycles without an exit.
 
-        States that were not followed may have one, and so may those where a rule was broken.
+        States that were not followed, and states in which a rule was broken, count as states with a path to rest.
         """
         good = {*self.rests, *self.left, *(step.after for step in self.broken)}
         todo = deque(good)
@@ -45,7 +45,7 @@ class Graph:
         return self.states - good
 
     def path_to(self, state: int) -> list[str]:
-        """The labels of a shortest way there."""
+        """Return the labels of a shortest path to the state."""
         first: dict[int, tuple[int, str]] = {}
         todo = deque([0])
         while todo:

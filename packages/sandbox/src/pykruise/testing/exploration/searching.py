@@ -29,7 +29,7 @@ from pykruise.testing.simulation.worlds import Violation
 __all__ = ["MOST_STATES", "ExploredStep", "Play", "follow_labels", "search"]
 
 Play = Callable[[Chooser], Coroutine[Any, Any, NoReturn]]
-"""Brings a new world to its beginning, and lets the chooser decide from there on, for ever."""
+"""Brings a new world to its beginning, and then lets the chooser decide. Never returns."""
 
 MOST_STATES = 1_000_000
 
@@ -38,22 +38,22 @@ class ExploredStep(msgspec.Struct, frozen=True, omit_defaults=True):
     """One line of the journal: a choice led from one state to another."""
 
     before: int
-    """0: the beginning."""
+    """State before the step; 0: the beginning."""
     label: str
     after: int
     is_new: bool = False
     choices: int = 0
     is_rest: bool = False
     is_left: bool = False
-    """It was not followed any more: there were too many."""
+    """Whether the state after the step was not followed, because the bound was reached."""
     rule: str = ""
     what: str = ""
     path: tuple[str, ...] = ()
-    """Labels from the beginning; only where a rule was broken."""
+    """Labels from the beginning; empty unless a rule was broken."""
 
 
 class _Seen:
-    """States that some process has been in, in memory that all of them share."""
+    """States that some process has visited, in memory that all processes share."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -62,7 +62,7 @@ class _Seen:
         self._lock = tempfile.TemporaryFile()  # noqa: SIM115 - as long as the process lives
 
     def add(self, digest: int) -> bool | None:
-        """True: it is new; None: it is, but there are too many already."""
+        """Add a state. True: it is new; None: it is new, but the bound is reached."""
         fcntl.lockf(self._lock, fcntl.LOCK_EX)
         try:
             slot = digest % self._slots
@@ -84,11 +84,11 @@ class _Seen:
 
     @property
     def is_enough(self) -> bool:
-        """Whether some process has said so."""
+        """Whether a process has ended the search."""
         return self._read(self._slots + 1) != 0
 
     def say_enough(self) -> None:
-        """Nothing more is to be tried."""
+        """End the search in all processes."""
         self._write(self._slots + 1, 1)
 
     def _read(self, slot: int) -> int:
@@ -99,7 +99,7 @@ class _Seen:
 
 
 class _Places:
-    """Number of processes that may run beside the first."""
+    """Number of further processes that may run in parallel."""
 
     def __init__(self, count: int) -> None:
         self._read, self._write = os.pipe()
@@ -107,19 +107,19 @@ class _Places:
         os.write(self._write, b"x" * count)
 
     def take(self) -> bool:
-        """Whether there was one."""
+        """Take a place. Return whether a place was free."""
         try:
             return os.read(self._read, 1) == b"x"
         except BlockingIOError:
             return False
 
     def give_back(self) -> None:
-        """One that was taken."""
+        """Return a place."""
         os.write(self._write, b"x")
 
 
 class _Explorer:
-    """Chooses everything in each process, by copies of the process."""
+    """Tries all choices of each state in copies of the process."""
 
     def __init__(
         self,
@@ -145,7 +145,9 @@ class _Explorer:
         self._path: list[str] = []
 
     def __call__(self, state: State) -> Choice:
-        """Go on in copies, and in the last of them here. Does not return where nothing is left to be tried."""
+        """Try the choices in copies of the process, and the last one in this process. Does not return if no choice
+        remains.
+        """
         is_new = self._seen.add(state.digest)
         label = self._path[-1] if self._path else ""
         step = ExploredStep(
@@ -166,7 +168,8 @@ class _Explorer:
             beginning = self._lead[len(self._path)]
             choices = [choice for choice in choices if choice.label.startswith(beginning)][:1] or choices
         if self._seed:
-            # Not the state's digest: it changes with every field that a release adds, and then other orders are tried.
+            # Not the state's digest: each release that adds a field changes the digest, and with it the order of
+            # choices.
             random.Random("\n".join((str(self._seed), *self._path))).shuffle(choices)
         for choice in choices[:-1]:
             if self._seen.is_enough:
@@ -180,7 +183,9 @@ class _Explorer:
         return choice
 
     def _copy(self) -> bool:
-        """Whether this is the copy. The other one waits for its end, unless there is a place beside it."""
+        """Copy the process. Return whether this is the copy. The original waits for the end of the copy, unless a
+        place is free.
+        """
         is_beside = self._places.take()
         loop = asyncio.get_running_loop()
         child = os.fork()
@@ -195,7 +200,7 @@ class _Explorer:
         return False
 
     def fail(self, error: BaseException) -> None:
-        """The world itself fell over."""
+        """Record an unexpected error of the world."""
         what = f"{type(error).__name__}: {error}"
         self._write(
             ExploredStep(
@@ -209,7 +214,7 @@ class _Explorer:
         )
 
     def end(self) -> NoReturn:
-        """End this process, when all are done that it began."""
+        """End this process after all processes that it started have ended."""
         for child in self._children:
             os.waitpid(child, 0)
         if self._has_place:
@@ -230,11 +235,12 @@ def search(
     deepest: int = 0,
     lead: Sequence[str] = (),
 ) -> list[ExploredStep]:
-    """Try everything that can happen in a world, and return each step. `until_broken`: until the first rule is broken.
+    """Try everything that can happen in a world, and return each step. `until_broken`: stop at the first broken rule.
 
-    `seed`: the order in which choices are tried, which matters only where not all of them are; 0: as they come.
-    `deepest`: no way is followed for more steps than this; 0: all are to their end. `lead`: how the labels of the first
-    choices begin. `most_states`, `processes`: bounds.
+    `seed`: determines the order in which choices are tried, which matters only if the bound is reached; 0: the given
+    order.
+    `deepest`: maximum number of steps of a path; 0: unlimited. `lead`: prefixes of the labels of the first choices.
+    `most_states`, `processes`: bounds.
     """
     with tempfile.TemporaryDirectory() as folder:
         journal = Path(folder) / "steps"
@@ -267,7 +273,7 @@ class _Came(msgspec.Struct):
 
 
 def follow_labels(play: Play, labels: Sequence[str]) -> tuple[Violation | None, tuple[str, ...]]:
-    """Play these choices, in a process of its own: the rule that is broken then, and what could come next."""
+    """Play these choices in a separate process. Return the rule that is broken then, and the next possible labels."""
     left = list(labels)
 
     def choose(state: State) -> Choice:
@@ -298,7 +304,7 @@ def follow_labels(play: Play, labels: Sequence[str]) -> tuple[Violation | None, 
 
 
 def _run(play: Play, choose: Chooser) -> None:
-    """Play without Python's garbage collector, which would find other things in each copy."""
+    """Play without Python's garbage collector, which would find different objects in each copy."""
     logging.disable(logging.CRITICAL)
     gc.disable()
     gc.freeze()

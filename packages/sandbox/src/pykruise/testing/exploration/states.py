@@ -1,12 +1,13 @@
-"""A state as text: what is stored, what managers remember, and what waits. Equal texts are one state.
+"""A state as text: the stored objects, the managers' memories, and the waiting steps. Equal texts are one state.
 
-API server's objects ─┐
-caches, queues, memory ├──▶ text ──names, uids, times, versions replaced──▶ digest
-what waits, budgets ──┘
+API server's objects ───┐
+caches, queues, memory ─┼──▶ text ──names, uids, times, versions replaced──▶ digest
+waiting steps, budgets ─┘
 
-What differs between two runs and changes nothing is left out: uids and random names are numbered in the order in which
-their objects were created, versions and times are not there; times to come count in hundredths of a second.
-So states that differ in nothing else are one, and of what only the order of random names decides one order is tried.
+The text leaves out differences between two runs that change no decision. Uids and random names are numbered in the
+order in which their objects were created. Versions and past times are left out. Future times are in hundredths of a
+second. So states that differ only in these values are equal. If only the order of random names decides, one order is
+tried.
 """
 
 import re
@@ -30,27 +31,27 @@ TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 VERSION = re.compile(r"""(?:"resourceVersion":|"value":|resource_version=)["'](?P<version>\d+)["']""")
 ADDRESS = re.compile(r"\b\d+\.\d+\.\d+\.\d+\b|[a-z]+://[0-9a-f]{64}")
 FIRST_IDENTITY = 1 << 32
-"""Integers from here on are identities of Python's, by which some memories find what they know."""
+"""Integers from here on are identities of Python objects, which some memories use as keys."""
 PAST_S = -10.0
-"""Longest time ago that is distinguished from others, in seconds before now."""
+"""Times before this, in seconds relative to now, are not distinguished."""
 
 _encode = msgspec.json.Encoder(order="sorted").encode
 
 
 class VersionedStorage(RecordingStorage):
-    """A recording storage that knows which object each version was."""
+    """A recording storage that knows the object of each version."""
 
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)
         self.raw: dict[tuple[str, Key, int], bytes] = {}
         self.changes: dict[str, list[tuple[int, Key]]] = {}
-        """Every version and its object, by shelf."""
+        """Every version and its object, by resource."""
         self.order: dict[tuple[str, Key], int] = {}
-        """When an object was created, as a version."""
+        """Version at which each object was created."""
         self._texts: dict[tuple[str, Key, int], str] = {}
 
     def commit(self, change: StorageChange) -> None:
-        """Store a write as every storage does."""
+        """Store a write in the same way as every storage."""
         stored = change.new or change.old
         assert stored is not None
         if change.new is not None:
@@ -61,7 +62,7 @@ class VersionedStorage(RecordingStorage):
         super().commit(change)
 
     def text_of(self, shelf: str, key: Key, version: int) -> str:
-        """Return an object as it was in that version; `gone`: it had been removed."""
+        """Return an object in that version; `gone`: it was deleted then."""
         known = self._texts.get((shelf, key, version))
         if known is None:
             raw = self.raw.get((shelf, key, version))
@@ -95,7 +96,9 @@ def _plain(raw: bytes) -> str:
 
 
 class Names:
-    """Uids and random names, numbered as they first appear in a text; of versions only whether they are `current`."""
+    """Numbers for uids and random names, in the order in which they appear in a text. Versions become `present` or
+    `past`.
+    """
 
     def __init__(self, suffixes: Iterable[str], current: Collection[int]) -> None:
         ends = "|".join(sorted(suffixes))
@@ -104,7 +107,7 @@ class Names:
         self._current = {str(version) for version in current}
 
     def replace(self, text: str) -> str:
-        """The text with numbers for names."""
+        """Return the text with numbers instead of names."""
         return self._pattern.sub(self._number, TIME.sub("T", VERSION.sub(self._age, text)))
 
     def _age(self, match: "re.Match[str]") -> str:
@@ -119,14 +122,14 @@ class Names:
 
 
 def digest_of(text: str) -> int:
-    """64 bits of it, never 0."""
+    """Return a hash of 64 bits of the text, never 0."""
     return int.from_bytes(blake2b(text.encode(), digest_size=8).digest()) or 1
 
 
 def remembered(
     operator: Operator, versions: VersionedStorage, plurals: Collection[str], *, now: float, clock: float
 ) -> str:
-    """Return what an operator knows and has in mind: of these resources, whose events it gets late, and of its own."""
+    """Return the memory of an operator: caches of these resources, with their undelivered events, and its own data."""
     parts = [
         f"{resource.plural} {_known(cache._store, resource, versions)}"
         for resource, cache in operator.sources.by_resource.items()
@@ -147,7 +150,9 @@ def remembered(
 
 
 def _known(store: Any, resource: Resource, versions: VersionedStorage) -> str:
-    """Return a cache's objects, `=` for one that is as stored, and events that it has not received yet."""
+    """Return a cache's objects (`=` for an object that equals the stored one), and the events that it has not
+    received.
+    """
     shelf = str(resource)
     held = sorted(store._objects.items(), key=lambda item: versions.order.get((shelf, item[0]), 0))
     parts = []
@@ -161,7 +166,7 @@ def _known(store: Any, resource: Resource, versions: VersionedStorage) -> str:
 
 
 def _time(at: float, now: float, clock: float) -> str:
-    """A time as seconds from now, where it is one."""
+    """Return a time as seconds from now; `never` for numbers that are not near the current time."""
     for present in (now, clock):
         if abs(at - present) < 1e6:
             return str(round(max(at - present, PAST_S), 2))
@@ -169,7 +174,7 @@ def _time(at: float, now: float, clock: float) -> str:
 
 
 def _dump(value: Any, now: float, clock: float, depth: int) -> str:
-    """Any value that a manager keeps in memory."""
+    """Return the text of any value that a manager keeps in memory."""
     if depth > 8:
         return "…"
     if isinstance(value, float):

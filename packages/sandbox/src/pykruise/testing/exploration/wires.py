@@ -1,9 +1,9 @@
-"""The ways to the API server on which everything waits to be chosen.
+"""Transports to the API server on which all steps wait to be chosen.
 
-manager ──▶ GatedWire ──write: goes out, or with one fault; its answer; the next event of a watch──▶ API server
+manager ──▶ GatedWire ──a write, perhaps with a fault; its answer; the next event of a watch──▶ API server
 kubelets ──▶ GatedNodes ──each report of a pod, each removal──▶ API server
 
-Reads, events (the resource) and events of other resources go through at once.
+Reads, events (the resource) and watch events of other resources pass immediately.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ __all__ = ["LOG", "Faults", "GatedNodes", "GatedWire", "ReconcileLog"]
 
 
 class ReconcileLog:
-    """One reconcile that is under way: what it is about to write, and what came of its writes so far."""
+    """A running reconcile: its next write, and the results of its previous writes."""
 
     def __init__(self, key: str) -> None:
         self.key = key
@@ -40,14 +40,14 @@ LOG: ContextVar[ReconcileLog | None] = ContextVar("log", default=None)
 
 
 class Faults:
-    """Faults that a write or an event may still meet: `kinds` of network.py, as long as some are `left`."""
+    """Faults that are still possible for a write or an event: `kinds` of network.py, while some are `left`."""
 
     def __init__(self, kinds: tuple[str, ...], left: int) -> None:
         self.kinds = kinds
         self.left = left
 
     def outcomes(self) -> tuple[str, ...]:
-        """Return the ways in which it may go on now."""
+        """Return the possible outcomes."""
         return ("", *self.kinds) if self.left > 0 else ("",)
 
 
@@ -127,7 +127,7 @@ class GatedWire(Wire):
 
 
 class GatedNodes(WrappedTransport):
-    """The nodes' transport: what kubelets write about pods, and agents about what they are asked for, waits."""
+    """The nodes' transport. Reports of kubelets about pods, and of agents about requests to them, wait to be chosen."""
 
     def __init__(self, inner: Transport, gates: ChoiceGates, reported: Collection[str]) -> None:
         """`reported`: plurals of the resources whose writes wait."""
@@ -136,7 +136,7 @@ class GatedNodes(WrappedTransport):
         self._reported = tuple(f"/{plural}/" for plural in reported)
 
     async def request(self, request: Request, /) -> Response:
-        """Another step of a pod, or of what is pulled, on its node."""
+        """Send a request; a report about a pod or an image waits to be chosen."""
         if request.method in ("PATCH", "DELETE") and any(part in request.path for part in self._reported):
             word = "removes" if request.method == "DELETE" else "reports"
             detail = bytes(request.body or b"").decode()
@@ -147,5 +147,5 @@ class GatedNodes(WrappedTransport):
 
 
 def _short(path: str) -> str:
-    """Return `pods/web-abcde` of a whole path."""
+    """Return the short form of a path, such as `pods/web-abcde`."""
     return _NAMESPACE.sub("", path)

@@ -1,13 +1,14 @@
-"""A small world of any operator: brought to rest, and from there on everything that happens is chosen.
+"""A small world of any operator. The world is brought to rest, and then every next step is chosen.
 
 SmallWorld(simulation, before, actions, faults) ──▶ explore() ──▶ searching.py ──▶ Graph ──▶ Exploration
 
-It takes the operator, the manifests, the actions and the rules of a Simulation. Rules of `always` are judged after each
-write, those of `at_rest` where nothing can happen any more. Equal states are one, whatever led there, so rules should
-read stored objects: one that reads `store.list_writes()` is judged on one way to each state only.
+The operator, the manifests, the actions and the rules are those of a Simulation. Rules of `always` are checked after
+each write, rules of `at_rest` when nothing can happen any more. States that are equal are explored once, regardless
+of the path to them. So rules should read stored objects: a rule that reads `store.list_writes()` is checked on only
+one path to each state.
 
-An operator may keep memory where the runtime knows of it (caches, queues, plans); of variables of its own nothing is
-known here, and states that differ in them alone would be taken for one.
+An operator may keep memory that the runtime knows (caches, queues, plans). Other variables are not part of a state,
+so states that differ only in them count as equal.
 """
 
 import asyncio
@@ -63,40 +64,44 @@ EXPLORED_FAULTS: Final = (
     *("conflict", "error", "error after the fact", "request lost", "answer lost", "late effect", "refused"),
     *("crash", "gone"),
 )
-"""Faults that a small world may have, once each at most: of one write, the operator's end and start (`crash`), and a
-watch whose history is compacted (`gone`)."""
+"""Faults that a small world may have, each at most once: a fault of one write, the end and restart of the operator
+(`crash`), and a watch whose history is compacted (`gone`).
+"""
 
 _LONGEST_START_S: Final = 600
 
 
 class SmallWorld(msgspec.Struct, frozen=True, kw_only=True):
-    """A world, and what may happen in it. Each action and each fault more multiplies its states."""
+    """A world, and what may happen in it. Each further action or fault multiplies its states."""
 
     simulation: Simulation
-    """The operator (`work`), manifests, actions and rules. `faults`, `length_s` and `start` have no part in it."""
+    """The operator (`work`), manifests, actions and rules. `faults`, `length_s` and `start` are not used."""
     before: Sequence[str] = ()
-    """Names of actions that are done, and come to rest, before anything is chosen."""
+    """Names of actions that are done before the exploration begins. The world comes to rest after them."""
     actions: Sequence[str]
-    """Names of actions that users do, in this order, each at any moment. The first one comes first of all."""
+    """Names of actions that users do in this order, each at any moment. The first action is the first step."""
     faults: Sequence[str] = ()
-    """Kinds of EXPLORED_FAULTS. One write meets one of those that concern writes."""
+    """Kinds of EXPLORED_FAULTS. At most one write has one of the faults of writes."""
     lag: int = 2
-    """Number of events of a resource that its watch may be behind; with that many, one of them comes next."""
+    """Maximum number of events by which the watch of a resource may lag. At this lag, one of its events is delivered
+    next.
+    """
     answers_apart: bool = False
-    """Whether events may come between a write and its answer: more states."""
+    """Whether events may arrive between a write and its answer. This adds states."""
     moment_s: float = 1.0
-    """Waits of so many seconds at most, such as that before the first retry, may end while other things still wait."""
+    """A delay of at most this length, such as the delay before the first retry, may end while other steps wait."""
 
 
 class ExplorationFailure(msgspec.Struct, frozen=True):
     """A rule that some order of events breaks."""
 
     rule: str
-    """Name of the rule's function; `rest`: from here no way leads to rest; `world`: the operator ended with an
-    error."""
+    """Name of the rule's function; `rest`: no path leads to rest from here; `world`: the operator ended with an
+    error.
+    """
     what: str
     path: tuple[str, ...]
-    """The choices on the way there, from the beginning."""
+    """The choices from the beginning to the failure."""
 
     def __str__(self) -> str:
         return "\n".join(
@@ -108,7 +113,7 @@ class ExplorationFailure(msgspec.Struct, frozen=True):
 
 
 class Exploration(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that happened in a world."""
+    """Result of an exploration."""
 
     states: int
     transitions: int
@@ -117,7 +122,7 @@ class Exploration(msgspec.Struct, frozen=True, kw_only=True):
     is_complete: bool
     """Whether every state was followed; otherwise the bound was too small."""
     failure: ExplorationFailure | None
-    """The nearest broken rule; None: none was broken."""
+    """The failure with the shortest path; None: no rule was broken."""
 
     def __str__(self) -> str:
         end = "" if self.is_complete else ", and there are more"
@@ -132,9 +137,9 @@ def explore(
 ) -> Exploration:
     """Try every order of writes, events, reconciles, actions and faults.
 
-    `most_states`: bound; a state costs some milliseconds and some bytes. `processes`: how many work beside each other;
-    0: one per processor. `until_broken`: end with the first rule that is broken. Needs `os.fork` (Linux, macOS).
-    Raises ValueError for a world that cannot be explored.
+    `most_states`: bound; a state costs some milliseconds and some bytes. `processes`: number of parallel processes;
+    0: one per processor. `until_broken`: stop at the first broken rule. Needs `os.fork` (Linux, macOS). Raises
+    ValueError for a world that cannot be explored.
     """
     _check_world(world)
     count = processes or os.cpu_count() or 1
@@ -171,7 +176,8 @@ def _failure_in(graph: Graph, *, is_complete: bool) -> ExplorationFailure | None
 def replay(world: SmallWorld, path: Sequence[str]) -> Violation | None:
     """Play the path of a failure again, and return the rule that is broken at its end.
 
-    None: none is, as for a failure of `rest`, which is about all ways that lead on from there.
+    None: no rule is broken. This is the case for a failure of `rest`, which concerns all paths that continue from
+    there.
     """
     _check_world(world)
     violation, _ = follow_labels(lambda choose: _World(world).play(choose), path)
@@ -179,7 +185,7 @@ def replay(world: SmallWorld, path: Sequence[str]) -> Violation | None:
 
 
 def check_all(world: SmallWorld, *, most_states: int = 20_000, processes: int = 0) -> Exploration:
-    """Explore as a test, and return the sizes. Raises AssertionError with the way to a broken rule, and for a world
+    """Explore as a test, and return the sizes. Raises AssertionError with the path to a broken rule, and for a world
     that has more states than `most_states`. `processes`: as in `explore`.
     """
     __tracebackhide__ = True
@@ -207,7 +213,7 @@ def _check_world(world: SmallWorld) -> None:
 
 
 class _Storage(VersionedStorage, ObservedStorage):
-    """Remembers every version of each object, and lets rules judge."""
+    """Keeps every version of each object, and calls the rules."""
 
 
 class _Life(msgspec.Struct):
@@ -217,7 +223,7 @@ class _Life(msgspec.Struct):
 
 
 class _World:
-    """See DecidedWorld."""
+    """A world whose steps are chosen; see DecidedWorld."""
 
     def __init__(self, world: SmallWorld) -> None:
         self._plan = world
@@ -239,7 +245,9 @@ class _World:
         """Plurals of the resources whose events wait."""
 
     async def play(self, choose: Chooser) -> NoReturn:
-        """Bring it to rest, and let `choose` decide from there on. Raises RuntimeError where there is no rest."""
+        """Bring the world to rest, and then let `choose` decide. Raises RuntimeError if the world does not come to
+        rest.
+        """
         self._clock = make_loop_clock(start=START)
         self._storage = _Storage(clock=self._clock, start=START)
         self._store = SimulatedStore(self._storage)
@@ -327,14 +335,14 @@ class _World:
             await asyncio.gather(life.task, return_exceptions=True)
         self._start_operator()
 
-    # ── what may come ────────────────────────────────────────────────────────
+    # ── possible steps ───────────────────────────────────────────────────────
 
     def beginning(self) -> Choice | None:
-        """The first action."""
+        """Return the first action."""
         return None if self._actions_done else self._next_action()
 
     def additions(self) -> list[Choice]:
-        """The next action, and a crash."""
+        """Return the next action, and a crash."""
         choices = [self._next_action()] if self._actions_done < len(self._plan.actions) else []
         if self._crashes:
             choices.append(Choice("the operator is killed, and another starts", self._begin_crash))
@@ -365,11 +373,11 @@ class _World:
         task.add_done_callback(self._helpers.discard)
 
     def violation(self) -> Violation | None:
-        """The first one."""
+        """Return the first broken rule."""
         return self._violations[0] if self._violations else None
 
     def judge_rest(self) -> None:
-        """Judge the rules of `at_rest`."""
+        """Check the rules of `at_rest`."""
         if not self._violations:
             self._violations += list(judge(self._simulation.at_rest, self._store, self._now()))[:1]
 
@@ -378,7 +386,7 @@ class _World:
             self._violations += list(judge(self._simulation.always, self._store, self._now()))[:1]
 
     def is_late(self, plural: str) -> bool:
-        """Whether a watch of the resource is as far behind as it may be."""
+        """Return whether the watch of the resource has its maximum lag."""
         return any(
             len(self._storage.after(str(resource), cache.position)) >= self._plan.lag
             for life in self._lives
@@ -389,7 +397,7 @@ class _World:
     # ── states ───────────────────────────────────────────────────────────────
 
     def text(self, is_rest: bool) -> str:
-        """Stored objects, what operators remember, and what waits."""
+        """Return the text of the state: stored objects, memories of operators, and waiting steps."""
         shelves = sorted({shelf for shelf, _ in self._storage.order} - SILENT)
         parts = [
             f"{shelf} {key} {self._storage.text_of(shelf, key, version)}"
@@ -408,7 +416,7 @@ class _World:
         return "\n".join(parts)
 
     def names(self) -> Names:
-        """Names that the API server made are numbered."""
+        """Return the numbers of names that the API server has generated."""
         for shelf, key in self._storage.order.keys() - self._suffixes.keys():
             self._suffixes[shelf, key] = self._suffix_of(shelf, key)
         shelves = {shelf for shelf, _ in self._storage.order}
@@ -416,7 +424,7 @@ class _World:
         return Names({suffix for suffix in self._suffixes.values() if suffix}, current)
 
     def _suffix_of(self, shelf: str, key: Key) -> str:
-        """The random end of a name; empty: the name is not random."""
+        """Return the random end of a name; empty: the name is not random."""
         raw = self._storage.raw[shelf, key, self._storage.order[shelf, key]]
         prefix = get_path(decode(raw), "metadata", "generateName")
         return key.name.removeprefix(prefix) if prefix and key.name.startswith(prefix) else ""

@@ -1,4 +1,4 @@
-"""The network between an operator and the API server: slow, and as faulty as the script says.
+"""The network between an operator and the API server: slow, with the faults of the script.
 
 manager's Client ──▶ Wire.request(), Wire.stream() ──faults of the script──▶ LocalTransport ──▶ API server
 

@@ -1,4 +1,4 @@
-"""A wait for an injected container, with the strategy of its SidecarSet.
+"""Adds the update strategy of a SidecarSet to the waits of its injected containers.
 
 Wait ──its SidecarSet──▶ add_strategy() ──▶ Wait
 """
@@ -14,7 +14,7 @@ from pykruise.kube.ids import Key
 
 
 async def add_strategy(client: Client, wait: Wait) -> Wait:
-    """Return the wait of a sidecar; where its SidecarSet leaves existing pods alone, with what to do about them."""
+    """Return the wait of a sidecar. If its SidecarSet never updates existing pods, the remedy is to recreate them."""
     sidecar_set = await read_optional(client, SIDECAR_SETS, Key("", wait.origin.rpartition(" ")[2]))
     if get_path(sidecar_set or {}, "spec", "updateStrategy", "type") != "NotUpdate":
         return wait

@@ -63,7 +63,7 @@ async def sight_of(
     settings = settings or ManagerSettings()
     view = SPREAD_VIEWS.project(encode(document))
     reader = TargetReader(lambda: client, namespace=settings.own_namespace)
-    snapshot, problem = SpreadSnapshot(spread=view, now=now), await _why_unsupported(reader, view)
+    snapshot, problem = SpreadSnapshot(spread=view, now=now), await _explain_unsupported(reader, view)
     if not problem and view.target is not None:
         try:
             snapshot = (await look_at_document(client, KIND, document, now=now, settings=settings)).snapshot
@@ -87,7 +87,7 @@ async def sight_of(
     )
 
 
-async def _why_unsupported(reader: TargetReader, view: SpreadView) -> str:
+async def _explain_unsupported(reader: TargetReader, view: SpreadView) -> str:
     """Return why the manager ignores a target of a kind that is not built in; empty: the kind is supported."""
     if view.target is None or view.target[0] in BUILT_IN:
         return ""

@@ -1,4 +1,4 @@
-"""A wait for a pod that a subset of a WorkloadSpread patched, with that patch.
+"""Adds the patch of a WorkloadSpread's subset to the waits of pods that it has patched.
 
 Wait, Pod ──its WorkloadSpread──▶ add_patch() ──▶ Wait
 """
@@ -21,8 +21,8 @@ _CONTAINERS: Final = ("containers", "initContainers")
 
 
 async def add_patch(client: Client, wait: Wait, pod: Document) -> Wait:
-    """Return the wait; where a subset of a WorkloadSpread patches new pods, with that patch. An image of the patch
-    wins over the template.
+    """Return the wait. If a subset of a WorkloadSpread patches the pod, the wait names the patch. An image in the patch
+    overrides the image in the template.
     """
     matched = _read_matched(annotations_of(pod).get(MATCHED_SPREAD_ANNOTATION, ""))
     name, subset = str(matched.get("name") or ""), str(matched.get("subset") or "")

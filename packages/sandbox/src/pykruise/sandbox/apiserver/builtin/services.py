@@ -82,7 +82,7 @@ class ServiceStrategy(BuiltinStrategy):
                 if not after.get(field) and before.get(field):
                     after[field] = before[field]
         _keep_node_ports(after, before)
-        _drop_what_the_type_held(after, before)
+        _drop_fields_of_old_type(after, before)
         _allocate(new)
         return new
 
@@ -143,7 +143,7 @@ def _keep_node_ports(after: Document, before: Doc) -> None:
             port["nodePort"] = node_port
 
 
-def _drop_what_the_type_held(after: Document, before: Doc) -> None:
+def _drop_fields_of_old_type(after: Document, before: Doc) -> None:
     """Drop the fields that only externally reachable services have when the type changes, unless the update sets
     them.
     """

@@ -128,7 +128,7 @@ def make_invalid(kind: str, group: str, name: str, causes: Iterable[Cause]) -> R
 
 
 def make_invalid_options(kind: str, causes: Iterable[Cause]) -> Refusal:
-    """422 for the query or options of a request: `ListOptions.meta.k8s.io "" is invalid: …`."""
+    """Return the 422 for the query or options of a request: `ListOptions.meta.k8s.io "" is invalid: …`."""
     return make_invalid(kind, "meta.k8s.io", "", causes)
 
 
@@ -187,7 +187,7 @@ def make_wrong_content_type() -> Refusal:
 
 
 def make_no_representation(offered: Sequence[str]) -> Refusal:
-    """406 for a built-in resource."""
+    """Return the 406 of a built-in resource."""
     message = f"406: Not Acceptable\n\nAvailable representations: {', '.join(offered)}"
     return _refusal(406, "NotAcceptable", message, StatusDetails())
 

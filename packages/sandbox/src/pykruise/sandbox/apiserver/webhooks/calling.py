@@ -45,7 +45,7 @@ class NoCaller:
     """Caller of a server without a network."""
 
     async def call(self, target: CallTarget, body: bytes, *, timeout_s: float) -> tuple[int, bytes]:
-        """Raise CallFailedError."""
+        """Call nothing; raises CallFailedError."""
         raise CallFailedError("this API server calls no webhooks")
 
 
