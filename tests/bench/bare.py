@@ -17,6 +17,7 @@ between machines as a share of it.
 
 import asyncio
 import json
+import math
 import os
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
@@ -87,14 +88,20 @@ def yardsticks(
             before=real_phase,
             after=other,
             ratio=2 * of.pods_per_s / (real_phase.pods_per_s + other.pods_per_s),
-            cpu_ratio=2
-            * of.manager_cpu_ms_per_pod
-            / (real_phase.manager_cpu_ms_per_pod + other.manager_cpu_ms_per_pod),
+            cpu_ratio=_divide_cpu(
+                2 * of.manager_cpu_ms_per_pod,
+                real_phase.manager_cpu_ms_per_pod + other.manager_cpu_ms_per_pod,
+            ),
         )
 
     compared = (scale_up, in_place, in_place)
     in_flight = (MANAGERS_AT_ONCE, out_at_once(pods), MANAGERS_AT_ONCE)
     return [yardstick(*item) for item in zip(compared, in_flight, before, after, strict=True)]
+
+
+def _divide_cpu(cpu_ms: float, base_ms: float) -> float:
+    """Return the ratio; NaN for a phase of a few pods that took less CPU than a tick of the kernel's clock."""
+    return cpu_ms / base_ms if base_ms else math.nan
 
 
 def out_at_once(pods: int) -> int:
