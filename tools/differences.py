@@ -482,6 +482,11 @@ _RESOURCE_DISTRIBUTION: Final = _differences_of(
         "no user must act",
     ),
     (
+        "a copy that is being deleted counts in `succeeded` as long as its content is right",
+        "it does not; when a finalizer holds it, its namespace counts in `failed`",
+        "the namespace will have no copy until the finalizer is removed",
+    ),
+    (
         "all Secrets and ConfigMaps are cached completely",
         "only their metadata is cached, and digests of the contents of copies",
         "the manager holds no foreign secrets",
