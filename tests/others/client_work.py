@@ -108,7 +108,7 @@ class Place:
 
     def clear(self) -> None:
         """Delete it again."""
-        self.kubectl("delete", "namespace", NAMESPACE, "--wait=false")
+        self.kubectl("delete", "namespace", NAMESPACE, "--timeout=120s")
 
     def kubectl(self, *words: str, text: str | None = None) -> str:
         """The output of kubectl; it must succeed."""
@@ -117,12 +117,14 @@ class Place:
         assert done.returncode == 0, f"{' '.join(words)}: {done.stderr}"
         return done.stdout
 
-    def work(self, client: str) -> Iterator[Work]:
-        """One piece of work for each kind and version. `client`: a part of the objects' names."""
+    def work(self, client: str, *, in_every_version: bool = False) -> Iterator[Work]:
+        """One piece of work for each kind and version. `client`: a part of the objects' names. `in_every_version`: also
+        where the place uses the stored version only.
+        """
         pod = self._names("pods", "-n", NAMESPACE, "-l", f"app={_APP}")[0]
         samples = samples_of(pod)
         for crd, version in served():
-            if self._only_stored and not version["storage"]:
+            if self._only_stored and not in_every_version and not version["storage"]:
                 continue
             group, names = crd["spec"]["group"], crd["spec"]["names"]
             api_version, kind = f"{group}/{version['name']}", names["kind"]

@@ -1,6 +1,7 @@
 """Descheduler and Karpenter's packages beside pykruise: owners that they know, budgets that they respect, evictions."""
 
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -28,6 +29,9 @@ ADVANCED, OWN = ("DaemonSet", BETA), ("DaemonSet", "apps/v1")
 UNITED: Final = ("UnitedDeployment", "apps.kruise.io/v1alpha1")
 
 Owner = tuple[str, str]
+
+LIFETIME_S = 1
+"""Age in seconds from which the descheduler evicts a pod."""
 
 
 def runs_descheduler(what: str) -> pytest.MarkDecorator:
@@ -139,7 +143,7 @@ class Descheduler:
     def run(self, apps: list[str], *, limits: Document | None = None, evictor: Document | None = None) -> str:
         """Return its log. `limits`: of evictions; `evictor`: arguments of its evictor."""
         lifetime = {
-            "maxPodLifeTimeSeconds": 1,
+            "maxPodLifeTimeSeconds": LIFETIME_S,
             "labelSelector": {"matchExpressions": [{"key": "app", "operator": "In", "values": apps}]},
         }
         policy = {
@@ -218,7 +222,8 @@ def test_descheduler_knows_the_owners_of_pods(descheduler: Descheduler, apps: Ap
     apps.until(lambda: all(apps.count_ready(owner) == NODES for owner in before), "all pods are ready")
     after = {owner: apps.uids_of(owner) for owner in before}
     assert sum(len(before[owner] - after[owner]) for owner in before) == 1
-    # when nothing limits it
+    # when nothing limits it, and the newest pod is older than the limit as well
+    time.sleep(2 * LIFETIME_S)
     descheduler.run(names)
     # then all pods are evicted, except those of DaemonSets
     apps.until(lambda: all(apps.count_ready(owner) == NODES for owner in before), "all pods are ready")

@@ -65,7 +65,7 @@ def statuses(place: Place, program: Any, objects: list[Document]) -> dict[str, s
     """What kstatus reads of each object now, by kind."""
     text = json.dumps({"apiVersion": "v1", "kind": "List", "items": objects})
     read = json.loads(place.kubectl("get", "-o", "json", "-f", "-", text=text))["items"]
-    return dict(zip((item["kind"] for item in read), program("status", read), strict=True))
+    return dict(zip((item["kind"] for item in read), program(read, "status"), strict=True))
 
 
 @real
