@@ -42,6 +42,7 @@ from pykruise.kube.errors import (
 from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import Resource
+from pykruise.kube.values.counts import format_first
 from pykruise.kube.values.owners import controller_of
 from pykruise.runtime.actions import Action, Create, Delete, Patch
 from pykruise.runtime.plan import CREATED_NAME, Chain, Note, Plan, Stage, Step, Subject
@@ -582,5 +583,5 @@ def _with_subjects(note: Note, others: Sequence[str]) -> Note:
     others = [text for text in others if text]
     if not others:
         return note  # notes without a subject: the event's count shows their number
-    shown = ", ".join(others[:20]) + (", …" if len(others) > 20 else "")
-    return msgspec.structs.replace(note, message=f"{note.message} (and {len(others)} more: {shown})")
+    message = f"{note.message} (and {len(others)} more: {format_first(others, 20)})"
+    return msgspec.structs.replace(note, message=message)

@@ -29,6 +29,7 @@ from pykruise.kube.errors import ApiError, ConflictError, NotFoundError
 from pykruise.kube.http.transport import HttpTransport
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import NODES
+from pykruise.kube.values.counts import format_first
 from pykruise.sandbox.controllers.node_lifecycle import NOT_READY
 from pykruise.sandbox.nodes.faults import Rule
 from pykruise.sandbox.nodes.faults_file import FaultsFileError, read_rules
@@ -194,8 +195,7 @@ def _other_taints(node: Document) -> list[Document]:
 
 def describe_taken(taken: Sequence[str]) -> str:
     """Message about nodes that kept the taint although they were ready."""
-    shown = ", ".join(taken[:5]) + (", …" if len(taken) > 5 else "")
     return (
-        f"{len(taken)} of them still carried the taint {NOT_READY} ({shown}), which kept pods away; no controller in"
-        " this cluster removes it, so this command removed it"
+        f"{len(taken)} of them still carried the taint {NOT_READY} ({format_first(taken, 5)}), which kept pods away; "
+        "no controller in this cluster removes it, so this command removed it"
     )

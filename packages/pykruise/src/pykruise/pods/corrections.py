@@ -6,7 +6,7 @@ Pure. Each kind keeps its template in another field. Some kinds do not apply a c
 some have a template that cannot be changed. A container that a SidecarSet injected is corrected there.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 import msgspec
@@ -52,6 +52,11 @@ OF_THE_WORKLOAD: Final = Correction(
     where="the template of the pod's workload", name="the template of the pod's workload"
 )
 """Correction in the workload of pods that the object only observes."""
+
+
+def release_finalizers(names: Iterable[str], of: str = "") -> str:
+    """Instruction for finalizers that hold an object. `of`: the object, where the sentence does not name it."""
+    return f"the controller that set {', '.join(names)} must remove it{f' from {of}' if of else ''}"
 
 
 def correct_container(

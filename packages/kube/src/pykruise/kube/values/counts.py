@@ -1,8 +1,15 @@
-"""Numbers with their noun, as people read them: `1 pod is`, `2 pods are`. Pure."""
+"""Numbers with their noun and lists of names, as people read them: `1 pod is`, `web-0, web-1, …`. Pure."""
 
-__all__ = ["format_count"]
+from collections.abc import Sequence
+
+__all__ = ["format_count", "format_first"]
 
 
 def format_count(count: int, singular: str, plural: str = "") -> str:
     """`count` and its noun, or its noun and verb. `plural`: where it is another word than the singular with an s."""
     return f"{count} {singular if count == 1 else plural or f'{singular}s'}"
+
+
+def format_first(names: Sequence[str], most: int) -> str:
+    """The first `most` names, with `…` for the others."""
+    return ", ".join(names[:most]) + (", …" if len(names) > most else "")

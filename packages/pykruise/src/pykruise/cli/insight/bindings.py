@@ -18,6 +18,7 @@ from pykruise.cli.insight.volume_bindings import (
     describe_claims,
     describe_node_state,
     list_volume_bindings,
+    make_room_on,
 )
 from pykruise.kube.client.client import Client
 from pykruise.kube.documents import decode
@@ -125,8 +126,7 @@ async def _with_binding(client: Client, wait: Wait, bound: _Bound) -> Wait:
     room = (
         f"add a node with {labels}"
         if is_gone
-        else f"make room on node {node} (kubectl uncordon {node} where it is cordoned),"
-        " or on another one with its labels"
+        else f"{make_room_on(f'node {node}', first=node)}, or on another one with its labels"
     )
     return msgspec.structs.replace(wait, words=words, remedy=f"{room}; or {binding.remedy}")
 

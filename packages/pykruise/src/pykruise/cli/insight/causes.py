@@ -15,7 +15,7 @@ import msgspec
 from pykruise.kube.clock import Instant, format_time, parse_time
 from pykruise.kube.documents import Document
 from pykruise.kube.values.counts import format_count
-from pykruise.pods.corrections import IN_TEMPLATE, Correction, correct_container
+from pykruise.pods.corrections import IN_TEMPLATE, Correction, correct_container, release_finalizers
 from pykruise.pods.injection_records import find_container_origin
 from pykruise.pods.lifecycle.blockers import blocker_of, is_overdue, unready_containers
 from pykruise.pods.lifecycle.states import Lifecycle
@@ -95,7 +95,7 @@ def _explain_termination(
             code=Code.FINALIZER,
             words=f"it terminates, but finalizer {names} holds it",
             since=since,
-            remedy=f"the controller that set {names} must remove it",
+            remedy=release_finalizers(finalizers),
         )
     if node and node in lost_nodes:
         return WaitCause(

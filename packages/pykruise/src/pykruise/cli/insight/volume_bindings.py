@@ -24,8 +24,8 @@ from pykruise.kube.resources import (
     PERSISTENT_VOLUMES,
     PODS,
     STORAGE_CLASSES,
-    Resource,
 )
+from pykruise.kube.values.counts import format_first
 
 MOST: Final = 10
 """Maximum number of pods that are examined."""
@@ -43,15 +43,13 @@ class VolumeBinding(msgspec.Struct, frozen=True, kw_only=True):
 
 async def list_volume_bindings(client: Client, pods: Iterable[Key]) -> dict[Key, VolumeBinding]:
     """Return the binding of each of the first pods that has one."""
-    nodes: list[Document] | None = None
+    claims = [(pod, claim) for pod in list(pods)[:MOST] for claim in await _list_claims(client, pod)]
+    nodes = await _list_nodes(client) if claims else None
     result: dict[Key, VolumeBinding] = {}
-    for pod in list(pods)[:MOST]:
-        for claim in await _list_claims(client, pod):
-            if nodes is None:
-                nodes = await _list_all(client, NODES)
-            binding = await _find_binding(client, claim, nodes)
-            if binding is not None:
-                result.setdefault(pod, binding)
+    for pod, claim in claims:
+        binding = await _find_binding(client, claim, nodes)
+        if binding is not None:
+            result.setdefault(pod, binding)
     return result
 
 
@@ -77,14 +75,17 @@ async def _list_claim_names(client: Client, pod: Key) -> list[str]:
     return [name for name in names if name]
 
 
-async def _find_binding(client: Client, claim: Document, nodes: Sequence[Document]) -> VolumeBinding | None:
+async def _find_binding(
+    client: Client, claim: Document, nodes: Sequence[Document] | None
+) -> VolumeBinding | None:
+    """`nodes`: all nodes of the cluster; None: they are not known."""
     name = claim["metadata"]["name"]
     volume_name = get_path(claim, "spec", "volumeName")
     if not volume_name:
         return await _find_binding_of_class(client, claim, nodes)
     volume = await read_optional(client, PERSISTENT_VOLUMES, Key("", str(volume_name)))
     terms = get_path(volume or {}, "spec", "nodeAffinity", "required", "nodeSelectorTerms")
-    if not terms:
+    if not terms or nodes is None:
         return None
     able = [node for node in nodes if any(_matches(term, node) for term in terms)]
     what = f"volume {volume_name} of PVC {name}"
@@ -96,18 +97,16 @@ async def _find_binding(client: Client, claim: Document, nodes: Sequence[Documen
             remedy=f"add a node with {labels}; or {lost}",
         )
     names = [str(node["metadata"]["name"]) for node in able]
-    listed = ", ".join(names[:_NAMED]) + (" …" if len(names) > _NAMED else "")
-    first = names[0]
-    state = f"; {first} {describe_node_state(able[0])}" if len(able) == 1 else ""
-    nodes_are = f"node {listed}" if len(able) == 1 else f"nodes {listed}"
+    state = f"; {names[0]} {describe_node_state(able[0])}" if len(able) == 1 else ""
+    nodes_are = f"node{'' if len(able) == 1 else 's'} {format_first(names, _NAMED)}"
     return VolumeBinding(
         words=f"only {nodes_are} can mount {what}{state}",
-        remedy=f"make room on {nodes_are} (kubectl uncordon {first} where it is cordoned); or {lost}",
+        remedy=f"{make_room_on(nodes_are, first=names[0])}; or {lost}",
     )
 
 
 async def _find_binding_of_class(
-    client: Client, claim: Document, nodes: Sequence[Document]
+    client: Client, claim: Document, nodes: Sequence[Document] | None
 ) -> VolumeBinding | None:
     """Return the binding of a PVC without a volume, when only a person creates volumes of its storage class, or when
     no node fits the class.
@@ -117,7 +116,7 @@ async def _find_binding_of_class(
     if storage_class is None:
         return None
     if storage_class.get("provisioner") != _NO_PROVISIONER:
-        return _find_binding_of_topologies(name, storage_class, nodes)
+        return None if nodes is None else _find_binding_of_topologies(name, storage_class, nodes)
     return VolumeBinding(
         words=f"PVC {name} has no volume: a person creates the volumes of storage class {wanted}, and no free one fits",
         remedy=f"create a PersistentVolume of storage class {wanted} for a node that can run the pod",
@@ -177,8 +176,14 @@ def describe_node_state(node: Document) -> str:
     return "has taints that the pod does not tolerate" if has_taints else "takes no more pods"
 
 
-async def _list_all(client: Client, resource: Resource) -> list[Document]:
+def make_room_on(nodes: str, *, first: str) -> str:
+    """Instruction for nodes that can take a pod. `nodes`: their names in words; `first`: the name of one."""
+    return f"make room on {nodes} (kubectl uncordon {first} where it is cordoned)"
+
+
+async def _list_nodes(client: Client) -> list[Document] | None:
+    """List the nodes; None: the user may not read them, so nothing is known about any of them."""
     try:
-        return [decode(raw) for raw in (await client.list(resource)).items]
+        return [decode(raw) for raw in (await client.list(NODES)).items]
     except ApiError:
-        return []
+        return None

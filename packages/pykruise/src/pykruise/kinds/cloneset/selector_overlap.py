@@ -13,6 +13,7 @@ from typing import Final
 
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kube.cache.store import Change
+from pykruise.kube.values.counts import format_first
 from pykruise.kube.values.selectors import Selector
 from pykruise.plans.selected_pods import select_pods
 from pykruise.pods.reasons import CODES, Code
@@ -99,8 +100,8 @@ def overlap_of(pods: Sequence[PodView]) -> Reason | None:
     owners = sorted({f"{pod.controller.kind} {pod.controller.name}" for pod in pods if pod.controller})
     if not owners:
         return None
-    what = ", ".join(owners[:5]) + (", …" if len(owners) > 5 else "")
-    return Reason(Code.OTHER_OWNERS, f"spec.selector matches pods of {what} too", REMEDY)
+    message = f"spec.selector matches pods of {format_first(owners, 5)} too"
+    return Reason(Code.OTHER_OWNERS, message, REMEDY)
 
 
 def make_overlap_note(overlap: Reason | None) -> tuple[Note, ...]:

@@ -16,7 +16,7 @@ from pykruise.kinds.cloneset.types import NO_DEADLINE, CloneSetCondition, CloneS
 from pykruise.kinds.cloneset.working_set import CloneSetWorkingSet
 from pykruise.kube.clock import Instant, format_time, parse_time
 from pykruise.kube.schemas.types import Time
-from pykruise.kube.values.counts import format_count
+from pykruise.kube.values.counts import format_count, format_first
 from pykruise.kube.values.selectors import parse_selector
 from pykruise.plans.failed_resizes import read_refused_since
 from pykruise.pods.reasons import NOT_WRITTEN, Code
@@ -216,10 +216,8 @@ def _set_terminating(conditions: Conditions, pods: Sequence[PodView], *, now: In
     if not pods:
         return drop_conditions(conditions, TERMINATING_PODS)
     names = sorted(pod.name for pod in pods)
-    listed = ", ".join(names[:MOST_NAMES]) + (", …" if len(names) > MOST_NAMES else "")
-    message = (
-        f"{format_count(len(names), 'pod terminates and has', 'pods terminate and have')} not ended: {listed}"
-    )
+    count = format_count(len(names), "pod terminates and has", "pods terminate and have")
+    message = f"{count} not ended: {format_first(names, MOST_NAMES)}"
     old = condition_of(conditions, TERMINATING_PODS)
     if old is not None and old.message == message:
         return conditions

@@ -1,8 +1,8 @@
 """Condition types of pods that another PodProbeMarker sets first.
 
-entries of a NodePodProbe + specs of the namespace's markers ──▶ find_conflicts() ──▶ Conflict of each pod
+entries of a NodePodProbe + specs of the namespace's markers ──▶ find_conflicts() ──▶ ProbeConflict of each pod
 
-Pure. Same rule as OpenKruise: if two probes of a pod have one condition type, the first one sets it.
+Pure. The rule of the winner is choose_by_type() in pods/probes/marks.py.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 import msgspec
 
 from pykruise.pods.probes.api import PodProbe
+from pykruise.pods.probes.marks import choose_by_type
 from pykruise.pods.probes.views import MarkerView, split_name
 
 
@@ -45,13 +46,10 @@ def find_conflicts(
 def _find_conflicts_of_pod(
     marker: str, entry: PodProbe, types: Mapping[tuple[str, str], str]
 ) -> Iterator[ProbeConflict]:
-    winners: dict[str, str] = {}
-    for probe in entry.probes or ():
-        owner, name = split_name(probe.name)
-        condition_type = types.get((owner, name))
-        if condition_type is None:
-            continue
-        winner = winners.setdefault(condition_type, owner)
+    names = [split_name(probe.name) for probe in entry.probes or ()]
+    first, others = choose_by_type((types.get(name, ""), name) for name in names)
+    for condition_type, (owner, name) in others:
+        winner, _ = first[condition_type]
         if owner == marker != winner:
             yield ProbeConflict(condition_type, name, winner)
 

@@ -39,6 +39,7 @@ from pykruise.kube.resources import CONFIG_MAPS, SECRETS
 from pykruise.kube.values.owners import build_owner_reference
 from pykruise.plans.purposes import Purpose
 from pykruise.plans.stored_values import make_refused_plan
+from pykruise.pods.corrections import release_finalizers
 from pykruise.pods.reasons import Code
 from pykruise.runtime.actions import Create, Delete, Patch
 from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step
@@ -171,7 +172,7 @@ def _wait_for_deletion(
         verdicts.skipped[name] = Reason(Code.DEPARTING, message)
         return
     names = ", ".join(copy.finalizers)
-    remedy = f"the controller that set {names} must remove it from {kind} {name}/{copy.name}"
+    remedy = release_finalizers(copy.finalizers, f"{kind} {name}/{copy.name}")
     verdicts.fail(
         condition, name, Reason(Code.FINALIZER, f"{message}, but finalizer {names} holds it", remedy)
     )

@@ -15,6 +15,7 @@ from pykruise.kube.documents import Document
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import PERSISTENT_VOLUME_CLAIMS
 from pykruise.kube.values.owners import build_owner_reference
+from pykruise.pods.corrections import release_finalizers
 from pykruise.pods.reasons import Code
 from pykruise.pods.view.owners import build_pod_reference
 from pykruise.pods.view.pod_view import PodView
@@ -112,7 +113,7 @@ def explain_leaving_claim(claim: ClaimView, message: str) -> Reason:
     return Reason(
         Code.FINALIZER,
         f"{message}; finalizer {names} holds the claim",
-        f"the controller that set {names} must remove it from PVC {claim.name}",
+        release_finalizers(claim.finalizers, f"PVC {claim.name}"),
     )
 
 

@@ -28,7 +28,7 @@ from pykruise.kinds.statefulset.claims import (
 )
 from pykruise.kinds.statefulset.never_ready import NeverReady
 from pykruise.kinds.statefulset.working_set import Slot, StatefulSetWorkingSet
-from pykruise.kube.values.counts import format_count
+from pykruise.kube.values.counts import format_count, format_first
 from pykruise.plans.in_place import find_progress
 from pykruise.plans.phases import (
     MOST_AT_ONCE,
@@ -264,7 +264,7 @@ def _unmounted_note(names: list[str]) -> list[Note]:
     """A single note about pods that run without volumes that were added after the pods were created."""
     if not names:
         return []
-    shown = ", ".join(names[:10]) + (", …" if len(names) > 10 else "")
+    shown = format_first(names, 10)
     message = (
         f"{format_count(len(names), 'pod was', 'pods were')} created before spec.volumeClaimTemplates "
         "changed; they mount "

@@ -12,7 +12,13 @@ from typing import Final
 
 from pykruise.kube.clock import Instant, format_time
 from pykruise.kube.values.counts import format_count
-from pykruise.pods.corrections import IN_TEMPLATE, Correction, correct_container, correct_volumes
+from pykruise.pods.corrections import (
+    IN_TEMPLATE,
+    Correction,
+    correct_container,
+    correct_volumes,
+    release_finalizers,
+)
 from pykruise.pods.injection_records import find_injecting_set
 from pykruise.pods.lifecycle.availability import find_next_late_time
 from pykruise.pods.lifecycle.states import UPDATE_UNDER_WAY, Lifecycle, LifecycleState, explain_waiting
@@ -192,7 +198,7 @@ def _find_open_finalizers(pod: PodView) -> Reason | None:
     return Reason(
         Code.FINALIZER,
         f"terminates, but finalizer {text} holds it",
-        f"the controller that set {text} must remove it",
+        release_finalizers(names),
     )
 
 

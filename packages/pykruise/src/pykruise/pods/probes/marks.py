@@ -9,6 +9,7 @@ another state is removed, unless the policy of the current state sets it.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeVar
 
 import msgspec
 
@@ -16,6 +17,8 @@ from pykruise.kube.documents import Document
 from pykruise.pods.probes.api import ContainerProbe, MarkerPolicy, ProbeState
 from pykruise.pods.probes.views import RESERVED_TYPES, SUCCEEDED
 from pykruise.pods.view.pod_view import PodView
+
+T = TypeVar("T")
 
 
 class MarkOutcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,20 +48,26 @@ def compute_conditions_after(
     pod: PodView, outcomes: Iterable[MarkOutcome]
 ) -> tuple[list[Document], list[MarkConflict]]:
     """Conditions whose status or message must change, and the probes that conflict with another one."""
-    first: dict[str, MarkOutcome] = {}
-    changed: list[Document] = []
-    conflicts: list[MarkConflict] = []
-    for outcome in outcomes:
-        type_ = outcome.probe.pod_condition_type
+    first, losers = choose_by_type((outcome.probe.pod_condition_type, outcome) for outcome in outcomes)
+    changed = (_changed(pod, type_, outcome.state) for type_, outcome in first.items())
+    conflicts = [MarkConflict(loser, first[type_]) for type_, loser in losers]
+    return [condition for condition in changed if condition is not None], conflicts
+
+
+def choose_by_type(probes: Iterable[tuple[str, T]]) -> tuple[dict[str, T], list[tuple[str, T]]]:
+    """Choose the probe of a pod that sets each condition type: the first one. Also returns the other probes, each with
+    its type. A probe without a type, or with a reserved one, sets no condition.
+    """
+    first: dict[str, T] = {}
+    others: list[tuple[str, T]] = []
+    for type_, probe in probes:
         if not type_ or type_ in RESERVED_TYPES:
             continue
         if type_ in first:
-            conflicts.append(MarkConflict(outcome, first[type_]))
-            continue
-        first[type_] = outcome
-        if (condition := _changed(pod, type_, outcome.state)) is not None:
-            changed.append(condition)
-    return changed, conflicts
+            others.append((type_, probe))
+        else:
+            first[type_] = probe
+    return first, others
 
 
 def _changed(pod: PodView, type_: str, state: ProbeState) -> Document | None:

@@ -1,0 +1,80 @@
+"""Volumes that bind pods to nodes, as far as the user may read the objects around them."""
+
+from typing import Any, cast
+
+import orjson
+
+from pykruise.cli.insight.volume_bindings import list_volume_bindings
+from pykruise.kube.client.client import Client
+from pykruise.kube.errors import ErrorStatus, ForbiddenError, NotFoundError
+from pykruise.kube.ids import Key
+from pykruise.kube.resources import (
+    NODES,
+    PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES,
+    PODS,
+    STORAGE_CLASSES,
+    Resource,
+)
+
+POD = Key("shop", "db-0")
+ELSEWHERE = {"key": "kubernetes.io/hostname", "operator": "In", "values": ["node-7"]}
+
+
+class Listing:
+    def __init__(self, items: list[bytes]) -> None:
+        self.items = items
+
+
+class Cluster:
+    """A pod with a claim; `nodes`: None when the user may not list them."""
+
+    def __init__(self, claim: dict[str, Any], nodes: list[str] | None) -> None:
+        volume = {"persistentVolumeClaim": {"claimName": "data"}}
+        terms = [{"matchExpressions": [ELSEWHERE]}]
+        self._objects: dict[Resource, dict[str, Any]] = {
+            PODS: {"metadata": {"name": "db-0"}, "spec": {"volumes": [volume]}},
+            PERSISTENT_VOLUME_CLAIMS: {"metadata": {"name": "data"}, "spec": claim},
+            PERSISTENT_VOLUMES: {"spec": {"nodeAffinity": {"required": {"nodeSelectorTerms": terms}}}},
+            STORAGE_CLASSES: {
+                "metadata": {"name": claim.get("storageClassName", "")},
+                "provisioner": claim.get("storageClassName"),
+                "allowedTopologies": [{"matchLabelExpressions": [{"key": "zone", "values": ["eu-9"]}]}],
+            },
+        }
+        self._nodes = nodes
+
+    async def get(self, resource: Resource, _namespace: str, _name: str) -> bytes:
+        if resource not in self._objects:
+            raise NotFoundError(ErrorStatus(code=404))
+        return orjson.dumps(self._objects[resource])
+
+    async def list(self, resource: Resource) -> Listing:
+        assert resource == NODES
+        if self._nodes is None:
+            raise ForbiddenError(ErrorStatus(code=403))
+        return Listing([orjson.dumps({"metadata": {"name": name}}) for name in self._nodes])
+
+
+async def words_of(claim: dict[str, Any], nodes: list[str] | None) -> str:
+    client = cast("Client", Cluster(claim, nodes))
+    bindings = await list_volume_bindings(client, [POD])
+    return bindings[POD].words if POD in bindings else ""
+
+
+async def test_a_volume_that_no_node_can_mount_is_reported() -> None:
+    assert "no node can mount volume pv of PVC data" in await words_of({"volumeName": "pv"}, ["node-1"])
+
+
+async def test_a_storage_class_whose_topologies_no_node_has_is_named() -> None:
+    assert "allowedTopologies of storage class zonal" in await words_of({"storageClassName": "zonal"}, ["a"])
+
+
+async def test_no_binding_is_reported_to_a_user_who_may_not_list_nodes() -> None:
+    assert await words_of({"volumeName": "pv"}, None) == ""
+    assert await words_of({"storageClassName": "zonal"}, None) == ""
+
+
+async def test_a_storage_class_without_a_provisioner_is_named_without_any_right_on_nodes() -> None:
+    claim = {"storageClassName": "kubernetes.io/no-provisioner"}
+    assert "a person creates the volumes of storage class" in await words_of(claim, None)
