@@ -75,7 +75,7 @@ class Apps:
         self._objects.append((plural, document["metadata"]["name"]))
 
     def pods_of(self, owner: Owner) -> list[Document]:
-        """Its pods that do not terminate."""
+        """Return the owner's pods that do not terminate."""
         pods = self.cluster.list("pods", f"app={self.name_of(owner)}")
         return [pod for pod in pods if "deletionTimestamp" not in pod["metadata"]]
 

@@ -1,4 +1,4 @@
-"""What Flux reads of an object between its creation and its first status, when no controller has seen it yet.
+"""Flux reads an object between its creation and its first status, before a controller has seen it.
 
 The definitions are copied into another group, which has neither a controller nor webhooks, with and without a default
 for the status. docs/gitops.md (Before the first status) says what follows from it.
@@ -62,7 +62,7 @@ def define(place: Place, definitions: Iterable[Document]) -> None:
 
 
 def statuses(place: Place, program: Any, objects: list[Document]) -> dict[str, str]:
-    """What kstatus reads of each object now, by kind."""
+    """Return the state that kstatus reads from each object now, by kind."""
     text = json.dumps({"apiVersion": "v1", "kind": "List", "items": objects})
     read = json.loads(place.kubectl("get", "-o", "json", "-f", "-", text=text))["items"]
     return dict(zip((item["kind"] for item in read), program(read, "status"), strict=True))

@@ -208,7 +208,7 @@ Promise.all(modules).then(async ([dom, overview, listed, workload, node]) => {
 
 
 class Coverage:
-    """Which parts of the scripts have run."""
+    """Return the parts of the scripts that have run."""
 
     def __init__(self, browser: Browser) -> None:
         self._do = browser.driver.execute_cdp_cmd

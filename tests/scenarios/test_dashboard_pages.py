@@ -106,7 +106,7 @@ def bare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hand]:
 
 @pytest.fixture(scope="module")
 def served_bare(bare: Hand, outside: Browser) -> Iterator[Served]:
-    """Its dashboard, in which `outside` is logged in: cookies of another path stay when it logs in elsewhere."""
+    """Start a dashboard in which `outside` is logged in: cookies of another path stay when it logs in elsewhere."""
     with serving(bare.kubeconfig, "--base-path", "/bare") as served:
         outside.open(served.link)
         outside.until(lambda: outside.all("header nav a"))

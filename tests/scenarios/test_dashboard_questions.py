@@ -181,7 +181,7 @@ act().then(done, (error) => done({{ failure: String(error) }}));
 
 
 def run(browser: Browser, script: str, *arguments: Any) -> dict[str, Any]:
-    """What a script in the page answers; it must not fail."""
+    """Run a script in the page, which must not fail. Return its answer."""
     answer: dict[str, Any] = browser.driver.execute_async_script(script, *arguments)
     assert "failure" not in answer, f"{answer['failure']}; the page says:\n{browser.text()}"
     return answer

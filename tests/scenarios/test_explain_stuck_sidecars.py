@@ -19,7 +19,7 @@ from support.golden import same_as
 from support.remedies import each_case, each_way, follow_way
 from support.scenario import Object, Stage, cloneset
 from support.sidecarsets import canary, container, hot, sidecarset
-from support.stuck import Stuck
+from support.stuck import Stuck, explain_until
 
 LOG = "log"
 GOLDEN = Path(__file__).parent / "golden" / "explain" / "sidecarset"
@@ -229,20 +229,14 @@ CASES = (
 
 async def explanation_of(stage: Stage, case: Stuck) -> Explanation:
     """The explanation, once it names the cause."""
-    found: Explanation | None = None
-
-    async def names_it() -> bool:
-        nonlocal found
-        found = await read_and_explain(stage.client, Key("", LOG), now=stage.clock(), kind=SIDECAR_SET)
-        return found.cause == case.cause and found.verdict == case.verdict
-
-    try:
-        await stage.until(names_it, within_s=min(stage.patience_s, 90.0))
-    except AssertionError as error:
-        assert found is not None
-        raise AssertionError(f"{found.cause!r}\n{format_explanation(found, now=stage.clock())}") from error
-    assert found is not None
-    return found
+    return await explain_until(
+        stage,
+        SIDECAR_SET,
+        Key("", LOG),
+        lambda result: (result.cause, result.verdict) == (case.cause, case.verdict),
+        within_s=90.0,
+        lasts=False,
+    )
 
 
 @pytest.mark.parametrize("case", each_case(CASES))

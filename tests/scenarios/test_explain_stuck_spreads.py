@@ -1,6 +1,5 @@
 """`pykruise explain` names the true cause of WorkloadSpreads that are stuck, each staged on a cluster."""
 
-import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ from support.golden import same_as
 from support.remedies import each_case, each_way, follow_way
 from support.scenario import Object, Stage
 from support.spread_stage import Spread
-from support.stuck import Stuck
+from support.stuck import Stuck, explain_until
 
 GOLDEN = Path(__file__).parent / "golden" / "explain" / "workloadspread"
 TRAINING = Resource("example.org", "v1", "trainings", "Training")
@@ -165,26 +164,13 @@ CASES = (
 
 
 async def explanation_of(stage: Stage, case: Stuck) -> Explanation:
-    """The explanation, once it names the cause."""
-    found: Explanation | None = None
+    """The explanation, once it names the cause of all its pods."""
 
-    async def names_it() -> bool:
-        nonlocal found
-        key = Key(stage.namespace, "ws")
-        found = await read_and_explain(stage.client, key, now=stage.clock(), kind=WORKLOAD_SPREAD)
-        return (found.cause, found.verdict) == (case.cause, case.verdict) and case.says in format_explanation(
-            found, now=stage.clock()
-        )
+    def names_it(result: Explanation) -> bool:
+        is_cause = (result.cause, result.verdict) == (case.cause, case.verdict)
+        return is_cause and case.says in format_explanation(result, now=stage.clock())
 
-    try:
-        await stage.until(names_it, within_s=min(stage.patience_s, 90.0))
-        await asyncio.sleep(min(1.0, stage.long_s / 5))
-        await stage.until(names_it, within_s=5.0)  # of all its pods, not only of the first
-    except AssertionError as error:
-        assert found is not None
-        raise AssertionError(f"{found.cause!r}\n{format_explanation(found, now=stage.clock())}") from error
-    assert found is not None
-    return found
+    return await explain_until(stage, WORKLOAD_SPREAD, Key(stage.namespace, "ws"), names_it, within_s=90.0)
 
 
 @pytest.mark.parametrize("case", each_case(CASES))

@@ -26,7 +26,7 @@ from pykruise.plans.kind import Kind
 from pykruise.pods.reasons import AT_REST, Code
 from support.scenario import Object, Stage
 
-__all__ = ["Refusal", "Stuck", "named", "used_up_quota"]
+__all__ = ["Refusal", "Stuck", "explain_until", "named", "used_up_quota"]
 
 RESOURCE_QUOTAS = Resource("", "v1", "resourcequotas", "ResourceQuota")
 _ADMISSION = "admissionregistration.k8s.io"
@@ -62,25 +62,44 @@ async def named(
 ) -> tuple[Explanation, str]:
     """The explanation that names this cause, and its text. Fails with the last text when it never does."""
     key = key or Key(stage.namespace, "web")
-    found: Explanation | None = None
-
-    async def names_it() -> bool:
-        nonlocal found
-        found = await read_and_explain(stage.client, key, now=stage.clock(), kind=kind)
-        return found.cause == cause and found.verdict == verdict
-
     await asyncio.sleep(min(90.0, stage.long_s / 5))
+    explanation = await explain_until(
+        stage, kind, key, lambda result: (result.cause, result.verdict) == (cause, verdict), within_s=60.0
+    )
+    await _condition_says_the_same(stage, kind, key, explanation)
+    return explanation, format_explanation(explanation, now=stage.clock())
+
+
+async def explain_until(
+    stage: Stage,
+    kind: Kind,
+    key: Key,
+    is_wanted: Callable[[Explanation], bool],
+    *,
+    within_s: float,
+    lasts: bool = True,
+) -> Explanation:
+    """Return the first explanation of an object that is wanted; with `lasts`, it is wanted for a second. Fails with the
+    text of the last one.
+    """
+    latest: Explanation | None = None
+
+    async def is_reached() -> bool:
+        nonlocal latest
+        latest = await read_and_explain(stage.client, key, now=stage.clock(), kind=kind)
+        return is_wanted(latest)
+
     try:
-        await stage.until(names_it, within_s=min(stage.patience_s, 60.0))
-        await asyncio.sleep(min(1.0, stage.long_s / 5))
-        await stage.until(names_it, within_s=5.0)  # and not only for a moment
+        await stage.until(is_reached, within_s=min(stage.patience_s, within_s))
+        if lasts:
+            await asyncio.sleep(min(1.0, stage.long_s / 5))
+            await stage.until(is_reached, within_s=5.0)
     except AssertionError as error:
-        assert found is not None
-        said = format_explanation(found, now=stage.clock())
-        raise AssertionError(f"{found.cause!r}, {found.verdict!r}, want {cause!r}\n{said}") from error
-    assert found is not None
-    await _condition_says_the_same(stage, kind, key, found)
-    return found, format_explanation(found, now=stage.clock())
+        assert latest is not None
+        text = format_explanation(latest, now=stage.clock())
+        raise AssertionError(f"{latest.cause!r}, {latest.verdict!r}\n{text}") from error
+    assert latest is not None
+    return latest
 
 
 _NOT_KNOWN_TO_IT: Final = frozenset({Code.NO_MANAGER, Code.NODE_LOST})

@@ -179,14 +179,14 @@ def test_each_alert_has_a_runbook_section_with_meaning_and_remedy(alert: Alert) 
     section = text.split(f"### {alert.name}\n", 1)[1].split("\n#", 1)[0]
     assert len(section.split()) > 12
     rule = next(
-        one
-        for one in build_prometheus_rule(namespace="x")["spec"]["groups"][0]["rules"]
-        if one["alert"] == alert.name
+        rule
+        for rule in build_prometheus_rule(namespace="x")["spec"]["groups"][0]["rules"]
+        if rule["alert"] == alert.name
     )
     assert rule["annotations"]["runbook"] == f"{RUNBOOK}{alert.name.lower()}"
     address = "https://docs.example/monitoring/"
     linked = build_prometheus_rule(namespace="x", runbooks=address)["spec"]["groups"][0]["rules"]
-    annotations = next(one["annotations"] for one in linked if one["alert"] == alert.name)
+    annotations = next(rule["annotations"] for rule in linked if rule["alert"] == alert.name)
     assert annotations["runbook_url"] == f"{address}#{alert.name.lower()}"
     assert "runbook" not in annotations
 
@@ -296,6 +296,6 @@ def test_grafanas_own_types_read_the_board_and_leave_nothing_out() -> None:
 
 
 def test_the_config_map_is_found_by_grafanas_sidecar_and_has_the_board() -> None:
-    found = build_board_config_map(namespace="x")
-    assert found["metadata"]["labels"] == {"grafana_dashboard": "1"}
-    assert json.loads(found["data"]["kruise.json"]) == build_board()
+    config_map = build_board_config_map(namespace="x")
+    assert config_map["metadata"]["labels"] == {"grafana_dashboard": "1"}
+    assert json.loads(config_map["data"]["kruise.json"]) == build_board()

@@ -1,4 +1,4 @@
-"""Where a person corrects a part of a pod: in the template of its owner, or in the SidecarSet that injected it."""
+"""A person corrects a part of a pod in the template of its owner, or in the SidecarSet that injected it."""
 
 import ast
 import json

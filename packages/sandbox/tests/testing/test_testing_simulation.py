@@ -212,7 +212,7 @@ def test_simulation_finds_shrinks_and_keeps_a_duplicate_creation(tmp_path: Path)
 
 
 def test_the_outcome_of_a_failure_broke_the_rule_though_another_run_of_its_script_would_not() -> None:
-    """In real time, a script has another outcome each time."""
+    """A script has another outcome each time when it is played in real time."""
     played: list[SimulationScript] = []
 
     def play_once(_: Simulation, script: SimulationScript) -> SimulationOutcome:

@@ -20,7 +20,7 @@ def replacing(builder: StatefulSetBuilder, after_s: str = "300") -> StatefulSetB
 
 
 def never_ready(builder: StatefulSetBuilder, *ordinals: int, age_s: float = 3600.0) -> StatefulSetBuilder:
-    """As a kubelet leaves a pod whose containers never became ready."""
+    """Return a pod as its kubelet reports it when its containers have never become ready."""
     for ordinal in ordinals:
         pod = builder.pods[f"web-{ordinal}"]
         accepted = format_time(NOW - age_s + 2)

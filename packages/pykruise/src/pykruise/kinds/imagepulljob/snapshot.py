@@ -71,7 +71,7 @@ class ImagePullJobSnapshot(Judged, frozen=True, kw_only=True):
     homeless: Sequence[PodView] = ()
     """Pods that its podSelector selects and that have no node yet, by name."""
     absent_secrets: Sequence[Key] = ()
-    """Its pull secrets that do not exist."""
+    """Pull secrets of the job that do not exist."""
     sources: Mapping[str, Source | None] = {}
     """Pull secrets by name; None: the secret is missing."""
     copies: Sequence[CopyView] = ()
