@@ -4,9 +4,6 @@ The work that Python's clients get goes to a small program in Go (testbed/client
 first thing that is not as it has to be.
 """
 
-import json
-import os
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
@@ -15,6 +12,7 @@ import pytest
 
 from others.client_work import SEEN_BY, Place, Work
 from others.modules import version_in_module
+from others.programs import program_of
 from testbed.build import CLIENT_GO, Part
 
 pytestmark = [pytest.mark.real_time, pytest.mark.timeout(600)]
@@ -45,20 +43,11 @@ def as_json(work: Work) -> dict[str, Any]:
 def test_go_clients_work_with_every_kind_in_every_version(
     place: Place, needed: Callable[[Part, str], Path]
 ) -> None:
-    program = needed(CLIENT_GO, RELEASE) / "client-go"
+    ask = program_of(needed(CLIENT_GO, RELEASE) / "client-go")
     work = list(place.work("go", in_every_version=True))
     # when
-    done = subprocess.run(
-        [str(program)],
-        input=json.dumps([as_json(item) for item in work]),
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "KUBECONFIG": str(place.kubeconfig)},
-    )
+    answers = ask([as_json(item) for item in work], KUBECONFIG=str(place.kubeconfig))
     # then
-    assert done.returncode == 0, done.stderr
-    answers = json.loads(done.stdout)
     assert [(item["api_version"], item["kind"]) for item in answers] == [
         (item.api_version, item.kind) for item in work
     ]
