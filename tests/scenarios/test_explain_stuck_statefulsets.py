@@ -134,7 +134,11 @@ CASES = (
     Stuck(a_finalizer_holds_a_pod, "Finalizer", "example.com/backup"),
     Stuck(a_finalizer_holds_a_pod_in_parallel, "Finalizer", "example.com/backup"),
     Stuck(the_first_pod_is_never_ready, "NotReady", "container main runs, but is not ready"),
-    Stuck(an_old_claim_does_not_go, "Claim", "waits until its old claim data-web-0 is deleted"),
+    Stuck(
+        an_old_claim_does_not_go,
+        "Finalizer",
+        "waits until its old claim data-web-0 is deleted; finalizer example.com/snapshot holds the claim",
+    ),
     Stuck(the_quota_is_used_up, "Quota", "exceeded quota: team", ways=0),
     Stuck(
         revisions_cannot_be_stored,
