@@ -153,8 +153,19 @@ async def one_of_two_images_cannot_be_pulled(world: World) -> None:
     await world.put(listjob(completionPolicy={"type": "Never"}))
 
 
+async def it_cannot_pull_from_a_registry(world: World) -> None:
+    world.fail(image="registry.example.com/shop/app:1", image_pull_error=True)
+    await world.put(pulljob(image="registry.example.com/shop/app:1", completionPolicy={"type": "Never"}))
+
+
 NODE_IMAGES: Final = (
     Situation(stage=it_cannot_pull, name="node-1", cause=Code.IMAGE_PULL, says="app:1"),
+    Situation(
+        stage=it_cannot_pull_from_a_registry,
+        name="node-1",
+        cause=Code.IMAGE_PULL,
+        says="registry.example.com/shop/app:1",
+    ),
     Situation(
         stage=its_node_does_not_answer,
         name="node-1",

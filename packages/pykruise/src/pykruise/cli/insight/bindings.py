@@ -12,6 +12,7 @@ import msgspec
 
 from pykruise.cli.insight.explaining import Explanation, Wait
 from pykruise.cli.insight.known_kinds import list_known_kinds
+from pykruise.cli.insight.optional_reads import find_pod_key
 from pykruise.cli.insight.volume_bindings import (
     MOST,
     VolumeBinding,
@@ -23,7 +24,6 @@ from pykruise.cli.insight.volume_bindings import (
 from pykruise.kube.client.client import Client
 from pykruise.kube.documents import decode
 from pykruise.kube.errors import ForbiddenError, NotFoundError
-from pykruise.kube.ids import Key
 from pykruise.kube.resources import NODES
 from pykruise.plans.insight import Binding
 from pykruise.pods.reasons import Code
@@ -36,7 +36,7 @@ async def add_bindings(client: Client, explanation: Explanation) -> Explanation:
     pods = [name for wait in explanation.waits if wait.code == Code.UNSCHEDULABLE for name in wait.pods]
     if not pods:
         return explanation
-    keys = {name: _key_of(name, explanation.namespace) for name in pods}
+    keys = {name: key for name in pods if (key := find_pod_key(name, explanation.namespace)) is not None}
     by_volume = await list_volume_bindings(client, keys.values())
     bound: dict[str, tuple[str, Binding] | VolumeBinding] = {
         binding.pod: (owner, binding)
@@ -64,18 +64,13 @@ async def add_claims(client: Client, explanation: Explanation) -> Explanation:
 async def _split_by_claims(client: Client, wait: Wait, namespace: str) -> list[Wait]:
     groups: dict[str, list[str]] = {}
     for name in wait.pods:
-        text = await describe_claims(client, _key_of(name, namespace))
+        key = find_pod_key(name, namespace)
+        text = "" if key is None else await describe_claims(client, key)
         groups.setdefault(text, []).append(name)
     return [
         msgspec.structs.replace(wait, pods=tuple(names), words="; ".join(filter(None, (wait.words, text))))
         for text, names in groups.items()
     ]
-
-
-def _key_of(name: str, namespace: str) -> Key:
-    """Return the key of a pod that is named with its namespace or without it."""
-    given, _, short = name.rpartition("/")
-    return Key(given or namespace, short)
 
 
 async def _list_bindings(client: Client, namespace: str) -> list[tuple[str, Binding]]:

@@ -41,7 +41,7 @@ class Wait(msgspec.Struct, frozen=True, kw_only=True):
     code: str
     words: str
     pods: tuple[str, ...] = ()
-    """Names of the pods, or of nodes when the words are about nodes."""
+    """Names of the pods, or of what the words are about: nodes, images, namespaces."""
     since: str = ""
     tried: str = ""
     """Time of the last attempt of a refused write; empty: unknown."""

@@ -1,9 +1,10 @@
-"""Reads of objects that an explanation can do without."""
+"""Reads of objects that an explanation can do without, and the keys of pods that waits name."""
 
 from pykruise.kube.client.client import Client
 from pykruise.kube.documents import Document, decode
 from pykruise.kube.errors import ApiError
 from pykruise.kube.ids import Key
+from pykruise.kube.pod_rules.names import is_dns1123_label, is_dns1123_subdomain
 from pykruise.kube.resources import Resource
 
 
@@ -13,3 +14,13 @@ async def read_optional(client: Client, resource: Resource, key: Key) -> Documen
         return decode(await client.get(resource, key.namespace, key.name))
     except ApiError:
         return None
+
+
+def find_pod_key(name: str, namespace: str) -> Key | None:
+    """Return the key of a pod that a wait names, with its namespace or without it. None: no pod can have this name, and
+    the wait is about something else, such as an image of a NodeImage.
+    """
+    given, _, short = name.rpartition("/")
+    key = Key(given or namespace, short)
+    problems = (*is_dns1123_label(key.namespace), *is_dns1123_subdomain(key.name))
+    return None if problems else key

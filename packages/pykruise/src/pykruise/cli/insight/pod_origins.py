@@ -10,11 +10,10 @@ from typing import Final
 import msgspec
 
 from pykruise.cli.insight.explaining import Explanation, Wait
-from pykruise.cli.insight.optional_reads import read_optional
+from pykruise.cli.insight.optional_reads import find_pod_key, read_optional
 from pykruise.cli.insight.sidecars.strategies import add_strategy
 from pykruise.cli.insight.spreads.patches import add_patch
 from pykruise.kube.client.client import Client
-from pykruise.kube.ids import Key
 from pykruise.kube.resources import PODS
 from pykruise.pods.reasons import Code
 
@@ -39,6 +38,6 @@ async def _with_origin(client: Client, wait: Wait, namespace: str) -> Wait:
         return wait
     if wait.origin:
         return await add_strategy(client, wait)
-    given, _, name = wait.pods[0].rpartition("/")
-    pod = await read_optional(client, PODS, Key(given or namespace, name))
+    key = find_pod_key(wait.pods[0], namespace)
+    pod = None if key is None else await read_optional(client, PODS, key)
     return wait if pod is None else await add_patch(client, wait, pod)
