@@ -83,7 +83,7 @@ async def test_the_image_of_a_united_deployment_can_be_set(stage: Stage) -> None
     changed = apply_sets(united("zones"), ["image=main=nginx:9"])
     template = changed["spec"]["template"]["cloneSetTemplate"]["spec"]["template"]
     assert template["spec"]["containers"][0]["image"] == "nginx:9"
-    with pytest.raises(CommandError, match="there is no container 'other', only main"):
+    with pytest.raises(CommandError, match="no container is named 'other'; the containers are main"):
         apply_sets(united("zones"), ["image=other=nginx:9"])
 
 

@@ -430,7 +430,7 @@ def complaint(load_it: Callable[[], Any]) -> str:
         ),
         (
             kubeconfig(user={"auth-provider": {"name": "gcp"}}),
-            "{path}: user 'u', auth-provider: 'gcp' is not supported, kubectl dropped it too;"
+            "{path}: user 'u', auth-provider: 'gcp' is not supported (nor by kubectl);"
             " use the provider's exec plugin",
         ),
         (

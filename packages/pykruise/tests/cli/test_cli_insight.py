@@ -213,8 +213,8 @@ def test_set_changes_the_fields_that_it_names() -> None:
 @pytest.mark.parametrize(
     ("said", "problem"),
     [
-        ("image=other=nginx:2", "there is no container 'other', only main"),
-        ("image=nginx:2", "want image=CONTAINER=IMAGE"),
+        ("image=other=nginx:2", "no container is named 'other'; the containers are main"),
+        ("image=nginx:2", "expected image=CONTAINER=IMAGE"),
         ("replicas=many", "whole number"),
         ("paused=maybe", "true or false"),
         ("color=red", "cannot be set here"),

@@ -181,7 +181,7 @@ async def test_a_reference_to_an_owner_outside_the_dump_is_removed() -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("a: ]", ":1:4: is not YAML"),
+        ("a: ]", ":1:4: invalid YAML"),
         ("- a\n- b\n", "document 1: expected an object, got list"),
         ("kind: Pod\nmetadata: {name: a}\n", "document 1: apiVersion: required"),
         (
@@ -222,7 +222,7 @@ def test_failures_are_read_from_a_few_lines(tmp_path: Path) -> None:
         ("- image: a\n  nodes: b\n", ":2: [0].nodes: unknown field; the fields are image, node,"),
         ("- labels: 'a in'\n", ":1: [0].labels: "),
         ("image: a\n", ":1: expected a list of rules"),
-        ("- a: [\n", ": is not YAML"),
+        ("- a: [\n", ": invalid YAML"),
     ],
 )
 def test_failures_that_cannot_be_read_are_an_error_with_line_and_field(

@@ -268,11 +268,11 @@ def _parse_value(field: str, value: str, said: str) -> Any:
     match field:
         case "replicas":
             if not value.isdecimal():
-                raise CommandLineError(f"--set {said!r}: replicas want a whole number")
+                raise CommandLineError(f"--set {said!r}: replicas must be a whole number")
             return int(value)
         case "paused":
             if value not in ("true", "false"):
-                raise CommandLineError(f"--set {said!r}: want true or false")
+                raise CommandLineError(f"--set {said!r}: the value must be true or false")
             return value == "true"
         case _:
             return int(value) if value.isdecimal() else value
@@ -289,9 +289,11 @@ def _set_image(document: Document, path: Sequence[str], value: str, said: str) -
     containers: list[Any] = get_path(document, *path) or []
     names = [container["name"] for container in containers]
     if not equals or not image:
-        raise CommandLineError(f"--set {said!r}: want image=CONTAINER=IMAGE")
+        raise CommandLineError(f"--set {said!r}: expected image=CONTAINER=IMAGE")
     if container not in names:
-        raise CommandError(f"--set {said!r}: there is no container {container!r}, only {', '.join(names)}")
+        raise CommandError(
+            f"--set {said!r}: no container is named {container!r}; the containers are {', '.join(names)}"
+        )
     containers[names.index(container)]["image"] = image
 
 

@@ -16,54 +16,72 @@ from pykruise.kube.values.near_misses import format_hint
 from pykruise.pods.settings import Gate, Maturity
 
 GATES: Mapping[str, Gate] = {
-    "PodWebhook": Gate(True, "beta", "pods are admitted through the webhooks"),
-    "KruiseDaemon": Gate(True, "beta", "kinds that need the daemon on the nodes"),
-    "DaemonWatchingPod": Gate(True, "beta", "the daemon reports container metadata of its node's pods"),
-    "WorkloadSpread": Gate(True, "beta", "WorkloadSpread"),
-    "PodUnavailableBudgetDeleteGate": Gate(True, "beta", "budgets guard deletion and eviction"),
-    "PodUnavailableBudgetUpdateGate": Gate(False, "alpha", "budgets guard updates in place"),
-    "InPlaceUpdateEnvFromMetadata": Gate(True, "beta", "changed labels restart containers fed from them"),
-    "StatefulSetAutoDeletePVC": Gate(True, "beta", "claims follow the retention policy of a StatefulSet"),
-    "PodProbeMarkerGate": Gate(True, "beta", "PodProbeMarker and NodePodProbe"),
-    "PodIndexLabel": Gate(True, "beta", "the pod-index label on pods of a StatefulSet"),
-    "ResourcesDeletionProtection": Gate(False, "beta", "deletion protection"),
-    "ResourceDistributionGate": Gate(False, "beta", "ResourceDistribution"),
-    "CloneSetShortHash": Gate(False, "alpha", "CloneSet labels pods with the hash alone"),
-    "KruisePodReadinessGate": Gate(False, "alpha", "the readiness gate KruisePodReady for all pods"),
-    "PreDownloadImageForInPlaceUpdate": Gate(False, "alpha", "images are pulled ahead of an update"),
-    "PreDownloadImageForDaemonSetUpdate": Gate(False, "alpha", "the same for DaemonSet"),
-    "CloneSetPartitionRollback": Gate(False, "alpha", "a raised partition takes updated pods back"),
-    "TemplateNoDefaults": Gate(False, "alpha", "templates are stored without defaults; never switch it off"),
+    "PodWebhook": Gate(True, "beta", "webhooks review new pods"),
+    "KruiseDaemon": Gate(True, "beta", "enables the kinds that need the node agent"),
+    "DaemonWatchingPod": Gate(True, "beta", "the node agent reports metadata of containers"),
+    "WorkloadSpread": Gate(True, "beta", "enables WorkloadSpread"),
+    "PodUnavailableBudgetDeleteGate": Gate(True, "beta", "budgets protect pods from deletion and eviction"),
+    "PodUnavailableBudgetUpdateGate": Gate(False, "alpha", "budgets limit in-place updates"),
+    "InPlaceUpdateEnvFromMetadata": Gate(
+        True, "beta", "a container restarts when a label or annotation in its environment changes"
+    ),
+    "StatefulSetAutoDeletePVC": Gate(
+        True, "beta", "deletes claims as the retention policy of the StatefulSet says"
+    ),
+    "PodProbeMarkerGate": Gate(True, "beta", "enables PodProbeMarker and NodePodProbe"),
+    "PodIndexLabel": Gate(True, "beta", "adds the label pod-index to pods of a StatefulSet"),
+    "ResourcesDeletionProtection": Gate(False, "beta", "protects objects from deletion"),
+    "ResourceDistributionGate": Gate(False, "beta", "enables ResourceDistribution"),
+    "CloneSetShortHash": Gate(
+        False, "alpha", "the revision label of a CloneSet's pods contains only the hash"
+    ),
+    "KruisePodReadinessGate": Gate(False, "alpha", "adds the readiness gate KruisePodReady to all pods"),
+    "PreDownloadImageForInPlaceUpdate": Gate(
+        False, "alpha", "pulls images before an in-place update of a CloneSet or StatefulSet"
+    ),
+    "PreDownloadImageForDaemonSetUpdate": Gate(
+        False, "alpha", "pulls images before an in-place update of a DaemonSet"
+    ),
+    "CloneSetPartitionRollback": Gate(False, "alpha", "a higher partition rolls updated pods back"),
+    "TemplateNoDefaults": Gate(False, "alpha", "stores templates without defaults; do not turn it off"),
     "SidecarSetPatchPodMetadataDefaultsAllowed": Gate(
-        False, "alpha", "SidecarSet may patch any annotation of pods"
+        False, "alpha", "SidecarSets may patch any annotation of pods"
     ),
-    "SidecarTerminator": Gate(False, "alpha", "sidecars of finished jobs are ended"),
-    "CloneSetEventHandlerOptimization": Gate(False, "alpha", "pod updates wake CloneSets less often"),
-    "PreparingUpdateAsUpdate": Gate(False, "alpha", "pods in PreparingUpdate count as updated while scaling"),
-    "ImagePullJobGate": Gate(False, "alpha", "ImagePullJob and ImageListPullJob"),
-    "DeletionProtectionForCRDCascadingGate": Gate(False, "alpha", "the protection Cascading for CRDs"),
-    "EnhancedLivenessProbe": Gate(False, "alpha", "liveness probes are moved to an annotation"),
+    "SidecarTerminator": Gate(False, "alpha", "ends the sidecars of finished jobs"),
+    "CloneSetEventHandlerOptimization": Gate(
+        False, "alpha", "fewer pod events trigger a reconcile of CloneSets"
+    ),
+    "PreparingUpdateAsUpdate": Gate(False, "alpha", "pods in PreparingUpdate count as updated when scaling"),
+    "ImagePullJobGate": Gate(False, "alpha", "enables ImagePullJob and ImageListPullJob"),
+    "DeletionProtectionForCRDCascadingGate": Gate(False, "alpha", "protects CRDs with objects from deletion"),
+    "EnhancedLivenessProbe": Gate(False, "alpha", "moves liveness probes to an annotation of the pod"),
     "RecreatePodWhenChangeVCTInCloneSetGate": Gate(
-        False, "alpha", "changed volumeClaimTemplates recreate pods of a CloneSet"
+        False, "alpha", "recreates a CloneSet's pods when volumeClaimTemplates change"
     ),
-    "StatefulSetStartOrdinal": Gate(False, "alpha", "ordinals.start of a StatefulSet"),
-    "EnableExternalCerts": Gate(False, "alpha", "certificates come from outside"),
-    "StatefulSetAutoResizePVCGate": Gate(False, "alpha", "claims grow with their template"),
-    "ForceDeleteTimeoutExpectationGate": Gate(False, "alpha", "no effect: there are no expectations here"),
+    "StatefulSetStartOrdinal": Gate(False, "alpha", "enables spec.ordinals.start of StatefulSets"),
+    "EnableExternalCerts": Gate(False, "alpha", "another program provides the webhook certificates"),
+    "StatefulSetAutoResizePVCGate": Gate(
+        False, "alpha", "resizes claims when volumeClaimTemplates request more storage"
+    ),
+    "ForceDeleteTimeoutExpectationGate": Gate(
+        False, "alpha", "no effect: pykruise has no expectations that time out"
+    ),
     "InPlaceWorkloadVerticalScaling": Gate(
         False,
         "alpha",
-        "cpu and memory change in place; not given: on Kubernetes 1.35 and later, where they can",
+        "resizes cpu and memory in place; default: on with Kubernetes 1.35 and later",
         by_server=True,
     ),
-    "EnablePodProbeMarkerOnServerless": Gate(False, "alpha", "PodProbeMarker by annotations"),
-    "EnableSortSidecarContainerByName": Gate(False, "alpha", "injected containers are sorted by name"),
-    "InPlacePodVerticalScaling": Gate(False, "alpha", "a budget counts RESIZE as an operation of its own"),
+    "EnablePodProbeMarkerOnServerless": Gate(
+        False, "alpha", "PodProbeMarker on virtual nodes, by annotations"
+    ),
+    "EnableSortSidecarContainerByName": Gate(False, "alpha", "sorts injected containers by name"),
+    "InPlacePodVerticalScaling": Gate(False, "alpha", "budgets treat RESIZE as a separate operation"),
     "DefaultHostNetworkHostPortsInPodTemplates": Gate(
-        False, "alpha", "hostPort is filled in for templates with hostNetwork"
+        False, "alpha", "sets hostPort in templates with hostNetwork"
     ),
     "DaemonSetPruneIneligibleNodes": Gate(
-        False, "alpha", "pods on nodes no longer eligible do not count for maxUnavailable"
+        False, "alpha", "pods on ineligible nodes do not count for maxUnavailable"
     ),
 }
 """OpenKruise's gates by their exact spelling."""

@@ -334,7 +334,7 @@ async def _check_webhooks(live: Live, settings: ManagerSettings) -> list[Finding
             for webhook in configuration.get("webhooks") or ():
                 path = get_path(webhook, "clientConfig", "service", "path", default="")
                 if name in own_names and path and path not in served:
-                    what = f"{name}: {webhook.get('name')} ({path}) is not served by pykruise, and is removed"
+                    what = f"{name}: {webhook.get('name')} ({path}) is not served by pykruise; the manager removes it"
                     findings.append(make_warning("webhooks", what, "docs/webhooks.md lists what is reviewed"))
                 elif name not in own_names and _is_about_kinds(webhook):
                     what = f"{name}: {webhook.get('name')} is another program's and reviews the kinds too"

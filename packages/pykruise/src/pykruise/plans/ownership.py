@@ -29,7 +29,7 @@ from pykruise.runtime import ownership
 from pykruise.runtime.actions import Create, Patch, delete_object, patch_object
 from pykruise.runtime.plan import Chain, Note, Stage, Step
 
-_ADOPTED: Final = "it matches the selector, and has no controller"
+_ADOPTED: Final = "it matches the selector and has no controller"
 _RELEASED: Final = "its labels no longer match the selector"
 
 

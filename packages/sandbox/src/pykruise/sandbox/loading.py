@@ -47,12 +47,12 @@ _FIRST: Final = (
 """Kinds that others need, in this order. All others follow, owners before their dependents."""
 
 _LEFT_OUT: Final = {
-    "Event": "reported events of another cluster",
-    "Lease": "held by programs that do not run here",
-    "Endpoints": "generated again from the services",
-    "EndpointSlice": "generated again from the services",
+    "Event": "events of another cluster",
+    "Lease": "held by programs that do not run in the sandbox",
+    "Endpoints": "the sandbox generates them from services",
+    "EndpointSlice": "the sandbox generates them from services",
     "ComponentStatus": "cannot be created",
-    "APIService": "no program serves it here",
+    "APIService": "no program serves it in the sandbox",
 }
 _SERVER_FIELDS: Final = (
     "uid",
@@ -112,9 +112,9 @@ def read_dump(path: Path) -> Dump:
     except yaml.MarkedYAMLError as err:
         mark = err.problem_mark
         place = f"{path}:{mark.line + 1}:{mark.column + 1}" if mark is not None else str(path)
-        raise DumpError(f"{place}: is not YAML: {err.problem}") from err
+        raise DumpError(f"{place}: invalid YAML: {err.problem}") from err
     except yaml.YAMLError as err:
-        raise DumpError(f"{path}: is not YAML: {' '.join(str(err).split())}") from err
+        raise DumpError(f"{path}: invalid YAML: {' '.join(str(err).split())}") from err
     return Dump(tuple(_sort_documents(result)))
 
 

@@ -420,7 +420,7 @@ class _Kubeconfig:
         settings = provider.get("config") if isinstance(provider, dict) else None
         if name != "oidc" or not isinstance(settings, dict):
             raise ConfigurationError(
-                f"{where}: {name!r} is not supported, kubectl dropped it too; use the provider's exec plugin"
+                f"{where}: {name!r} is not supported (nor by kubectl); use the provider's exec plugin"
             )
         authority = self._read_pem(settings, "idp-certificate-authority", self._user_base, where)
         tls = make_tls_context(TlsParts(authority), where, where)

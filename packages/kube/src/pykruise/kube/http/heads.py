@@ -74,7 +74,7 @@ def flaw_of_name(text: str) -> str:
 
 def flaw_of_value(text: str) -> str:
     """Return the mistake in a header's value; empty: none. Same rule as Go: no control character but the tab."""
-    return "it has a control character" if _CONTROLS.search(text) else ""
+    return "it contains a control character" if _CONTROLS.search(text) else ""
 
 
 def flaw_of_host(text: str) -> str:

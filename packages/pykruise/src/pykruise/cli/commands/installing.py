@@ -82,7 +82,7 @@ from pykruise.cli.errors import CommandError, CommandLineError
     "client_authority",
     metavar="CONFIGMAP",
     default="",
-    help="ConfigMap with ca.crt: webhooks answer only clients with a certificate of this authority.",
+    help="ConfigMap with ca.crt: webhooks answer only clients with a certificate from this CA.",
 )
 @click.option(
     "--crds/--no-crds",

@@ -121,7 +121,7 @@ async def _with_binding(client: Client, wait: Wait, bound: _Bound) -> Wait:
     room = (
         f"add a node with {labels}"
         if is_gone
-        else f"{make_room_on(f'node {node}', first=node)}, or on another one with its labels"
+        else f"{make_room_on(f'node {node}', first=node)}, or on another node with these labels"
     )
     return msgspec.structs.replace(wait, words=words, remedy=f"{room}; or {binding.remedy}")
 

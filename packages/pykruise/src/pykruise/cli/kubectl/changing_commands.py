@@ -41,7 +41,7 @@ ROLLOUT: Final = Command(
                 number("revision", "Revision that must be running."),
                 TIMEOUT,
                 switch("detail", "Show the names of the updated pods (CloneSet).", "d"),
-                text("until", "partition: done when only pods that the partition keeps are not updated."),
+                text("until", "partition: stop when all pods except those of the partition are updated."),
                 text("output", "json: one object for each rollout, at the end.", "o"),
             ),
             examples=(

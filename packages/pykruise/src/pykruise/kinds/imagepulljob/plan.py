@@ -324,7 +324,7 @@ def _patch_finalizers(job: PullJobView, *, held: bool) -> Chain:
         {"metadata": {"finalizers": [*others, FINALIZER] if held else others}},
         unchanged=True,
     )
-    because = "adds a finalizer" if held else "nothing remains to be undone"
+    because = "adds a finalizer" if held else "removes the finalizer: nothing is left to clean up"
     return Chain(subject=job.name, steps=(Step(action=action, because=because),))
 
 

@@ -171,7 +171,7 @@ KIND = Kind(
             of=lambda doc, _: (f"{doc['metadata']['name']}{HASH}",),
         ),
         DerivedName(
-            what="the name of its last pod, which is a label and a host name,",
+            what="the name of its last pod (also a label and a host name)",
             longest=LONGEST_LABEL,
             of=lambda doc, _: list_last_pod_names(doc),
         ),

@@ -86,7 +86,7 @@ def plan_adoption(united: ReadableUnitedView, workloads: Sequence[SubsetWorkload
         return []
     reference = united.build_reference(UNITED_DEPLOYMENTS)
     chains = [
-        _set_owners(workload, [*workload.owners, reference], "it matches the selector, and has no controller")
+        _set_owners(workload, [*workload.owners, reference], "it matches the selector and has no controller")
         for workload in workloads
     ]
     adopter = adopter_of(united, UNITED_DEPLOYMENTS)

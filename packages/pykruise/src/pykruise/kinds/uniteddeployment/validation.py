@@ -327,7 +327,7 @@ def _update_errors(spec: UnitedDeploymentSpec, old: Mapping[str, Any]) -> Iterat
             ("tolerations", subset.tolerations or None, was.tolerations or None),
         ):
             if new != stayed:
-                detail = "may not be changed; remove the subset, and add one of another name"
+                detail = "may not be changed; remove the subset and add one with another name"
                 yield make_forbidden_error(f"{SUBSETS}[{index}].{field}", detail)
 
 

@@ -67,7 +67,7 @@ def _explain_failure(
     said = status.message or "it could not be pulled"
     if (ended := _limit_that_ended(entry, status)) is not None:
         limit, seconds = ended
-        words = f"image {image.reference} is not pulled within {limit} ({seconds} s): {said}"
+        words = f"image {image.reference} was not pulled within {limit} ({seconds} s): {said}"
         return Reason(Code.IMAGE_PULL, words, remedy_of_limit(limit))
     given = f", with pull secrets {', '.join(secrets)}" if secrets else ""
     words = f"image {image.reference} cannot be pulled{given}: {said}"

@@ -170,7 +170,7 @@ def _create_pod(
         PODS,
         owner.namespace,
         pod_of(owner, template, ordinal, revision),
-        because="the set has no pod of this number",
+        because="the StatefulSet has no pod with this ordinal",
         done=make_normal_note("SuccessfulCreate", f"{text} successful"),
         failed=failed,
     )

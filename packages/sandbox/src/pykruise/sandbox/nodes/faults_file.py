@@ -42,9 +42,9 @@ def read_rules(path: Path) -> tuple[Rule, ...]:
     except yaml.MarkedYAMLError as err:
         mark = err.problem_mark
         line = f":{mark.line + 1}" if mark is not None else ""
-        raise FaultsFileError(f"{path}{line}: is not YAML: {err.problem}") from err
+        raise FaultsFileError(f"{path}{line}: invalid YAML: {err.problem}") from err
     except yaml.YAMLError as err:
-        raise FaultsFileError(f"{path}: is not YAML: {' '.join(str(err).split())}") from err
+        raise FaultsFileError(f"{path}: invalid YAML: {' '.join(str(err).split())}") from err
     if values is None:
         return ()
     if not isinstance(values, list):
