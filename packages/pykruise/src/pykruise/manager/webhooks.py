@@ -69,10 +69,10 @@ BACKOFF_S: Final = (0.5, 30.0)
 
 CHECK_EVERY_S: Final = 10.0
 CHECK_S: Final = 5.0
+"""Interval and time limit of the requests that check whether the server answers."""
 
 JUMP_S: Final = 60.0
 """Seconds by which the clock must differ from the event loop's time between two checks to count as a jump."""
-"""Number and time limit of the requests that check whether the server answers."""
 
 
 class WebhooksNotReadyError(RuntimeError):

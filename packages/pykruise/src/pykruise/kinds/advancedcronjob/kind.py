@@ -97,7 +97,7 @@ KIND = Kind(
     conversion=Conversion(ADVANCED_CRON_JOBS, "v1alpha1"),
     derived=(
         DerivedName(
-            what="the name of a child, which is a label of its pods,",
+            what="the name of a child (also a label of its pods)",
             longest=LONGEST_LABEL,
             of=lambda doc, _: (
                 ()

@@ -11,7 +11,7 @@ __all__ = ["Fault", "SimulatedOperation"]
 
 
 class SimulatedOperation(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One operation: when (seconds), what, with which arguments."""
+    """One operation: its time in seconds, its name and its arguments."""
 
     at: float
     do: str
@@ -19,7 +19,7 @@ class SimulatedOperation(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Fault(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A fault: the next `count` matching requests or events after `at` get it."""
+    """A fault. It affects the next `count` matching requests or events after `at`."""
 
     at: float
     kind: str

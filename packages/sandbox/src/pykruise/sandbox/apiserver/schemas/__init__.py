@@ -1,1 +1,1 @@
-"""The stages behind `schema.py`: one module each for checking, defaulting, pruning and the schema itself."""
+"""Schemas of resources: one module each for the schema, its checks, its defaults and the removal of unknown fields."""
