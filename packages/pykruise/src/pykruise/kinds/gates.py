@@ -26,7 +26,7 @@ GATES: Mapping[str, Gate] = {
         True, "beta", "a container restarts when a label or annotation in its environment changes"
     ),
     "StatefulSetAutoDeletePVC": Gate(
-        True, "beta", "deletes claims as the retention policy of the StatefulSet says"
+        True, "beta", "deletes claims according to the retention policy of the StatefulSet"
     ),
     "PodProbeMarkerGate": Gate(True, "beta", "enables PodProbeMarker and NodePodProbe"),
     "PodIndexLabel": Gate(True, "beta", "adds the label pod-index to pods of a StatefulSet"),
