@@ -275,14 +275,14 @@ def rotate(names: Sequence[str], by: int) -> list[str]:
 
 
 ROWS: Final[Mapping[str, tuple[str, str]]] = {
-    "created_per_s": ("Sites created and settled, a second", ".0f"),
-    "changes_per_s": ("changes settled, a second", ".0f"),
+    "created_per_s": ("Sites created, with their pages, per second", ".0f"),
+    "changes_per_s": ("changes completed per second", ".0f"),
     "requests_per_creation": ("requests per creation", ".2f"),
     "requests_per_change": ("requests per change", ".2f"),
     "cpu_ms_per_change": ("CPU ms per change", ".2f"),
-    "start_s": ("start until what changed meanwhile is settled, s", ".1f"),
-    "start_requests": ("... requests until it has nothing left to do", ".0f"),
-    "start_cpu_s": ("... CPU s", ".1f"),
+    "start_s": ("seconds from the start until the pages of the changed Sites are correct", ".1f"),
+    "start_requests": ("… requests until all work is done", ".0f"),
+    "start_cpu_s": ("… CPU s", ".1f"),
     "rss_mb": ("memory, MiB", ".0f"),
 }
 """Lines of the table: the field, its words, its format."""

@@ -185,7 +185,7 @@ async def test_the_installation_is_examined(stage: Stage) -> None:
         ("simulate", {"manifest": "", "nodes": 5000}, "nodes: 5000 is not between 1 and 100"),
         ("events", {"target": "clonesets/web/x"}, "want TYPE/NAME of one object"),
         ("rollout_history", {"target": "sidecarsets/web"}, '"web" not found'),
-        ("scale", {}, "there is no tool 'scale'"),
+        ("scale", {}, "no tool is named 'scale'"),
     ],
 )
 async def test_a_failing_call_reports_what_to_correct(

@@ -361,7 +361,7 @@ def complaint(load_it: Callable[[], Any]) -> str:
         ),
         (
             kubeconfig(**{"current-context": "gone"}),
-            "{path}: context 'gone' (the current-context) is not in the file; there are: dev",
+            "{path}: context 'gone' (the current-context) is not in the file; available: dev",
         ),
         (kubeconfig(contexts=[{"name": "dev"}]), "{path}: context 'dev' is empty; fill it in"),
         (
@@ -370,11 +370,11 @@ def complaint(load_it: Callable[[], Any]) -> str:
         ),
         (
             kubeconfig(clusters=[]),
-            "{path}: cluster 'c' (named by context 'dev') is not in the file; there are: none",
+            "{path}: cluster 'c' (named by context 'dev') is not in the file; available: none",
         ),
         (
             kubeconfig(users=[{"name": "x", "user": {}}, {"name": "y", "user": {}}]),
-            "{path}: user 'u' (named by context 'dev') is not in the file; there are: x, y",
+            "{path}: user 'u' (named by context 'dev') is not in the file; available: x, y",
         ),
         (
             kubeconfig(cluster={"server": "localhost:8080"}),
@@ -455,7 +455,7 @@ def test_each_error_is_one_line_with_its_place_and_remedy(
 
 def test_a_missing_context_is_reported_with_the_existing_ones(tmp_path: Path) -> None:
     text = complaint(lambda: loaded(tmp_path, None, "prod"))
-    assert text.endswith("context 'prod' is not in the file; there are: dev")
+    assert text.endswith("context 'prod' is not in the file; available: dev")
     assert complaint(lambda: loaded(tmp_path, None, "dve")).endswith("is not in the file; did you mean dev?")
 
 

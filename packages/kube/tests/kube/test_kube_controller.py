@@ -400,5 +400,5 @@ async def test_a_timeout_inside_a_reconcile_reaches_it_through_the_measuring() -
 
 
 def test_a_controller_needs_a_worker() -> None:
-    with pytest.raises(ValueError, match="controller test: want at least 1 worker, not 0"):
+    with pytest.raises(ValueError, match="controller test: at least 1 worker is required, not 0"):
         Controller("test", Calls(), queue=WorkQueue(), workers=0, clock=lambda: 0.0)

@@ -218,7 +218,7 @@ def test_set_changes_the_fields_that_it_names() -> None:
         ("replicas=many", "whole number"),
         ("paused=maybe", "true or false"),
         ("color=red", "cannot be set here"),
-        ("replicas", "want field=value"),
+        ("replicas", "expected field=value"),
     ],
 )
 def test_a_wrong_set_is_refused(said: str, problem: str) -> None:
@@ -262,7 +262,7 @@ def test_an_api_version_that_is_not_served_is_named_with_the_file_and_the_neares
     for wrong, answer in (
         (f"{served[:-1]}7", f"did you mean {served}?"),
         (served.replace(".io", ".oi"), f"did you mean {served}?"),
-        ("apps/v2", f"there is: {', '.join(list_api_versions(kind))}"),
+        ("apps/v2", f"available: {', '.join(list_api_versions(kind))}"),
     ):
         written(file, {"apiVersion": wrong, "kind": resource.kind, "metadata": {"name": "web"}})
         code, output = run(command, "-f", str(file))
@@ -482,12 +482,12 @@ def test_the_command_plays_files(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        (("--pods-ready-after", "5"), "want a time"),
+        (("--pods-ready-after", "5"), "expected a time"),
         (("--pods-ready-after", "30s..5s"), "must not be less"),
         (("--fail-pod", "3"), "percentage"),
         (("--fail-pod", "120%"), "percentage"),
         (("--drain", "node-1"), "node-1@60s"),
-        (("--drain", "node-9@60s"), "there is no 'node-9'"),
+        (("--drain", "node-9@60s"), "no node is named 'node-9'"),
         (("-o", "wide"), "text, json or yaml"),
     ],
 )

@@ -156,8 +156,8 @@ def test_an_older_manifest_is_played_with_its_defaults(tmp_path: Path) -> None:
     ("args", "problem"),
     [
         (("--change", "x.yaml"), "--change and --svg are for rollouts"),
-        (("--from", "tomorrow"), "--from 'tomorrow': want a time"),
-        (("--for", "long"), "--for 'long': want a time"),
+        (("--from", "tomorrow"), "--from 'tomorrow': expected a time"),
+        (("--for", "long"), "--for 'long': expected a time"),
         (("advancedcronjobs/often",), "either -f FILE or a live object"),
     ],
 )
@@ -255,8 +255,8 @@ def test_a_job_past_its_ttl_is_reported_as_deleted(tmp_path: Path) -> None:
     ("args", "problem"),
     [
         (("--join", "node-1@5s"), "node-1 already exists"),
-        (("--leave", "node-7@5s"), "there is no 'node-7'"),
-        (("--join", "node-9"), "want node and time"),
+        (("--leave", "node-7@5s"), "no node is named 'node-7'"),
+        (("--join", "node-9"), "expected a node and a time"),
     ],
 )
 def test_node_arguments_must_name_existing_or_new_nodes(

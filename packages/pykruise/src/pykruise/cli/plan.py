@@ -158,7 +158,7 @@ async def _check_version(client: Client, kind: Kind, document: Document) -> None
     served = [str(version.get("groupVersion")) for version in result.get("versions") or ()]
     if served and wanted not in served:
         name = document["metadata"].get("name")
-        others = f"; there is: {', '.join(served)}"
+        others = f"; available: {', '.join(served)}"
         raise CommandError(
             f"{document['kind']} {name}: the cluster does not serve {wanted}"
             f"{format_hint(wanted, served, otherwise=others)}"
@@ -240,7 +240,7 @@ def apply_sets(document: Document, sets: Sequence[str]) -> Document:
         field, equals, value = text.partition("=")
         if not equals or not value:
             raise CommandLineError(
-                f"--set {text!r}: want field=value, such as replicas=5 or image=main=nginx:1.27"
+                f"--set {text!r}: expected field=value, such as replicas=5 or image=main=nginx:1.27"
             )
         if field == "image" and (path := find_containers_path(kind, changed)):
             _set_image(changed, path, value, text)
@@ -248,7 +248,7 @@ def apply_sets(document: Document, sets: Sequence[str]) -> Document:
             _set_field(changed, fields[field].find_path(changed), _parse_value(field, value, text))
         else:
             known = (*(("image",) if find_containers_path(kind, changed) else ()), *fields)
-            others = f"; there is: {', '.join(known) or 'nothing'}"
+            others = f"; available: {', '.join(known) or 'nothing'}"
             raise CommandError(
                 f"--set {text!r}: {field!r} cannot be set here{format_hint(field, known, otherwise=others)}"
             )

@@ -243,7 +243,7 @@ def _find_workload(name: str, documents: Sequence[Document], *, is_needed: bool)
     if len(result) != 1:
         known = (*played, *list_clocks())
         kinds = " or ".join(f"{kind.resource.kind} ({kind.resource.group})" for kind in known)
-        raise CommandError(f"{name}: want one {kinds}, found {len(result)}")
+        raise CommandError(f"{name}: expected one {kinds}, found {len(result)}")
     return result[0]
 
 
@@ -316,7 +316,7 @@ def parse_seconds(text: str, flag: str) -> float:
     """Parse `90s`, `1.5m`, `500ms`. Raises CommandError."""
     match = _DURATION.fullmatch(text.strip())
     if match is None:
-        raise CommandLineError(f"{flag} {text!r}: want a time such as 90s, 1.5m or 500ms")
+        raise CommandLineError(f"{flag} {text!r}: expected a time such as 90s, 1.5m or 500ms")
     return float(match[1]) * _SECONDS[match[2]]
 
 
@@ -338,7 +338,7 @@ def share(text: str) -> float:
     except ValueError:
         share = -1.0
     if not text.strip().endswith("%") or not 0 <= share <= 1:
-        raise CommandLineError(f"--fail-pod {text!r}: want a percentage between 0% and 100%")
+        raise CommandLineError(f"--fail-pod {text!r}: expected a percentage between 0% and 100%")
     return share
 
 
@@ -361,9 +361,9 @@ def _parse_node_time(flag: str, text: str, nodes: Sequence[str] | None) -> tuple
     """Parse `node-1@60s` into node and seconds. `nodes`: allowed names; None: any name. Raises CommandError."""
     node, at, when = text.partition("@")
     if not at or not node:
-        raise CommandLineError(f"{flag} {text!r}: want node and time, such as node-1@60s")
+        raise CommandLineError(f"{flag} {text!r}: expected a node and a time, such as node-1@60s")
     if nodes is not None and node not in nodes:
-        raise CommandError(f"{flag} {text!r}: there is no {node!r}, only {', '.join(nodes)}")
+        raise CommandError(f"{flag} {text!r}: no node is named {node!r}; available: {', '.join(nodes)}")
     return node, parse_seconds(when, flag)
 
 
@@ -377,7 +377,7 @@ def _parse_begin(conditions: Conditions, now: Instant) -> Instant:
         return parse_time(conditions.begin)
     except ValueError as error:
         raise CommandLineError(
-            f"--from {conditions.begin!r}: want a time such as 2026-03-01T00:00:00Z"
+            f"--from {conditions.begin!r}: expected a time such as 2026-03-01T00:00:00Z"
         ) from error
 
 
@@ -461,11 +461,11 @@ def outage_of(text: str, nodes_for: Mapping[str, Sequence[str]]) -> Outage:
     subset, at, when = text.partition("@")
     if not at:
         raise CommandLineError(
-            f"--outage {text!r}: want subset and time, such as zone-a@60s or zone-a@60s..5m"
+            f"--outage {text!r}: expected a subset and a time, such as zone-a@60s or zone-a@60s..5m"
         )
     if subset not in nodes_for:
         known = ", ".join(nodes_for) or "subsets without required nodes"
-        raise CommandError(f"--outage {text!r}: there is no subset {subset!r}, only {known}")
+        raise CommandError(f"--outage {text!r}: no subset is named {subset!r}; available: {known}")
     first, dots, last = when.partition("..")
     begins = parse_seconds(first, "--outage")
     ends = parse_seconds(last, "--outage") if dots else None

@@ -447,7 +447,7 @@ class _Kubeconfig:
                 return content, node.path.resolve().parent
         wanted = f" ({wanted_by})" if wanted_by else ""
         known = [str(node.value.get("name")) for node in self._entries[plural]]
-        meant = format_hint(name, known, otherwise=f"; there are: {', '.join(known) or 'none'}")
+        meant = format_hint(name, known, otherwise=f"; available: {', '.join(known) or 'none'}")
         raise ConfigurationError(f"{self._files}: {singular} {name!r}{wanted} is not in the file{meant}")
 
     def _list_names(self, plural: str) -> str:

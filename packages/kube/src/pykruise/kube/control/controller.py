@@ -83,7 +83,7 @@ class Controller(Generic[K]):
         cpu_time: Callable[[], float] = time.thread_time,
     ) -> None:
         if workers < 1:
-            raise ValueError(f"controller {name}: want at least 1 worker, not {workers}")
+            raise ValueError(f"controller {name}: at least 1 worker is required, not {workers}")
         self.name = name
         self.queue = queue
         self._reconcile = reconcile

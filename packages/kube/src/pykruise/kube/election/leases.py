@@ -179,7 +179,7 @@ class LeaderElector:
     ) -> None:
         if not lease_s > renew_s > retry_s > 0:
             raise ValueError(
-                f"lease: want lease_s > renew_s > retry_s > 0, not {lease_s}, {renew_s}, {retry_s}"
+                f"lease: lease_s > renew_s > retry_s > 0 must hold, not {lease_s}, {renew_s}, {retry_s}"
             )
         self.identity = identity
         self._client = client.replace_limiter(Limiter(longest_hold_s=retry_s / 2))

@@ -41,7 +41,7 @@ def make_assistant_server(session: ToolSession) -> Server[Any]:
     ) -> types.CallToolResult:
         tool = tools.get(params.name)
         if tool is None:
-            return _error_result(f"there is no tool {params.name!r}; there is: {', '.join(tools)}")
+            return _error_result(f"no tool is named {params.name!r}; available: {', '.join(tools)}")
         async with slots:
             try:
                 document = await call_tool(session, tool, params.arguments or {})

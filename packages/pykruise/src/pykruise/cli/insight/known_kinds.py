@@ -136,7 +136,7 @@ def check_manifests(documents: Sequence[Mapping[str, Any]], *, source: str) -> N
         served = [served for kind in kinds_of_name for served in list_api_versions(kind)]
         if served and version not in served:
             what = f"{document.get('kind')} {(document.get('metadata') or {}).get('name')}"
-            others = f"; there is: {', '.join(served)}"
+            others = f"; available: {', '.join(served)}"
             raise CommandError(
                 f"{source}, document {number}: {what}: there is no apiVersion {version}"
                 f"{format_hint(version, served, otherwise=others)}"

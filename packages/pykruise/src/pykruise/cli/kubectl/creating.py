@@ -94,7 +94,7 @@ async def _read_template(session: Session, field: str, other: str) -> tuple[Docu
     """The CronJob or AdvancedCronJob of `--from`, and its job template. Raises KubectlError for another type."""
     word, slash, name = session.call.text("from").partition("/")
     if not slash or not name:
-        raise KubectlError(f"--from={session.call.text('from')}: want cronjob/NAME or acj/NAME")
+        raise KubectlError(f"--from={session.call.text('from')}: expected cronjob/NAME or acj/NAME")
     source = (await get(session, (await session.read_mapper()).find(word), name)).document
     if source["kind"] == "CronJob" and field == "jobTemplate":
         return source, source["spec"]["jobTemplate"]

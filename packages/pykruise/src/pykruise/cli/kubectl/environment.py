@@ -126,7 +126,7 @@ async def _add_source(session: Session, changes: EnvironmentChanges) -> Environm
         return changes
     word, slash, name = source.partition("/")
     if not slash or not name:
-        raise KubectlError(f"--from={source}: want secret/NAME or configmap/NAME")
+        raise KubectlError(f"--from={source}: expected secret/NAME or configmap/NAME")
     served = (await session.read_mapper()).find(word)
     document = (await get(session, served, name)).document
     if served.resource not in (SECRETS, CONFIG_MAPS):

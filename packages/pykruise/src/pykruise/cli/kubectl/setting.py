@@ -338,7 +338,7 @@ def set_partitions(document: Document, shown: Shown, field: Field, text: str) ->
     if "=" in text:
         values = {part: value for part, _, value in (part.partition("=") for part in text.split(","))}
     if unknown := sorted(values.keys() - set(parts)):
-        raise KubectlError(f"there is no subset {', '.join(unknown)}; there is: {', '.join(parts)}")
+        raise KubectlError(f"no subset is named {', '.join(unknown)}; available: {', '.join(parts)}")
     counts = {}
     for part, value in values.items():
         if not _is_count(value):
