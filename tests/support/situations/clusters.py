@@ -184,6 +184,11 @@ async def a_limit_range_refuses_the_pods_of_a_job(world: World) -> None:
     await world.put(broadcastjob(pod={"containers": _large("job:1")}))
 
 
+async def no_node_is_large_enough_for_it(world: World) -> None:
+    main = {"name": "main", "image": "job:1", "resources": {"requests": {"cpu": "500"}}}
+    await world.put(broadcastjob(pod={"containers": [main]}))
+
+
 async def its_runs_are_paused(world: World) -> None:
     document = cronjob(concurrencyPolicy="Forbid")
     document["spec"]["template"]["broadcastJobTemplate"]["spec"]["paused"] = True
@@ -401,6 +406,9 @@ MET: Final[Mapping[str, tuple[Situation, ...]]] = {
     "broadcastjob": _rows(
         Situation(
             stage=a_limit_range_refuses_the_pods_of_a_job, cause=Code.POLICY, says="change the LimitRange"
+        ),
+        Situation(
+            stage=no_node_is_large_enough_for_it, cause=Code.NOTHING_SELECTED, says="too little cpu", ways=2
         ),
     ),
     "advancedcronjob": _rows(

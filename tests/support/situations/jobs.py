@@ -79,14 +79,19 @@ BROADCAST_JOBS: Final = (
     Situation(
         stage=a_pod_fails_and_the_job_with_it, cause=Code.POD_FAILED, phase=Phase.FAILED, says="node-2"
     ),
-    Situation(stage=a_deadline_passes, cause=Code.JOB_FAILED, phase=Phase.FAILED),
+    Situation(
+        stage=a_deadline_passes,
+        cause=Code.JOB_FAILED,
+        phase=Phase.FAILED,
+        says="raise spec.completionPolicy.activeDeadlineSeconds",
+    ),
     Situation(stage=its_image_cannot_be_pulled, cause=Code.IMAGE_PULL, says="job:1", ways=2),
     Situation(
         stage=a_failed_pod_pauses_it, cause=Code.POD_FAILED, phase=Phase.PAUSED, says="exit code 7", ways=1
     ),
     Situation(stage=a_person_has_paused_it, cause=Code.PAUSED, phase=Phase.PAUSED, ways=1),
     Situation(stage=a_quota_lets_it_make_no_pod, cause=Code.QUOTA, says="exceeded quota: team"),
-    Situation(stage=no_node_fits_it, cause=Code.NOTHING_SELECTED, says="node-1", ways=4),
+    Situation(stage=no_node_fits_it, cause=Code.NOTHING_SELECTED, says="node-1", ways=2),
     Situation(stage=its_pods_run, cause=Code.PARALLELISM, phase=Phase.PROGRESSING),
     Situation(stage=all_its_pods_have_succeeded, cause="", phase=Phase.COMPLETED),
     Situation(stage=its_parallelism_is_zero, cause=Code.LIMIT_IS_ZERO, ways=1),

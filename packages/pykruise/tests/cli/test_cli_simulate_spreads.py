@@ -161,7 +161,10 @@ def test_nodes_that_are_given_are_taken(tmp_path: Path) -> None:
     assert "created for this" not in output
     # and nothing else can be drained
     code, output = run("-f", first, "--drain", "node-1@5s")
-    assert (code, output) == (1, "error: --drain 'node-1@5s': no node is named 'node-1'; available: one, two\n")
+    assert (code, output) == (
+        1,
+        "error: --drain 'node-1@5s': no node is named 'node-1'; available: one, two\n",
+    )
 
 
 def test_a_refused_workload_spread_is_reported_in_one_line(tmp_path: Path) -> None:

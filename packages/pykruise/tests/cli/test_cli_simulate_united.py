@@ -83,7 +83,11 @@ def test_a_rollout_is_played_through_all_subsets(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("text", "why"),
-    [("c@1s", "no subset is named 'c'"), ("a", "expected a subset and a time"), ("a@5s..1s", "must not be less")],
+    [
+        ("c@1s", "no subset is named 'c'"),
+        ("a", "expected a subset and a time"),
+        ("a@5s..1s", "must not be less"),
+    ],
 )
 def test_a_wrong_outage_is_refused(tmp_path: Path, text: str, why: str) -> None:
     done = CliRunner().invoke(

@@ -8,6 +8,7 @@ import pytest
 
 from pykruise.pods.template.node_placement import (
     NodeRequirements,
+    Request,
     bind_to_node,
     find_shortage,
     request_of,
@@ -81,10 +82,33 @@ def container(cpu: str, **fields: Any) -> dict[str, Any]:
     ],
 )
 def test_the_first_obstacle_on_a_node_is_named(spec: dict[str, Any], where: NodeView, why: str) -> None:
-    text = requirements_of(spec).find_obstacle(where)
+    obstacle = requirements_of(spec).find_obstacle(where)
 
-    assert why in text
-    assert bool(text) is bool(why)
+    assert why in (obstacle.because if obstacle is not None else "")
+    assert (obstacle is not None) is bool(why)
+
+
+@pytest.mark.parametrize(
+    ("spec", "where", "remedy"),
+    [
+        (
+            {"nodeSelector": {"disk": "hdd"}},
+            node(),
+            "label the node, or change nodeSelector of spec.template",
+        ),
+        (requiring("hdd"), node(), "label the node, or change nodeAffinity of spec.template"),
+        ({"nodeName": "n2"}, node(), "change nodeName of spec.template"),
+        ({}, node("x:NoSchedule"), "remove the taint, or add a toleration to spec.template"),
+        ({}, node("node.kubernetes.io/unreachable:NoExecute"), "bring the node back"),
+        ({}, node("node.kubernetes.io/unschedulable:NoSchedule"), "uncordon the node"),
+        ({}, node(cordoned=True), "uncordon the node"),
+    ],
+)
+def test_each_obstacle_has_its_own_remedy(spec: dict[str, Any], where: NodeView, remedy: str) -> None:
+    obstacle = requirements_of(spec).find_obstacle(where)
+
+    assert obstacle is not None
+    assert obstacle.remedy == remedy
 
 
 def test_null_fields_require_nothing() -> None:
@@ -138,15 +162,20 @@ def test_an_empty_node_must_have_enough_capacity() -> None:
     asks = request_of({"containers": [container("2")]})
     gpu = request_of({"containers": [{"resources": {"limits": {"example.com/gpu": 1}}}]})
 
-    assert find_shortage(asks, node()) == ""
-    assert "cpu" in find_shortage(asks, node(allocatable={"pods": "1", "cpu": "1900m"}))
-    assert "pods" in find_shortage({}, node(allocatable={}))
-    assert "pods" in find_shortage({}, node(allocatable={"pods": "0"}))
-    assert find_shortage({}, node(allocatable={"pods": "1"})) == ""
-    assert find_shortage(asks, node(allocatable={"pods": "1"})) == (
+    def shortage(asked: Request, **fields: Any) -> str:
+        obstacle = find_shortage(asked, node(**fields))
+        return "" if obstacle is None else f"{obstacle.because} → {obstacle.remedy}"
+
+    assert shortage(asks) == ""
+    assert "cpu" in shortage(asks, allocatable={"pods": "1", "cpu": "1900m"})
+    assert "pods" in shortage({}, allocatable={})
+    assert "pods" in shortage({}, allocatable={"pods": "0"})
+    assert shortage({}, allocatable={"pods": "1"}) == ""
+    assert shortage(asks, allocatable={"pods": "1"}) == (
         "the node has too little cpu even when it is empty (0)"
+        " → request less cpu in spec.template, or add a larger node"
     )
-    assert "example.com/gpu" in find_shortage(gpu, node())
+    assert "example.com/gpu" in shortage(gpu)
 
 
 def test_a_pod_bound_to_a_node_keeps_the_rest_of_its_affinity() -> None:

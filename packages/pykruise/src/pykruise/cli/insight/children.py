@@ -75,13 +75,26 @@ def _failure_of(child: InsightChild, causes: Sequence[Wait]) -> Wait:
     first = causes[0]
     pods = f"{', '.join(first.pods[:3])}: " if first.pods else ""
     return Wait(
-        code=Code.RUN_FAILED, words=f"{what}: {pods}{first.words}", since=first.since, remedy=first.remedy
+        code=Code.RUN_FAILED,
+        words=f"{what}: {pods}{first.words}",
+        since=first.since,
+        remedy=_redirect_remedy(child, first),
     )
+
+
+def _redirect_remedy(child: InsightChild, wait: Wait) -> str:
+    """Return the remedy of a child's wait, with the parent if the remedy is to create the child again: the next child
+    would be created from the same template. Remedies of pods name the parent already.
+    """
+    again = child.correction.again if child.correction is not None else ""
+    if not again or wait.code != Code.IMAGE_PULL or _runs_pods(child):
+        return wait.remedy
+    return f"{wait.remedy}; {again} creates the job, so create {again} again with these changes"
 
 
 def _named_after(child: InsightChild, wait: Wait) -> Wait:
     name = f"{child.resource.kind} {child.key.name}"
-    remedy = wait.remedy
+    remedy = _redirect_remedy(child, wait)
     if wait.code == Code.PAUSED:
         field = "suspend" if child.resource == JOBS else "paused"
         again = (
@@ -91,8 +104,17 @@ def _named_after(child: InsightChild, wait: Wait) -> Wait:
     return msgspec.structs.replace(wait, words=f"{wait.words} ({name})", remedy=remedy)
 
 
+def _find_kind(child: InsightChild) -> Kind | None:
+    return next((kind for kind in list_known_kinds() if kind.resource == child.resource), None)
+
+
+def _runs_pods(child: InsightChild) -> bool:
+    kind = _find_kind(child)
+    return kind is None or kind.insight is None or bool(kind.insight.containers)
+
+
 async def _read_waits(client: Client, child: InsightChild, explain: Explain, now: Instant) -> Sequence[Wait]:
-    kind = next((kind for kind in list_known_kinds() if kind.resource == child.resource), None)
+    kind = _find_kind(child)
     try:
         if kind is not None:
             return (await explain(client, kind, child)).waits

@@ -58,9 +58,9 @@ def list_children(snapshot: AdvancedCronJobSnapshot) -> Iterator[InsightChild]:
     if made is None:
         return
     ordered = sorted(snapshot.children, key=lambda child: (child.started_at, child.name), reverse=True)
+    correction = correction_of(snapshot.cron)
     for child in ordered:
         if child.ending is Ending.ACTIVE:
-            correction = correction_of(snapshot.cron)
             yield InsightChild(
                 resource=made[1],
                 key=Key(child.namespace, child.name),
@@ -69,7 +69,8 @@ def list_children(snapshot: AdvancedCronJobSnapshot) -> Iterator[InsightChild]:
             )
     last = next((child for child in ordered if child.ending is not Ending.ACTIVE), None)
     if last is not None and last.ending is Ending.FAILED:
-        yield InsightChild(resource=made[1], key=Key(last.namespace, last.name), has_failed=True)
+        key = Key(last.namespace, last.name)
+        yield InsightChild(resource=made[1], key=key, has_failed=True, correction=correction)
 
 
 INSIGHT: Final = ClockInsight(

@@ -6,6 +6,7 @@ Pure. When a job ends, is paused or resumes, the plan first stores this in the s
 restarts in between finds the stored status, with the counts from before.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Final
 
@@ -46,6 +47,7 @@ from pykruise.pods.jobs.fan_out import (
     TargetState,
     decide_fan_out,
     find_wait_reason,
+    make_deadline_remedy,
 )
 from pykruise.pods.lifecycle.blockers import blockers_of, explain_failure, find_next_blocker_time
 from pykruise.pods.reasons import Code
@@ -60,11 +62,8 @@ _ON_FAILURE: Final = {"": OnFailure.FAIL, "FailFast": OnFailure.FAIL, "Pause": O
 """Policy by type; any other type means Continue, as in OpenKruise."""
 
 _RESUME: Final = "set spec.paused to false"
-_NO_NODE: Final = Reason(
-    Code.NOTHING_SELECTED,
-    "no node fits; the job waits for one",
-    "change nodeSelector, affinity or tolerations of spec.template, or label nodes",
-)
+_DEADLINE: Final = "spec.completionPolicy.activeDeadlineSeconds"
+_NO_NODE: Final = Reason(Code.NOTHING_SELECTED, "there is no node; the job waits for one", "add a node")
 _RESUME_AFTER_FAILURE: Final = "delete the failed pods and set spec.paused to false"
 
 
@@ -142,7 +141,8 @@ def _plan_after_end(
     status = None
     waiting = _OVER if decision.requeue_after_s is not None else None
     if job.has_failed:
-        waiting = Reason(Code.JOB_FAILED, _describe_failure(job))
+        remedy = make_deadline_remedy(_DEADLINE) if _was_late(job) else ""
+        waiting = Reason(Code.JOB_FAILED, _describe_failure(job), remedy)
     if not job.ends:  # it still counts its current pods
         status = _document_if_changed(job, compute_status(snapshot, decision.counts, phase=FAILED))
     return Plan(
@@ -162,6 +162,15 @@ def _describe_failure(job: BroadcastJobView) -> str:
         (condition for condition in job.status.conditions or () if condition.type == "Failed"), None
     )
     return (condition.message if condition is not None else None) or "the job has failed"
+
+
+def _was_late(job: BroadcastJobView) -> bool:
+    """Whether the job ended at its deadline or later."""
+    policy = job.spec.completion_policy if job.spec is not None else None
+    deadline_s, status = policy.active_deadline_seconds if policy is not None else None, job.status
+    if deadline_s is None or not status.start_time or not status.completion_time:
+        return False
+    return parse_time(status.completion_time) >= parse_time(status.start_time) + deadline_s
 
 
 def _deletion_of(job: BroadcastJobView) -> Stage:
@@ -200,7 +209,10 @@ def _plan_before_end(
         if len(now) < len(decision.start)
         else _find_requeue_s(snapshot, targets, decision),
         waiting=find_wait_reason(
-            decision, nothing_fits=_NO_NODE, running=_pods_have, obstacles=_find_obstacles(snapshot, targets)
+            decision,
+            nothing_fits=_explain_no_node(targets),
+            running=_pods_have,
+            obstacles=_find_obstacles(snapshot, targets),
         ),
         skipped=_list_skipped_pods(snapshot, targets),
         skipped_nodes=_list_skipped_nodes(targets, decision),
@@ -377,8 +389,21 @@ def _list_skipped_pods(snapshot: ReadableBroadcastJob, targets: BroadcastJobTarg
 
 
 def _list_skipped_nodes(targets: BroadcastJobTargets, decision: FanOutDecision) -> dict[str, Reason]:
-    idle = {node: Reason(Code.UNFIT_NODE, why) for node, why in targets.idle.items()}
+    idle = {
+        node: Reason(Code.UNFIT_NODE, obstacle.because, obstacle.remedy)
+        for node, obstacle in targets.idle.items()
+    }
     return {**idle, **_list_held_nodes(decision)}
+
+
+def _explain_no_node(targets: BroadcastJobTargets) -> Reason:
+    """Return the reason of a job without a node: the obstacle of the most nodes."""
+    counts = Counter(targets.idle.values())
+    if not counts:
+        return _NO_NODE
+    obstacle, count = counts.most_common(1)[0]
+    nodes = f"{count} of {format_count(len(targets.idle), 'node')}"
+    return Reason(Code.NOTHING_SELECTED, f"no node fits; on {nodes}: {obstacle.because}", obstacle.remedy)
 
 
 def _list_held_nodes(decision: FanOutDecision) -> dict[str, Reason]:

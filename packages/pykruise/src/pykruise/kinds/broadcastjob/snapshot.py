@@ -22,6 +22,7 @@ from pykruise.plans.views import NODE_VIEWS, POD_VIEWS
 from pykruise.pods.settings import FromFlag
 from pykruise.pods.template.defaults import DefaultingSettings
 from pykruise.pods.template.node_placement import (
+    NodeObstacle,
     NodeRequirements,
     Request,
     find_shortage,
@@ -91,8 +92,8 @@ class BroadcastJobView(WorkloadView, frozen=True, kw_only=True):
             for condition in self.status.conditions or ()
         )
 
-    def find_obstacle(self, node: NodeView) -> str:
-        """Reason why a new pod may not run on the node; empty when it may."""
+    def find_obstacle(self, node: NodeView) -> NodeObstacle | None:
+        """Reason why a new pod may not run on the node; None when it may."""
         return self.requirements.find_obstacle(node) or find_shortage(self.request, node)
 
 

@@ -12,6 +12,7 @@ import msgspec
 
 from pykruise.kinds.broadcastjob.snapshot import BroadcastJobView, ReadableBroadcastJob
 from pykruise.pods.jobs.fan_out import FanOutTarget, TargetState
+from pykruise.pods.template.node_placement import NodeObstacle
 from pykruise.pods.view.nodes import NodeView
 from pykruise.pods.view.pod_view import FINISHED, PodView
 
@@ -25,7 +26,7 @@ class BroadcastJobTargets(msgspec.Struct, frozen=True, kw_only=True):
     """
     pods: Mapping[str, PodView]
     """Target → its pod, if it has one."""
-    idle: Mapping[str, str]
+    idle: Mapping[str, NodeObstacle]
     """Name of each node that gets no pod → the reason."""
     why: Mapping[str, str]
     """Target that must not have a pod → the reason."""
@@ -83,7 +84,7 @@ class _Gathering:
         self._limit = restart_limit
         self.targets: list[FanOutTarget] = []
         self.pods: dict[str, PodView] = {}
-        self.idle: dict[str, str] = {}
+        self.idle: dict[str, NodeObstacle] = {}
         self.why: dict[str, str] = {}
         self.duplicates: list[tuple[str, PodView]] = []
         self.left: list[str] = []
@@ -100,7 +101,7 @@ class _Gathering:
         obstacle = _find_obstacle(pod, node)
         if obstacle and pod.is_active:
             self.idle[node.name] = obstacle
-            self._add_surplus(pod, obstacle)
+            self._add_surplus(pod, obstacle.because)
         else:
             self._add_target(node.name, pod, is_wanted=True)
         for other in others:
@@ -138,11 +139,11 @@ def _precedence_of(pod: PodView) -> tuple[bool, bool, float, str]:
     return (pod.phase not in FINISHED, pod.is_deleting, pod.created_at or 0.0, pod.name)
 
 
-def _find_obstacle(pod: PodView, node: NodeView) -> str:
-    """Reason why the pod may no longer run on its node; empty when it may. The pod's own spec decides, because the
+def _find_obstacle(pod: PodView, node: NodeView) -> NodeObstacle | None:
+    """Reason why the pod may no longer run on its node; None when it may. The pod's own spec decides, because the
     template may have changed since.
     """
-    return pod.asks_of_nodes.find_obstacle(node) if pod.asks_of_nodes is not None else ""
+    return pod.asks_of_nodes.find_obstacle(node) if pod.asks_of_nodes is not None else None
 
 
 def _group_by_node(pods: Iterable[PodView]) -> dict[str, list[PodView]]:

@@ -16,7 +16,7 @@ from pykruise.kinds.ephemeraljob.snapshot import (
     ReadableEphemeralJob,
     is_readable,
 )
-from pykruise.kinds.ephemeraljob.status import EphemeralJobTally, document_of, status_of
+from pykruise.kinds.ephemeraljob.status import DEADLINE, EphemeralJobTally, document_of, status_of
 from pykruise.kinds.ephemeraljob.types import EPHEMERAL_JOBS, EphemeralJobSpec
 from pykruise.kube.clock import Instant, parse_time
 from pykruise.kube.documents import Document
@@ -36,6 +36,7 @@ from pykruise.pods.jobs.fan_out import (
     TargetState,
     decide_fan_out,
     find_wait_reason,
+    make_deadline_remedy,
 )
 from pykruise.pods.lifecycle.blockers import (
     LOOKED_AT,
@@ -216,7 +217,8 @@ def _plan_after_end(
         )
         over = Reason(Code.JOB_OVER, "the job has ended")
         if failed is not None and job.status.phase == "Failed":
-            over = Reason(Code.JOB_FAILED, failed.message or "the job has failed")
+            remedy = make_deadline_remedy("spec.activeDeadlineSeconds") if failed.reason == DEADLINE else ""
+            over = Reason(Code.JOB_FAILED, failed.message or "the job has failed", remedy)
         return Plan(
             requeue_after_s=decision.requeue_after_s,
             waiting=over,

@@ -314,6 +314,11 @@ def _seconds_until_deadline(policy: JobPolicy, run: JobRun, *, now: Instant) -> 
     return run.started_at + policy.deadline_s - now
 
 
+def make_deadline_remedy(field: str) -> str:
+    """Remedy of a job that its deadline ended. `field`: path of the deadline."""
+    return f"find out what its pods waited for, or raise {field}, and create the job again"
+
+
 HELD: Final = {
     TargetHold.PAUSED: Reason(Code.PAUSED, "the job is paused", "set spec.paused to false"),
     TargetHold.PARALLELISM: Reason(Code.PARALLELISM, "waits for its turn: parallelism is used up"),

@@ -27,6 +27,26 @@ UNSCHEDULABLE: Final = Taint(key="node.kubernetes.io/unschedulable", effect=NO_S
 
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 
+_LOST: Final = frozenset({"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"})
+_UNCORDON: Final = "uncordon the node"
+
+
+class NodeObstacle(msgspec.Struct, frozen=True):
+    """Why a pod may not run on a node, and what a user can do about it."""
+
+    because: str
+    remedy: str
+
+
+def make_taint_obstacle(taint: Taint) -> NodeObstacle:
+    """The obstacle of a pod that does not tolerate the taint."""
+    because = f"the node has the taint {taint}, which is not tolerated"
+    if taint.key == UNSCHEDULABLE.key:
+        return NodeObstacle(because, _UNCORDON)
+    if taint.key in _LOST:
+        return NodeObstacle(because, "bring the node back")
+    return NodeObstacle(because, "remove the taint, or add a toleration to spec.template")
+
 
 class NodeRequirements(msgspec.Struct, frozen=True, kw_only=True):
     """Requirements of a pod on nodes."""
@@ -37,18 +57,21 @@ class NodeRequirements(msgspec.Struct, frozen=True, kw_only=True):
     """Terms of the required node affinity, one of which must match; None: no affinity is required."""
     tolerations: Sequence[Mapping[str, Any]] = ()
 
-    def find_mismatch(self, node: NodeView) -> str:
-        """Why the node's name or labels do not match; empty when they match."""
+    def find_mismatch(self, node: NodeView) -> NodeObstacle | None:
+        """Why the node's name or labels do not match; None when they match."""
         if self.node_name and self.node_name != node.name:
-            return f"the template names the node {self.node_name}"
+            because = f"the template names the node {self.node_name}"
+            return NodeObstacle(because, "change nodeName of spec.template")
         for key, value in self.node_selector.items():
             if node.labels.get(key) != value:
-                return f"the node does not have the label {key}={value}"
+                because = f"the node does not have the label {key}={value}"
+                return NodeObstacle(because, "label the node, or change nodeSelector of spec.template")
         if self.terms is not None and not any(
             matches_term(term, labels=node.labels, name=node.name) for term in self.terms
         ):
-            return "the node does not match the required node affinity"
-        return ""
+            because = "the node does not match the required node affinity"
+            return NodeObstacle(because, "label the node, or change nodeAffinity of spec.template")
+        return None
 
     def list_untolerated(self, node: NodeView) -> Sequence[Taint]:
         """Taints of the node that keep the pod away. Mere preferences (PreferNoSchedule) do not count."""
@@ -58,15 +81,15 @@ class NodeRequirements(msgspec.Struct, frozen=True, kw_only=True):
             if taint.effect in (NO_SCHEDULE, NO_EXECUTE) and not tolerates(self.tolerations, taint)
         ]
 
-    def find_obstacle(self, node: NodeView) -> str:
-        """Why a new pod may not run on the node: its name, labels, taints or cordon; empty: it may."""
-        if why := self.find_mismatch(node):
-            return why
+    def find_obstacle(self, node: NodeView) -> NodeObstacle | None:
+        """Why a new pod may not run on the node: its name, labels, taints or cordon; None: it may."""
+        if mismatch := self.find_mismatch(node):
+            return mismatch
         if node.taints and (taints := self.list_untolerated(node)):
-            return f"the node has the taint {taints[0]}, which is not tolerated"
+            return make_taint_obstacle(taints[0])
         if node.is_cordoned and not tolerates(self.tolerations, UNSCHEDULABLE):
-            return "the node is cordoned"
-        return ""
+            return NodeObstacle("the node is cordoned", _UNCORDON)
+        return None
 
 
 def requirements_of(spec: Mapping[str, Any]) -> NodeRequirements:
@@ -124,15 +147,17 @@ def request_of(spec: Mapping[str, Any]) -> Request:
     return {name: amount for name, amount in result.items() if amount > 0}
 
 
-def find_shortage(request: Request, node: NodeView) -> str:
-    """Why even an empty node has too little; empty: it has enough. A node that reports no resources accepts no pod."""
+def find_shortage(request: Request, node: NodeView) -> NodeObstacle | None:
+    """Why even an empty node has too little; None: it has enough. A node that reports no resources accepts no pod."""
     if _parse_amount(node.allocatable.get("pods")) < 1:
-        return "the node has no capacity for pods (its allocatable pods)"
+        because = "the node has no capacity for pods (its allocatable pods)"
+        return NodeObstacle(because, "raise the number of pods that the kubelet allows")
     for name, amount in request.items():
         has = node.allocatable.get(name)
         if amount > _parse_amount(has):
-            return f"the node has too little {name} even when it is empty ({has or 0})"
-    return ""
+            because = f"the node has too little {name} even when it is empty ({has or 0})"
+            return NodeObstacle(because, f"request less {name} in spec.template, or add a larger node")
+    return None
 
 
 def _requests_of(container: Mapping[str, Any]) -> dict[str, Fraction]:
