@@ -5,10 +5,10 @@ DaemonSetWorkingSet ──▶ plan_update() ──▶ Phase
 Pure. The partition and the node selector decide which nodes take part; maxUnavailable or maxSurge limits how many
 update at the same time. A node whose pod is unavailable uses no budget, because an update can only help it. Pods are
 updated in place where that is possible. Otherwise the old pod is deleted and the next plan creates the new one; with
-surge, the new pod is created first.
+surge, the new pod is created first. The budget leaves out the nodes of nodes_left_out.py.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -40,6 +40,7 @@ from pykruise.pods.in_place import UpdateSpec, start
 from pykruise.pods.reasons import Code
 from pykruise.pods.view import keys
 from pykruise.pods.view.pod_view import PodView
+from pykruise.pods.workload.options import IGNORE_UNAVAILABLE_NODES
 from pykruise.pods.workload.waiting import WAITING
 from pykruise.runtime.reasons import Reason
 
@@ -53,8 +54,10 @@ MAX_SURGE_USED_UP: Final = Reason(
 NEW_POD_FIRST: Final = Reason(Code.TURN, "stays until the new pod of its node is available")
 
 
-def plan_update(ws: DaemonSetWorkingSet) -> PlanPhase:
-    """Return the update phase. Call it only when no node needs a pod created or deleted."""
+def plan_update(ws: DaemonSetWorkingSet, *, left_out: Mapping[str, str]) -> PlanPhase:
+    """Return the update phase. Call it only when no node needs a pod created or deleted. `left_out`: nodes that use up
+    no budget, each with the reason.
+    """
     old = ws.old_pods
     if ws.spec.is_on_delete:
         return PlanPhase(skipped=skip(old, ON_DELETE))
@@ -63,13 +66,31 @@ def plan_update(ws: DaemonSetWorkingSet) -> PlanPhase:
     if not old:
         return PlanPhase()
     chosen, skipped = _choose_nodes(ws)
-    phase = _surge(ws, chosen) if ws.limits.max_surge > 0 else _replace(ws, chosen)
+    phase = _surge(ws, chosen) if ws.limits.max_surge > 0 else _replace(ws, chosen, left_out)
     notes = [
         make_recreation_note(pod, explain_infeasible(ws.settings.in_place))
         for here in chosen
         if (pod := here.staying) is not None and ws.has_given_up(pod) and pod.name in phase.touched
     ]
-    return msgspec.structs.replace(phase, skipped={**skipped, **phase.skipped}, notes=(*phase.notes, *notes))
+    skipped = {**_explain_pods_left_out(ws, left_out, phase), **skipped, **phase.skipped}
+    return msgspec.structs.replace(phase, skipped=skipped, notes=(*phase.notes, *notes))
+
+
+def _explain_pods_left_out(
+    ws: DaemonSetWorkingSet, left_out: Mapping[str, str], phase: PlanPhase
+) -> dict[str, Reason]:
+    """Return the reasons of the pods that use up no budget and that the phase leaves unchanged."""
+    return {
+        pod.name: Reason(
+            Code.NODE_LEFT_OUT,
+            f"does not use up maxUnavailable, because its node {state.name} {left_out[state.name]} "
+            f"({IGNORE_UNAVAILABLE_NODES.annotation})",
+        )
+        for state in ws.nodes
+        if state.name in left_out
+        for pod in state.pods
+        if pod.name not in phase.touched
+    }
 
 
 # Which nodes
@@ -117,30 +138,50 @@ def _counts(ws: DaemonSetWorkingSet, state: NodeState) -> bool:
 # Old pods first
 
 
-def _replace(ws: DaemonSetWorkingSet, chosen: Sequence[OldAndNew]) -> PlanPhase:
+def _replace(ws: DaemonSetWorkingSet, chosen: Sequence[OldAndNew], left_out: Collection[str]) -> PlanPhase:
     """Without surge: replace unavailable pods immediately, and available pods within maxUnavailable.
 
     A pod that failed on its own does not count against maxUnavailable. A pod that an earlier update made unavailable
-    does.
+    does. With the option strict-max-unavailable, unavailable pods are replaced within maxUnavailable too, before
+    available ones.
     """
-    down = 0
+    busy: list[NodeState] = []
     at_once: list[PodView] = []
+    unavailable: list[PodView] = []
     candidates: list[PodView] = []
     for here in chosen:
         new, old = here.new, here.staying
         if here.is_clear and new is not None and old is None:
-            down += is_leaving(new) or not ws.is_available(new)
+            if is_leaving(new) or not ws.is_available(new):
+                busy.append(here.state)
         elif not here.is_clear or new is not None or old is None:  # no pod, or a new and an old one: updating
-            down += 1
+            busy.append(here.state)
         elif ws.is_available(old):
             candidates.append(old)
+        elif ws.is_strict and here.state.name not in left_out:
+            unavailable.append(old)
         else:
             at_once.append(old)
-            down += ws.is_coming(old)  # an earlier update made the pod unavailable: it counts
-    room = max(ws.limits.max_unavailable - down, 0)
-    skipped = skip(candidates[room:], MAX_UNAVAILABLE_USED_UP)
-    phase = _change(ws, [*at_once, *candidates[:room]])
+            if ws.is_coming(old):  # an earlier update made the pod unavailable: it counts
+                busy.append(here.state)
+    busy = [state for state in busy if state.name not in left_out]
+    room = max(ws.limits.max_unavailable - len(busy), 0)
+    turns = [*unavailable, *candidates]
+    skipped = skip(turns[room:], _explain_used_up(busy))
+    phase = _change(ws, [*at_once, *turns[:room]])
     return msgspec.structs.replace(phase, skipped={**skipped, **phase.skipped})
+
+
+def _explain_used_up(busy: Sequence[NodeState]) -> Reason:
+    """Return the reason of pods that wait for these nodes, with the remedy if one of them is not ready."""
+    lost = next((state.name for state in busy if state.is_lost), "")
+    if not lost:
+        return MAX_UNAVAILABLE_USED_UP
+    remedy = (
+        f"bring node {lost} back, or delete it; or annotate the DaemonSet with "
+        f"{IGNORE_UNAVAILABLE_NODES.annotation}=<number or percentage>: so many nodes out of service do not use it up"
+    )
+    return msgspec.structs.replace(MAX_UNAVAILABLE_USED_UP, remedy=remedy)
 
 
 def _change(ws: DaemonSetWorkingSet, pods: Sequence[PodView]) -> PlanPhase:
@@ -224,10 +265,12 @@ def _begin(ws: DaemonSetWorkingSet, pods: Sequence[tuple[PodView, UpdateSpec]]) 
 
 def _surge(ws: DaemonSetWorkingSet, chosen: Sequence[OldAndNew]) -> PlanPhase:
     """Update with maxSurge: create the new pod of a node beside the old pod, and delete the old pod when the new one
-    is available.
+    is available. A node out of service uses up no maxSurge: its old pod is not ready, so manage.py deletes it. With the
+    option strict-max-unavailable, unavailable pods get their new pod within maxSurge too.
     """
     surging = 0
     at_once: list[PodView] = []
+    unavailable: list[PodView] = []
     candidates: list[PodView] = []
     going: list[Going] = []
     skipped: dict[str, Reason] = {}
@@ -242,16 +285,18 @@ def _surge(ws: DaemonSetWorkingSet, chosen: Sequence[OldAndNew]) -> PlanPhase:
                 message = f"its node must not get another pod: {here.state.because}"
                 skipped[old.name] = Reason(Code.PLACEMENT, message)
             else:
-                (candidates if ws.is_available(old) else at_once).append(old)
+                waits = unavailable if ws.is_strict else at_once
+                (candidates if ws.is_available(old) else waits).append(old)
         elif not ws.is_available(new) or is_leaving(new):
             surging += 1
             skipped[old.name] = make_stay_reason(new.name)
         else:
             going.append(Going(old, f"{new.name} has replaced it"))
     room = max(ws.limits.max_surge - surging, 0)
-    replaced = [*at_once, *candidates[:room]]
+    turns = [*unavailable, *candidates]
+    replaced = [*at_once, *turns[:room]]
     skipped |= skip(replaced, NEW_POD_FIRST)
-    skipped |= skip(candidates[room:], MAX_SURGE_USED_UP)
+    skipped |= skip(turns[room:], MAX_SURGE_USED_UP)
     why = f"gets a pod of revision {ws.revisions.current.name} beside the old one"
     phase = plan_coming_and_going(ws, nodes=[pod.target_node for pod in replaced], why=why, going=going)
     return msgspec.structs.replace(phase, skipped={**skipped, **phase.skipped})
