@@ -325,6 +325,13 @@ _DAEMON_SET: Final = _differences_of(
         "it is not added again",
         "one gate belongs to one condition",
     ),
+    (
+        "nodes that are down use up `maxUnavailable` and can hold a rollout; pods that are not available are updated "
+        "beside it, all at the same time",
+        "the same; with the annotation `pykruise.io/ignore-unavailable-nodes` so many nodes do not use it up, and with "
+        "`pykruise.io/strict-max-unavailable` pods that are not available are updated within it",
+        "a few dead nodes do not hold a large cluster, and critical daemons do not restart together",
+    ),
 )
 
 _SIDECAR_SET: Final = _differences_of(

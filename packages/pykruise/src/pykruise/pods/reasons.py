@@ -109,6 +109,7 @@ class Code(StrEnum):
     PARTITION = "Partition"
     PARTITIONED_SCALING = "PartitionedScaling"
     NODE_SELECTOR = "NodeSelector"
+    LOST_NODES = "LostNodes"
     NODE_LEFT_OUT = "NodeLeftOut"
     PLACEMENT = "Placement"
     NOT_PLACED = "NotPlaced"
@@ -354,6 +355,11 @@ CODES: Final[Mapping[Code, Meaning]] = {
     Code.NODE_SELECTOR: Meaning(
         "rollingUpdate.selector does not select the pod's node",
         "widen rollingUpdate.selector to continue",
+    ),
+    Code.LOST_NODES: Meaning(
+        "nodes that are not ready use up maxUnavailable",
+        "bring the nodes back, or delete them, or let the update leave them out: the annotation "
+        "pykruise.io/ignore-unavailable-nodes",
     ),
     Code.NODE_LEFT_OUT: Meaning(
         "a pod's node is out of service, and the budget of the update leaves it out",

@@ -75,7 +75,7 @@ def test_nodes_out_of_service_use_up_the_budget_beyond_the_limit(row: str, state
 
 
 def test_25_dead_nodes_of_288_do_not_hold_the_others() -> None:
-    """With 5 % unavailable, the budget of 15 nodes is less than the 25 dead ones."""
+    """daemonset case 75: the budget of 14 nodes is less than the 25 dead ones."""
     builder = daemonset(288, maxUnavailable="5%").all_old()
     for number in range(1, 26):
         on_dead_node(builder, f"n{number}", "not ready")
@@ -147,7 +147,8 @@ def test_the_plan_names_the_pods_that_are_left_out() -> None:
     on_dead_node(builder, "n1", "not ready")
     # without the option
     plan = builder.plan()
-    assert plan.skipped["web-n5"].code == Code.BUDGET
+    assert plan.skipped["web-n5"].code == Code.LOST_NODES
+    assert left(plan)["n5"] == "waits for its turn: maxUnavailable is used up; 1 node is not ready: n1"
     assert IGNORE_UNAVAILABLE_NODES.annotation in plan.skipped["web-n5"].remedy
     assert "n1" not in left(plan)
     # with it

@@ -30,8 +30,8 @@ def find_nodes_left_out(ws: DaemonSetWorkingSet) -> Mapping[str, str]:
     selector = UNAVAILABLE_NODES_SELECTOR.read(annotations)
     count = ws.limits.desired + sum(state.place is not Place.RUN for state in ws.nodes)
     reasons = ((state.name, explain_unavailable_node(ws, state, selector)) for state in reversed(ws.nodes))
-    found = ((name, why) for name, why in reasons if why)
-    return dict(islice(found, resolve(limit, of=count, rounding=Rounding.UP)))
+    unavailable = ((name, why) for name, why in reasons if why)
+    return dict(islice(unavailable, resolve(limit, of=count, rounding=Rounding.UP)))
 
 
 def explain_unavailable_node(ws: DaemonSetWorkingSet, state: NodeState, selector: Selector | None) -> str:

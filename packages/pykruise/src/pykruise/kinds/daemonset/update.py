@@ -18,6 +18,7 @@ from pykruise.kinds.daemonset.placement import Place
 from pykruise.kinds.daemonset.pods import Going, make_stay_reason, plan_coming_and_going
 from pykruise.kinds.daemonset.revisions import hash_of
 from pykruise.kinds.daemonset.working_set import DaemonSetWorkingSet, OldAndNew
+from pykruise.kube.values.counts import format_count
 from pykruise.plans.failed_resizes import (
     explain_infeasible,
     find_overdue_refusals,
@@ -37,7 +38,7 @@ from pykruise.plans.phases import (
 )
 from pykruise.plans.purposes import Purpose
 from pykruise.pods.in_place import UpdateSpec, start
-from pykruise.pods.reasons import Code
+from pykruise.pods.reasons import CODES, Code
 from pykruise.pods.view import keys
 from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.options import IGNORE_UNAVAILABLE_NODES
@@ -47,6 +48,9 @@ from pykruise.runtime.reasons import Reason
 BY_PARTITION: Final = Reason(Code.PARTITION, "the partition keeps this many nodes on older revisions")
 BY_SELECTOR: Final = Reason(Code.NODE_SELECTOR, "its node is not one that rollingUpdate.selector selects")
 """Reason that the spec itself keeps a pod at its revision."""
+
+MOST_NAMED: Final = 5
+"""Most nodes that a reason names."""
 
 MAX_SURGE_USED_UP: Final = Reason(
     Code.BUDGET, "waits for its turn: maxSurge is used up", "wait, or raise maxSurge"
@@ -173,15 +177,14 @@ def _replace(ws: DaemonSetWorkingSet, chosen: Sequence[OldAndNew], left_out: Col
 
 
 def _explain_used_up(busy: Sequence[NodeState]) -> Reason:
-    """Return the reason of pods that wait for these nodes, with the remedy if one of them is not ready."""
-    lost = next((state.name for state in busy if state.is_lost), "")
+    """Return the reason of pods that wait for these nodes; it names those that are not ready."""
+    lost = [state.name for state in busy if state.is_lost]
     if not lost:
         return MAX_UNAVAILABLE_USED_UP
-    remedy = (
-        f"bring node {lost} back, or delete it; or annotate the DaemonSet with "
-        f"{IGNORE_UNAVAILABLE_NODES.annotation}=<number or percentage>: so many nodes out of service do not use it up"
-    )
-    return msgspec.structs.replace(MAX_UNAVAILABLE_USED_UP, remedy=remedy)
+    names = f"{', '.join(lost[:MOST_NAMED])}{' …' if len(lost) > MOST_NAMED else ''}"
+    count = format_count(len(lost), "node is", "nodes are")
+    message = f"{MAX_UNAVAILABLE_USED_UP.message}; {count} not ready: {names}"
+    return Reason(Code.LOST_NODES, message, CODES[Code.LOST_NODES].helps)
 
 
 def _change(ws: DaemonSetWorkingSet, pods: Sequence[PodView]) -> PlanPhase:
