@@ -198,7 +198,7 @@ def test_strictly_pods_of_an_unfinished_rollout_are_not_replaced_all_together() 
     assert deleted(annotated(builder, strict="true").plan()) == {"n5"}
 
 
-def test_strictly_pods_of_nodes_that_are_left_out_are_replaced_at_once() -> None:
+def test_strictly_pods_of_nodes_that_are_left_out_are_replaced_immediately() -> None:
     builder = daemonset(5, maxUnavailable=1).all_old().not_ready("n1", "n2").taint("n1", *NOT_READY)
     plan = annotated(builder, strict="true", ignore="1").plan()
     assert deleted(plan) == {"n1", "n2"}
