@@ -41,17 +41,21 @@ async def set_option(stage: Stage, option: Option[Any], value: str) -> None:
     await stage.merge("web", patch, resource=DAEMON_SETS)
 
 
-async def cut_off(stage: Stage, node: str) -> None:
-    """The node does not answer, as its status says at once."""
-    stage.kubelets.stop_node(node)
+async def cut_off(pool: Pool, node: str) -> None:
+    """The node does not answer, as its status and its taints report."""
+    pool.stage.kubelets.stop_node(node)
     lost = {"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}}
-    await stage.client.patch(NODES, "", node, lost, patch_type=PatchType.STRATEGIC, subresource="status")
+    client = pool.stage.client
+    await client.patch(NODES, "", node, lost, patch_type=PatchType.STRATEGIC, subresource="status")
+    await pool.taint(
+        node, *(f"node.kubernetes.io/unreachable:{effect}" for effect in ("NoSchedule", "NoExecute"))
+    )
 
-    async def has_taint() -> bool:
-        taints = (await stage.get(node, resource=NODES))["spec"].get("taints") or ()
-        return any(taint["key"] == "node.kubernetes.io/unreachable" for taint in taints)
 
-    await stage.until(has_taint, what=f"{node} has its taint")
+async def bring_back(pool: Pool, *nodes: str) -> None:
+    for node in nodes:
+        pool.stage.kubelets.start_node(node)
+        await pool.taint(node)
 
 
 async def are_updated(pool: Pool, nodes: list[str], image: str = "nginx:2") -> None:
@@ -76,7 +80,7 @@ async def test_a_node_that_does_not_answer_holds_the_rollout_until_the_option_le
     # given
     await start(pool)
     dead, *others = pool.nodes
-    await cut_off(stage, dead)
+    await cut_off(pool, dead)
     # when
     await pool.set_image("nginx:2")
     # then its pod is deleted, does not end, and uses up maxUnavailable
@@ -90,7 +94,7 @@ async def test_a_node_that_does_not_answer_holds_the_rollout_until_the_option_le
         await are_updated(pool, others)
         assert seen.most_down <= 2, "the dead node, and one of the others"
     # when the node is back
-    stage.kubelets.start_node(dead)
+    await bring_back(pool, dead)
     # then
     await pool.settled()
 
@@ -100,17 +104,17 @@ async def test_more_dead_nodes_than_the_limit_use_up_the_budget(stage: Stage, po
     # given
     await start(pool, {IGNORE_UNAVAILABLE_NODES: "25%"})
     for node in pool.nodes[:2]:
-        await cut_off(stage, node)
+        await cut_off(pool, node)
     # when
     await pool.set_image("nginx:2")
     # then
     await asyncio.sleep(3 + stage.long_s)
     assert "nginx:2" not in (await pool.images()).values()
     # when one of them is back
-    stage.kubelets.start_node(pool.nodes[0])
+    await bring_back(pool, pool.nodes[0])
     # then
     await are_updated(pool, [pool.nodes[0], *pool.nodes[2:]])
-    stage.kubelets.start_node(pool.nodes[1])
+    await bring_back(pool, pool.nodes[1])
     await pool.settled()
 
 

@@ -321,7 +321,8 @@ class DaemonSetRules(WorkloadRules[Workload]):
                 for versions in self._on_node(reconcile, name)
                 for version in versions
             )
-            if not may_serve and not self._has_replaced(reconcile, name, workload):
+            is_free = not workload.is_strict and self._has_replaced(reconcile, name, workload)
+            if not may_serve and not is_free:
                 busy.add(name)
         return busy
 

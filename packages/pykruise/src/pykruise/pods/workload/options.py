@@ -95,6 +95,12 @@ def _parse_amount(text: str) -> IntOrPercent:
     return int(text)
 
 
+def _parse_count(text: str) -> int:
+    if _WHOLE_NUMBER.fullmatch(text) is None:
+        raise ValueError("must be a whole number, such as 3")
+    return int(text)
+
+
 def _parse_selector(text: str) -> Selector:
     if not text.strip():
         raise ValueError("must be a label selector that is not empty, such as example.com/broken=true")
@@ -127,3 +133,6 @@ UNAVAILABLE_NODES_SELECTOR: Final = Option(
 
 STRICT_MAX_UNAVAILABLE: Final = Option(annotation="pykruise.io/strict-max-unavailable", parse=_parse_bool)
 """Whether the update of a DaemonSet's pod that is not available waits for its turn, as that of an available pod."""
+
+UPDATED_PODS: Final = Option(annotation="pykruise.io/updated-pods", parse=_parse_count)
+"""Number of pods that get the newest sidecars of a SidecarSet; all others keep those of an older revision."""
