@@ -9,7 +9,7 @@ import pytest
 from pykruise.kinds.daemonset.types import DAEMON_SETS
 from pykruise.kube.errors import InvalidError
 from pykruise.kube.patches.types import PatchType
-from pykruise.kube.resources import NODES
+from pykruise.kube.resources import NODES, PODS
 from pykruise.pods.workload.options import (
     IGNORE_UNAVAILABLE_NODES,
     STRICT_MAX_UNAVAILABLE,
@@ -42,7 +42,9 @@ async def set_option(stage: Stage, option: Option[Any], value: str) -> None:
 
 
 async def cut_off(pool: Pool, node: str) -> None:
-    """The node does not answer, as its status and its taints report."""
+    """The node does not answer, as its status, its taints and its pods report. The node lifecycle controller writes all
+    this, and the control plane of the tests has none.
+    """
     pool.stage.kubelets.stop_node(node)
     lost = {"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}}
     client = pool.stage.client
@@ -50,6 +52,11 @@ async def cut_off(pool: Pool, node: str) -> None:
     await pool.taint(
         node, *(f"node.kubernetes.io/unreachable:{effect}" for effect in ("NoSchedule", "NoExecute"))
     )
+    for pod in (await pool.by_node())[node]:
+        body = {"status": {"conditions": [{"type": "Ready", "status": "False"}]}}
+        await client.patch(
+            PODS, pool.stage.namespace, pod.name, body, patch_type=PatchType.STRATEGIC, subresource="status"
+        )
 
 
 async def bring_back(pool: Pool, *nodes: str) -> None:
