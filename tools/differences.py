@@ -373,6 +373,11 @@ _SIDECAR_SET: Final = _differences_of(
         "while its watch is broken, the manager reads from the API server for each pod",
         "no pod lacks its sidecar after an outage",
     ),
+    (
+        "`partition` keeps a number of pods, so the number of updated pods follows the workloads' sizes",
+        "the same; with the annotation `pykruise.io/updated-pods` a fixed number of pods gets the newest sidecars",
+        "a canary of sidecars stays small when workloads scale",
+    ),
 )
 
 _WORKLOAD_SPREAD: Final = _differences_of(

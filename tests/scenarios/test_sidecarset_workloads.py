@@ -272,7 +272,7 @@ async def test_an_older_revision_is_injected_when_it_is_selected(stage: Stage) -
 
 
 async def test_a_fixed_number_of_pods_has_the_newest_sidecars_while_the_workload_scales(stage: Stage) -> None:
-    """sidecarset cases 83 and 84"""
+    """sidecarset case 94"""
     # given
     await create_set(stage, sidecarset(LOG, container(LOG, "log:1"), customVersion="v1"))
     await stage.start_manager()

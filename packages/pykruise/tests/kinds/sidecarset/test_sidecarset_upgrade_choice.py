@@ -148,7 +148,7 @@ updated-pods | updated | waiting | partition | maxUnavailable | are upgraded
 
 @pytest.mark.parametrize("row", NUMBERS.strip().splitlines()[1:])
 def test_the_number_of_updated_pods_follows_the_table(row: str) -> None:
-    """sidecarset cases 83 and 84"""
+    """sidecarset case 93"""
     most, updated, waiting, partition, budget, expected = (part.strip() for part in row.split("|"))
     # given
     doc = sidecarset("log", container("log"))

@@ -477,7 +477,7 @@ def test_an_unchanged_invalid_spec_does_not_block_other_changes() -> None:
 def test_a_number_of_updated_pods_needs_an_older_revision_for_new_pods(
     number: str, strategy: Any, expected: list[str]
 ) -> None:
-    """sidecarset case 85"""
+    """sidecarset case 95"""
     known = [revision("s-1", **{"apps.kruise.io/sidecarset-custom-version": "v1"})]
     doc = sidecarset("s", container("a"), **({"injectionStrategy": strategy} if strategy else {}))
     old = sidecarset("s", container("a"), **({"injectionStrategy": strategy} if strategy else {}))
