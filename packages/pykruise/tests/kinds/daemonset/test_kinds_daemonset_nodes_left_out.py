@@ -125,6 +125,16 @@ def test_an_available_pod_of_a_cordoned_node_waits_for_its_turn() -> None:
     assert deleted(builder.plan()) == {"n5"}
 
 
+def test_a_node_that_takes_no_part_in_the_update_does_not_count_for_the_limit() -> None:
+    """daemonset case 76: rollingUpdate.selector selects n1, n2 and n3."""
+    builder = daemonset(5, maxUnavailable=1, selector={"matchLabels": {"canary": "yes"}}).all_old()
+    builder.node("n1", "n2", "n3", canary="yes")
+    for node in ("n5", "n3"):
+        builder.taint(node, *NOT_READY).not_ready(node)
+    builder.deleted("n3")
+    assert deleted(annotated(builder, ignore="1").plan()) == {"n2"}
+
+
 def test_an_update_in_place_leaves_out_dead_nodes() -> None:
     builder = daemonset(5, maxUnavailable=1, rollingUpdateType="InPlaceIfPossible").all_old()
     builder.without_pod("n5").on("n5").not_ready("n5").taint("n5", *NOT_READY)

@@ -1,12 +1,12 @@
 """Nodes out of service, which the budget of an update leaves out: they do not use up maxUnavailable.
 
-DaemonSetWorkingSet ──▶ find_nodes_left_out() ──▶ nodes, each with the reason ──▶ update.py, plan.py
+nodes that take part in an update ──▶ find_nodes_left_out() ──▶ those out of service, each with the reason ──▶ update.py
 
 Pure. Without the option ignore-unavailable-nodes there are none. The node lifecycle controller of Kubernetes gives a
 node that is not ready or cordoned its taint, so the taints show both.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from itertools import islice
 
 from pykruise.kinds.daemonset.node_state import NodeState
@@ -17,19 +17,19 @@ from pykruise.kube.values.selectors import Selector
 from pykruise.pods.workload.options import IGNORE_UNAVAILABLE_NODES, UNAVAILABLE_NODES_SELECTOR
 
 
-def find_nodes_left_out(ws: DaemonSetWorkingSet) -> Mapping[str, str]:
+def find_nodes_left_out(ws: DaemonSetWorkingSet, states: Iterable[NodeState]) -> Mapping[str, str]:
     """Return the nodes that maxUnavailable leaves out, each with the reason as the end of a sentence about it.
 
-    They are the first nodes out of service without an available pod, in the order of updates, up to the limit of the
-    option. A percentage is of the nodes that have or should have a pod, and is rounded up as maxUnavailable is.
+    They are the first of `states` that are out of service, up to the limit of the option. A percentage is of the nodes
+    that have or should have a pod, and is rounded up as maxUnavailable is.
     """
     annotations = ws.snapshot.daemonset.annotations
     limit = IGNORE_UNAVAILABLE_NODES.read(annotations)
-    if limit is None or ws.limits.max_surge > 0:
+    if limit is None:
         return {}
     selector = UNAVAILABLE_NODES_SELECTOR.read(annotations)
     count = ws.limits.desired + sum(state.place is not Place.RUN for state in ws.nodes)
-    reasons = ((state.name, explain_unavailable_node(ws, state, selector)) for state in reversed(ws.nodes))
+    reasons = ((state.name, explain_unavailable_node(ws, state, selector)) for state in states)
     unavailable = ((name, why) for name, why in reasons if why)
     return dict(islice(unavailable, resolve(limit, of=count, rounding=Rounding.UP)))
 

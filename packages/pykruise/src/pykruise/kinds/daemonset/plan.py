@@ -16,7 +16,6 @@ import msgspec
 from pykruise.kinds.daemonset.limits import limits_of
 from pykruise.kinds.daemonset.manage import plan_manage
 from pykruise.kinds.daemonset.node_cache import group_by_ownership
-from pykruise.kinds.daemonset.nodes_left_out import find_nodes_left_out
 from pykruise.kinds.daemonset.pre_download import plan_pre_download
 from pykruise.kinds.daemonset.refresh import plan_refresh
 from pykruise.kinds.daemonset.revisions import (
@@ -83,7 +82,7 @@ def _phases(snapshot: ReadableDaemonSet, unrecorded: RevisionView | None) -> Pla
         *merge_pods(revisions, ws.pods),
     ]
     manage, skipped_nodes = plan_manage(ws)
-    update = PlanPhase() if manage.stages else plan_update(ws, left_out=find_nodes_left_out(ws))
+    update = PlanPhase() if manage.stages else plan_update(ws)
     refresh = plan_refresh(ws, except_for=manage.touched | update.touched)
     skipped = {**refresh.skipped, **update.skipped, **manage.skipped}
     if manage.stages:

@@ -14,6 +14,7 @@ from typing import Final
 import msgspec
 
 from pykruise.kinds.daemonset.node_state import NodeState, is_leaving
+from pykruise.kinds.daemonset.nodes_left_out import find_nodes_left_out
 from pykruise.kinds.daemonset.placement import Place
 from pykruise.kinds.daemonset.pods import Going, make_stay_reason, plan_coming_and_going
 from pykruise.kinds.daemonset.revisions import hash_of
@@ -58,10 +59,8 @@ MAX_SURGE_USED_UP: Final = Reason(
 NEW_POD_FIRST: Final = Reason(Code.TURN, "stays until the new pod of its node is available")
 
 
-def plan_update(ws: DaemonSetWorkingSet, *, left_out: Mapping[str, str]) -> PlanPhase:
-    """Return the update phase. Call it only when no node needs a pod created or deleted. `left_out`: nodes that use up
-    no budget, each with the reason.
-    """
+def plan_update(ws: DaemonSetWorkingSet) -> PlanPhase:
+    """Return the update phase. Call it only when no node needs a pod created or deleted."""
     old = ws.old_pods
     if ws.spec.is_on_delete:
         return PlanPhase(skipped=skip(old, ON_DELETE))
@@ -70,31 +69,13 @@ def plan_update(ws: DaemonSetWorkingSet, *, left_out: Mapping[str, str]) -> Plan
     if not old:
         return PlanPhase()
     chosen, skipped = _choose_nodes(ws)
-    phase = _surge(ws, chosen) if ws.limits.max_surge > 0 else _replace(ws, chosen, left_out)
+    phase = _surge(ws, chosen) if ws.limits.max_surge > 0 else _replace(ws, chosen)
     notes = [
         make_recreation_note(pod, explain_infeasible(ws.settings.in_place))
         for here in chosen
         if (pod := here.staying) is not None and ws.has_given_up(pod) and pod.name in phase.touched
     ]
-    skipped = {**_explain_pods_left_out(ws, left_out, phase), **skipped, **phase.skipped}
-    return msgspec.structs.replace(phase, skipped=skipped, notes=(*phase.notes, *notes))
-
-
-def _explain_pods_left_out(
-    ws: DaemonSetWorkingSet, left_out: Mapping[str, str], phase: PlanPhase
-) -> dict[str, Reason]:
-    """Return the reasons of the pods that use up no budget and that the phase leaves unchanged."""
-    return {
-        pod.name: Reason(
-            Code.NODE_LEFT_OUT,
-            f"does not use up maxUnavailable, because its node {state.name} {left_out[state.name]} "
-            f"({IGNORE_UNAVAILABLE_NODES.annotation})",
-        )
-        for state in ws.nodes
-        if state.name in left_out
-        for pod in state.pods
-        if pod.name not in phase.touched
-    }
+    return msgspec.structs.replace(phase, skipped={**skipped, **phase.skipped}, notes=(*phase.notes, *notes))
 
 
 # Which nodes
@@ -142,13 +123,14 @@ def _counts(ws: DaemonSetWorkingSet, state: NodeState) -> bool:
 # Old pods first
 
 
-def _replace(ws: DaemonSetWorkingSet, chosen: Sequence[OldAndNew], left_out: Collection[str]) -> PlanPhase:
+def _replace(ws: DaemonSetWorkingSet, chosen: Sequence[OldAndNew]) -> PlanPhase:
     """Without surge: replace unavailable pods immediately, and available pods within maxUnavailable.
 
     A pod that failed on its own does not count against maxUnavailable. A pod that an earlier update made unavailable
     does. With the option strict-max-unavailable, unavailable pods are replaced within maxUnavailable too, before
     available ones.
     """
+    left_out = find_nodes_left_out(ws, (here.state for here in chosen))
     busy: list[NodeState] = []
     at_once: list[PodView] = []
     unavailable: list[PodView] = []
@@ -173,7 +155,24 @@ def _replace(ws: DaemonSetWorkingSet, chosen: Sequence[OldAndNew], left_out: Col
     turns = [*unavailable, *candidates]
     skipped = skip(turns[room:], _explain_used_up(busy))
     phase = _change(ws, [*at_once, *turns[:room]])
-    return msgspec.structs.replace(phase, skipped={**skipped, **phase.skipped})
+    kept = _explain_pods_left_out(chosen, left_out, touched=phase.touched)
+    return msgspec.structs.replace(phase, skipped={**kept, **skipped, **phase.skipped})
+
+
+def _explain_pods_left_out(
+    chosen: Sequence[OldAndNew], left_out: Mapping[str, str], *, touched: Collection[str]
+) -> dict[str, Reason]:
+    """Return the reasons of the pods that use up no maxUnavailable and do not change now."""
+    return {
+        pod.name: Reason(
+            Code.NODE_LEFT_OUT,
+            f"does not use up maxUnavailable, because its node {name} {why} ({IGNORE_UNAVAILABLE_NODES.annotation})",
+        )
+        for here in chosen
+        if (why := left_out.get(name := here.state.name))
+        for pod in here.state.pods
+        if pod.name not in touched
+    }
 
 
 def _explain_used_up(busy: Sequence[NodeState]) -> Reason:
