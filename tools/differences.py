@@ -325,6 +325,13 @@ _DAEMON_SET: Final = _differences_of(
         "it is not added again",
         "one gate belongs to one condition",
     ),
+    (
+        "nodes that are down use up `maxUnavailable` and can hold a rollout; pods that are not available are updated "
+        "beside it, all at the same time",
+        "the same; with the annotation `pykruise.io/ignore-unavailable-nodes` so many nodes do not use it up, and with "
+        "`pykruise.io/strict-max-unavailable` pods that are not available are updated within it",
+        "a few dead nodes do not hold a large cluster, and critical daemons do not restart together",
+    ),
 )
 
 _SIDECAR_SET: Final = _differences_of(
@@ -365,6 +372,11 @@ _SIDECAR_SET: Final = _differences_of(
         "while the manager's cache is stale, new pods can miss a SidecarSet of about the same age",
         "while its watch is broken, the manager reads from the API server for each pod",
         "no pod lacks its sidecar after an outage",
+    ),
+    (
+        "`partition` keeps a number of pods, so the number of updated pods follows the workloads' sizes",
+        "the same; with the annotation `pykruise.io/updated-pods` a fixed number of pods gets the newest sidecars",
+        "a canary of sidecars stays small when workloads scale",
     ),
 )
 

@@ -14,6 +14,7 @@ from pykruise.kube.documents import Document, annotations_of, decode
 from pykruise.kube.errors import ApiError, InvalidError
 from pykruise.kube.resources import CONTROLLER_REVISIONS, DEPLOYMENTS, PODS, Resource
 from pykruise.manager.settings import NAMESPACE, ManagerSettings
+from pykruise.pods.workload.options import UPDATED_PODS
 from pykruise.sandbox.nodes.faults import Rule
 from support.scenario import Stage, cloneset, rolling
 from support.sidecarsets import by_name, container, hot, names, sidecarset
@@ -268,6 +269,46 @@ async def test_an_older_revision_is_injected_when_it_is_selected(stage: Stage) -
     assert (
         orjson.loads(annotations_of(result)["kruise.io/sidecarset-hash"])[LOG]["controllerRevision"] == first
     )
+
+
+async def test_a_fixed_number_of_pods_has_the_newest_sidecars_while_the_workload_scales(stage: Stage) -> None:
+    """sidecarset case 94"""
+    # given
+    await create_set(stage, sidecarset(LOG, container(LOG, "log:1"), customVersion="v1"))
+    await stage.start_manager()
+    await stage.create(cloneset(replicas=4))
+    await upgraded(stage, 4)
+    # when two pods must get the new image
+    change = {
+        "metadata": {"annotations": {UPDATED_PODS.annotation: "2"}},
+        "spec": {
+            "containers": [container(LOG, "log:2")],
+            "customVersion": "v2",
+            "injectionStrategy": {"revision": {"customVersion": "v1"}},
+        },
+    }
+    await stage.merge(LOG, change, resource=SIDECAR_SETS)
+
+    async def has(updated: int, pods: int) -> bool:
+        current = await status(stage)
+        numbers = [current.get(field) for field in ("matchedPods", "updatedPods", "updatedReadyPods")]
+        return numbers == [pods, updated, updated]
+
+    # then
+    await stage.until(lambda: has(2, 4))
+    # when the workload scales
+    for replicas in (7, 1, 5):
+        await stage.merge("web", {"spec": {"replicas": replicas}})
+        # then
+        await stage.until(partial(has, min(2, replicas), replicas), what=f"2 of {replicas}")
+        await asyncio.sleep(1)
+        assert await has(min(2, replicas), replicas)
+    # when the annotation is removed
+    await stage.merge(
+        LOG, {"metadata": {"annotations": {UPDATED_PODS.annotation: None}}}, resource=SIDECAR_SETS
+    )
+    # then
+    await upgraded(stage, 5)
 
 
 @pytest.mark.node

@@ -25,6 +25,10 @@ __all__ = ["DaemonSetRules", "Workload"]
 
 SETS, NODES = "daemonsets.apps.kruise.io", "nodes"
 
+_OUT_OF_SERVICE = frozenset(
+    f"node.kubernetes.io/{state}" for state in ("not-ready", "unreachable", "unschedulable")
+)
+
 
 class Workload(msgspec.Struct, frozen=True):
     """One version of the DaemonSet. `revision` is the API server's."""
@@ -42,6 +46,9 @@ class Workload(msgspec.Struct, frozen=True):
     template: Any
     pool: str
     """Nodes have to carry this label; empty: all do."""
+    ignored: str
+    """Limit of the nodes out of service that the budget leaves out; empty: none are."""
+    is_strict: bool
     pre_delete: Mapping[str, str]
     in_place_hook: Mapping[str, str]
     status: Mapping[str, Any]
@@ -55,6 +62,7 @@ def read_workload(doc: Any, revision: int) -> Workload:
     block = strategy.get("rollingUpdate") or {}
     lifecycle = spec.get("lifecycle") or {}
     surge = block.get("maxSurge", 0)
+    annotations = doc["metadata"].get("annotations") or {}
     return Workload(
         revision=revision,
         uid=doc["metadata"]["uid"],
@@ -67,6 +75,8 @@ def read_workload(doc: Any, revision: int) -> Workload:
         in_place=block.get("rollingUpdateType") == "InPlaceIfPossible",
         min_ready_s=spec.get("minReadySeconds", 0),
         template=plain(spec["template"]),
+        ignored=annotations.get("pykruise.io/ignore-unavailable-nodes", ""),
+        is_strict=annotations.get("pykruise.io/strict-max-unavailable") == "true",
         pool=(spec["template"]["spec"].get("nodeSelector") or {}).get("sim/pool", ""),
         pre_delete=(lifecycle.get("preDelete") or {}).get("labelsHandler") or {},
         in_place_hook={},
@@ -83,6 +93,8 @@ class Node(msgspec.Struct, frozen=True):
     pool: str
     effects: frozenset[str]
     """Of the taint that no pod here tolerates."""
+    is_out_of_service: bool
+    """Whether it is cordoned, or does not answer."""
 
     def runs(self, workload: Workload) -> bool:
         """Whether it is to run a pod."""
@@ -114,6 +126,7 @@ class DaemonSetRules(WorkloadRules[Workload]):
             is_there=commit.new is not None,
             pool=(doc["metadata"].get("labels") or {}).get("sim/pool", ""),
             effects=frozenset(taint["effect"] for taint in taints if taint["key"] == "sim/taint"),
+            is_out_of_service=any(taint["key"] in _OUT_OF_SERVICE for taint in taints),
         )
         self._nodes.setdefault(commit.key.name, []).append(node)
         yield from ()
@@ -123,8 +136,10 @@ class DaemonSetRules(WorkloadRules[Workload]):
     ) -> Iterator[Violation]:
         if not after.is_active:
             yield from self._on_deleted(commit, reconcile, before, workloads)
+            yield from self._on_strict_update(commit, reconcile, before, workloads)
         elif after.hash != before.hash:
             yield from self._on_updated(commit, reconcile, before, after, workloads)
+            yield from self._on_strict_update(commit, reconcile, before, workloads)
         yield from self._on_taken_out(commit, reconcile, before, after, workloads)
 
     # ── single rules ─────────────────────────────────────────────────────────
@@ -232,24 +247,57 @@ class DaemonSetRules(WorkloadRules[Workload]):
             if not self._is_taken_out(commit, reconcile, before, after, workload):
                 return ""
             versions = self.pods.since(before.uid, reconcile.known.get(PODS, 0))
-            if not all(
-                version.is_available(min_ready_s=workload.min_ready_s, at=reconcile.at)
-                for version in versions[:1]
-            ):
+            if not versions[0].is_available(min_ready_s=workload.min_ready_s, at=reconcile.at):
                 return ""
             if any(node.expels(workload) for node in self._nodes_since(before.target, reconcile)):
                 return ""
             if self._others_on(reconcile, before, workload) or workload.max_surge:
                 return ""
-            busy = self._busy(reconcile, before.target, workload, until=commit.at)
-            most = number(workload.max_unavailable, max(len(self._nodes), 1), up=True)
-            return f"{sorted(busy)} are on their way already, {most} may be" if len(busy) >= most else ""
+            return self._why_no_room(commit, reconcile, before, workload)
 
         problems = [breaks(workload) for workload in workloads]
         if all(problems):
             yield self._broken(
                 commit, "availability", f"{before.name} is taken out of service: {problems[-1]}"
             )
+
+    def _on_strict_update(
+        self, commit: Commit, reconcile: Reconcile, before: Version, workloads: list[Workload]
+    ) -> Iterator[Violation]:
+        """With strict-max-unavailable a pod that is not available is replaced only while few enough nodes are on their
+        way."""
+
+        def breaks(workload: Workload) -> str:
+            versions = self.pods.since(before.uid, reconcile.known.get(PODS, 0))
+            nodes = self._nodes_since(before.target, reconcile)
+            is_free = workload.max_surge or not workload.is_strict or before.hash == self._hash_of(workload)
+            if is_free or any(version.phase in ("Failed", "Succeeded") for version in versions):
+                return ""
+            if any(version.state == "PreparingDelete" or not version.is_active for version in versions):
+                return ""
+            if any(node.expels(workload) or (workload.ignored and node.is_out_of_service) for node in nodes):
+                return ""
+            if self._others_on(reconcile, before, workload):
+                return ""
+            return self._why_no_room(commit, reconcile, before, workload)
+
+        problems = [breaks(workload) for workload in workloads]
+        if all(problems):
+            yield self._broken(commit, "strict", f"{before.name} is updated: {problems[-1]}")
+
+    def _why_no_room(self, commit: Commit, reconcile: Reconcile, pod: Version, workload: Workload) -> str:
+        """Empty when the nodes on their way leave room for this pod."""
+        count = max(len(self._nodes), 1)
+        busy = self._busy(reconcile, pod.target, workload, until=commit.at)
+        most = number(workload.max_unavailable, count, up=True)
+        out = {
+            name
+            for name in busy
+            if any(node.is_out_of_service for node in self._nodes_since(name, reconcile))
+        }
+        limit = workload.ignored if "%" in workload.ignored else int(workload.ignored or 0)
+        taken = len(busy) - min(len(out), number(limit, count, up=True))
+        return f"{sorted(busy)} are on their way already, {most} may be" if taken >= most else ""
 
     def _others_on(self, reconcile: Reconcile, pod: Version, workload: Workload) -> bool:
         return any(
@@ -273,7 +321,8 @@ class DaemonSetRules(WorkloadRules[Workload]):
                 for versions in self._on_node(reconcile, name)
                 for version in versions
             )
-            if not may_serve and not self._has_replaced(reconcile, name, workload):
+            is_free = not workload.is_strict and self._has_replaced(reconcile, name, workload)
+            if not may_serve and not is_free:
                 busy.add(name)
         return busy
 

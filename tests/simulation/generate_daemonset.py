@@ -19,10 +19,10 @@ _WATCHES = ("/pods", "/pods", "/daemonsets", "/controllerrevisions", "/nodes")
 def generate(seed: int) -> Script:
     """The script of this seed, always the same."""
     rng = random.Random(f"daemonset-{seed}")
-    document = _daemonset(rng)
+    document, further = _with_options(seed, _daemonset(rng))
     nodes = rng.choice((1, 2, 3, 4, 6))
     length_s = rng.choice((20.0, 60.0, 180.0))
-    operations = _operations(rng, document, length_s)
+    operations = [*_operations(rng, document, length_s), *further]
     if _pool(document):
         operations += [
             Operation(0.0, "label_node", {"node": n, "value": "a"})
@@ -43,6 +43,28 @@ def generate(seed: int) -> Script:
 
 def _pool(document: dict[str, Any]) -> bool:
     return "nodeSelector" in document["spec"]["template"]["spec"]
+
+
+def _with_options(seed: int, document: dict[str, Any]) -> tuple[dict[str, Any], list[Operation]]:
+    """Some DaemonSets leave out nodes out of service, and some update unavailable pods within the budget. In many of
+    these, nodes fail before a rollout. The seed's other choices stay the same.
+    """
+    rng = random.Random(f"options-{seed}")
+    annotations: dict[str, str] = {}
+    if rng.random() < 0.3:
+        annotations["pykruise.io/ignore-unavailable-nodes"] = rng.choice(("0", "1", "1", "2", "34%"))
+    if rng.random() < 0.3:
+        annotations["pykruise.io/strict-max-unavailable"] = "true"
+    if not annotations:
+        return document, []
+    document["metadata"]["annotations"] = annotations
+    fails = [
+        Operation(0.0, rng.choice(("node_down", "drain")), {"node": rng.randrange(6)})
+        for _ in range(rng.randrange(4))
+    ]
+    bad = Operation(0.0, "bad_image", {"tag": 2, "how": rng.choice(("never ready", "crash", "slow"))})
+    rollouts = [Operation(round(rng.uniform(1, 60), 2), "image", {"tag": tag}) for tag in (2, 3)]
+    return document, [*fails, *([bad] if rng.random() < 0.4 else []), *rollouts]
 
 
 def _daemonset(rng: random.Random) -> dict[str, Any]:

@@ -21,6 +21,7 @@ def generate(seed: int) -> Script:
     rng = random.Random(f"sidecarset-{seed}")
     length_s = rng.choice((20.0, 60.0, 180.0))
     beside = _sidecarset(rng)
+    canary = _canary_operations(seed, length_s)
     operations = _operations(rng, length_s, has_selector="selector" in beside["spec"]["updateStrategy"])
     faults = faults_by_chance(rng, length_s, paths=_PATHS, watches=_WATCHES)
     return scripted(
@@ -30,7 +31,7 @@ def generate(seed: int) -> Script:
         object=_cloneset(rng),
         beside=beside,
         nodes=rng.choice((2, 3)),
-        operations=operations,
+        operations=[*operations, *canary],
         faults=faults,
     )
 
@@ -71,6 +72,30 @@ def _sidecarset(rng: random.Random) -> dict[str, Any]:
         "updateStrategy": strategy,
     }
     return kruise_object("SidecarSet", spec, name="log")
+
+
+def _canary_operations(seed: int, length_s: float) -> list[Operation]:
+    """In some scripts a fixed number of pods gets the newest sidecars. The seed's other choices stay the same."""
+    rng = random.Random(f"options-{seed}")
+    if rng.random() > 0.3:
+        return []
+    at = rng.uniform(2, length_s)
+    canary = {"number": rng.choice((0, 1, 2, 3)), "tag": rng.choice((2, 3))}
+    scales = [
+        Operation(round(at + rng.uniform(1, 30), 2), "scale", {"replicas": rng.choice((1, 3, 6))})
+        for _ in range(3)
+    ]
+    number = rng.choice((None, "1", "3"))
+    change = Operation(
+        round(at + rng.uniform(10, 40), 2),
+        "note_beside",
+        {"annotations": {"pykruise.io/updated-pods": number}},
+    )
+    return [
+        Operation(round(at, 2), "canary_pods", canary),
+        *scales,
+        *([change] if rng.random() < 0.5 else []),
+    ]
 
 
 def _operations(rng: random.Random, length_s: float, *, has_selector: bool) -> list[Operation]:

@@ -30,6 +30,7 @@ from pykruise.kinds.cloneset import (
 from pykruise.kinds.cloneset.kind import KIND as CLONE_SET
 from pykruise.kinds.cloneset.types import CloneSetSpec
 from pykruise.kinds.cloneset.working_set import CloneSetWorkingSet
+from pykruise.kinds.daemonset import nodes_left_out as daemon_left_out
 from pykruise.kinds.daemonset import snapshot as daemon_snapshot
 from pykruise.kinds.daemonset import working_set as daemon_working_set
 from pykruise.kinds.daemonset.placement import RUNS, DaemonSetPlacement
@@ -286,6 +287,15 @@ DAEMONSET: dict[str, tuple[Change, ...]] = {
     "DaemonSet: the preDelete hook is ignored": ((phases, "is_hooked", always(False)),),
     "DaemonSet: pods count as available immediately": (
         (daemon_working_set.DaemonSetWorkingSet, "is_available", always(True)),
+    ),
+    "DaemonSet: one node more than the option says is left out": (
+        (daemon_left_out, "resolve", lambda original: lambda *args, **kwargs: original(*args, **kwargs) + 1),
+    ),
+    "DaemonSet: nodes in service are left out": (
+        (daemon_left_out, "explain_unavailable_node", always("is not ready")),
+    ),
+    "DaemonSet: strict-max-unavailable is ignored": (
+        (daemon_working_set.DaemonSetWorkingSet, "is_strict", _as_property(False)),
     ),
     "DaemonSet: the cache does not record own writes": ((cache.Cache, "observe_written", _tombless),),
 }

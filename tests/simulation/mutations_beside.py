@@ -104,6 +104,13 @@ def _with_app(original: Any) -> Any:
 SIDECARSET: dict[str, tuple[Change, ...]] = {
     "SidecarSet: paused is ignored": ((SIDECAR_SET.control, "plan", _sidecars_unpaused),),
     "SidecarSet: the partition is ignored": ((sidecar_choosing, "count_kept_back", always(0)),),
+    "SidecarSet: one pod more than the option says is upgraded": (
+        (
+            sidecar_choosing,
+            "UPDATED_PODS",
+            lambda original: replace(original, parse=lambda text: original.parse(text) + 1),
+        ),
+    ),
     "SidecarSet: one additional pod may be out of service": (
         (
             sidecar_choosing,

@@ -218,6 +218,20 @@ class Operations(JobOperations, CopyOperations, DebuggingOperations, RecreationO
         containers[0][field] = value
         await self._merge_beside({"spec": {"containers": containers}})
 
+    async def _canary_pods(self, number: int, tag: int) -> None:
+        """So many pods get another image of the (first) sidecar, and new pods the sidecars that there are now."""
+        beside = await self._read_beside()
+        if not (revision := (beside.get("status") or {}).get("latestRevision")):
+            return
+        containers = beside["spec"]["containers"]
+        containers[0]["image"] = f"log:{tag}"
+        spec = {"containers": containers, "injectionStrategy": {"revision": {"revisionName": revision}}}
+        annotations = {"pykruise.io/updated-pods": str(number)}
+        await self._merge_beside({"metadata": {"annotations": annotations}, "spec": spec})
+
+    async def _note_beside(self, annotations: dict[str, str | None]) -> None:
+        await self._merge_beside({"metadata": {"annotations": annotations}})
+
     async def _sidecar_strategy(self, **fields: Any) -> None:
         await self._merge_beside({"spec": {"updateStrategy": fields}})
 

@@ -43,6 +43,8 @@ class SidecarSet(msgspec.Struct, frozen=True):
     only: Mapping[str, str]
     """Pods whose sidecars are upgraded; empty: all."""
     partition: int | str
+    most_updated: float
+    """How many pods may be upgraded, by the annotation updated-pods."""
     max_unavailable: int | str
     is_paused: bool
     is_only_injected: bool
@@ -95,6 +97,7 @@ def read_sidecarset(doc: Any, revision: int) -> SidecarSet:
         labels=spec["selector"]["matchLabels"],
         only=(strategy.get("selector") or {}).get("matchLabels") or {},
         partition=strategy.get("partition") or 0,
+        most_updated=float(annotations.get("pykruise.io/updated-pods", "inf")),
         max_unavailable=strategy.get("maxUnavailable", 1),
         is_paused=bool(strategy.get("paused")),
         is_only_injected=strategy.get("type") == "NotUpdate",
@@ -199,6 +202,16 @@ class SidecarRules:
         left = sum(any(sidecarset.upgrades(history) for history in histories) for histories in others)
         if left < (keep := min(sidecarset.kept(of) for of in range(fewest, most + 1))):
             return "partition", f"the partition keeps {keep}, {left} are left"
+        updated = [
+            histories[-1].name
+            for histories in sure
+            if all(
+                sidecarset.has(history) and sidecarset.hash_on(history) == sidecarset.hash
+                for history in histories
+            )
+        ]
+        if len(updated) >= sidecarset.most_updated:
+            return "number", f"{updated} have them already, {sidecarset.most_updated:g} may"
         own = (reconcile.manager, reconcile.number)
         busy = [
             histories[-1].name
@@ -227,7 +240,8 @@ class SidecarRules:
             return
         sidecarset = self._sidecarsets[-1]
         pods = [pod for pod in self._pods.latest() if sidecarset.has(pod)]
-        if not sidecarset.is_paused and not sidecarset.is_only_injected:
+        is_enough = sum(sidecarset.hash_on(pod) == sidecarset.hash for pod in pods) >= sidecarset.most_updated
+        if not sidecarset.is_paused and not sidecarset.is_only_injected and not is_enough:
             waiting = [pod.name for pod in pods if sidecarset.upgrades(pod)]
             # Nobody opens the readiness gate of an orphan again.
             stuck = sum(not pod.owner and _is_busy(sidecarset, pod) for pod in pods)

@@ -738,6 +738,7 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     (r"correct what refuses its pods: .*", ()),
     (r"correct what the events of .* name .*", ()),
     (r"bring \S+ back, or delete the node: its pods are then replaced", ()),
+    (r"bring the nodes back, or delete them, or let the update leave them out: the annotation .*", ()),
     (r"create it", (create_the_target,)),
     (
         r"correct the image or its pull secret in spec.template, then delete the pod, which keeps the old one, or make"

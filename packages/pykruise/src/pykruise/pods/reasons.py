@@ -109,6 +109,8 @@ class Code(StrEnum):
     PARTITION = "Partition"
     PARTITIONED_SCALING = "PartitionedScaling"
     NODE_SELECTOR = "NodeSelector"
+    LOST_NODES = "LostNodes"
+    NODE_LEFT_OUT = "NodeLeftOut"
     PLACEMENT = "Placement"
     NOT_PLACED = "NotPlaced"
     OTHER = "Other"
@@ -354,6 +356,15 @@ CODES: Final[Mapping[Code, Meaning]] = {
         "rollingUpdate.selector does not select the pod's node",
         "widen rollingUpdate.selector to continue",
     ),
+    Code.LOST_NODES: Meaning(
+        "nodes that are not ready use up maxUnavailable",
+        "bring the nodes back, or delete them, or let the update leave them out: the annotation "
+        "pykruise.io/ignore-unavailable-nodes",
+    ),
+    Code.NODE_LEFT_OUT: Meaning(
+        "a pod's node is out of service, and the budget of the update leaves it out",
+        "bring the node back, or delete it",
+    ),
     Code.PLACEMENT: Meaning("the node is not eligible for a pod", "free the node, or delete the pod"),
     Code.NOT_PLACED: Meaning("the node should have no pod, and has no pod", moves_in_s=AS_ASKED),
     Code.POD_FAILED: Meaning("a pod failed and is replaced", "if that repeats, read its events and logs"),
@@ -473,7 +484,7 @@ AT_REST: Final = frozenset(
         *(Code.PARTITION, Code.PARTITIONED_SCALING, Code.NODE_SELECTOR, Code.CLAIMS, Code.ORPHAN),
         *(Code.ON_DELETE, Code.PAUSED, Code.DEADLINE, Code.NOT_UPDATE, Code.NOT_SELECTED, Code.CANARY),
         *(Code.INJECTION_PAUSED, Code.NO_PODS, Code.SURPLUS, Code.JOB_OVER, Code.IN_RESERVE),
-        *(Code.NEXT_TICK, Code.OTHER_BUDGET, Code.OTHER_OWNERS),
+        *(Code.NEXT_TICK, Code.OTHER_BUDGET, Code.OTHER_OWNERS, Code.NODE_LEFT_OUT),
         *(Code.NO_NODES, Code.NO_TARGETS, Code.PROBE_FAILS, Code.UNFIT_NODE),
     }
 )

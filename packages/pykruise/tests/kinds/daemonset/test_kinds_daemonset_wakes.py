@@ -173,3 +173,13 @@ def test_a_thousand_heartbeats_examine_no_set(monkeypatch: pytest.MonkeyPatch) -
             woken.keys(NODE_VIEWS, node(version=number, **labels), node(version=number + 1, **labels)) == []
         )
     assert asked == 0
+
+
+@pytest.mark.parametrize("ignores", [False, True])
+def test_a_cordoned_node_wakes_the_daemonsets_that_may_leave_it_out(ignores: bool) -> None:
+    builder = daemonset(1)
+    if ignores:
+        builder.document["metadata"]["annotations"] = {"pykruise.io/ignore-unavailable-nodes": "1"}
+    (before,) = builder.node_views()
+    (after,) = builder.taint("n1", "node.kubernetes.io/unschedulable:NoSchedule").node_views()
+    assert Listening(builder.view()).node(before, after) == (["web"] if ignores else [])

@@ -11,6 +11,7 @@ from pykruise.kube.documents import encode
 from pykruise.kube.values.selectors import SelectorError
 from pykruise.pods.reasons import Code
 from pykruise.pods.view.decoding import project_pod
+from pykruise.pods.workload.options import UPDATED_PODS
 from support.sidecarsets import container, pod, sidecarset, view
 
 
@@ -127,3 +128,39 @@ def test_a_scatter_value_scatters_only_itself() -> None:
     places = [place for place, name in enumerate(order(pods, **by_zone("a")), 1) if name < "shop/web-03"]
     assert places == [1, 6, 10]
     assert order(pods, **by_zone("none")) == order(pods)
+
+
+# ── a fixed number of updated pods ───────────────────────────────────────────
+
+NUMBERS = """
+updated-pods | updated | waiting | partition | maxUnavailable | are upgraded
+             | 0       | 5       | 0         | 100            | 5
+3            | 0       | 5       | 0         | 100            | 3
+3            | 2       | 5       | 0         | 100            | 1
+3            | 3       | 5       | 0         | 100            | 0
+3            | 4       | 5       | 0         | 100            | 0
+0            | 0       | 5       | 0         | 100            | 0
+3            | 0       | 2       | 0         | 100            | 2
+3            | 0       | 5       | 4         | 100            | 1
+3            | 0       | 5       | 0         | 1              | 1
+"""
+
+
+@pytest.mark.parametrize("row", NUMBERS.strip().splitlines()[1:])
+def test_the_number_of_updated_pods_follows_the_table(row: str) -> None:
+    """sidecarset case 93"""
+    most, updated, waiting, partition, budget, expected = (part.strip() for part in row.split("|"))
+    # given
+    doc = sidecarset("log", container("log"))
+    doc["spec"]["updateStrategy"] = {"partition": int(partition), "maxUnavailable": int(budget)}
+    if most:
+        doc["metadata"]["annotations"] = {UPDATED_PODS.annotation: most}
+    pods = [managed(f"updated-{n}", is_updated=True) for n in range(int(updated))]
+    pods += [managed(f"waiting-{n}") for n in range(int(waiting))]
+    # when
+    chosen = choose(view(doc), pods)
+    # then
+    assert len(chosen.pods) == int(expected)
+    held = [reason for reason in chosen.skipped.values() if UPDATED_PODS.annotation in reason.message]
+    assert {reason.code for reason in held} <= {Code.PARTITION}
+    assert bool(held) == (bool(most) and int(updated) + int(waiting) > int(most) and partition == "0")

@@ -457,3 +457,31 @@ def test_an_unchanged_invalid_spec_does_not_block_other_changes() -> None:
     assert errors(labelled, old=bad) == []
     labelled["metadata"]["labels"] = {"new": "no label"}
     assert errors(labelled, old=bad) == [("Invalid", "metadata.labels")]
+
+
+@pytest.mark.parametrize(
+    ("number", "strategy", "expected"),
+    [
+        ("3", {"revision": {"customVersion": "v1"}}, []),
+        ("3", {"revision": {"customVersion": "v1", "policy": "Always"}}, []),
+        (
+            "3",
+            {"revision": {"customVersion": "v1", "policy": "Partial"}},
+            ["spec.injectionStrategy.revision"],
+        ),
+        ("3", None, ["spec.injectionStrategy.revision"]),
+        ("30%", {"revision": {"customVersion": "v1"}}, ["metadata.annotations[pykruise.io/updated-pods]"]),
+        ("-1", {"revision": {"customVersion": "v1"}}, ["metadata.annotations[pykruise.io/updated-pods]"]),
+    ],
+)
+def test_a_number_of_updated_pods_needs_an_older_revision_for_new_pods(
+    number: str, strategy: Any, expected: list[str]
+) -> None:
+    """sidecarset case 95"""
+    known = [revision("s-1", **{"apps.kruise.io/sidecarset-custom-version": "v1"})]
+    doc = sidecarset("s", container("a"), **({"injectionStrategy": strategy} if strategy else {}))
+    old = sidecarset("s", container("a"), **({"injectionStrategy": strategy} if strategy else {}))
+    doc["metadata"]["annotations"] = {"pykruise.io/updated-pods": number}
+    assert [field for _, field in errors(doc, revisions=known)] == expected
+    # also when only the annotation is added
+    assert [field for _, field in errors(doc, old=old, revisions=known)] == expected

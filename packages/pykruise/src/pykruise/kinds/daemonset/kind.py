@@ -25,7 +25,7 @@ from pykruise.kinds.daemonset.snapshot import (
 )
 from pykruise.kinds.daemonset.types import DAEMON_SETS, DaemonSet
 from pykruise.kinds.daemonset.v1alpha1 import DaemonSetV1Alpha1
-from pykruise.kinds.daemonset.validation import find_stored_errors
+from pykruise.kinds.daemonset.validation import OPTIONS, find_stored_errors
 from pykruise.kube.cache.store import Change
 from pykruise.kube.ids import Key
 from pykruise.kube.rbac import READ, make_right
@@ -47,6 +47,7 @@ from pykruise.pods.images.pull_jobs import IMAGE_PULL_JOBS
 from pykruise.pods.view.pod_view import FINISHED
 from pykruise.pods.workload.amounts import Amount
 from pykruise.pods.workload.kstatus import standing_of
+from pykruise.pods.workload.options import IGNORE_UNAVAILABLE_NODES
 from pykruise.pods.workload.views import selects
 from pykruise.pods.workload.waiting import WAITING
 from pykruise.runtime.actions import Delete
@@ -107,6 +108,8 @@ def _is_concerned(
         return Place.RUN in (before, after) or any(
             known.has_pods_on(node.name) for node in (old, new) if node is not None
         )
+    if IGNORE_UNAVAILABLE_NODES.annotation in daemonset.annotations:
+        return True  # taints and labels decide whether the node is out of service
     return before != after or _is_selected(daemonset, old) != _is_selected(daemonset, new)
 
 
@@ -142,6 +145,7 @@ _STORED: Final = StoredSpec(
         "spec.template": TEMPLATE_IS_JUDGED_LATER,
         "spec.burstReplicas": "one pod at a time",
     },
+    options=OPTIONS,
 )
 
 KIND = Kind(

@@ -28,6 +28,8 @@ MadeFor = tuple[str, str]
 _LOST: Final = frozenset({"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"})
 """Taints of nodes whose kubelet does not report."""
 
+_CORDONED: Final = "node.kubernetes.io/unschedulable"
+
 
 def read_made_for(pod: PodView) -> MadeFor:
     """Return the revision that the pod was created for, or updated to."""
@@ -82,6 +84,7 @@ class NodeState(msgspec.Struct, frozen=True, kw_only=True):
     labels: Mapping[str, str] = {}
     is_lost: bool = False
     """Whether its kubelet does not report."""
+    is_cordoned: bool = False
     pods: tuple[PodView, ...] = ()
     """Pods that count, including terminating pods: controlled pods that match, and orphans to adopt. The node is
     counted by the first pod.
@@ -128,6 +131,7 @@ def examine(
         because=fit.because,
         labels={} if node is None else node.labels,
         is_lost=node is not None and any(taint.key in _LOST for taint in node.taints),
+        is_cordoned=node is not None and any(taint.key == _CORDONED for taint in node.taints),
         pods=own,
         mismatched=mismatched,
         quiet=_quiet(terms, fit.place, own, mismatched, now=now),

@@ -5,19 +5,21 @@ DaemonSetWorkingSet ──▶ plan_update() ──▶ Phase
 Pure. The partition and the node selector decide which nodes take part; maxUnavailable or maxSurge limits how many
 update at the same time. A node whose pod is unavailable uses no budget, because an update can only help it. Pods are
 updated in place where that is possible. Otherwise the old pod is deleted and the next plan creates the new one; with
-surge, the new pod is created first.
+surge, the new pod is created first. The budget leaves out the nodes of nodes_left_out.py.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 import msgspec
 
 from pykruise.kinds.daemonset.node_state import NodeState, is_leaving
+from pykruise.kinds.daemonset.nodes_left_out import find_nodes_left_out
 from pykruise.kinds.daemonset.placement import Place
 from pykruise.kinds.daemonset.pods import Going, make_stay_reason, plan_coming_and_going
 from pykruise.kinds.daemonset.revisions import hash_of
 from pykruise.kinds.daemonset.working_set import DaemonSetWorkingSet, OldAndNew
+from pykruise.kube.values.counts import format_count
 from pykruise.plans.failed_resizes import (
     explain_infeasible,
     find_overdue_refusals,
@@ -37,15 +39,19 @@ from pykruise.plans.phases import (
 )
 from pykruise.plans.purposes import Purpose
 from pykruise.pods.in_place import UpdateSpec, start
-from pykruise.pods.reasons import Code
+from pykruise.pods.reasons import CODES, Code
 from pykruise.pods.view import keys
 from pykruise.pods.view.pod_view import PodView
+from pykruise.pods.workload.options import IGNORE_UNAVAILABLE_NODES
 from pykruise.pods.workload.waiting import WAITING
 from pykruise.runtime.reasons import Reason
 
 BY_PARTITION: Final = Reason(Code.PARTITION, "the partition keeps this many nodes on older revisions")
 BY_SELECTOR: Final = Reason(Code.NODE_SELECTOR, "its node is not one that rollingUpdate.selector selects")
 """Reason that the spec itself keeps a pod at its revision."""
+
+MOST_NAMED: Final = 5
+"""Most nodes that a reason names."""
 
 MAX_SURGE_USED_UP: Final = Reason(
     Code.BUDGET, "waits for its turn: maxSurge is used up", "wait, or raise maxSurge"
@@ -121,26 +127,63 @@ def _replace(ws: DaemonSetWorkingSet, chosen: Sequence[OldAndNew]) -> PlanPhase:
     """Without surge: replace unavailable pods immediately, and available pods within maxUnavailable.
 
     A pod that failed on its own does not count against maxUnavailable. A pod that an earlier update made unavailable
-    does.
+    does. With the option strict-max-unavailable, unavailable pods are replaced within maxUnavailable too, before
+    available ones.
     """
-    down = 0
+    left_out = find_nodes_left_out(ws, (here.state for here in chosen))
+    busy: list[NodeState] = []
     at_once: list[PodView] = []
+    unavailable: list[PodView] = []
     candidates: list[PodView] = []
     for here in chosen:
         new, old = here.new, here.staying
         if here.is_clear and new is not None and old is None:
-            down += is_leaving(new) or not ws.is_available(new)
+            if is_leaving(new) or not ws.is_available(new):
+                busy.append(here.state)
         elif not here.is_clear or new is not None or old is None:  # no pod, or a new and an old one: updating
-            down += 1
+            busy.append(here.state)
         elif ws.is_available(old):
             candidates.append(old)
+        elif ws.is_strict and here.state.name not in left_out:
+            unavailable.append(old)
         else:
             at_once.append(old)
-            down += ws.is_coming(old)  # an earlier update made the pod unavailable: it counts
-    room = max(ws.limits.max_unavailable - down, 0)
-    skipped = skip(candidates[room:], MAX_UNAVAILABLE_USED_UP)
-    phase = _change(ws, [*at_once, *candidates[:room]])
-    return msgspec.structs.replace(phase, skipped={**skipped, **phase.skipped})
+            if ws.is_coming(old):  # an earlier update made the pod unavailable: it counts
+                busy.append(here.state)
+    busy = [state for state in busy if state.name not in left_out]
+    room = max(ws.limits.max_unavailable - len(busy), 0)
+    turns = [*unavailable, *candidates]
+    skipped = skip(turns[room:], _explain_used_up(busy))
+    phase = _change(ws, [*at_once, *turns[:room]])
+    kept = _explain_pods_left_out(chosen, left_out, touched=phase.touched)
+    return msgspec.structs.replace(phase, skipped={**kept, **skipped, **phase.skipped})
+
+
+def _explain_pods_left_out(
+    chosen: Sequence[OldAndNew], left_out: Mapping[str, str], *, touched: Collection[str]
+) -> dict[str, Reason]:
+    """Return the reasons of the pods that use up no maxUnavailable and do not change now."""
+    return {
+        pod.name: Reason(
+            Code.NODE_LEFT_OUT,
+            f"does not use up maxUnavailable, because its node {name} {why} ({IGNORE_UNAVAILABLE_NODES.annotation})",
+        )
+        for here in chosen
+        if (why := left_out.get(name := here.state.name))
+        for pod in here.state.pods
+        if pod.name not in touched
+    }
+
+
+def _explain_used_up(busy: Sequence[NodeState]) -> Reason:
+    """Return the reason of pods that wait for these nodes; it names those that are not ready."""
+    lost = [state.name for state in busy if state.is_lost]
+    if not lost:
+        return MAX_UNAVAILABLE_USED_UP
+    names = f"{', '.join(lost[:MOST_NAMED])}{' …' if len(lost) > MOST_NAMED else ''}"
+    count = format_count(len(lost), "node is", "nodes are")
+    message = f"{MAX_UNAVAILABLE_USED_UP.message}; {count} not ready: {names}"
+    return Reason(Code.LOST_NODES, message, CODES[Code.LOST_NODES].helps)
 
 
 def _change(ws: DaemonSetWorkingSet, pods: Sequence[PodView]) -> PlanPhase:
@@ -224,10 +267,12 @@ def _begin(ws: DaemonSetWorkingSet, pods: Sequence[tuple[PodView, UpdateSpec]]) 
 
 def _surge(ws: DaemonSetWorkingSet, chosen: Sequence[OldAndNew]) -> PlanPhase:
     """Update with maxSurge: create the new pod of a node beside the old pod, and delete the old pod when the new one
-    is available.
+    is available. A node out of service uses up no maxSurge: its old pod is not ready, so manage.py deletes it. With the
+    option strict-max-unavailable, unavailable pods get their new pod within maxSurge too.
     """
     surging = 0
     at_once: list[PodView] = []
+    unavailable: list[PodView] = []
     candidates: list[PodView] = []
     going: list[Going] = []
     skipped: dict[str, Reason] = {}
@@ -242,16 +287,18 @@ def _surge(ws: DaemonSetWorkingSet, chosen: Sequence[OldAndNew]) -> PlanPhase:
                 message = f"its node must not get another pod: {here.state.because}"
                 skipped[old.name] = Reason(Code.PLACEMENT, message)
             else:
-                (candidates if ws.is_available(old) else at_once).append(old)
+                waits = unavailable if ws.is_strict else at_once
+                (candidates if ws.is_available(old) else waits).append(old)
         elif not ws.is_available(new) or is_leaving(new):
             surging += 1
             skipped[old.name] = make_stay_reason(new.name)
         else:
             going.append(Going(old, f"{new.name} has replaced it"))
     room = max(ws.limits.max_surge - surging, 0)
-    replaced = [*at_once, *candidates[:room]]
+    turns = [*unavailable, *candidates]
+    replaced = [*at_once, *turns[:room]]
     skipped |= skip(replaced, NEW_POD_FIRST)
-    skipped |= skip(candidates[room:], MAX_SURGE_USED_UP)
+    skipped |= skip(turns[room:], MAX_SURGE_USED_UP)
     why = f"gets a pod of revision {ws.revisions.current.name} beside the old one"
     phase = plan_coming_and_going(ws, nodes=[pod.target_node for pod in replaced], why=why, going=going)
     return msgspec.structs.replace(phase, skipped={**skipped, **phase.skipped})

@@ -31,6 +31,13 @@ from pykruise.kube.pod_rules.field_rules import check_not_negative
 from pykruise.kube.values.int_or_percent import IntOrPercent, is_whole_percent
 from pykruise.plans.stored_values import to_document
 from pykruise.pods.api import UpdateType
+from pykruise.pods.workload.options import (
+    IGNORE_UNAVAILABLE_NODES,
+    STRICT_MAX_UNAVAILABLE,
+    UNAVAILABLE_NODES_SELECTOR,
+    Option,
+    find_option_errors,
+)
 from pykruise.pods.workload.validation import (
     find_amount_errors,
     find_immutable_errors,
@@ -50,6 +57,13 @@ MUTABLE: Final = (
     "scaleStrategy",
 )
 """Fields of the spec that an update may change."""
+
+OPTIONS: Final[tuple[Option[Any], ...]] = (
+    IGNORE_UNAVAILABLE_NODES,
+    UNAVAILABLE_NODES_SELECTOR,
+    STRICT_MAX_UNAVAILABLE,
+)
+"""Annotations of a DaemonSet that are options."""
 
 KIND: Final = "daemonset"
 STRATEGY: Final = "spec.updateStrategy"
@@ -73,6 +87,7 @@ def errors_of(
     given: Mapping[str, Any] = doc.get("spec") or {}
     stored: Mapping[str, Any] = (old.get("spec") or {}) if old is not None else {}
     errors = list(find_metadata_errors(doc.get("metadata") or {}))
+    errors += find_option_errors((doc.get("metadata") or {}).get("annotations"), OPTIONS)
     if old is not None and is_same(given, stored):
         return errors
     errors += find_selector_errors(given, kind=KIND)

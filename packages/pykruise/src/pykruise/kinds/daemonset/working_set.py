@@ -28,6 +28,7 @@ from pykruise.kube.clock import Instant
 from pykruise.plans.failed_resizes import find_given_up
 from pykruise.pods.view import keys
 from pykruise.pods.view.pod_view import PodView
+from pykruise.pods.workload.options import STRICT_MAX_UNAVAILABLE
 
 FIRST_STEPS_S = 60.0
 """Seconds after its creation within which a pod that became unready counts as never ready: its Ready condition is
@@ -104,6 +105,11 @@ class DaemonSetWorkingSet:
     def limits(self) -> DaemonSetLimits:
         """Limits of the spec."""
         return limits_of(self.spec, desired=self.overview.desired)
+
+    @cached_property
+    def is_strict(self) -> bool:
+        """Whether updates of unavailable pods wait for their turn (the option strict-max-unavailable)."""
+        return STRICT_MAX_UNAVAILABLE.read(self.snapshot.daemonset.annotations) is True
 
     def is_settled(self, state: NodeState) -> bool:
         """Whether the node is quiet and has the update revision."""

@@ -16,7 +16,7 @@ from pykruise.kinds.sidecarset.shown import SHOWN
 from pykruise.kinds.sidecarset.snapshot import SIDECAR_SET_VIEWS, SidecarSetSettings, read_snapshot
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS, SidecarSet
 from pykruise.kinds.sidecarset.v1alpha1 import SidecarSetV1Alpha1
-from pykruise.kinds.sidecarset.validation import find_stored_errors
+from pykruise.kinds.sidecarset.validation import OPTIONS, find_stored_errors
 from pykruise.kube.cache.store import Change
 from pykruise.kube.ids import Key
 from pykruise.kube.rbac import READ, make_right
@@ -90,7 +90,7 @@ def _key_named_by_revision(change: Change[RevisionView], _: Around[SidecarSetSet
     return (Key("", name),) if name else ()
 
 
-_STORED: Final = StoredSpec(errors=find_stored_errors)
+_STORED: Final = StoredSpec(errors=find_stored_errors, options=OPTIONS)
 
 KIND = Kind(
     resource=SIDECAR_SETS,

@@ -1,7 +1,7 @@
 """Selection of the pods that get new sidecars now, with reasons for the other pods.
 
 managed pods + update strategy ──▶ choose() ──▶ ChosenPods (pods in their order, the rest with reasons)
-    waiting pods ▶ base order ▶ priority ▶ scatter ▶ partition ▶ maxUnavailable
+    waiting pods ▶ base order ▶ priority ▶ scatter ▶ partition ▶ updated-pods ▶ maxUnavailable
 
 Pure. The order is computed from the pods that still wait, so it does not depend on earlier rounds.
 """
@@ -20,6 +20,7 @@ from pykruise.pods.lifecycle.ordering import OrderTerm, scatter, sort_by_priorit
 from pykruise.pods.reasons import ONE_AT_A_TIME, Code
 from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.amounts import limit_is_zero
+from pykruise.pods.workload.options import UPDATED_PODS
 from pykruise.runtime.reasons import Reason
 
 _STRATEGY: Final = "spec.updateStrategy"
@@ -35,6 +36,11 @@ UPGRADING: Final = Reason(
 )
 BY_PARTITION: Final = Reason(
     Code.PARTITION, "the partition keeps it at its revision", f"lower {_STRATEGY}.partition to continue"
+)
+BY_NUMBER: Final = Reason(
+    Code.PARTITION,
+    f"the annotation {UPDATED_PODS.annotation} keeps it at its revision",
+    f"raise the number in {UPDATED_PODS.annotation}, or remove this annotation, to continue",
 )
 BY_BUDGET: Final = Reason(Code.BUDGET, "waits for its turn: maxUnavailable is used up")
 BY_ZERO: Final = limit_is_zero(f"{_STRATEGY}.maxUnavailable", "it serves, and no serving pod is upgraded")
@@ -77,6 +83,11 @@ def choose(sidecar_set: ReadableSidecarSetView, pods: Sequence[ManagedPod]) -> C
     keep = count_kept_back(strategy.partition, of=len(pods))
     going = max(len(ordered) - keep, 0)
     skipped |= dict.fromkeys((pod.label for pod in ordered[going:]), BY_PARTITION)
+    most = UPDATED_PODS.read(sidecar_set.annotations)
+    if most is not None:
+        room = max(most - sum(pod.is_updated for pod in pods), 0)
+        skipped |= dict.fromkeys((pod.label for pod in ordered[room:going]), BY_NUMBER)
+        going = min(going, room)
     chosen, budgeted = _split_by_budget(ordered[:going], pods, strategy.max_unavailable)
     is_zero = count_most_unavailable(strategy.max_unavailable, of=len(pods)) <= 0
     skipped |= dict.fromkeys((pod.label for pod in budgeted), BY_ZERO if is_zero else BY_BUDGET)

@@ -30,6 +30,7 @@ from pykruise.kube.pod_rules.field_errors import (
 from pykruise.kube.pod_rules.field_rules import check_size
 from pykruise.plans.stored_values import to_document
 from pykruise.pods.lifecycle.ordering import MOST_WEIGHTS
+from pykruise.pods.workload.options import UPDATED_PODS, Option, find_option_errors
 from pykruise.pods.workload.validation import (
     find_amount_errors,
     find_label_selector_errors,
@@ -37,6 +38,9 @@ from pykruise.pods.workload.validation import (
     find_priority_errors,
     scatter_errors,
 )
+
+OPTIONS: Final[tuple[Option[Any], ...]] = (UPDATED_PODS,)
+"""Annotations of a SidecarSet that are options."""
 
 STRATEGY: Final = "spec.updateStrategy"
 WEIGHTS: Final = ("spec", "updateStrategy", "priorityStrategy", "weightPriority")
@@ -63,8 +67,9 @@ def errors_of(
     base = read_canary_base(annotations_of(doc))
     was = read_canary_base(annotations_of(old)) if old is not None else base
     errors = [*_name_errors(metadata), *_canary_errors(base, spec, facts, name=name, was=was)]
-    if is_same(given, stored) and base == was:
+    if is_same(given, stored) and base == was and _has_same_options(doc, old):
         return errors
+    errors += _updated_pods_errors(doc, spec)
     errors += _spec_errors(given, spec, facts, name=name)
     errors += _strategy_errors(given, spec.update_strategy)
     errors += check_size(doc, old, *WEIGHTS, most=MOST_WEIGHTS)
@@ -102,6 +107,25 @@ def _canary_errors(
         yield make_invalid_error("metadata", base, "base sidecarSet cannot be canary")
     if spec.update_type != NOT_UPDATE:
         yield make_invalid_error("metadata", base, "RollingUpdate is not supported for canary sidecarSet")
+
+
+# Options
+
+
+def _has_same_options(doc: Mapping[str, Any], old: Mapping[str, Any] | None) -> bool:
+    names = [option.annotation for option in OPTIONS]
+    was = annotations_of(old) if old is not None else {}
+    return all(annotations_of(doc).get(name) == was.get(name) for name in names)
+
+
+def _updated_pods_errors(doc: Mapping[str, Any], spec: SidecarSetSpec) -> Iterator[Cause]:
+    """Without an older revision for new pods, each new pod would be one updated pod more."""
+    annotations = annotations_of(doc)
+    yield from find_option_errors(annotations, OPTIONS)
+    choice = spec.revision_choice
+    if UPDATED_PODS.annotation in annotations and (choice is None or choice.policy not in ("", "Always")):
+        detail = f"{UPDATED_PODS.annotation} needs the revision of new pods, with the policy Always"
+        yield make_required_error(REVISION, detail)
 
 
 # 5.2 Spec

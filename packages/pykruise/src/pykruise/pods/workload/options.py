@@ -16,10 +16,12 @@ import msgspec
 
 from pykruise.kube.errors import Cause
 from pykruise.kube.pod_rules.field_errors import make_invalid_error
+from pykruise.kube.values.int_or_percent import IntOrPercent, is_whole_percent
+from pykruise.kube.values.selectors import Selector, parse_label_selector
 
 T = TypeVar("T")
 
-_SECONDS: Final = re.compile("[0-9]{1,10}")
+_WHOLE_NUMBER: Final = re.compile("[0-9]{1,10}")
 
 LONGEST_S: Final = 2**31 - 1
 
@@ -80,9 +82,35 @@ def _parse_policy(text: str) -> PodReplacementPolicy:
 
 
 def _parse_seconds(text: str) -> int:
-    if _SECONDS.fullmatch(text) is None or not 0 < int(text) <= LONGEST_S:
+    if _WHOLE_NUMBER.fullmatch(text) is None or not 0 < int(text) <= LONGEST_S:
         raise ValueError(f"must be a whole number of seconds, from 1 to {LONGEST_S}")
     return int(text)
+
+
+def _parse_amount(text: str) -> IntOrPercent:
+    if is_whole_percent(text) and int(text[:-1]) <= 100:
+        return text
+    if _WHOLE_NUMBER.fullmatch(text) is None:
+        raise ValueError("must be a whole number, such as 3, or a percentage, from 0% to 100%")
+    return int(text)
+
+
+def _parse_count(text: str) -> int:
+    if _WHOLE_NUMBER.fullmatch(text) is None:
+        raise ValueError("must be a whole number, such as 3")
+    return int(text)
+
+
+def _parse_selector(text: str) -> Selector:
+    if not text.strip():
+        raise ValueError("must be a label selector that is not empty, such as example.com/broken=true")
+    return parse_label_selector(text)
+
+
+def _parse_bool(text: str) -> bool:
+    if text not in ("true", "false"):
+        raise ValueError("must be true or false")
+    return text == "true"
 
 
 POD_REPLACEMENT_POLICY: Final = Option(annotation="pykruise.io/pod-replacement-policy", parse=_parse_policy)
@@ -92,3 +120,19 @@ REPLACE_NEVER_READY: Final = Option(
     annotation="pykruise.io/replace-never-ready-after-seconds", parse=_parse_seconds
 )
 """Seconds after its creation at which a pod of an older revision that has never been ready is replaced."""
+
+IGNORE_UNAVAILABLE_NODES: Final = Option(
+    annotation="pykruise.io/ignore-unavailable-nodes", parse=_parse_amount
+)
+"""Most nodes out of service that the budget of a DaemonSet's update leaves out; a percentage is of its nodes."""
+
+UNAVAILABLE_NODES_SELECTOR: Final = Option(
+    annotation="pykruise.io/unavailable-nodes-selector", parse=_parse_selector
+)
+"""Labels of further nodes that are out of service for `IGNORE_UNAVAILABLE_NODES`."""
+
+STRICT_MAX_UNAVAILABLE: Final = Option(annotation="pykruise.io/strict-max-unavailable", parse=_parse_bool)
+"""Whether the update of a DaemonSet's pod that is not available waits for its turn, as that of an available pod."""
+
+UPDATED_PODS: Final = Option(annotation="pykruise.io/updated-pods", parse=_parse_count)
+"""Number of pods that get the newest sidecars of a SidecarSet; all others keep those of an older revision."""
