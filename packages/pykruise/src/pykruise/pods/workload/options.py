@@ -16,10 +16,12 @@ import msgspec
 
 from pykruise.kube.errors import Cause
 from pykruise.kube.pod_rules.field_errors import make_invalid_error
+from pykruise.kube.values.int_or_percent import IntOrPercent, Rounding, is_whole_percent, resolve
 
 T = TypeVar("T")
 
 _SECONDS: Final = re.compile("[0-9]{1,10}")
+_COUNT: Final = re.compile("[1-9][0-9]{0,8}")
 
 LONGEST_S: Final = 2**31 - 1
 
@@ -85,6 +87,21 @@ def _parse_seconds(text: str) -> int:
     return int(text)
 
 
+def _parse_surge(text: str) -> IntOrPercent:
+    if _COUNT.fullmatch(text):
+        return int(text)
+    if is_whole_percent(text) and 0 < resolve(text, of=100, rounding=Rounding.UP) <= 100:
+        return text
+    raise ValueError("must be a number of pods, at least 1, or a percentage from 1% to 100%")
+
+
+def _refuse_surge(_text: str) -> None:
+    raise ValueError(
+        "is only for CloneSets: the ordinal and the PVCs of a StatefulSet's pod belong to one pod, so no successor can "
+        "run beside it"
+    )
+
+
 POD_REPLACEMENT_POLICY: Final = Option(annotation="pykruise.io/pod-replacement-policy", parse=_parse_policy)
 """Whether the successor of a terminating pod waits until the pod has ended."""
 
@@ -92,3 +109,11 @@ REPLACE_NEVER_READY: Final = Option(
     annotation="pykruise.io/replace-never-ready-after-seconds", parse=_parse_seconds
 )
 """Seconds after its creation at which a pod of an older revision that has never been ready is replaced."""
+
+EVICTION_SURGE: Final = Option(annotation="pykruise.io/eviction-surge", parse=_parse_surge)
+"""How many pods at the same time get a successor before they are evicted: a number, or a percentage of replicas that is
+rounded up. Not set: an eviction creates no successor in advance.
+"""
+
+NO_EVICTION_SURGE: Final = Option(annotation=EVICTION_SURGE.annotation, parse=_refuse_surge)
+"""The same annotation on a StatefulSet, where every value is an error."""
