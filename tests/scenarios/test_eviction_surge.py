@@ -5,12 +5,14 @@ from typing import Any
 
 import pytest
 
-from pykruise.cli.explain import read_and_explain
+from pykruise.cli.explain import read_and_explain, read_and_explain_pod
+from pykruise.kinds.cloneset.kind import KIND
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.podunavailablebudget.types import POD_UNAVAILABLE_BUDGETS
 from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS
 from pykruise.kinds.uniteddeployment.types import UNITED_DEPLOYMENTS
 from pykruise.kube.errors import InvalidError, NotFoundError, TooManyRequestsError
+from pykruise.kube.ids import Key
 from pykruise.kube.resources import PODS
 from pykruise.pods.view import keys
 from pykruise.pods.workload.evictions import WANTED_S
@@ -19,7 +21,7 @@ from pykruise.sandbox.nodes.faults import Rule
 from support.scenario import Object, PodWatch, Stage, cloneset
 from support.statefulsets import statefulset
 
-NEVER_READY = Rule(image="nginx:1", never_ready=True)
+SLOW = Rule(image="nginx:1", start_s=3600)
 
 
 def surging(surge: str = "2", **spec: Any) -> Object:
@@ -95,7 +97,7 @@ async def test_an_eviction_waits_for_a_successor_that_does_not_become_ready(stag
     """cloneset cases 99 and 103"""
     # given
     names = await _start(stage, surging(replicas=2), replicas=2)
-    stage.kubelets.set_rules([NEVER_READY])
+    stage.kubelets.set_rules([SLOW])
     # when
     with pytest.raises(TooManyRequestsError, match="CloneSet web creates a successor first"):
         await evict(stage, names[0])
@@ -108,8 +110,14 @@ async def test_an_eviction_waits_for_a_successor_that_does_not_become_ready(stag
     # then the pod stays, and explain names what it waits for
     assert set(names) <= {pod.name for pod in await stage.pods()}
     (successor,) = {pod.name for pod in await stage.pods()} - set(names)
-    result = await read_and_explain(stage.client, "clone/web", namespace=stage.namespace)
-    assert successor in str(result)
+    now = stage.clock()
+    pod = await read_and_explain_pod(stage.client, Key(stage.namespace, names[0]), now=now)
+    assert (
+        "eviction: CloneSet web creates a successor first, and deletes the pod when it is available"
+        in pod.next
+    )
+    result = await read_and_explain(stage.client, Key(stage.namespace, "web"), now=now, kind=KIND)
+    assert any(successor in wait.pods for wait in result.waits)
     # when the successor can become ready
     stage.kubelets.set_rules([])
     await stage.delete(successor, resource=PODS)
@@ -121,7 +129,7 @@ async def test_an_eviction_waits_for_a_successor_that_does_not_become_ready(stag
 async def test_removing_the_option_deletes_the_surplus_pod(stage: Stage) -> None:
     """cloneset case 101"""
     names = await _start(stage, surging(replicas=2), replicas=2)
-    stage.kubelets.set_rules([NEVER_READY])
+    stage.kubelets.set_rules([SLOW])
     with pytest.raises(TooManyRequestsError):
         await evict(stage, names[0])
 
@@ -141,7 +149,7 @@ async def test_an_eviction_that_nobody_repeats_leaves_no_surplus_pod(stage: Stag
     """cloneset case 102"""
     # given a drain that was cancelled
     names = await _start(stage, surging(replicas=2), replicas=2)
-    stage.kubelets.set_rules([NEVER_READY])
+    stage.kubelets.set_rules([SLOW])
     with pytest.raises(TooManyRequestsError):
         await evict(stage, names[0])
     # when
