@@ -1,6 +1,7 @@
 """Evictions that wait for a successor (pykruise.io/eviction-surge), on both clusters."""
 
 import asyncio
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.podunavailablebudget.types import POD_UNAVAILABLE_BUDGETS
 from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS
 from pykruise.kinds.uniteddeployment.types import UNITED_DEPLOYMENTS
-from pykruise.kube.errors import InvalidError, NotFoundError, TooManyRequestsError
+from pykruise.kube.errors import ForbiddenError, InvalidError, NotFoundError, TooManyRequestsError
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import PODS
 from pykruise.pods.view import keys
@@ -106,7 +107,7 @@ async def test_an_eviction_waits_for_a_successor_that_does_not_become_ready(stag
         return len(await stage.pods()) == 3
 
     await stage.until(has_successor)
-    await asyncio.sleep(stage.long_s)
+    await asyncio.sleep(min(stage.long_s, WANTED_S / 2))
     # then the pod stays, and explain names what it waits for
     assert set(names) <= {pod.name for pod in await stage.pods()}
     (successor,) = {pod.name for pod in await stage.pods()} - set(names)
@@ -120,7 +121,8 @@ async def test_an_eviction_waits_for_a_successor_that_does_not_become_ready(stag
     assert any(successor in wait.pods for wait in result.waits)
     # when the successor can become ready
     stage.kubelets.set_rules([])
-    await stage.delete(successor, resource=PODS)
+    with suppress(ForbiddenError):  # on a real control plane it may be ready already
+        await stage.delete(successor, resource=PODS)
     # then
     await insist(stage, names[0])
     await stage.settled(replicas=2)

@@ -4,6 +4,7 @@ from typing import Any
 
 import msgspec
 
+from pykruise.kinds.cloneset import plan as cloneset_plan
 from pykruise.kinds.cloneset import working_set as cloneset_working_set
 from pykruise.kinds.podunavailablebudget import snapshot as budget_snapshot
 from pykruise.kinds.podunavailablebudget import status as budget_status
@@ -46,8 +47,13 @@ def _evictions(change: Any) -> Change:
     return cloneset_working_set, "find_evictions", changed
 
 
-def _without_waiting(found: Any) -> Any:
-    return replace(found, released=[*found.released, *found.waiting], waiting=[], pending=[])
+def _without_waiting(original: Any) -> Any:
+    def plan(ws: Any, **given: Any) -> Any:
+        found = ws.evictions
+        released = replace(found, released=[*found.released, *found.waiting], waiting=[])
+        return original(replace(ws, evictions=released), **given)
+
+    return plan
 
 
 def _always_room(original: Any) -> Any:
@@ -148,7 +154,7 @@ def _never_refused(_original: Any) -> Any:
 
 PODUNAVAILABLEBUDGET: dict[str, tuple[Change, ...]] = {
     "PodUnavailableBudget: an evicted pod is deleted before its successor serves": (
-        _evictions(_without_waiting),
+        (cloneset_plan, "plan_evictions", _without_waiting),
     ),
     "PodUnavailableBudget: all evicted pods get a successor at the same time": (
         _evictions(lambda found: replace(found, most=99 if found.most else 0)),

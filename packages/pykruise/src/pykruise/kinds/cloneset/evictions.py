@@ -61,9 +61,10 @@ class CloneSetEvictions(msgspec.Struct, frozen=True, kw_only=True):
 
     def explain_waits(self) -> dict[str, Reason]:
         """Why evicted pods are not deleted yet, by name."""
-        return {pod.name: self._explain_wait(pod) for pod in self.waiting}
+        return {pod.name: self.explain_wait(pod) for pod in self.waiting}
 
-    def _explain_wait(self, pod: PodView) -> Reason:
+    def explain_wait(self, pod: PodView) -> Reason:
+        """Why this evicted pod is not deleted yet."""
         successor = self.successors.get(pod.uid)
         if successor is not None:
             return Reason(
