@@ -38,7 +38,7 @@ class CloneSetEvictions(msgspec.Struct, frozen=True, kw_only=True):
     pending: Sequence[PodView] = ()
     """Successors that are not available. They do not count."""
     stale: Sequence[PodView] = ()
-    """Those of `pending` whose revision is no longer the one that a new successor would have."""
+    """Pods of `pending` whose revision is no longer the one that a new successor would have."""
     successors: Mapping[str, PodView] = {}
     """Uid of an evicted pod → its successor."""
     expired: Sequence[PodView] = ()

@@ -111,7 +111,7 @@ REPLACE_NEVER_READY: Final = Option(
 """Seconds after its creation at which a pod of an older revision that has never been ready is replaced."""
 
 EVICTION_SURGE: Final = Option(annotation="pykruise.io/eviction-surge", parse=_parse_surge)
-"""How many pods at the same time get a successor before they are evicted: a number, or a percentage of replicas that is
+"""Number of pods that get a successor before they are evicted, at the same time, or a percentage of replicas that is
 rounded up. Not set: an eviction creates no successor in advance.
 """
 
