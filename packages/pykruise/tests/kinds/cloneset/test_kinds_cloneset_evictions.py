@@ -101,7 +101,7 @@ def test_the_wait_names_the_successor_and_what_keeps_it() -> None:
     # when
     plan = plan_cloneset(builder.snapshot())
     # then
-    assert left(plan)["b"] == "is to be evicted, and waits until its successor web-s is available"
+    assert left(plan)["b"] == "must be evicted, and waits until its successor web-s is available"
     # and when there is none yet
     plan = plan_cloneset(surging(evicted(cloneset(3), "a", "b"), "1").snapshot())
     assert left(plan)["b"].endswith(
@@ -109,7 +109,7 @@ def test_the_wait_names_the_successor_and_what_keeps_it() -> None:
     )
     assert plan.waiting is not None
     assert plan.waiting.code == Code.SPECIFIED
-    assert plan.waiting.message.startswith("2 pods are to be evicted; pod web-a is to be evicted")
+    assert plan.waiting.message.startswith("2 pods are waiting for their eviction; pod web-a must be evicted")
 
 
 @pytest.mark.parametrize(("pod", "is_old"), [("a", True), ("e", False)])

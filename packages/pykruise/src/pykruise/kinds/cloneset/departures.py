@@ -41,7 +41,9 @@ def plan_evictions(ws: CloneSetWorkingSet, *, except_for: Collection[str]) -> Pl
     )
     forgotten = [
         ChangePod(
-            pod=pod, metadata=_FORGOTTEN, because=f"nobody has requested its eviction for {WANTED_S:g} s"
+            pod=pod,
+            metadata=_FORGOTTEN,
+            because=f"its eviction was not requested again within {WANTED_S:g} s",
         )
         for pod in evictions.expired
         if pod.name not in except_for

@@ -69,10 +69,10 @@ class CloneSetEvictions(msgspec.Struct, frozen=True, kw_only=True):
         if successor is not None:
             return Reason(
                 Code.SPECIFIED,
-                f"is to be evicted, and waits until its successor {successor.name} is available",
+                f"must be evicted, and waits until its successor {successor.name} is available",
             )
         limit = f"at most {self.most} at the same time ({EVICTION_SURGE.annotation})"
-        return Reason(Code.SPECIFIED, f"is to be evicted, and waits for a successor: {limit}")
+        return Reason(Code.SPECIFIED, f"must be evicted, and waits for a successor: {limit}")
 
 
 NO_EVICTIONS: Final = CloneSetEvictions()

@@ -135,7 +135,7 @@ def _create_successor(ws: CloneSetWorkingSet, pod: PodView, new_pod: NewPod) -> 
     (document,) = build_pod_documents(ws, revision, [new_pod])
     metadata = document["metadata"]
     annotations = {**metadata["annotations"], keys.SUCCESSOR_OF_ANNOTATION: pod.uid}
-    because = f"successor of {pod.name}, which is to be evicted; built from revision {revision.name}"
+    because = f"successor of {pod.name}, which must be evicted; built from revision {revision.name}"
     return _decide_creation(
         new_pod, {**document, "metadata": {**metadata, "annotations": annotations}}, because
     )

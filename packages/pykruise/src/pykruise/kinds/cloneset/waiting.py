@@ -120,7 +120,7 @@ def _reason_of_updates(ws: CloneSetWorkingSet, skipped: Mapping[str, Reason]) ->
     if evicted and not old:
         count = format_count(len(evicted), "pod is", "pods are")
         foremost_wait = f"pod {evicted[0].name} {ws.evictions.explain_wait(evicted[0]).message}"
-        return Reason(Code.SPECIFIED, f"{count} to be evicted; {foremost_wait}")
+        return Reason(Code.SPECIFIED, f"{count} waiting for their eviction; {foremost_wait}")
     count = f"{len(old)} of {format_count(len(ws.pods), 'pod is', 'pods are')} of an older template"
     held = find_strategy_wait(count, is_on_delete=ws.spec.is_on_delete, is_paused=ws.spec.is_paused)
     if held is not None:

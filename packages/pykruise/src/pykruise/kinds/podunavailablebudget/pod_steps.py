@@ -358,7 +358,7 @@ STEPS: Final = PodSteps(
             PODS, "patch", why="PodUnavailableBudget: to record an eviction that waits for a successor"
         ),
         make_right(
-            CLONE_SETS, "get", why="PodUnavailableBudget: to find out whether a successor comes first"
+            CLONE_SETS, "get", why="PodUnavailableBudget: to read whether a successor is created first"
         ),
         *(
             make_right(
