@@ -147,7 +147,7 @@ async def test_removing_the_option_deletes_the_surplus_pod(stage: Stage) -> None
 
 
 @pytest.mark.sandbox_only
-async def test_an_eviction_that_nobody_repeats_leaves_no_surplus_pod(stage: Stage) -> None:
+async def test_an_eviction_that_is_not_repeated_leaves_no_surplus_pod(stage: Stage) -> None:
     """cloneset case 102"""
     # given a drain that was cancelled
     names = await _start(stage, surging(replicas=2), replicas=2)
@@ -165,7 +165,7 @@ async def test_an_eviction_that_nobody_repeats_leaves_no_surplus_pod(stage: Stag
     )
 
 
-async def test_a_cloneset_without_the_option_answers_as_its_budget_says(stage: Stage) -> None:
+async def test_a_cloneset_without_the_option_leaves_the_answer_to_its_budget(stage: Stage) -> None:
     names = await _start(stage, cloneset(replicas=2), replicas=2)
     with pytest.raises(TooManyRequestsError, match="pub unavailable allowed is negative"):
         await evict(stage, names[0])

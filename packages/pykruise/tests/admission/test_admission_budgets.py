@@ -543,7 +543,7 @@ async def test_the_budget_decides_where_no_successor_is_created_case_68(metadata
     assert not server.recorded
 
 
-async def test_a_pod_that_does_not_serve_is_evicted_at_once_case_68() -> None:
+async def test_a_pod_that_does_not_serve_is_evicted_immediately_case_68() -> None:
     server = surging(0)
     server.pods["p1"] = tied("p1", ready=False)
     assert await refusal(server, eviction("p1")) is None

@@ -128,7 +128,7 @@ def test_an_update_does_not_spend_the_successor() -> None:
     assert len(deleted(plan) | set(pod_patches(plan))) == 2, "the evicted pod, and one pod for the update"
 
 
-def test_a_pod_that_is_to_be_evicted_is_not_updated() -> None:
+def test_an_evicted_pod_is_not_updated() -> None:
     # given
     builder = surging(followed(evicted(cloneset(1, old=1), "a"), "a", "s", old=True)).not_ready("s")
     # when
@@ -151,7 +151,7 @@ def test_a_successor_of_a_revision_that_is_no_longer_wanted_is_replaced() -> Non
     assert successors(plan_cloneset(builder.snapshot())) == ["a"]
 
 
-def test_an_eviction_that_nobody_requests_any_more_is_forgotten() -> None:
+def test_an_eviction_without_further_requests_is_forgotten() -> None:
     """cloneset case 102"""
     # given
     builder = surging(followed(evicted(cloneset(3), "a", ago_s=WANTED_S - 30), "a", "s")).not_ready("s")
