@@ -219,6 +219,12 @@ _CLONE_SET: Final = _differences_of(
         "ended",
         "quotas, licences and GPUs are free only then",
     ),
+    (
+        "an evicted pod is deleted at once, and then replaced",
+        "the same; with a PodUnavailableBudget and the annotation `pykruise.io/eviction-surge` its successor is "
+        "available before it is deleted",
+        "a drain makes no pod unavailable",
+    ),
 )
 
 _STATEFUL_SET: Final = _differences_of(

@@ -1,8 +1,9 @@
-"""`kubectl drain` of two nodes at once goes on as fast as a budget lets, and ends.
+"""`kubectl drain` of two nodes goes on as fast as a budget lets, and ends; with successors first, no pod is missed.
 
 kubectl ──▶ `pykruise up`, or a real control plane with its webhooks, simulated kubelets and the manager
 """
 
+import copy
 import json
 import shutil
 import time
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from pykruise.pods.workload.options import EVICTION_SURGE
 from support.up import Kubectl, running_real, running_up
 
 pytestmark = [pytest.mark.real_time, pytest.mark.timeout(400)]
@@ -99,4 +101,42 @@ def test_two_parallel_drains_never_exceed_the_budget(
     assert fewest >= REPLICAS - OUT
     for node in nodes:
         kubectl.says("uncordon", node)
+    kubectl.says("delete", "namespace", "drained")
+
+
+def test_drains_of_two_nodes_with_20_pods_lose_no_available_pod(kubectl: Kubectl) -> None:
+    """podunavailablebudget case 67, cloneset cases 99 and 100"""
+    # given 20 pods on two of four nodes, a budget that lets none go, and at most four successors at the same time
+    kubectl.says("create", "namespace", "drained")
+    everyone = kubectl.says("get", "nodes", "-o", "jsonpath={.items[*].metadata.name}").split()
+    first, second, *others = everyone
+    kubectl.says("cordon", *others)
+    cloneset = copy.deepcopy(CLONE_SET)
+    cloneset["metadata"]["annotations"] = {EVICTION_SURGE.annotation: "4"}
+    cloneset["spec"]["replicas"] = 20
+    budget = {**BUDGET, "spec": {**BUDGET["spec"], "maxUnavailable": 0}}
+    for document in (cloneset, budget):
+        kubectl.says("apply", "-n", "drained", "-f", "-", stdin=json.dumps(document))
+    shown = ("-o", "jsonpath={.status.availableReplicas} {.status.replicas}")
+    kubectl.until("get", "clone", "web", "-n", "drained", *shown, shows="20 20", within_s=60)
+    kubectl.says("uncordon", *others)
+    fewest, most = 20, 20
+    for node in (first, second):
+        # when
+        drain = kubectl.start(
+            "drain", node, f"--pod-selector=app={APP}", "--delete-emptydir-data", "--timeout=170s"
+        )
+        end = time.monotonic() + 170
+        while node in (nodes := serving(kubectl)):
+            fewest, most = min(fewest, len(nodes)), max(most, len(nodes))
+            assert time.monotonic() < end, kubectl.says("get", "pods,pub", "-n", "drained", "-o", "wide")
+            time.sleep(0.05)
+        text = drain()
+        # then the drain says what it waits for, and ends
+        assert "CloneSet web creates a successor first (pykruise.io/eviction-surge)" in text
+        assert f"node/{node} drained" in text
+    # and always 20 pods served, and never many more
+    kubectl.until("get", "clone", "web", "-n", "drained", *shown, shows="20 20", within_s=60)
+    assert (fewest, most <= 24) == (20, True)
+    kubectl.says("uncordon", first, second)
     kubectl.says("delete", "namespace", "drained")

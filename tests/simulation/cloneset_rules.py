@@ -24,6 +24,8 @@ from simulation.rules import (
 __all__ = ["CloneSetRules", "Workload"]
 
 REPLACEMENT = "pykruise.io/pod-replacement-policy"
+SURGE = "pykruise.io/eviction-surge"
+REQUESTED, SUCCESSOR_OF = "pykruise.io/eviction-requested-at", "pykruise.io/successor-of"
 SETS, CLAIMS = "clonesets.apps.kruise.io", "persistentvolumeclaims"
 
 
@@ -50,6 +52,8 @@ class Workload(msgspec.Struct, frozen=True):
     reuses_claims: bool
     waits_for_ends: bool
     """Whether no pod is created before those that terminate have ended (pykruise.io/pod-replacement-policy)."""
+    eviction_surge: int
+    """Successors of pods that are to be evicted, at the same time; 0: the option is not set."""
     current: str
     status: Mapping[str, Any]
     generation: int
@@ -70,6 +74,8 @@ def read_workload(doc: Any, revision: int) -> Workload:
     if isinstance(raw, str) and raw != "100%" and replicas > 1 and partition == replicas:
         partition = replicas - 1
     limit = scale.get("maxUnavailable")
+    annotations = doc["metadata"].get("annotations") or {}
+    surge_text = annotations.get(SURGE, "0")
     return Workload(
         revision=revision,
         uid=doc["metadata"]["uid"],
@@ -91,7 +97,8 @@ def read_workload(doc: Any, revision: int) -> Workload:
             template["metadata"]["name"] for template in spec.get("volumeClaimTemplates") or ()
         ),
         reuses_claims=bool(scale.get("enablePVCReuse")),
-        waits_for_ends=(doc["metadata"].get("annotations") or {}).get(REPLACEMENT) == "Failed",
+        waits_for_ends=annotations.get(REPLACEMENT) == "Failed",
+        eviction_surge=number(surge_text if surge_text.endswith("%") else int(surge_text), replicas, up=True),
         current=(status.get("currentRevision") or "").rpartition("-")[2],
         status=status,
         generation=doc["metadata"].get("generation", 0),
@@ -183,7 +190,7 @@ class CloneSetRules(WorkloadRules[Workload]):
             for member in self._members(workloads[-1])
             if member.uid == pod.uid or self._is_known(reconcile, member.uid)
         ]
-        most = max(workload.replicas + workload.max_surge for workload in workloads)
+        most = max(workload.replicas + workload.max_surge + workload.eviction_surge for workload in workloads)
         if len(mine) > most:
             yield self._broken(
                 commit, "too many", f"{pod.name} makes {len(mine)} pods, at most {most} are wanted"
@@ -208,7 +215,7 @@ class CloneSetRules(WorkloadRules[Workload]):
         elif pod.hash in updates and pod.hash not in currents:
             workload = updates[pod.hash]
             new = [version for version in mine if version.hash == pod.hash]
-            allowed = max(w.replicas + w.max_surge - w.partition for w in workloads)
+            allowed = max(w.replicas + w.max_surge + w.eviction_surge - w.partition for w in workloads)
             old_exists = workload.current in self._templates and not self._may_be_missing(
                 reconcile, workload.current
             )
@@ -251,7 +258,7 @@ class CloneSetRules(WorkloadRules[Workload]):
             and versions[0].revision <= known
         )
         limit = max(workload.scale_max_unavailable for workload in workloads)
-        if down >= limit:
+        if down >= limit and SUCCESSOR_OF not in pod.annotations:
             yield self._broken(
                 commit,
                 "scale limit",
@@ -286,6 +293,7 @@ class CloneSetRules(WorkloadRules[Workload]):
             return
         if any(pod.name in workload.to_delete for workload in workloads):
             return
+        yield from self._has_successor(commit, reconcile, pod, workloads)
         left = self._lenient_members(reconcile, workloads[-1], without=pod.uid)
         if any(left >= workload.replicas for workload in workloads):
             if not self._wrong_group(reconcile, pod, workloads, left):
@@ -298,6 +306,40 @@ class CloneSetRules(WorkloadRules[Workload]):
         if all(problems):
             yield self._broken(
                 commit, "deletion", f"{pod.name} ({pod.hash}) goes for no reason: {problems[-1]}"
+            )
+
+    def _has_successor(
+        self, commit: Commit, reconcile: Reconcile, pod: Version, workloads: list[Workload]
+    ) -> Iterator[Violation]:
+        """A pod that serves and whose eviction was requested is deleted only when its successor serves, unless enough
+        pods remain that are no successors of others.
+        """
+        known = reconcile.known.get(PODS, 0)
+        versions = self.pods.since(pod.uid, known)
+        if not all(
+            REQUESTED in version.annotations and self._maybe_available(version, workloads, until=commit.at)
+            for version in versions
+        ) or not all(workload.eviction_surge for workload in workloads):
+            return
+        histories = [item for item in self.pods.all_since(known, reconcile) if item[0].uid != pod.uid]
+        if any(
+            version.annotations.get(SUCCESSOR_OF) == pod.uid
+            and self._maybe_available(version, workloads, until=commit.at)
+            for versions in histories
+            for version in versions
+        ):
+            return
+        others = sum(
+            any(
+                self._is_member(version, workloads[-1])
+                and self._maybe_available(version, workloads, until=commit.at)
+                for version in versions
+            )
+            for versions in histories
+        )
+        if not any(others >= workload.replicas for workload in workloads):
+            yield self._broken(
+                commit, "eviction", f"{pod.name} is to be evicted, and is deleted before its successor serves"
             )
 
     def _on_marked(

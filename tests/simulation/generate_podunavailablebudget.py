@@ -41,6 +41,7 @@ def generate(seed: int) -> Script:
     watches = ("/pods", "/pods", "/podunavailablebudgets", "/podunavailablebudgets", path)
     operations = _operations(rng, length_s, kind=kind)
     workload, budget = _workload(rng, kind), _budget(rng, kind)
+    _with_options(seed, workload)
     faults = faults_by_chance(rng, length_s, paths=paths, watches=watches)
     if seed % 16 == 7 and kind != "DaemonSet":
         workload["spec"]["replicas"] = 8
@@ -84,6 +85,14 @@ def _workload(rng: random.Random, kind: str) -> dict[str, Any]:
     spec["updateStrategy"] = {"type": "RollingUpdate", "rollingUpdate": rolling}
     spec["template"] = {"metadata": {"labels": {"app": "web"}}, "spec": pod}
     return kruise_object(kind, spec)
+
+
+def _with_options(seed: int, workload: dict[str, Any]) -> None:
+    """Some CloneSets create successors before evictions. The seed's other choices stay what they were."""
+    rng = random.Random(f"options-{seed}")
+    if workload["kind"] == "CloneSet" and rng.random() < 0.4:
+        surge = rng.choice(("1", "2", "50%"))
+        workload["metadata"]["annotations"] = {"pykruise.io/eviction-surge": surge}
 
 
 def _budget(rng: random.Random, kind: str) -> dict[str, Any]:

@@ -4,6 +4,8 @@ from typing import Any
 
 import msgspec
 
+from pykruise.kinds.cloneset import plan as cloneset_plan
+from pykruise.kinds.cloneset import working_set as cloneset_working_set
 from pykruise.kinds.podunavailablebudget import snapshot as budget_snapshot
 from pykruise.kinds.podunavailablebudget import status as budget_status
 from pykruise.kinds.podunavailablebudget import wakes as budget_wakes
@@ -36,6 +38,22 @@ def _without_creating(original: Any) -> Any:
 
 def _without_version(_original: Any) -> Any:
     return lambda view, patch: {"metadata": {"uid": view.uid}, **patch}
+
+
+def _evictions(change: Any) -> Change:
+    def changed(original: Any) -> Any:
+        return lambda *args, **given: change(original(*args, **given))
+
+    return cloneset_working_set, "find_evictions", changed
+
+
+def _without_waiting(original: Any) -> Any:
+    def plan(ws: Any, **given: Any) -> Any:
+        found = ws.evictions
+        released = replace(found, released=[*found.released, *found.waiting], waiting=[])
+        return original(replace(ws, evictions=released), **given)
+
+    return plan
 
 
 def _always_room(original: Any) -> Any:
@@ -142,6 +160,12 @@ def _never_refused(_original: Any) -> Any:
 
 
 PODUNAVAILABLEBUDGET: dict[str, tuple[Change, ...]] = {
+    "PodUnavailableBudget: an evicted pod is deleted before its successor serves": (
+        (cloneset_plan, "plan_evictions", _without_waiting),
+    ),
+    "PodUnavailableBudget: all evicted pods get a successor at the same time": (
+        _evictions(lambda found: replace(found, most=99 if found.most else 0)),
+    ),
     "PodUnavailableBudget: one additional pod may be unavailable": (
         (
             budget_status,

@@ -39,6 +39,7 @@ from pykruise.plans.targets import TargetView, project_target
 from pykruise.plans.views import BUDGET_VIEWS, POD_VIEWS
 from pykruise.pods.settings import build_settings
 from pykruise.pods.view.decoding import project_pod
+from pykruise.pods.view.keys import EVICTION_REQUESTED_ANNOTATION
 from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.budgets import BudgetView, build_related_annotations, project_budget
 from pykruise.runtime.read import Memories
@@ -308,6 +309,9 @@ class BudgetServer:
     def __init__(self, *budgets: Document, pods: Iterable[Document] = ()) -> None:
         self.budgets = {budget["metadata"]["name"]: budget for budget in budgets}
         self.pods = {pod["metadata"]["name"]: pod for pod in pods}
+        self.clonesets: dict[str, Document] = {}
+        self.recorded: list[str] = []
+        """Names of the pods whose requested eviction was recorded."""
         self.conflicts_to_come = 0
         self.writes_hang = self.writes_fail = False
         self.writes = 0
@@ -391,3 +395,10 @@ class Replica:
 
     async def read_pod(self, namespace: str, name: str) -> Document | None:
         return self._server.pods.get(name)
+
+    async def read_cloneset(self, namespace: str, name: str) -> Document | None:
+        return self._server.clonesets.get(name)
+
+    async def record_eviction(self, pod: Document, record: Document) -> None:
+        assert EVICTION_REQUESTED_ANNOTATION in record["metadata"]["annotations"]
+        self._server.recorded.append(pod["metadata"]["name"])

@@ -73,11 +73,11 @@ class Kubectl:
         )
 
     def start(self, *arguments: str) -> Callable[[], str]:
-        """Start kubectl in the background; call the result for its output once it has ended."""
+        """Start kubectl in the background; call the result for its output and errors once it has ended."""
         process = subprocess.Popen(
             [self._program, *arguments],
             stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
             text=True,
             env=self._environment,
         )

@@ -76,6 +76,12 @@ class Cluster:
     async def read_pod(self, namespace: str, name: str) -> Document:
         return pod().document
 
+    async def read_cloneset(self, namespace: str, name: str) -> Document:
+        return {"metadata": {"name": name, "uid": "uid"}}
+
+    async def record_eviction(self, pod: Document, record: Document) -> None:
+        pass
+
     async def read(self, kind: Any, namespace: str, name: str, **_: Any) -> Document | None:
         return self._document
 

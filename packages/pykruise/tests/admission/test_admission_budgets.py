@@ -18,6 +18,7 @@ from pykruise.kube.values.selectors import EVERYTHING
 from pykruise.plans.pod_steps import StepError
 from pykruise.pods.view import keys
 from pykruise.pods.workload.budgets import build_related_annotations
+from pykruise.pods.workload.options import EVICTION_SURGE
 from pykruise.sandbox.apiserver.custom.expressions import compile_expression
 from support.budgets import (
     BOTH_GATES,
@@ -486,3 +487,64 @@ def test_all_evictions_are_reviewed_until_the_namespaces_of_budgets_are_known() 
         }
         expression = compile_expression(condition.expression, frozenset(variables))
         assert expression.holds(variables) is is_wanted
+
+
+def surging(count: int, **metadata: Any) -> BudgetServer:
+    """A budget that lets so many pods go, over a CloneSet that creates successors first."""
+    server = BudgetServer(budget(maxUnavailable=1, status=allowed(count)), pods=[POD])
+    annotations = {EVICTION_SURGE.annotation: "1"}
+    own = {"name": "web", "uid": "uid-CloneSet-web", "annotations": annotations, **metadata}
+    server.clonesets["web"] = {"metadata": own}
+    return server
+
+
+@pytest.mark.parametrize("count", [0, 1])
+async def test_an_eviction_waits_for_a_successor_case_67(count: int) -> None:
+    server = surging(count)
+    refused = await refusal(server, eviction("p1"))
+    assert refused is not None
+    assert (refused.code, refused.reason) == (429, "TooManyRequests")
+    assert refused.message.startswith("CloneSet web creates a successor first (pykruise.io/eviction-surge)")
+    assert server.recorded == ["p1"]
+    assert server.writes == 0, "it spends nothing"
+    # and a deletion is answered as ever
+    assert (await refusal(server, deletion(POD)) is None) == (count == 1)
+
+
+async def test_a_dry_run_records_no_eviction_case_67() -> None:
+    server = surging(1)
+    assert await refusal(server, eviction("p1", options={"dryRun": ["All"]})) is not None
+    assert not server.recorded
+
+
+@pytest.mark.parametrize(("age_s", "is_recorded"), [(59, False), (60, True)])
+async def test_a_repeated_request_renews_the_record_once_a_minute_case_67(
+    age_s: float, is_recorded: bool
+) -> None:
+    server = surging(1)
+    server.pods["p1"] = changed(POD, annotations={keys.EVICTION_REQUESTED_ANNOTATION: ago(age_s)})
+    assert await refusal(server, eviction("p1")) is not None
+    assert bool(server.recorded) is is_recorded
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        {"annotations": {}},
+        {"annotations": {EVICTION_SURGE.annotation: "none"}},
+        {"uid": "another"},
+        {"deletionTimestamp": ago(1)},
+    ],
+    ids=["no-option", "invalid", "another-cloneset", "terminating"],
+)
+async def test_the_budget_decides_where_no_successor_is_created_case_68(metadata: Any) -> None:
+    server = surging(1, **metadata)
+    assert await refusal(server, eviction("p1")) is None
+    assert not server.recorded
+
+
+async def test_a_pod_that_does_not_serve_is_evicted_immediately_case_68() -> None:
+    server = surging(0)
+    server.pods["p1"] = tied("p1", ready=False)
+    assert await refusal(server, eviction("p1")) is None
+    assert not server.recorded

@@ -36,6 +36,7 @@ STATEFUL_SETS_OF_KRUISE: Final = Resource("apps.kruise.io", "v1beta1", "stateful
 _OF_OTHERS: Final = (CLONE_SETS, STATEFUL_SETS_OF_KRUISE)
 _KUBERNETES: Final = (DEPLOYMENTS, JOBS, REPLICA_SETS, STATEFUL_SETS)
 
+CLONE_SET: Final = GroupKind(CLONE_SETS.group, CLONE_SETS.kind)
 DEPLOYMENT: Final = GroupKind("apps", "Deployment")
 REPLICA_SET: Final = GroupKind("apps", "ReplicaSet")
 

@@ -25,7 +25,7 @@ from pykruise.kube.ids import Key
 from pykruise.kube.resources import PODS
 from pykruise.manager.settings import ManagerSettings
 from pykruise.plans.progress import Phase
-from pykruise.plans.targets import TARGET_VIEWS
+from pykruise.plans.targets import CLONE_SET, CLONE_SETS, TARGET_VIEWS
 from pykruise.pods.corrections import OF_THE_WORKLOAD
 from pykruise.pods.reasons import NEEDS_A_PERSON, Code
 from pykruise.pods.view.decoding import project_pod
@@ -42,6 +42,7 @@ from pykruise.pods.workload.budgets import (
     list_protected_operations,
     project_budget,
 )
+from pykruise.pods.workload.evictions import is_surging_first
 
 NAMES: Final = frozenset({"po", "pod", "pods"})
 """Names of the kind Pod on the command line."""
@@ -65,6 +66,8 @@ class PodSight(msgspec.Struct, frozen=True, kw_only=True):
     """Names of the budgets that cover the pod, whether or not the pod names them."""
     disruption: Sequence[Document] = ()
     """PodDisruptionBudgets that select it."""
+    surging: str = ""
+    """Name of the CloneSet that creates a successor before the pod is evicted; empty: none does."""
     settings: BudgetSettings = BudgetSettings()
     now: Instant
 
@@ -87,9 +90,21 @@ async def look_at_pod(
         budget=sights.get(named),
         meant_by=sorted(name for name, sight in sights.items() if key.name in sight.pods),
         disruption=[entry for entry in disruption if make_selection(entry)(view)],
+        surging=await _find_surging_owner(client, view) if named else "",
         settings=own,
         now=now,
     )
+
+
+async def _find_surging_owner(client: Client, pod: PodView) -> str:
+    owner = pod.controller
+    if owner is None or (owner.group, owner.kind) != CLONE_SET:
+        return ""
+    try:
+        cloneset = decode(await client.get(CLONE_SETS, pod.namespace, owner.name))
+    except NotFoundError:
+        return ""
+    return owner.name if is_surging_first(cloneset, owner_uid=owner.uid) else ""
 
 
 async def _budgets_for(client: Client, pod: PodView, named: str) -> list[BudgetView]:
@@ -219,6 +234,8 @@ def _answer(sight: PodSight, budget: BudgetView, operation: Operation) -> str:
         settings=settings.in_place,
         is_resize_apart=settings.is_resize_apart,
     )
+    if sight.surging and operation == Operation.EVICT and (answer.refusal or answer.spends):
+        return f"CloneSet {sight.surging} creates a successor first, and deletes the pod when it is available"
     if answer.refusal:
         return _REFUSED
     if answer.spends:

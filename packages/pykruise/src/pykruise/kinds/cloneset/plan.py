@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import msgspec
 
+from pykruise.kinds.cloneset.departures import plan_evictions
 from pykruise.kinds.cloneset.limits import FieldProblem, limits_of
 from pykruise.kinds.cloneset.pre_download import plan_pre_download
 from pykruise.kinds.cloneset.refresh import plan_refresh
@@ -106,13 +107,14 @@ def _join_phases(
 ) -> Plan:
     scale = plan_scale(ws)
     update, chosen = (PlanPhase(), None) if scale.stages else plan_update(ws)
-    touched = scale.touched | update.touched
+    evictions = plan_evictions(ws, except_for=scale.touched | update.touched)
+    touched = scale.touched | update.touched | evictions.touched
     refresh = plan_refresh(ws, chosen=chosen, except_for=touched)
-    skipped = {**refresh.skipped, **update.skipped, **scale.skipped}
+    skipped = {**refresh.skipped, **update.skipped, **scale.skipped, **evictions.skipped}
     waiting, shown = waiting_of(ws, skipped=skipped)
     overlap = overlap_of(ws.snapshot.overlapping)
     notes = (*_orphans_note(orphans), *make_overlap_note(overlap), *scale.notes, *update.notes)
-    outcomes = _outcomes_of_phases(scale, update, refresh)
+    outcomes = _outcomes_of_phases(scale, update, refresh, evictions)
     unused = [write.chain for write in ws.claims.clean_up if write.staying_pod not in touched]
     clean_up = PlanPhase(decided=(DecidedStage(purpose=Purpose.CLEAN_UP_CLAIMS, decisions=unused),))
     release = release_pods(mismatched, owner_uid=ws.snapshot.cloneset.uid, before=ws.claims.handed_over)
@@ -132,8 +134,8 @@ def _join_phases(
     zeros = () if ws.limits.replicas else ("updatedAvailableReplicas",)
     changed = build_changed_status(ws.snapshot.cloneset, status, zeros=zeros)
     requeue_after_s = requeue_after(
-        (scale, update, refresh),
-        find_next_available_time(ws.pods, min_ready_seconds=ws.spec.min_ready_seconds, now=ws.now),
+        (scale, update, refresh, evictions),
+        find_next_available_time(ws.all_pods, min_ready_seconds=ws.spec.min_ready_seconds, now=ws.now),
         find_next_blocker_time(ws.snapshot.pods, now=ws.now),
         overdue_at,
         now=ws.now,
@@ -145,7 +147,8 @@ def _join_phases(
             *of_revisions,
             *plan_pre_download(ws),
             # The update of one pod completes before the next one starts.
-            *write_phases(refresh, scale, update),
+            # Evicted pods come last: a PodUnavailableBudget that refuses their deletion must not hold an update back.
+            *write_phases(refresh, scale, update, evictions),
             *stage_of(Purpose.TIDY_UP, _tidy(ws, status_is_stored=changed is None)),
         ),
         status=changed,
@@ -161,13 +164,16 @@ def _join_phases(
     )
 
 
-def _outcomes_of_phases(scale: PlanPhase, update: PlanPhase, refresh: PlanPhase) -> dict[str, Reason | None]:
+def _outcomes_of_phases(
+    scale: PlanPhase, update: PlanPhase, refresh: PlanPhase, evictions: PlanPhase
+) -> dict[str, Reason | None]:
     """Results of the phases when scaling has nothing to write. A phase with writes left has not succeeded yet."""
     if scale.stages:
         return {}
+    scaled: dict[str, Reason | None] = {} if evictions.stages else {FAILED_SCALE: None}
     failure = update.failure or refresh.failure
     is_known = failure is not None or not (update.stages or refresh.stages)
-    return {FAILED_SCALE: None, **({FAILED_UPDATE: failure} if is_known else {})}
+    return {**scaled, **({FAILED_UPDATE: failure} if is_known else {})}
 
 
 # Pods that no longer match
@@ -221,13 +227,13 @@ def _tidy(ws: CloneSetWorkingSet, *, status_is_stored: bool) -> Iterator[Chain]:
     """Truncate the history and podsToDelete. podsToDelete is written only when the status is already stored: writing
     the status changes the resourceVersion that this patch requires.
     """
-    live = {ws.update.hash, ws.current.hash, *{pod.revision for pod in ws.pods}}
+    live = {ws.update.hash, ws.current.hash, *{pod.revision for pod in ws.all_pods}}
     uid = ws.snapshot.cloneset.uid
     own = (revision for revision in ws.snapshot.revisions if revision.controller_uid == uid)
     yield from truncate_history(own, live=live, limit=ws.spec.revision_history_limit)
     strategy = ws.spec.scale_strategy
     listed = (strategy.pods_to_delete if strategy else None) or []
-    names = {pod.name for pod in ws.pods} if listed else set()
+    names = {pod.name for pod in ws.all_pods} if listed else set()
     kept = [name for name in listed if name in names]
     if status_is_stored and kept != listed:
         body = {"spec": {"scaleStrategy": {"podsToDelete": kept or None}}}

@@ -38,7 +38,7 @@ def plan_refresh(
     # One comprehension without calls: in most plans most pods need nothing.
     open_ones = [
         pod
-        for pod in ws.pods
+        for pod in ws.all_pods
         if pod.state != _NORMAL or pod.open_gates or pod.may_be_updating or hash_label not in pod.labels
     ]
     if except_for:

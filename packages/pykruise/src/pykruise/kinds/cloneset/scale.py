@@ -14,6 +14,7 @@ import msgspec
 from pykruise.kinds.cloneset.claims import NewPod
 from pykruise.kinds.cloneset.deletions import delete_within_budget
 from pykruise.kinds.cloneset.differences import label_of
+from pykruise.kinds.cloneset.evictions import choose_revision
 from pykruise.kinds.cloneset.limits import Numbers
 from pykruise.kinds.cloneset.working_set import CloneSetWorkingSet
 from pykruise.kube.documents import Document
@@ -107,29 +108,48 @@ def _keep(ws: CloneSetWorkingSet) -> PlanPhase | None:
 
 def _create_pods(ws: CloneSetWorkingSet, numbers: Numbers) -> PlanPhase:
     """Create first the missing pods of the current revision, then those of the update revision."""
-    if numbers.create_now <= 0:
+    if numbers.create_now <= 0 and not ws.evicted:
         return PlanPhase()
     awaited, new_pods = ws.claims.awaited, ws.claims.new_pods
     skipped = {pod.name: _LEAVES_CLAIMS for pod in ws.snapshot.pods if pod.instance_id in awaited}
     decisions: list[CreatePod] = []
+    missing, successors = new_pods[: numbers.create_now], new_pods[numbers.create_now :]
     for revision, chosen in (
-        (ws.current, new_pods[: numbers.create_old]),
-        (ws.update, new_pods[numbers.create_old :]),
+        (ws.current, missing[: numbers.create_old]),
+        (ws.update, missing[numbers.create_old :]),
     ):
         because = f"{numbers.create} missing; built from revision {revision.name}"
         for new_pod, document in zip(chosen, build_pod_documents(ws, revision, chosen), strict=True):
-            name = document["metadata"]["name"]
-            decisions.append(
-                CreatePod(
-                    subject=name,
-                    document=document,
-                    because=because,
-                    created=f"created pod {name}",
-                    before=new_pod.missing,
-                )
-            )
+            decisions.append(_decide_creation(new_pod, document, because))
+    # There may be fewer successors than evicted pods: claims of terminating pods keep their ids.
+    for pod, new_pod in zip(ws.evicted, successors, strict=False):
+        decisions.append(_create_successor(ws, pod, new_pod))
     stage = DecidedStage(purpose=Purpose.CREATE_PODS, decisions=decisions, ramp=True)
-    return PlanPhase(decided=(stage,), skipped=skipped, is_partial=numbers.create_now > MOST_AT_ONCE)
+    is_partial = numbers.create_now + len(ws.evicted) > MOST_AT_ONCE
+    return PlanPhase(decided=(stage,), skipped=skipped, is_partial=is_partial)
+
+
+def _create_successor(ws: CloneSetWorkingSet, pod: PodView, new_pod: NewPod) -> CreatePod:
+    """Create the pod that must be available before this one is evicted."""
+    revision = choose_revision(pod, update=ws.update, current=ws.current)
+    (document,) = build_pod_documents(ws, revision, [new_pod])
+    metadata = document["metadata"]
+    annotations = {**metadata["annotations"], keys.SUCCESSOR_OF_ANNOTATION: pod.uid}
+    because = f"successor of {pod.name}, which must be evicted; built from revision {revision.name}"
+    return _decide_creation(
+        new_pod, {**document, "metadata": {**metadata, "annotations": annotations}}, because
+    )
+
+
+def _decide_creation(new_pod: NewPod, document: Document, because: str) -> CreatePod:
+    name = document["metadata"]["name"]
+    return CreatePod(
+        subject=name,
+        document=document,
+        because=because,
+        created=f"created pod {name}",
+        before=new_pod.missing,
+    )
 
 
 def build_pod_documents(
@@ -215,9 +235,25 @@ def _select_first_victims(ws: CloneSetWorkingSet, pods: list[PodView], count: in
         return []
     unavailable = {pod.name for pod in ws.unavailable}
     constraints = (ws.update.template.get("spec") or {}).get("topologySpreadConstraints") or ()
-    return sort_for_deletion(
+    ordered = sort_for_deletion(
         pods,
         available=lambda pod: pod.name not in unavailable,
         topology_keys=[constraint.get("topologyKey", "") for constraint in constraints],
         node_labels=ws.snapshot.node_labels,
-    )[:count]
+    )
+    if ws.evictions.waiting:
+        ordered = _put_evicted_first(ws, ordered)
+    return ordered[:count]
+
+
+def _put_evicted_first(ws: CloneSetWorkingSet, pods: Sequence[PodView]) -> list[PodView]:
+    """Sort pods that do not serve to the front, then evicted ones without a successor, then other evicted ones."""
+    waiting, successors = {pod.name for pod in ws.evictions.waiting}, ws.evictions.successors
+    unavailable = {pod.name for pod in ws.unavailable}
+
+    def rank(pod: PodView) -> int:
+        if pod.name in unavailable:
+            return 0
+        return (2 if pod.uid in successors else 1) if pod.name in waiting else 3
+
+    return sorted(pods, key=rank)

@@ -180,9 +180,10 @@ def _skip_pods(pods: Iterable[PodView], reason: Reason) -> dict[str, Reason]:
 
 
 def _select_candidates(ws: CloneSetWorkingSet, *, back: bool) -> list[PodView]:
-    """Pods that do not have the target revision, except pods that are being deleted or in a grace period that can
-    end.
+    """Pods that do not have the target revision, except pods that are being deleted, are to be evicted, or are in a
+    grace period that can end.
     """
+    evicted = {pod.name for pod in ws.evictions.waiting}
     is_refused = resize_refused_since(ws) is not None
     return [
         pod
@@ -190,6 +191,7 @@ def _select_candidates(ws: CloneSetWorkingSet, *, back: bool) -> list[PodView]:
         if (
             mark.is_new == back
             and not mark.is_pre_deleting
+            and pod.name not in evicted
             and not (pod.is_in_grace and pod.state != LifecycleState.UPDATED)
         )
         or (is_refused and mark.is_new == back and _is_kept_in_grace(ws, pod))

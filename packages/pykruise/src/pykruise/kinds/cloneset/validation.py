@@ -26,6 +26,7 @@ from pykruise.pods.lifecycle.ordering import MOST_WEIGHTS
 from pykruise.pods.template.defaults import WorkloadDefaulting
 from pykruise.pods.workload.claims import read_template_name
 from pykruise.pods.workload.options import (
+    EVICTION_SURGE,
     POD_REPLACEMENT_POLICY,
     Option,
     PodReplacementPolicy,
@@ -54,7 +55,7 @@ MUTABLE = (
 )
 """Fields of the spec that an update may change."""
 
-OPTIONS: tuple[Option[Any], ...] = (POD_REPLACEMENT_POLICY,)
+OPTIONS: tuple[Option[Any], ...] = (POD_REPLACEMENT_POLICY, EVICTION_SURGE)
 """Annotations of a CloneSet that are options."""
 
 KIND = "cloneset"

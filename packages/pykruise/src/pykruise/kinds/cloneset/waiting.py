@@ -28,7 +28,8 @@ _SAID_AS_THEY_ARE: Final = frozenset({Code.NOT_IN_PLACE, Code.BROKEN_UPDATE})
 
 def is_converged(ws: CloneSetWorkingSet) -> bool:
     """Whether all pods exist, have the update revision and are available, and none is to be deleted."""
-    return len(ws.pods) == ws.limits.replicas and not (ws.old or ws.unavailable or ws.leaving)
+    is_complete = len(ws.pods) == ws.limits.replicas and not (ws.old or ws.unavailable or ws.leaving)
+    return is_complete and not ws.evictions.waiting
 
 
 def waiting_of(
@@ -44,7 +45,10 @@ def waiting_of(
     if is_converged(ws):
         return None, held
     obstacles = blockers_of(
-        ws.unavailable, ws.spec.lifecycle, min_ready_seconds=ws.spec.min_ready_seconds, now=ws.now
+        [*ws.unavailable, *ws.evictions.pending],
+        ws.spec.lifecycle,
+        min_ready_seconds=ws.spec.min_ready_seconds,
+        now=ws.now,
     )
     stuck = [(pod, reason) for pod, reason in obstacles if not reason.is_wait]
     waiting = (
@@ -112,7 +116,11 @@ def _reason_of_missing(
 
 def _reason_of_updates(ws: CloneSetWorkingSet, skipped: Mapping[str, Reason]) -> Reason:
     """Reason when all desired pods exist and are available, but not all have the newest template."""
-    old = ws.old
+    old, evicted = ws.old, ws.evictions.waiting
+    if evicted and not old:
+        count = format_count(len(evicted), "pod is", "pods are")
+        foremost_wait = f"pod {evicted[0].name} {ws.evictions.explain_wait(evicted[0]).message}"
+        return Reason(Code.SPECIFIED, f"{count} waiting for their eviction; {foremost_wait}")
     count = f"{len(old)} of {format_count(len(ws.pods), 'pod is', 'pods are')} of an older template"
     held = find_strategy_wait(count, is_on_delete=ws.spec.is_on_delete, is_paused=ws.spec.is_paused)
     if held is not None:

@@ -13,6 +13,7 @@ import msgspec
 
 from pykruise.kinds.cloneset.claims import ClaimPlan, plan_claims
 from pykruise.kinds.cloneset.differences import differences_to
+from pykruise.kinds.cloneset.evictions import CloneSetEvictions, find_evictions
 from pykruise.kinds.cloneset.limits import MARKS, CloneSetLimits, Mark, Numbers, numbers_of, tally_of
 from pykruise.kinds.cloneset.snapshot import CloneSetSettings, CloneSetSnapshot, ReadableCloneSet
 from pykruise.kinds.cloneset.surge import is_surging
@@ -39,8 +40,10 @@ class CloneSetWorkingSet(msgspec.Struct, frozen=True, kw_only=True):
     limits: CloneSetLimits
     update: RevisionView
     current: RevisionView
-    pods: Sequence[PodView]
+    all_pods: Sequence[PodView]
     """Active pods that match the selector."""
+    pods: Sequence[PodView]
+    """Active pods that count: `evictions` sets others aside."""
     marks: Sequence[Mark]
     """The mark of each of `pods`."""
     scale_marks: Sequence[Mark]
@@ -48,7 +51,10 @@ class CloneSetWorkingSet(msgspec.Struct, frozen=True, kw_only=True):
     surges: bool
     """Whether maxSurge applies to the update."""
     counts: Mapping[Mark, int]
-    """Number of pods with each mark."""
+    """Number of all pods with each mark."""
+    evictions: CloneSetEvictions
+    evicted: Sequence[PodView]
+    """Evicted pods that get a successor now."""
     scale_numbers: Numbers
     """Numbers of the scale phase."""
     update_numbers: Numbers
@@ -96,13 +102,19 @@ def build_working_set(
         min_ready_seconds=spec.min_ready_seconds,
         now=snapshot.now,
     )
+    counts = Counter(marks)
+    evictions = find_evictions(snapshot, pods=pods, marks=marks, update=update, current=current)
+    all_pods, counted = pods, counts
+    if aside := evictions.aside:
+        kept = [(pod, mark) for pod, mark in zip(pods, marks, strict=True) if pod.name not in aside]
+        pods, marks = [pod for pod, _ in kept], [mark for _, mark in kept]
+        counted = Counter(marks)
     scale_marks = marks
     if settings.preparing_update_as_update:
         scale_marks = [
             mark.as_new() if pod.state == LifecycleState.PREPARING_UPDATE else mark
             for pod, mark in zip(pods, marks, strict=True)
         ]
-    counts = Counter(marks)
     differences = differences_to(update, snapshot, recall := Recall(snapshot.seen))
     surges = is_surging(snapshot, limits, pods=pods, marks=marks, differences=differences)
 
@@ -111,12 +123,14 @@ def build_working_set(
     def numbers(counts: Mapping[Mark, int]) -> Numbers:
         return _compute_numbers(counts, snapshot, limits, update, current, surges=surges, occupying=occupying)
 
-    update_numbers = scale_numbers = numbers(counts)
+    update_numbers = scale_numbers = numbers(counted)
     if scale_marks is not marks:
         scale_numbers = numbers(Counter(scale_marks))
 
+    evicted = evictions.choose_for_successors(surplus=scale_numbers.remove, terminating=len(occupying or ()))
+
     def having(is_meant: Callable[[Mark], bool]) -> Sequence[PodView]:
-        chosen = {mark for mark in counts if is_meant(mark)}
+        chosen = {mark for mark in counted if is_meant(mark)}
         return [pod for pod, mark in zip(pods, marks, strict=True) if mark in chosen] if chosen else ()
 
     return CloneSetWorkingSet(
@@ -128,17 +142,20 @@ def build_working_set(
         limits=limits,
         update=update,
         current=current,
+        all_pods=all_pods,
         pods=pods,
         marks=marks,
         scale_marks=scale_marks,
         counts=counts,
+        evictions=evictions,
+        evicted=evicted,
         scale_numbers=scale_numbers,
         update_numbers=update_numbers,
         claims=plan_claims(
             snapshot,
             update,
-            count=min(scale_numbers.create_now, MOST_AT_ONCE),
-            matching=pods,
+            count=min(scale_numbers.create_now + len(evicted), MOST_AT_ONCE),
+            matching=all_pods,
             mismatched=mismatched,
         ),
         occupying=occupying,

@@ -2,6 +2,7 @@
 
 new pod ──▶ the budget that covers it ──▶ both annotations
 UPDATE, resize, DELETE, eviction of an assigned pod ──▶ BudgetSpender (spending.py) ──▶ allowed, or rejected
+eviction, and its CloneSet creates a successor first ──▶ a record on the pod (pods/workload/evictions.py), and rejected
 
 A rejected eviction is answered with 429, so that a client that drains a node tries again; other requests with 403.
 """
@@ -41,7 +42,14 @@ from pykruise.plans.pod_steps import (
     StepReport,
     is_dry,
 )
-from pykruise.plans.targets import DEPLOYMENT, REPLICA_SET, TARGET_RESOURCES, OwnerMissingError
+from pykruise.plans.targets import (
+    CLONE_SET,
+    CLONE_SETS,
+    DEPLOYMENT,
+    REPLICA_SET,
+    TARGET_RESOURCES,
+    OwnerMissingError,
+)
 from pykruise.plans.views import BUDGET_VIEWS
 from pykruise.pods.view.decoding import project_pod
 from pykruise.pods.view.keys import LEGACY_RELATED_PUB_ANNOTATION, RELATED_PUB_ANNOTATION
@@ -55,6 +63,8 @@ from pykruise.pods.workload.budgets import (
     is_exempt,
     read_related_budget,
 )
+from pykruise.pods.workload.evictions import build_record, is_record_due, is_surging_first
+from pykruise.pods.workload.options import EVICTION_SURGE
 
 _log = logging.getLogger(__name__)
 
@@ -171,6 +181,7 @@ class BudgetGuard:
         self._guards_deletion = settings.guards_deletion
         self._guards_updates = settings.guards_updates
         self._report = guarding.context.report
+        self._clock = guarding.context.clock
 
     def build_match_condition(self, interests: Interests) -> str:
         """Assigned pods that are deleted or changed, and all evicted pods in namespaces with budgets."""
@@ -226,6 +237,12 @@ class BudgetGuard:
         if budget is None:
             return None
         view = project_pod(orjson.dumps(pod))
+        if operation == Operation.EVICT and budgeting.spender.is_costly(budget, view, operation):
+            owner = await _find_surging_owner(pod, request.namespace, budgeting.reader)
+            if owner:
+                if is_record_due(annotations, now=self._clock()) and not is_dry(request):
+                    await budgeting.reader.record_eviction(pod, build_record(self._clock()))
+                return _make_status(operation, _make_surge_message(owner))
         try:
             answer = await budgeting.spender.ask(budget, view, operation, dry_run=is_dry(request))
         except BudgetConflictsError as error:
@@ -236,6 +253,15 @@ class BudgetGuard:
             raise StepError(answer.refusal)
         self._report(make_prevention_report(pod, budget, username=request.username))
         return _make_status(operation, _make_message(budget, answer.code))
+
+
+async def _find_surging_owner(pod: Document, namespace: str, reader: BudgetReader) -> str:
+    """Name of the CloneSet that creates a successor of this pod before the pod is evicted; empty: none does."""
+    owner = controller_of(pod)
+    if owner is None or group_kind(owner.api_version, owner.kind) != CLONE_SET:
+        return ""
+    cloneset = await reader.read_cloneset(namespace, owner.name)
+    return owner.name if is_surging_first(cloneset, owner_uid=owner.uid) else ""
 
 
 def make_prevention_report(pod: Document, budget: BudgetView, *, username: str) -> StepReport:
@@ -283,6 +309,13 @@ def _make_message(budget: BudgetView, code: RefusalCode | None) -> str:
     return start + "pub unavailable allowed is negative"
 
 
+def _make_surge_message(cloneset: str) -> str:
+    return (
+        f"CloneSet {cloneset} creates a successor first ({EVICTION_SURGE.annotation}), and deletes the pod when the "
+        "successor is available"
+    )
+
+
 def _make_status(operation: Operation, message: str) -> ErrorStatus:
     if operation == Operation.EVICT:
         return ErrorStatus(status="Failure", message=message, reason="TooManyRequests", code=429)
@@ -321,6 +354,12 @@ STEPS: Final = PodSteps(
             why="PodUnavailableBudget: to record disruptions in budgets",
         ),
         make_right(PODS, "get", why="PodUnavailableBudget: to read the pod that is evicted"),
+        make_right(
+            PODS, "patch", why="PodUnavailableBudget: to record an eviction that waits for a successor"
+        ),
+        make_right(
+            CLONE_SETS, "get", why="PodUnavailableBudget: to read whether a successor is created first"
+        ),
         *(
             make_right(
                 TARGET_RESOURCES[kind], "get", why="PodUnavailableBudget: to find the Deployment of a pod"

@@ -1,4 +1,5 @@
-"""Reads of pod admission besides the request: budgets, the evicted pod, owners of owners.
+"""Reads of pod admission besides the request: budgets, the evicted pod, its CloneSet, owners of
+owners; and the record of an eviction that waits.
 
 LiveBudgets     reads from the API server each time: for reviews in the process of a sandbox
 CachedBudgets   reads budgets from a cache: a pod without a budget costs no request
@@ -13,9 +14,10 @@ from pykruise.kube.clock import Clock
 from pykruise.kube.documents import Document, decode
 from pykruise.kube.errors import NotFoundError
 from pykruise.kube.ids import Key
-from pykruise.kube.resources import PODS
+from pykruise.kube.patches.types import PatchType
+from pykruise.kube.resources import PODS, Resource
 from pykruise.kube.values.owners import OwnerReference
-from pykruise.plans.targets import OwnerReader
+from pykruise.plans.targets import CLONE_SETS, OwnerReader
 from pykruise.plans.views import BUDGET_VIEWS
 from pykruise.pods.workload.budgets import BudgetView
 from pykruise.runtime.object_reader import CachedObjects, LiveObjects
@@ -48,6 +50,14 @@ class BudgetReader(Protocol):
         """A pod; None: it does not exist."""
         ...
 
+    async def read_cloneset(self, namespace: str, name: str) -> Document | None:
+        """A CloneSet; None: it does not exist."""
+        ...
+
+    async def record_eviction(self, pod: Document, record: Document) -> None:
+        """Merge the record of a requested eviction into the pod."""
+        ...
+
 
 class _Cluster:
     """Reads of other kinds."""
@@ -60,8 +70,22 @@ class _Cluster:
         return await self._owners.read_controller(owner, namespace)
 
     async def read_pod(self, namespace: str, name: str) -> Document | None:
+        return await self._read(PODS, namespace, name)
+
+    async def read_cloneset(self, namespace: str, name: str) -> Document | None:
+        return await self._read(CLONE_SETS, namespace, name)
+
+    async def record_eviction(self, pod: Document, record: Document) -> None:
+        metadata = pod["metadata"]
+        # With the uid, so that a new pod of the same name does not get the record.
+        patch = {"metadata": {"uid": metadata["uid"], **record["metadata"]}}
+        await self._of_cluster().patch(
+            PODS, metadata["namespace"], metadata["name"], patch, patch_type=PatchType.MERGE
+        )
+
+    async def _read(self, resource: Resource, namespace: str, name: str) -> Document | None:
         try:
-            return decode(await self._of_cluster().get(PODS, namespace, name))
+            return decode(await self._of_cluster().get(resource, namespace, name))
         except NotFoundError:
             return None
 

@@ -22,6 +22,7 @@ from pykruise.pods.workload.budgets import (
     BudgetAnswer,
     BudgetView,
     Operation,
+    RefusalCode,
     ask,
     spend_patch,
 )
@@ -60,12 +61,17 @@ class BudgetSpender:
         in_place: InPlaceSettings,
         is_resize_apart: bool,
     ) -> None:
-        ledger = _Status(reader, clock=clock, in_place=in_place, is_resize_apart=is_resize_apart)
-        self._updates = BatchedUpdates(ledger, rng=rng, patience_s=PATIENCE_S)
+        self._ledger = _Status(reader, clock=clock, in_place=in_place, is_resize_apart=is_resize_apart)
+        self._updates = BatchedUpdates(self._ledger, rng=rng, patience_s=PATIENCE_S)
 
     def read_stats(self) -> BatchStats:
         """Counters so far."""
         return self._updates.read_stats()
+
+    def is_costly(self, budget: BudgetView, pod: PodView, operation: Operation) -> bool:
+        """Whether the operation costs a unit of the budget, as far as this view of the budget shows."""
+        answer = self._ledger.ask(budget, pod, operation, spent=0)
+        return answer.spends or answer.code in (RefusalCode.EXHAUSTED, RefusalCode.UNCONFIRMED)
 
     async def ask(
         self, budget: BudgetView, pod: PodView, operation: Operation, *, dry_run: bool
@@ -103,14 +109,14 @@ class _Status:
         return await self._reader.read_fresh(key)
 
     def is_free(self, view: BudgetView, request: _Spend) -> bool:
-        request.answer = self._ask(view, request, spent=0)
+        request.answer = self.ask(view, request.pod, request.operation, spent=0)
         return request.dry_run or not request.answer.spends
 
     async def decide(self, view: BudgetView, batch: Sequence[_Spend]) -> Mapping[str, Operation] | None:
         spent: dict[str, Operation] = {}
         for item in batch:
             is_spent = item.pod.name in spent
-            item.answer = _FREE if is_spent else self._ask(view, item, spent=len(spent))
+            item.answer = _FREE if is_spent else self.ask(view, item.pod, item.operation, spent=len(spent))
             if item.answer.spends and not item.dry_run:
                 spent[item.pod.name] = item.operation
         return spent or None
@@ -122,11 +128,12 @@ class _Status:
         for item in batch:
             item.answer = _FREE
 
-    def _ask(self, view: BudgetView, request: _Spend, *, spent: int) -> BudgetAnswer:
+    def ask(self, view: BudgetView, pod: PodView, operation: Operation, *, spent: int) -> BudgetAnswer:
+        """Answer of the budget in this view, without a write."""
         return ask(
             view,
-            request.pod,
-            request.operation,
+            pod,
+            operation,
             spent=spent,
             now=self._clock(),
             settings=self._in_place,

@@ -37,7 +37,7 @@ from pykruise.plans.stored_values import to_document
 from pykruise.pods.api import PodUpdatePolicy, UpdateType
 from pykruise.pods.lifecycle.ordering import MOST_WEIGHTS
 from pykruise.pods.view import keys
-from pykruise.pods.workload.options import REPLACE_NEVER_READY, Option, find_option_errors
+from pykruise.pods.workload.options import NO_EVICTION_SURGE, REPLACE_NEVER_READY, Option, find_option_errors
 from pykruise.pods.workload.ordinals import find_last_wanted_ordinal, format_pod_name, range_of, reserved_of
 from pykruise.pods.workload.validation import (
     find_immutable_errors,
@@ -62,8 +62,8 @@ MUTABLE: Final = (
 )
 """Fields of the spec that an update may change."""
 
-OPTIONS: Final[tuple[Option[Any], ...]] = (REPLACE_NEVER_READY,)
-"""Annotations of a StatefulSet that are options."""
+OPTIONS: Final[tuple[Option[Any], ...]] = (REPLACE_NEVER_READY, NO_EVICTION_SURGE)
+"""Annotations of a StatefulSet that are options, or that it cannot have."""
 
 KIND: Final = "statefulset"
 STRATEGY: Final = "spec.updateStrategy"

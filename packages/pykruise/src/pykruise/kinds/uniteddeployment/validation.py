@@ -52,6 +52,8 @@ from pykruise.pods.template.placement_validation import find_node_term_errors, f
 from pykruise.pods.template.subset_placement import PlacementError
 from pykruise.pods.template.validation import find_template_errors, list_unknown_field_warnings
 from pykruise.pods.workload.options import (
+    EVICTION_SURGE,
+    NO_EVICTION_SURGE,
     POD_REPLACEMENT_POLICY,
     REPLACE_NEVER_READY,
     Option,
@@ -78,8 +80,8 @@ _MUTABLE: Final[Mapping[str, tuple[str, ...]]] = {
 """Fields of a template's spec that an update may change; templates of other kinds may change without limits."""
 
 _OPTIONS: Final[Mapping[str, tuple[Option[Any], ...]]] = {
-    CLONE_SET: (POD_REPLACEMENT_POLICY,),
-    ADVANCED_STATEFUL_SET: (REPLACE_NEVER_READY,),
+    CLONE_SET: (POD_REPLACEMENT_POLICY, EVICTION_SURGE),
+    ADVANCED_STATEFUL_SET: (REPLACE_NEVER_READY, NO_EVICTION_SURGE),
 }
 """Options of the workloads, which get the annotations of their template."""
 

@@ -47,6 +47,8 @@ NEEDED_ANNOTATIONS: Final = (
     keys.RELATED_PUB_ANNOTATION,
     keys.LEGACY_RELATED_PUB_ANNOTATION,
     keys.NO_PROTECT_ANNOTATION,
+    keys.EVICTION_REQUESTED_ANNOTATION,
+    keys.SUCCESSOR_OF_ANNOTATION,
     COMPLETED_ANNOTATION,
 )
 """Annotations that a view keeps. A pod with an update in place also keeps the annotations that decide its completion.

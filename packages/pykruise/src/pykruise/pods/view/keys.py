@@ -26,6 +26,12 @@ REVISION_HASH_LABEL: Final = "controller.kubernetes.io/hash"
 LEAVES_WITH_ANNOTATION: Final = "pykruise.io/leaves-with"
 """Annotation of a claim that would otherwise be reused: uid of the pod that its owner deletes together with it."""
 
+EVICTION_REQUESTED_ANNOTATION: Final = "pykruise.io/eviction-requested-at"
+"""Annotation of a pod whose eviction waits for its successor: time of the last request."""
+
+SUCCESSOR_OF_ANNOTATION: Final = "pykruise.io/successor-of"
+"""Annotation of a pod that was created before another pod is evicted: uid of the other pod."""
+
 OWNED_BY_STATEFULSET_ANNOTATION: Final = "apps.kruise.io/owned-by-asts"
 """Annotation of an expanded claim: name of the Advanced StatefulSet that expanded it and watches it."""
 
@@ -110,6 +116,8 @@ SINGLE_POD_ANNOTATIONS: Final = frozenset(
         RUNTIME_META_ANNOTATION,
         MATCHED_SPREAD_ANNOTATION,
         INJECTED_STATE_ANNOTATION,
+        EVICTION_REQUESTED_ANNOTATION,
+        SUCCESSOR_OF_ANNOTATION,
     }
 )
 """Annotations about a single pod, which a template must not give to all pods (pods/template/metadata.py)."""

@@ -113,6 +113,21 @@ def _parse_bool(text: str) -> bool:
     return text == "true"
 
 
+def _parse_surge(text: str) -> IntOrPercent:
+    if _WHOLE_NUMBER.fullmatch(text) is not None and int(text) > 0:
+        return int(text)
+    if is_whole_percent(text) and 0 < int(text[:-1]) <= 100:
+        return text
+    raise ValueError("must be a number of pods, at least 1, or a percentage from 1% to 100%")
+
+
+def _refuse_surge(_text: str) -> None:
+    raise ValueError(
+        "is only for CloneSets: the ordinal and the PVCs of a StatefulSet's pod belong to one pod, so no successor can "
+        "run beside it"
+    )
+
+
 POD_REPLACEMENT_POLICY: Final = Option(annotation="pykruise.io/pod-replacement-policy", parse=_parse_policy)
 """Whether the successor of a terminating pod waits until the pod has ended."""
 
@@ -136,3 +151,12 @@ STRICT_MAX_UNAVAILABLE: Final = Option(annotation="pykruise.io/strict-max-unavai
 
 UPDATED_PODS: Final = Option(annotation="pykruise.io/updated-pods", parse=_parse_count)
 """Number of pods that get the newest sidecars of a SidecarSet; all others keep those of an older revision."""
+
+
+EVICTION_SURGE: Final = Option(annotation="pykruise.io/eviction-surge", parse=_parse_surge)
+"""Number of pods that get a successor before they are evicted, at the same time, or a percentage of replicas that is
+rounded up. Not set: an eviction creates no successor in advance.
+"""
+
+NO_EVICTION_SURGE: Final = Option(annotation=EVICTION_SURGE.annotation, parse=_refuse_surge)
+"""The same annotation on a StatefulSet, where every value is an error."""
