@@ -81,6 +81,24 @@ def container(**fields: Any) -> Object:
     return {"spec": {"template": {"spec": {"containers": [{"name": "main", "image": "nginx:1", **fields}]}}}}
 
 
+async def test_min_ready_seconds_that_use_up_the_limit_are_the_cause(stage: Stage) -> None:
+    # given
+    await with_neighbour(stage)
+    strategy = rolling(podUpdatePolicy="ReCreate", maxUnavailable=1)
+    await stage.create(cloneset(replicas=3, minReadySeconds=3600, updateStrategy=strategy))
+    await says(stage, "Waiting", "MinReadySeconds")
+
+    async def marked() -> bool:
+        return any(keys.SPECIFIED_DELETE_LABEL in pod.labels for pod in await stage.pods())
+
+    # when
+    await stage.set_image("web", "nginx:2")
+    await stage.until(marked, what="a pod is specified for deletion")
+    await asyncio.sleep(2)
+    # then
+    await says(stage, "Waiting", "MinReadySeconds", "must be ready for 3600 s")
+
+
 async def test_a_template_that_the_api_server_refuses(stage: Stage) -> None:
     # given
     await with_neighbour(stage)

@@ -159,6 +159,14 @@ async def injection_is_paused(stage: Stage) -> None:
     await stage.settled(replicas=3)
 
 
+async def injection_is_paused_and_pods_are_older(stage: Stage) -> None:
+    await stage.start_manager()
+    await stage.create(cloneset())
+    await stage.settled(replicas=3)
+    await asyncio.sleep(1.1)  # times of creation are whole seconds
+    await create_set(stage, container(LOG), injectionStrategy={"paused": True})
+
+
 async def a_canary_takes_its_place(stage: Stage) -> None:
     await stage.start_manager()
     await create_set(stage, container(LOG))
@@ -218,7 +226,15 @@ CASES = (
     Stuck(pods_were_there_before, "NotInjected", "it is older than this SidecarSet"),
     Stuck(webhooks_were_down, "NotInjected", "webhooks were not called"),
     Stuck(the_namespace_is_left_out, "NotInjected", "remove the label control-plane=openkruise"),
-    Stuck(injection_is_paused, "InjectionPaused", "set spec.injectionStrategy.paused to false", "done"),
+    Stuck(
+        injection_is_paused, "InjectionPaused", "set spec.injectionStrategy.paused to false", "done", ways=2
+    ),
+    Stuck(
+        injection_is_paused_and_pods_are_older,
+        "NotInjected",
+        "set spec.injectionStrategy.paused to false, then recreate the pods",
+        ways=2,
+    ),
     Stuck(a_canary_takes_its_place, "Canary", "it has the sidecars of canary log-canary", "done", ways=0),
     Stuck(two_have_one_container, "Conflict", "container log already exist in other", ways=2),
     Stuck(a_revision_is_not_stored, "InjectionFails", "log-none of SidecarSet log is not stored"),

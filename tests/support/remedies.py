@@ -225,6 +225,11 @@ async def replace_one_at_a_time(person: Person, _match: re.Match[str]) -> None:
         await stage.until(is_replaced)
 
 
+async def resume_and_replace(person: Person, match: re.Match[str]) -> None:
+    await set_field(person, match)
+    await replace_one_at_a_time(person, match)
+
+
 async def make_room(person: Person, _match: re.Match[str]) -> None:
     """Nodes take pods, of any size, and have the labels that were missing."""
     stage = person.stage
@@ -688,6 +693,10 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     (r"remove the hook of spec.lifecycle from the pod", (release_the_hook,)),
     (r"add the hook of spec.lifecycle to the pod( again)?", (put_the_hook_on,)),
     (r"(delete|recreate) the pods one at a time.*", (replace_one_at_a_time,)),
+    (
+        r"set (?P<path>spec[.\w]+) to (?P<value>false), then recreate the pods one at a time.*",
+        (resume_and_replace,),
+    ),
     (r"delete (such pods|pods of it) one at a time.*", (replace_one_at_a_time,)),
     (r"if this lasts, check that the manager runs.*", (start_a_manager,)),
     (r"widen rollingUpdate.selector to continue", (widen_the_selector,)),

@@ -54,7 +54,7 @@ def waiting_of(
     waiting = (
         find_pod_wait([pair for pair in stuck if pair[1].code != Code.NOT_READY])
         or held
-        or _drop_caused_limit(_reason_of_number(ws, skipped), stuck)
+        or _drop_caused_limit(_reason_of_number(ws, skipped), stuck=stuck, obstacles=obstacles)
         or find_pod_wait(stuck)
         or find_pod_wait(obstacles)
         or _reason_of_updates(ws, skipped)
@@ -62,10 +62,17 @@ def waiting_of(
     return waiting, waiting
 
 
-def _drop_caused_limit(number: Reason | None, stuck: list[tuple[PodView, Reason]]) -> Reason | None:
-    """Drop the reason of a used-up limit when unavailable pods cause it."""
-    limited = (Code.SCALE_UP_LIMITED, Code.MAX_UNAVAILABLE)
-    return None if number is not None and stuck and number.code in limited else number
+def _drop_caused_limit(
+    number: Reason | None,
+    *,
+    stuck: list[tuple[PodView, Reason]],
+    obstacles: list[tuple[PodView, Reason]],
+) -> Reason | None:
+    """Drop the reason of a used-up limit when unavailable pods cause it; for maxUnavailable also new ones."""
+    if number is None:
+        return None
+    causes = {Code.SCALE_UP_LIMITED: stuck, Code.MAX_UNAVAILABLE: obstacles}
+    return None if causes.get(Code(number.code)) else number
 
 
 def _reason_of_number(ws: CloneSetWorkingSet, skipped: Mapping[str, Reason]) -> Reason | None:

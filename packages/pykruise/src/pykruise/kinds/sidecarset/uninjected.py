@@ -14,6 +14,7 @@ from pykruise.pods.view.sidecars import list_injected_sets
 from pykruise.runtime.reasons import Reason
 
 _RECREATE: Final = f"recreate the pods {ONE_AT_A_TIME}: new ones get them"
+_RESUME_AND_RECREATE: Final = f"set spec.injectionStrategy.paused to false, then {_RECREATE}"
 _NOT_REVIEWED_LABEL: Final = ("control-plane", "openkruise")
 """Label of namespaces whose pods are not sent to webhooks (admission/reviewers.py)."""
 
@@ -54,9 +55,11 @@ def _reason(selected: SelectedPod, snapshot: SidecarSetSnapshot) -> Reason:
     created_at = selected.pod.created_at
     if created_at is not None and created_at < view.created_at:
         words = "it is older than this SidecarSet, and sidecars are injected when a pod is created"
-        return Reason(Code.NOT_INJECTED, words, _RECREATE)
+        remedy = _RESUME_AND_RECREATE if view.is_injection_paused else _RECREATE
+        return Reason(Code.NOT_INJECTED, words, remedy)
     if view.is_injection_paused:
-        return Reason(Code.INJECTION_PAUSED, "it was created while injection is paused", "")
+        words = "it was created while injection is paused"
+        return Reason(Code.INJECTION_PAUSED, words, _RESUME_AND_RECREATE)
     words = (
         "it was created without its sidecars: injection was paused, the webhooks were not called, "
         "or it had other labels then"

@@ -115,7 +115,7 @@ def _reason_of_outdated(
     return Reason(
         first.code,
         f"pod {pod.name} {first.message}, and OrderedReady updates no pod before it is available{kept}",
-        f"{first.remedy}; if the newest template causes this, delete the pod",
+        f"{first.remedy}; if spec.template is corrected already, delete the pod",
     )
 
 
