@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from pykruise.kube.clock import format_time
 from pykruise.kube.patches.types import PatchType
-from pykruise.kube.resources import NODES, PODS, Resource
+from pykruise.kube.resources import NAMESPACES, NODES, PODS, Resource
 from pykruise.plans.progress import Phase
 from pykruise.pods.reasons import Code
 from support.scenario import Object
@@ -45,6 +45,23 @@ async def _limit_memory(world: World) -> None:
     spec = {"limits": [{"type": "Container", "max": {"memory": "256Mi"}}]}
     body = {"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "small"}, "spec": spec}
     await world.stage.client.create(_LIMIT_RANGES, world.namespace, body)
+
+
+async def _restrict_pods(world: World) -> None:
+    """The namespace accepts only pods of the standard `restricted`."""
+    labels = {"pod-security.kubernetes.io/enforce": "restricted"}
+    patch = {"metadata": {"labels": labels}}
+    await world.stage.client.patch(NAMESPACES, "", world.namespace, patch, patch_type=PatchType.MERGE)
+
+
+async def its_namespace_refuses_its_pods(world: World) -> None:
+    await _restrict_pods(world)
+    await world.put(cloneset())
+
+
+async def its_namespace_refuses_the_pods_of_a_job(world: World) -> None:
+    await _restrict_pods(world)
+    await world.put(broadcastjob())
 
 
 def _large(image: str = "nginx:1") -> list[Object]:
@@ -347,6 +364,9 @@ MET: Final[Mapping[str, tuple[Situation, ...]]] = {
     "cloneset": _rows(
         Situation(stage=its_service_account_is_missing, cause=Code.POLICY, says="create the ServiceAccount"),
         Situation(stage=its_priority_class_is_missing, cause=Code.POLICY, says="create the PriorityClass"),
+        Situation(
+            stage=its_namespace_refuses_its_pods, cause=Code.POLICY, says="pod-security.kubernetes.io/enforce"
+        ),
         Situation(stage=a_quota_demands_limits, cause=Code.QUOTA, says="must specify limits.cpu"),
         Situation(
             stage=its_first_container_holds_the_others,
@@ -406,6 +426,11 @@ MET: Final[Mapping[str, tuple[Situation, ...]]] = {
     "broadcastjob": _rows(
         Situation(
             stage=a_limit_range_refuses_the_pods_of_a_job, cause=Code.POLICY, says="change the LimitRange"
+        ),
+        Situation(
+            stage=its_namespace_refuses_the_pods_of_a_job,
+            cause=Code.POLICY,
+            says="pod-security.kubernetes.io/enforce",
         ),
         Situation(
             stage=no_node_is_large_enough_for_it, cause=Code.NOTHING_SELECTED, says="too little cpu", ways=2

@@ -23,7 +23,7 @@ from pykruise.sandbox.apiserver.objects import metadata
 from pykruise.sandbox.apiserver.objects.lifecycle import check_namespace
 from pykruise.sandbox.apiserver.objects.storage import Stored
 from pykruise.sandbox.apiserver.plugins import builtin as plugins
-from pykruise.sandbox.apiserver.plugins import limits
+from pykruise.sandbox.apiserver.plugins import limits, pod_security
 from pykruise.sandbox.apiserver.requests import decoding
 from pykruise.sandbox.apiserver.requests.call import Call, CallAnswer, check_write_options
 from pykruise.sandbox.apiserver.requests.deletion import is_deleting_with_update, remove_with_update
@@ -104,6 +104,7 @@ async def create_document(
         raise _invalid_refusal(call, doc, causes)
     if entry.is_custom:
         call.warnings.extend(metadata.list_finalizer_advice(meta))
+    pod_security.check(core, call, doc, None)
     await _run_validating(core, call, "CREATE", doc, None)
     limits.check(core, call, doc, None)
     if meta.get("resourceVersion"):
@@ -352,6 +353,7 @@ async def update(
         raise _invalid_refusal(call, new, causes)
     if entry.is_custom:
         call.warnings.extend(metadata.list_finalizer_advice(meta, old["metadata"]))
+    pod_security.check(core, call, new, old)
     await _run_validating(core, call, "UPDATE", new, old)
     limits.check(core, call, new, old)
     return new, managed
