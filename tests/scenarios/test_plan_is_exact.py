@@ -302,6 +302,26 @@ async def test_a_field_that_forces_recreation_is_named(stage: Stage) -> None:
     assert any("env" in field.path for field in said.fields)
 
 
+async def test_the_plan_of_a_rollback_replaces_a_pod_that_finds_no_node(stage: Stage) -> None:
+    # given a rollout to a node selector that no node matches
+    document = cloneset(replicas=3, updateStrategy=rolling(podUpdatePolicy="ReCreate"))
+    await stage.start_manager()
+    await stage.create(document)
+    await stage.settled(replicas=3)
+    await stage.merge("web", {"spec": {"template": {"spec": {"nodeSelector": {"disk": "ssd"}}}}})
+
+    async def find_pending_pods() -> list[str] | None:
+        return [pod.name for pod in await stage.pods() if not pod.node_name] or None
+
+    (pending,) = await stage.until(find_pending_pods)
+    # when
+    document["spec"]["template"]["spec"]["nodeSelector"] = None
+    said = await forecast(stage.client, document, namespace=stage.namespace, now=stage.clock())
+    # then
+    assert ("delete", pending) in planned_operations(said)
+    assert pending not in {name for names in said.stays.values() for name in names}
+
+
 async def test_a_new_object_is_planned_too(stage: Stage) -> None:
     said = await forecast(stage.client, cloneset(replicas=2), namespace=stage.namespace, now=stage.clock())
     assert said.change == "created"

@@ -12,15 +12,18 @@ from pykruise.kinds.nodeimage.snapshot import NodeImageSettings, make_absent_vie
 from pykruise.kube.documents import encode
 from pykruise.kube.errors import ErrorStatus, InternalError, KubeError, NotFoundError
 from pykruise.kube.ids import Key
-from pykruise.plans.views import NODE_VIEWS, PULL_JOB_VIEWS
+from pykruise.plans.views import NODE_VIEWS, PULL_JOB_VIEWS, SECRET_VIEWS
 from pykruise.pods.images.node_images import NodeImageView
 from pykruise.pods.images.pull_jobs import IMAGE_PULL_JOBS, PullJobView
 from pykruise.pods.reasons import Code
 from pykruise.pods.view.nodes import NodeView
+from pykruise.pods.view.secrets import CopyView
 from pykruise.runtime.actions import Create, Delete, Patch
 from pykruise.runtime.plan import Plan
 from support.image_objects import NOW, at, entry, job, job_document, node, node_image, reference, said
 from support.snapshots import control_of, read_of
+
+PULL_SECRET = CopyView(namespace="shop", name="s1", uid="s", resource_version=1)
 
 
 class Secrets:
@@ -55,10 +58,12 @@ def planned(
     after_s: float = 0.0,
     namespace: str = "",
     secrets: Secrets | None = None,
+    cached: Iterable[CopyView] = (),
     looks_at_secrets: bool = True,
 ) -> Plan:
-    """The plan so long after NOW; `jobs=None`: ImagePullJobs are not served."""
+    """The plan so long after NOW; `jobs=None`: ImagePullJobs are not served. `cached`: secrets in the cache."""
     objects: dict[Any, Any] = {NODE_VIEWS: [on] if on is not None else [], PULL_JOB_VIEWS: jobs}
+    objects[SECRET_VIEWS] = cached
     settings = NodeImageSettings(namespace=namespace, looks_at_secrets=looks_at_secrets)
     read = read_of(KIND, view, objects, settings=settings, now=NOW + after_s, live=secrets or Secrets())
     snapshot = asyncio.run(control_of(KIND).snapshot(view, read))  # type: ignore[arg-type]
@@ -466,6 +471,18 @@ def test_a_missing_image_of_a_node_has_a_reason(
     plan = planned(node_image("n1", entry(jobs=[wants]), statuses=status), on=node(), jobs=[wants])
     result = {image: (why.code, why.message) for image, why in plan.skipped.items()}
     assert result == ({"nginx:1.9": reason} if reason else {})
+
+
+@pytest.mark.parametrize(("cached", "is_named"), [([], True), ([PULL_SECRET], False)])
+def test_a_missing_pull_secret_is_found_in_the_cache(cached: list[CopyView], is_named: bool) -> None:
+    # given a failed image of a job with a pull secret
+    wants, secrets = job(pullSecrets=["s1"]), Secrets()
+    view = node_image("n1", entry(jobs=[wants]), statuses=[said("Failed", message="denied")])
+    # when
+    plan = planned(view, on=node(), jobs=[wants], secrets=secrets, cached=cached)
+    # then
+    assert ("s1" in plan.skipped["nginx:1.9"].remedy) is is_named
+    assert not secrets.asked
 
 
 def test_the_reason_of_an_entry_without_jobs_names_no_job() -> None:

@@ -239,11 +239,8 @@ def _unavailable_pods(sight: BudgetSight) -> Iterator[Wait]:
 def _waiting_pods(sight: BudgetSight, computed: ComputedBudget) -> Iterator[Wait]:
     """Yield pods that wait for the budget."""
     total, desired = computed.status["totalReplicas"], computed.status["desiredAvailable"]
-    remedy = (
-        ""
-        if desired < total
-        else "raise maxUnavailable, or lower minAvailable: now every disruption is refused"
-    )
+    opening = describe_opening(sight.snapshot.budget)
+    remedy = "" if desired < total else f"{opening}: now every disruption is refused"
     for name, count in sorted(sight.kept.items()):
         words = f"this budget refused {count} disruption{'s' if count > 1 else ''}"
         yield Wait(code=Code.DISRUPTION_BUDGET, words=words, pods=(name,), remedy=remedy)

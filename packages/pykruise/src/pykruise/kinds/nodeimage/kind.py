@@ -3,7 +3,8 @@
 KIND ──▶ definitions, conversion, roles, caches, controllers, admission, doctor, explain, plan (plans/kind.py)
 """
 
-from typing import Final
+from collections.abc import Sequence
+from typing import Any, Final
 
 from pykruise.kinds.nodeimage.admission import build_mutating_review, validate_nodeimage
 from pykruise.kinds.nodeimage.conversion import CONVERSION
@@ -21,9 +22,10 @@ from pykruise.kube.schemas.crds import Column
 from pykruise.plans.kind import AGE, Kind, make_two_versions
 from pykruise.plans.review import Reviews
 from pykruise.plans.stored_values import StoredSpec, add_judgement
-from pykruise.plans.views import NODE_IMAGE_VIEWS, NODE_VIEWS, PULL_JOB_VIEWS
+from pykruise.plans.views import NODE_IMAGE_VIEWS, NODE_VIEWS, PULL_JOB_VIEWS, SECRET_VIEWS
 from pykruise.pods.images.pull_jobs import IMAGE_PULL_JOBS
 from pykruise.runtime.control import Control
+from pykruise.runtime.views import Views
 
 _COLUMNS = (
     Column("DESIRED", "integer", ".status.desired"),
@@ -41,6 +43,12 @@ _STORED: Final = StoredSpec(
     },
 )
 
+
+def _list_reads(settings: NodeImageSettings) -> Sequence[Views[Any]]:
+    """Return the views; secrets only where the manager may read them."""
+    return (NODE_VIEWS, PULL_JOB_VIEWS, *((SECRET_VIEWS,) if settings.looks_at_secrets else ()))
+
+
 KIND = Kind(
     resource=NODE_IMAGES,
     versions=make_two_versions(NodeImage, NodeImageV1Alpha1, columns=_COLUMNS),
@@ -57,7 +65,7 @@ KIND = Kind(
             name="nodeimage",
             component="nodeimage-controller",
             objects=NODE_IMAGE_VIEWS,
-            reads=lambda _: (NODE_VIEWS, PULL_JOB_VIEWS),
+            reads=_list_reads,
             wakes=list_wakes,
             absent=make_absent_view,
             snapshot=read_snapshot,

@@ -2,7 +2,8 @@
 
 NodeImageView + Read ──▶ read_snapshot() ──▶ Snapshot ──▶ plan.py
                          ├── jobs; those that the cache never had are read from the API server
-                         └── secrets without a mode; each read asks the API server whether they exist
+                         ├── secrets without a mode; each read asks the API server whether they exist
+                         └── pull secrets of failed entries, from the cache
 
 A missing NodeImage is a view without UID, because its node may get one.
 """
@@ -13,12 +14,12 @@ from typing import Annotated
 import msgspec
 
 from pykruise.kube.clock import Instant
-from pykruise.kube.errors import KubeError, NotFoundError
+from pykruise.kube.errors import ForbiddenError, KubeError, NotFoundError
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import SECRETS
 from pykruise.kube.values.image_references import ImageName
 from pykruise.plans.stored_values import Judged
-from pykruise.plans.views import NODE_VIEWS, PULL_JOB_VIEWS
+from pykruise.plans.views import NODE_VIEWS, PULL_JOB_VIEWS, SECRET_VIEWS
 from pykruise.pods.images.node_image_api import TagSpec
 from pykruise.pods.images.node_images import FAILED, NodeImageView
 from pykruise.pods.images.pull_jobs import PullJobView, is_pull_job
@@ -77,7 +78,7 @@ async def read_snapshot(view: NodeImageView, read: Read[NodeImageSettings]) -> N
         jobs={**dict.fromkeys(key for key, _ in owners), **jobs},
         is_behind=named.is_behind,
         missing_secrets=await _find_missing_secrets(view, read),
-        absent_secrets=await _find_absent_secrets(view, jobs, read),
+        absent_secrets=_find_absent_secrets(view, jobs, read),
         now=read.now(),
         creation_delay_s=read.settings.creation_delay_s,
     )
@@ -109,15 +110,18 @@ async def _find_missing_secrets(view: NodeImageView, read: Read[NodeImageSetting
     return frozenset([key for key in sorted(named) if await _is_gone(key, read)])
 
 
-async def _find_absent_secrets(
+def _find_absent_secrets(
     view: NodeImageView, jobs: Mapping[Key, PullJobView], read: Read[NodeImageSettings]
 ) -> frozenset[Key]:
-    """Find the pull secrets of failed entries that do not exist. The API server is asked for each: few entries fail."""
-    if not read.settings.looks_at_secrets:
+    """Find the pull secrets of failed entries that do not exist, in the cache that ImagePullJobs fill."""
+    if not read.is_read(SECRET_VIEWS):
         return frozenset()
     failed = [entry for image, entry in view.entries if _has_failed(view, image)]
     named = {key for entry in failed for key in list_pull_secrets(entry, jobs)}
-    return frozenset([key for key in sorted(named) if await _is_gone(key, read)])
+    try:
+        return frozenset(key for key in named if read.get(SECRET_VIEWS, key) is None)
+    except ForbiddenError:  # a user of explain may not read secrets
+        return frozenset()
 
 
 def _has_failed(view: NodeImageView, image: ImageName) -> bool:

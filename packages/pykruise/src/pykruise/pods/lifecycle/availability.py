@@ -6,10 +6,14 @@ Pure; serves every kind.
 """
 
 from collections.abc import Iterable
+from typing import Final
 
 from pykruise.kube.clock import Instant
 from pykruise.pods.mounts import CREATED_IN_S, ENDED_IN_S, SCHEDULED_IN_S
 from pykruise.pods.view.pod_view import PodView
+
+CLOCK_CHECK_S: Final = 60.0
+"""Seconds until a time that depends on a wrong clock is computed again."""
 
 
 def is_available(pod: PodView, *, min_ready_seconds: int, now: Instant) -> bool:
@@ -44,7 +48,11 @@ def find_next_late_time(pods: Iterable[PodView], *, now: Instant) -> Instant | N
 def find_next_available_time(
     pods: Iterable[PodView], *, min_ready_seconds: int, now: Instant
 ) -> Instant | None:
-    """Earliest time at which one of the pods becomes available without an event; None: there is none."""
+    """Earliest time at which one of the pods becomes available without an event; None: there is none.
+
+    A pod that became ready in the future shows that this clock or the node's is wrong. It may be set right at any
+    time, so the answer is then at most CLOCK_CHECK_S later.
+    """
     if min_ready_seconds <= 0:
         return None
     # Avoids a call per pod: every plan runs this over all pods.
@@ -54,7 +62,10 @@ def find_next_available_time(
         for pod in pods
         if pod.is_serving and pod.ready_since is not None and pod.ready_since > latest
     ]
-    return min(since) + min_ready_seconds if since else None
+    if not since:
+        return None
+    at = min(since) + min_ready_seconds
+    return min(at, now + CLOCK_CHECK_S) if max(since) > now else at
 
 
 def _late_at(pod: PodView) -> Instant | None:

@@ -40,6 +40,7 @@ from pykruise.kube.clock import make_loop_clock
 from pykruise.kube.documents import Document, decode, get_path
 from pykruise.kube.errors import ApiError, NotFoundError
 from pykruise.kube.ids import Key
+from pykruise.kube.patches.merge import diff_merge
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import Resource
 from pykruise.plans.insight import JobInsight, WorkloadInsight
@@ -173,8 +174,7 @@ class _Stage:
             for part in ("labels", "annotations")
             if document["metadata"].get(part)
         }
-        dropped = {field: None for field in live["spec"] if field not in document["spec"]}
-        body = {"metadata": metadata, "spec": {**document["spec"], **dropped}}
+        body = {"metadata": metadata, "spec": diff_merge(live["spec"], document["spec"])}
         await client.patch(
             resource, namespace, name, body, patch_type=PatchType.MERGE, field_validation=STRICT
         )
