@@ -636,16 +636,6 @@ async def test_a_failed_creation_is_reported_in_the_same_words_for_every_name(st
             "request what the LimitRange allows",
         ),
         (
-            ForbiddenError(
-                ErrorStatus(
-                    code=403,
-                    message='admission webhook "vpod.kb.io" denied the request: podunavailablebudget.policy.kruise.io '
-                    '"guard" is forbidden: pub unavailable allowed is negative',
-                )
-            ),
-            "wait until more of its pods serve, or raise maxUnavailable",
-        ),
-        (
             ForbiddenError(ErrorStatus(code=403, message="no PriorityClass with name x was found")),
             "create the PriorityClass",
         ),

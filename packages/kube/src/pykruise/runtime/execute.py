@@ -150,11 +150,6 @@ _FORBIDDING: Final[tuple[tuple[str, WriteFault, str], ...]] = (
     ),
     ("enough allocatable resources", WriteFault.WRITE_FAILED, "request less, or make room on the node"),
     ("being terminated", WriteFault.WRITE_FAILED, "nothing: the namespace is being deleted"),
-    (
-        "podunavailablebudget",
-        WriteFault.WEBHOOK,
-        "wait until more of its pods serve, or raise maxUnavailable or lower minAvailable of this PodUnavailableBudget",
-    ),
     ("webhook", WriteFault.WEBHOOK, "satisfy the webhook that refuses it, or have it changed"),
     ("AdmissionPolicy", WriteFault.POLICY, _CORRECT),
     (" usage per ", WriteFault.POLICY, _FIT_LIMITS),

@@ -1,7 +1,7 @@
 """Evicted pods of a CloneSet, each with the successor that is created before the pod is deleted.
 
-pods + marks ──▶ find_evictions() ──▶ CloneSetEvictions ──▶ working_set.py, scale.py (creates successors), waiting.py
-CloneSetWorkingSet ──▶ plan_evictions() ──▶ PlanPhase
+pods + marks ──▶ find_evictions() ──▶ CloneSetEvictions ──▶ working_set.py, scale.py (creates successors), waiting.py,
+                                                            departures.py (deletes evicted pods)
 
 Pure. Without the option eviction-surge there are none. A pod and its successor are one pod for all other decisions: the
 successor does not count while it is not available, and the evicted pod does not count as soon as it is. So neither an
