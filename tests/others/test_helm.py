@@ -3,7 +3,8 @@
 import json
 import os
 import subprocess
-from collections.abc import Callable, Iterable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -27,6 +28,8 @@ VERSIONS: Final = {
     "3": version_in_module("helm.sh/helm/v3", str(HERE)),
     "4": version_in_module(HELM.module, f"{HELM.name}-{HELM.minors[-1]}"),
 }
+LONG_S: Final = {"3": 60.0, "4": 0.0}
+"""Seconds until the pods have followed after `--wait`: Helm 3 does not wait for custom resources."""
 real: Final = pytest.mark.parametrize("place", ["real"], indirect=True)
 
 
@@ -90,9 +93,12 @@ def programs(needed: Callable[[Part, str], Path]) -> dict[str, Path]:
 
 
 @pytest.fixture
-def helm(programs: dict[str, Path], place: Place, tmp_path: Path, release: str) -> Helm:
-    """One release on the cluster with pykruise."""
-    return Helm(programs[release], place.kubeconfig, tmp_path, NAMESPACE)
+def helm(programs: dict[str, Path], place: Place, tmp_path: Path, release: str) -> Iterator[Helm]:
+    """One release on the cluster with pykruise. What a failed test leaves would make the next tests fail."""
+    helm = Helm(programs[release], place.kubeconfig, tmp_path, NAMESPACE)
+    yield helm
+    for name in helm.run("list", "--all", "--short").split():
+        helm.run("uninstall", name, "--wait", "--timeout=90s")
 
 
 @real
@@ -120,11 +126,11 @@ def test_helm_carries_every_kind_through_its_life(helm: Helm, place: Place, rele
     code, output = helm.upgrade("every", changed, "--timeout=90s")
     # then the wait ends with the new pods
     assert code == 0, output
-    assert read_images(place, workloads) == {"web:2"}
+    assert await_images(place, workloads, "web:2", within_s=LONG_S[release]) == {"web:2"}
     # when the release is rolled back
     helm.run("rollback", "every", "2", "--wait", "--timeout=90s")
     # then
-    assert read_images(place, workloads) == {"web:1"}
+    assert await_images(place, workloads, "web:1", within_s=LONG_S[release]) == {"web:1"}
     # when it is uninstalled
     helm.run("uninstall", "every", "--wait", "--timeout=90s")
     # then nothing of it stays
@@ -148,7 +154,7 @@ def read_generations(place: Place, documents: Iterable[Document]) -> dict[str, i
 
 
 def read_images(place: Place, workloads: Iterable[Document]) -> set[str]:
-    """Images of the pods of these workloads that do not terminate."""
+    """Images of the pods of these workloads that do not terminate; an empty one for a workload without a pod."""
     names = {document["metadata"]["name"] for document in workloads}
     pods = json.loads(place.kubectl("get", "pods", "-n", NAMESPACE, "-o", "json"))["items"]
     read = {
@@ -157,8 +163,15 @@ def read_images(place: Place, workloads: Iterable[Document]) -> set[str]:
         if "deletionTimestamp" not in pod["metadata"]
         and pod["metadata"].get("labels", {}).get("app") in names
     }
-    assert read.keys() == names
-    return set(read.values())
+    return {read.get(name, "") for name in names}
+
+
+def await_images(place: Place, workloads: Sequence[Document], image: str, *, within_s: float) -> set[str]:
+    """The images of the pods, as soon as all have this one."""
+    until = time.monotonic() + within_s
+    while (images := read_images(place, workloads)) != {image} and time.monotonic() < until:
+        time.sleep(0.5)
+    return images
 
 
 def is_ended_well(release: str, state: State) -> bool:
