@@ -47,7 +47,7 @@ def test_pods_that_cannot_become_available_by_time_alone_name_no_instant() -> No
     assert find_next_available_time(builder.pod_views(), min_ready_seconds=30, now=NOW) is None
 
 
-def test_a_pod_that_became_ready_in_the_future_is_looked_at_again_within_a_minute() -> None:
+def test_a_pod_that_became_ready_in_the_future_is_checked_again_within_a_minute() -> None:
     # given a clock that was set back by an hour after the pod became ready
     pods = cloneset(1).ready_for(-3600, "a").pod_views()
     # then

@@ -76,7 +76,7 @@ class _PodFacts(msgspec.Struct, frozen=True):
 
 
 _Violation = tuple[str, str]
-"""What is forbidden, and the details."""
+"""The forbidden property, and its details."""
 _Check = Callable[[_PodFacts], _Violation | None]
 
 
@@ -95,8 +95,8 @@ def explain_violations(pod: Document, policy: PodSecurityPolicy, *, minor: int) 
     checks = {_BASELINE: _BASELINE_CHECKS, _RESTRICTED: _RESTRICTED_CHECKS}.get(policy.level, ())
     asked = _VERSION.fullmatch(policy.version)
     facts = _PodFacts(pod["metadata"], pod["spec"], min(int(asked[1]), minor) if asked else minor)
-    found = (check(facts) for check in checks)
-    return ", ".join(f"{what} ({details})" for what, details in filter(None, found))
+    violations = (check(facts) for check in checks)
+    return ", ".join(f"{what} ({details})" for what, details in filter(None, violations))
 
 
 def find_label_errors(labels: Mapping[str, str]) -> Iterator[Cause]:
@@ -168,7 +168,7 @@ def _names_where(facts: _PodFacts, is_bad: Callable[[Mapping[str, Any]], bool]) 
 
 
 def _setters(facts: _PodFacts, is_bad: Callable[[Mapping[str, Any]], bool]) -> str:
-    """`pod and container "a"`: who sets a bad value; empty: nobody."""
+    """Setters of a bad value, such as `pod and container "a"`; empty: there is none."""
     names = _names_where(facts, is_bad)
     return " and ".join(
         [*(["pod"] if is_bad(facts.context) else ()), *([_containers(names)] if names else ())]
