@@ -778,6 +778,10 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         r" one",
         (create_what_is_missing, correct_and_delete_pods),
     ),
+    (
+        r"change nodeSelector, affinity or tolerations of spec.template, or label nodes",
+        (ask_for_less, make_room),
+    ),
     (r"label the node, or change (nodeSelector|nodeAffinity) of spec.template", (make_room, ask_for_less)),
     (r"request less \w+ in spec.template, or add a larger node", (ask_for_less, make_room)),
     (r"uncordon the node", (make_room,)),

@@ -1,7 +1,7 @@
 """Evicted pods of a CloneSet, each with the successor that is created before the pod is deleted.
 
 pods + marks ──▶ find_evictions() ──▶ CloneSetEvictions ──▶ working_set.py, scale.py (creates successors), waiting.py,
-                                                            departures.py (deletes evicted pods)
+                                                            evict.py (deletes evicted pods)
 
 Pure. Without the option eviction-surge there are none. A pod and its successor are one pod for all other decisions: the
 successor does not count while it is not available, and the evicted pod does not count as soon as it is. So neither an
@@ -60,11 +60,11 @@ class CloneSetEvictions(msgspec.Struct, frozen=True, kw_only=True):
         return lacking[: max(min(room, len(lacking) - surplus), 0)]
 
     def explain_waits(self) -> dict[str, Reason]:
-        """Why evicted pods are not deleted yet, by name."""
+        """Return the reason why each evicted pod is not deleted yet, by name."""
         return {pod.name: self.explain_wait(pod) for pod in self.waiting}
 
     def explain_wait(self, pod: PodView) -> Reason:
-        """Why this evicted pod is not deleted yet."""
+        """Return the reason why this evicted pod is not deleted yet."""
         successor = self.successors.get(pod.uid)
         if successor is not None:
             return Reason(

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import msgspec
 
-from pykruise.kinds.cloneset.departures import plan_evictions
+from pykruise.kinds.cloneset.evict import plan_evictions
 from pykruise.kinds.cloneset.limits import FieldProblem, limits_of
 from pykruise.kinds.cloneset.pre_download import plan_pre_download
 from pykruise.kinds.cloneset.refresh import plan_refresh

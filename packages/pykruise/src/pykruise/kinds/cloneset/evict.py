@@ -1,9 +1,9 @@
-"""Deletions for evictions: evicted pods whose successors are available, and successors that are of no use any more.
+"""Phase of evictions: deletes evicted pods whose successors are available, and successors that have become useless.
 
 CloneSetWorkingSet ──▶ plan_evictions() ──▶ PlanPhase
 
 Pure. An evicted pod needs no budget of the CloneSet: its successor already serves in its place. The deletion still asks
-the PodUnavailableBudget like every other one.
+the PodUnavailableBudget like every other deletion.
 """
 
 from collections.abc import Collection
