@@ -75,7 +75,7 @@ def _sidecarset(rng: random.Random) -> dict[str, Any]:
 
 
 def _canary_operations(seed: int, length_s: float) -> list[Operation]:
-    """In some scripts a fixed number of pods gets the newest sidecars. The seed's other choices stay the same."""
+    """Give a fixed number of pods the newest sidecars in some scripts, without a change of the seed's other choices."""
     rng = random.Random(f"options-{seed}")
     if rng.random() > 0.3:
         return []

@@ -49,8 +49,8 @@ def _evictions(change: Any) -> Change:
 
 def _without_waiting(original: Any) -> Any:
     def plan(ws: Any, **given: Any) -> Any:
-        found = ws.evictions
-        released = replace(found, released=[*found.released, *found.waiting], waiting=[])
+        evictions = ws.evictions
+        released = replace(evictions, released=[*evictions.released, *evictions.waiting], waiting=[])
         return original(replace(ws, evictions=released), **given)
 
     return plan

@@ -34,7 +34,7 @@ def annotated(builder: DaemonSetBuilder, **options: str | None) -> DaemonSetBuil
 
 
 def on_dead_node(builder: DaemonSetBuilder, node: str, state: str) -> None:
-    """Its old pod has been deleted and does not end, as on a node that does not answer."""
+    """Delete the old pod of the node. It does not end, as on a node that does not answer."""
     match state:
         case "not ready":
             builder.taint(node, *NOT_READY)

@@ -210,7 +210,7 @@ def _plan_before_end(
         else _find_requeue_s(snapshot, targets, decision),
         waiting=find_wait_reason(
             decision,
-            nothing_fits=_explain_no_node(targets),
+            nothing_fits=_NO_NODE if decision.counts.wanted else _explain_no_node(targets),
             running=_pods_have,
             obstacles=_find_obstacles(snapshot, targets),
         ),

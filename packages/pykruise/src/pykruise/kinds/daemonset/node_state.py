@@ -18,17 +18,13 @@ from pykruise.plans.in_place import is_resize_infeasible
 from pykruise.plans.views import NodeView
 from pykruise.pods.lifecycle.availability import is_ready_long_enough
 from pykruise.pods.lifecycle.states import LifecycleState
+from pykruise.pods.template.node_placement import LOST, UNSCHEDULABLE
 from pykruise.pods.view.pod_view import PodView
 
 TEMPLATE_GENERATION_LABEL: Final = "pod-template-generation"
 
 MadeFor = tuple[str, str]
 """Revision that a pod was created for: the hash of a revision, and the template generation of older DaemonSets."""
-
-_LOST: Final = frozenset({"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"})
-"""Taints of nodes whose kubelet does not report."""
-
-_CORDONED: Final = "node.kubernetes.io/unschedulable"
 
 
 def read_made_for(pod: PodView) -> MadeFor:
@@ -130,8 +126,8 @@ def examine(
         place=fit.place,
         because=fit.because,
         labels={} if node is None else node.labels,
-        is_lost=node is not None and any(taint.key in _LOST for taint in node.taints),
-        is_cordoned=node is not None and any(taint.key == _CORDONED for taint in node.taints),
+        is_lost=node is not None and any(taint.key in LOST for taint in node.taints),
+        is_cordoned=node is not None and any(taint.key == UNSCHEDULABLE.key for taint in node.taints),
         pods=own,
         mismatched=mismatched,
         quiet=_quiet(terms, fit.place, own, mismatched, now=now),

@@ -86,8 +86,8 @@ def errors_of(
     """
     given: Mapping[str, Any] = doc.get("spec") or {}
     stored: Mapping[str, Any] = (old.get("spec") or {}) if old is not None else {}
-    errors = list(find_metadata_errors(doc.get("metadata") or {}))
-    errors += find_option_errors((doc.get("metadata") or {}).get("annotations"), OPTIONS)
+    metadata: Mapping[str, Any] = doc.get("metadata") or {}
+    errors = [*find_metadata_errors(metadata), *find_option_errors(metadata.get("annotations"), OPTIONS)]
     if old is not None and is_same(given, stored):
         return errors
     errors += find_selector_errors(given, kind=KIND)

@@ -27,12 +27,14 @@ UNSCHEDULABLE: Final = Taint(key="node.kubernetes.io/unschedulable", effect=NO_S
 
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 
-_LOST: Final = frozenset({"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"})
+LOST: Final = frozenset({"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"})
+"""Taints of nodes whose kubelet does not report."""
+
 _UNCORDON: Final = "uncordon the node"
 
 
 class NodeObstacle(msgspec.Struct, frozen=True):
-    """Why a pod may not run on a node, and what a user can do about it."""
+    """Reason why a pod may not run on a node, and the remedy."""
 
     because: str
     remedy: str
@@ -43,7 +45,7 @@ def make_taint_obstacle(taint: Taint) -> NodeObstacle:
     because = f"the node has the taint {taint}, which is not tolerated"
     if taint.key == UNSCHEDULABLE.key:
         return NodeObstacle(because, _UNCORDON)
-    if taint.key in _LOST:
+    if taint.key in LOST:
         return NodeObstacle(because, "bring the node back")
     return NodeObstacle(because, "remove the taint, or add a toleration to spec.template")
 
@@ -58,7 +60,7 @@ class NodeRequirements(msgspec.Struct, frozen=True, kw_only=True):
     tolerations: Sequence[Mapping[str, Any]] = ()
 
     def find_mismatch(self, node: NodeView) -> NodeObstacle | None:
-        """Why the node's name or labels do not match; None when they match."""
+        """Find the name or label of the node that does not match; None: all match."""
         if self.node_name and self.node_name != node.name:
             because = f"the template names the node {self.node_name}"
             return NodeObstacle(because, "change nodeName of spec.template")
@@ -82,7 +84,7 @@ class NodeRequirements(msgspec.Struct, frozen=True, kw_only=True):
         ]
 
     def find_obstacle(self, node: NodeView) -> NodeObstacle | None:
-        """Why a new pod may not run on the node: its name, labels, taints or cordon; None: it may."""
+        """Find the name, label, taint or cordon of the node that keeps a new pod away; None: the pod may run there."""
         if mismatch := self.find_mismatch(node):
             return mismatch
         if node.taints and (taints := self.list_untolerated(node)):
@@ -148,7 +150,9 @@ def request_of(spec: Mapping[str, Any]) -> Request:
 
 
 def find_shortage(request: Request, node: NodeView) -> NodeObstacle | None:
-    """Why even an empty node has too little; None: it has enough. A node that reports no resources accepts no pod."""
+    """Find the resource that even an empty node lacks; None: it has enough. A node that reports no resources accepts no
+    pod.
+    """
     if _parse_amount(node.allocatable.get("pods")) < 1:
         because = "the node has no capacity for pods (its allocatable pods)"
         return NodeObstacle(because, "raise the number of pods that the kubelet allows")

@@ -159,4 +159,4 @@ rounded up. Not set: an eviction creates no successor in advance.
 """
 
 NO_EVICTION_SURGE: Final = Option(annotation=EVICTION_SURGE.annotation, parse=_refuse_surge)
-"""The same annotation on a StatefulSet, where every value is an error."""
+"""Annotation of EVICTION_SURGE on a StatefulSet: every value is an error."""
