@@ -30,7 +30,6 @@ __all__ = ["AttackedAgent", "AttackedDashboard", "Seen", "Watched", "attacked_ag
 READY_S: Final = 60.0
 ASKS_A_SECOND: Final = 10
 """Requests of the honest user of the dashboard."""
-ANSWER_S: Final = 10.0
 
 
 class Seen(msgspec.Struct, frozen=True):
@@ -131,11 +130,12 @@ class AttackedDashboard:
 
     name = "dashboard"
 
-    def __init__(self, url: str, pid: int, *, honest: str, hostile: str) -> None:
+    def __init__(self, url: str, pid: int, *, honest: str, hostile: str, answer_s: float) -> None:
         self.url = url
         self.pid = pid
         self.hostile = hostile
         self._honest = honest
+        self._answer_s = answer_s
 
     @property
     def port(self) -> int:
@@ -148,7 +148,7 @@ class AttackedDashboard:
         refused: list[str] = []
         connector = aiohttp.TCPConnector(limit=0, local_addr=(LOOPBACK, 0))
         jar = aiohttp.CookieJar(unsafe=True)  # the host is an address
-        timeout = aiohttp.ClientTimeout(total=ANSWER_S)
+        timeout = aiohttp.ClientTimeout(total=self._answer_s)
         async with aiohttp.ClientSession(
             self.url, connector=connector, cookie_jar=jar, timeout=timeout
         ) as session:
@@ -195,8 +195,13 @@ async def _look(session: aiohttp.ClientSession, refused: list[str]) -> None:
 
 
 @asynccontextmanager
-async def attacked_dashboard(kubeconfig: Path, client: Client) -> AsyncIterator[AttackedDashboard]:
-    """`pykruise dashboard --shared` with two users who may see the workloads of a namespace."""
+async def attacked_dashboard(
+    kubeconfig: Path, client: Client, *, answer_s: float
+) -> AsyncIterator[AttackedDashboard]:
+    """`pykruise dashboard --shared` with two users who may see the workloads of a namespace.
+
+    A request counts as refused when no answer comes within `answer_s`.
+    """
     await client.create(NAMESPACES, "", {"metadata": {"name": "looked-at"}})
     hand = Hand(kubeconfig)
     honest, hostile = [
@@ -204,4 +209,4 @@ async def attacked_dashboard(kubeconfig: Path, client: Client) -> AsyncIterator[
         for name in ("honest", "hostile")
     ]
     with serving(kubeconfig, "--shared") as served:
-        yield AttackedDashboard(served.url, served.pid, honest=honest, hostile=hostile)
+        yield AttackedDashboard(served.url, served.pid, honest=honest, hostile=hostile, answer_s=answer_s)

@@ -41,9 +41,9 @@ from bench.attack_target import (
     storing,
     typed,
 )
-from bench.attacks_on_agents import http_heads, probe_output
-from bench.attacks_on_dashboards import one_user
-from bench.attacks_on_plans import churn
+from bench.attacks_on_agents import REQUESTED, http_heads, probe_output
+from bench.attacks_on_dashboards import LOGINS, OPENED, one_user
+from bench.attacks_on_plans import CHURNED, churn
 from bench.orphans import end_with_parent
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
@@ -55,7 +55,7 @@ from support.certificates import Authority
 from support.reviews import posted, request
 from support.webhooks import free_port
 
-__all__ = ["ASIDE", "ATTACKS", "AT_AGENT", "AT_DASHBOARD", "stored"]
+__all__ = ["ASIDE", "ATTACKS", "AT_AGENT", "AT_DASHBOARD", "MOST_LATE_S", "stored"]
 
 VALIDATING: Final = Resource(
     "admissionregistration.k8s.io",
@@ -433,14 +433,33 @@ AT_DASHBOARD: Final = frozenset({"one-user"})
 """Attacks on a shared dashboard."""
 
 
+AIMS: Final[Mapping[str, frozenset[str]]] = {
+    "http-heads": frozenset({REQUESTED}),
+    "churn": frozenset({CHURNED}),
+    "one-user": frozenset({LOGINS, OPENED}),
+}
+"""The words under which these attacks count what they got."""
+MOST_LATE_S: Final = 60.0
+"""An attack that has got nothing yet goes on for so long at most, where other programs use the processors."""
+
+
 async def attack(names: list[str], target: Target, seconds: float) -> None:
-    """All at once, for so long, each from its own address."""
+    """All at once, for so long and until each has reached its aims, each from its own address."""
+    aims = {words for name in names for words in AIMS.get(name, ())}
     with suppress(TimeoutError):
-        async with asyncio.timeout(seconds), asyncio.TaskGroup() as tasks:
+        async with asyncio.timeout(seconds + MOST_LATE_S) as ending, asyncio.TaskGroup() as tasks:
+            tasks.create_task(_end_at_aims(aims, target, ending, seconds))
             for name in names:
                 number = 2 + list(ATTACKS).index(name)
                 own = msgspec.structs.replace(target, address=f"127.0.0.{number}")
                 tasks.create_task(_run(name, own), name=name)
+
+
+async def _end_at_aims(aims: set[str], target: Target, ending: asyncio.Timeout, seconds: float) -> None:
+    await asyncio.sleep(seconds)
+    while not aims <= target.counts.keys():
+        await asyncio.sleep(0.25)
+    ending.reschedule(asyncio.get_running_loop().time())
 
 
 async def _run(name: str, target: Target) -> None:

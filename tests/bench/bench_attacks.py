@@ -41,7 +41,7 @@ from bench.attacked_programs import (
     attacked_agent,
     attacked_dashboard,
 )
-from bench.attacks import ASIDE, AT_AGENT, AT_DASHBOARD, ATTACKS, stored
+from bench.attacks import ASIDE, AT_AGENT, AT_DASHBOARD, ATTACKS, MOST_LATE_S, stored
 from bench.bench_admission import pod
 from bench.large import LoneManager
 from pykruise.kinds.cloneset.types import CLONE_SETS
@@ -57,10 +57,10 @@ from support.webhooks import LOOPBACK, free_port, install_configurations, instal
 
 RATE = 50
 """Honest reviews a second."""
-REVIEW_S = 10.0
-"""What an API server gives a review."""
-END_S = 60.0
-"""So long attacks may take to take back what they stored, on a machine where little time is left for them."""
+ANSWER_S = 10.0
+"""What an API server gives a review, and a user of the dashboard a request."""
+END_S = 60.0 + MOST_LATE_S
+"""So long attacks may take to reach their aims and take back what they stored, on a machine that does other work too."""
 EACH_S = 8.0
 """One attack of `--page`."""
 
@@ -184,8 +184,9 @@ async def _leader(client: Client) -> tuple[str, int]:
 class Honest:
     """An API server's reviews of pods, at their times whether the one before is answered or not."""
 
-    def __init__(self, victim: Victim) -> None:
-        self._url = f"https://{LOOPBACK}:{victim.webhook}/mutate-pod?timeout={REVIEW_S:g}s"
+    def __init__(self, victim: Victim, answer_s: float) -> None:
+        self._answer_s = answer_s
+        self._url = f"https://{LOOPBACK}:{victim.webhook}/mutate-pod?timeout={answer_s:g}s"
         self._tls = victim.tls
         self._body = posted(request(PODS, pod()))
         self.seconds: list[float] = []
@@ -196,7 +197,7 @@ class Honest:
         connector = aiohttp.TCPConnector(
             ssl=self._tls, limit=0, keepalive_timeout=60, local_addr=(LOOPBACK, 0)
         )
-        timeout = aiohttp.ClientTimeout(total=REVIEW_S)
+        timeout = aiohttp.ClientTimeout(total=self._answer_s)
         async with aiohttp.ClientSession(connector=connector, timeout=timeout) as session:
             began = time.perf_counter()
             async with asyncio.TaskGroup() as tasks:
@@ -228,8 +229,12 @@ async def run(
     cluster: ClusterName = "real",
     log: int | None = None,
     shared: bool = False,
+    answer_s: float = ANSWER_S,
 ) -> list[Outcome]:
-    """Quiet, and then the attacks: one after the other, for `each_s` (0: not so), and all `at_once`."""
+    """Quiet, and then the attacks: one after the other, for `each_s` (0: not so), and all `at_once`.
+
+    An honest request counts as refused when no answer comes within `answer_s`.
+    """
     outcomes: list[Outcome] = []
     every = os.sched_getaffinity(0)
     own = every if shared else {min(every)}
@@ -252,10 +257,10 @@ async def run(
                     agent = attacked_agent(place.kubeconfig, url=place.url, account=account, log=log)
                     watched.append(await stack.enter_async_context(agent))
                 if not AT_DASHBOARD.isdisjoint(names):
-                    dashboard = attacked_dashboard(place.kubeconfig, attacked.client)
+                    dashboard = attacked_dashboard(place.kubeconfig, attacked.client, answer_s=answer_s)
                     watched.append(await stack.enter_async_context(dashboard))
                 for lasts_s, title, chosen in turns:
-                    for outcome in await _measured(attacked, watched, title, chosen, lasts_s):
+                    for outcome in await _measured(attacked, watched, title, chosen, lasts_s, answer_s):
                         outcomes.append(outcome)
                         print(line(outcome), flush=True)
     finally:
@@ -272,12 +277,17 @@ async def _store(client: Client, names: Sequence[str]) -> None:
 
 
 async def _measured(
-    attacked: Victim, watched: Sequence[Watched], title: str, names: Sequence[str], seconds: float
+    attacked: Victim,
+    watched: Sequence[Watched],
+    title: str,
+    names: Sequence[str],
+    seconds: float,
+    answer_s: float,
 ) -> list[Outcome]:
     """Of the manager, and of those of the other programs that are used."""
     await attacked.manager.report()
     leader = await _leader(attacked.client)
-    honest = Honest(attacked)
+    honest = Honest(attacked, answer_s)
     groups = [[name for name in names if (name in ASIDE) is aside] for aside in (False, True)]
     attackers = [await _attack(attacked, watched, group, seconds + 4) for group in groups if group]
     if attackers:
