@@ -60,7 +60,7 @@ RATE = 50
 ANSWER_S = 10.0
 """What an API server gives a review, and a user of the dashboard a request."""
 END_S = 60.0 + MOST_LATE_S
-"""So long attacks may take to reach their aims and take back what they stored, on a machine that does other work too."""
+"""So long attacks may take to reach their aims and take back what they stored, beside other programs."""
 EACH_S = 8.0
 """One attack of `--page`."""
 
