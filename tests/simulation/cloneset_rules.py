@@ -25,6 +25,7 @@ __all__ = ["CloneSetRules", "Workload"]
 
 REPLACEMENT = "pykruise.io/pod-replacement-policy"
 SURGE = "pykruise.io/eviction-surge"
+PLACEMENT, REPLACES = "pykruise.io/successor-placement", "pykruise.io/replaces"
 REQUESTED, SUCCESSOR_OF = "pykruise.io/eviction-requested-at", "pykruise.io/successor-of"
 SETS, CLAIMS = "clonesets.apps.kruise.io", "persistentvolumeclaims"
 
@@ -52,6 +53,8 @@ class Workload(msgspec.Struct, frozen=True):
     reuses_claims: bool
     waits_for_ends: bool
     """Whether no pod is created before those that terminate have ended (pykruise.io/pod-replacement-policy)."""
+    places_successors: bool
+    """Whether new pods prefer the nodes of the pods that they replace (pykruise.io/successor-placement)."""
     eviction_surge: int
     """Successors of pods that are to be evicted, at the same time; 0: the option is not set."""
     current: str
@@ -98,6 +101,7 @@ def read_workload(doc: Any, revision: int) -> Workload:
         ),
         reuses_claims=bool(scale.get("enablePVCReuse")),
         waits_for_ends=annotations.get(REPLACEMENT) == "Failed",
+        places_successors=PLACEMENT in annotations,
         eviction_surge=number(surge_text if surge_text.endswith("%") else int(surge_text), replicas, up=True),
         current=(status.get("currentRevision") or "").rpartition("-")[2],
         status=status,
@@ -206,6 +210,7 @@ class CloneSetRules(WorkloadRules[Workload]):
                     "replacement",
                     f"{pod.name} is the pod no. {existing} that exists, at most {most} may",
                 )
+        yield from self._is_placed(commit, reconcile, pod, workloads)
         updates = {self._hash_of(workload): workload for workload in workloads}
         currents = {workload.current for workload in workloads} - {""}
         if pod.hash not in updates and pod.hash not in currents:
@@ -264,6 +269,31 @@ class CloneSetRules(WorkloadRules[Workload]):
                 "scale limit",
                 f"{pod.name} is created while {down} pods are down, the limit is {limit}",
             )
+
+    def _is_placed(
+        self, commit: Commit, reconcile: Reconcile, pod: Version, workloads: list[Workload]
+    ) -> Iterator[Violation]:
+        """With successor-placement a new pod prefers the node of a pod that no other pod replaces."""
+        replaced = pod.annotations.get(REPLACES)
+        if replaced is None:
+            if pod.preferred and not any(workload.places_successors for workload in workloads):
+                yield self._broken(commit, "placement", f"{pod.name} prefers {pod.preferred} without a reason")
+            return
+        if not any(workload.places_successors for workload in workloads):
+            yield self._broken(commit, "placement", f"{pod.name} names {replaced}, but the option is not set")
+        known = reconcile.known.get(PODS, 0)
+        nodes = {version.node for version in self.pods.since(replaced, known)}
+        if pod.preferred and pod.preferred not in nodes:
+            yield self._broken(commit, "placement", f"{pod.name} prefers {pod.preferred}, not one of {nodes}")
+        twins = [
+            versions[0].name
+            for versions in self.pods.all_since(known, reconcile)
+            if versions[0].uid != pod.uid
+            and self._surely_exists(reconcile, versions, workloads[-1])
+            and versions[0].annotations.get(REPLACES) == replaced
+        ]
+        if twins:
+            yield self._broken(commit, "placement", f"{pod.name} replaces the same pod as {twins}")
 
     def _surely_exists(self, reconcile: Reconcile, versions: list[Version], workload: Workload) -> bool:
         """Whether the pod, terminating or not, has not ended in any state that the manager may take for the present."""

@@ -93,9 +93,16 @@ def _cloneset(rng: random.Random) -> dict[str, Any]:
 
 
 def _with_options(seed: int, document: dict[str, Any]) -> dict[str, Any]:
-    """Let some CloneSets wait for the end of terminating pods. The seed's other choices stay what they were."""
+    """Let some CloneSets wait for the end of terminating pods, and place some successors near their predecessors. The
+    seed's other choices stay what they were.
+    """
+    annotations = {}
     if random.Random(f"options-{seed}").random() < 0.3:
-        document["metadata"]["annotations"] = {"pykruise.io/pod-replacement-policy": "Failed"}
+        annotations["pykruise.io/pod-replacement-policy"] = "Failed"
+    if random.Random(f"placement-{seed}").random() < 0.3:
+        annotations["pykruise.io/successor-placement"] = "PreferSameNode"
+    if annotations:
+        document["metadata"]["annotations"] = annotations
     return document
 
 

@@ -185,6 +185,9 @@ MUTATIONS: dict[str, tuple[Change, ...]] = {
         ),
     ),
     "terminating pods take up no place": ((working_set, "find_occupying", always(None)),),
+    "a pod that has a successor gets another one near its node": (
+        (successor_placement, "list_replaced", always(frozenset())),
+    ),
     "surge continues while the update is paused": (_limits(max_surge=lambda limits: limits.max_surge or 1),),
     "writes have no preconditions": (
         (execute, "_with_preconditions", lambda _original: lambda action: action.body),

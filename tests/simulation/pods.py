@@ -6,7 +6,7 @@ Read on its own terms, not with the product's projection: a mistake there must n
 """
 
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -48,6 +48,8 @@ class Version(msgspec.Struct, frozen=True):
     node: str
     target: str
     """The node that it runs on or is made for; empty: any."""
+    preferred: str = ""
+    """The node that its affinity prefers; empty: none."""
     phase: str = ""
     restarts: int = 0
     """Of all its containers."""
@@ -128,6 +130,7 @@ def read_pod(commit: Commit) -> Version:
         running={item["name"]: item.get("image", "") for item in status.get("containerStatuses") or ()},
         node=spec.get("nodeName") or "",
         target=spec.get("nodeName") or _made_for(spec),
+        preferred=_prefers(spec),
         phase=phase,
         restarts=sum(
             item.get("restartCount", 0)
@@ -152,9 +155,18 @@ def _made_for(spec: Any) -> str:
     """The node that a required affinity names, as pods of daemons have it."""
     affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
     required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
-    fields = [
-        field for term in required.get("nodeSelectorTerms") or () for field in term.get("matchFields") or ()
-    ]
+    return _node_of(required.get("nodeSelectorTerms") or ())
+
+
+def _prefers(spec: Any) -> str:
+    """The node that a preferred affinity names."""
+    affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
+    preferred = affinity.get("preferredDuringSchedulingIgnoredDuringExecution") or ()
+    return _node_of([term["preference"] for term in preferred])
+
+
+def _node_of(terms: Sequence[Any]) -> str:
+    fields = [field for term in terms for field in term.get("matchFields") or ()]
     return next((str(field["values"][0]) for field in fields if field["key"] == "metadata.name"), "")
 
 

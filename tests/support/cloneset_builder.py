@@ -97,6 +97,8 @@ class CloneSetBuilder(WorkloadBuilder):
         self.claims: dict[str, dict[str, Any]] = {}
         self.occupied: set[str] = set()
         self.node_labels: dict[str, dict[str, str]] = {}
+        self.cordoned: set[str] = set()
+        """Names of nodes."""
         self.settings = CloneSetSettings()
         self.old_template = template("nginx:0")
         self.current = ""
@@ -367,7 +369,13 @@ class CloneSetBuilder(WorkloadBuilder):
 
     def node_views(self) -> list[NodeView]:
         return [
-            NodeView(name=name, uid=f"uid-{name}", resource_version=1, labels=labels)
+            NodeView(
+                name=name,
+                uid=f"uid-{name}",
+                resource_version=1,
+                labels=labels,
+                is_cordoned=name in self.cordoned,
+            )
             for name, labels in self.node_labels.items()
         ]
 

@@ -258,7 +258,7 @@ def test_the_pod_in_the_fuller_zone_of_the_spread_constraint_is_deleted_first() 
     assert deleted(plan_cloneset(builder.snapshot())) <= {"a", "c"}
     assert len(deleted(plan_cloneset(builder.snapshot()))) == 1
     # and where it does not spread them, nobody asks where nodes are
-    assert builder.with_spec(template=template()).snapshot().node_labels == {}
+    assert builder.with_spec(template=template()).snapshot().nodes == {}
 
 
 def test_unready_surplus_pods_are_deleted_first_outside_the_budget() -> None:

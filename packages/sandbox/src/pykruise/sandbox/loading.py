@@ -26,6 +26,7 @@ from pykruise.kube.errors import (
     NotFoundError,
 )
 from pykruise.kube.patches.types import PatchType
+from pykruise.kube.pod_rules.nodes import ZONE_LABEL
 from pykruise.kube.resources import Resource
 from pykruise.kube.yaml_documents import read_yaml_documents
 from pykruise.sandbox.inventory import discover
@@ -172,7 +173,7 @@ def node_spec_of(doc: Document) -> NodeSpec:
     ]
     return NodeSpec(
         name=doc["metadata"]["name"],
-        zone=labels.get("topology.kubernetes.io/zone", ""),
+        zone=labels.get(ZONE_LABEL, ""),
         cpu=str(amounts.get("cpu", "32")),
         memory=str(amounts.get("memory", "128Gi")),
         pods=int(amounts.get("pods", 110)),

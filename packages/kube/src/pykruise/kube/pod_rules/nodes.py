@@ -12,10 +12,20 @@ from typing import Any, Final
 
 import msgspec
 
-__all__ = ["NO_EXECUTE", "NO_SCHEDULE", "Taint", "matches_requirement", "matches_term", "tolerates"]
+__all__ = [
+    "NO_EXECUTE",
+    "NO_SCHEDULE",
+    "ZONE_LABEL",
+    "Taint",
+    "matches_requirement",
+    "matches_term",
+    "tolerates",
+]
 
 NO_SCHEDULE: Final = "NoSchedule"
 NO_EXECUTE: Final = "NoExecute"
+ZONE_LABEL: Final = "topology.kubernetes.io/zone"
+"""Label of a node: its zone."""
 
 
 class Taint(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, rename="camel"):

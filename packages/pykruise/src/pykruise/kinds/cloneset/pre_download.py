@@ -2,8 +2,9 @@
 
 CloneSetWorkingSet ──▶ plan_pre_download() ──▶ stages (plans/pre_download.py decides which)
 
-Pure. No image is pulled when the rollout would end before the pull helps: under recreation, with three pods or fewer,
-when all pods are updated at the same time, or when no pod can be updated in place.
+Pure. No image is pulled when the rollout would end before the pull helps: with three pods or fewer, when all pods are
+updated at the same time, or when pods are recreated. Recreated pods get their images in advance only if the option
+successor-placement brings them back to their nodes.
 """
 
 from pykruise.kinds.cloneset.types import DEFAULT_MAX_UNAVAILABLE
@@ -11,6 +12,7 @@ from pykruise.kinds.cloneset.working_set import CloneSetWorkingSet
 from pykruise.kube.values.int_or_percent import Rounding, resolve
 from pykruise.plans.pre_download import PreDownload, explain_too_soon, plan_image_pulls, why_not_needed
 from pykruise.pods.images.pull_jobs import DEFAULT_TIMEOUT_S, PullSettings
+from pykruise.pods.workload.options import SUCCESSOR_PLACEMENT
 from pykruise.runtime.plan import Stage
 
 
@@ -31,9 +33,7 @@ def plan_pre_download(ws: CloneSetWorkingSet) -> tuple[Stage, ...]:
         revision=ws.update,
         is_rolling=ws.update.hash != ws.current.hash,
         is_due=need is None or need <= have,
-        not_needed=lambda: why_not_needed(
-            too_soon, ws.differences, ws.current, is_in_place=ws.spec.is_in_place
-        ),
+        not_needed=lambda: _explain_no_pull(ws, too_soon),
         over_too_soon=too_soon,
         replaced=lambda: [ws.current.template],
         selector=ws.spec.selector,
@@ -44,6 +44,14 @@ def plan_pre_download(ws: CloneSetWorkingSet) -> tuple[Stage, ...]:
         ),
     )
     return plan_image_pulls(wanted, owned=ws.snapshot.pull_jobs)
+
+
+def _explain_no_pull(ws: CloneSetWorkingSet, too_soon: str) -> str:
+    """Return why the nodes of old pods do not need the images; empty: they do."""
+    placement = SUCCESSOR_PLACEMENT.read(ws.snapshot.cloneset.annotations)
+    if placement is not None and placement.is_same_node:
+        return too_soon
+    return why_not_needed(too_soon, ws.differences, ws.current, is_in_place=ws.spec.is_in_place)
 
 
 def _explain_short_rollout(ws: CloneSetWorkingSet) -> str:

@@ -16,6 +16,7 @@ from pykruise.kinds.cloneset.deletions import delete_within_budget
 from pykruise.kinds.cloneset.differences import label_of
 from pykruise.kinds.cloneset.evictions import choose_revision
 from pykruise.kinds.cloneset.limits import Numbers
+from pykruise.kinds.cloneset.successor_placement import choose_predecessors, place_near
 from pykruise.kinds.cloneset.working_set import CloneSetWorkingSet
 from pykruise.kube.documents import Document
 from pykruise.kube.resources import PODS
@@ -114,13 +115,15 @@ def _create_pods(ws: CloneSetWorkingSet, numbers: Numbers) -> PlanPhase:
     skipped = {pod.name: _LEAVES_CLAIMS for pod in ws.snapshot.pods if pod.instance_id in awaited}
     decisions: list[CreatePod] = []
     missing, successors = new_pods[: numbers.create_now], new_pods[numbers.create_now :]
+    predecessors = choose_predecessors(ws)
     for revision, chosen in (
         (ws.current, missing[: numbers.create_old]),
         (ws.update, missing[numbers.create_old :]),
     ):
         because = f"{numbers.create} missing; built from revision {revision.name}"
         for new_pod, document in zip(chosen, build_pod_documents(ws, revision, chosen), strict=True):
-            decisions.append(_decide_creation(new_pod, document, because))
+            predecessor = next(predecessors, None)
+            decisions.append(_decide_creation(ws, new_pod, document, because, predecessor=predecessor))
     # There may be fewer successors than evicted pods: claims of terminating pods keep their ids.
     for pod, new_pod in zip(ws.evicted, successors, strict=False):
         decisions.append(_create_successor(ws, pod, new_pod))
@@ -136,13 +139,16 @@ def _create_successor(ws: CloneSetWorkingSet, pod: PodView, new_pod: NewPod) -> 
     metadata = document["metadata"]
     annotations = {**metadata["annotations"], keys.SUCCESSOR_OF_ANNOTATION: pod.uid}
     because = f"successor of {pod.name}, which must be evicted; built from revision {revision.name}"
-    return _decide_creation(
-        new_pod, {**document, "metadata": {**metadata, "annotations": annotations}}, because
-    )
+    document = {**document, "metadata": {**metadata, "annotations": annotations}}
+    return _decide_creation(ws, new_pod, document, because, predecessor=pod)
 
 
-def _decide_creation(new_pod: NewPod, document: Document, because: str) -> CreatePod:
+def _decide_creation(
+    ws: CloneSetWorkingSet, new_pod: NewPod, document: Document, because: str, *, predecessor: PodView | None
+) -> CreatePod:
     name = document["metadata"]["name"]
+    if predecessor is not None:
+        document = place_near(document, predecessor, ws.snapshot)
     return CreatePod(
         subject=name,
         document=document,
@@ -239,7 +245,7 @@ def _select_first_victims(ws: CloneSetWorkingSet, pods: list[PodView], count: in
         pods,
         available=lambda pod: pod.name not in unavailable,
         topology_keys=[constraint.get("topologyKey", "") for constraint in constraints],
-        node_labels=ws.snapshot.node_labels,
+        node_labels={name: node.labels for name, node in ws.snapshot.nodes.items()},
     )
     if ws.evictions.waiting:
         ordered = _put_evicted_first(ws, ordered)

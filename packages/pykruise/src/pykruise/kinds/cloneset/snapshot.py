@@ -29,9 +29,11 @@ from pykruise.pods.settings import FromFlag, OnGate
 from pykruise.pods.template.defaults import WorkloadDefaulting
 from pykruise.pods.template.typed_parts import TEMPLATES
 from pykruise.pods.view.names import IdSource, format_pod_name
+from pykruise.pods.view.nodes import NodeView
 from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.budgets import BudgetView
 from pykruise.pods.workload.claims import ClaimView
+from pykruise.pods.workload.options import SUCCESSOR_PLACEMENT
 from pykruise.pods.workload.revisions import RevisionView, sort_revisions
 from pykruise.pods.workload.views import (
     Projector,
@@ -155,8 +157,10 @@ class CloneSetSnapshot(Judged, frozen=True, kw_only=True):
     """PodUnavailableBudgets of the namespace by name, when updates respect them."""
     occupied_ids: frozenset[str] = frozenset()
     """Ids of claims whose pod name is occupied by a pod that does not belong to the CloneSet."""
-    node_labels: Mapping[str, Mapping[str, str]] = {}
-    """Labels of the nodes, by name. They are needed only when the template has topologySpreadConstraints."""
+    nodes: Mapping[str, NodeView] = {}
+    """Nodes by name. They are needed only when the template has topologySpreadConstraints, or with the option
+    successor-placement.
+    """
     undeclaring: frozenset[str] = frozenset()
     """Nodes of its pods that declare features, but not the resize of whole pods (plans/declared_features.py)."""
     now: Instant
@@ -201,7 +205,7 @@ async def read_snapshot(view: CloneSetView, read: Read[CloneSetSettings]) -> Clo
         pull_jobs=pull_jobs_of(view, read),
         budgets={budget.name: budget for budget in budgets},
         occupied_ids=frozenset(_find_occupied_ids(view, claims, read)),
-        node_labels=_node_labels(view, read),
+        nodes=_list_nodes(view, read),
         undeclaring=find_undeclaring_nodes(template, pods, read, settings=read.settings.in_place),
         now=now,
         ids=IdSource(read.draw_seed()),
@@ -220,8 +224,11 @@ def _find_occupied_ids(
             yield claim.instance_id
 
 
-def _node_labels(view: CloneSetView, read: Read[CloneSetSettings]) -> Mapping[str, Mapping[str, str]]:
-    """Return the labels of all nodes, or nothing when no topology spread needs them."""
-    if view.spec is None or not (view.spec.template.get("spec") or {}).get("topologySpreadConstraints"):
+def _list_nodes(view: CloneSetView, read: Read[CloneSetSettings]) -> Mapping[str, NodeView]:
+    """Return all nodes by name, or nothing when no decision needs them."""
+    if view.spec is None:
         return {}
-    return {node.name: node.labels for node in read.list_all(NODE_VIEWS)}
+    constraints = (view.spec.template.get("spec") or {}).get("topologySpreadConstraints")
+    if not constraints and SUCCESSOR_PLACEMENT.annotation not in view.annotations:
+        return {}
+    return {node.name: node for node in read.list_all(NODE_VIEWS)}

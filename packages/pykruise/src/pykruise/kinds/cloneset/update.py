@@ -18,6 +18,7 @@ from pykruise.kinds.cloneset.in_place import begin
 from pykruise.kinds.cloneset.limits import NONE_MAY_GO, Numbers, allows_none
 from pykruise.kinds.cloneset.recreation import recreate
 from pykruise.kinds.cloneset.status import resize_refused_since
+from pykruise.kinds.cloneset.update_order import sort_candidates
 from pykruise.kinds.cloneset.working_set import CloneSetWorkingSet
 from pykruise.plans.failed_resizes import find_overdue_refusals
 from pykruise.plans.in_place import Differences, summary_of
@@ -31,7 +32,6 @@ from pykruise.plans.phases import (
 )
 from pykruise.plans.purposes import Purpose
 from pykruise.pods.api import PodUpdatePolicy
-from pykruise.pods.lifecycle.ordering import OrderTerm, put_first, scatter, sort_by_priority, update_order
 from pykruise.pods.lifecycle.states import LifecycleState
 from pykruise.pods.reasons import Code
 from pykruise.pods.view.pod_view import PodView
@@ -124,7 +124,7 @@ def _choose_pods(ws: CloneSetWorkingSet, numbers: Numbers) -> UpdateSelection:
     is_back, count = numbers.update < 0, abs(numbers.update)
     target = ws.current if is_back else ws.update
     candidates = _select_candidates(ws, back=is_back)
-    ordered = _sort_candidates(ws, candidates)
+    ordered = sort_candidates(ws, candidates)
     differences: Differences | None = None
     refused: dict[str, Reason] = {}
     if ws.spec.is_in_place:
@@ -204,18 +204,6 @@ def _is_kept_in_grace(ws: CloneSetWorkingSet, pod: PodView) -> bool:
         return False
     decision = ws.recall.find_progress(pod, now=ws.now, settings=ws.settings.in_place).decision
     return decision is not None and decision.is_resize
-
-
-def _sort_candidates(ws: CloneSetWorkingSet, candidates: Sequence[PodView]) -> Sequence[PodView]:
-    """Sort the pods: base order, then priority, then scatter. Pods in PreparingUpdate are first."""
-    ordered: Sequence[PodView] = update_order(candidates)
-    block = ws.spec.rolling_update
-    if block is not None:
-        ordered = sort_by_priority(ordered, block.priority_strategy)
-        terms = [OrderTerm(term.key, term.value) for term in block.scatter_strategy or ()]
-        ordered = scatter(ordered, ws.pods, terms)
-    preparing = LifecycleState.PREPARING_UPDATE.value
-    return put_first(ordered, lambda pod: pod.state == preparing)
 
 
 def _within_budget(

@@ -28,6 +28,7 @@ from pykruise.pods.workload.claims import read_template_name
 from pykruise.pods.workload.options import (
     EVICTION_SURGE,
     POD_REPLACEMENT_POLICY,
+    SUCCESSOR_PLACEMENT,
     Option,
     PodReplacementPolicy,
     find_option_errors,
@@ -55,7 +56,7 @@ MUTABLE = (
 )
 """Fields of the spec that an update may change."""
 
-OPTIONS: tuple[Option[Any], ...] = (POD_REPLACEMENT_POLICY, EVICTION_SURGE)
+OPTIONS: tuple[Option[Any], ...] = (POD_REPLACEMENT_POLICY, EVICTION_SURGE, SUCCESSOR_PLACEMENT)
 """Annotations of a CloneSet that are options."""
 
 KIND = "cloneset"

@@ -10,6 +10,7 @@ from typing import Any
 
 from pykruise.kinds.persistentpodstate.view import StateView
 from pykruise.kube.documents import Document, deep_copy, get_path
+from pykruise.pods.template.subset_placement import PREFERRED
 from pykruise.pods.view.keys import INJECTED_STATE_ANNOTATION
 
 
@@ -28,8 +29,7 @@ def inject(pod: Document, state: StateView) -> Document | None:
         _ensure_section(inject, "spec", "nodeSelector").update(required)
     if preferred:
         affinity = _ensure_section(inject, "spec", "affinity", "nodeAffinity")
-        field = "preferredDuringSchedulingIgnoredDuringExecution"
-        affinity[field] = [*(affinity.get(field) or ()), *preferred]
+        affinity[PREFERRED] = [*(affinity.get(PREFERRED) or ()), *preferred]
     return inject
 
 

@@ -56,6 +56,7 @@ from pykruise.pods.workload.options import (
     NO_EVICTION_SURGE,
     POD_REPLACEMENT_POLICY,
     REPLACE_NEVER_READY,
+    SUCCESSOR_PLACEMENT,
     Option,
     find_option_errors,
 )
@@ -80,7 +81,7 @@ _MUTABLE: Final[Mapping[str, tuple[str, ...]]] = {
 """Fields of a template's spec that an update may change; templates of other kinds may change without limits."""
 
 _OPTIONS: Final[Mapping[str, tuple[Option[Any], ...]]] = {
-    CLONE_SET: (POD_REPLACEMENT_POLICY, EVICTION_SURGE),
+    CLONE_SET: (POD_REPLACEMENT_POLICY, EVICTION_SURGE, SUCCESSOR_PLACEMENT),
     ADVANCED_STATEFUL_SET: (REPLACE_NEVER_READY, NO_EVICTION_SURGE),
 }
 """Options of the workloads, which get the annotations of their template."""

@@ -7,17 +7,15 @@ target's template, in the same way as on pods.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
 from pykruise.kinds.workloadspread.types import Subset
 from pykruise.kube.documents import Document
-from pykruise.pods.template.subset_placement import REQUIRED, add_required, apply_patch
+from pykruise.pods.template.subset_placement import PREFERRED, REQUIRED, add_required, apply_patch
 from pykruise.pods.view.keys import MATCHED_SPREAD_ANNOTATION
 from pykruise.pods.view.pod_view import PodView
-
-PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
 class Matched(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

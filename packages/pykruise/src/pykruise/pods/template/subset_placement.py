@@ -18,6 +18,7 @@ from pykruise.pods.template.metadata import drop_single_pod_keys
 from pykruise.pods.template.typed_parts import POD_TEMPLATE, explain_unreadable
 
 REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 
 _found = find_definition(PODS)
 assert _found is not None

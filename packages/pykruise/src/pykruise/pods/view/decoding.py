@@ -49,6 +49,7 @@ NEEDED_ANNOTATIONS: Final = (
     keys.NO_PROTECT_ANNOTATION,
     keys.EVICTION_REQUESTED_ANNOTATION,
     keys.SUCCESSOR_OF_ANNOTATION,
+    keys.REPLACES_ANNOTATION,
     COMPLETED_ANNOTATION,
 )
 """Annotations that a view keeps. A pod with an update in place also keeps the annotations that decide its completion.

@@ -32,6 +32,9 @@ EVICTION_REQUESTED_ANNOTATION: Final = "pykruise.io/eviction-requested-at"
 SUCCESSOR_OF_ANNOTATION: Final = "pykruise.io/successor-of"
 """Annotation of a pod that was created before another pod is evicted: uid of the other pod."""
 
+REPLACES_ANNOTATION: Final = "pykruise.io/replaces"
+"""Annotation of a pod that was placed near the pod that it replaces: uid of that pod."""
+
 OWNED_BY_STATEFULSET_ANNOTATION: Final = "apps.kruise.io/owned-by-asts"
 """Annotation of an expanded claim: name of the Advanced StatefulSet that expanded it and watches it."""
 
@@ -118,6 +121,7 @@ SINGLE_POD_ANNOTATIONS: Final = frozenset(
         INJECTED_STATE_ANNOTATION,
         EVICTION_REQUESTED_ANNOTATION,
         SUCCESSOR_OF_ANNOTATION,
+        REPLACES_ANNOTATION,
     }
 )
 """Annotations about a single pod, which a template must not give to all pods (pods/template/metadata.py)."""

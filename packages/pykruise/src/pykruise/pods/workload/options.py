@@ -74,6 +74,32 @@ class PodReplacementPolicy(StrEnum):
     """When the pod has ended: its phase is Failed or Succeeded, or it no longer exists."""
 
 
+class SuccessorPlacement(StrEnum):
+    """Place of a pod that replaces another one. The names are like those of a Service's trafficDistribution."""
+
+    PREFER_SAME_NODE = "PreferSameNode"
+    PREFER_SAME_ZONE = "PreferSameZone"
+    REQUIRE_SAME_NODE = "RequireSameNode"
+    REQUIRE_SAME_ZONE = "RequireSameZone"
+
+    @property
+    def is_same_node(self) -> bool:
+        """Whether the place is the node, not only the zone."""
+        return self in (SuccessorPlacement.PREFER_SAME_NODE, SuccessorPlacement.REQUIRE_SAME_NODE)
+
+    @property
+    def is_required(self) -> bool:
+        """Whether the pod must run there; otherwise the scheduler prefers the place."""
+        return self in (SuccessorPlacement.REQUIRE_SAME_NODE, SuccessorPlacement.REQUIRE_SAME_ZONE)
+
+
+def _parse_placement(text: str) -> SuccessorPlacement:
+    try:
+        return SuccessorPlacement(text)
+    except ValueError:
+        raise ValueError(f"must be one of {', '.join(SuccessorPlacement)}") from None
+
+
 def _parse_policy(text: str) -> PodReplacementPolicy:
     try:
         return PodReplacementPolicy(text)
@@ -152,6 +178,8 @@ STRICT_MAX_UNAVAILABLE: Final = Option(annotation="pykruise.io/strict-max-unavai
 UPDATED_PODS: Final = Option(annotation="pykruise.io/updated-pods", parse=_parse_count)
 """Number of pods that get the newest sidecars of a SidecarSet; all others keep those of an older revision."""
 
+SUCCESSOR_PLACEMENT: Final = Option(annotation="pykruise.io/successor-placement", parse=_parse_placement)
+"""Whether a pod that replaces another one prefers or requires its node or its zone."""
 
 EVICTION_SURGE: Final = Option(annotation="pykruise.io/eviction-surge", parse=_parse_surge)
 """Number of pods that get a successor before they are evicted, at the same time, or a percentage of replicas that is

@@ -15,7 +15,7 @@ import msgspec
 
 from pykruise.kube.clock import Instant, format_micro_time, format_time
 from pykruise.kube.documents import Document
-from pykruise.kube.pod_rules.nodes import Taint
+from pykruise.kube.pod_rules.nodes import ZONE_LABEL, Taint
 from pykruise.kube.schemas.releases import NEWEST_MINOR, minor_of, release_of
 from pykruise.sandbox.pod_view import parse_amounts
 
@@ -90,7 +90,7 @@ def build_node_document(spec: NodeSpec, *, now: Instant) -> Document:
         "kubernetes.io/os": "linux",
     }
     if spec.zone:
-        labels["topology.kubernetes.io/zone"] = spec.zone
+        labels[ZONE_LABEL] = spec.zone
     capacity = {"cpu": spec.cpu, "memory": spec.memory, "pods": str(spec.pods)}
     return {
         "apiVersion": "v1",
@@ -221,7 +221,7 @@ class SandboxNodeView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     @property
     def zone(self) -> str:
         """The node's zone; empty when it has none."""
-        return self.labels.get("topology.kubernetes.io/zone", "")
+        return self.labels.get(ZONE_LABEL, "")
 
     @property
     def max_pods(self) -> int:

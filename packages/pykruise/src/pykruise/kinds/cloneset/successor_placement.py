@@ -1,0 +1,96 @@
+"""Placement of new pods near the pods that they replace.
+
+CloneSetWorkingSet ──▶ choose_predecessors() ──▶ the pod that each new pod replaces
+document + predecessor ──▶ place_near() ──▶ the document with a node affinity ──▶ scale.py
+
+Pure. Without the option successor-placement the scheduler alone decides. Images, volumes and caches of a pod stay on
+its node or in its zone, so its successor starts faster there.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from pykruise.kinds.cloneset.snapshot import ReadableCloneSet
+from pykruise.kinds.cloneset.update_order import sort_candidates
+from pykruise.kinds.cloneset.working_set import CloneSetWorkingSet
+from pykruise.kube.documents import Document
+from pykruise.kube.pod_rules.nodes import ZONE_LABEL
+from pykruise.pods.template.node_placement import requirements_of
+from pykruise.pods.template.subset_placement import PREFERRED, REQUIRED, add_required
+from pykruise.pods.view import keys
+from pykruise.pods.view.pod_view import FINISHED, PodView
+from pykruise.pods.workload.options import SUCCESSOR_PLACEMENT, SuccessorPlacement
+
+_WEIGHT: Final = 100
+"""Weight of the preference: the highest that Kubernetes allows."""
+
+
+def choose_predecessors(ws: CloneSetWorkingSet) -> Iterator[PodView]:
+    """Yield the pods that the next new pods replace; none without the option.
+
+    First come terminating pods, then pods that are to be deleted, then those that the update takes next. A pod that
+    already has a successor, or no node, is no predecessor.
+    """
+    if SUCCESSOR_PLACEMENT.read(ws.snapshot.cloneset.annotations) is None:
+        return
+    replaced = list_replaced(ws.snapshot)
+    yield from (pod for pod in _list_leaving(ws) if pod.uid not in replaced and pod.node_name)
+
+
+def list_replaced(snapshot: ReadableCloneSet) -> frozenset[str | None]:
+    """Uids of the pods that have a successor."""
+    return frozenset(pod.annotations.get(keys.REPLACES_ANNOTATION) for pod in snapshot.pods)
+
+
+def _list_leaving(ws: CloneSetWorkingSet) -> Iterator[PodView]:
+    """Pods that no longer exist soon, each once, in the order in which they leave."""
+    terminating = [pod for pod in ws.snapshot.pods if pod.is_deleting and pod.phase not in FINISHED]
+    yield from sorted(terminating, key=lambda pod: pod.name)
+    yield from sorted(ws.leaving, key=lambda pod: pod.name)
+    if ws.spec.is_on_delete or ws.spec.is_paused or ws.scale_numbers.update <= 0:
+        return
+    leaving = {pod.name for pod in ws.leaving}
+    staying = [pod for pod in ws.old if pod.name not in leaving]
+    yield from sort_candidates(ws, staying)[: ws.scale_numbers.update]
+
+
+def place_near(document: Document, predecessor: PodView, snapshot: ReadableCloneSet) -> Document:
+    """Return the new pod with the annotation that names its predecessor, and with a node affinity.
+
+    The scheduler alone places the pod when the predecessor's node no longer exists, takes no new pods (only for the
+    same node), or has no zone (only for the same zone). Without the option, the document is returned as it is.
+    """
+    placement = SUCCESSOR_PLACEMENT.read(snapshot.cloneset.annotations)
+    if placement is None:
+        return document
+    metadata, spec = document["metadata"], document["spec"]
+    annotations = {**metadata["annotations"], keys.REPLACES_ANNOTATION: predecessor.uid}
+    if term := _find_term(spec, predecessor, snapshot, placement):
+        spec = _add_affinity(spec, term, placement)
+    return {**document, "metadata": {**metadata, "annotations": annotations}, "spec": spec}
+
+
+def _find_term(
+    spec: Mapping[str, Any], predecessor: PodView, snapshot: ReadableCloneSet, placement: SuccessorPlacement
+) -> Document | None:
+    """Node selector term of the predecessor's place."""
+    node = snapshot.nodes.get(predecessor.node_name)
+    if node is None:
+        return None
+    if placement.is_same_node:
+        if requirements_of(spec).find_obstacle(node):
+            return None
+        return {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node.name]}]}
+    zone = node.labels.get(ZONE_LABEL)
+    return {"matchExpressions": [{"key": ZONE_LABEL, "operator": "In", "values": [zone]}]} if zone else None
+
+
+def _add_affinity(spec: Mapping[str, Any], term: Document, placement: SuccessorPlacement) -> Document:
+    affinity: Mapping[str, Any] = spec.get("affinity") or {}
+    nodes: Document = dict(affinity.get("nodeAffinity") or {})
+    if placement.is_required:
+        terms = (nodes.get(REQUIRED) or {}).get("nodeSelectorTerms")
+        nodes[REQUIRED] = {"nodeSelectorTerms": add_required(terms, term, field=SUCCESSOR_PLACEMENT.field)}
+    else:
+        nodes[PREFERRED] = [*(nodes.get(PREFERRED) or ()), {"weight": _WEIGHT, "preference": term}]
+    return {**spec, "affinity": {**affinity, "nodeAffinity": nodes}}
