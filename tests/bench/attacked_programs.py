@@ -9,7 +9,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -40,6 +40,13 @@ class Seen(msgspec.Struct, frozen=True):
     counts: dict[str, int] = {}
     """What the attacks made the program do, by words."""
 
+    def add(self, counts: Mapping[str, int]) -> "Seen":
+        """With what the attacks made the program do later."""
+        words = dict.fromkeys((*self.counts, *counts))
+        return msgspec.structs.replace(
+            self, counts={word: self.counts.get(word, 0) + counts.get(word, 0) for word in words}
+        )
+
 
 class Watched(Protocol):
     """A program that is attacked while an honest user uses it."""
@@ -49,6 +56,9 @@ class Watched(Protocol):
 
     async def use(self, seconds: float) -> Seen:
         """Use it for so long."""
+
+    async def count_late(self) -> Mapping[str, int]:
+        """What the attacks have made the program do since."""
 
 
 # ── the agent ────────────────────────────────────────────────────────────────
@@ -69,6 +79,10 @@ class AttackedAgent:
         await asyncio.sleep(seconds)
         said = await self.report()
         return Seen(said["seconds"], ["a probe was not made"] * said["lost"], said["counts"])
+
+    async def count_late(self) -> Mapping[str, int]:
+        counts: Mapping[str, int] = (await self.report())["counts"]
+        return counts
 
     async def report(self) -> dict[str, Any]:
         """See lone_node.Probes.report."""
@@ -166,6 +180,9 @@ class AttackedDashboard:
             with suppress(asyncio.CancelledError):
                 await looking
         return Seen(times, refused)
+
+    async def count_late(self) -> Mapping[str, int]:
+        return {}
 
 
 async def _ask(session: aiohttp.ClientSession, times: list[float], refused: list[str]) -> None:

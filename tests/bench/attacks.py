@@ -41,7 +41,7 @@ from bench.attack_target import (
     storing,
     typed,
 )
-from bench.attacks_on_agents import REQUESTED, http_heads, probe_output
+from bench.attacks_on_agents import REPORTED, REQUESTED, http_heads, probe_output
 from bench.attacks_on_dashboards import LOGINS, OPENED, one_user
 from bench.attacks_on_plans import CHURNED, churn
 from bench.orphans import end_with_parent
@@ -436,6 +436,7 @@ AT_DASHBOARD: Final = frozenset({"one-user"})
 AIMS: Final[Mapping[str, frozenset[str]]] = {
     "http-heads": frozenset({REQUESTED}),
     "churn": frozenset({CHURNED}),
+    "probe-output": frozenset({REPORTED}),
     "one-user": frozenset({LOGINS, OPENED}),
 }
 """The words under which these attacks count what they got."""

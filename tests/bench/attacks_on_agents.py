@@ -33,7 +33,7 @@ from pykruise.kube.resources import PODS
 from pykruise.pods.probes.api import POD_PROBE_MARKERS
 from support.reviews import posted, request
 
-__all__ = ["FLOOD", "REQUESTED", "SMUGGLED", "http_heads", "probe_output"]
+__all__ = ["FLOOD", "REPORTED", "REQUESTED", "SMUGGLED", "http_heads", "probe_output"]
 
 HOSTILE: Final = "app=hostile"
 PROBES: Final = 8
@@ -43,6 +43,7 @@ FLOOD: Final = "/flood"
 SMUGGLED: Final = "requests smuggled"
 """The words under which requests are counted that no probe may send."""
 REQUESTED: Final = "requests of probes and hooks"
+REPORTED: Final = "results of probes that print 16 MB"
 _SECOND: Final = "PUT /latest/api/token HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n"
 _AFTER_HEAD: Final = f"a\r\n\r\n{_SECOND}"
 _IN_PATH: Final = f"/ HTTP/1.1\r\nHost: x\r\n\r\n{_SECOND}"
@@ -53,7 +54,13 @@ async def probe_output(target: Target) -> None:
     probes = [_probe(number, {"exec": {"command": [FLOOD]}}) for number in range(PROBES)]
     objects = [(POD_PROBE_MARKERS, _marker("flood", probes))]
     async with storing(target) as client, stored_meanwhile(client, objects):
-        await asyncio.Event().wait()
+        while True:
+            doc = decode(await client.get(NODE_POD_PROBES, "", NODE))
+            pods = (doc.get("status") or {}).get("podProbeStatuses") or ()
+            states = [state for pod in pods for state in pod.get("probeStates") or ()]
+            if number := sum(state["name"].startswith("flood#") for state in states):
+                target.counts[REPORTED] = number
+            await asyncio.sleep(0.3)
 
 
 async def http_heads(target: Target) -> None:

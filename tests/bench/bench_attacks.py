@@ -300,6 +300,7 @@ async def _measured(
             using = [tasks.create_task(item.use(seconds)) for item in watched]
             await honest.run(seconds)
     counts = {words: count for attacker in attackers for words, count in (await _counts(attacker)).items()}
+    late = [await item.count_late() for item in watched]
     report = await attacked.manager.report()
     kept = await _leader(attacked.client) == leader
     mine = Seen(honest.seconds, honest.refused, counts)
@@ -317,8 +318,8 @@ async def _measured(
             set_s=making.result(),
         ),
         *(
-            _outcome(title, value.name, use.result(), its, lease_kept=kept)
-            for value, use, its in zip(watched, using, memories, strict=True)
+            _outcome(title, value.name, use.result().add(more), its, lease_kept=kept)
+            for value, use, its, more in zip(watched, using, memories, late, strict=True)
         ),
     ]
 

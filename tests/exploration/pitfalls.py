@@ -157,6 +157,7 @@ PITFALLS = (
         "statefulset.md LIFT-13",
         ((set_refresh, "_is_wanted_again", always(False)),),
         _hooked("StatefulSet", 1, "preDelete", begin=_scaled(0), operations=(_scaled(1),)),
+        seed=11,
     ),
     Pitfall(
         "a pod that prepares for an update that is rolled back stays prepared",

@@ -109,9 +109,11 @@ def applied(live: Any, manifest: Any) -> Any:
 
 
 def leaves(node: Any, path: Path = ()) -> Iterator[Path]:
+    """Paths of all fields without fields of their own. Fields of a pod count as such: no conversion looks into them."""
+    is_pod = path[-2:] == ("template", "spec") and isinstance(node, dict) and "containers" in node
     if isinstance(node, dict) and node:
         for field, value in node.items():
-            yield from leaves(value, (*path, field))
+            yield from [(*path, field)] if is_pod else leaves(value, (*path, field))
     else:
         yield path
 

@@ -277,7 +277,9 @@ class CloneSetRules(WorkloadRules[Workload]):
         replaced = pod.annotations.get(REPLACES)
         if replaced is None:
             if pod.preferred and not any(workload.places_successors for workload in workloads):
-                yield self._broken(commit, "placement", f"{pod.name} prefers {pod.preferred} without a reason")
+                yield self._broken(
+                    commit, "placement", f"{pod.name} prefers {pod.preferred} without a reason"
+                )
             return
         if not any(workload.places_successors for workload in workloads):
             yield self._broken(commit, "placement", f"{pod.name} names {replaced}, but the option is not set")

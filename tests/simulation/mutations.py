@@ -24,6 +24,7 @@ from pykruise.kinds.cloneset import (
     plan,
     scale,
     status,
+    successor_placement,
     update,
     working_set,
 )

@@ -52,17 +52,33 @@ def spoilt_specs(whole: Whole, base: Document) -> Iterator[Spoilt]:
 
 
 def sparse_specs(whole: Whole, base: Document) -> Iterator[Document]:
-    """`base`, and `base` with each field of the document with every field; of each, what is left without each field."""
-    bases = [base]
-    for path, _ in _fields(whole.schema["properties"]["spec"], ("spec",)):
-        value = get_path(whole.document, *path)
-        if value is not None and get_path(base, *path) is None:
-            bases.append(_with(base, whole.document, path, value))
-    for document in bases:
+    """`base` without each of its fields. And `base` with one more field, for each field of the whole document: as it is,
+    and without each field beside or below the added one. Fields below those of a pod stay.
+    """
+    yield base
+    for path in paths(base["spec"]):
+        if isinstance(path[-1], str) and not _is_in_pod(base, ("spec", *path)):
+            yield _without(base, ("spec", *path))
+    for added, _ in _fields(whole.schema["properties"]["spec"], ("spec",)):
+        value = get_path(whole.document, *added)
+        if value is None or get_path(base, *added) is not None:
+            continue
+        document = _with(base, whole.document, added, value)
         yield document
-        for path in paths(document["spec"]):
-            if isinstance(path[-1], str):
-                yield _without(document, ("spec", *path))
+        if get_path(base, *added[:-1]) is None:
+            continue  # the document lacks its siblings already
+        parent = get_path(document, *added[:-1])
+        for sibling in parent if isinstance(parent, Mapping) else ():
+            yield _without(document, (*added[:-1], sibling))
+        for path in paths(value):
+            if isinstance(path[-1], str) and not _is_in_pod(document, (*added, *path)):
+                yield _without(document, (*added, *path))
+
+
+def _is_in_pod(document: Document, path: Path) -> bool:
+    """Whether the path leads below a field of a pod template's spec, which no kind judges itself."""
+    places = [index + 2 for index in range(len(path)) if path[index : index + 2] == ("template", "spec")]
+    return any(len(path) > end + 1 and get_path(document, *path[:end], "containers") for end in places)
 
 
 def _without(document: Any, path: Path) -> Any:

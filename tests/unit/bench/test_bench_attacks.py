@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from bench.attacks import AT_AGENT, AT_DASHBOARD, ATTACKS
-from bench.attacks_on_agents import REQUESTED, SMUGGLED
+from bench.attacks_on_agents import REPORTED, REQUESTED, SMUGGLED
 from bench.attacks_on_dashboards import LOGINS, OPENED
 from bench.attacks_on_plans import CHURNED, MOST_CHURNED
 from bench.bench_attacks import Outcome, page, run
@@ -52,7 +52,7 @@ def test_honest_requests_are_not_refused_and_the_lease_is_kept(outcomes: list[Ou
 
 def test_attacks_reach_their_aim_and_get_no_more_than_they_may(outcomes: list[Outcome]) -> None:
     counts = {words: count for outcome in outcomes for words, count in outcome.counts.items()}
-    assert counts.keys() == {REQUESTED, CHURNED, LOGINS, OPENED, FLOODED}
+    assert counts.keys() == {REQUESTED, REPORTED, CHURNED, LOGINS, OPENED, FLOODED}
     assert SMUGGLED not in counts
     assert counts[CHURNED] <= MOST_CHURNED
 
