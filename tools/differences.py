@@ -225,6 +225,12 @@ _CLONE_SET: Final = _differences_of(
         "available before it is deleted",
         "a drain makes no pod unavailable",
     ),
+    (
+        "the scheduler places a new pod without regard to the pod that it replaces",
+        "the same; with the annotation `pykruise.io/successor-placement` the pod prefers or requires the node or zone of "
+        "the replaced pod",
+        "images, caches and local data are there",
+    ),
 )
 
 _STATEFUL_SET: Final = _differences_of(

@@ -62,7 +62,7 @@ async def test_a_rollout_recreates_pods_on_their_nodes(
     assert await nodes_of(stage) == before
 
 
-async def test_the_successor_of_a_deleted_pod_comes_to_its_node(stage: Stage) -> None:
+async def test_the_successor_of_a_deleted_pod_runs_on_its_node(stage: Stage) -> None:
     """cloneset case 106"""
     before = await _start(stage, near("RequireSameNode", replicas=5), replicas=5)
     await replace_pod(stage, (await stage.pods())[0].name, replicas=5)

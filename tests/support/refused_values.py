@@ -52,8 +52,8 @@ def spoilt_specs(whole: Whole, base: Document) -> Iterator[Spoilt]:
 
 
 def sparse_specs(whole: Whole, base: Document) -> Iterator[Document]:
-    """`base` without each of its fields. And `base` with one more field, for each field of the whole document: as it is,
-    and without each field beside or below the added one. Fields below those of a pod stay.
+    """`base` without each of its fields. And `base` with one more field, for each field of the whole document: as it
+    is, and without each field beside or below the added one. Fields below those of a pod stay.
     """
     yield base
     for path in paths(base["spec"]):
