@@ -18,7 +18,7 @@ from pykruise.kube.pod_rules.nodes import ZONE_LABEL
 from pykruise.pods.template.node_placement import requirements_of
 from pykruise.pods.template.subset_placement import PREFERRED, REQUIRED, add_required
 from pykruise.pods.view import keys
-from pykruise.pods.view.pod_view import FINISHED, PodView
+from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.options import SUCCESSOR_PLACEMENT, SuccessorPlacement
 
 _WEIGHT: Final = 100
@@ -44,7 +44,7 @@ def list_replaced(snapshot: ReadableCloneSet) -> frozenset[str | None]:
 
 def _list_leaving(ws: CloneSetWorkingSet) -> Iterator[PodView]:
     """Pods that no longer exist soon, each once, in the order in which they leave."""
-    terminating = [pod for pod in ws.snapshot.pods if pod.is_deleting and pod.phase not in FINISHED]
+    terminating = [pod for pod in ws.snapshot.pods if pod.is_deleting]
     yield from sorted(terminating, key=lambda pod: pod.name)
     yield from sorted(ws.leaving, key=lambda pod: pod.name)
     if ws.spec.is_on_delete or ws.spec.is_paused or ws.scale_numbers.update <= 0:
