@@ -227,8 +227,8 @@ _CLONE_SET: Final = _differences_of(
     ),
     (
         "the scheduler places a new pod without regard to the pod that it replaces",
-        "the same; with the annotation `pykruise.io/successor-placement` the pod prefers or requires the node or zone of "
-        "the replaced pod",
+        "the same; with the annotation `pykruise.io/successor-placement` the pod prefers or requires the node or zone "
+        "of the replaced pod",
         "images, caches and local data are there",
     ),
 )
