@@ -97,7 +97,8 @@ def helm(programs: dict[str, Path], place: Place, tmp_path: Path, release: str) 
     """One release on the cluster with pykruise. What a failed test leaves would make the next tests fail."""
     helm = Helm(programs[release], place.kubeconfig, tmp_path, NAMESPACE)
     yield helm
-    for name in helm.run("list", "--all", "--short").split():
+    all_of_helm_3 = ("--all",) if release == "3" else ()  # Helm 4 lists releases in every state
+    for name in helm.run("list", *all_of_helm_3, "--short").split():
         helm.run("uninstall", name, "--wait", "--timeout=90s")
 
 
