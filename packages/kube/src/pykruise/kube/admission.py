@@ -1,4 +1,4 @@
-"""Admission reviews: the question that an API server asks before it stores an object, and the answer.
+"""Admission reviews: the question that an API server asks before it stores an object, and the response.
 
 API server ──▶ AdmissionRequest ──▶ a reviewer (webhook server, or a function in the same process)
            ◀── AdmissionAnswer (allowed with patched object, or refused with a Status)
@@ -92,7 +92,7 @@ def is_on_its_way_out(request: AdmissionRequest) -> bool:
 
 
 Reviewer = Callable[[AdmissionRequest], Awaitable[AdmissionAnswer]]
-"""Reviews one AdmissionRequest, and returns the answer."""
+"""Reviews one AdmissionRequest, and returns the response."""
 
 
 class SpokeRules(msgspec.Struct, frozen=True, kw_only=True):
@@ -161,7 +161,7 @@ class ReviewRule(msgspec.Struct, frozen=True, kw_only=True):
     """A webhook: its reviewer, the writes that it reviews, and the content of its entry in a webhook configuration.
 
     Selectors decide in every cluster. Conditions only save calls: a reviewer answers ALLOWED for an object that does
-    not concern it, so an API server that does not support conditions gets the same answers.
+    not concern it, so an API server that does not support conditions gets the same responses.
     """
 
     name: str
@@ -173,7 +173,7 @@ class ReviewRule(msgspec.Struct, frozen=True, kw_only=True):
     aliases: tuple[str, ...] = ()
     """Further paths that older configurations use."""
     failure_policy: str = "Fail"
-    """Fail or Ignore: what an API server does when it gets no answer."""
+    """Fail or Ignore: what an API server does when it gets no response."""
     timeout_s: int = 10
     namespace_selector: Mapping[str, Any] | None = None
     object_selector: Mapping[str, Any] | None = None

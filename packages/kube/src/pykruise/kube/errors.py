@@ -27,7 +27,7 @@ KubeError
 ├── InvalidNameError          a name that cannot be part of a path: nothing was sent
 └── ConfigurationError        a kubeconfig or in-cluster configuration that cannot be used
 
-`parse_error(status, body)` builds the right error from an answer and limits its size: texts are excerpts
+`parse_error(status, body)` builds the right error from a response and limits its size: texts are excerpts
 (kube/excerpts.py), only the first causes are kept, and a wait is LONGEST_WAIT_S at most.
 """
 
@@ -91,7 +91,7 @@ class InvalidNameError(KubeError):
 
 
 class TransportError(KubeError):
-    """No answer. `sent` is False only when the request certainly did not reach the server."""
+    """No response. `sent` is False only when the request certainly did not reach the server."""
 
     sent: bool = True
 
@@ -104,15 +104,15 @@ class UnreachableError(TransportError):
 
 
 class ConnectionLostError(TransportError):
-    """The connection broke before the answer was complete; the request may have taken effect."""
+    """The connection broke before the response was complete; the request may have taken effect."""
 
 
 class AnswerTooLargeError(ConnectionLostError):
-    """The answer is larger than the limit (see kube/http/connection.py); the connection was closed."""
+    """The response is larger than the limit (see kube/http/connection.py); the connection was closed."""
 
 
 class MalformedAnswerError(ConnectionLostError):
-    """An answer with status 200 is not the requested object; the request may have taken effect."""
+    """A response with status 200 is not the requested object; the request may have taken effect."""
 
 
 class SilentStreamError(ConnectionLostError):
@@ -120,7 +120,7 @@ class SilentStreamError(ConnectionLostError):
 
 
 class RequestTimeoutError(TransportError):
-    """The answer did not arrive in time; the request may have taken effect."""
+    """The response did not arrive in time; the request may have taken effect."""
 
 
 class Cause(msgspec.Struct, frozen=True):
@@ -143,7 +143,7 @@ class StatusDetails(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class ErrorStatus(msgspec.Struct, frozen=True):
-    """Kubernetes' `metav1.Status`: the answer to a request that returns no object."""
+    """Kubernetes' `metav1.Status`: the response to a request that returns no object."""
 
     status: str = ""
     message: str = ""
@@ -227,7 +227,7 @@ class TooManyRequestsError(ApiError):
 
 
 class HeldBackError(TooManyRequestsError):
-    """A request that was not sent: an answer to a request of the same scope requested a wait that has not ended."""
+    """A request that was not sent: a response to a request of the same scope requested a wait that has not ended."""
 
 
 class InternalError(ApiError):
@@ -275,7 +275,7 @@ _MOST_DIGITS: Final = 10
 
 
 def parse_error(code: int, body: bytes, headers: Mapping[str, str] | None = None) -> ApiError:
-    """Return the typed error of an answer with an error code; a body that is not a Status becomes the message."""
+    """Return the typed error of a response with an error code; a body that is not a Status becomes the message."""
     try:
         status = _shorten(_decode_status(body))
     except (msgspec.DecodeError, UnicodeDecodeError):

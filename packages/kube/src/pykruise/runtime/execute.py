@@ -7,7 +7,7 @@ its place until its last step, so that one pod is finished before the next one b
 plan: running chains finish, no others start except in stages marked `regardless`, and the key is planned again from
 the new state.
 
-A write whose response was lost is repeated until the server's answer shows whether it took effect, however the later
+A write whose response was lost is repeated until the server's response shows whether it took effect, however the later
 tries fail (a server that restarts first refuses connections, and then knows no RBAC rules for a moment). Planning
 without that knowledge could create one pod too many after a POST, or take one pod too many out of service after a
 DELETE. Repeating is safe: the plan chooses the names and deletions carry the uid, so the second try finds the first
@@ -183,7 +183,7 @@ def _cause_of(error: KubeError, *, unknown: WriteFault) -> tuple[WriteFault, str
     """Return the code and the action that a person must take. The write itself is retried automatically.
 
     API servers return status code 403 for many causes, which only the text of the message distinguishes. `unknown`:
-    code of such an answer with another text.
+    code of such a response with another text.
     """
     text = str(error)
     if isinstance(error, ForbiddenError):

@@ -7,7 +7,7 @@ queue ──▶ _collect(object):  all owners deleted   ──▶ DELETE (uid, r
                              "orphan"             ──▶ dependents lose the reference, then the finalizer is removed
 
 Same rules as Kubernetes' garbage collector. An owner counts as deleted only after a live GET, because the caches may
-be behind. A uid is never reused, so the answer is remembered. The dependents of an object are enqueued once.
+be behind. A uid is never reused, so the response is remembered. The dependents of an object are enqueued once.
 """
 
 import asyncio

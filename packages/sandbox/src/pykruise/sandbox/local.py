@@ -53,7 +53,7 @@ class LocalTransport:
         self._closed = False
 
     async def request(self, request: Request, /) -> Response:
-        """Return the server's answer. Raises TransportError after `close`, RequestTimeoutError after `timeout_s`."""
+        """Return the server's response. Raises TransportError after `close`, RequestTimeoutError after `timeout_s`."""
         if self._closed:
             raise UnreachableError("the transport is closed")
         if request.timeout_s is None:

@@ -15,7 +15,7 @@ from pykruise.kube.schemas.releases import Release, release_of
 from pykruise.kube.version import SANDBOX_BUILD
 
 _SWITCHED_ON: Final[Mapping[str, frozenset[str]]] = {"1.32": frozenset({"InPlacePodVerticalScaling"})}
-"""Feature gates that are off by default in a minor, but on in the testbed whose answers were recorded."""
+"""Feature gates that are off by default in a minor, but on in the testbed whose responses were recorded."""
 
 
 @cache

@@ -56,7 +56,7 @@ class Opcode(IntEnum):
 
 
 class ClientFrame(NamedTuple):
-    """A frame of a client that needs an answer: a ping, or the end of the connection."""
+    """A frame of a client that needs a response: a ping, or the end of the connection."""
 
     opcode: Opcode
     payload: bytes
@@ -133,7 +133,7 @@ def text_frame(payload: bytes) -> bytes:
 
 
 def pong_frame(payload: bytes) -> bytes:
-    """Return the answer to a ping."""
+    """Return the response to a ping."""
     return _frame(Opcode.PONG, payload)
 
 

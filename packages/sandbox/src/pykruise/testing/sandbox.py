@@ -268,7 +268,7 @@ class Sandbox:
         )
 
     def delete(self, kind: str, name: str, *, namespace: str = "default") -> Document:
-        """Delete an object, and its dependents in the background. Return the server's answer."""
+        """Delete an object, and its dependents in the background. Return the server's response."""
         return self._one(
             kind,
             namespace,

@@ -88,7 +88,7 @@ class Cache(Generic[T]):
     values under which the object is found (called again with the same T when the object is removed). Both may raise:
     such an object is counted as unreadable. `namespace=""` means all namespaces. `idle_timeout_s`: see
     IDLE_TIMEOUT_S. `pace`: how fast many events are read; None: each event is read immediately. `metadata_only`:
-    lists and watches bring only metadata; only the answers to own writes contain the whole object. Raises
+    lists and watches bring only metadata; only the responses to own writes contain the whole object. Raises
     SelectorError for a selector that cannot be parsed.
 
     All methods belong to one event loop. Reading is possible at any time, also before `run()` (own writes only) and
@@ -194,7 +194,7 @@ class Cache(Generic[T]):
 
     async def wait_served(self) -> bool:
         """Return True when `synced`; False as soon as the API server reports that it does not serve the resource."""
-        # The answer may arrive only during this wait.
+        # The response may arrive only during this wait.
         while not self.synced and self._reflector.last_code != NOT_SERVED:
             with suppress(TimeoutError):
                 async with asyncio.timeout(_POLL_S):
@@ -246,7 +246,7 @@ class Cache(Generic[T]):
 
     @property
     def answered(self) -> int:
-        """The highest version in the answers to own writes; 0: there was none."""
+        """The highest version in the responses to own writes; 0: there was none."""
         self._inbox.process_events()
         return self._store.answered
 
@@ -295,17 +295,17 @@ class Cache(Generic[T]):
     def observe_written(self, raw: bytes) -> None:
         """Take the object that a write (or a read of a single object) returned. Never raises.
 
-        A write that removes the last finalizer of a terminating object deletes it; its answer is recognized.
+        A write that removes the last finalizer of a terminating object deletes it; its response is recognized.
         """
         self._inbox.put(self._ingest.take_written, raw)
 
     def observe_deleted(self, key: Key, uid: str, raw: bytes) -> None:
-        """Take the answer to a DELETE of the object `uid`; b"" when the server reported that it does not exist. Never
+        """Take the response to a DELETE of the object `uid`; b"" when the server reported that it does not exist. Never
         raises.
 
-        An object that was only marked (finalizers, a grace period) is taken like the answer to any write. Any other
-        answer (a Status, an object that is not marked or has nothing to wait for) means that `uid` is deleted.
-        Without a uid, neither given nor in the answer, the object cannot be distinguished from a successor, so the
+        An object that was only marked (finalizers, a grace period) is taken like the response to any write. Any other
+        response (a Status, an object that is not marked or has nothing to wait for) means that `uid` is deleted.
+        Without a uid, neither given nor in the response, the object cannot be distinguished from a successor, so the
         call is ignored.
         """
         self._inbox.put(self._ingest.take_deleted, (key, uid, raw))

@@ -5,7 +5,7 @@ API server ──list──▶ Reflector.run() ──Listing.read(), .finish()�
 
 Lists are always consistent reads, because `resourceVersion=0` could return a state older than an own write. A list
 below the known version (`Listing.floor`) is stale and is requested again. If that repeats, the cluster's storage was
-restored from a backup, and the server's answer is accepted.
+restored from a backup, and the server's response is accepted.
 
 **Faults.** After the stream's normal end, and after silence: watch again from the same position. 410 in any form:
 list. Cut connections, 429, 5xx, 401: wait (exponential with jitter, at most 30 s, Retry-After honoured, reset by

@@ -4,7 +4,7 @@ caches, Writer, executor ──▶ Client ──▶ Limiter (how many at the sam
                          ◀── raw bytes, or a typed error of kube/errors.py
 
 Answers stay bytes: a caller that needs an object projects it (caches) or decodes it (kube/documents.py). The client
-guarantees two things: an error answer is raised as its type, and a request is repeated only where that is safe
+guarantees two things: an error response is raised as its type, and a request is repeated only where that is safe
 (kube/client/retries.py).
 """
 
@@ -109,9 +109,9 @@ class _ListEnvelope(msgspec.Struct, frozen=True):
 
 
 _SMALL_PAGE: Final = 20
-"""Objects per page that certainly fit into an answer, even with 3 MiB each."""
+"""Objects per page that certainly fit into a response, even with 3 MiB each."""
 _OBJECTS: Final = frozenset({"", "status", "scale", "ephemeralcontainers", "resize"})
-"""Subresources whose answer is an object with metadata."""
+"""Subresources whose response is an object with metadata."""
 
 _decode_list = msgspec.json.Decoder(_ListEnvelope).decode
 _decode_event = msgspec.json.Decoder(WatchEvent).decode
@@ -124,7 +124,7 @@ class Client:
     `limiter=None` creates a limiter for this client; clients of the same server should share one. `priority=1` on any
     request puts it before waiting requests of priority 0.
 
-    Every method raises `ApiError` types when the server refuses and `TransportError` types when no answer arrives
+    Every method raises `ApiError` types when the server refuses and `TransportError` types when no response arrives
     (`sent` is true when the request may have taken effect).
     """
 
@@ -183,7 +183,7 @@ class Client:
     async def get_path(
         self, path: str, *, query: Mapping[str, str] | None = None, timeout_s: float | None = None
     ) -> bytes:
-        """Return the answer to a GET of any path: `/version`, `/readyz`, discovery. `path` is percent-encoded."""
+        """Return the response to a GET of any path: `/version`, `/readyz`, discovery. `path` is percent-encoded."""
         return await self._read(path, query or {}, timeout_s=timeout_s)
 
     async def list(
@@ -325,7 +325,7 @@ class Client:
             async with client.watch(PODS, resource_version=rv) as events:
                 async for event in events: ...
 
-        Entering raises the error of an answer that is not 200. The iterator ends when the server ends the watch
+        Entering raises the error of a response that is not 200. The iterator ends when the server ends the watch
         (after `timeout_s`; None: 5 to 10 minutes, jittered). It raises the ApiError of an ERROR event (410 is
         GoneError: list again), and TransportError when the connection breaks, a line is not an event, or nothing (not
         even a bookmark) arrives for `idle_timeout_s`. Nothing is repeated here: the caller knows where to continue.
@@ -564,7 +564,7 @@ async def _decode_events(path: str, lines: AsyncIterator[bytes]) -> AsyncGenerat
         try:
             event = _decode_event(line)
         except (msgspec.DecodeError, UnicodeDecodeError) as err:
-            # The connection broke within a line, or the answer is not from an API server.
+            # The connection broke within a line, or the response is not from an API server.
             raise MalformedAnswerError(f"watch {path}: a line is not an event: {err}") from err
         if event.type == "ERROR":
             raise _error_of(event)

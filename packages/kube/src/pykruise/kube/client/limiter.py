@@ -4,7 +4,7 @@ Client ──▶ Limiter.acquire_slot() ──▶ one attempt at a request ─�
 
 The rule is additive increase, multiplicative decrease. While the limit is used up, it grows by one per round of
 requests; 429, 503 and timeouts halve it. It is halved once per round: requests that were sent before the last cut
-bring no new information. Above its initial value, the limit grows only while answers arrive about as fast as from a
+bring no new information. Above its initial value, the limit grows only while responses arrive about as fast as from a
 server without load: more requests would just queue there.
 
 Retry-After delays only requests of its own scope (reads, or writes, of one resource in one namespace), because any
@@ -44,7 +44,7 @@ PATIENCE_S: Final = 3.0
 """Seconds that a request waits for the end of a hold."""
 
 _LANE_0_SHARE = 8
-_SLOW_FACTOR = 3.0  # an answer this many times slower than usual does not raise the limit
+_SLOW_FACTOR = 3.0  # a response this many times slower than usual does not raise the limit
 _SLOW_FLOOR_S = 0.02  # ... unless it is faster than this: below it, only jitter of the machine is measured
 
 
@@ -106,7 +106,7 @@ class Limiter:
         """Wait for a slot, and hold it while one request is in flight. `scope`: the requests that a Retry-After
         affects.
 
-        The limiter learns from the exception that leaves the block (or none), so raise the error of an answer inside
+        The limiter learns from the exception that leaves the block (or none), so raise the error of a response inside
         it. Waiting can be cancelled. Entering raises HeldBackError.
         """
         return _Slot(self, priority, scope)

@@ -34,7 +34,7 @@ class MeteredTransport(WrappedTransport):
         super().__init__(inner)
         self.requests: Counter[str] = Counter()
         self.answers: Counter[tuple[str, int]] = Counter()
-        """Requests by method and HTTP status; 0: no answer arrived."""
+        """Requests by method and HTTP status; 0: no response arrived."""
         self.durations: dict[str, Histogram] = {}
         """Durations by method."""
         self.missing_rights: Counter[str] = Counter()

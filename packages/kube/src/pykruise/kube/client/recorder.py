@@ -313,7 +313,7 @@ class EventRecorder:
     async def _create_event(self, event: _Event, occurrences: _Occurrences) -> _Written:
         name = occurrences.event_name = occurrences.event_name or self._name_for(event.name)
         body = self._build_event(name, event, occurrences)
-        with suppress(AlreadyExistsError):  # an earlier try succeeded, but its answer was lost
+        with suppress(AlreadyExistsError):  # an earlier try succeeded, but its response was lost
             await self._client.create(EVENTS, event.namespace or "default", body)
         return _Written(name, occurrences.last, occurrences.count)
 

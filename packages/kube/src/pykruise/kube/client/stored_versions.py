@@ -10,7 +10,7 @@ A cluster that serves only the older version offers no other version to read any
 
 The transport converts (kube/schemas/conversion.py):
 
-- objects in bodies and answers, in lists and in watch events;
+- objects in bodies and responses, in lists and in watch events;
 - `apiVersion` in `metadata.ownerReferences` of all written objects, since a garbage collector must find the owner's
   kind in a served version;
 - patches. A merge patch of metadata, or of a status that is the same in both versions, is sent unchanged. Any other
@@ -480,7 +480,7 @@ def _has_own_version(change: Any) -> bool:
 
 
 def _to_refusal(error: PatchError, target: _Target) -> Response:
-    """Return the answer that an API server gives to a patch that cannot be applied."""
+    """Return the response that an API server gives to a patch that cannot be applied."""
     status = {
         "kind": "Status",
         "apiVersion": "v1",

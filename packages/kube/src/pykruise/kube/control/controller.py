@@ -7,7 +7,7 @@ WorkQueue.get() ──▶ reconcile(key) ──▶ seconds ──▶ add_after  
 reconcile that is cancelled nevertheless puts its key back into the queue, so the next `run()` begins with it.
 
 The cost of a reconcile, from which the queue computes the key's rest, is the CPU time of its own steps (planning),
-not the time it waited for answers: its own writes do not slow a rollout down.
+not the time it waited for responses: its own writes do not slow a rollout down.
 """
 
 import asyncio

@@ -405,7 +405,7 @@ class LeaderElector:
         except ConflictError:
             self._forget_version()  # another client wrote it: read it before the next try
             return False
-        except (KubeError, TimeoutError, ValueError) as error:  # ValueError: the answer is not a Lease
+        except (KubeError, TimeoutError, ValueError) as error:  # ValueError: the response is not a Lease
             self._errors += 1
             before, self._last_error = self._last_error, str(error) or f"no answer within {timeout_s:g} s"
             level = logging.DEBUG if before == self._last_error else logging.WARNING

@@ -57,7 +57,7 @@ class _Connection(HttpConnection):
         self._body_size = 0
 
     def exchange(self, request: bytes) -> "asyncio.Future[Response]":
-        """Send a request. The future gets its answer, or the error that ended the connection."""
+        """Send a request. The future gets its response, or the error that ended the connection."""
         answer = self._answer = self._loop.create_future()
         if self._transport is None:
             self.on_lost(lost_by_server())
@@ -91,7 +91,7 @@ class _Connection(HttpConnection):
     # ── called by the parser ─────────────────────────────────────────────────
 
     def on_message_begin(self) -> None:
-        if self._answer is None:  # data after the answer, in the same packet
+        if self._answer is None:  # data after the response, in the same packet
             self.is_usable = False
         self._has_head = False
         self._fields = []
@@ -112,7 +112,7 @@ class _Connection(HttpConnection):
     def on_message_complete(self) -> None:
         status = self._parser.get_status_code()
         if status < 200:
-            return  # an interim answer: the final one follows
+            return  # an interim response: the final one follows
         self._beside_body = 0
         if not self._parser.should_keep_alive():
             self.is_usable = False
@@ -147,7 +147,7 @@ class HttpClient:
     async def send(
         self, request: Request, headers: Fields, *, tls: ssl.SSLContext | None, timeout_s: float
     ) -> Response:
-        """Send one request and return its answer. `headers` replace the request's own; `tls`: the context to use now.
+        """Send one request and return its response. `headers` replace the request's own; `tls`: the context to use now.
 
         Raises UnreachableError, RequestTimeoutError, ConnectionLostError, AnswerTooLargeError; ValueError for a
         header that contains a line end.
@@ -170,7 +170,7 @@ class HttpClient:
         finally:
             timer.cancel()
             if not answer.done() or answer.cancelled() or answer.exception() is not None:
-                connection.abort()  # data that still arrives would be taken for the next answer
+                connection.abort()  # data that still arrives would be taken for the next response
             self._give_back(loop, connection)
 
     async def close(self) -> None:

@@ -5,7 +5,7 @@ Request, all its headers ──▶ RequestWriter ──▶ the bytes of a reques
 
 HTTP/1.1 as an API server speaks it: no redirects, cookies or compression. Proxies are in proxy.py.
 
-Each part of an answer has a size limit, beyond which its connection ends with AnswerTooLargeError: an API server is
+Each part of a response has a size limit, beyond which its connection ends with AnswerTooLargeError: an API server is
 trusted, the proxies in between are not.
 """
 
@@ -68,7 +68,7 @@ _READ_BYTES: Final = 64 * 1024
 MOST_HEAD: Final = 64 * 1024
 """Most bytes outside bodies: heads (interim ones together with the final one), and data behind a body."""
 MOST_BODY: Final = 64 * 1024 * 1024
-"""Most bytes of an answer's body: a page of a list. A list with larger pages is requested in small pages."""
+"""Most bytes of a response's body: a page of a list. A list with larger pages is requested in small pages."""
 MOST_REFUSAL: Final = 1024 * 1024
 """Most bytes of the body of a refused stream."""
 MOST_LINE: Final = 16 * 1024 * 1024
@@ -96,7 +96,7 @@ class HttpOrigin(msgspec.Struct, frozen=True):
 
 
 class AnswerHeaders(Mapping[str, str]):
-    """Headers of an answer, parsed on first use: only those of refusals are usually read."""
+    """Headers of a response, parsed on first use: only those of refusals are usually read."""
 
     __slots__ = ("_fields", "_read")
 

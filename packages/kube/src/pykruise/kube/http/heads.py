@@ -43,7 +43,7 @@ HEAD_END: Final = b"\r\n\r\n"
 CLOSE: Final = b"Connection: close\r\n"
 """The field line that announces the end of the connection."""
 CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
-"""The interim answer that asks for the body of a request."""
+"""The interim response that asks for the body of a request."""
 LAST_CHUNK: Final = b"0\r\n\r\n"
 """The end of a chunked body."""
 
@@ -107,7 +107,7 @@ def format_request_line(method: str, target: str) -> bytes:
 
 
 def format_status_line(status: int) -> bytes:
-    """Return the first line of an answer."""
+    """Return the first line of a response."""
     try:
         phrase = HTTPStatus(status).phrase
     except ValueError:

@@ -131,7 +131,7 @@ class HttpServer:
         self._timer = loop.call_at(self._looks_at, self._check_on)
 
     def retire(self) -> None:
-        """Announce the end: each connection closes after its next answer, whose headers say so. Otherwise a client
+        """Announce the end: each connection closes after its next response, whose headers say so. Otherwise a client
         that sends a request while `stop` closes its connection would not know whether the request was read.
         """
         self._state.is_retiring = True

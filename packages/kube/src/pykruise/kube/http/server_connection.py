@@ -19,13 +19,13 @@ Every limit has a defined outcome, and the App makes every refusal (`REFUSAL_COD
     not HTTP 400 · head too large 431 · body too large 413 · not here in time, or too slow 408 · another Expect 417
     another coding than chunked, CONNECT 501 · another version than 1.0 and 1.1 505
     too many requests to answer, or too many bytes of bodies in memory 429
-    an answer that is not read, a connection that is not used, one too many that is idle: closed
+    a response that is not read, a connection that is not used, one too many that is idle: closed
 
 A request counts when its body has arrived. So a client that sends incomplete requests blocks no other client: it uses
 some of the memory for bodies, where the slowest body is given up first, and each address has only its share.
 
-After an answer that is sent before the end of its request, the server reads and drops the rest of the request for a
-moment: an immediate close would also drop the answer.
+After a response that is sent before the end of its request, the server reads and drops the rest of the request for a
+moment: an immediate close would also drop the response.
 
 After an `Upgraded` the connection carries another protocol until it closes. Its data is read in the same small steps.
 """
@@ -58,7 +58,7 @@ _GOODBYE_S: Final = 2.0
 _UNSENT: Final = 64 * 1024
 """Answers with more bytes are not copied behind their head."""
 _MOST_IGNORED: Final = 256 * 1024
-"""Most bytes that are still read and dropped after an early answer."""
+"""Most bytes that are still read and dropped after an early response."""
 _PART: Final = 32 * 1024
 """Bytes of an incomplete body after which other connections get a turn."""
 _PARTS: Final = 2
@@ -66,7 +66,7 @@ _PARTS: Final = 2
 _STEP: Final = 4 * 1024
 """Bytes of heads and chunks that one step parses: a header may have only four bytes, and a chunk six."""
 _UPGRADED_STEP: Final = 1024
-"""Bytes that one step passes to a protocol that has replaced HTTP: a frame may have only six, and needs an answer."""
+"""Bytes that one step passes to a protocol that has replaced HTTP: a frame may have only six, and needs a response."""
 _MOST_FIELDS: Final = 256
 """Most parameters of a query."""
 _SINGLE: Final = frozenset({"host", "content-length", "transfer-encoding"})
@@ -89,7 +89,7 @@ class _Turn(NamedTuple):
 
 
 class _UnreadError(Exception):
-    """The client does not read the answer."""
+    """The client does not read the response."""
 
 
 class ServerState:
@@ -113,7 +113,7 @@ class ServerState:
 
 
 class ServerConnection(asyncio.Protocol):
-    """A connection of a client to a server: reads requests and writes the answers in their order."""
+    """A connection of a client to a server: reads requests and writes the responses in their order."""
 
     def __init__(self, server: ServerState, sock: socket.socket, peer: str) -> None:
         self._server = server
@@ -518,7 +518,7 @@ class ServerConnection(asyncio.Protocol):
 
     async def _take_turn(self) -> _Turn:
         if self._turns:
-            await asyncio.sleep(0)  # the previous answer may have used up a step
+            await asyncio.sleep(0)  # the previous response may have used up a step
         else:
             if self._owes_continue:
                 self._ask_to_continue()
@@ -669,7 +669,7 @@ class ServerConnection(asyncio.Protocol):
 
     async def _send_stream(self, transport: asyncio.Transport, turn: _Turn, answer: Streamed) -> None:
         request, limit_s = turn.request, self._limits.send_s
-        # A client of the older version recognizes the end of an answer by the end of the connection.
+        # A client of the older version recognizes the end of a response by the end of the connection.
         is_chunked = self._parser.get_http_version() != "1.0"
         try:
             head = self._server.heads.head_of_stream(

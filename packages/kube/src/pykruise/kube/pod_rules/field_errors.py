@@ -6,7 +6,7 @@ A rule finds a mistake ──▶ make_required_error(), make_invalid_error(), �
 Pure. Validation collects all errors, so that users need not fix an object one error at a time.
 
 `field` paths are plain strings: `spec.containers[0].name`. Values are shown as Go shows them, because people and
-scripts compare these messages. Of a long value only the beginning is shown (go_text.py: `excerpt`), so that an answer
+scripts compare these messages. Of a long value only the beginning is shown (go_text.py: `excerpt`), so that a response
 is never many times as long as the request.
 """
 
@@ -43,7 +43,7 @@ ROOT = "<nil>"
 """Field name that the server uses for an error without a field."""
 
 MOST_CAUSES: Final = 1_000
-"""Most field errors in one answer; it states the number of further ones."""
+"""Most field errors in one response; it states the number of further ones."""
 
 LONGEST_PART: Final = 2_048
 """Most characters of a field's path, or of a message."""
@@ -142,7 +142,7 @@ def format_go_scalar(value: Any) -> str:
 
 
 def build_refusal(resource: Resource, name: str, causes: Sequence[Cause]) -> ErrorStatus:
-    """Return the answer 422 with the first MOST_CAUSES field errors, in the API server's words."""
+    """Return the response 422 with the first MOST_CAUSES field errors, in the API server's words."""
     name = excerpt(name)
     shortened = [_shorten(cause) for cause in causes[:MOST_CAUSES]]
     lines = [f"{cause.field}: {cause.message}" for cause in shortened]
@@ -181,7 +181,7 @@ def _shorten(cause: Cause) -> Cause:
 
 
 def build_bad_request(message: str) -> ErrorStatus:
-    """Return the answer 400: the object cannot be read at all."""
+    """Return the response 400: the object cannot be read at all."""
     return ErrorStatus(
         status="Failure", message=excerpt(message, 2 * LONGEST_PART), reason="BadRequest", code=400
     )

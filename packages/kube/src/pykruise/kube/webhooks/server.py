@@ -78,7 +78,7 @@ class WebhookLimits(msgspec.Struct, frozen=True, kw_only=True):
     body_s: float = 10.0
     """Maximum time from a request's first byte to its last one."""
     answer_s: float = 10.0
-    """Maximum time until the client has received the answer."""
+    """Maximum time until the client has received the response."""
     request_s: float = 10.0
     """Maximum time for the TLS handshake of a new connection, and then until the header of its first request is
     complete.
@@ -233,7 +233,7 @@ class WebhookServer:
         return None
 
     async def answer(self, request: WireRequest) -> Response:
-        """Return the answer of the request path's responder."""
+        """Return the response of the request path's responder."""
         if request.path == _HEALTH:
             return Response(200, {}, b"")
         path = self._paths[request.path]
@@ -247,7 +247,7 @@ class WebhookServer:
             return self._turned_away()
 
     def failed(self, code: int, request: WireRequest) -> Response:
-        """Return the answer to an invalid request, or to one that exceeds a limit."""
+        """Return the response to an invalid request, or to one that exceeds a limit."""
         if code == 429:
             return self._turned_away()
         if code == 413:

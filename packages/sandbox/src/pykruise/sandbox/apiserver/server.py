@@ -1,11 +1,11 @@
-"""The API server: a function from requests to answers over a storage, without sockets.
+"""The API server: a function from requests to responses over a storage, without sockets.
 
 method, path, query, headers, body ──▶ ApiServer.handle() ──▶ Response
 path, query, headers (a watch)     ──▶ ApiServer.stream() ──▶ LineStream, or the Response that refuses it
 
     routes.py ──▶ Call ──▶ reads, writes, deletion, scale, subresources ──▶ Answer ──▶ Response
 
-The server starts no tasks. Every answer is an object or a Status: an unexpected exception is logged and becomes a
+The server starts no tasks. Every response is an object or a Status: an unexpected exception is logged and becomes a
 500.
 """
 
@@ -448,7 +448,7 @@ class ApiServer:
 
 
 class _Who(NamedTuple):
-    """User of a request, and whether the answer has managedFields."""
+    """User of a request, and whether the response has managedFields."""
 
     user: User
     managed_fields: bool

@@ -26,7 +26,7 @@ _REASONS = {
 
 @dataclass(frozen=True)
 class ScriptedAnswer:
-    """An answer of this status, with a Status as body (or `body`).
+    """A response of this status, with a Status as body (or `body`).
 
     `takes_effect`: the request is carried out all the same, as when a 500 or 504 arrives after the fact.
     """

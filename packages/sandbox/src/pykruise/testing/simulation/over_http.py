@@ -238,7 +238,7 @@ class _FaultyFront(HttpFront):
 
 
 class _Cut:
-    """An answer whose connection breaks before its first byte of content."""
+    """A response whose connection breaks before its first byte of content."""
 
     content_type = "application/json"
     headers: Mapping[str, str] = {}

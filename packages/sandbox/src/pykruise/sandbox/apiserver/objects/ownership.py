@@ -330,7 +330,7 @@ class FieldOwnership:
         return managers.spell_out(kept, raw, lambda version: self._kind_in(entry, version).owned)
 
     def _of_stored(self, entry: CatalogEntry, raw: bytes, stored: Stored) -> bytes:
-        """Return the managedFields of the stored object, from a cache: the writer reads them for the answer, and the
+        """Return the managedFields of the stored object, from a cache: the writer reads them for the response, and the
         watchers read them again.
         """
         asked = (entry.api_version, stored.revision)

@@ -26,7 +26,7 @@ Encoder = Callable[[str, Stored, int], bytes | Awaitable[bytes]]
 
 
 class LineStream(Protocol):
-    """An answer of many lines, without line ends, until there are no more."""
+    """A response of many lines, without line ends, until there are no more."""
 
     content_type: str
 

@@ -27,14 +27,14 @@ class CallTarget(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CallFailedError(Exception):
-    """There is no answer. The message gives the reason, as Go's HTTP client does."""
+    """There is no response. The message gives the reason, as Go's HTTP client does."""
 
 
 class Caller(Protocol):
     """Client that posts to webhooks."""
 
     async def call(self, target: CallTarget, body: bytes, *, timeout_s: float) -> tuple[int, bytes]:
-        """Post the body. Return HTTP status and body of the answer; the body of an error only when it is plain text.
+        """Post the body. Return HTTP status and body of the response; the body of an error only when it is plain text.
 
         Raises CallFailedError.
         """
