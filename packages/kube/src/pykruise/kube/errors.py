@@ -75,7 +75,7 @@ __all__ = [
 
 
 LONGEST_WAIT_S: Final = 30.0
-"""Longest wait that another party can request: any admission webhook of any user may name a time."""
+"""Longest wait that a response can request: any admission webhook of any user may name a time."""
 
 
 class KubeError(Exception):
@@ -116,7 +116,7 @@ class MalformedAnswerError(ConnectionLostError):
 
 
 class SilentStreamError(ConnectionLostError):
-    """Nothing arrived on a stream for the requested time. That alone is not a fault."""
+    """Nothing arrived on a stream for the requested time. This is not necessarily a fault."""
 
 
 class RequestTimeoutError(TransportError):
@@ -153,8 +153,8 @@ class ErrorStatus(msgspec.Struct, frozen=True):
 
 
 class ApiError(KubeError):
-    """The API server refused the request; `str()` is its message. `retry_after_s`: the wait that it requests,
-    LONGEST_WAIT_S at most; None: none requested.
+    """The API server rejected the request; `str()` is its message. `retry_after_s`: the wait that it requests,
+    LONGEST_WAIT_S at most; None: it requests no wait.
     """
 
     def __init__(self, status: ErrorStatus, *, retry_after_s: float | None = None) -> None:
@@ -289,7 +289,7 @@ def parse_error(code: int, body: bytes, headers: Mapping[str, str] | None = None
 
 
 def _shorten(status: ErrorStatus) -> ErrorStatus:
-    """Shorten the texts and causes of a Status. An object of 200 kB can be refused with 5,000 causes."""
+    """Shorten the texts and causes of a Status. An object of 200 kB can be rejected with 5,000 causes."""
     details = status.details
     if details is not None:
         details = StatusDetails(

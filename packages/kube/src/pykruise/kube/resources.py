@@ -105,7 +105,7 @@ class Resource(msgspec.Struct, frozen=True):
         """Return the URL path of the collection (no name), the object, or its subresource.
 
         An empty namespace on a namespaced resource means all namespaces. Raises InvalidNameError for a name that
-        cannot be part of a path: an API server decodes `a%2Fb`, and would answer for another object.
+        cannot be part of a path: an API server decodes `a%2Fb`, and would respond with another object.
         """
         parts = [self.root]
         if self.namespaced and namespace:

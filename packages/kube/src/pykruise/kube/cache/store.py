@@ -182,7 +182,7 @@ class Store(Generic[T]):
         """The version of the latest known change. Another watch must reach it to know as much."""
         self._sets = 0
         self.ignored = 0
-        """Events and answers that were older than the known state."""
+        """Events and responses that were older than the known state."""
         self.lag_s = 0.0
         """Seconds that the watch took to show an own write at the last measurement."""
         self.distrust = ""
@@ -197,7 +197,7 @@ class Store(Generic[T]):
         """The highest version in the responses to own writes."""
         self._pending: dict[Key, int] = {}
         self._pending_order: list[tuple[int, Key]] = []  # heap; entries that are not in `pending` are invalid
-        self._measured: tuple[int, float] | None = None  # version of an own write, and the time of its response
+        self._measured: tuple[int, float] | None = None  # version of an own write, time of its response
         self._tombstones: dict[str, _Tombstone] = {}
         self._deleted_uids: dict[str, float] = {}
         """Deleted UIDs and the times of their deletions, in this order."""
@@ -287,7 +287,7 @@ class Store(Generic[T]):
             known = max(known, old.resource_version)
             self._set(key, None, ())
         elif uid in self._tombstones or uid in self._deleted_uids or 0 < known <= self.position:
-            # The known version has been passed and the object is not stored, so its DELETED has been seen.
+            # The known version has been passed and the object is not stored, so its event DELETED has been seen.
             self.ignored += 1
             return
         self._tombstones[uid] = _Tombstone(known, self._list_number, self._now())

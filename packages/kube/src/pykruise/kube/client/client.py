@@ -44,8 +44,8 @@ JSON_CONTENT = "application/json"
 
 _METADATA: Final = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"
 _METADATA_LIST: Final = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
-"""Accept header of lists that contain only metadata. API servers refuse the header of single objects for lists, and
-this one for single objects.
+"""Accept header of lists that contain only metadata. API servers reject the header of single objects for lists, and
+this header for single objects.
 """
 
 
@@ -61,7 +61,7 @@ class WriteOptions(TypedDict, total=False):
     field_manager: str
     """Manager named in managedFields; empty: the server derives it from the user agent."""
     priority: int
-    """1: before waiting requests of priority 0."""
+    """Requests with priority 1 are sent before waiting requests with priority 0."""
 
 
 class DeleteOptions(TypedDict, total=False):
@@ -70,7 +70,7 @@ class DeleteOptions(TypedDict, total=False):
     resource_version: str
     """Required resourceVersion of the object; empty: any."""
     grace_period_s: int | None
-    """Grace period in seconds; None: the object's own."""
+    """Grace period in seconds; None: the grace period of the object."""
     propagation: str
     """Background, Foreground or Orphan; empty: the default of the resource."""
     dry_run: bool
@@ -124,8 +124,8 @@ class Client:
     `limiter=None` creates a limiter for this client; clients of the same server should share one. `priority=1` on any
     request puts it before waiting requests of priority 0.
 
-    Every method raises `ApiError` types when the server refuses and `TransportError` types when no response arrives
-    (`sent` is true when the request may have taken effect).
+    Every method raises `ApiError` types when the server rejects the request and `TransportError` types when no response
+    arrives (`sent` is true when the request may have taken effect).
     """
 
     def __init__(
@@ -202,8 +202,8 @@ class Client:
         """Return all objects of a resource (in a namespace, or in all), read in pages of `limit` (0: one page).
 
         `resource_version=""` reads the stored objects; "0" accepts the server's cache. A continue token that expires
-        between pages (410) restarts the list as one single page, which cannot expire; so there are at most two
-        passes. `timeout_s` applies to each page. `metadata_only`: see `read_list`.
+        between pages (410) restarts the list as one single page, which cannot expire; so the list is read at most
+        twice. `timeout_s` applies to each page. `metadata_only`: see `read_list`.
         """
         items: list[msgspec.Raw] = []
 
@@ -240,11 +240,11 @@ class Client:
         priority: int = 0,
         metadata_only: bool = False,
     ) -> str:
-        """List like `list`, but call `on_page` for each page as it arrives, for lists too long to hold; returns the
-        list's version.
+        """List like `list`, but call `on_page` for each page as it arrives, for lists that are too long for memory;
+        returns the list's version.
 
         `on_restart` is called when the list starts again: the pages so far do not count. `metadata_only`: objects
-        have only metadata (kind PartialObjectMetadata); not even the API server reads the rest.
+        have only metadata (kind PartialObjectMetadata); the API server does not send the other fields.
         """
         selectors = _to_query(label_selector, field_selector)
         path = resource.format_path(namespace)
@@ -260,7 +260,7 @@ class Client:
             on_restart()
         try:
             return await self._read_pages(asked, 0, on_page)
-        except _ExpiredPageError as err:  # a server that returns pages although none were requested
+        except _ExpiredPageError as err:  # a server that returns pages although the request had no limit
             raise err.gone from err
 
     async def _list_small(

@@ -47,8 +47,8 @@ class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
     total_s: float = 60.0
     """Seconds after the first attempt until which a repetition may start."""
     patience_s: float = 3.0
-    """A request is not repeated when the response requests a longer wait: the caller gets the time and can do something
-    else until then. Otherwise one tenant's objects would block a worker of a controller.
+    """A request is not repeated when the response requests a longer wait: the caller gets the time and can do other
+    work until then. Otherwise the objects of one tenant would block a worker of a controller.
     """
 
     def wait_s(self, err: KubeError, failures: int, rng: random.Random) -> float:

@@ -4,9 +4,9 @@ Client ──Request in the hub version──▶ StoredVersionTransport ──in
        ◀──answers and watch events, converted───────────────┘
                     discovery ──▶ StoredVersions: which version of each kind is stored
 
-An API server calls a conversion webhook whenever a client reads a version other than the stored one. While two
-managers run side by side either of them may answer, so a manager that reads the stored version depends on no webhook.
-A cluster that serves only the older version offers no other version to read anyway.
+An API server calls a conversion webhook whenever a client reads a version other than the stored one. While two managers
+run side by side, either of them may respond, so a manager that reads the stored version depends on no webhook. In a
+cluster that serves only the older version, no other version can be read.
 
 The transport converts (kube/schemas/conversion.py):
 
@@ -66,7 +66,7 @@ _GROUP_AT: Final = 2
 _PATCH_ERROR: Final = {400: "BadRequest", 422: "Invalid"}
 
 _DECODED: Final = frozenset({"metadata", "status", "apiVersion", "kind"})
-"""Parts of an object that a merge patch may change without being computed here."""
+"""Parts of an object whose merge patches can be sent unchanged."""
 
 
 def compute_storage_version_hash(group: str, version: str, kind: str) -> str:
@@ -432,9 +432,9 @@ def _patched_references(operation: Document) -> Any:
 
 
 def _requests_of(difference: Document, plain: str, target: _Target) -> list[tuple[str, Document]]:
-    """Return the patches that make a difference, each with its path.
+    """Return the patches that write a difference, each with its path.
 
-    Parts of a newer status are annotations in the older version, and a status write stores no annotations: they are
+    Parts of a newer status are annotations in the older version. A status write stores no annotations, so they are
     written first. Other annotations that a conversion keeps are left out, since the next status contains them again.
     """
     if not target.subresource:

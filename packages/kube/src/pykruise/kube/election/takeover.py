@@ -7,8 +7,8 @@ leader that was killed, or another program       ──▶ no note          ─�
 The note of a leader includes the note that it inherited, because it may end before the caches of its successor have
 caught up that far.
 
-A standby has full caches, but a watch may lag, or be silent for two minutes before that is noticed. A leader that
-plans from such a cache would create pods that already exist: CloneSet's names are random, and no precondition
+A standby has full caches, but a watch may lag, or may be broken for two minutes before the standby notices. A leader
+that plans from such a cache would create pods that already exist: CloneSet's names are random, and no precondition
 prevents a creation.
 """
 

@@ -1,8 +1,8 @@
-"""Parts that an HTTP server is given: an App that answers requests, and the limits of clients.
+"""Parameters of an HTTP server: an App that answers requests, and the limits of clients.
 
 Request ──▶ App.admit(): a refusal, or continue ──▶ App.answer() ──▶ Response | Streamed | Upgraded
 
-The App makes every refusal, also that of data which is not HTTP, so that all refusals have a form that its clients
+The App builds every refusal, also for data that is not HTTP, so that all refusals have a form that its clients
 understand.
 """
 
@@ -53,7 +53,7 @@ class HttpLimits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StreamCutError(Exception):
-    """Raised by `Streamed.chunk`: the connection must break in the middle of the response, as a network breaks it."""
+    """Raised by `Streamed.chunk`: the connection must break in the middle of the response, as by a network fault."""
 
 
 class Streamed(Protocol):

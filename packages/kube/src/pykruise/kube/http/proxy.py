@@ -3,8 +3,8 @@
 an https:// server ──▶ open_tunnel() ──CONNECT──▶ proxy ──▶ API server, and TLS through it
 an http:// server  ──▶ the proxy itself, which gets whole URLs and ProxyAddress.authorization
 
-The connection to the proxy may use TLS too. A proxy that closes the connection early, does not answer in time or
-refuses causes an OSError, like any unreachable server.
+The connection to the proxy may use TLS too. A proxy that closes the connection early, does not respond in time or
+refuses the tunnel causes an OSError, like any unreachable server.
 """
 
 import asyncio

@@ -28,7 +28,7 @@ _ABSENT = object()
 
 
 def apply_json_patch(doc: Mapping[str, Any], ops: Sequence[Mapping[str, Any]]) -> Document:
-    """Return the document after all operations, in order. If one fails, none has taken effect.
+    """Return the document after all operations, in order. If one operation fails, none has taken effect.
 
     As on an API server, `replace` of an absent key adds it when its parent exists, and `test` for null holds for an
     absent key. `test` distinguishes `true` from 1; 1 and 1.0 are equal. Raises JsonPatchTestFailed when a `test` does
@@ -207,7 +207,7 @@ def _explain(doc: Any, op: Mapping[str, Any], err: Exception) -> PatchError:
 
 
 def _check_transfer(doc: Any, kind: str, origin: Any, path: str) -> None:
-    """Refuse a move or copy with a missing source or destination, before a move removes its value."""
+    """Reject a move or copy with a missing source or destination, before a move removes its value."""
     if not isinstance(origin, str):
         raise _new_misfit(f"{kind} operation failed to decode from: missing value")
     if not _has_parent(doc, origin):

@@ -3,7 +3,7 @@
 A rule finds a mistake ──▶ make_required_error(), make_invalid_error(), … ──▶ Cause ──▶ build_refusal()
     ──▶ the Status of a 422
 
-Pure. Validation collects all errors, so that users need not fix an object one error at a time.
+Pure. Validation collects all errors, so that users do not have to fix an object one error at a time.
 
 `field` paths are plain strings: `spec.containers[0].name`. Values are shown as Go shows them, because people and
 scripts compare these messages. Of a long value only the beginning is shown (go_text.py: `excerpt`), so that a response
@@ -160,7 +160,7 @@ def build_refusal(resource: Resource, name: str, causes: Sequence[Cause]) -> Err
 
 
 def drop_stored_errors(errors: Sequence[Cause], stored: Callable[[], Iterable[Cause]]) -> list[Cause]:
-    """Return the new errors. An error that the stored object already has, however it arose, must not keep a user from
+    """Return the new errors. An error that the stored object already has, for any reason, must not prevent a user from
     changing something else. `stored` is called only when there are errors.
     """
     if not errors:
@@ -209,7 +209,7 @@ def _go_float(value: float) -> str:
 
 
 def _join_start(pieces: Iterable[str]) -> str:
-    """Return the joined text of the pieces as far as a message shows it. Further pieces are not even produced."""
+    """Return the joined text of the pieces as far as a message shows it. Further pieces are not computed."""
     result: list[str] = []
     length = 0
     for piece in pieces:

@@ -65,7 +65,7 @@ Responder = Callable[[str, Query], PathAnswer]
 
 
 class PlainServer:
-    """A Component that serves `paths` (each including everything below it) at `address`."""
+    """A Component that serves `paths` (each with all paths below it) at `address`."""
 
     def __init__(
         self, name: str, address: Address, paths: Mapping[str, Responder], *, limits: HttpLimits = LIMITS
