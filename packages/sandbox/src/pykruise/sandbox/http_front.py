@@ -110,7 +110,7 @@ class HttpFront:
         self._url = f"https://{f'[{self._host}]' if ':' in self._host else self._host}:{port}"
 
     async def stop(self) -> None:
-        """End the watches, let requests in progress finish for a moment, and stop listening."""
+        """End the watches, let requests in progress finish for a short time, and stop listening."""
         http, self._http = self._http, None
         for watch in tuple(self._watches):
             await watch.aclose()

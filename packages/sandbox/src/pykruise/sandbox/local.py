@@ -26,12 +26,12 @@ _STEADY: Final = {"allowWatchBookmarks": "false", "timeoutSeconds": str(100 * 36
 
 
 class LocalTransport:
-    """A Transport to `server`. `latency_s` returns the seconds that a request needs on its way (called once per
+    """A Transport to `server`. `latency_s` returns the seconds that a request takes to arrive (called once per
     request). Without `managed_fields`, answers have no managedFields and are faster.
 
-    `username` is a user who may do everything; `user` may do what the server allows. With `steady`, a watch never
-    ends by timeout and sends no bookmarks while nothing changes. Use that when years pass in seconds and nothing
-    between client and server can break.
+    `username` is a user who may do everything; `user` may do what the server allows. With `steady`, a watch never ends
+    by timeout and sends no bookmarks while nothing changes. Use it when virtual years take seconds and no connection
+    can break.
     """
 
     def __init__(

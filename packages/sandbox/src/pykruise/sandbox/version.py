@@ -1,4 +1,4 @@
-"""Identity of the sandbox's API server, by which commands recognise it, and its possible minor versions of
+"""Identity of the sandbox's API server, by which commands recognize it, and its possible minor versions of
 Kubernetes.
 
     "1.37" ──▶ find_served_release(minor) ──▶ the enabled features

@@ -47,7 +47,7 @@ _MASKED: Final = 0x80
 
 
 class Opcode(IntEnum):
-    """Kinds of frames that the server tells apart."""
+    """Kinds of frames that the server distinguishes."""
 
     TEXT = 1
     CLOSE = 8
@@ -62,7 +62,7 @@ class ClientFrame(NamedTuple):
     payload: bytes
     """Payload of a ping."""
     status: int = NORMAL_CLOSURE
-    """Status to answer to the end."""
+    """Status of the response to the end."""
 
 
 class TokenProtocolError(ValueError):
@@ -164,7 +164,7 @@ class FrameReader:
         """Remaining bytes of a payload to drop."""
 
     def read(self, data: bytes) -> Iterator[ClientFrame]:
-        """Read the next bytes of a client. Yields the pings in them, and the end, after which nothing counts."""
+        """Read the next bytes of a client. Yields the pings and the end; bytes after the end are ignored."""
         if self._begun:
             data, self._begun = self._begun + data, b""
         at, size = self._left, len(data)

@@ -236,7 +236,7 @@ class Sandbox:
     def apply(self, *manifests: Manifest) -> list[Document]:
         """Create the objects of the manifests, or merge them into existing ones. Return the objects as stored.
 
-        A field that its kind does not have is refused, as kubectl does. An error names the object and its file.
+        A field that its kind does not have is an error, as with kubectl. An error names the object and its file.
         """
         __tracebackhide__ = True
         return self.run(put_all(self.client, list_documents_with_sources(manifests)))

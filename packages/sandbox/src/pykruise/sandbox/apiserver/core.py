@@ -100,8 +100,8 @@ class Core:
         return await self.from_storage(entry, decode(stored.raw))
 
     def decode_beside(self, entry: CatalogEntry, stored: Stored, doc: Document, shared: Set[str]) -> Document:
-        """Return a second document of an object that has already been decoded in the entry's version. The members in
-        `shared` are shared with the first document.
+        """Return a second document of an object that has already been decoded in the entry's version. The two documents
+        share the members in `shared`.
         """
         parts = _MEMBERS.decode(stored.raw)
         other = {

@@ -414,8 +414,8 @@ class _Domains:
 class _SpreadRule:
     """A topology spread constraint with whenUnsatisfiable DoNotSchedule.
 
-    Same rule as Kubernetes: skew = pods in the node's domain + this pod - the fewest in any domain that the pod may
-    use.
+    Same rule as Kubernetes: skew = pods in the node's domain + this pod - the minimum number in any domain that the pod
+    may use.
     """
 
     __slots__ = ("counts", "fewest", "is_one_of_them", "max_skew", "topology_key")

@@ -5,7 +5,7 @@ Call + documents ──▶ FieldOwnership.record_creation(), record_change(), re
 Stored           ──▶ FieldOwnership.show() ──▶ its bytes with managedFields
 
 managed/ has the rules. This module connects them with the request (writer, endpoint) and with the stored bytes.
-Clients in this process that do not request managedFields do not pay for them.
+Clients in this process that do not request managedFields cause no work for them.
 """
 
 from collections import OrderedDict

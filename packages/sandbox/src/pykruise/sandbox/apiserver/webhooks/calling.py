@@ -2,8 +2,8 @@
 
 clientConfig ──▶ target_of() ──▶ Target ──▶ Caller.call() ──▶ status and body, or CallFailedError
 
-The core of the API server has no sockets; `sandbox/webhook_caller.py` has them. Without a caller, a webhook fails
-like an unreachable one.
+The core of the API server has no sockets; `sandbox/webhook_caller.py` has them. Without a caller, a webhook fails like
+an unreachable webhook.
 """
 
 import base64
@@ -23,7 +23,7 @@ class CallTarget(msgspec.Struct, frozen=True, kw_only=True):
     service: tuple[str, str, int] | None = None
     """Namespace, name and port, if the webhook is a service."""
     ca_bundle: bytes = b""
-    """PEM; empty: the system's certificate authorities."""
+    """PEM of the CAs; empty: the system's CAs."""
 
 
 class CallFailedError(Exception):
