@@ -109,7 +109,7 @@ class Control(msgspec.Struct, frozen=True, kw_only=True):
     None: the kind has no such conditions.
     """
     has_waits_beside_status: bool = False
-    """Whether the plan skips subjects whose waits the standing does not contain, so that metrics note them apart."""
+    """Whether the plan skips subjects whose waits the standing does not contain. Metrics count these apart."""
     is_generation_in_conditions: bool = False
     """Whether the kind's schema has observedGeneration in conditions; Ready, Reconciling and Stalled then have it.
     OpenKruise's schemas do not have it; kstatus and kubectl read the status' own observedGeneration.

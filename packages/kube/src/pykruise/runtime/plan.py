@@ -127,7 +127,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     stages: tuple[Stage, ...] = ()
     status: dict[str, Any] | None = None
-    """The complete status that the object should show; None: the stored one is right."""
+    """The complete status that the object should show; None: the stored status stays."""
     requeue_after_s: float | None = None
     """Seconds until the next reconcile although nothing changed; None: never."""
     waiting: Reason | None = None
@@ -139,7 +139,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[Note, ...] = ()
     """Events to record whether or not writes succeed (limits reached, guards closed)."""
     memory: Any = None
-    """A frozen value that saves work in the next plan of the object; its snapshot gets it with
+    """A frozen value that saves work in the next plan of the object; the next snapshot gets it with
     `Read.find_memory(type)`. It does not change decisions: plans are the same without it. None: the remembered value
     stays.
     """
