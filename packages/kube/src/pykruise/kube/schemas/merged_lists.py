@@ -51,6 +51,7 @@ MERGED: Final[Mapping[str, Set[str]]] = {
 }
 """Lists that are merged in templates. Kubernetes rejects a pod that has the same key twice in one of these lists."""
 
+_OTHER_FIELDS: Final = "Fields that this schema does not list are kept as they are."
 _REPEATED_VARIABLE: Final = "a container may have a variable twice; the last counts"
 _PROTOCOL: Final = (
     "the key `protocol` has the default TCP, which the API server would write into stored templates: to a controller"
@@ -84,14 +85,14 @@ def build_merging_list(definition: str, field: str) -> Document:
     rule = merge_keys()[definition][field]
     items = _object(rule.ref, nullable=False)
     for key in rule.list_map_keys:
-        text = f"Key of the item: two items of the list differ in {' or '.join(rule.list_map_keys)}."
+        text = f"Key of the item. No two items may have the same {' and '.join(rule.list_map_keys)}."
         items["properties"][key] = {"type": "string", "default": "", **_text(text)}
     return {
         "type": "array",
         "nullable": True,
         "x-kubernetes-list-type": "map",
         "x-kubernetes-list-map-keys": list(rule.list_map_keys),
-        "items": {**items, **_text(f"{_short(rule.ref)}; other fields stay unchanged.")},
+        "items": {**items, **_text(f"A {_short(rule.ref)}. {_OTHER_FIELDS}")},
         MARK: [definition, field],
     }
 
@@ -134,7 +135,7 @@ def _properties(definition: str, rules: Mapping[str, FieldRule]) -> Iterator[tup
             )
             yield name, {**build_merging_list(definition, name), **_text(text)}
         elif rules.get(name, FieldRule()).of == "" and _leads_to_merged(field.kind):
-            text = f"{_short(definition_of(field.kind))}; other fields stay unchanged."
+            text = f"A {_short(definition_of(field.kind))}. {_OTHER_FIELDS}"
             yield name, {**build_merging_object(definition_of(field.kind)), **_text(text)}
 
 

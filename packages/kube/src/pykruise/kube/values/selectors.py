@@ -245,7 +245,9 @@ def parse_selector(doc: Mapping[str, Any] | None) -> Selector:
     match_labels = doc.get("matchLabels") or {}
     expressions = doc.get("matchExpressions") or []
     if not isinstance(match_labels, Mapping) or not isinstance(expressions, (list, tuple)):
-        raise SelectorError("a label selector has a map matchLabels and a list matchExpressions")
+        raise SelectorError(
+            "invalid label selector: matchLabels must be a map, and matchExpressions must be a list"
+        )
     requirements = [
         _requirement(key, SelectorOperator.EQUALS, [value]) for key, value in match_labels.items()
     ]
