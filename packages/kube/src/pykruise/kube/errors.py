@@ -187,7 +187,7 @@ class UnauthorizedError(ApiError):
 
 
 class ForbiddenError(ApiError):
-    """403: RBAC, quota or an admission webhook denied it."""
+    """403: RBAC, a quota or an admission webhook denied the request."""
 
 
 class NotFoundError(ApiError):

@@ -255,7 +255,7 @@ def _end_of(operator: Operator) -> Sequence[str]:
 
 
 class _Metrics(Collector):
-    """Metrics of one operator: a scrape reads what its parts count."""
+    """Metrics of one operator: a scrape reads the counters of its parts."""
 
     def __init__(self, operator: Operator, metered: MeteredTransport, host: str) -> None:
         self._operator = operator

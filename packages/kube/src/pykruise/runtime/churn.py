@@ -1,4 +1,4 @@
-"""Slows down objects whose reconciles undo their own work. Without this they write as fast as the API server answers.
+"""Slows down objects whose reconciles undo their own work. Without this they write as fast as the API server responds.
 
 writes that took effect ──▶ ChurnBrake.note() ──▶ how often a reconcile undid work of the same object
                             ChurnBrake.hold() ──▶ until when its writes are held back, and why

@@ -92,7 +92,7 @@ class Control(msgspec.Struct, frozen=True, kw_only=True):
     failed: Callable[[Any, Plan, Failure], Document | None] = _no_status
     """Returns the status after a plan ended with a fault (never with a stale write); None: the plan's status."""
     unreported: frozenset[str] = frozenset()
-    """Purposes of stages whose failure holds nothing back: every plan tries them again, and the status does not show
+    """Purposes of stages whose failure delays nothing else: every plan tries them again, and the status does not show
     the failure unless `failed` does.
     """
     learn: Callable[[Read[Any], Any, Sequence[Failure]], None] | None = None

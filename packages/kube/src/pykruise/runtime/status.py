@@ -51,7 +51,7 @@ A_MOMENT_S = 0.05
 
 WORDS_S = 60.0
 """Seconds until a failure is written again when its status differs from the stored one only in messages. Each write
-enqueues the object, which retries immediately, so a refusal with a new id or time in each message would cause a loop.
+enqueues the object, which retries immediately, so a rejection with a new id or time in each message would cause a loop.
 """
 
 OWN_CONDITIONS_S = 60.0

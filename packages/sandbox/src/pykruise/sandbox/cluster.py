@@ -94,7 +94,7 @@ class ClusterSettings(msgspec.Struct, frozen=True, kw_only=True):
     service_accounts: bool = False
     """Whether pods get the service account of their namespace, and a volume with its token."""
     checks_accounts: bool = True
-    """Whether a pod is refused while the service account that it names (other than `default`) does not exist."""
+    """Whether a pod is rejected while the service account that it names (other than `default`) does not exist."""
     steady_watches: bool = False
     """Whether the watches of all clients in this process never end, and send nothing while nothing changes. Watches
     of the cluster's own components always do so.

@@ -27,7 +27,7 @@ _STEADY: Final = {"allowWatchBookmarks": "false", "timeoutSeconds": str(100 * 36
 
 class LocalTransport:
     """A Transport to `server`. `latency_s` returns the seconds that a request takes to arrive (called once per
-    request). Without `managed_fields`, answers have no managedFields and are faster.
+    request). Without `managed_fields`, responses have no managedFields and are faster.
 
     `username` is a user who may do everything; `user` may do what the server allows. With `steady`, a watch never ends
     by timeout and sends no bookmarks while nothing changes. Use it when virtual years take seconds and no connection
@@ -79,7 +79,7 @@ class LocalTransport:
 
     @asynccontextmanager
     async def stream(self, request: Request, /) -> AsyncIterator[AsyncIterator[bytes]]:
-        """Yield the lines of a watch, or of a followed log. Entering raises the ApiError of a refusal."""
+        """Yield the lines of a watch, or of a followed log. Entering raises the ApiError of a rejected request."""
         if self._closed:
             raise UnreachableError("the transport is closed")
         await self._wait_latency()
@@ -123,7 +123,7 @@ class LocalTransport:
         await asyncio.sleep(self._latency_s() if self._latency_s is not None else 0)
 
     async def close(self) -> None:
-        """Break the streams and refuse later requests."""
+        """Break the streams. Later requests fail."""
         self._closed = True
         for opened in tuple(self._streams):
             await opened.aclose()

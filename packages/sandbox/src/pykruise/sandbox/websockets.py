@@ -66,7 +66,7 @@ class ClientFrame(NamedTuple):
 
 
 class TokenProtocolError(ValueError):
-    """The subprotocols contain a token in a form that a real API server refuses."""
+    """The subprotocols contain a token in a form that a real API server rejects."""
 
 
 def is_websocket_request(headers: Mapping[str, str]) -> bool:

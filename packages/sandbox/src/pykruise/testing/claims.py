@@ -1,6 +1,6 @@
 """Claims: assertions of a test that become true later, and an explanation if one never becomes true.
 
-claim() ──▶ ClaimAttempt: its value, or the error of a field that is not written yet
+claim() ──▶ ClaimAttempt: its value, or the error for a field that does not exist yet
 the last attempt, the objects that it read, their events ──▶ format_failure()
 
 Pure, except that `describe_claim` reads the source of the test.

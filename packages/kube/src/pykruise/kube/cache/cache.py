@@ -55,11 +55,11 @@ class CacheStats(msgspec.Struct, frozen=True, kw_only=True):
     position: int
     """W: all changes up to this resourceVersion have been seen."""
     pending: int
-    """Own writes that the watch has not reached yet."""
+    """Writes of this program that the watch has not shown yet."""
     lag_s: float
-    """Seconds that the watch took to show an own write at the last measurement; 0: never measured."""
+    """Seconds that the watch took to show a write of this program at the last measurement; 0: never measured."""
     tombstones: int
-    """Own deletions that the watch has not confirmed yet."""
+    """Deletions by this program that the watch has not confirmed yet."""
     events: int
     """Events and bookmarks received."""
     ignored: int
@@ -245,7 +245,7 @@ class Cache(Generic[T]):
 
     @property
     def answered(self) -> int:
-        """The highest version in the responses to own writes; 0: there was none."""
+        """The highest version in the responses to writes of this program; 0: there was no write."""
         self._inbox.process_events()
         return self._store.answered
 

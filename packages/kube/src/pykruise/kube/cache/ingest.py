@@ -240,8 +240,8 @@ class Ingest(Generic[T]):
     def _is_own_write(self, raw: msgspec.Raw) -> bool:
         """Whether the event only shows an own write whose response (or a later one) is already in the store.
 
-        Almost half of the events of a busy manager are of this kind and need not be decoded again. The uid is
-        compared too, in case some text of the object looks like its version.
+        Almost half of the events of a busy manager are of this kind and are not decoded again. The uid is compared too,
+        because another text of the object may look like its version.
         """
         pending = self._store.find_next_pending()
         if pending is None:

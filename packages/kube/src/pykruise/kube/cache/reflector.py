@@ -81,7 +81,7 @@ class Reflector:
         self.last_error = ""
         """Reason why no watch is open; empty while one is open."""
         self.last_code = 0
-        """HTTP status of that failure when the server refused; else 0."""
+        """HTTP status of that failure if the server rejected the request; else 0."""
         self._client = client
         self._resource = resource
         self._ingest = ingest

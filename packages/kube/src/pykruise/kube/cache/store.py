@@ -1,4 +1,4 @@
-"""The objects of one resource and their indexes. Keeps the watch from undoing own writes. Pure.
+"""The objects of one resource and their indexes. Prevents the watch from undoing writes of this program. Pure.
 
 own writes ──put_written(), put_deleted()────────────────┐
 watch ──────apply_changed(), apply_deleted(), advance()──┼──▶ Store ──▶ get(), list_by_index(), values()  (snapshots)

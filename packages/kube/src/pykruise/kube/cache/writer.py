@@ -26,7 +26,7 @@ __all__ = ["WriteObserver", "Writer"]
 
 
 class WriteObserver(Protocol):
-    """The side of a cache that is notified of own writes."""
+    """The interface through which a cache is notified of the writes of this program."""
 
     def observe_written(self, raw: bytes) -> None:
         """Take the object that a write or a read returned."""

@@ -83,7 +83,7 @@ _WATCH_TIMEOUT_S = (300.0, 600.0)  # spread, so that watches opened together do 
 class ListResult(msgspec.Struct, frozen=True):
     """All pages of a list. `resource_version` is the version from which a watch continues.
 
-    An item is a view into its page and keeps the whole page in memory, so project (or copy) it and drop the
+    An item is a view into its page and keeps the whole page in memory, so project (or copy) the item and drop the
     reference. Items of built-in kinds have no `apiVersion` and `kind`, as the API server sends them.
     """
 
@@ -283,7 +283,7 @@ class Client:
         version = asked.resource_version
         page = await self._read_page(asked, {**query, "resourceVersion": version} if version else query)
         # All pages belong to one snapshot. If a server ever advanced between pages, the version of the first page
-        # would make the watch repeat events rather than miss some.
+        # would make the watch repeat events, but not omit any.
         version = page.metadata.resource_version
         await on_page(page.items or ())
         while page.metadata.continue_:

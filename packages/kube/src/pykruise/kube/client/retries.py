@@ -68,12 +68,12 @@ def is_read_repeatable(err: KubeError) -> bool:
 
 
 def is_write_repeatable(err: KubeError) -> bool:
-    """Whether the server certainly did not process the write: it was rejected before processing, or never sent."""
+    """Whether the server certainly did not process the write: it was rejected before processing, or was never sent."""
     match err:
         case UnreachableError():
             return True
         case TooManyRequestsError():
-            # The 429 of a disruption budget answers this very request, and lasts until pods are available again.
+            # The 429 of a disruption budget concerns only this request, and lasts until pods are available again.
             return not any(cause.reason == "DisruptionBudget" for cause in err.causes)
         case ServerUnavailableError():
             # Without Retry-After, the response may come from a proxy after the server has processed the request.

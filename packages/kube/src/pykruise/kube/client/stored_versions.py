@@ -119,7 +119,7 @@ _Group = Mapping[str, _Kind]
 class StoredVersions:
     """The version in which a cluster stores each kind of some groups, according to discovery.
 
-    Each group needs one round of discovery, at its first use and after `forget()`. When the cluster does not publish
+    Discovery runs once for each group: at its first use, and again after `forget()`. When the cluster does not publish
     the stored version of a kind, the hub version counts as stored if it is served, else the older one.
     """
 

@@ -84,7 +84,7 @@ class WorkQueue(Generic[K]):
     """A queue of keys for any number of workers. Belongs to one event loop.
 
     Failures of a key wait `base_delay_s`, twice that, four times …, at most `max_delay_s`; with `rng` each wait is
-    shortened by up to a fifth, so that keys which failed together do not all return together. After the cause of the
+    shortened by up to a fifth, so that keys which failed together are not all retried together. After the cause of the
     failures has ended, a key is retried within about the time for which it lasted. `retries_per_s` limits the retries
     of all keys together, after an initial burst of `retry_burst` (0: no limit). With `cost_factor` 1 a key is worked on
     for at most half of the time; 0 turns resting off.
@@ -151,8 +151,8 @@ class WorkQueue(Generic[K]):
     def add_rate_limited(self, key: K, *, at_least_s: float = 0.0) -> float:
         """Enqueue `key` after a wait that doubles with each failure; returns the wait in seconds.
 
-        A failure before the end of the previous wait does not lengthen it: the key waits for the rest of it.
-        `at_least_s`: the time that the server requested (Retry-After).
+        A failure before the end of the previous wait does not lengthen it: the key waits until the end of the previous
+        wait. `at_least_s`: the time that the server requested (Retry-After).
         """
         now = _now()
         trouble = self._troubles.setdefault(key, _Trouble())
@@ -207,7 +207,7 @@ class WorkQueue(Generic[K]):
                 await getter
             except asyncio.CancelledError:
                 if getter.done() and not getter.cancelled():
-                    self._wake_getter()  # the waiting key is for another getter
+                    self._wake_getter()  # another caller of `get` receives the waiting key
                 raise
 
     def mark_done(self, key: K, *, cost_s: float = 0.0) -> None:

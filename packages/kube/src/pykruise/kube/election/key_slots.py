@@ -75,7 +75,7 @@ def _spread(value: int) -> int:
 
 
 def assign_rendezvous(seats: Sequence[Seat]) -> tuple[Seat, ...]:
-    """Return, by slot, the seat that should hold it if no slot were held. Raises ValueError without seats.
+    """Return, by slot, the seat that should hold the slot if no slot were held. Raises ValueError without seats.
 
     Each pair of slot and seat has a weight; the heaviest pairs are assigned first, and no seat gets more than its
     share. So a seat that joins or leaves changes few other slots.

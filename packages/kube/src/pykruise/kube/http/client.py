@@ -174,7 +174,7 @@ class HttpClient:
             self._give_back(loop, connection)
 
     async def close(self) -> None:
-        """Close all connections. Requests in flight fail, and new ones are refused."""
+        """Close all connections. Requests in flight and new requests fail."""
         self._is_closed = True
         for turn in self._waiting:
             if not turn.done():

@@ -70,7 +70,7 @@ MOST_HEAD: Final = 64 * 1024
 MOST_BODY: Final = 64 * 1024 * 1024
 """Most bytes of a response's body: a page of a list. A list with larger pages is requested in small pages."""
 MOST_REFUSAL: Final = 1024 * 1024
-"""Most bytes of the body of a refused stream."""
+"""Most bytes of the body of an error response to a stream."""
 MOST_LINE: Final = 16 * 1024 * 1024
 """Most bytes of a line of a stream: an event has one object, of 3 MiB at most."""
 
@@ -316,8 +316,8 @@ class RequestWriter:
         self._blocks: dict[Fields, bytes] = {}
 
     def encode(self, request: Request, headers: Fields) -> bytes:
-        """Return the bytes of one request, with `headers` instead of its own. Raises HttpHeadError for a line end
-        inside a line.
+        """Return the bytes of one request, with `headers` instead of the headers of the request. Raises HttpHeadError
+        for a line end inside a line.
         """
         method, body = request.method, request.body
         target = target_of(self._origin, request)

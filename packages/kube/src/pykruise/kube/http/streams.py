@@ -109,7 +109,7 @@ class Stream(HttpConnection):
         self._error = error
         if not self.status.done():
             self.status.set_exception(error or ConnectionResetError("there was no answer"))
-            self.status.exception()  # the waiting caller gets it; without a caller there is nothing to log
+            self.status.exception()  # the waiting caller gets the error; without a caller there is nothing to log
         self._wake_reader()
 
     def _wake_reader(self) -> None:
@@ -133,7 +133,7 @@ class Stream(HttpConnection):
     # ── called by the parser ─────────────────────────────────────────────────
 
     def on_message_begin(self) -> None:
-        if not self.status.done():  # otherwise it follows the response, and belongs to no request
+        if not self.status.done():  # otherwise the data follows the response, and belongs to no request
             self._fields = []
 
     def on_headers_complete(self) -> None:

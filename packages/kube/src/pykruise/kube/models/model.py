@@ -47,8 +47,8 @@ class Model(msgspec.Struct, frozen=True, kw_only=True, rename=camel_of):
     """
 
     rest: Mapping[str, Any] = msgspec.field(default_factory=dict, name=REST)
-    """Fields of the document that the class does not have, by their names there: those of a newer definition, and null
-    where the class does not expect it. `to_document()` writes them again."""
+    """Fields of the document that the class does not have, by their names there: fields of a newer definition, and
+    nulls that the class does not expect. `to_document()` writes them again."""
 
 
 class ModelMetadata(Model, frozen=True, kw_only=True):

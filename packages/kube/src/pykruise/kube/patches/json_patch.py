@@ -3,9 +3,8 @@
 document + operations ──▶ apply_json_patch() ──▶ document
 old + new             ──▶ diff_json()        ──▶ operations
 
-Pure; inputs are not changed and share nothing mutable with the result. The operations are those of the `jsonpatch`
-library; this module has the operations that differ on an API server (`test` and `replace`), and the API server's
-error messages.
+Pure; inputs are not changed and share nothing mutable with the result. The `jsonpatch` library provides the operations;
+this module has those that differ on an API server (`test` and `replace`), and the API server's error messages.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -5,7 +5,7 @@ old + new, definition        ──▶ diff_strategic()        ──▶ patch
 
 The cost of each step is linear in the length of its lists: items are found through an index of their keys.
 
-Pure; inputs are not changed and share nothing mutable with the result, unless the caller gives up a document.
+Pure; inputs are not changed and share nothing mutable with the result, unless the caller passes `uses_up`.
 
 Maps merge, null deletes, lists are replaced unless their field says `merge`: then items are matched by their merge
 key (objects) or by value (scalars). Directives inside a patch:
@@ -62,7 +62,7 @@ def apply_strategic_merge(
 def diff_strategic(old: Mapping[str, Any], new: Mapping[str, Any], *, definition: str) -> Document:
     """Return the smallest strategic merge patch that changes `old` into `new`; empty when they are equal.
 
-    Merged lists are patched item by item; a `$setElementOrder` is added only when the order would otherwise be wrong.
+    Merged lists are patched item by item; a `$setElementOrder` is added only when the order would be wrong without it.
     A null in `new` counts as absent: a patch cannot store one. Raises PatchError when no such patch exists: `new`
     contains a directive, or a merged list with duplicates or items without their key (no API server stores those).
     """

@@ -232,7 +232,7 @@ def _suggest_flag(name: str, known: Mapping[str, Flag]) -> str:
 
 
 def read_value(flag: Flag, texts: Iterable[str] | None) -> Any:
-    """Return the value of a flag. The last text counts, but the others must be valid too.
+    """Return the value of a flag. Only the last text counts, but the other texts must be valid too.
 
     Raises FlagError.
     """

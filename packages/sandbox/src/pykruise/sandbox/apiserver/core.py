@@ -73,7 +73,7 @@ class Core:
         self.service_accounts = service_accounts
         """Whether pods get the service account of their namespace, and a volume with its token."""
         self.checks_accounts = checks_accounts
-        """Whether a pod is refused while the service account that it names (other than `default`) does not exist."""
+        """Whether a pod is rejected while the service account that it names (other than `default`) does not exist."""
         self._listeners: dict[str, list[Listener]] = {}
         self._extractors: dict[tuple[str, ...], Callable[[Mapping[str, Any]], tuple[str, ...]]] = {}
         self.tokens = Tokens(storage.get, clock=clock, rng=rng)

@@ -179,8 +179,8 @@ class ApiServer:
     def restore(self, resource: Resource, documents: Iterable[Document]) -> None:
         """Store objects as another server stored them: uids, times and status stay.
 
-        There are no defaults, no validation and no admission. For copies of a cluster, before its components run.
-        Raises KeyError for a resource that is not served.
+        There are no defaults, no validation and no admission. Use it for copies of a cluster, before the components
+        run. Raises KeyError for a resource that is not served.
         """
         entry = self._core.catalog.find_entry(resource.group, resource.version, resource.plural)
         if entry is None:

@@ -57,7 +57,7 @@ class NoPlace(msgspec.Struct, frozen=True):
     """No node can take the pod."""
 
     message: str
-    """Message of the real scheduler in the condition, without its part about preemption."""
+    """Message in the condition, as the real scheduler writes it, without the part about preemption."""
     hopeful: tuple[str, ...] = ()
     """Nodes that could take the pod if other pods were evicted."""
 

@@ -144,7 +144,7 @@ def patch(resource: Resource, name: str, *bodies: Mapping[str, Any], namespace: 
 
 
 def delete(resource: Resource, name: str, *, namespace: str = "default") -> Action:
-    """Return the action that deletes an object, and what it owns in the background."""
+    """Return the action that deletes an object, and its dependents in the background."""
 
     async def act(client: Client, _: random.Random) -> None:
         space = namespace if resource.namespaced else ""

@@ -70,7 +70,7 @@ def stamp_new(metadata: Metadata, *, uid: str, now: Instant) -> None:
 
 
 def copy_immutable_fields(new: Metadata, old: Mapping[str, Any]) -> None:
-    """Copy to an update the fields that it cannot change and need not repeat."""
+    """Copy to an update the fields that it cannot change and may omit."""
     new.pop("selfLink", None)
     _keep_member(new, old, "generation")
     _keep_member(new, old, "creationTimestamp")

@@ -170,8 +170,8 @@ def _go_character(character: str) -> str:
 
 
 def _check_depth(data: bytes, value: Any) -> None:
-    """Refuse a value that is nested too deep. Documents with few brackets are not walked, since they cannot nest
-    deep.
+    """Refuse a value that is nested too deep. Documents with few brackets are not checked, since they cannot be nested
+    too deep.
     """
     if data.count(b"{") + data.count(b"[") <= _DEEPEST:
         return

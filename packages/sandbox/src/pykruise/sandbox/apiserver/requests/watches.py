@@ -1,4 +1,4 @@
-"""Watches: every committed change, in order, for everyone who watches it.
+"""Watches: every committed change, in order, for all its watchers.
 
 writes.py ──▶ Hub.publish(change) ──▶ buffers of the WatchStreams concerned ──▶ WatchStream yields lines
 

@@ -283,7 +283,7 @@ async def modify(
     """Change the object of the call through its main or status endpoint. Raises Refusal.
 
     `replaces`: the change is a PUT, whose uid is a precondition. `show` builds the response's document from the object.
-    `tracks` computes the owners of fields, if the change itself knows them better. `untouched`: the members that the
+    `tracks` computes the owners of fields, for a change that determines them itself. `untouched`: the members that the
     change does not touch; the old and the new document share them.
     """
     entry = call.entry
