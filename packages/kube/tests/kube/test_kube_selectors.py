@@ -138,7 +138,7 @@ def expression(operator: Any, *values: Any, key: Any = "a") -> dict[str, Any]:
         (expression("In", 1), "keys and values of a label selector are strings"),
         ({"matchLabels": {"a": "!"}}, 'values[0][a]: Invalid value: "!": a valid label must be'),
         ({"matchLabels": {"a": 1}}, "keys and values of a label selector are strings"),
-        ({"matchLabels": ["a"]}, "a label selector has a map matchLabels and a list matchExpressions"),
+        ({"matchLabels": ["a"]}, "invalid label selector: matchLabels must be a map, and"),
         ({"matchExpressions": ["a"]}, "an entry of matchExpressions has a key, an operator and values"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Admission reviews: the question that an API server asks before it stores an object, and the answer.
+"""Admission reviews: the question that an API server asks before it stores an object, and the response.
 
 API server ──▶ AdmissionRequest ──▶ a reviewer (webhook server, or a function in the same process)
            ◀── AdmissionAnswer (allowed with patched object, or refused with a Status)
@@ -49,23 +49,23 @@ class AdmissionRequest(msgspec.Struct, frozen=True, kw_only=True):
     username: str = ""
     groups: tuple[str, ...] = ()
     extra: Mapping[str, Sequence[str]] = {}
-    """Further facts about the user, such as the node of the pod that the token belongs to."""
+    """Further facts about the user, such as the node of the pod to which the token belongs."""
     object: dict[str, Any] | None = None
     old_object: dict[str, Any] | None = None
     dry_run: bool = False
     options: dict[str, Any] | None = None
     served: ServedFields = ServedFields()
-    """Fields that the asking API server knows."""
+    """Fields that are known to the API server that sent the review."""
     size: int = 0
     """Size of the review in bytes as it was sent; 0 when it was not sent over the network."""
 
 
 class AdmissionAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """Allowed (`refusal` is None), possibly with a changed object; or refused."""
+    """Allowed (`refusal` is None), possibly with a changed object; or rejected."""
 
     refusal: ErrorStatus | None = None
     object: dict[str, Any] | None = None
-    """The object that the reviewer wants to store; None: unchanged. Only a mutating reviewer may set it."""
+    """The object that the reviewer wants to store; None: no change. Only a mutating reviewer may set it."""
     warnings: tuple[str, ...] = ()
 
 
@@ -82,7 +82,7 @@ def is_reviewed_write(request: AdmissionRequest) -> bool:
 def is_on_its_way_out(request: AdmissionRequest) -> bool:
     """Whether the request updates a terminating object without changing its spec, for example to remove finalizers.
 
-    A reviewer must not refuse such a write because of the spec: the object could then never be deleted.
+    A reviewer must not reject such a write because of the spec: the object could then never be deleted.
     """
     new, old = request.object, request.old_object
     if request.operation != "UPDATE" or new is None or old is None:
@@ -92,7 +92,7 @@ def is_on_its_way_out(request: AdmissionRequest) -> bool:
 
 
 Reviewer = Callable[[AdmissionRequest], Awaitable[AdmissionAnswer]]
-"""Reviews one AdmissionRequest, and returns the answer."""
+"""Reviews one AdmissionRequest, and returns the response."""
 
 
 class SpokeRules(msgspec.Struct, frozen=True, kw_only=True):
@@ -160,8 +160,8 @@ class MatchCondition(msgspec.Struct, frozen=True):
 class ReviewRule(msgspec.Struct, frozen=True, kw_only=True):
     """A webhook: its reviewer, the writes that it reviews, and the content of its entry in a webhook configuration.
 
-    Selectors decide in every cluster. Conditions only save calls: a reviewer answers ALLOWED for an object that does
-    not concern it, so an API server that does not support conditions gets the same answers.
+    The selectors apply in every cluster. The match conditions only save calls: a reviewer returns ALLOWED for an object
+    that does not concern it, so an API server that does not support conditions gets the same responses.
     """
 
     name: str
@@ -169,11 +169,11 @@ class ReviewRule(msgspec.Struct, frozen=True, kw_only=True):
     mutating: bool
     rules: tuple[ResourceRule, ...]
     path: str = ""
-    """Path at which a server answers the webhook: `/mutate-apps-kruise-io-cloneset`."""
+    """Path at which a server serves the webhook: `/mutate-apps-kruise-io-cloneset`."""
     aliases: tuple[str, ...] = ()
     """Further paths that older configurations use."""
     failure_policy: str = "Fail"
-    """Fail or Ignore: what an API server does when it gets no answer."""
+    """Fail or Ignore: what an API server does when it gets no response."""
     timeout_s: int = 10
     namespace_selector: Mapping[str, Any] | None = None
     object_selector: Mapping[str, Any] | None = None
@@ -185,7 +185,7 @@ class ReviewRule(msgspec.Struct, frozen=True, kw_only=True):
     (admission/match_conditions.py).
     """
     needs: tuple[str, str] | None = None
-    """Group and kind of a custom resource. A cluster that does not serve it gets no entry for this webhook."""
+    """Group and kind of a custom resource. A cluster that does not serve the kind gets no entry for this webhook."""
 
     @property
     def paths(self) -> tuple[str, ...]:

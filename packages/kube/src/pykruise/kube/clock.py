@@ -1,4 +1,4 @@
-"""Clocks: the event loop's time as wall time.
+"""Clocks: they show the event loop's time as wall time.
 
 Code that needs "now" takes a `Clock`; plans take the instant itself. Under test the loop's time is virtual, so a year
 of rollouts passes in a second and gives the same result every time.

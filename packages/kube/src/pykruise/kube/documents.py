@@ -3,7 +3,7 @@
 bytes of an answer ──▶ decode() ──▶ Document (dict) ──▶ patches, selectors, ... ──▶ encode() ──▶ bytes
 
 Pure. A document is the result of `orjson`: dict, list, str, int, float, bool, None. Values that a decision needs are
-projected into typed values elsewhere; the rest stays unchanged, so unknown fields survive.
+projected into typed values elsewhere. All other values stay unchanged, so unknown fields are kept.
 """
 
 from collections.abc import Mapping
@@ -41,7 +41,7 @@ MOST_BYTES: Final = 3 * 1024 * 1024
 """Largest object that an API server accepts, in bytes of JSON."""
 
 MOST_CONTAINERS: Final = 100_000
-"""Most lists and objects in one document. A list of variables of three MiB has half as many."""
+"""Most lists and objects in one document. An `env` list of 3 MiB contains only about half of this number."""
 
 
 def decode(raw: bytes | msgspec.Raw) -> Document:
@@ -111,7 +111,7 @@ def annotations_of(doc: Mapping[str, Any]) -> Mapping[str, str]:
 
 
 def drop_nulls(value: Mapping[str, Any] | None) -> Document:
-    """Return a new document without null fields: to Kubernetes a null is an absent field, and gets its default."""
+    """Return a new document without null fields: for Kubernetes, a null is an absent field, which gets its default."""
     return {field: item for field, item in (value or {}).items() if item is not None}
 
 
@@ -133,7 +133,7 @@ def get_path(doc: Any, *path: str | int, default: Any = None) -> Any:
 
 
 def deep_copy(value: Any) -> Any:
-    """Return a copy of a JSON value that shares nothing mutable with it. Mappings become dicts, tuples lists."""
+    """Return a copy of a JSON value without shared mutable parts. Mappings become dicts, and tuples become lists."""
     kind = type(value)
     if kind is dict:
         return {key: item if type(item) in _SCALARS else deep_copy(item) for key, item in value.items()}

@@ -27,7 +27,7 @@ KubeError
 ├── InvalidNameError          a name that cannot be part of a path: nothing was sent
 └── ConfigurationError        a kubeconfig or in-cluster configuration that cannot be used
 
-`parse_error(status, body)` builds the right error from an answer and limits its size: texts are excerpts
+`parse_error(status, body)` builds the right error from a response and limits its size: texts are excerpts
 (kube/excerpts.py), only the first causes are kept, and a wait is LONGEST_WAIT_S at most.
 """
 
@@ -75,7 +75,7 @@ __all__ = [
 
 
 LONGEST_WAIT_S: Final = 30.0
-"""Longest wait that another party can request: any admission webhook of any user may name a time."""
+"""Longest wait that a response can request: any admission webhook of any user may name a time."""
 
 
 class KubeError(Exception):
@@ -91,7 +91,7 @@ class InvalidNameError(KubeError):
 
 
 class TransportError(KubeError):
-    """No answer. `sent` is False only when the request certainly did not reach the server."""
+    """No response. `sent` is False only when the request certainly did not reach the server."""
 
     sent: bool = True
 
@@ -104,23 +104,23 @@ class UnreachableError(TransportError):
 
 
 class ConnectionLostError(TransportError):
-    """The connection broke before the answer was complete; the request may have taken effect."""
+    """The connection broke before the response was complete; the request may have taken effect."""
 
 
 class AnswerTooLargeError(ConnectionLostError):
-    """The answer is larger than the limit (see kube/http/connection.py); the connection was closed."""
+    """The response is larger than the limit (see kube/http/connection.py); the connection was closed."""
 
 
 class MalformedAnswerError(ConnectionLostError):
-    """An answer with status 200 is not the requested object; the request may have taken effect."""
+    """A response with status 200 is not the requested object; the request may have taken effect."""
 
 
 class SilentStreamError(ConnectionLostError):
-    """Nothing arrived on a stream for the requested time. That alone is not a fault."""
+    """Nothing arrived on a stream for the requested time. This is not necessarily a fault."""
 
 
 class RequestTimeoutError(TransportError):
-    """The answer did not arrive in time; the request may have taken effect."""
+    """The response did not arrive in time; the request may have taken effect."""
 
 
 class Cause(msgspec.Struct, frozen=True):
@@ -143,7 +143,7 @@ class StatusDetails(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class ErrorStatus(msgspec.Struct, frozen=True):
-    """Kubernetes' `metav1.Status`: the answer to a request that returns no object."""
+    """Kubernetes' `metav1.Status`: the response to a request that returns no object."""
 
     status: str = ""
     message: str = ""
@@ -153,8 +153,8 @@ class ErrorStatus(msgspec.Struct, frozen=True):
 
 
 class ApiError(KubeError):
-    """The API server refused the request; `str()` is its message. `retry_after_s`: the wait that it requests,
-    LONGEST_WAIT_S at most; None: none requested.
+    """The API server rejected the request; `str()` is its message. `retry_after_s`: the wait that it requests,
+    LONGEST_WAIT_S at most; None: it requests no wait.
     """
 
     def __init__(self, status: ErrorStatus, *, retry_after_s: float | None = None) -> None:
@@ -187,7 +187,7 @@ class UnauthorizedError(ApiError):
 
 
 class ForbiddenError(ApiError):
-    """403: RBAC, quota or an admission webhook denied it."""
+    """403: RBAC, a quota or an admission webhook denied the request."""
 
 
 class NotFoundError(ApiError):
@@ -227,7 +227,7 @@ class TooManyRequestsError(ApiError):
 
 
 class HeldBackError(TooManyRequestsError):
-    """A request that was not sent: an answer to a request of the same scope requested a wait that has not ended."""
+    """A request that was not sent: a response to a request of the same scope requested a wait that has not ended."""
 
 
 class InternalError(ApiError):
@@ -275,7 +275,7 @@ _MOST_DIGITS: Final = 10
 
 
 def parse_error(code: int, body: bytes, headers: Mapping[str, str] | None = None) -> ApiError:
-    """Return the typed error of an answer with an error code; a body that is not a Status becomes the message."""
+    """Return the typed error of a response with an error code; a body that is not a Status becomes the message."""
     try:
         status = _shorten(_decode_status(body))
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -289,7 +289,7 @@ def parse_error(code: int, body: bytes, headers: Mapping[str, str] | None = None
 
 
 def _shorten(status: ErrorStatus) -> ErrorStatus:
-    """Shorten the texts and causes of a Status. An object of 200 kB can be refused with 5,000 causes."""
+    """Shorten the texts and causes of a Status. An object of 200 kB can be rejected with 5,000 causes."""
     details = status.details
     if details is not None:
         details = StatusDetails(

@@ -1,10 +1,10 @@
-"""Shortens text from outside where it enters: messages of an API server, of a webhook behind it, or of a container
-runtime.
+"""Shortens text from outside as soon as it arrives: messages of an API server, of a webhook behind it, or of a
+container runtime.
 
 text of any length ──▶ excerpt() ──▶ its beginning and its end, MOST_TEXT characters at most
 status of any size ──▶ fit_status() ──▶ the same counts and entries, with shortened texts and lists of names
 
-Such text is kept in errors, logged, and stored in conditions, several times at the same time. Pure.
+Such text is in errors, log lines and conditions, often in several of them at the same time. Pure.
 """
 
 from collections.abc import Iterator, Mapping
@@ -16,7 +16,7 @@ MOST_TEXT: Final = 1024
 """Characters of a text from outside."""
 _GAP: Final = " … "
 _WORD: Final = 128
-"""Most characters by which a cut moves to fall between two words: half a name could differ with each try."""
+"""Most characters by which a cut is moved to be between two words: a part of a name could differ with each try."""
 
 
 def excerpt(text: str, *, most: int = MOST_TEXT) -> str:
@@ -67,8 +67,8 @@ MOST_NAMED: Final = 24 * 1024
 the full count.
 """
 _LENGTHS: Final = (MOST_TEXT, 512, 256, 128, 64, 16, 0)
-"""Possible limits of a message in bytes: the first with which all fit is used. With thousands of entries there are no
-messages at all.
+"""Possible limits of a message in bytes. The first limit with which all messages fit is used; with thousands of entries
+it is 0.
 """
 _CODE: Final = 64
 """Smallest limit of a reason in bytes: a code is useless when cut."""
@@ -79,7 +79,7 @@ def fit_status(status: dict[str, Any]) -> dict[str, Any]:
     """Return the status with messages and lists of names that fit; the status itself when all fit.
 
     A status that is too large for an API server could never be stored, and would report nothing. The number of its
-    entries follows from the spec, or has a limit of its kind.
+    entries is determined by the spec, or limited by its kind.
     """
     short: dict[str, Any] = shorten_messages(status)
     entries = {name: value for name, value in short.items() if name != _OWN}
@@ -108,7 +108,7 @@ def _told_sizes(name: str, value: Any, depth: int) -> Iterator[int]:
 
 
 class _Fitting:
-    """A pass over a status. `length`: most bytes of an entry's message; None: no limit."""
+    """One traversal of a status. `length`: most bytes of an entry's message; None: no limit."""
 
     def __init__(self, length: int | None) -> None:
         self._length = length

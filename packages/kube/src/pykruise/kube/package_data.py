@@ -2,7 +2,7 @@
 
 read_package_data("pykruise.kube", "merge_keys.json") ──▶ bytes of pykruise/kube/data/merge_keys.json
 
-importlib.resources does the same and more, but takes longer to import than the files take to read.
+importlib.resources does the same and more, but its import takes longer than reading the files.
 """
 
 import pkgutil

@@ -2,7 +2,7 @@
 
 declarations (tuples of Right) ──▶ merge_rights() ──▶ rules of a ClusterRole or Role
 
-Pure. A Right states its purpose (`why`), so that a refusal can be explained.
+Pure. A Right states its purpose (`why`), so that a denial can be explained.
 """
 
 from collections.abc import Iterable

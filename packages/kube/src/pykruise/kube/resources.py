@@ -1,7 +1,7 @@
 """Resources of the API server: group, version, plural and kind, and the URL paths.
 
-A `Resource` is a value that every layer passes down to the client; the constants below are the built-in resources of
-this project. Kinds of `apps.kruise.io` are defined with their kind.
+A `Resource` is a value that every layer passes to the client; the constants below are the built-in resources that this
+project uses. Kinds of `apps.kruise.io` are defined with their kind.
 """
 
 import re
@@ -105,7 +105,7 @@ class Resource(msgspec.Struct, frozen=True):
         """Return the URL path of the collection (no name), the object, or its subresource.
 
         An empty namespace on a namespaced resource means all namespaces. Raises InvalidNameError for a name that
-        cannot be part of a path: an API server decodes `a%2Fb`, and would answer for another object.
+        cannot be part of a path: an API server decodes `a%2Fb`, and would respond with another object.
         """
         parts = [self.root]
         if self.namespaced and namespace:

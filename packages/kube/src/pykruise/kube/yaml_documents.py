@@ -2,8 +2,8 @@
 
 text ──▶ read_yaml(), read_yaml_documents() ──▶ documents
 
-PyYAML makes dates of texts such as `2026-01-02`, which no JSON can hold, and refuses a plain `=`, which definitions
-of the field use as an enum's value. Both are texts here.
+PyYAML converts texts such as `2026-01-02` to dates, which JSON cannot contain, and rejects a plain `=`, which
+well-known CRDs use as an enum's value. This module reads both as texts.
 """
 
 from collections.abc import Iterator

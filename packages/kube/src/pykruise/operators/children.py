@@ -1,12 +1,12 @@
-"""Children of an object: the documents that they should be, and the smallest patch that makes them so.
+"""Children of an object: the documents that should exist, and the smallest patch that changes a child to its document.
 
 Child + owner ──▶ build_child_document() ──▶ the whole document of a creation
 stored document + wanted document ──▶ patch_of() ──▶ a merge patch; None: nothing differs
 
-A patch changes only fields that the child names, or named before: API servers and other controllers fill in the rest.
-A list belongs to the child as a whole, except for fields that others added to its items. The annotation
-`APPLIED_FIELDS` keeps the names of the fields, without their values, so that a field that a child names no longer is
-removed.
+A patch changes only fields that the child names, or named before: API servers and other controllers set the other
+fields. A list belongs to the child as a whole, except for fields that others added to its items. The annotation
+`APPLIED_FIELDS` keeps the names of the fields, without their values, so that a field is removed when the child does not
+name it any more.
 
 Pure.
 """
@@ -72,7 +72,7 @@ def build_child_document(child: Child, resource: Resource, owner: DocumentView) 
 
 
 def patch_of(child: Child, stored: DocumentView) -> Document | None:
-    """Return the merge patch that makes the stored child as it should be; None: it is."""
+    """Return the merge patch that changes the stored child to the wanted one; None: nothing differs."""
     aimed = _aim(stored.doc, _wanted(child), _applied_fields(stored))
     return diff_merge(stored.doc, aimed) or None
 
@@ -115,7 +115,7 @@ def _aim(stored: Mapping[str, Any], wanted: Mapping[str, Any], before: Any) -> D
 
 
 def _is_named_alike(value: Any, before: Any) -> bool:
-    """Whether a list has the fields that it had last time, so that none has to be removed from its items."""
+    """Whether a list has the fields that it had last time, so that no field must be removed from its items."""
     return not isinstance(value, list | tuple) or _names_in(value) == before
 
 

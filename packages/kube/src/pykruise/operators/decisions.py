@@ -29,19 +29,19 @@ def _knows_nothing(_resource: Resource, _key: Key) -> DocumentView | None:
 
 
 class Observed(msgspec.Struct, frozen=True, kw_only=True):
-    """All that a decision about one object reads.
+    """All data that a decision about one object reads.
 
-    A test builds it with `object` and `owned`. In a program, caches fill it, which already have what the operator
-    wrote a moment ago.
+    A test builds it with `object` and `owned`. In a program, it is filled from caches, which already contain the latest
+    writes of the operator.
     """
 
     object: DocumentView
     owned: Mapping[Resource, Sequence[DocumentView]] = {}
-    """Children by resource, also those that no plan wants any more. Of resources that `operator(owns=)` names."""
+    """Children by resource of `operator(owns=)`, including children that no plan wants any more."""
     now: Instant = 0.0
     """Seconds since 1970."""
     lookup: Callable[[Resource, Key], DocumentView | None] = _knows_nothing
-    """Finds an object of another owner, of the resources that `operator(owns=)` names."""
+    """Finds an object of another owner, in the resources that `operator(owns=)` names."""
 
     def children(self, resource: Resource) -> Sequence[DocumentView]:
         """Return the owned objects of a resource."""
@@ -68,7 +68,7 @@ class Desired(msgspec.Struct, frozen=True, kw_only=True):
     children: Iterable[Child] = ()
     """All objects that it should own. An owned object that is not among them is deleted."""
     status: Document | None = None
-    """The whole status; None: the stored one is right."""
+    """The whole status; None: the stored status stays."""
     events: tuple[Note, ...] = ()
     """Events to record. An event that a plan returns each time needs `again_after_s`."""
     waiting: Reason | None = None

@@ -4,7 +4,7 @@ snapshot() ──▶ Observed ──▶ the operator's plan ──▶ Desired �
 
     the finalizer ──▶ children that should exist ──▶ deletion of the others          and in each plan the status
 
-Writes of one stage run concurrently. A child whose deletion has begun is left alone: its end enqueues the owner.
+Writes of one stage run concurrently. A child that is being deleted stays unchanged: its end enqueues the owner.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -34,7 +34,7 @@ __all__ = ["operator"]
 PlanFunction = Callable[[Observed], Desired]
 
 _TAKEN_AGAIN_S = 300.0
-"""Seconds until a taken name is reported again, and looked up again: its owner's events enqueue nothing here."""
+"""Seconds until a taken name is checked and reported again: events of its owner do not enqueue the object."""
 
 
 def operator(

@@ -46,7 +46,7 @@ class Patch(msgspec.Struct, frozen=True, kw_only=True, tag="patch"):
     resource_version: str = ""
     is_dry_run: bool = False
     """Whether the API server only checks the patch and stores nothing. A chain begins with such a patch if the API
-    server may refuse a later write of the chain, and the writes before that one would have to be undone.
+    server may reject a later write of the chain, and the writes before that one would have to be undone.
     """
 
 

@@ -92,7 +92,7 @@ class Control(msgspec.Struct, frozen=True, kw_only=True):
     failed: Callable[[Any, Plan, Failure], Document | None] = _no_status
     """Returns the status after a plan ended with a fault (never with a stale write); None: the plan's status."""
     unreported: frozenset[str] = frozenset()
-    """Purposes of stages whose failure holds nothing back: every plan tries them again, and the status does not show
+    """Purposes of stages whose failure delays nothing else: every plan tries them again, and the status does not show
     the failure unless `failed` does.
     """
     learn: Callable[[Read[Any], Any, Sequence[Failure]], None] | None = None
@@ -109,7 +109,7 @@ class Control(msgspec.Struct, frozen=True, kw_only=True):
     None: the kind has no such conditions.
     """
     has_waits_beside_status: bool = False
-    """Whether the plan skips subjects whose waits the standing does not contain, so that metrics note them apart."""
+    """Whether the plan skips subjects whose waits the standing does not contain. Metrics count these apart."""
     is_generation_in_conditions: bool = False
     """Whether the kind's schema has observedGeneration in conditions; Ready, Reconciling and Stalled then have it.
     OpenKruise's schemas do not have it; kstatus and kubectl read the status' own observedGeneration.

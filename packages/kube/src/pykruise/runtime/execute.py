@@ -7,11 +7,11 @@ its place until its last step, so that one pod is finished before the next one b
 plan: running chains finish, no others start except in stages marked `regardless`, and the key is planned again from
 the new state.
 
-A write whose response was lost is repeated until the server's answer shows whether it took effect, however the later
+A write whose response was lost is repeated until the server's response shows whether it took effect, however the later
 tries fail (a server that restarts first refuses connections, and then knows no RBAC rules for a moment). Planning
 without that knowledge could create one pod too many after a POST, or take one pod too many out of service after a
-DELETE. Repeating is safe: the plan chooses the names and deletions carry the uid, so the second try finds the first
-one's result.
+DELETE. Repeating is safe: the plan chooses the names and deletions carry the uid, so the second try finds the result of
+the first try.
 """
 
 import asyncio
@@ -79,7 +79,7 @@ class Failure(msgspec.Struct, frozen=True):
 
     @property
     def is_refused_resize(self) -> bool:
-        """Whether the API server refused to resize a running pod."""
+        """Whether the API server rejected the resize of a running pod."""
         is_resize = getattr(self.step.action, "subresource", "") == "resize"
         return is_resize and isinstance(self.error, ForbiddenError | InvalidError)
 
@@ -117,7 +117,7 @@ def _without_name(text: str, name: str) -> str:
 _RANDOM = 5
 """Number of characters at the end of a name that each try chooses at random."""
 _GAPS = ("…", "...")
-"""Marks that replace the rest of a cut value."""
+"""Marks that replace the end of a cut value."""
 
 _SHORTER = "names that are derived from its name are too long: delete it, and create it with a shorter name"
 
@@ -183,7 +183,7 @@ def _cause_of(error: KubeError, *, unknown: WriteFault) -> tuple[WriteFault, str
     """Return the code and the action that a person must take. The write itself is retried automatically.
 
     API servers return status code 403 for many causes, which only the text of the message distinguishes. `unknown`:
-    code of such an answer with another text.
+    code of such a response with another text.
     """
     text = str(error)
     if isinstance(error, ForbiddenError):
@@ -406,7 +406,7 @@ class Executor:
                 await self._write_once(action, priority, uncertain=uncertain)
                 return action.key.name
             except _UnknownFateError as unknown:
-                # RBAC rights return after a server has restarted; rights that were never granted do not.
+                # A restarted server soon knows its RBAC rules again; a permission that was never granted stays absent.
                 if isinstance(unknown.error, ForbiddenError) and repeat_s == LAST_REPEAT_S:
                     raise unknown.error from None
             except (TransportError, ServerTimeoutError) as error:
@@ -418,7 +418,7 @@ class Executor:
             repeat_s = min(repeat_s * 2, LAST_REPEAT_S)
 
     async def _write_once(self, action: Action, priority: int, *, uncertain: bool) -> None:
-        """Send the write once. `uncertain`: an earlier try may have taken effect, so a refusal of this one proves
+        """Send the write once. `uncertain`: an earlier try may have taken effect, so a rejection of this try proves
         nothing.
         """
         match action:
@@ -499,9 +499,9 @@ class Executor:
 
 
 def _may_be_own_write(error: ApiError, *kinds: type[ApiError], uncertain: bool) -> bool:
-    """Whether a refused write may have taken effect nevertheless, or the refusal means that the cache is stale.
+    """Whether a rejected write may have taken effect nevertheless, or the rejection shows that the cache is stale.
 
-    ServerTimeoutError is not a refusal: such a write is repeated.
+    ServerTimeoutError is not a rejection: such a write is repeated.
     """
     unconfirmed_deletions = (*kinds, InternalError, ServerUnavailableError)
     return not isinstance(error, ServerTimeoutError) and (

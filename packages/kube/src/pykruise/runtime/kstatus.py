@@ -48,8 +48,8 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
     is_stalled: bool = False
     """Whether the object cannot continue without help; only where it is not ready."""
     is_held: bool = False
-    """Whether the object is ready only as far as its spec allows now: something, such as a pause, holds the rest
-    back.
+    """Whether the object is ready only as far as its spec allows now: a pause or a partition, for example, holds back
+    other pods.
     """
     reason: str
     """Reason in one word, in CamelCase."""

@@ -51,7 +51,7 @@ class FurtherReads(msgspec.Struct, frozen=True, kw_only=True):
     wake: Callable[[Views[Any]], Wake]
     """The wake for events of a listed resource."""
     known: frozenset[GroupKind] = frozenset()
-    """Kinds that are read in any case."""
+    """Kinds that are always read, whatever the list contains."""
 
 
 class ListedKind(Protocol):

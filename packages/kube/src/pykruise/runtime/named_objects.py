@@ -1,10 +1,10 @@
-"""Lookup of objects that another object names by key and uid, where several managers write such names.
+"""Lookup of objects that another object references by key and uid, where several managers write such references.
 
 names ──▶ look_up() ──▶ Named: the existing objects, as the cache shows them
                         └── an object that the cache has never shown is read from the API server
 
-Two watches have no common order: this manager may see a name before the named object, when another manager wrote
-both. An object that the cache has shown before and does not show any more has been deleted.
+Two watches have no common order: this manager may see a reference before its object, if another manager wrote both. An
+object that the cache has shown before and does not show any more has been deleted.
 """
 
 from collections.abc import Iterable, Mapping
@@ -38,7 +38,7 @@ class Named(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
 
 
 class _Shown:
-    """UIDs of named objects that the cache has shown; a kind looks up names of one resource only."""
+    """UIDs of referenced objects that the cache has shown; a kind looks up objects of one resource only."""
 
     def __init__(self) -> None:
         self.uids: frozenset[str] = frozenset()

@@ -1,4 +1,4 @@
-"""Objects of any kind as whole documents, for controllers that need no types of their own.
+"""Objects of any kind as whole documents, for controllers without types for their objects.
 
 make_object_views(resource)      ──▶ Views[DocumentView] ──▶ caches
 control_of(resource, plan)       ──▶ Control, for decisions that need only the object itself

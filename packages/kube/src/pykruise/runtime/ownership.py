@@ -107,7 +107,7 @@ def plan_ownership(
 def check_still_there(
     resource: Resource, key: Key, *, uid: str, resource_version: str, purpose: str = ADOPT
 ) -> Stage:
-    """Return an empty patch that the API server refuses when the owner was deleted, is terminating, or was replaced.
+    """Return an empty patch that the API server rejects when the owner was deleted, is terminating, or was replaced.
     An object that a terminating owner adopts would be deleted with it.
     """
     action = Patch(

@@ -62,7 +62,7 @@ class Note(msgspec.Struct, frozen=True, kw_only=True):
     code: str = ""
     """Code of a failed write, for programs (runtime/reasons.py)."""
     is_single: bool = False
-    """Whether each message is an event of its own, as Kubernetes' controllers record them. Otherwise the notes of one
+    """Whether each message is a separate event, as Kubernetes' controllers record them. Otherwise the notes of one
     plan, reason and type are one event, with a count and a list of the subjects.
     """
 
@@ -103,9 +103,9 @@ class Chain(msgspec.Struct, frozen=True, kw_only=True):
 class Stage(msgspec.Struct, frozen=True, kw_only=True):
     """Chains that may run concurrently. A stage starts after the previous one succeeded.
 
-    `ramp=True` begins with one chain and doubles (1, 2, 4, …) while all succeed, so that a template that the API
-    server refuses costs one request instead of a thousand. `regardless=True`: the stage does not depend on earlier
-    stages and runs even if they failed, so that neither can block the other.
+    `ramp=True` begins with one chain and doubles (1, 2, 4, …) while all succeed, so that a template that the API server
+    rejects costs one request instead of a thousand. `regardless=True`: the stage does not depend on earlier stages and
+    runs even if they failed, so that neither can block the other.
     """
 
     purpose: str
@@ -127,7 +127,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     stages: tuple[Stage, ...] = ()
     status: dict[str, Any] | None = None
-    """The complete status that the object should show; None: the stored one is right."""
+    """The complete status that the object should show; None: the stored status stays."""
     requeue_after_s: float | None = None
     """Seconds until the next reconcile although nothing changed; None: never."""
     waiting: Reason | None = None
@@ -139,7 +139,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[Note, ...] = ()
     """Events to record whether or not writes succeed (limits reached, guards closed)."""
     memory: Any = None
-    """A frozen value that saves work in the next plan of the object; its snapshot gets it with
+    """A frozen value that saves work in the next plan of the object; the next snapshot gets it with
     `Read.find_memory(type)`. It does not change decisions: plans are the same without it. None: the remembered value
     stays.
     """

@@ -4,7 +4,7 @@ can take.
 plans, failed writes ──▶ Reason(code, message, remedy) ──▶ status, conditions, events, commands
 
 Pure. Programs use codes and people read sentences, so a new wording changes nothing else. An operator has its own
-codes; `WriteFault` has those of writes that the API server refuses.
+codes; `WriteFault` has the codes of writes that the API server rejects.
 """
 
 from enum import StrEnum
@@ -27,7 +27,7 @@ class WriteFault(StrEnum):
     NAME_TOO_LONG = "NameTooLong"
     WRITE_FAILED = "WriteFailed"
     RESIZE_REFUSED = "ResizeRefused"
-    """The API server or an admission plugin refuses to resize a running pod."""
+    """The API server or an admission plugin rejects the resize of a running pod."""
     CHURNING = "Churning"
     """The writes undo each other and are held back (churn.py)."""
 

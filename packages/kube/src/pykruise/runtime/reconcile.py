@@ -64,7 +64,7 @@ them again forever.
 
 
 NAMESPACE_TERMINATING = "NamespaceTerminating"
-"""The cause in an API server's error when it refuses a creation in a terminating namespace."""
+"""The cause in an API server's error when it rejects a creation in a terminating namespace."""
 
 FAILURES_LOGGED_S = 300.0
 """Seconds until the log has another line about writes that fail for the same reason and are retried."""
@@ -167,7 +167,7 @@ class Reconciler:
     reconciles. `executor_of`: returns the executor for an object, where `executor` does not serve all. `rollouts`:
     measures rollouts. `reports_ready`: the status has the conditions of kstatus.py, if the kind supports them.
     `brake`: holds back objects that undo their own work; all reconcilers of a manager share it. `blank_status`:
-    required fields of a status while nothing is known, since the API server would refuse a status without them.
+    required fields of a status while nothing is known, since the API server would reject a status without them.
     `children`: children whose waits count as their parent's.
     """
 
@@ -259,7 +259,7 @@ class Reconciler:
         past = self._past_of(owner)
         if not plan.stages:
             past.refused = None
-        # The refused write will be tried again, but it may fail again, so its reason stays until then.
+        # The rejected write will be tried again, but it may fail again, so its reason stays until then.
         waiting = past.refused or plan.waiting
         self._note_causes(owner, plan, waiting)
         if self._children is not None and self._rollouts is not None:

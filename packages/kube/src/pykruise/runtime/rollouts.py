@@ -25,18 +25,18 @@ BOUNDS_S: Final = (1.0, 5.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600
 
 
 class ChildAtWork(msgspec.Struct, frozen=True):
-    """A child of an object, which has not ended."""
+    """A child of an object. The child has not ended."""
 
     resource: Resource
     key: Key
     reason: str = ""
-    """Code of its wait, as far as the parent's snapshot contains it: managers reconcile no objects of some kinds of
-    children. Empty: it is not known there.
+    """Code of its wait, as far as the parent's snapshot contains it: managers do not reconcile some kinds of children.
+    Empty: the snapshot does not contain it.
     """
 
 
 ChildrenOf = Callable[[Any], Iterable[ChildAtWork]]
-"""Children that a snapshot names, as far as they are still at work."""
+"""Children that a snapshot names and that have not ended."""
 
 Result = Literal["complete", "held", "stalled", "superseded"]
 """Results of a rollout: it completed; it went as far as a pause or a partition allows; it cannot continue without

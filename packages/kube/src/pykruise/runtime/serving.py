@@ -1,4 +1,4 @@
-"""An operator as a program of its own: connects to a cluster and runs until a signal ends it.
+"""An operator as a separate program: it connects to a cluster and runs until a signal ends it.
 
 kubeconfig, or the pod's service account ──▶ HttpTransport ──▶ Operator
 """

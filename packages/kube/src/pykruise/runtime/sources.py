@@ -1,4 +1,4 @@
-"""The caches of a manager, and the observers with which the writer puts own writes into them.
+"""The caches of a manager, and the observers with which the writer puts its own writes into them.
 
 API server ──▶ Sources.of(views) ──▶ one cache, however many kinds read it ──▶ snapshots
 Writer ──▶ Sources.observers (the response of a write enters the caches of its resource immediately)
@@ -22,7 +22,7 @@ __all__ = ["Sources"]
 
 
 class _Several:
-    """Several caches of one resource, which all observe own writes."""
+    """Several caches of one resource, which all observe the writes of this program."""
 
     def __init__(self, caches: Sequence[Cache[Any]]) -> None:
         self._caches = caches
@@ -46,7 +46,7 @@ class Sources:
 
     `namespace`: only objects of this one, and all cluster-scoped objects; empty: of all. `pace`: how bursts of pod
     events are delivered; None: all events immediately. `shared`: views that always have a cache. `borrowed`: caches
-    that another part of the program maintains; they can be read and observe own writes.
+    that another part of the program maintains; they can be read and observe this program's writes.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class Sources:
         return cache
 
     def _note_observers(self, resource: Resource) -> None:
-        """Let all caches of the resource observe own writes."""
+        """Let all caches of the resource observe the writes of this program."""
         mine = [cache for views, cache in self._caches.items() if views.resource == resource]
         if mine:
             self._observers[resource] = mine[0] if len(mine) == 1 else _Several(mine)
@@ -135,7 +135,7 @@ class Sources:
 
     @property
     def observers(self) -> Mapping[Resource, WriteObserver]:
-        """Observers of own writes by resource: all caches, including those that are `is_apart`."""
+        """Observers of this program's writes by resource: all caches, including those that are `is_apart`."""
         return self._observers
 
     @property

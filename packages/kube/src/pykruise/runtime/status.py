@@ -4,7 +4,7 @@ plan.status + stored status ──▶ build_status_patch() ──▶ one merge p
 key ──▶ StatusPace.wait_s() ──▶ now, or in how many seconds
 
 A rollout changes its counters with every pod. Writing each change would cost as much as the pods themselves. So the
-status is written now and then while there are other writes, and immediately when an object only waits or is done.
+status is written from time to time while there are other writes, and immediately when an object only waits or is ready.
 Conditions that no other client knows are written with another change, or a minute later (can_wait()), so that they
 cause no conflict for another client's update.
 """
@@ -51,7 +51,7 @@ A_MOMENT_S = 0.05
 
 WORDS_S = 60.0
 """Seconds until a failure is written again when its status differs from the stored one only in messages. Each write
-enqueues the object, which retries immediately, so a refusal with a new id or time in each message would cause a loop.
+enqueues the object, which retries immediately, so a rejection with a new id or time in each message would cause a loop.
 """
 
 OWN_CONDITIONS_S = 60.0

@@ -26,8 +26,8 @@ class Views(msgspec.Struct, Generic[T], frozen=True, kw_only=True, eq=False):
     """Returns a function that projects an object's JSON text to a view; each cache has its own."""
     indexes: Mapping[str, Callable[[T], Iterable[Hashable]]] = {}
     is_apart: bool = False
-    """Whether the views have a cache of their own beside the cache of the resource's kind, which has other views.
-    Nothing waits until it is synced: the resource need not be served.
+    """Whether the views have a separate cache beside the cache of the resource's kind, which has other views. Nothing
+    waits until it is synced, because the resource may not be served.
     """
     is_metadata_only: bool = False
     """Whether only metadata is listed and watched (objects are of kind PartialObjectMetadata); responses of own

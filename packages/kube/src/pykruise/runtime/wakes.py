@@ -8,7 +8,7 @@ change of an object that a kind reads ──▶ Wake.keys(change, around) ──
         wake_adopters(POD_VIEWS, CLONE_SET_VIEWS, may_own=…),
     )
 
-Pure, except for lookups with `around`.
+Pure, except for the lookups of `around`.
 """
 
 from collections.abc import Callable, Iterable, Mapping

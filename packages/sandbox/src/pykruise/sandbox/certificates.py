@@ -3,7 +3,7 @@
     issue(now) ──▶ Certificate (CA, serving certificate and key as PEM) ──▶ HttpFront
     url + CA + token ──▶ build_kubeconfig() ──▶ write_kubeconfig() ──▶ a file that only its owner can read
 
-Every start creates a new authority. Its private key is discarded after it has signed the one certificate.
+Every start creates a new CA. Its private key is discarded after it has signed the serving certificate.
 """
 
 import base64
@@ -30,7 +30,7 @@ _SKEW_S: Final = 3600.0
 
 
 class Certificate(msgspec.Struct, frozen=True, kw_only=True):
-    """A serving certificate with its key, and the certificate of the authority that signed it; all PEM."""
+    """A serving certificate with its key, and the certificate of the CA that signed it; all PEM."""
 
     authority: bytes
     chain: bytes

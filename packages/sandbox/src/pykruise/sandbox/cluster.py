@@ -60,7 +60,7 @@ _log = logging.getLogger(__name__)
 
 ADMIN = "kubernetes-admin"
 
-_STOP_S = 10.0  # a component that has not ended this long after stop() is cancelled
+_STOP_S = 10.0  # a component that has not ended this number of seconds after stop() is cancelled
 
 
 class ClusterSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -94,7 +94,7 @@ class ClusterSettings(msgspec.Struct, frozen=True, kw_only=True):
     service_accounts: bool = False
     """Whether pods get the service account of their namespace, and a volume with its token."""
     checks_accounts: bool = True
-    """Whether a pod is refused while the service account that it names (other than `default`) does not exist."""
+    """Whether a pod is rejected while the service account that it names (other than `default`) does not exist."""
     steady_watches: bool = False
     """Whether the watches of all clients in this process never end, and send nothing while nothing changes. Watches
     of the cluster's own components always do so.
@@ -325,7 +325,7 @@ class Cluster:
         )
 
     def make_granted_client(self, user: User) -> Client:
-        """Return a client with the rights that the API server grants to the user."""
+        """Return a client with the permissions that the API server grants to the user."""
         transport = LocalTransport(self.server, user=user)
         self._transports.append(transport)
         return Client(transport, clock=self.clock, user_agent="pykruise", rng=self._branch())
@@ -417,7 +417,7 @@ class Cluster:
     # ── inside ───────────────────────────────────────────────────────────────
 
     def _branch(self) -> random.Random:
-        """Create a separate random source for a component, so that the draws of one component do not affect another."""
+        """Create a separate random source for a component, so that components do not affect each other's numbers."""
         return random.Random(self._rng.getrandbits(64))
 
     async def _wait_ready(self) -> None:

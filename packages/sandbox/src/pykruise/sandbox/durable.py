@@ -3,10 +3,10 @@
 commit(change) ──▶ one transaction in DIR/cluster.db ──▶ MemoryStorage ──▶ the answer is sent
 open(DIR)      ──▶ objects, newest revision            ──▶ MemoryStorage, its history compacted up to there
 
-A write that has been answered is in the file: it survives the end of this process at any moment, even kill -9 (a
-power failure may lose the last moments, see `PRAGMA synchronous`). Only the present state is stored, not the history.
-Revisions continue after a restart, and watches from before the restart get 410. A file of another program, or a
-damaged file, is never written to.
+A write that got its response is in the file: it survives the end of this process at any moment, even kill -9 (after a
+power failure, the last writes may be lost, see `PRAGMA synchronous`). Only the present state is stored, not the
+history. Revisions continue after a restart, and watches from before the restart get 410. A file of another program, or
+a damaged file, is never written to.
 """
 
 import json

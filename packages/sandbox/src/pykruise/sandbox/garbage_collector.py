@@ -7,7 +7,7 @@ queue ──▶ _collect(object):  all owners deleted   ──▶ DELETE (uid, r
                              "orphan"             ──▶ dependents lose the reference, then the finalizer is removed
 
 Same rules as Kubernetes' garbage collector. An owner counts as deleted only after a live GET, because the caches may
-be behind. A uid is never reused, so the answer is remembered. The dependents of an object are enqueued once.
+be behind. A uid is never reused, so the response is remembered. The dependents of an object are enqueued once.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ _log = logging.getLogger(__name__)
 
 _REFRESH_S = 300.0  # discovery is read again at this interval ...
 _SETTLE_S = 0.2  # ... and this long after a CRD has changed
-_SYNC_TIMEOUT_S = 30.0  # longest time that a resource that cannot be listed delays the others
+_SYNC_TIMEOUT_S = 30.0  # a resource that cannot be listed delays the others for at most this time
 _AT_ONCE = 20
 _REMEMBERED = 10_000
 

@@ -110,7 +110,7 @@ class HttpFront:
         self._url = f"https://{f'[{self._host}]' if ':' in self._host else self._host}:{port}"
 
     async def stop(self) -> None:
-        """End the watches, let requests in progress finish for a moment, and stop listening."""
+        """End the watches, let requests in progress finish for a short time, and stop listening."""
         http, self._http = self._http, None
         for watch in tuple(self._watches):
             await watch.aclose()
@@ -130,7 +130,7 @@ class HttpFront:
         return None if user is not None else _refusal(401)
 
     async def answer(self, request: WireRequest) -> Response | Streamed | Upgraded:
-        """Return the API server's answer."""
+        """Return the API server's response."""
         user = request.noted
         assert isinstance(user, User)
         headers, body = request.headers, request.body
@@ -195,7 +195,7 @@ class HttpFront:
 
 
 class _Watch:
-    """A watch as an answer. It is in `open_watches` until it is closed."""
+    """A watch as a response. It is in `open_watches` until it is closed."""
 
     def __init__(self, opened: LineStream, open_watches: set[LineStream]) -> None:
         self._opened = opened

@@ -189,7 +189,7 @@ def node_spec_of(doc: Document) -> NodeSpec:
 async def load(client: Client, dump: Dump) -> Loaded:
     """Create the objects of the dump. Existing objects stay unchanged, and references are mapped to them.
 
-    An object that the API server refuses is omitted and listed in the result; its dependents are created without that
+    An object that the API server rejects is omitted and listed in the result; its dependents are created without that
     owner.
     """
     uids: dict[str, str] = {}

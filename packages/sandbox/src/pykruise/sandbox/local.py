@@ -26,12 +26,12 @@ _STEADY: Final = {"allowWatchBookmarks": "false", "timeoutSeconds": str(100 * 36
 
 
 class LocalTransport:
-    """A Transport to `server`. `latency_s` returns the seconds that a request needs on its way (called once per
-    request). Without `managed_fields`, answers have no managedFields and are faster.
+    """A Transport to `server`. `latency_s` returns the seconds that a request takes to arrive (called once per
+    request). Without `managed_fields`, responses have no managedFields and are faster.
 
-    `username` is a user who may do everything; `user` may do what the server allows. With `steady`, a watch never
-    ends by timeout and sends no bookmarks while nothing changes. Use that when years pass in seconds and nothing
-    between client and server can break.
+    `username` is a user who may do everything; `user` may do what the server allows. With `steady`, a watch never ends
+    by timeout and sends no bookmarks while nothing changes. Use it when virtual years take seconds and no connection
+    can break.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class LocalTransport:
         self._closed = False
 
     async def request(self, request: Request, /) -> Response:
-        """Return the server's answer. Raises TransportError after `close`, RequestTimeoutError after `timeout_s`."""
+        """Return the server's response. Raises TransportError after `close`, RequestTimeoutError after `timeout_s`."""
         if self._closed:
             raise UnreachableError("the transport is closed")
         if request.timeout_s is None:
@@ -79,7 +79,7 @@ class LocalTransport:
 
     @asynccontextmanager
     async def stream(self, request: Request, /) -> AsyncIterator[AsyncIterator[bytes]]:
-        """Yield the lines of a watch, or of a followed log. Entering raises the ApiError of a refusal."""
+        """Yield the lines of a watch, or of a followed log. Entering raises the ApiError of a rejected request."""
         if self._closed:
             raise UnreachableError("the transport is closed")
         await self._wait_latency()
@@ -123,7 +123,7 @@ class LocalTransport:
         await asyncio.sleep(self._latency_s() if self._latency_s is not None else 0)
 
     async def close(self) -> None:
-        """Break the streams and refuse later requests."""
+        """Break the streams. Later requests fail."""
         self._closed = True
         for opened in tuple(self._streams):
             await opened.aclose()

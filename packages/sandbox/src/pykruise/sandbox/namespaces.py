@@ -99,7 +99,7 @@ def project_namespace(raw: bytes | msgspec.Raw) -> EndingNamespace:
 
 
 class _Content(msgspec.Struct):
-    """Findings of one pass over a namespace."""
+    """Findings of one reconcile of a namespace."""
 
     counts: dict[str, int] = {}
     """Objects by resource (`pods.`, `clonesets.apps.kruise.io`)."""
@@ -121,7 +121,7 @@ class Namespaces:
         self._cache = Cache(client, NAMESPACES, project=project_namespace, clock=clock, rng=rng)
         self._cache.subscribe(self._on_namespace)
         self._writer = Writer(client, {NAMESPACES: self._cache})
-        self._passes: dict[str, int] = {}  # passes over the content of each namespace, by uid
+        self._passes: dict[str, int] = {}  # reconciles of the content of each namespace, by uid
         self._queue: WorkQueue[Key] = WorkQueue(cost_factor=0, rng=rng)
         self._controller = Controller(
             "namespaces", self._sync, queue=self._queue, workers=workers, clock=clock, cpu_time=skip_measuring
@@ -200,7 +200,7 @@ class Namespaces:
                         resource, namespace, meta.name, uid=meta.uid, propagation="Background"
                     )
                 except (NotFoundError, ConflictError):
-                    return  # deleted or replaced meanwhile; the next pass handles it
+                    return  # deleted or replaced meanwhile; the next reconcile handles it
                 except ApiError as err:
                     content.errors.append(f"{resource} {meta.name}: {err}")
 

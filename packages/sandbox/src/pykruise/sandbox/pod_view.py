@@ -98,7 +98,7 @@ class PodContainer(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     env_from: tuple[EnvironmentSource, ...] | None = None
     volume_mounts: tuple[_Mount, ...] | None = None
     stdin: bool = False
-    """Whether a person may type into it, so that it runs until they leave. Used by ephemeral containers."""
+    """Whether the container accepts input, so that it runs until the user ends it. Used by ephemeral containers."""
 
     @property
     def references(self) -> tuple[Reference, ...]:

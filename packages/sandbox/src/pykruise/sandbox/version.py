@@ -1,4 +1,4 @@
-"""Identity of the sandbox's API server, by which commands recognise it, and its possible minor versions of
+"""Identity of the sandbox's API server, by which commands recognize it, and its possible minor versions of
 Kubernetes.
 
     "1.37" ──▶ find_served_release(minor) ──▶ the enabled features
@@ -15,7 +15,7 @@ from pykruise.kube.schemas.releases import Release, release_of
 from pykruise.kube.version import SANDBOX_BUILD
 
 _SWITCHED_ON: Final[Mapping[str, frozenset[str]]] = {"1.32": frozenset({"InPlacePodVerticalScaling"})}
-"""Feature gates that are off by default in a minor, but on in the testbed whose answers were recorded."""
+"""Feature gates that are off by default in a minor, but on in the testbed whose responses were recorded."""
 
 
 @cache

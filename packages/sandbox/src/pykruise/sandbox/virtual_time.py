@@ -7,7 +7,7 @@ asyncio.SelectorEventLoop ──lets its selector wait──▶ _JumpingSelector
 
 Everything that reads the loop's time (kube.clock.make_loop_clock, asyncio.sleep, asyncio.timeout) runs on virtual time
 without knowing it. Nothing else about the loop changes: callbacks run in asyncio's order, so equal programs give
-equal runs. Use it for programs without network connections, because a socket needs real time. While a thread works
+equal runs. Use it only for programs without network connections, because a socket needs real time. While a thread works
 for the loop (asyncio.to_thread), virtual time does not advance.
 """
 
@@ -21,7 +21,7 @@ _T = TypeVar("_T")
 _Ts = TypeVarTuple("_Ts")
 
 POLL_EVERY = 64
-"""Turns of a busy loop between two polls for wake-ups from other threads."""
+"""Number of iterations of a busy loop between two polls for wake-ups from other threads."""
 
 
 class DeadlockError(RuntimeError):

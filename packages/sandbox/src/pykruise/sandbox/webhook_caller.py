@@ -31,7 +31,7 @@ class WebhookCaller:
         self._contexts: dict[bytes, ssl.SSLContext] = {}
 
     async def call(self, target: CallTarget, body: bytes, *, timeout_s: float) -> tuple[int, bytes]:
-        """Return HTTP status and body of the answer. Raises CallFailedError."""
+        """Return HTTP status and body of the response. Raises CallFailedError."""
         url, server_name = self._resolve(target)
         if self._session is None:
             self._session = aiohttp.ClientSession()

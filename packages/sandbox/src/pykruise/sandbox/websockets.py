@@ -47,7 +47,7 @@ _MASKED: Final = 0x80
 
 
 class Opcode(IntEnum):
-    """Kinds of frames that the server tells apart."""
+    """Kinds of frames that the server distinguishes."""
 
     TEXT = 1
     CLOSE = 8
@@ -56,17 +56,17 @@ class Opcode(IntEnum):
 
 
 class ClientFrame(NamedTuple):
-    """A frame of a client that needs an answer: a ping, or the end of the connection."""
+    """A frame of a client that needs a response: a ping, or the end of the connection."""
 
     opcode: Opcode
     payload: bytes
     """Payload of a ping."""
     status: int = NORMAL_CLOSURE
-    """Status to answer to the end."""
+    """Status of the response to the end."""
 
 
 class TokenProtocolError(ValueError):
-    """The subprotocols contain a token in a form that a real API server refuses."""
+    """The subprotocols contain a token in a form that a real API server rejects."""
 
 
 def is_websocket_request(headers: Mapping[str, str]) -> bool:
@@ -133,7 +133,7 @@ def text_frame(payload: bytes) -> bytes:
 
 
 def pong_frame(payload: bytes) -> bytes:
-    """Return the answer to a ping."""
+    """Return the response to a ping."""
     return _frame(Opcode.PONG, payload)
 
 
@@ -164,7 +164,7 @@ class FrameReader:
         """Remaining bytes of a payload to drop."""
 
     def read(self, data: bytes) -> Iterator[ClientFrame]:
-        """Read the next bytes of a client. Yields the pings in them, and the end, after which nothing counts."""
+        """Read the next bytes of a client. Yields the pings and the end; bytes after the end are ignored."""
         if self._begun:
             data, self._begun = self._begun + data, b""
         at, size = self._left, len(data)

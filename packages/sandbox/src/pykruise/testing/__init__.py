@@ -6,7 +6,7 @@
     @pytest.mark.sandbox(nodes=5, manifests=["crd.yaml"])    options of the cluster
 
 pytest loads it through its entry point (`pip install pykruise[testing]`), or with
-`-p pykruise.testing`. Nothing but pytest is imported until a test requests a cluster. See docs/testing.md.
+`-p pykruise.testing`. Until a test requests a cluster, only pytest is imported. See docs/testing.md.
 """
 
 from collections.abc import Iterator

@@ -1,6 +1,6 @@
-"""A claim that a test waits for: whether it is true yet, and an explanation if it never becomes true.
+"""Claims: assertions of a test that become true later, and an explanation if one never becomes true.
 
-claim() ──▶ ClaimAttempt: its value, or the error of a field that is not written yet
+claim() ──▶ ClaimAttempt: its value, or the error for a field that does not exist yet
 the last attempt, the objects that it read, their events ──▶ format_failure()
 
 Pure, except that `describe_claim` reads the source of the test.
@@ -29,7 +29,7 @@ __all__ = [
 
 MOST_EVENTS: Final = 10
 _MOST_LINES: Final = 40
-"""Largest number of shown lines of an object's status."""
+"""Maximum number of displayed lines of an object's status."""
 
 
 class ClaimAttempt(msgspec.Struct, frozen=True):
@@ -119,7 +119,7 @@ def _contains_place(node: ast.expr, place: tuple[int, int]) -> bool:
 def format_failure(
     claim: str, *, within_s: float, last: ClaimAttempt, looks: Sequence[Look], events: Sequence[Document]
 ) -> str:
-    """Message of the AssertionError: the claim, the state of the objects that it read, and their last events."""
+    """Message of the AssertionError: the claim, the objects that it read with their states, and their last events."""
     lines = [f"not true within {within_s:g} s: {claim}"]
     if last.error is not None:
         lines.append(f"  the last evaluation ended with {type(last.error).__name__}: {last.error}")

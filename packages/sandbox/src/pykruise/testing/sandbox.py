@@ -236,7 +236,7 @@ class Sandbox:
     def apply(self, *manifests: Manifest) -> list[Document]:
         """Create the objects of the manifests, or merge them into existing ones. Return the objects as stored.
 
-        A field that its kind does not have is refused, as kubectl does. An error names the object and its file.
+        A field that its kind does not have is an error, as with kubectl. An error names the object and its file.
         """
         __tracebackhide__ = True
         return self.run(put_all(self.client, list_documents_with_sources(manifests)))
@@ -268,7 +268,7 @@ class Sandbox:
         )
 
     def delete(self, kind: str, name: str, *, namespace: str = "default") -> Document:
-        """Delete an object, and its dependents in the background. Return the server's answer."""
+        """Delete an object, and its dependents in the background. Return the server's response."""
         return self._one(
             kind,
             namespace,

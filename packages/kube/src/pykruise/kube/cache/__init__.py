@@ -1,1 +1,1 @@
-"""Caches of resources: list, watch and own writes."""
+"""Caches of resources: lists, watches and the writes of this process."""

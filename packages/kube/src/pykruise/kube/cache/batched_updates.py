@@ -3,9 +3,9 @@
 request ──▶ BatchedUpdates.settle() ──▶ all requests about the same object ──▶ Ledger.decide() ──▶ one write ──▶
 answers
 
-Decisions never contradict each other: each decision is stored by a write that names the resourceVersion it was
-decided on. A later write gets 409, reads the stored object and decides again. The API server serializes the writes,
-so any number of replicas may decide.
+Decisions never contradict each other: each decision is stored by a write that names the resourceVersion on which it was
+based. A later write gets 409, reads the stored object and decides again. The API server serializes the writes, so any
+number of replicas may make decisions.
 
 Batching keeps the cost low. While one write is in flight, other requests for the same object wait and share the next
 write. In a burst the next write waits a moment longer for more requests. When another replica writes the same object,
@@ -54,22 +54,22 @@ BURST_S: Final = 0.1
 """A batch that follows the previous write within this time is part of a burst."""
 
 CONTENDED_S: Final = 1.0
-"""Seconds after a conflict during which another replica counts as writing the same object. During this time a batch
-is decided on the stored object, not on the cached one: the other replica's writes reach the cache too late.
+"""Seconds after a conflict during which another replica counts as writing the same object. During this time decisions
+are based on the stored object, not on the cached one: the other replica's writes reach the cache too late.
 """
 
 CONTENDED_GATHER: Final = (1.0, 4.0)
-"""Random factor by which GATHER_S is multiplied during that time."""
+"""Random factor by which GATHER_S is multiplied while another replica writes the same object."""
 
 MOST: Final = 1000
-"""Objects that are remembered; beyond that, idle ones are forgotten."""
+"""Number of objects that are remembered. When there are more, idle objects are forgotten."""
 
 FORGET_S: Final = 600.0
-"""Seconds after its latest request for which an idle object is remembered. The caches have its last write by then."""
+"""Seconds after its latest request for which an object is remembered; the caches have its last write by then."""
 
 
 class UnsettledError(Exception):
-    """A decision could not be stored. The caller must refuse the request, and its sender must try again."""
+    """A decision could not be stored. The caller must reject the request, whose sender must try again."""
 
 
 class ContendedError(UnsettledError):
@@ -123,7 +123,7 @@ class UpdateLedger(Protocol[V, R_contra, C]):
     kind: str
 
     async def find_newest(self, key: Key) -> V | None:
-        """Return the newest object that is known without asking the API server, if the ledger has one. Raises
+        """Return the newest object that the ledger has without a request to the API server, if there is one. Raises
         KubeError.
         """
         ...
@@ -158,7 +158,7 @@ class _Queue(Generic[V, R]):
         self.last: V | None = None
         """The object as this process last wrote it."""
         self.is_unknown = False
-        """A write ended without an answer: the stored object must be read."""
+        """A write ended without a response: the stored object must be read."""
         self.used_at = 0.0
         self.written_at = float("-inf")
         self.conflicted_at = float("-inf")
@@ -192,8 +192,8 @@ class BatchedUpdates(Generic[V, R, C]):
         return BatchStats(asked=self._asked, writes=self._writes, conflicts=self._conflicts)
 
     async def settle(self, view: V, request: R) -> None:
-        """Return when the request has its answer and the answer is stored. `view` is the object as the caller knows
-        it.
+        """Return when the request has its answer and the answer is stored. `view` is the state of the object that the
+        caller knows.
 
         Raises UnsettledError, and any error that the decision raises.
         """
@@ -224,7 +224,7 @@ class BatchedUpdates(Generic[V, R, C]):
         try:
             await self._store_decision(queue, view.key, view.uid, batch)
         except asyncio.CancelledError:
-            # The sender of `own` has given up. The other requests continue from the object that is stored then.
+            # The sender of `own` has given up. The other requests continue with the object that is now stored.
             queue.is_unknown = True
             queue.waiting[:0] = [element for element in batch if element is not own]
             raise

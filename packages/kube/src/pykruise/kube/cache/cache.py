@@ -3,10 +3,9 @@
 API server ──list, watch──▶ reflector.py ──▶ ingest.py ──▶ store.py ──▶ get(), list_by_index(), values()  (snapshots)
 Writer ──observe_written(), observe_deleted()──▶ ingest.py ──▶ store.py ──▶ delivery.py ──Change──▶ subscribed handlers
 
-`project` decodes each object once per event, straight from bytes, into a small value T; the cache keeps nothing else
-of the object. A controller that plans from the cache sees each of its own finished writes: store.py explains how this
-is ensured. An object that cannot be read keeps its last readable value: the position advances, and `unreadable`
-counts it.
+`project` decodes each object once per event, directly from bytes, into a small value T; the cache keeps nothing else of
+the object. A controller that plans from the cache sees each of its own finished writes: store.py explains how this is
+ensured. An object that cannot be read keeps its last readable value: the position advances, and `unreadable` counts it.
 
 **Pace.** With a pace, events that arrive in large numbers wait a moment and are read together (event_batching.py).
 Their order is kept, and a read of the cache first processes all waiting events, so the effect is the same as if the
@@ -56,17 +55,17 @@ class CacheStats(msgspec.Struct, frozen=True, kw_only=True):
     position: int
     """W: all changes up to this resourceVersion have been seen."""
     pending: int
-    """Own writes that the watch has not reached yet."""
+    """Writes of this program that the watch has not shown yet."""
     lag_s: float
-    """Seconds that the watch took to show an own write at the last measurement; 0: never measured."""
+    """Seconds that the watch took to show a write of this program at the last measurement; 0: never measured."""
     tombstones: int
-    """Own deletions that the watch has not confirmed yet."""
+    """Deletions by this program that the watch has not confirmed yet."""
     events: int
     """Events and bookmarks received."""
     ignored: int
-    """Events and answers that were older than the known state, or did not belong to this cache."""
+    """Events and responses that were older than the known state, or did not belong to this cache."""
     unreadable: int
-    """Objects that `project` or an index function refused."""
+    """Objects for which `project` or an index function raised an error."""
     relists: int
     """Lists after the first."""
     reconnects: int
@@ -78,18 +77,18 @@ class CacheStats(msgspec.Struct, frozen=True, kw_only=True):
     last_error: str
     """Reason why no watch is open; empty while one is open."""
     last_code: int = 0
-    """HTTP status of that failure when the server refused (404: not served, 403: no permission); else 0."""
+    """HTTP status of that failure if the server rejected the request (404: not served, 403: no permission); else 0."""
 
 
 class Cache(Generic[T]):
     """Cache of one resource. See store.py for its guarantees.
 
-    `project` makes a T of an object's JSON; it must copy what it keeps. `indexes` are pure functions from T to the
-    values under which the object is found (called again with the same T when the object is removed). Both may raise:
-    such an object is counted as unreadable. `namespace=""` means all namespaces. `idle_timeout_s`: see
-    IDLE_TIMEOUT_S. `pace`: how fast many events are read; None: each event is read immediately. `metadata_only`:
-    lists and watches bring only metadata; only the answers to own writes contain the whole object. Raises
-    SelectorError for a selector that cannot be parsed.
+    `project` converts an object's JSON to a T; it must copy the parts that it keeps. `indexes` are pure functions from
+    T to the values under which the object is found (called again with the same T when the object is removed). Both may
+    raise; the object is then counted as unreadable. `namespace=""` means all namespaces. `idle_timeout_s`: see
+    IDLE_TIMEOUT_S. `pace`: how fast many events are read; None: each event is read immediately. `metadata_only`: lists
+    and watches bring only metadata; only the responses to own writes contain the whole object. Raises SelectorError for
+    a selector that cannot be parsed.
 
     All methods belong to one event loop. Reading is possible at any time, also before `run()` (own writes only) and
     after it was cancelled (the last state); a later `run()` continues where the last one stopped.
@@ -185,7 +184,7 @@ class Cache(Generic[T]):
 
     @property
     def is_connected(self) -> bool:
-        """Whether the watch is open. Only then does the cache hold the objects that were stored a moment ago."""
+        """Whether the watch is open. Only then does the cache have the objects that were stored a moment ago."""
         return self._reflector.is_connected
 
     async def wait_synced(self) -> None:
@@ -194,7 +193,7 @@ class Cache(Generic[T]):
 
     async def wait_served(self) -> bool:
         """Return True when `synced`; False as soon as the API server reports that it does not serve the resource."""
-        # The answer may arrive only during this wait.
+        # The response may arrive only during this wait.
         while not self.synced and self._reflector.last_code != NOT_SERVED:
             with suppress(TimeoutError):
                 async with asyncio.timeout(_POLL_S):
@@ -202,7 +201,7 @@ class Cache(Generic[T]):
         return self.synced
 
     def watch_anew(self) -> None:
-        """Open the watch again from the current position, because the API server has replaced what serves it
+        """Open the watch again from the current position, because the API server has replaced the storage behind it
         (kube/cache/definition_watch.py).
         """
         self._reflector.watch_anew()
@@ -246,7 +245,7 @@ class Cache(Generic[T]):
 
     @property
     def answered(self) -> int:
-        """The highest version in the answers to own writes; 0: there was none."""
+        """The highest version in the responses to writes of this program; 0: there was no write."""
         self._inbox.process_events()
         return self._store.answered
 
@@ -295,17 +294,17 @@ class Cache(Generic[T]):
     def observe_written(self, raw: bytes) -> None:
         """Take the object that a write (or a read of a single object) returned. Never raises.
 
-        A write that removes the last finalizer of a terminating object deletes it; its answer is recognized.
+        A write that removes the last finalizer of a terminating object deletes it; its response is recognized.
         """
         self._inbox.put(self._ingest.take_written, raw)
 
     def observe_deleted(self, key: Key, uid: str, raw: bytes) -> None:
-        """Take the answer to a DELETE of the object `uid`; b"" when the server reported that it does not exist. Never
+        """Take the response to a DELETE of the object `uid`; b"" when the server reported that it does not exist. Never
         raises.
 
-        An object that was only marked (finalizers, a grace period) is taken like the answer to any write. Any other
-        answer (a Status, an object that is not marked or has nothing to wait for) means that `uid` is deleted.
-        Without a uid, neither given nor in the answer, the object cannot be distinguished from a successor, so the
+        An object that was only marked (finalizers, a grace period) is taken like the response to any write. Any other
+        response (a Status, an object that is not marked or has nothing to wait for) means that `uid` is deleted.
+        Without a uid, neither given nor in the response, the object cannot be distinguished from a successor, so the
         call is ignored.
         """
         self._inbox.put(self._ingest.take_deleted, (key, uid, raw))

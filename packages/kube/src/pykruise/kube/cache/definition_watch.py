@@ -3,9 +3,9 @@
 CRDs ──watch──▶ Renewal.handle_definition() ──▶ Cache.watch_anew() of the caches of their objects
 
 An API server that gets a new spec for a CRD replaces the storage that serves its objects. Older watches stay open and
-receive no more events: only their silence would show it, after two minutes (`cache.IDLE_TIMEOUT_S`). The watch of the
-CRDs shows it immediately. An API server may need a moment until it serves objects by the new definition, and a watch
-that is opened before then would be silent as well, so each watch is opened again a few seconds later.
+receive no more events: only their silence would show the replacement, after two minutes (`cache.IDLE_TIMEOUT_S`). The
+watch of the CRDs shows it immediately. An API server may need a moment until it serves objects by the new definition,
+and a watch that is opened before then would be silent as well, so each watch is opened again a few seconds later.
 """
 
 import asyncio
@@ -49,7 +49,7 @@ class Renewal:
         self._known: dict[str, tuple[str, int]] = {}
 
     def handle_definition(self, change: Change[Any]) -> None:
-        """Handle a change in a cache of CRDs, whose values are MetadataViews. The first sight of a CRD is not a
+        """Handle a change in a cache of CRDs (whose values are MetadataViews). The first event of a CRD is not a
         change.
         """
         new: MetadataView | None = change.new

@@ -3,7 +3,7 @@
 Store ──put(Change)──▶ waiting ──deliver()──▶ handlers (which enqueue a key)
 
 Changes are delivered sequentially, in their order. A handler may change the cache itself: that change is delivered to
-all handlers after the present one.
+all handlers after the current change.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ __all__ = ["SLICE", "Delivery"]
 _log = logging.getLogger(__name__)
 
 SLICE: Final = 128
-"""Changes, events or list items that are handled before other tasks may run."""
+"""Number of changes, events or list items that are handled before other tasks may run."""
 
 T = TypeVar("T", bound=Projected)
 

@@ -5,10 +5,10 @@ watch events, answers to own writes ──put()──▶ waiting, in their order
                                                  ▲ when the moment has passed, or as soon as the cache is read
 
 Reading one pod in between other work costs three times as much as reading it directly after another pod, because
-neither code nor data are in the processor's caches any more (measured beside a busy API server: 182 µs alone, about
-60 in a row). While many events arrive, none of them is needed immediately either: a reconcile reads the cache, which
-processes all waiting events before it answers. So no reader sees an event later because of this; only a task that
-sleeps until a change may wake a moment later.
+neither code nor data are in the processor's caches any more (measured beside a busy API server: 182 µs for a single
+pod, about 60 µs for each of several pods in a row). While many events arrive, no event is needed immediately: a
+reconcile reads the cache, which processes all waiting events before it answers. So no reader sees an event later
+because of this; only a task that sleeps until a change may wake a moment later.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ import msgspec
 __all__ = ["AT_LEISURE", "Inbox", "Pace"]
 
 _MOST: Final = 128
-"""Most events that may wait. With more, they are read immediately, which takes a few milliseconds."""
+"""Maximum number of waiting events. When there are more, all are read immediately, which takes a few milliseconds."""
 
 Step = Callable[[Any], None]
 
@@ -36,8 +36,8 @@ class Pace(msgspec.Struct, frozen=True, kw_only=True):
 
 
 AT_LEISURE: Final = Pace(burst=16, per_s=20.0, wait_s=0.1)
-"""Pace for resources with hundreds of events: a few events are read as they arrive, many are read in portions. A pod
-is out of service for ten times as long.
+"""Pace for resources with hundreds of events: a few events are read as they arrive, many are read in portions. The wait
+is short: an updated pod is out of service for ten times as long.
 """
 
 

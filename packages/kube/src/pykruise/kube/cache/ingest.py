@@ -93,7 +93,7 @@ def _has_grace(raw: bytes) -> bool:
 
 
 class SelectorView:
-    """Objects that the selectors match, for answers that do not come from list or watch."""
+    """Objects that the selectors match, for responses that do not come from list or watch."""
 
     def __init__(self, label_selector: str, field_selector: str) -> None:
         self._labels = parse_label_selector(label_selector)
@@ -152,7 +152,7 @@ class Ingest(Generic[T]):
     # ── own writes ───────────────────────────────────────────────────────────
 
     def take_written(self, raw: bytes) -> None:
-        """Take the answer to a write."""
+        """Take the response to a write."""
         try:
             obj, values = self.read(raw)
             is_finished = (
@@ -172,7 +172,7 @@ class Ingest(Generic[T]):
         self._delivery.deliver()
 
     def take_deleted(self, answer: tuple[Key, str, bytes]) -> None:
-        """Take the answer to a DELETE of an object with this uid; b"": the server reported that it does not exist."""
+        """Take the response to a DELETE of an object with this uid; b"": the server reported that it does not exist."""
         key, uid, raw = answer
         if not raw:
             self._put_deleted(key, uid, known=0)
@@ -238,10 +238,10 @@ class Ingest(Generic[T]):
         self._store.apply_changed(Key(obj.namespace, obj.name), obj, values)
 
     def _is_own_write(self, raw: msgspec.Raw) -> bool:
-        """Whether the event only shows an own write whose answer (or a later one) is already in the store.
+        """Whether the event only shows an own write whose response (or a later one) is already in the store.
 
-        Almost half of the events of a busy manager are of this kind and need not be decoded again. The uid is
-        compared too, in case some text of the object looks like its version.
+        Almost half of the events of a busy manager are of this kind and are not decoded again. The uid is compared too,
+        because another text of the object may look like its version.
         """
         pending = self._store.find_next_pending()
         if pending is None:

@@ -5,12 +5,12 @@ API server ──list──▶ Reflector.run() ──Listing.read(), .finish()�
 
 Lists are always consistent reads, because `resourceVersion=0` could return a state older than an own write. A list
 below the known version (`Listing.floor`) is stale and is requested again. If that repeats, the cluster's storage was
-restored from a backup, and the server's answer is accepted.
+restored from a backup, and the server's response is accepted.
 
-**Faults.** After the stream's normal end, and after silence: watch again from the same position. 410 in any form:
-list. Cut connections, 429, 5xx, 401: wait (exponential with jitter, at most 30 s, Retry-After honoured, reset by
-progress), then watch again. 404 (the CRD does not exist yet): try again and keep the known objects; an error never
-counts as an empty list.
+**Faults.** After a stream's normal end, and after silence, the reflector watches again from the same position. After
+410 in any form it lists. After a cut connection, 429, 5xx or 401 it waits (exponential with jitter, at most 30 s or
+Retry-After, reset by progress), then watches again. After 404 (the CRD does not exist yet) it tries again and keeps the
+known objects: an error never counts as an empty list.
 """
 
 import asyncio
@@ -81,7 +81,7 @@ class Reflector:
         self.last_error = ""
         """Reason why no watch is open; empty while one is open."""
         self.last_code = 0
-        """HTTP status of that failure when the server refused; else 0."""
+        """HTTP status of that failure if the server rejected the request; else 0."""
         self._client = client
         self._resource = resource
         self._ingest = ingest
@@ -149,13 +149,13 @@ class Reflector:
             self._has_progressed = True  # a quiet resource does not mean a failing server
         except (KubeError, _DistrustError) as error:
             return self._note_failure(error)
-        except Exception as error:  # the cache must keep running whatever bug raises here
+        except Exception as error:  # the cache must keep running, whatever error a bug raises here
             _log.exception("%s: list and watch failed", self._resource)
             return self._note_failure(error)
         if self._has_progressed or self._open_s >= _HEALTHY_S:
             self._failures = 0
             return 0.0
-        # Without a wait, a server that ends every watch immediately would be asked without a pause.
+        # Without a wait, a server that ends every watch immediately would get requests without a pause.
         self._failures += 1
         return self._backoff_s()
 

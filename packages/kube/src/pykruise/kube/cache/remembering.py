@@ -1,5 +1,4 @@
-"""Table of everything that the program remembers to save work, with the number of entries and the size of the
-largest.
+"""Table of everything that the program remembers to save work, with the number of entries and the largest size of one.
 
 @remember(entries=…, longest=…) ──▶ a function that keeps the results of its latest arguments, unless these are too
 long
@@ -136,8 +135,8 @@ _LEAST_SHARED: Final = 1_024
 
 
 class SharedValues:
-    """Table of values that many objects share. `share(key, value)` returns the table's value for this key; it stores
-    the given one first where there is none.
+    """Table of values that many objects share. `share(key, value)` returns the table's value for this key; if there is
+    none, it stores the given value first.
 
     Call `trim()` from time to time: when the table has doubled, it drops values to which nothing else refers. A table
     with more than `entries` values that are in use is emptied; their objects keep them.

@@ -1,4 +1,4 @@
-"""The objects of one resource and their indexes. Keeps the watch from undoing own writes. Pure.
+"""The objects of one resource and their indexes. Prevents the watch from undoing writes of this program. Pure.
 
 own writes ──put_written(), put_deleted()────────────────┐
 watch ──────apply_changed(), apply_deleted(), advance()──┼──▶ Store ──▶ get(), list_by_index(), values()  (snapshots)
@@ -13,12 +13,12 @@ with every write; a watch sends all changes in that order; a uid is never used a
 been seen, including deletions.
 
 **Own writes** (`put_written`, version R).
-- R <= W: the answer is old. The watch has already shown this version and perhaps later ones. The answer is ignored,
-  because an object that was created and deleted before the answer arrived must not reappear.
+- R <= W: the response is old. The watch has already shown this version and perhaps later ones. The response is ignored,
+  because an object that was created and deleted before the response arrived must not reappear.
 - R > W: the object is put into the store and remembered as *pending*: key → R. Until the watch reaches R, events and
   list items of that key older than R are ignored, whichever uid they have. This covers late events of the previous
   version, of an earlier object of the same name, and of objects that were created and deleted in between.
-- With selectors, an answer that does not match them removes the object from the store.
+- With selectors, a response that does not match them removes the object from the store.
 - The event that shows R itself brings nothing new and is not even decoded.
 - When W passes R without an event for that key, the written object does not belong to this store's view: with a
   selector it is removed from the store. Without a selector the server has broken its guarantee: list again
@@ -26,9 +26,9 @@ been seen, including deletions.
 
 **Own deletions** (`put_deleted`). A DELETE that only marks the object (deletionTimestamp with finalizers or a grace
 period) is just a newer version. A DELETE that removes the object removes it here and leaves a *tombstone*: no event,
-and no item of a list that began before the answer, restores that uid. The watch removes the tombstone with DELETED. A
-list removes it when the object is absent, and either the list began after the answer or the object was known at a
-version that the list covers. Recently DELETED uids are remembered (a bounded ring), so an answer that arrives after
+and no item of a list that began before the response, restores that uid. The watch removes the tombstone with DELETED. A
+list removes it when the object is absent, and either the list began after the response or the object was known at a
+version that the list covers. Recently DELETED uids are remembered (a bounded ring), so a response that arrives after
 its event leaves no tombstone. The rare tombstones that nothing can confirm (an object that was never in view) are
 removed with the first bookmark after five minutes.
 
@@ -53,10 +53,10 @@ _TOMBSTONE_S: Final = 300.0
 """Seconds after which a tombstone is removed that neither the watch nor a list can confirm."""
 
 _MOST_DELETED_UIDS: Final = 1024
-"""Uids that are remembered after their DELETED. Only a few answers to deletions arrive after the event."""
+"""Uids that are remembered after their DELETED. Only a few responses to deletions arrive after the event."""
 
 _DELETED_UID_S: Final = 600.0
-"""Seconds that they are remembered, far longer than an answer takes."""
+"""Seconds that they are remembered, far longer than a response takes."""
 
 
 class Projected(Protocol):
@@ -182,7 +182,7 @@ class Store(Generic[T]):
         """The version of the latest known change. Another watch must reach it to know as much."""
         self._sets = 0
         self.ignored = 0
-        """Events and answers that were older than the known state."""
+        """Events and responses that were older than the known state."""
         self.lag_s = 0.0
         """Seconds that the watch took to show an own write at the last measurement."""
         self.distrust = ""
@@ -194,10 +194,10 @@ class Store(Generic[T]):
         self._indexes = {name: _Index(values_of) for name, values_of in indexes.items()}
         self._index_list = list(self._indexes.values())
         self.answered = 0
-        """The highest version in the answers to own writes."""
+        """The highest version in the responses to own writes."""
         self._pending: dict[Key, int] = {}
         self._pending_order: list[tuple[int, Key]] = []  # heap; entries that are not in `pending` are invalid
-        self._measured: tuple[int, float] | None = None  # version of an own write, and the time of its answer
+        self._measured: tuple[int, float] | None = None  # version of an own write, time of its response
         self._tombstones: dict[str, _Tombstone] = {}
         self._deleted_uids: dict[str, float] = {}
         """Deleted UIDs and the times of their deletions, in this order."""
@@ -258,7 +258,7 @@ class Store(Generic[T]):
     # ── own writes ───────────────────────────────────────────────────────────
 
     def put_written(self, key: Key, obj: T, values: IndexValues, *, matches: bool) -> None:
-        """Put the object of the answer to an own write. `matches`: whether the selectors match it."""
+        """Put the object of the response to an own write. `matches`: whether the selectors match it."""
         version = obj.resource_version
         self.answered = max(self.answered, version)
         if (
@@ -278,7 +278,7 @@ class Store(Generic[T]):
             self._measured = (version, self._now())
 
     def put_deleted(self, key: Key, uid: str, *, known: int) -> None:
-        """Remove the object `uid` after the answer to an own deletion. `known`: a version that it is known to have
+        """Remove the object `uid` after the response to an own deletion. `known`: a version that it is known to have
         had; 0: none.
         """
         self.answered = max(self.answered, known)
@@ -287,7 +287,7 @@ class Store(Generic[T]):
             known = max(known, old.resource_version)
             self._set(key, None, ())
         elif uid in self._tombstones or uid in self._deleted_uids or 0 < known <= self.position:
-            # The known version has been passed and the object is not stored, so its DELETED has been seen.
+            # The known version has been passed and the object is not stored, so its event DELETED has been seen.
             self.ignored += 1
             return
         self._tombstones[uid] = _Tombstone(known, self._list_number, self._now())
@@ -468,7 +468,7 @@ class Store(Generic[T]):
 
     def _clear_tombstones(self, version: int, listed: set[str], number: int) -> None:
         for uid, stone in list(self._tombstones.items()):
-            is_newer_list = stone.list_number < number  # begun after the answer to the deletion
+            is_newer_list = stone.list_number < number  # begun after the response to the deletion
             if uid in listed:
                 # The deletion was misunderstood if the list is newer. In an older list, DELETED will still arrive.
                 if is_newer_list:

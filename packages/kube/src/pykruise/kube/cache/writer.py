@@ -1,13 +1,13 @@
-"""Writes whose answers reach the caches before a controller can plan again.
+"""Writes whose responses reach the caches before a controller can plan again.
 
 executor, controllers ──▶ Writer ──▶ Client ──▶ API server
                           └── the answer ──▶ the cache of that resource (read your own writes)
 
-A controller that plans from its caches must see its latest writes, or it would repeat them. So every answer goes into
+A controller that plans from its caches must see its latest writes, or it would repeat them. So every response goes into
 the matching cache immediately; answers for a resource without a cache are only passed on. The cache decides whether
 an object belongs to it (namespace, selectors) and whether it knows a newer version.
 
-Errors of the client are passed on. A write that ended without a definite answer changes no cache; the sender reads
+Errors of the client are passed on. A write that ended without a definite response changes no cache; the sender reads
 the object with `read()` or repeats the write (runtime/execute.py).
 """
 
@@ -26,14 +26,14 @@ __all__ = ["WriteObserver", "Writer"]
 
 
 class WriteObserver(Protocol):
-    """The side of a cache that is notified of own writes."""
+    """The interface through which a cache is notified of the writes of this program."""
 
     def observe_written(self, raw: bytes) -> None:
         """Take the object that a write or a read returned."""
         ...
 
     def observe_deleted(self, key: Key, uid: str, raw: bytes) -> None:
-        """Take the answer to a DELETE of the object `uid` (empty: any); b"" when the server has no such object."""
+        """Take the response to a DELETE of the object `uid` (empty: any); b"" when the server has no such object."""
         ...
 
 
@@ -50,12 +50,12 @@ class Writer:
     A cache is notified of:
     - the object that a write returned; for subresources only when that is the object itself (`status`, `resize`), not
       a Scale, a Binding or an Eviction;
-    - the answer to a DELETE: the object that now terminates, the deleted object, or a Status;
+    - the response to a DELETE: the object that now terminates, the deleted object, or a Status;
     - after NotFound, the deletion of the `uid` that the caller named. Without a uid, NotFound says nothing about the
       cached object, which may be a successor created a moment later. The Status must name this very object: a 404 for
       a resource that is not served, or from a proxy, proves nothing.
 
-    Dry runs, AlreadyExists and Conflict change no cache: the watch, or a `read()`, brings the stored object.
+    Dry runs, AlreadyExists and Conflict change no cache: it gets the stored object from the watch, or from `read()`.
     """
 
     def __init__(self, client: Client, caches: Mapping[Resource, WriteObserver]) -> None:

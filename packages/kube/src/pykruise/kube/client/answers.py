@@ -3,8 +3,8 @@
 bytes of an answer ──▶ check_object() (the client, after reads and writes) ──▶ the same bytes, or MalformedAnswerError
                    └─▶ metadata_of() ──▶ the typed metadata
 
-A proxy's page with status 200, a Status instead of an object, or half an object counts as a missing answer, so no
-caller has to expect a KeyError. Pure.
+A proxy's page with status 200, a Status instead of an object, or half an object counts as a missing response, so
+callers do not have to handle a KeyError. Pure.
 """
 
 import msgspec
@@ -48,7 +48,7 @@ def metadata_of(raw: bytes | msgspec.Raw) -> AnswerMetadata:
 
 
 def check_object(raw: bytes, *, what: str) -> bytes:
-    """Return the answer unchanged. Raises MalformedAnswerError, which names the request `what`."""
+    """Return the response unchanged. Raises MalformedAnswerError, which names the request `what`."""
     try:
         metadata_of(raw)
     except MalformedAnswerError as error:

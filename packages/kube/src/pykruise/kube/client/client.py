@@ -4,7 +4,7 @@ caches, Writer, executor ──▶ Client ──▶ Limiter (how many at the sam
                          ◀── raw bytes, or a typed error of kube/errors.py
 
 Answers stay bytes: a caller that needs an object projects it (caches) or decodes it (kube/documents.py). The client
-guarantees two things: an error answer is raised as its type, and a request is repeated only where that is safe
+guarantees two things: an error response is raised as its type, and a request is repeated only where that is safe
 (kube/client/retries.py).
 """
 
@@ -44,8 +44,8 @@ JSON_CONTENT = "application/json"
 
 _METADATA: Final = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"
 _METADATA_LIST: Final = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
-"""Accept header of lists that contain only metadata. API servers refuse the header of single objects for lists, and
-this one for single objects.
+"""Accept header of lists that contain only metadata. API servers reject the header of single objects for lists, and
+this header for single objects.
 """
 
 
@@ -61,7 +61,7 @@ class WriteOptions(TypedDict, total=False):
     field_manager: str
     """Manager named in managedFields; empty: the server derives it from the user agent."""
     priority: int
-    """1: before waiting requests of priority 0."""
+    """Requests with priority 1 are sent before waiting requests with priority 0."""
 
 
 class DeleteOptions(TypedDict, total=False):
@@ -70,7 +70,7 @@ class DeleteOptions(TypedDict, total=False):
     resource_version: str
     """Required resourceVersion of the object; empty: any."""
     grace_period_s: int | None
-    """Grace period in seconds; None: the object's own."""
+    """Grace period in seconds; None: the grace period of the object."""
     propagation: str
     """Background, Foreground or Orphan; empty: the default of the resource."""
     dry_run: bool
@@ -83,7 +83,7 @@ _WATCH_TIMEOUT_S = (300.0, 600.0)  # spread, so that watches opened together do 
 class ListResult(msgspec.Struct, frozen=True):
     """All pages of a list. `resource_version` is the version from which a watch continues.
 
-    An item is a view into its page and keeps the whole page in memory, so project (or copy) it and drop the
+    An item is a view into its page and keeps the whole page in memory, so project (or copy) the item and drop the
     reference. Items of built-in kinds have no `apiVersion` and `kind`, as the API server sends them.
     """
 
@@ -109,9 +109,9 @@ class _ListEnvelope(msgspec.Struct, frozen=True):
 
 
 _SMALL_PAGE: Final = 20
-"""Objects per page that certainly fit into an answer, even with 3 MiB each."""
+"""Objects per page that certainly fit into a response, even with 3 MiB each."""
 _OBJECTS: Final = frozenset({"", "status", "scale", "ephemeralcontainers", "resize"})
-"""Subresources whose answer is an object with metadata."""
+"""Subresources whose response is an object with metadata."""
 
 _decode_list = msgspec.json.Decoder(_ListEnvelope).decode
 _decode_event = msgspec.json.Decoder(WatchEvent).decode
@@ -124,8 +124,8 @@ class Client:
     `limiter=None` creates a limiter for this client; clients of the same server should share one. `priority=1` on any
     request puts it before waiting requests of priority 0.
 
-    Every method raises `ApiError` types when the server refuses and `TransportError` types when no answer arrives
-    (`sent` is true when the request may have taken effect).
+    Every method raises `ApiError` types when the server rejects the request and `TransportError` types when no response
+    arrives (`sent` is true when the request may have taken effect).
     """
 
     def __init__(
@@ -183,7 +183,7 @@ class Client:
     async def get_path(
         self, path: str, *, query: Mapping[str, str] | None = None, timeout_s: float | None = None
     ) -> bytes:
-        """Return the answer to a GET of any path: `/version`, `/readyz`, discovery. `path` is percent-encoded."""
+        """Return the response to a GET of any path: `/version`, `/readyz`, discovery. `path` is percent-encoded."""
         return await self._read(path, query or {}, timeout_s=timeout_s)
 
     async def list(
@@ -202,8 +202,8 @@ class Client:
         """Return all objects of a resource (in a namespace, or in all), read in pages of `limit` (0: one page).
 
         `resource_version=""` reads the stored objects; "0" accepts the server's cache. A continue token that expires
-        between pages (410) restarts the list as one single page, which cannot expire; so there are at most two
-        passes. `timeout_s` applies to each page. `metadata_only`: see `read_list`.
+        between pages (410) restarts the list as one single page, which cannot expire; so the list is read at most
+        twice. `timeout_s` applies to each page. `metadata_only`: see `read_list`.
         """
         items: list[msgspec.Raw] = []
 
@@ -240,11 +240,11 @@ class Client:
         priority: int = 0,
         metadata_only: bool = False,
     ) -> str:
-        """List like `list`, but call `on_page` for each page as it arrives, for lists too long to hold; returns the
-        list's version.
+        """List like `list`, but call `on_page` for each page as it arrives, for lists that are too long for memory;
+        returns the list's version.
 
         `on_restart` is called when the list starts again: the pages so far do not count. `metadata_only`: objects
-        have only metadata (kind PartialObjectMetadata); not even the API server reads the rest.
+        have only metadata (kind PartialObjectMetadata); the API server does not send the other fields.
         """
         selectors = _to_query(label_selector, field_selector)
         path = resource.format_path(namespace)
@@ -260,7 +260,7 @@ class Client:
             on_restart()
         try:
             return await self._read_pages(asked, 0, on_page)
-        except _ExpiredPageError as err:  # a server that returns pages although none were requested
+        except _ExpiredPageError as err:  # a server that returns pages although the request had no limit
             raise err.gone from err
 
     async def _list_small(
@@ -283,7 +283,7 @@ class Client:
         version = asked.resource_version
         page = await self._read_page(asked, {**query, "resourceVersion": version} if version else query)
         # All pages belong to one snapshot. If a server ever advanced between pages, the version of the first page
-        # would make the watch repeat events rather than miss some.
+        # would make the watch repeat events, but not omit any.
         version = page.metadata.resource_version
         await on_page(page.items or ())
         while page.metadata.continue_:
@@ -325,7 +325,7 @@ class Client:
             async with client.watch(PODS, resource_version=rv) as events:
                 async for event in events: ...
 
-        Entering raises the error of an answer that is not 200. The iterator ends when the server ends the watch
+        Entering raises the error of a response that is not 200. The iterator ends when the server ends the watch
         (after `timeout_s`; None: 5 to 10 minutes, jittered). It raises the ApiError of an ERROR event (410 is
         GoneError: list again), and TransportError when the connection breaks, a line is not an event, or nothing (not
         even a bookmark) arrives for `idle_timeout_s`. Nothing is repeated here: the caller knows where to continue.
@@ -564,7 +564,7 @@ async def _decode_events(path: str, lines: AsyncIterator[bytes]) -> AsyncGenerat
         try:
             event = _decode_event(line)
         except (msgspec.DecodeError, UnicodeDecodeError) as err:
-            # The connection broke within a line, or the answer is not from an API server.
+            # The connection broke within a line, or the response is not from an API server.
             raise MalformedAnswerError(f"watch {path}: a line is not an event: {err}") from err
         if event.type == "ERROR":
             raise _error_of(event)

@@ -1,4 +1,4 @@
-"""Finds the resource of a kind through the API server's discovery, for kinds that this program was not built with.
+"""Finds the resource of a kind through the API server's discovery, for kinds that this program does not know.
 
 group + kind (+ version) ──▶ Discovery.find_resource() ──▶ Resource, or None: it is not served
 
@@ -17,7 +17,7 @@ from pykruise.kube.resources import Resource, root_of
 __all__ = ["Discovery"]
 
 LARGEST: Final = 1000
-"""Kinds that are remembered; beyond that, all are forgotten."""
+"""Number of kinds that are remembered. When there are more, all are forgotten."""
 
 
 class _Served(msgspec.Struct):

@@ -1,18 +1,18 @@
-"""Limits the requests that are in flight at the same time to as many as the API server answers well.
+"""Limits the requests that are in flight at the same time to the number that the API server handles well.
 
 Client ──▶ Limiter.acquire_slot() ──▶ one attempt at a request ──▶ its outcome moves the limit
 
 The rule is additive increase, multiplicative decrease. While the limit is used up, it grows by one per round of
 requests; 429, 503 and timeouts halve it. It is halved once per round: requests that were sent before the last cut
-bring no new information. Above its initial value, the limit grows only while answers arrive about as fast as from a
+bring no new information. Above its initial value, the limit grows only while responses arrive about as fast as from a
 server without load: more requests would just queue there.
 
 Retry-After delays only requests of its own scope (reads, or writes, of one resource in one namespace), because any
 admission webhook may answer 429 for an object of one tenant. When a scope is held for longer than a moment, its
 requests do not wait. They raise HeldBackError with the remaining time, so that no worker is blocked.
 
-Requests wait in two lanes, each first come, first served: priority 1 (a subject that already has writes behind it)
-before priority 0. One in eight slots goes to lane 0, so that it never starves.
+Requests wait in two lanes, each in order of arrival. Lane 1 (priority 1: some writes for the subject are already done)
+is served before lane 0, but one in eight slots goes to lane 0, so that it never starves.
 """
 
 import asyncio
@@ -44,24 +44,24 @@ PATIENCE_S: Final = 3.0
 """Seconds that a request waits for the end of a hold."""
 
 _LANE_0_SHARE = 8
-_SLOW_FACTOR = 3.0  # an answer this many times slower than usual does not raise the limit
+_SLOW_FACTOR = 3.0  # a response this many times slower than usual does not raise the limit
 _SLOW_FLOOR_S = 0.02  # ... unless it is faster than this: below it, only jitter of the machine is measured
 
 
 class LimiterStats(msgspec.Struct, frozen=True, kw_only=True):
-    """State of a limiter. Latency is in seconds, of answered requests."""
+    """State of a limiter. Latencies are in seconds, and only of requests that got a response."""
 
     limit: int
     in_flight: int
     waiting: int
     waiting_priority: int
-    """... of which in the lane with priority."""
+    """Number of these requests in the lane with priority 1."""
     held_s: Mapping[str, float]
     """Seconds until requests may start again (Retry-After), by scope."""
     holds: int
     """Number of times that a scope was held back."""
     usual_latency_s: float
-    """... while the server is not under load."""
+    """Latency while the server is not under load."""
     started: int
     cuts: int
     """Number of times that the limit was halved."""
@@ -70,7 +70,7 @@ class LimiterStats(msgspec.Struct, frozen=True, kw_only=True):
 class Limiter:
     """Adaptive concurrency for one API server. Belongs to one event loop and uses its time.
 
-    `start`, `minimum` and `maximum` count requests in flight. `longest_hold_s`: the longest Retry-After that is
+    `start`, `minimum` and `maximum` count requests in flight. `longest_hold_s`: maximum time for which a Retry-After is
     followed.
     """
 
@@ -106,7 +106,7 @@ class Limiter:
         """Wait for a slot, and hold it while one request is in flight. `scope`: the requests that a Retry-After
         affects.
 
-        The limiter learns from the exception that leaves the block (or none), so raise the error of an answer inside
+        The limiter learns from the exception that leaves the block (or none), so raise the error of a response inside
         it. Waiting can be cancelled. Entering raises HeldBackError.
         """
         return _Slot(self, priority, scope)

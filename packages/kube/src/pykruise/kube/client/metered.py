@@ -2,9 +2,8 @@
 
 Client ──▶ MeteredTransport ──▶ any Transport
 
-The requests of a manager are its cost to the cluster; benches, the demo and metrics read them here. A request that
-RBAC refuses is logged the first time, so that a missing permission is one clear line however often it is requested
-again.
+The requests of a manager are its cost to the cluster; benches, the demo and metrics read them here. A request that RBAC
+denies is logged only the first time, so that a missing permission causes one clear line.
 """
 
 import asyncio
@@ -22,7 +21,7 @@ __all__ = ["MeteredTransport"]
 _log = logging.getLogger(__name__)
 
 _RIGHTS = " cannot "
-"""Part of the message with which an API server's authorizer refuses a request: `User "x" cannot list resource "pods"
+"""Part of the message with which an API server's authorizer denies a request: `User "x" cannot list resource "pods"
 …`.
 """
 
@@ -34,11 +33,11 @@ class MeteredTransport(WrappedTransport):
         super().__init__(inner)
         self.requests: Counter[str] = Counter()
         self.answers: Counter[tuple[str, int]] = Counter()
-        """Requests by method and HTTP status; 0: no answer arrived."""
+        """Requests by method and HTTP status; 0: no response arrived."""
         self.durations: dict[str, Histogram] = {}
         """Durations by method."""
         self.missing_rights: Counter[str] = Counter()
-        """Requests that RBAC refused, named as in `requests`."""
+        """Requests that RBAC denied, named as in `requests`."""
 
     @property
     def writes(self) -> int:

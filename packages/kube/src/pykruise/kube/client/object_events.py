@@ -20,6 +20,6 @@ async def list_events_about(client: Client, uid: str, *, namespace: str) -> list
 
 
 def last_time_of(event: Document) -> str:
-    """Return the time at which the event was last recorded; empty: the event has none."""
+    """Return the time at which the event was last recorded; empty: the event has no time."""
     series = event.get("series") or {}
     return str(event.get("lastTimestamp") or series.get("lastObservedTime") or event.get("eventTime") or "")

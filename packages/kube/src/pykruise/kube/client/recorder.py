@@ -65,9 +65,9 @@ class RecorderStats(msgspec.Struct, frozen=True, kw_only=True):
     overflowed: int
     """Lost because the buffer was full."""
     limited: int
-    """Dropped because their object had too many."""
+    """Dropped because their object had too many events."""
     refused: int
-    """Given up: the server refused them (a terminating namespace), or never answered."""
+    """Given up: the server rejected them (a terminating namespace), or never responded."""
 
 
 class _Event(NamedTuple):
@@ -127,7 +127,7 @@ class EventMemory:
         _forget_oldest(self._written, self._entries, lambda written: written.last < now - self.window_s)
 
     def spend(self, subject: bytes, now: Instant, *, burst: float, refill_s: float) -> bool:
-        """Take one event from the object's budget; returns whether there was one."""
+        """Take one event from the object's budget; returns whether the budget had one."""
         budget = self._budgets.pop(subject, None) or _Budget(burst, now)
         budget.tokens = min(burst, budget.tokens + max(0.0, now - budget.at) / refill_s)
         budget.at = now
@@ -313,7 +313,7 @@ class EventRecorder:
     async def _create_event(self, event: _Event, occurrences: _Occurrences) -> _Written:
         name = occurrences.event_name = occurrences.event_name or self._name_for(event.name)
         body = self._build_event(name, event, occurrences)
-        with suppress(AlreadyExistsError):  # an earlier try succeeded, but its answer was lost
+        with suppress(AlreadyExistsError):  # an earlier try succeeded, but its response was lost
             await self._client.create(EVENTS, event.namespace or "default", body)
         return _Written(name, occurrences.last, occurrences.count)
 

@@ -47,8 +47,8 @@ class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
     total_s: float = 60.0
     """Seconds after the first attempt until which a repetition may start."""
     patience_s: float = 3.0
-    """A request is not repeated when the answer requests a longer wait: the caller gets the time and can do something
-    else until then. Otherwise one tenant's objects would block a worker of a controller.
+    """A request is not repeated when the response requests a longer wait: the caller gets the time and can do other
+    work until then. Otherwise the objects of one tenant would block a worker of a controller.
     """
 
     def wait_s(self, err: KubeError, failures: int, rng: random.Random) -> float:
@@ -63,20 +63,20 @@ class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
 
 def is_read_repeatable(err: KubeError) -> bool:
     """Whether a read may be tried again: after any temporary error."""
-    # An answer that is too large will be too large again, and each try transfers the maximum size.
+    # A response that is too large will be too large again, and each try transfers the maximum size.
     return isinstance(err, _MAY_PASS) and not isinstance(err, AnswerTooLargeError)
 
 
 def is_write_repeatable(err: KubeError) -> bool:
-    """Whether the server certainly did not process the write: it was rejected before processing, or never sent."""
+    """Whether the server certainly did not process the write: it was rejected before processing, or was never sent."""
     match err:
         case UnreachableError():
             return True
         case TooManyRequestsError():
-            # The 429 of a disruption budget answers this very request, and lasts until pods are available again.
+            # The 429 of a disruption budget concerns only this request, and lasts until pods are available again.
             return not any(cause.reason == "DisruptionBudget" for cause in err.causes)
         case ServerUnavailableError():
-            # Without Retry-After, the answer may come from a proxy after the server has processed the request.
+            # Without Retry-After, the response may come from a proxy after the server has processed the request.
             return err.code == 503 and err.retry_after_s is not None
         case _:
             return False

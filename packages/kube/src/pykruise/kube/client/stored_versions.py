@@ -4,13 +4,13 @@ Client ──Request in the hub version──▶ StoredVersionTransport ──in
        ◀──answers and watch events, converted───────────────┘
                     discovery ──▶ StoredVersions: which version of each kind is stored
 
-An API server calls a conversion webhook whenever a client reads a version other than the stored one. While two
-managers run side by side either of them may answer, so a manager that reads the stored version depends on no webhook.
-A cluster that serves only the older version offers no other version to read anyway.
+An API server calls a conversion webhook whenever a client reads a version other than the stored one. While two managers
+run side by side, either of them may respond, so a manager that reads the stored version depends on no webhook. In a
+cluster that serves only the older version, no other version can be read.
 
 The transport converts (kube/schemas/conversion.py):
 
-- objects in bodies and answers, in lists and in watch events;
+- objects in bodies and responses, in lists and in watch events;
 - `apiVersion` in `metadata.ownerReferences` of all written objects, since a garbage collector must find the owner's
   kind in a served version;
 - patches. A merge patch of metadata, or of a status that is the same in both versions, is sent unchanged. Any other
@@ -66,7 +66,7 @@ _GROUP_AT: Final = 2
 _PATCH_ERROR: Final = {400: "BadRequest", 422: "Invalid"}
 
 _DECODED: Final = frozenset({"metadata", "status", "apiVersion", "kind"})
-"""Parts of an object that a merge patch may change without being computed here."""
+"""Parts of an object whose merge patches can be sent unchanged."""
 
 
 def compute_storage_version_hash(group: str, version: str, kind: str) -> str:
@@ -119,7 +119,7 @@ _Group = Mapping[str, _Kind]
 class StoredVersions:
     """The version in which a cluster stores each kind of some groups, according to discovery.
 
-    Each group needs one round of discovery, at its first use and after `forget()`. When the cluster does not publish
+    Discovery runs once for each group: at its first use, and again after `forget()`. When the cluster does not publish
     the stored version of a kind, the hub version counts as stored if it is served, else the older one.
     """
 
@@ -432,9 +432,9 @@ def _patched_references(operation: Document) -> Any:
 
 
 def _requests_of(difference: Document, plain: str, target: _Target) -> list[tuple[str, Document]]:
-    """Return the patches that make a difference, each with its path.
+    """Return the patches that write a difference, each with its path.
 
-    Parts of a newer status are annotations in the older version, and a status write stores no annotations: they are
+    Parts of a newer status are annotations in the older version. A status write stores no annotations, so they are
     written first. Other annotations that a conversion keeps are left out, since the next status contains them again.
     """
     if not target.subresource:
@@ -480,7 +480,7 @@ def _has_own_version(change: Any) -> bool:
 
 
 def _to_refusal(error: PatchError, target: _Target) -> Response:
-    """Return the answer that an API server gives to a patch that cannot be applied."""
+    """Return the response that an API server gives to a patch that cannot be applied."""
     status = {
         "kind": "Status",
         "apiVersion": "v1",

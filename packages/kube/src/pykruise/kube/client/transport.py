@@ -1,4 +1,4 @@
-"""The interface to an API server: a request with its answer, and a stream of lines.
+"""The interface to an API server: a request with its response, and a stream of lines.
 
 Client and caches ──Request──▶ Transport ──▶ HTTP (transport.py) or the sandbox's API server core in the same process
                                └── WrappedTransport: counts, refuses, delays or changes requests on their way
@@ -29,13 +29,13 @@ class Request(_RequestLine, frozen=True, kw_only=True):
     headers: Mapping[str, str] = {}
     body: bytes | None = None
     timeout_s: float | None = None
-    """Seconds for the whole answer, or of silence in a stream. None: the transport's own limit; for a stream: no
+    """Seconds for the whole response, or of silence in a stream. None: the transport's own limit; for a stream: no
     limit.
     """
 
 
 class Response(msgspec.Struct, frozen=True):
-    """An answer of the API server, whatever its status code. Header names are lower case."""
+    """A response of the API server, whatever its status code. Header names are lower case."""
 
     status: int
     headers: Mapping[str, str]
@@ -46,16 +46,16 @@ class Transport(Protocol):
     """Sends requests to an API server."""
 
     async def request(self, request: Request, /) -> Response:
-        """Send one request and return its answer; an error status is an answer, not an exception.
+        """Send one request and return its response; an error status is a response, not an exception.
 
-        Raises `TransportError` when no answer arrives (its `sent` is true when the request may have taken effect).
+        Raises `TransportError` when no response arrives (its `sent` is true when the request may have taken effect).
         """
         ...
 
     def stream(self, request: Request, /) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
         """Open a streaming GET (a watch or a log) and iterate its lines, without line ends.
 
-        Entering raises the `ApiError` of a non-200 answer, or `TransportError`. The iterator ends when
+        Entering raises the `ApiError` of a non-200 response, or `TransportError`. The iterator ends when
         the server ends the stream, and raises `TransportError` when the connection breaks or nothing
         arrives for the request's `timeout_s`.
         """

@@ -1,4 +1,4 @@
-"""Warnings that an API server sends beside its answers, as `kubectl apply` prints them.
+"""Warnings that an API server sends beside its responses, as `kubectl apply` prints them.
 
 Transport ──▶ WarningTransport (passes each warning to `warn`) ──▶ Client
 
@@ -18,13 +18,13 @@ _ESCAPED: Final = re.compile(r"\\(.)")
 
 
 def warnings_in(headers: Mapping[str, str]) -> Iterator[str]:
-    """Yield the texts of all warnings in an answer's headers."""
+    """Yield the texts of all warnings in a response's headers."""
     for match in _VALUE.finditer(headers.get("warning", "")):
         yield _ESCAPED.sub(r"\1", match[1])
 
 
 class WarningTransport(WrappedTransport):
-    """Transport that passes each warning of an answer to `warn`."""
+    """Transport that passes each warning of a response to `warn`."""
 
     def __init__(self, inner: Transport, warn: Callable[[str], object]) -> None:
         super().__init__(inner)

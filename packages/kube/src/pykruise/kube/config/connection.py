@@ -79,7 +79,7 @@ class Material(msgspec.Struct, frozen=True, kw_only=True):
     headers: Mapping[str, str] = {}
     tls: ssl.SSLContext | None = None
     expires: Instant | None = None
-    """Expiry; None: a 401 or a change of the file shows it."""
+    """Expiry; None: unknown, so a 401 or a change of the file shows that the credentials have expired."""
 
 
 class RenewedCredentials:
@@ -170,10 +170,10 @@ class RenewedCredentials:
 class Connection:
     """Address and credentials of one API server.
 
-    `ssl_context` is None for plain http. `server_name` is the name in the server's certificate when it is not the
-    host of `server`. `headers` are sent with every request, in addition to those of the credentials (impersonation).
-    `proxy` is an http:// or https:// URL, or empty. `namespace` is the context's default one. `source` describes in
-    words where all this was configured; `context` is the name of the kubeconfig's context, empty without one.
+    `ssl_context` is None for plain http. `server_name` is the name in the server's certificate when it is not the host
+    of `server`. `headers` are sent with every request, in addition to those of the credentials (impersonation). `proxy`
+    is an http:// or https:// URL, or empty. `namespace` is the context's default one. `source` describes where the
+    connection was configured, for people; `context` is the name of the kubeconfig's context, empty without one.
     """
 
     server: str

@@ -2,8 +2,8 @@
 
 a user's `exec` entry ──▶ ExecPlugin.read(entry) ──▶ .run(cluster) ──▶ the status of the printed ExecCredential
 
-Same rules as client-go: the plugin gets KUBERNETES_EXEC_INFO, and uses the terminal only if its `interactiveMode`
-allows it and there is a terminal.
+Same rules as client-go: the plugin gets KUBERNETES_EXEC_INFO, and uses the terminal only if there is one and its
+`interactiveMode` allows that.
 """
 
 import json

@@ -85,7 +85,7 @@ async def load(
     service_account: Path = SERVICE_ACCOUNT,
     clock: Clock = read_system_clock,
 ) -> Connection:
-    """Return the connection to the cluster of `path`, else $KUBECONFIG, else of this pod, else ~/.kube/config.
+    """Return the connection to the cluster of `path`, else of $KUBECONFIG, else of this pod, else of ~/.kube/config.
 
     With a `context`, the pod is not considered. Reads in a thread. Raises ConfigurationError.
     """

@@ -27,7 +27,7 @@ _EARLY_S: Final = 60.0
 """A token that expires within this time is renewed."""
 _TIMEOUT_S: Final = 20.0
 _MOST_BYTES: Final = 1 << 20
-"""Largest accepted answer of an issuer."""
+"""Largest accepted response of an issuer."""
 
 
 class OidcTokens:
@@ -80,7 +80,7 @@ class OidcTokens:
         self._refresh_token = str(answer.get("refresh_token") or self._refresh_token)
 
     def _request(self, url: str, form: Mapping[str, str] | None = None) -> dict[str, Any]:
-        """GET, or POST a form; returns the JSON object of the answer."""
+        """GET, or POST a form; returns the JSON object of the response."""
         if not url.startswith("https://"):
             raise ConfigurationError(f"{self._where}: {url!r} is not an https:// URL")
         data = None if form is None else urllib.parse.urlencode(form).encode()

@@ -3,11 +3,11 @@
 WorkQueue.get() ──▶ reconcile(key) ──▶ seconds ──▶ add_after    None ──▶ nothing, until something enqueues the key
                                   └──▶ error   ──▶ add_rate_limited (one line is logged; a traceback for bugs)
 
-`run()` owns its workers. `stop()` lets reconciles in flight finish, so that no plan is left half executed. A
+`run()` owns its workers. `stop()` lets reconciles in flight finish, so that no plan remains partly executed. A
 reconcile that is cancelled nevertheless puts its key back into the queue, so the next `run()` begins with it.
 
 The cost of a reconcile, from which the queue computes the key's rest, is the CPU time of its own steps (planning),
-not the time it waited for answers: its own writes do not slow a rollout down.
+not the time it waited for responses: its own writes do not slow a rollout down.
 """
 
 import asyncio
@@ -48,7 +48,7 @@ class ControllerStats(msgspec.Struct, frozen=True, kw_only=True):
     reconciles: int
     """Finished reconciles, whatever their result."""
     failures: int
-    """... of which failed with an error (conflicts are counted separately)."""
+    """Number of these reconciles that failed with an error (conflicts are counted separately)."""
     conflicts: int
     cancelled: int
     duration_sum_s: float
@@ -244,7 +244,7 @@ class Controller(Generic[K]):
 
 
 def skip_measuring() -> float:
-    """CPU time for runs that must be identical: nothing costs anything, so no key has to rest."""
+    """CPU time for runs that must be identical: every reconcile costs 0, so no key has to rest."""
     return 0.0
 
 
@@ -274,7 +274,7 @@ class _Timed(Generic[K]):
             thrown = None
             try:
                 yield waits_for
-            except BaseException as error:  # mainly a cancellation: it belongs to the reconcile
+            except BaseException as error:  # usually a cancellation, which the reconcile must handle
                 thrown = error
 
 

@@ -1,12 +1,12 @@
-"""Long computations outside the event loop, so that the loop continues with everything else.
+"""Long computations outside the event loop, so that the loop can do its other work.
 
 function, arguments ──▶ Aside.run() ───▶ a thread, one function at a time ──▶ its answer
 coroutine ────────────▶ Aside.drive() ─▶ the same, step by step; it awaits on the loop (OnLoop)
 
-The loop's thread and the other one share the interpreter's lock and pass it on every few milliseconds. Only a single
-call into C keeps it for longer, so the input of such calls must be bounded before (documents.bounded). After each
-function the next one waits for as long as the function took: half of the time the loop has the interpreter for
-itself.
+The loop's thread and the other thread share the interpreter's lock; each releases it every few milliseconds. Only a
+call of a C function keeps the lock for longer, so the input of such calls must be limited before (documents.bounded).
+After each function, the next one waits for as long as the function took, so the loop has the interpreter for itself for
+half of the time.
 """
 
 import asyncio

@@ -5,15 +5,15 @@ cache handlers ──add()──▶ waiting (first come, first served) ──get
 add_after(), add_rate_limited() ──▶ delayed ──its time comes──┘
 
 A key carries no message: its worker looks at the current state. So adding a key that already waits changes nothing,
-and a key that is added while in flight is handed out once more after that.
+and a key that is added while in flight is handed out again after that.
 
 Keys that are expensive to plan are planned less often: after work that cost d seconds a key rests for
-`cost_factor * d`, so that one key never takes more than its share however often it is added (`mark_done(key,
+`cost_factor * d`, so that one key never takes more than its share, however often it is added (`mark_done(key,
 cost_s=d)`; costs below `cost_threshold_s` do not count). Adds during the rest take effect at its end; adds with
 `force=True` end it.
 
-A key that fails waits twice as long as the time before. The wait depends on how long the trouble has lasted, not on
-how often it was seen: a key that an event wakes before its wait has ended, and that fails again, keeps its remaining
+A key that fails waits twice as long as the time before. The wait depends on how long the key has been failing, not on
+the number of failures: a key that an event wakes before its wait has ended, and that fails again, keeps its remaining
 wait. Otherwise each of the many events that arrive while a server recovers would double the wait.
 
 Time is the event loop's. The queue has no task: one timer waits for the earliest delayed key.
@@ -35,7 +35,7 @@ __all__ = ["BASE_DELAY_S", "MAX_DELAY_S", "QueueClosedError", "QueueStats", "Wor
 K = TypeVar("K", bound=Hashable)
 
 BASE_DELAY_S = 0.005
-"""Seconds until the first retry of a key; each further failure doubles them."""
+"""Seconds until the first retry of a key; each further failure doubles this time."""
 MAX_DELAY_S = 300.0
 """Most seconds until a retry."""
 COST_THRESHOLD_S = 0.002
@@ -84,10 +84,10 @@ class WorkQueue(Generic[K]):
     """A queue of keys for any number of workers. Belongs to one event loop.
 
     Failures of a key wait `base_delay_s`, twice that, four times …, at most `max_delay_s`; with `rng` each wait is
-    shortened by up to a fifth, so that keys which failed together do not all return together. After the trouble has
-    ended, a key returns within about the time that the trouble lasted. `retries_per_s` limits the retries of all keys
-    together, after an initial burst of `retry_burst` (0: no limit). `cost_factor` 1 leaves a key at most half of the
-    time, 0 turns resting off.
+    shortened by up to a fifth, so that keys which failed together are not all retried together. After the cause of the
+    failures has ended, a key is retried within about the time for which it lasted. `retries_per_s` limits the retries
+    of all keys together, after an initial burst of `retry_burst` (0: no limit). With `cost_factor` 1 a key is worked on
+    for at most half of the time; 0 turns resting off.
     """
 
     def __init__(
@@ -151,8 +151,8 @@ class WorkQueue(Generic[K]):
     def add_rate_limited(self, key: K, *, at_least_s: float = 0.0) -> float:
         """Enqueue `key` after a wait that doubles with each failure; returns the wait in seconds.
 
-        A failure before the end of the previous wait does not lengthen it: the key waits for the rest of it.
-        `at_least_s`: the time that the server requested (Retry-After).
+        A failure before the end of the previous wait does not lengthen it: the key waits until the end of the previous
+        wait. `at_least_s`: the time that the server requested (Retry-After).
         """
         now = _now()
         trouble = self._troubles.setdefault(key, _Trouble())
@@ -207,7 +207,7 @@ class WorkQueue(Generic[K]):
                 await getter
             except asyncio.CancelledError:
                 if getter.done() and not getter.cancelled():
-                    self._wake_getter()  # the waiting key is for another getter
+                    self._wake_getter()  # another caller of `get` receives the waiting key
                 raise
 
     def mark_done(self, key: K, *, cost_s: float = 0.0) -> None:

@@ -3,7 +3,7 @@ everything.
 
 key ──▶ Quota.place() ──▶ a place while the block runs, or FullError immediately
 
-Nothing waits: the sender repeats a refused request. Pure.
+No request waits: the sender repeats a rejected request. Pure.
 """
 
 from collections import Counter

@@ -1,8 +1,8 @@
-"""Retried work: each attempt runs in a task of its own.
+"""Work that is retried: each attempt runs in a separate task.
 
 A TaskGroup that fails because of one of its tasks may leave a cancellation request on its own task that is never
-withdrawn (CPython before 3.13). Code that runs later in that task mistakes an internal cancellation, as by
-`asyncio.timeout` in 3.11.2 or by another TaskGroup, for one from outside: the task ends silently.
+withdrawn (CPython before 3.13). Code that runs later in that task takes an internal cancellation (by `asyncio.timeout`
+in 3.11.2, or by another TaskGroup) for a cancellation from outside: the task ends silently.
 """
 
 import asyncio
@@ -15,5 +15,5 @@ T = TypeVar("T")
 
 
 async def run_in_own_task(work: Coroutine[Any, Any, T]) -> T:
-    """Run the work in a task of its own; returns its result or raises its error. Cancelled together with its caller."""
+    """Run the work in a separate task; returns its result or raises its error. Cancelled together with its caller."""
     return await asyncio.create_task(work)

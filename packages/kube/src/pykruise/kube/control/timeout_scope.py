@@ -6,7 +6,7 @@ __all__ = ["end_now"]
 
 
 def end_now(scope: asyncio.Timeout) -> None:
-    """Make the block end with TimeoutError at its next wait, however often this is called.
+    """Make the block end with TimeoutError at its next wait. Further calls change nothing.
 
     A Timeout that has begun to end its block accepts no further deadline.
     """

@@ -3,10 +3,10 @@
 kind, key ──▶ Keying.slot_of() ──▶ one of SLOTS slots           (each has a Lease: its holder works on its keys)
 members, holders ──▶ assign() ──▶ the assignment of slots       (the leader writes it on its Lease: LeaderRecord)
 
-Pure. The slot of a key follows from its kind and its own name, which never change, and from nothing that a cache
-could show late. So two managers never compute different slots, and a key is in exactly one, even if a cache is stale.
-An owner reference would not work: owners adopt and release objects, and until all managers had seen it two of them
-would work on one object.
+Pure. The slot of a key follows only from its kind and name, which never change, and not from values that a cache could
+show late. So two managers never compute different slots, and a key is in exactly one, even if a cache is stale. An
+owner reference would not work: owners adopt and release objects, and until all managers had seen it two of them would
+work on one object.
 """
 
 from collections.abc import Mapping, Sequence
@@ -35,7 +35,7 @@ SLOTS: Final = 16
 """Number of slots: the same in all managers of all versions."""
 
 AT_ONCE: Final = 2
-"""Most slots that move from one living member to another at the same time."""
+"""Maximum number of slots that move from one living member to another at the same time."""
 
 Seat = int
 """Number of a member: its Lease is one of SLOTS."""
@@ -75,10 +75,10 @@ def _spread(value: int) -> int:
 
 
 def assign_rendezvous(seats: Sequence[Seat]) -> tuple[Seat, ...]:
-    """Return, by slot, the seat that should hold it if no slot were held. Raises ValueError without seats.
+    """Return, by slot, the seat that should hold the slot if no slot were held. Raises ValueError without seats.
 
     Each pair of slot and seat has a weight; the heaviest pairs are assigned first, and no seat gets more than its
-    share. So a seat that joins or leaves changes little beyond its own slots.
+    share. So a seat that joins or leaves changes few other slots.
     """
     if not seats:
         raise ValueError("no member to hold a slot")
@@ -102,10 +102,10 @@ def assign(
 ) -> dict[int, Seat]:
     """Return the new assignment of slots; empty without seats.
 
-    `before`: the assignment so far. `held`: the current holders. `seats`: members that live. `settled`: those that
-    have lived for a while. A slot of a member that has left is assigned to another member immediately. A held slot
-    moves only to a settled member, and only AT_ONCE slots move at the same time, because their keys are not worked on
-    meanwhile.
+    `before`: the assignment so far. `held`: the current holders. `seats`: living members. `settled`: members that have
+    lived for some time. A slot of a member that has left is assigned to another member immediately. A held slot moves
+    only to a settled member, and only AT_ONCE slots move at the same time, because no manager works on their keys
+    during the move.
     """
     if not seats:
         return {}
@@ -145,7 +145,7 @@ _decode = msgspec.json.Decoder(LeaderRecord).decode
 
 
 def read_record(text: str | None, *, holder: str) -> LeaderRecord | None:
-    """Return this holder's record on the Lease; None: it has written none, so it does not share slots."""
+    """Return this holder's record on the Lease; None: it has written no record, so it does not share slots."""
     try:
         record = _decode(text or "")
     except msgspec.DecodeError:

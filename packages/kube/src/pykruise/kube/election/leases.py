@@ -5,20 +5,20 @@ LeaderElector.run(): candidate ──takes the Lease──▶ leader ──renew
 LeaseTerm.holds() ──▶ FencedTransport: a write of a leader whose term has ended does not leave the process
 
 Clocks of different machines are never compared. A candidate measures with its own clock how long the Lease has not
-changed, and takes it when that is longer than the Lease's own duration. A leader counts its term from before it sent
-the renewal, so its term always ends first: `lease_s` minus `renew_s` is left for writes in flight, and every write is
-limited to that time.
+changed. It takes the Lease when that time is longer than the duration in the Lease. A leader counts its term from
+before it sent the renewal, so its term always ends first: `lease_s` minus `renew_s` is left for writes in flight, and
+every write is limited to that time.
 
 One case cannot be excluded: a machine that is suspended as a whole (a virtual machine) does not notice that time
-passes. A write that left it before may arrive late. The preconditions on `resourceVersion` and uid make it fail then;
+passes. A write that left it before may arrive late. Its preconditions on `resourceVersion` and uid then make it fail;
 all writes of plans/ have them where a decision depends on them.
 
-A leader that releases the Lease leaves a note on it: the highest version that it wrote of each resource. Its
-successor reads them from `inherited` (kube/election/takeover.py). Alternatively it names its successor, and the Lease
-is never free.
+A leader that releases the Lease leaves a note on it: the highest version that it wrote of each resource. Its successor
+reads them from `inherited` (kube/election/takeover.py). It can also name its successor on the Lease, which is then
+never free.
 
-A candidate also knows until when the current holder may act (`other_term`), because others may act on its behalf
-(membership.py). When a watch shows it the renewals (`see`), it takes a Lease as soon as the Lease has expired.
+A candidate also knows until when the current holder may act (`other_term`), because members may act under the holder
+(membership.py). If a watch shows it the renewals (`see`), it takes a Lease as soon as that has expired.
 
 Format and rules: Lease of coordination.k8s.io/v1 as client-go's leader election reads and writes it.
 """
@@ -57,7 +57,7 @@ WRITTEN = "pykruise.io/written"
 """Annotation of a released Lease: the time of the release, and the highest version written of each resource."""
 
 _JITTER = 0.2
-"""Waits are longer by up to this fraction, so that candidates do not try at the same moment."""
+"""Waits are extended by up to this fraction, so that candidates do not try at the same moment."""
 
 
 class LeaseLostError(KubeError):
@@ -65,7 +65,7 @@ class LeaseLostError(KubeError):
 
 
 class NotLeadingError(UnreachableError):
-    """A write that was not sent: this program does not lead, or is no longer sure that it does."""
+    """A write that was not sent: this program does not lead, or no longer knows that it leads."""
 
 
 class Fence(Protocol):
@@ -151,7 +151,7 @@ class ElectorStats(msgspec.Struct, frozen=True, kw_only=True):
     """Number of times that the holder of the Lease has changed."""
     renewals: int
     slow_renewals: int
-    """... of which had to read the Lease first, because another client had changed it."""
+    """Number of renewals that had to read the Lease first, because another client had changed it."""
     errors: int
     last_error: str
 
@@ -197,7 +197,7 @@ class LeaderElector:
         self.annotate: Callable[[Document], Mapping[str, str]] = lambda _: {}
         """Return annotations to write with the Lease, computed from the previous Lease; called before each write."""
         self.stands = True
-        """Whether it takes a Lease that is free or has expired. It takes a Lease that names it in any case."""
+        """Whether it takes a Lease that is free or has expired. It always takes a Lease that names it."""
         self.epoch = ""
         """Only notes of the same epoch are trusted. Empty: Leases of a single leader that does all work."""
         self.inherited: Mapping[str, int] | None = None
@@ -229,8 +229,8 @@ class LeaderElector:
         await self._leading.wait()
 
     async def run(self) -> None:
-        """Become the leader and stay it until `release()`. Raises LeaseLostError when the Lease is lost; it may run
-        again.
+        """Become the leader and remain the leader until `release()`. Raises LeaseLostError when the Lease is lost; it
+        may run again.
         """
         self._released.clear()
         try:
@@ -405,7 +405,7 @@ class LeaderElector:
         except ConflictError:
             self._forget_version()  # another client wrote it: read it before the next try
             return False
-        except (KubeError, TimeoutError, ValueError) as error:  # ValueError: the answer is not a Lease
+        except (KubeError, TimeoutError, ValueError) as error:  # ValueError: the response is not a Lease
             self._errors += 1
             before, self._last_error = self._last_error, str(error) or f"no answer within {timeout_s:g} s"
             level = logging.DEBUG if before == self._last_error else logging.WARNING
@@ -464,7 +464,7 @@ class LeaderElector:
         self.other_term.extend(until=self._looked_at + length_s * share, taken_at=self._looked_at + length_s)
 
     def _length_s(self, lease: Document) -> float:
-        """Return the duration of a Lease, as its holder wrote it; without that, this elector's own `lease_s`."""
+        """Return the duration of a Lease, as its holder wrote it; without a duration, `lease_s` of this elector."""
         return float(_to_int(_spec_of(lease).get("leaseDurationSeconds"))) or self._lease_s
 
     async def _write_lease(self, lease: Document, *, is_mine: bool) -> Document:

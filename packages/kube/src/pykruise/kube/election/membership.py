@@ -4,18 +4,18 @@ the leader's Lease ──LeaderRecord──▶ slots that this member should hol
 a Lease per seat   ──▶ living members ──┐
 a Lease per slot   ──▶ holders         ─┴─▶ assign() (key_slots.py), when this member leads ──▶ LeaderRecord
 
-The leader's assignment is advice: a member may work on the keys of a slot only while it holds the slot's Lease, and
-only while a member also holds the leader's Lease. So another program that takes the leader's Lease finds no member at
-work. A member learns of a renewal by reading the Lease. It counts from before the previous read, which still showed
-the old state; so its time ends before the Lease can be taken.
+The leader's assignment alone permits nothing: a member may work on the keys of a slot only while it holds the slot's
+Lease, and only while some member holds the leader's Lease. So when another program takes the leader's Lease, no member
+is at work. A member learns of a renewal by reading the Lease. It counts its time from before the previous read, which
+still showed the old state, so its time ends before another program can take the Lease.
 
 A slot moves in this order: the leader assigns it to another member; the present member stops work on its keys and
 releases the slot's Lease with a note of the written versions; the next member takes the Lease and waits until its
 caches have those versions (takeover.py).
 
-A leader that leaves names its successor on the Lease, so that members continue. When several members leave at the
-same moment, one of them may name another. Each gives up its seat before it reads the Lease, and checks its
-successor's seat after it has named it; so one of the two notices and names another successor.
+A leader that leaves names its successor on the Lease, so that members continue. When several members leave at the same
+moment, one may name another that leaves. Each member gives up its seat before it reads the Lease, and checks the seat
+of its successor after it has named the successor. So one of the two notices this and names another successor.
 """
 
 import asyncio
@@ -45,7 +45,7 @@ RECORD: Final = "pykruise.io/slots"
 """Annotation of the leader's Lease with the assignment of slots (key_slots.LeaderRecord)."""
 
 LOOK_S: Final = 1.0
-"""Seconds between checks of the Leases although none has changed: one may have expired."""
+"""Seconds between checks of the Leases even if none has changed, because a Lease may have expired."""
 
 LAST_LOOK_S: Final = 4.0
 LAST_LOOKS: Final = 2
@@ -273,7 +273,7 @@ class Membership:
         self.leader.stands = False
 
     async def leave(self) -> None:
-        """Give everything up, so that others can take it immediately. First stop all work on keys."""
+        """Release all Leases, so that others can take them immediately. First stop all work on keys."""
         self.retire()
         self._is_leaving = True
         if not self._is_standing:
@@ -382,7 +382,7 @@ class Membership:
             await run_in_own_task(self._have_seat(free))
 
     async def _have_seat(self, free: Seat) -> None:
-        """Hold a seat until it is lost; returns immediately when another member was faster."""
+        """Hold a seat until it is lost; returns immediately when another member took it first."""
         elector = self._seat_elector = self._make_elector(
             format_member_lease(self._name, free), retry_s=max(self._retry_s, self._renew_s / 3)
         )
@@ -400,7 +400,7 @@ class Membership:
             self._seat = self._seat_elector = None
 
     async def _is_seated(self, elector: LeaderElector, seat: Seat) -> bool:
-        """Wait for the seat; returns False when another member was faster."""
+        """Wait for the seat; returns False when another member took it first."""
         while not self._is_leaving:
             with suppress(TimeoutError):
                 async with asyncio.timeout(LOOK_S):
@@ -414,7 +414,7 @@ class Membership:
     # ── leading ──────────────────────────────────────────────────────────────
 
     async def _run_election(self) -> None:
-        """Take part in the election of the leader again and again."""
+        """Take part in the election of the leader repeatedly."""
         self.leader.annotate = self._said_on
         while not self._is_leaving:
             try:
@@ -426,9 +426,9 @@ class Membership:
     def _said_on(self, lease: Document) -> dict[str, str]:
         """Return this member's record for the Lease that it holds or is about to take over.
 
-        It continues the record of the previous leader if that had the same keying, else it starts a new one. Members
-        with another keying may act until they notice, at most for the duration of the Lease, so slots are assigned
-        only after that.
+        It continues the record of the previous leader if that leader had the same keying, else it starts a new record.
+        Members with another keying may act until they notice, at most for the duration of the Lease, so slots are
+        assigned only after that.
         """
         if self._named is not None:
             return {RECORD: text} if (text := self._last_words(lease)) else {}
@@ -502,7 +502,7 @@ class Membership:
         """Choose a successor, which must have a seat at the API server now: `instead_of` if possible, else the newest
         member.
 
-        Empty: there is none. When the API server does not answer, the choice stays `instead_of`.
+        Empty: there is none. When the API server does not respond, the choice stays `instead_of`.
         """
         for _ in range(LAST_LOOKS):
             try:
@@ -555,7 +555,7 @@ def _record_on(lease: Document | None) -> LeaderRecord | None:
 
 
 async def _wait_for_first(*waits: Awaitable[Any]) -> None:
-    """Return when the first of them returns; the others are cancelled."""
+    """Return when the first coroutine returns; the others are cancelled."""
     tasks = [asyncio.ensure_future(wait) for wait in waits]
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)

@@ -7,8 +7,8 @@ leader that was killed, or another program       ──▶ no note          ─�
 The note of a leader includes the note that it inherited, because it may end before the caches of its successor have
 caught up that far.
 
-A standby has full caches, but a watch may lag, or be silent for two minutes before that is noticed. A leader that
-plans from such a cache would create pods that already exist: CloneSet's names are random, and no precondition
+A standby has full caches, but a watch may lag, or may be broken for two minutes before the standby notices. A leader
+that plans from such a cache would create pods that already exist: CloneSet's names are random, and no precondition
 prevents a creation.
 """
 
@@ -38,8 +38,8 @@ class HandOver:
         """Return, by resource, the version that a successor must have seen. A resource that no leader has written is
         absent.
 
-        None: the writes of previous leaders are unknown, and this leader ends before its caches have listed
-        everything.
+        None: the writes of previous leaders are unknown, and this leader ends before its caches have listed all
+        objects.
         """
         inherited = self._elector.inherited
         if inherited is None and not self._has_listed_all():
@@ -60,7 +60,7 @@ class HandOver:
     async def wait(self, caches: Iterable[Cache[Any]]) -> None:
         """Return when this program leads and these caches have everything that previous leaders wrote.
 
-        A cache that is not synced yet is not waited for: its resource may never be served.
+        The function does not wait for a cache that is not synced yet, because its resource may never be served.
         """
         await self._has_begun.wait()
         for cache in tuple(caches):

@@ -1,8 +1,8 @@
-"""Parts that an HTTP server is given: an App that answers requests, and the limits of clients.
+"""Parameters of an HTTP server: an App that answers requests, and the limits of clients.
 
 Request ──▶ App.admit(): a refusal, or continue ──▶ App.answer() ──▶ Response | Streamed | Upgraded
 
-The App makes every refusal, also that of data which is not HTTP, so that all refusals have a form that its clients
+The App builds every refusal, also for data that is not HTTP, so that all refusals have a form that its clients
 understand.
 """
 
@@ -43,30 +43,30 @@ class HttpLimits(msgspec.Struct, frozen=True, kw_only=True):
     idle_s: float = 300.0
     """Time between two requests."""
     answer_s: float = 300.0
-    """Time for a client to read an answer."""
+    """Time for a client to read a response."""
     send_s: float = 20.0
     """Time for a client to read a part of a stream."""
     linger_s: float = 0.5
-    """Time for an early answer to reach a client that is still sending."""
+    """Time for an early response to reach a client that is still sending."""
     stop_s: float = 2.0
     """Time for requests in flight to finish when the server stops."""
 
 
 class StreamCutError(Exception):
-    """Raised by `Streamed.chunk`: the connection must break in the middle of the answer, as a network breaks it."""
+    """Raised by `Streamed.chunk`: the connection must break in the middle of the response, as by a network fault."""
 
 
 class Streamed(Protocol):
-    """A streamed answer. `aclose` is always called at the end."""
+    """A streamed response. `aclose` is always called at the end."""
 
     @property
     def content_type(self) -> str:
-        """Media type of the answer."""
+        """Media type of the response."""
         ...
 
     @property
     def headers(self) -> Mapping[str, str]:
-        """Further headers of the answer; names are lower case."""
+        """Further headers of the response; names are lower case."""
         ...
 
     async def chunk(self) -> bytes:
@@ -74,19 +74,19 @@ class Streamed(Protocol):
         ...
 
     async def aclose(self) -> None:
-        """End the answer; no more parts are read."""
+        """End the response; no more parts are read."""
         ...
 
 
 class Upgraded(ABC):
-    """An answer after which the connection carries another protocol, such as a WebSocket, until it closes. `aclose`
+    """A response after which the connection carries another protocol, such as a WebSocket, until it closes. `aclose`
     is always called at the end.
     """
 
     @property
     @abstractmethod
     def headers(self) -> Mapping[str, str]:
-        """Headers of the answer 101; names are lower case."""
+        """Headers of the response 101; names are lower case."""
         ...
 
     @property
@@ -109,7 +109,7 @@ class Upgraded(ABC):
 
     @abstractmethod
     async def aclose(self) -> None:
-        """End the answer; no more parts are read."""
+        """End the response; no more parts are read."""
         ...
 
 
@@ -123,11 +123,11 @@ class App(Protocol):
         ...
 
     async def answer(self, request: WireRequest) -> Response | Streamed | Upgraded:
-        """Return the answer to a request."""
+        """Return the response to a request."""
         ...
 
     def failed(self, code: int, request: WireRequest) -> Response:
-        """Return the answer to invalid data, to a broken limit (see server_connection.py), or to a failure (500).
+        """Return the response to invalid data, to a broken limit (see server_connection.py), or to a failure (500).
 
         `request` has the known parts of a request that did not arrive as a whole.
         """

@@ -1,13 +1,13 @@
-"""Requests over kept connections, with only those parts of HTTP that an API server needs.
+"""Requests over connections that are kept open, with only those parts of HTTP that an API server needs.
 
 HttpTransport ──▶ HttpClient.send() ──▶ a kept connection, or a new one ──▶ API server
                         ◀── Response ◀── httptools (the parser of Node.js)
 
 HTTP/1.1, one exchange at a time on each connection, no redirects, cookies or compression. A general HTTP client takes
-four times the CPU for the rest (measured), and most pods cause only three such exchanges. Streams are in streams.py.
+four times as much CPU time (measured), and most pods cause only three such exchanges. Streams are in streams.py.
 
-A connection serves requests sequentially. A connection that breaks, is given up during an exchange, or is closed by
-the server according to its headers is not used again. Nothing is repeated here.
+A connection serves requests sequentially. A connection is not used again after it breaks, after its exchange is given
+up, or if headers say that the server closes it. Nothing is repeated here.
 """
 
 import asyncio
@@ -57,7 +57,7 @@ class _Connection(HttpConnection):
         self._body_size = 0
 
     def exchange(self, request: bytes) -> "asyncio.Future[Response]":
-        """Send a request. The future gets its answer, or the error that ended the connection."""
+        """Send a request. The future gets its response, or the error that ended the connection."""
         answer = self._answer = self._loop.create_future()
         if self._transport is None:
             self.on_lost(lost_by_server())
@@ -91,7 +91,7 @@ class _Connection(HttpConnection):
     # ── called by the parser ─────────────────────────────────────────────────
 
     def on_message_begin(self) -> None:
-        if self._answer is None:  # data after the answer, in the same packet
+        if self._answer is None:  # data after the response, in the same packet
             self.is_usable = False
         self._has_head = False
         self._fields = []
@@ -112,7 +112,7 @@ class _Connection(HttpConnection):
     def on_message_complete(self) -> None:
         status = self._parser.get_status_code()
         if status < 200:
-            return  # an interim answer: the final one follows
+            return  # an interim response: the final one follows
         self._beside_body = 0
         if not self._parser.should_keep_alive():
             self.is_usable = False
@@ -147,7 +147,7 @@ class HttpClient:
     async def send(
         self, request: Request, headers: Fields, *, tls: ssl.SSLContext | None, timeout_s: float
     ) -> Response:
-        """Send one request and return its answer. `headers` replace the request's own; `tls`: the context to use now.
+        """Send one request and return its response. `headers` replace the request's own; `tls`: the context to use now.
 
         Raises UnreachableError, RequestTimeoutError, ConnectionLostError, AnswerTooLargeError; ValueError for a
         header that contains a line end.
@@ -170,11 +170,11 @@ class HttpClient:
         finally:
             timer.cancel()
             if not answer.done() or answer.cancelled() or answer.exception() is not None:
-                connection.abort()  # data that still arrives would be taken for the next answer
+                connection.abort()  # data that still arrives would be read as the next response
             self._give_back(loop, connection)
 
     async def close(self) -> None:
-        """Close all connections. Requests in flight fail, and new ones are refused."""
+        """Close all connections. Requests in flight and new requests fail."""
         self._is_closed = True
         for turn in self._waiting:
             if not turn.done():
@@ -226,7 +226,7 @@ class HttpClient:
                 return await turn
         except BaseException as error:
             if turn.done() and not turn.cancelled() and turn.exception() is None:
-                self._pass_on(loop, turn.result())  # it became free at the moment in which the wait ended
+                self._pass_on(loop, turn.result())  # it became free at the moment when the wait ended
             if isinstance(error, TimeoutError):
                 raise UnreachableError(f"{what}: no connection became free in time") from error
             raise
@@ -266,7 +266,7 @@ class HttpClient:
         self._pass_on(loop, None)
 
     def _pass_on(self, loop: asyncio.AbstractEventLoop, free: _Connection | None) -> None:
-        """Give a connection, or a place for one, to the request that has waited longest."""
+        """Give a connection, or a place for a new connection, to the request that has waited longest."""
         while self._waiting:
             turn = self._waiting.popleft()
             if not turn.done():

@@ -5,8 +5,8 @@ Request, all its headers ──▶ RequestWriter ──▶ the bytes of a reques
 
 HTTP/1.1 as an API server speaks it: no redirects, cookies or compression. Proxies are in proxy.py.
 
-Each part of an answer has a size limit, beyond which its connection ends with AnswerTooLargeError: an API server is
-trusted, the proxies in between are not.
+Each part of a response has a size limit, beyond which its connection ends with AnswerTooLargeError: an API server is
+trusted, the proxies on the way are not.
 """
 
 import asyncio
@@ -50,7 +50,7 @@ __all__ = [
 ]
 
 GOODBYE_S: Final = 1.0
-"""Seconds for a server to answer the end of TLS, and for the loop to release all connections when closing."""
+"""Seconds for a server to respond to the end of TLS, and for the loop to release all connections when closing."""
 
 BROKEN: Final = (OSError, httptools.HttpParserError, httptools.HttpParserUpgrade)
 """Errors of a lost connection: it broke, or the peer does not speak HTTP."""
@@ -68,9 +68,9 @@ _READ_BYTES: Final = 64 * 1024
 MOST_HEAD: Final = 64 * 1024
 """Most bytes outside bodies: heads (interim ones together with the final one), and data behind a body."""
 MOST_BODY: Final = 64 * 1024 * 1024
-"""Most bytes of an answer's body: a page of a list. A list with larger pages is requested in small pages."""
+"""Most bytes of a response's body: a page of a list. A list with larger pages is requested in small pages."""
 MOST_REFUSAL: Final = 1024 * 1024
-"""Most bytes of the body of a refused stream."""
+"""Most bytes of the body of an error response to a stream."""
 MOST_LINE: Final = 16 * 1024 * 1024
 """Most bytes of a line of a stream: an event has one object, of 3 MiB at most."""
 
@@ -96,7 +96,7 @@ class HttpOrigin(msgspec.Struct, frozen=True):
 
 
 class AnswerHeaders(Mapping[str, str]):
-    """Headers of an answer, parsed on first use: only those of refusals are usually read."""
+    """Headers of a response, parsed on first use: usually only those of error responses are read."""
 
     __slots__ = ("_fields", "_read")
 
@@ -138,8 +138,8 @@ class HttpConnection(asyncio.BufferedProtocol):
     """A connection. Subclasses handle the parsed data and the loss of the connection (`on_lost`).
 
     Data is read into `buffer`, which the connections of one loop share: it is parsed before the next read. Otherwise
-    the loop would allocate a buffer of 256 KiB for each read, which costs more than decryption when watch events are
-    small.
+    the loop would allocate a buffer of 256 KiB for each read, which takes more time than decryption when watch events
+    are small.
     """
 
     def __init__(
@@ -197,7 +197,7 @@ class HttpConnection(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
         self._cut = cut_of((self._transport,))
-        # Detects a server that vanished silently even when nothing is sent for hours.
+        # Detects a server that disappeared without closing the connection, even when nothing is sent for hours.
         with suppress(OSError):
             transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
 
@@ -306,7 +306,7 @@ def target_of(origin: HttpOrigin, request: Request) -> str:
 
 
 class RequestWriter:
-    """Encodes requests. Most requests have the same headers as many before them."""
+    """Encodes requests. Most requests have the same headers as many earlier requests."""
 
     def __init__(self, origin: HttpOrigin) -> None:
         self._origin = origin
@@ -316,8 +316,8 @@ class RequestWriter:
         self._blocks: dict[Fields, bytes] = {}
 
     def encode(self, request: Request, headers: Fields) -> bytes:
-        """Return the bytes of one request, with `headers` instead of its own. Raises HttpHeadError for a line end
-        inside a line.
+        """Return the bytes of one request, with `headers` instead of the headers of the request. Raises HttpHeadError
+        for a line end inside a line.
         """
         method, body = request.method, request.body
         target = target_of(self._origin, request)
@@ -352,7 +352,7 @@ def cut_of(transports: Iterable[asyncio.WriteTransport | None]) -> Callable[[], 
             try:
                 transport.abort()
             except AttributeError:
-                if sock is not None:  # otherwise it was already closed twice, and ends without help
+                if sock is not None:  # otherwise it was already closed twice, and ends automatically
                     with suppress(OSError):
                         sock.shutdown(socket.SHUT_RDWR)
 

@@ -1,11 +1,11 @@
-"""Shares a server among its clients, and chooses the connection to close when there is no more room.
+"""Shares a server among its clients, and chooses the connection to close when the server is full.
 
 connections, requests, bytes of bodies ──▶ Room: a share for each peer address ──▶ True, False, or a victim to evict
 
 Pure. One address never holds more than `share` of anything, so a single client cannot use up a server. A connection
-that does not fit replaces the connection that has been idle longest: one of the same address when that address has
-used up its share, else one of the address with the most connections. A body that does not fit replaces the body that
-began to arrive first. A request that is being answered is never ended for another one: the new one is refused.
+that does not fit replaces the connection that has been idle longest: one of the same address when that address has used
+up its share, else one of the address with the most connections. A body that does not fit replaces the body that began
+to arrive first. A request that is being answered is never ended for a new request: the new request is refused.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -105,7 +105,7 @@ class ServerRoom(Generic[HolderT]):
         return True
 
     def make_room(self, *, evict: Callable[[HolderT], object]) -> None:
-        """Close one connection of the address with the most, to free a resource that is not counted here."""
+        """Close a connection of the address that has most of them, to free a resource that is not counted here."""
         largest = max(self._shares.values(), key=lambda share: len(share.connections), default=None)
         victim = _least_used(largest) if largest is not None else None
         if victim is not None:

@@ -4,9 +4,9 @@ method, target, fields ──▶ format_request_head()                        �
 status, fields         ──▶ format_status_line(), format_field_lines()   ──▶ bytes
 
 Any part of a head may come from a user: the path and headers of a probe, or a warning that repeats a field of an
-object. A character that ends a line or a word would turn it into other requests, so it is refused here with an error
-that names it. Callers that must answer nevertheless use `replace_controls` first. A test looks for line ends in all
-other modules. Pure.
+object. A character that ends a line or a word would turn the head into other requests, so this module raises an error
+that names the character. Callers that must respond nevertheless use `replace_controls` first. A test looks for line
+ends in all other modules. Pure.
 """
 
 import re
@@ -43,7 +43,7 @@ HEAD_END: Final = b"\r\n\r\n"
 CLOSE: Final = b"Connection: close\r\n"
 """The field line that announces the end of the connection."""
 CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
-"""The interim answer that asks for the body of a request."""
+"""The interim response that asks for the body of a request."""
 LAST_CHUNK: Final = b"0\r\n\r\n"
 """The end of a chunked body."""
 
@@ -73,7 +73,7 @@ def flaw_of_name(text: str) -> str:
 
 
 def flaw_of_value(text: str) -> str:
-    """Return the mistake in a header's value; empty: none. Same rule as Go: no control character but the tab."""
+    """Return the mistake in a header's value; empty: none. Same rule as Go: no control character except the tab."""
     return "it contains a control character" if _CONTROLS.search(text) else ""
 
 
@@ -107,7 +107,7 @@ def format_request_line(method: str, target: str) -> bytes:
 
 
 def format_status_line(status: int) -> bytes:
-    """Return the first line of an answer."""
+    """Return the first line of a response."""
     try:
         phrase = HTTPStatus(status).phrase
     except ValueError:

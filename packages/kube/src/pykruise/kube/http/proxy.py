@@ -3,8 +3,8 @@
 an https:// server ──▶ open_tunnel() ──CONNECT──▶ proxy ──▶ API server, and TLS through it
 an http:// server  ──▶ the proxy itself, which gets whole URLs and ProxyAddress.authorization
 
-The connection to the proxy may use TLS too. A proxy that closes the connection early, does not answer in time or
-refuses causes an OSError, like any unreachable server.
+The connection to the proxy may use TLS too. A proxy that closes the connection early, does not respond in time or
+refuses the tunnel causes an OSError, like any unreachable server.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ from pykruise.kube.http.heads import HEAD_END, LINE_END, format_request_head
 __all__ = ["ProxyAddress", "open_tunnel", "read_proxy"]
 
 _MOST_ANSWER: Final = 64 * 1024
-"""Most bytes of a proxy's answer to CONNECT."""
+"""Most bytes of a proxy's response to CONNECT."""
 _MOST_WORDS: Final = 200
 _PORTS: Final = {"http": 80, "https": 443}
 
@@ -106,7 +106,7 @@ async def open_tunnel(
 
 
 class _Greeting(asyncio.Protocol):
-    """Waits for the head of the proxy's answer; `status` is its first line."""
+    """Waits for the head of the proxy's response; `status` is its first line."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.status: asyncio.Future[bytes] = loop.create_future()

@@ -1,10 +1,10 @@
-"""HTTP/1.1, with or without TLS, for servers on the data path (webhooks, the sandbox's API server).
+"""HTTP/1.1, with or without TLS, for servers whose speed matters (webhooks, the sandbox's API server).
 
     new connections ──▶ ServerRoom (fairness.py): is there a place? ──▶ TLS handshake, addresses in turn ──▶
     ServerConnection
     ServerConnection (server_connection.py) ──▶ Request ──▶ App (app.py) ──▶ Response, or a Streamed
 
-A general HTTP server takes several times the CPU (measured: docs/lab/performance.md).
+A general HTTP server takes several times as much CPU time (measured: docs/lab/performance.md).
 
 Owns: the listening socket, the connections and their tasks.
 """
@@ -37,7 +37,7 @@ second.
 _ACCEPTS: Final = 128
 """Most new connections in one iteration of the loop."""
 _HANDSHAKES: Final = 2
-"""... of which this many begin their handshake: each costs most of a millisecond. Addresses take turns."""
+"""Number of these that begin their handshake, which takes almost a millisecond each. Addresses take turns."""
 _NO_FILES_S: Final = 0.1
 """Seconds until the next accept when no more files can be opened."""
 _LATE_S: Final = 0.5
@@ -131,8 +131,8 @@ class HttpServer:
         self._timer = loop.call_at(self._looks_at, self._check_on)
 
     def retire(self) -> None:
-        """Announce the end: each connection closes after its next answer, whose headers say so. Otherwise a client
-        that sends a request while `stop` closes its connection would not know whether the request was read.
+        """Announce the end: each connection closes after its next response, whose headers say so. Otherwise a client
+        that sends a request while `stop` closes its connection could not know whether it was read.
         """
         self._state.is_retiring = True
 

@@ -8,24 +8,24 @@
 Each connection has one task, which answers its requests sequentially. The task ends with the connection: otherwise a
 watch whose client has disconnected would stay until the next event.
 
-One step of the loop does a limited amount of work for one connection, whatever a client puts into one packet: parsing
-stops after the first whole message and after 4 KiB of heads and chunks (the rest of a body with a known length is
-taken in one step, which copies and parses nothing). The remaining bytes wait. Only one request that a client sends in
-advance is parsed. Connections with more wait in `Turns`, which lets two of them read on in one iteration of the loop,
-with addresses in turn. The task answers one request in a step.
+One step of the loop does a limited amount of work for one connection, whatever the content of a packet: parsing stops
+after the first whole message and after 4 KiB of heads and chunks (the rest of a body with a known length is taken in
+one step, which copies and parses nothing). The remaining bytes wait. Only one request that a client sends in advance is
+parsed. Connections with more bytes wait in `Turns`, which lets two of them continue in one iteration of the loop;
+addresses take turns. The task answers one request in a step.
 
-Every limit has a defined outcome, and the App makes every refusal (`REFUSAL_CODES`):
+Every limit has a defined outcome, and the App builds every refusal (`REFUSAL_CODES`):
 
     not HTTP 400 · head too large 431 · body too large 413 · not here in time, or too slow 408 · another Expect 417
     another coding than chunked, CONNECT 501 · another version than 1.0 and 1.1 505
     too many requests to answer, or too many bytes of bodies in memory 429
-    an answer that is not read, a connection that is not used, one too many that is idle: closed
+    a response that is not read, a connection that is not used, one too many that is idle: closed
 
 A request counts when its body has arrived. So a client that sends incomplete requests blocks no other client: it uses
-some of the memory for bodies, where the slowest body is given up first, and each address has only its share.
+some of the memory for bodies, of which each address has only its share, and the slowest body is given up first.
 
-After an answer that is sent before the end of its request, the server reads and drops the rest of the request for a
-moment: an immediate close would also drop the answer.
+After a response that is sent before the end of its request, the server reads and drops the rest of the request for a
+moment: an immediate close would also drop the response.
 
 After an `Upgraded` the connection carries another protocol until it closes. Its data is read in the same small steps.
 """
@@ -54,23 +54,23 @@ _LOG: Final = logging.getLogger(__name__)
 
 _HANDSHAKE_S: Final = 10.0
 _GOODBYE_S: Final = 2.0
-"""Seconds for a client to answer the end of TLS."""
+"""Seconds for a client to respond to the end of TLS."""
 _UNSENT: Final = 64 * 1024
-"""Answers with more bytes are not copied behind their head."""
+"""Bodies with more bytes are not copied behind the head of their response."""
 _MOST_IGNORED: Final = 256 * 1024
-"""Most bytes that are still read and dropped after an early answer."""
+"""Most bytes that are still read and dropped after an early response."""
 _PART: Final = 32 * 1024
 """Bytes of an incomplete body after which other connections get a turn."""
 _PARTS: Final = 2
-"""Such bodies that are read in one iteration of the loop: TLS delivers up to half a megabyte of each."""
+"""Number of such bodies that are read in one iteration of the loop: TLS delivers up to half a megabyte of each."""
 _STEP: Final = 4 * 1024
-"""Bytes of heads and chunks that one step parses: a header may have only four bytes, and a chunk six."""
+"""Bytes of heads and chunks that one step parses: a header may have only four bytes, and a chunk six bytes."""
 _UPGRADED_STEP: Final = 1024
-"""Bytes that one step passes to a protocol that has replaced HTTP: a frame may have only six, and needs an answer."""
+"""Bytes that one step passes to a protocol that has replaced HTTP: a frame of six bytes may need a response."""
 _MOST_FIELDS: Final = 256
 """Most parameters of a query."""
 _SINGLE: Final = frozenset({"host", "content-length", "transfer-encoding"})
-"""Headers that must not repeat: a second one could make a proxy on the way read another request."""
+"""Headers that must not repeat: with a second one, a proxy on the way could read another request."""
 REFUSAL_CODES: Final = (400, 408, 413, 417, 429, 431, 500, 501, 505)
 """Codes for which a connection calls `App.failed`."""
 RECEIVE: Final = 64 * 1024
@@ -89,7 +89,7 @@ class _Turn(NamedTuple):
 
 
 class _UnreadError(Exception):
-    """The client does not read the answer."""
+    """The client does not read the response."""
 
 
 class ServerState:
@@ -113,7 +113,7 @@ class ServerState:
 
 
 class ServerConnection(asyncio.Protocol):
-    """A connection of a client to a server: reads requests and writes the answers in their order."""
+    """A connection of a client to a server: reads requests and writes the responses in their order."""
 
     def __init__(self, server: ServerState, sock: socket.socket, peer: str) -> None:
         self._server = server
@@ -247,7 +247,7 @@ class ServerConnection(asyncio.Protocol):
             self._pause_reading()
 
     def _parse_step(self) -> None:
-        """Parse to the end of the current message, but at most as much as one step may. The rest waits."""
+        """Parse to the end of the current message, but not more than one step may parse. The remaining bytes wait."""
         data, begun, messages = self._rest, self._at, self._messages
         while self._at < len(data) and self._at - begun < _STEP and messages == self._messages:
             self._parse_piece(data)
@@ -259,12 +259,12 @@ class ServerConnection(asyncio.Protocol):
         else:
             self._rest, self._at = b"", 0
         if self._turns and self._next_turn is None:
-            self._pause_reading()  # one request is kept; the task continues with the rest when it has taken that
+            self._pause_reading()  # a request is kept: the task continues when it has taken it
         elif self._at < len(data) or (self._is_begun and len(data) >= _PART):
             self._wait_for_turn()
 
     def _upgraded_step(self, upgraded: Upgraded) -> None:
-        """Pass the next bytes to the protocol that has replaced HTTP. The rest waits."""
+        """Pass the next bytes to the protocol that has replaced HTTP. The remaining bytes wait."""
         begin, self._at = self._at, min(len(self._rest), self._at + _UPGRADED_STEP)
         answer = upgraded.receive(self._rest[begin : self._at])
         if answer and self._transport is not None and not self._is_writing_paused:
@@ -351,7 +351,7 @@ class ServerConnection(asyncio.Protocol):
         """Continue reading in this connection's turn. Returns whether there was something to do."""
         self._is_in_line = False
         if self._transport is None or (self._turns and not self._is_deaf):
-            return False  # a request is kept: the task continues when it has taken that
+            return False  # a request is kept: the task continues when it has taken the request
         if self._upgraded is not None and self._at < len(self._rest):
             self._upgraded_step(self._upgraded)
         elif self._is_deaf and self._upgraded is None:
@@ -396,14 +396,14 @@ class ServerConnection(asyncio.Protocol):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if self._request is not None:
-            return  # after a body: it is not used
+            return  # a header after a body, which is not used
         self._head_size += len(name) + len(value)
         key = self._server.heads.name_of(name)
         text = value.decode("utf-8", "replace")
         if key not in self._headers:
             self._headers[key] = text
         elif key.startswith("impersonate-"):
-            self._headers[key] += f"\n{text}"  # these may repeat; of other headers the first counts
+            self._headers[key] += f"\n{text}"  # these may be repeated; of other headers only the first counts
         elif key in _SINGLE:
             self._is_repeated = True
 
@@ -443,7 +443,7 @@ class ServerConnection(asyncio.Protocol):
                     self._ask_to_continue()
 
     def _flaw_of_head(self) -> int:
-        """Return the code that refuses this head; 0: none. The parser is more lenient here than RFC 9112."""
+        """Return the code of a refusal of this head; 0: none. The parser is more lenient here than RFC 9112."""
         method, version = self._parser.get_method(), self._parser.get_http_version()
         line = b"%b %b HTTP/%b" % (method, self._target, version.encode())
         if not self._line.startswith(line + LINE_END):
@@ -518,7 +518,7 @@ class ServerConnection(asyncio.Protocol):
 
     async def _take_turn(self) -> _Turn:
         if self._turns:
-            await asyncio.sleep(0)  # the previous answer may have used up a step
+            await asyncio.sleep(0)  # the previous response may have used up a step
         else:
             if self._owes_continue:
                 self._ask_to_continue()
@@ -556,7 +556,7 @@ class ServerConnection(asyncio.Protocol):
         return None if self._is_deaf else self._body_begun
 
     def _is_too_slow(self, now: float) -> bool:
-        """Whether the body arrives more slowly than the least rate."""
+        """Whether the body arrives more slowly than the minimum rate."""
         rate, request = self._limits.least_rate, self._request
         if self._body_begun is None or request is None or not rate:
             return False
@@ -598,7 +598,7 @@ class ServerConnection(asyncio.Protocol):
             self._sock.close()
 
     def wait_for_hello(self, then: Callable[["ServerConnection"], None]) -> None:
-        """Call `then` when the client sends data: a silent client costs no handshake."""
+        """Call `then` when the client sends data, so that a silent client causes no handshake."""
         self._loop.add_reader(self._sock.fileno(), self._on_hello, then)
 
     def _on_hello(self, then: Callable[["ServerConnection"], None]) -> None:
@@ -669,7 +669,7 @@ class ServerConnection(asyncio.Protocol):
 
     async def _send_stream(self, transport: asyncio.Transport, turn: _Turn, answer: Streamed) -> None:
         request, limit_s = turn.request, self._limits.send_s
-        # A client of the older version recognizes the end of an answer by the end of the connection.
+        # A client of the older version recognizes the end of a response by the end of the connection.
         is_chunked = self._parser.get_http_version() != "1.0"
         try:
             head = self._server.heads.head_of_stream(

@@ -45,7 +45,7 @@ _MOST_BYTES: Final = 1 << 20
 
 
 class Stream(HttpConnection):
-    """An answer on its connection; created by `Streams.open`."""
+    """A response on its connection; created by `Streams.open`."""
 
     def __init__(
         self, loop: asyncio.AbstractEventLoop, tls: ssl.SSLContext | None, buffer: memoryview
@@ -66,7 +66,7 @@ class Stream(HttpConnection):
 
     @property
     def headers(self) -> AnswerHeaders:
-        """Headers of the answer, after the status has arrived."""
+        """Headers of the response, after the status has arrived."""
         return AnswerHeaders(self._fields)
 
     def ask(self, request: bytes) -> None:
@@ -109,7 +109,7 @@ class Stream(HttpConnection):
         self._error = error
         if not self.status.done():
             self.status.set_exception(error or ConnectionResetError("there was no answer"))
-            self.status.exception()  # the waiting caller gets it; without a caller there is nothing to log
+            self.status.exception()  # the waiting caller gets the error; without a caller there is nothing to log
         self._wake_reader()
 
     def _wake_reader(self) -> None:
@@ -133,12 +133,12 @@ class Stream(HttpConnection):
     # ── called by the parser ─────────────────────────────────────────────────
 
     def on_message_begin(self) -> None:
-        if not self.status.done():  # otherwise it follows the answer, and belongs to no request
+        if not self.status.done():  # otherwise the data follows the response, and belongs to no request
             self._fields = []
 
     def on_headers_complete(self) -> None:
         status = self._parser.get_status_code()
-        if status >= 200 and not self.status.done():  # the final answer follows an interim one
+        if status >= 200 and not self.status.done():  # the final response follows an interim one
             self.status.set_result(status)
 
     def on_body(self, part: bytes) -> None:

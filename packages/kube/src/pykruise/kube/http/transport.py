@@ -93,7 +93,7 @@ class HttpTransport:
             answer.abort()  # inside a stream this closes the connection, which ends a watch
 
     async def close(self) -> None:
-        """Close all connections. Requests in flight fail, and new ones are refused."""
+        """Close all connections. Requests in flight and new requests fail."""
         await self._requests.close()
         await self._streams.close()
 

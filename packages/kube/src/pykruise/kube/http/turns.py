@@ -2,8 +2,8 @@
 
 connection, address ──▶ Turns.add() ──▶ serve(connection), at most `each` of them before the loop does something else
 
-One connection may need little, but a thousand connections may need it at the same time: handshakes, and the next
-parts of large bodies. The loop does its other work between two turns.
+Handshakes and the next parts of large bodies take little time each, but a thousand connections may need them at the
+same time. The loop does its other work between two turns.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Wire format of server_connection.py: requests as values, heads of answers, chunks.
+"""Wire format of server_connection.py: requests as values, heads of responses, chunks.
 
     target ──▶ split_target() ──▶ path, query
     Response ──▶ HeadWriter.head_of() ──▶ status line and headers
@@ -34,9 +34,9 @@ _NO_HEADERS: Final[Mapping[str, str]] = {}
 class WireRequest:
     """A request. `path` is percent-encoded, `query` is not, `target` is both as they were sent.
 
-    Names of headers are lower case. Of repeated headers the first counts; headers that may repeat are joined as
-    lines. `noted` is free for the App, for use when the body has arrived; `most_body` is the most bytes of the body.
-    `peer` is the client's address; `is_verified`: the client has a certificate of a trusted authority. `is_counted`:
+    Names of headers are lower case. Of repeated headers the first counts; headers that may repeat are joined as lines.
+    `noted` is for the App, which may use it when the body has arrived; `most_body` is the maximum number of bytes of
+    the body. `peer` is the client's address; `is_verified`: the client has a certificate of a trusted CA. `is_counted`:
     the request needs one of the places for requests, unless App.admit decides otherwise.
     """
 
@@ -95,7 +95,7 @@ def _parse_query(text: str) -> Mapping[str, str]:
 
 
 class HeadWriter:
-    """Writes heads of answers. Most heads equal an earlier one."""
+    """Writes heads of responses. Most heads equal an earlier one."""
 
     def __init__(self) -> None:
         self._names: dict[bytes, str] = {}
@@ -113,7 +113,7 @@ class HeadWriter:
         return name
 
     def head_of(self, answer: Response, *, stays: bool) -> bytes:
-        """Return the status line and headers of an answer. `stays`: another request may follow."""
+        """Return the status line and headers of a response. `stays`: another request may follow."""
         asked = (answer.status, tuple(answer.headers.items()))
         begun = self._begun.get(asked)
         if begun is None:
@@ -127,7 +127,7 @@ class HeadWriter:
     def head_of_stream(
         self, content_type: str, *, chunked: bool, headers: Mapping[str, str] = _NO_HEADERS
     ) -> bytes:
-        """Return the status line and headers of an answer of unknown length. Clients must not cache it, unless
+        """Return the status line and headers of a response of unknown length. Clients must not cache it, unless
         `headers` permit it.
         """
         said = {"content-type": content_type, "cache-control": "no-cache, private", **headers}
@@ -136,7 +136,7 @@ class HeadWriter:
         return b"".join((head, self._date_line(), ends, LINE_END))
 
     def head_of_upgrade(self, headers: Mapping[str, str]) -> bytes:
-        """Return the status line and headers of an answer after which the connection carries another protocol."""
+        """Return the status line and headers of a response after which the connection carries another protocol."""
         return _begin_head(101, tuple(headers.items())) + LINE_END
 
     def _date_line(self) -> bytes:

@@ -26,7 +26,7 @@ Schema = Mapping[str, Any]
 
 _WIDTH: Final = 100
 _TAKEN_FIELDS: Final = frozenset({"rest", "bool", "dict", "float", "int", "list", "str"})
-"""Names that mean something else inside a class: its own field, and types of annotations."""
+"""Names that have another meaning inside a class: its own field, and types of annotations."""
 _TAKEN_CLASSES: Final = frozenset(
     {"Annotated", "Any", "ListMapKeys", "Literal", "Model", "ModelMetadata", "None"}
 )
@@ -45,7 +45,7 @@ _FACTS: Final[Mapping[str, str]] = {
 
 
 class GenerationError(ValueError):
-    """A definition of which no models can be made. The message names it and the reason."""
+    """A definition from which no models can be generated. The message names it and the reason."""
 
 
 def models_module(definitions: Iterable[Document], *, version: str = "") -> str:

@@ -25,7 +25,7 @@ REST: Final = "(rest)"
 class ListMapKeys(tuple[str, ...]):
     """Annotation of a list whose items differ in these fields (`x-kubernetes-list-map-keys`).
 
-    Names are those of the document, such as `containerPort`. Server-side apply merges such a list item by item.
+    The names are the names in the document, such as `containerPort`. Server-side apply merges such a list item by item.
     """
 
     __slots__ = ()
@@ -47,15 +47,15 @@ class Model(msgspec.Struct, frozen=True, kw_only=True, rename=camel_of):
     """
 
     rest: Mapping[str, Any] = msgspec.field(default_factory=dict, name=REST)
-    """Fields of the document that the class does not have, by their names there: those of a newer definition, and null
-    where the class does not expect it. `to_document()` writes them again."""
+    """Fields of the document that the class does not have, by their names there: fields of a newer definition, and
+    nulls that the class does not expect. `to_document()` writes them again."""
 
 
 class ModelMetadata(Model, frozen=True, kw_only=True):
     """Metadata of an object. Other fields, such as `managedFields`, are in `rest`."""
 
     name: str | None = None
-    """None with `generate_name`: the API server makes a name of it."""
+    """None with `generate_name`: the API server generates a name from it."""
     generate_name: str | None = None
     namespace: str | None = None
     uid: str | None = None

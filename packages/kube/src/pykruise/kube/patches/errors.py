@@ -1,6 +1,6 @@
 """Errors of patches.
 
-- PatchError: the patch cannot be applied (or made); `code` is the HTTP status of an API server's answer.
+- PatchError: the patch cannot be applied (or made); `code` is the HTTP status of an API server's response.
 - JsonPatchTestFailed, a PatchError: a `test` operation failed, which is an unmet precondition, not a mistake.
 """
 
@@ -10,7 +10,7 @@ __all__ = ["JsonPatchTestFailed", "PatchError"]
 class PatchError(ValueError):
     """A patch that cannot be applied to this document, with Kubernetes' message.
 
-    `code` is the status of an API server's answer: 400 (not a patch), 422 (does not fit the document) or 500 (for
+    `code` is the status of an API server's response: 400 (not a patch), 422 (does not fit the document) or 500 (for
     some mistakes in strategic merge patches).
     """
 

@@ -3,9 +3,8 @@
 document + operations ──▶ apply_json_patch() ──▶ document
 old + new             ──▶ diff_json()        ──▶ operations
 
-Pure; inputs are not changed and share nothing mutable with the result. The operations are those of the `jsonpatch`
-library; this module has the operations that differ on an API server (`test` and `replace`), and the API server's
-error messages.
+Pure; inputs are not changed and share nothing mutable with the result. The `jsonpatch` library provides the operations;
+this module has those that differ on an API server (`test` and `replace`), and the API server's error messages.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,7 +27,7 @@ _ABSENT = object()
 
 
 def apply_json_patch(doc: Mapping[str, Any], ops: Sequence[Mapping[str, Any]]) -> Document:
-    """Return the document after all operations, in order. If one fails, none has taken effect.
+    """Return the document after all operations, in order. If one operation fails, none has taken effect.
 
     As on an API server, `replace` of an absent key adds it when its parent exists, and `test` for null holds for an
     absent key. `test` distinguishes `true` from 1; 1 and 1.0 are equal. Raises JsonPatchTestFailed when a `test` does
@@ -207,7 +206,7 @@ def _explain(doc: Any, op: Mapping[str, Any], err: Exception) -> PatchError:
 
 
 def _check_transfer(doc: Any, kind: str, origin: Any, path: str) -> None:
-    """Refuse a move or copy with a missing source or destination, before a move removes its value."""
+    """Reject a move or copy with a missing source or destination, before a move removes its value."""
     if not isinstance(origin, str):
         raise _new_misfit(f"{kind} operation failed to decode from: missing value")
     if not _has_parent(doc, origin):

@@ -5,7 +5,7 @@ old + new, definition        ──▶ diff_strategic()        ──▶ patch
 
 The cost of each step is linear in the length of its lists: items are found through an index of their keys.
 
-Pure; inputs are not changed and share nothing mutable with the result, unless the caller gives up a document.
+Pure; inputs are not changed and share nothing mutable with the result, unless the caller passes `uses_up`.
 
 Maps merge, null deletes, lists are replaced unless their field says `merge`: then items are matched by their merge
 key (objects) or by value (scalars). Directives inside a patch:
@@ -47,8 +47,8 @@ def apply_strategic_merge(
 ) -> Document:
     """Return the document after the patch; `definition` is a key of merge_keys.json (see `find_definition`).
 
-    `uses_up`: only the caller uses the document, so it need not be copied. Nulls and directives of the patch never
-    reach the result; those of the document itself stay. Raises PatchError on a malformed directive, a list item
+    `uses_up`: only the caller uses the document, so it does not have to be copied. Nulls and directives of the patch
+    never reach the result; those of the document itself stay. Raises PatchError on a malformed directive, a list item
     without its merge key, lists of mixed types, or a kind without merge metadata (custom resources).
     """
     if not isinstance(patch, Mapping):
@@ -62,7 +62,7 @@ def apply_strategic_merge(
 def diff_strategic(old: Mapping[str, Any], new: Mapping[str, Any], *, definition: str) -> Document:
     """Return the smallest strategic merge patch that changes `old` into `new`; empty when they are equal.
 
-    Merged lists are patched item by item; a `$setElementOrder` is added only when the order would otherwise be wrong.
+    Merged lists are patched item by item; a `$setElementOrder` is added only when the order would be wrong without it.
     A null in `new` counts as absent: a patch cannot store one. Raises PatchError when no such patch exists: `new`
     contains a directive, or a merged list with duplicates or items without their key (no API server stores those).
     """
@@ -207,7 +207,7 @@ def _merge_ordered_lists(original: Document, patch: Document, schema: Schema) ->
 
 
 def _check_order(change: list[Any], order: list[Any], key: str) -> None:
-    """Check that the items of a patch are in the order list, in the same order; deletions need not be."""
+    """Check that the items of a patch, except deletions, are in the order list, in the same order."""
     if not change or not order:
         return
     items = [item for item in change if not key or _to_map(item).get(_PATCH) != "delete"]
@@ -334,7 +334,7 @@ def _remove_duplicates(items: Iterable[Any]) -> list[Any]:
 
 
 def _is_list_of_maps(*lists: list[Any]) -> bool:
-    """Whether the lists to merge contain maps, not scalars. Mixed lists are refused."""
+    """Whether the lists to merge contain maps, not scalars. Mixed lists are rejected."""
     types = {type(item) for items in lists for item in items}
     if list in types:
         raise PatchError("lists of lists are not supported", code=422)
@@ -469,7 +469,7 @@ def _produces_order(wanted: list[Any], patch: Document, name: str, old: list[Any
 
 
 def _to_storable(value: Any) -> Any:
-    """Return a copy for a patch. Refuses fields that the patch would interpret as directives."""
+    """Return a copy for a patch. Rejects fields that the patch would interpret as directives."""
     if isinstance(value, dict):
         for name in value:
             if _is_directive(name):

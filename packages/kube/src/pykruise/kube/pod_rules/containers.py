@@ -433,7 +433,7 @@ def _check_action(kind: str, action: Doc, path: str) -> Causes:
 
 
 def check_http_head(action: Doc, path: str) -> Causes:
-    """Refuse parts of a request that would end its line. API servers accept them; kubelets refuse or encode them."""
+    """Reject parts of a request that would end its line. API servers accept them; kubelets reject or encode them."""
     if (host := str(action.get("host") or "")) and (flaw := flaw_of_host(host)):
         yield make_invalid_error(f"{path}.host", host, flaw)
     if flaw := flaw_of_value(str(action.get("path") or "")):

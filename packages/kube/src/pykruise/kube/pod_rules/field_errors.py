@@ -3,10 +3,10 @@
 A rule finds a mistake ──▶ make_required_error(), make_invalid_error(), … ──▶ Cause ──▶ build_refusal()
     ──▶ the Status of a 422
 
-Pure. Validation collects all errors, so that users need not fix an object one error at a time.
+Pure. Validation collects all errors, so that users do not have to fix an object one error at a time.
 
 `field` paths are plain strings: `spec.containers[0].name`. Values are shown as Go shows them, because people and
-scripts compare these messages. Of a long value only the beginning is shown (go_text.py: `excerpt`), so that an answer
+scripts compare these messages. Of a long value only the beginning is shown (go_text.py: `excerpt`), so that a response
 is never many times as long as the request.
 """
 
@@ -43,7 +43,7 @@ ROOT = "<nil>"
 """Field name that the server uses for an error without a field."""
 
 MOST_CAUSES: Final = 1_000
-"""Most field errors in one answer; it states the number of further ones."""
+"""Most field errors in one response; it states the number of further ones."""
 
 LONGEST_PART: Final = 2_048
 """Most characters of a field's path, or of a message."""
@@ -142,7 +142,7 @@ def format_go_scalar(value: Any) -> str:
 
 
 def build_refusal(resource: Resource, name: str, causes: Sequence[Cause]) -> ErrorStatus:
-    """Return the answer 422 with the first MOST_CAUSES field errors, in the API server's words."""
+    """Return the response 422 with the first MOST_CAUSES field errors, in the API server's words."""
     name = excerpt(name)
     shortened = [_shorten(cause) for cause in causes[:MOST_CAUSES]]
     lines = [f"{cause.field}: {cause.message}" for cause in shortened]
@@ -160,7 +160,7 @@ def build_refusal(resource: Resource, name: str, causes: Sequence[Cause]) -> Err
 
 
 def drop_stored_errors(errors: Sequence[Cause], stored: Callable[[], Iterable[Cause]]) -> list[Cause]:
-    """Return the new errors. An error that the stored object already has, however it arose, must not keep a user from
+    """Return the new errors. An error that the stored object already has, for any reason, must not prevent a user from
     changing something else. `stored` is called only when there are errors.
     """
     if not errors:
@@ -181,7 +181,7 @@ def _shorten(cause: Cause) -> Cause:
 
 
 def build_bad_request(message: str) -> ErrorStatus:
-    """Return the answer 400: the object cannot be read at all."""
+    """Return the response 400: the object cannot be read at all."""
     return ErrorStatus(
         status="Failure", message=excerpt(message, 2 * LONGEST_PART), reason="BadRequest", code=400
     )
@@ -209,7 +209,7 @@ def _go_float(value: float) -> str:
 
 
 def _join_start(pieces: Iterable[str]) -> str:
-    """Return the joined text of the pieces as far as a message shows it. Further pieces are not even produced."""
+    """Return the joined text of the pieces as far as a message shows it. Further pieces are not computed."""
     result: list[str] = []
     length = 0
     for piece in pieces:

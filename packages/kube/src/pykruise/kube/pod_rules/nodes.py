@@ -3,8 +3,8 @@
 node's taints + tolerations     ──▶ tolerates()
 node's labels and name + terms  ──▶ matches_term()
 
-Pure; same rules as Kubernetes' scheduler and its DaemonSet controller. Tolerations and terms stay documents, as in a
-pod's spec. A term or toleration that cannot be read matches nothing.
+Pure; same rules as Kubernetes' scheduler and its DaemonSet controller. Tolerations and terms are kept as untyped JSON,
+as in a pod's spec. A term or toleration that cannot be read matches nothing.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

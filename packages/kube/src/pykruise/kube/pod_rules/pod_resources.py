@@ -3,8 +3,8 @@
     a defaulted spec ──▶ check_pod_resources() ──▶ Causes
                      ──▶ fill_pod_resources()  ──▶ the same spec, with the pod's requests that follow from the rest
 
-Pure. Rule: Kubernetes' pod-level resources (KEP 2837): they replace those of the containers, which must fit into
-them.
+Pure. Rule: Kubernetes' pod-level resources (KEP 2837): they replace the requests and limits of the containers, which
+must fit into them.
 """
 
 from collections.abc import Iterable, Mapping

@@ -277,7 +277,7 @@ def _check_claims(claims: Iterable[Doc], path: str) -> Causes:
 
 
 def _check_host_users(spec: Doc, path: str, release: Release) -> Causes:
-    """Yield an error for each namespace of the host that a pod with its own user namespace shares."""
+    """Yield an error for each namespace of the host that is shared by a pod with its own user namespace."""
     if spec.get("hostUsers") is not False:
         return
     if spec.get("hostNetwork") and not release.has("UserNamespacesHostNetworkSupport"):

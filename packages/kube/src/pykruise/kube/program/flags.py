@@ -3,7 +3,7 @@
 argv, table ──▶ read_texts() ──▶ the texts of each flag ──▶ read_value() ──▶ its value      format_help_lines()
 
 Pure. Flags are `--name=value` or `--name value`, with one dash or two; a boolean alone means true. An unknown flag is
-refused. A flag that has no effect here is accepted with a note, so that manifests can be used unchanged.
+an error. A flag that has no effect here is accepted with a note, so that manifests can be used unchanged.
 """
 
 import difflib
@@ -232,7 +232,7 @@ def _suggest_flag(name: str, known: Mapping[str, Flag]) -> str:
 
 
 def read_value(flag: Flag, texts: Iterable[str] | None) -> Any:
-    """Return the value of a flag. The last text counts, but the others must be valid too.
+    """Return the value of a flag. Only the last text counts, but the other texts must be valid too.
 
     Raises FlagError.
     """

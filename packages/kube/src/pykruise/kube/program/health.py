@@ -1,4 +1,4 @@
-"""Answers to probes: the results of a program's checks.
+"""Responses to probes: the results of a program's checks.
 
 checks by name ──▶ make_responder("healthz", …) ──▶ PlainServer
 

@@ -33,7 +33,7 @@ class LogSettings(msgspec.Struct, frozen=True, kw_only=True):
 MOST_LINE: Final = 8 * 1024
 _MOST_LINES: Final = 200
 _MOST_MASKED: Final = 256 * 1024
-"""Characters that are searched for secrets; the rest is never shown, and the search takes time."""
+"""Number of characters that are searched for secrets; further characters are never shown, and the search takes time."""
 _SHORT: Final = (int, float, bool, type(None))
 """Types that are written to JSON unchanged."""
 
@@ -64,8 +64,8 @@ _TOKEN_START = re.compile(r"\beyJ(?=[\w-]{8})")
 def mask_secrets(text: str) -> str:
     """Return `text` without anything that looks like a credential: keys, tokens, passwords, users of URLs.
 
-    Each pattern either ends where its next try could begin, or is tried once per word: a line of 120 kB takes
-    milliseconds, whatever it contains.
+    Each pattern either ends where its next try could begin, or is tried once per word. So a line of 120 kB takes
+    milliseconds, whatever its content.
     """
     for pattern, instead in _SECRETS:
         text = pattern.sub(instead, text)

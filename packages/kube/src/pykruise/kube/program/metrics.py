@@ -48,7 +48,7 @@ def make_metrics_responder(made: CollectorRegistry) -> Responder:
 
 
 def collect_request_metrics(metered: MeteredTransport, host: str) -> Iterator[Metric]:
-    """Yield the metrics of requests to the API server, by answers and durations."""
+    """Yield the metrics of requests to the API server, by responses and durations."""
     yield make_counter(
         "rest_client_requests",
         "Requests to the API server by status code.",

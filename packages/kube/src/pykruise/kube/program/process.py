@@ -53,7 +53,7 @@ async def run_beside_servers(work: Coroutine[None, None, None], servers: Sequenc
             for server in servers:
                 await server.stop()
     except BaseExceptionGroup as group:
-        # A single cause is easier to read without its group.
+        # An error with a single cause is easier to read without its group.
         if len(group.exceptions) == 1:
             raise group.exceptions[0] from None
         raise

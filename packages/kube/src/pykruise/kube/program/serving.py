@@ -1,4 +1,4 @@
-"""Small plain HTTP servers for probes, metrics and diagnosis: GET only, text answers.
+"""Small plain HTTP servers for probes, metrics and diagnosis: GET only, text responses.
 
 kubelet, Prometheus, a person ──▶ HttpServer ──▶ PlainServer ──▶ one function for each path ──▶ text
 
@@ -65,7 +65,7 @@ Responder = Callable[[str, Query], PathAnswer]
 
 
 class PlainServer:
-    """A Component that serves `paths` (each including everything below it) at `address`."""
+    """A Component that serves `paths` (each with all paths below it) at `address`."""
 
     def __init__(
         self, name: str, address: Address, paths: Mapping[str, Responder], *, limits: HttpLimits = LIMITS
@@ -115,7 +115,7 @@ class PlainServer:
         return None
 
     async def answer(self, request: WireRequest) -> Response:
-        """Return the answer of the function that serves the path."""
+        """Return the response of the function that serves the path."""
         responder, rest = self._find_responder(unquote(request.path))
         if responder is None:
             return _plain_response("not found\n", 404)
@@ -124,7 +124,7 @@ class PlainServer:
         return Response(answer.status, {"content-type": answer.content_type}, answer.text.encode())
 
     def failed(self, code: int, request: WireRequest) -> Response:
-        """Return the answer to invalid data, to a broken limit, or to a failure."""
+        """Return the response to invalid data, to a broken limit, or to a failure."""
         return _plain_response(
             "internal error\n" if code == 500 else "this request cannot be answered\n", code
         )

@@ -4,11 +4,11 @@
         and types_before.json, for older minors
     a document as sent ──▶ Decoder.decode() ──▶ the document as the server writes it, and its unknown fields
 
-While decoding, a real server drops unknown fields, refuses values of a wrong type, writes quantities and times in
-their canonical form, and leaves out empty values. The controllers and kubectl rely on all of that (including
-`resources: {}` and `creationTimestamp: null` in a template), so it is done here once, before any rule.
+When a real server decodes an object, it drops unknown fields, rejects values of a wrong type, writes quantities and
+times in their canonical form, and leaves out empty values. The controllers and kubectl rely on all of this (also on
+`resources: {}` and `creationTimestamp: null` in a template), so this module does it once, before any rule.
 
-Pure; decoders share nothing mutable and never change the document that they are given.
+Pure; decoders share nothing mutable and never change their input.
 """
 
 import base64
@@ -228,7 +228,7 @@ def _decode_time(value: Any, unknown: list[str]) -> Any:
 
 
 def _micro_time(value: Any, unknown: list[str]) -> Any:
-    """Decode a time with exactly six decimals: a real server refuses the object with any other number of decimals."""
+    """Decode a time with exactly six decimals: a real server rejects the object with any other number of decimals."""
     if type(value) is not str:
         raise _new_mismatch(value, "string")
     return _reformat_time(value, _RFC3339_MICRO, "2006-01-02T15:04:05.000000Z07:00", format_micro_time)
@@ -337,7 +337,7 @@ def _compile_decoder(kind: str, go_type: str, minor: str) -> tuple[_Decode, _Zer
 
 
 _REPEATED: Final = ("io.k8s.api.core.v1.Container",)
-"""Large parts that many objects repeat word for word, such as the pods of a workload."""
+"""Large parts that are equal in many objects, such as the pods of a workload."""
 _MOST_REMEMBERED: Final = 512
 _LONGEST_REMEMBERED: Final = 8 * 1024
 

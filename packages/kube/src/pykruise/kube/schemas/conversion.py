@@ -4,19 +4,19 @@ document in version S ──▶ the kind's rule S→T ──▶ the fields that 
      │                                                                   ├──▶ document in version T
      └──▶ the fields that rule T→S would not restore ──▶ an annotation ──┘
 
-A kind gives two rules: plain functions that map fields to the other version. They need not handle fields that only
-one version can express. `convert` converts its result back, compares that with the document, and keeps the difference
-in the annotation `pykruise.io/conversion-<version>` of the converted document, as JSON of the fields in their
-version. On the way back the fields return to their places and the annotation is removed.
+A kind gives two rules: plain functions that map fields to the other version. They do not have to handle fields that
+only one version can express. `convert` converts its result back, compares that with the document, and keeps the
+difference in the annotation `pykruise.io/conversion-<version>` of the converted document, as JSON of the fields in
+their version. On the way back the fields return to their places and the annotation is removed.
 
-A kept field is dropped when it contradicts later changes of a client: it is restored only if every resulting
-difference in the other version is a value that the client wrote. So a client of an old version that changes a field
-overrides the kept value, and a client that changes another field loses nothing. Contradicting fields are searched for
-by halving, in MOST_TRIES tries; a half that still contradicts then is dropped as a whole. So the cost of a conversion
-depends only on the size of the document.
+A kept field is dropped when it contradicts later changes of a client: it is restored only if every resulting difference
+in the other version is a value that the client wrote. So a client of an old version that changes a field overrides the
+kept value, and a client that changes another field loses nothing. Contradicting fields are found by halving, in at most
+MOST_TRIES tries; a half that then still contradicts is dropped as a whole. So the cost of a conversion depends only on
+the size of the document.
 
 Pure: input documents are not changed. Rules get their own copy of the document, may change it, and must not raise on
-values of the wrong type: such values stay in place. They raise ConversionError for values that have no meaning in the
+values of the wrong type: such values stay unchanged. They raise ConversionError for values that have no meaning in the
 other version.
 """
 
@@ -47,8 +47,8 @@ __all__ = [
 MOST_TRIES: Final = 32
 
 _COMPARED_LEVELS: Final = 8
-"""Levels from the top on which equal parts are compared as a whole. Further down, each level would compare everything
-below it again.
+"""Number of levels, from the top, on which equal parts are compared as a whole. On lower levels, each level would
+compare everything below it again.
 """
 
 KEPT_PREFIX: Final = "pykruise.io/conversion-"

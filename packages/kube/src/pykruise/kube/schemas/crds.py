@@ -65,10 +65,10 @@ def schema(
 ) -> Meta:
     """Return an annotation with schema facts about a field that its type does not express.
 
-    `default` is one that the API server writes into stored objects. `any_object` leaves the field open (any value,
-    nothing pruned); `any_metadata` is for `metadata`, whose fields the API server knows; `embedded` is for a whole
-    object of any kind. Only the API server checks `enum` and `pattern`: stored objects that break them can still be
-    read.
+    `default` is one that the API server writes into stored objects. `any_object` leaves the field open (any value is
+    accepted, and nothing is pruned); `any_metadata` is for `metadata`, whose fields the API server knows; `embedded` is
+    for a whole object of any kind. Only the API server checks `enum` and `pattern`: stored objects that break them can
+    still be read.
     """
     extra: dict[str, Any] = {}
     if any_object:
@@ -119,8 +119,8 @@ def int_or_string() -> Meta:
 
 
 def shaped_like(type_: type, *, is_open: bool = False) -> Meta:
-    """Return an annotation with the schema of another type, for a field that stays a document. `is_open`: unknown
-    fields are kept.
+    """Return an annotation with the schema of another type, for a field that is kept as untyped JSON. `is_open`:
+    unknown fields are kept.
 
     The schema is computed together with its enclosing schema, because most programs never need it. `type_` must be
     defined at the top level of a module.
@@ -131,7 +131,7 @@ def shaped_like(type_: type, *, is_open: bool = False) -> Meta:
 def merge_like(definition: str, field: str = "") -> Meta:
     """An open field that holds a type of Kubernetes: its lists are merged as those of that type.
 
-    With `field`: it holds what that type has as this field, a merged list (kube/schemas/merged_lists.py).
+    With `field`: it holds the value of this field of that type, a merged list (kube/schemas/merged_lists.py).
     """
     return Meta(extra_json_schema={_MERGED: [definition, field]})
 
@@ -395,7 +395,7 @@ def build_webhook_conversion(
 
 
 def _root_schema(root: Any, embeds: Mapping[str, Document]) -> Document:
-    """Return the schema of a whole object: only `spec` can be required, the API server handles the rest."""
+    """Return the schema of a whole object: only `spec` can be required; the API server checks the others."""
     result = build_structural_schema(root)
     result["properties"]["metadata"] = {"type": "object"}
     result.pop("required", None)

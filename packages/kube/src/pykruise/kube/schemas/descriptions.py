@@ -24,7 +24,7 @@ _LEFT_OUT: ContextVar[bool] = ContextVar("left_out", default=False)
 
 @contextmanager
 def leave_out_descriptions() -> Iterator[None]:
-    """Leave descriptions out while the block runs, and read no source: that takes longer than the rest of a schema."""
+    """Leave descriptions out while the block runs: reading the sources takes longer than the rest of a schema."""
     token = _LEFT_OUT.set(True)
     try:
         yield
@@ -33,7 +33,7 @@ def leave_out_descriptions() -> Iterator[None]:
 
 
 def are_left_out() -> bool:
-    """Whether descriptions are left out just now."""
+    """Whether descriptions are left out now."""
     return _LEFT_OUT.get()
 
 

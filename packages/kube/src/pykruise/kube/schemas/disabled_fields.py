@@ -109,7 +109,7 @@ def _drop_together(spec: Document, release: Release) -> None:
 
 def _is_dropped(definition: str, field: str, release: Release) -> bool:
     """Whether the minor has the field, but its feature is disabled. A field that the minor does not have is unknown,
-    and fields that depend on it are refused.
+    and fields that depend on it are rejected.
     """
     has_field = field in (fields_of(definition, release.minor) or {})
     return has_field and not release.has(GATED_FIELDS[definition, field])

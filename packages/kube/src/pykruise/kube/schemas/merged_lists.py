@@ -10,7 +10,7 @@ The schema must not reject or change stored objects. Therefore
 
 - all other fields stay open, and fields that lead to a list may be null;
 - a key is not required, and its default is the empty string, which Go writes for an absent key;
-- a list stays atomic (`LEFT_WHOLE`) if Kubernetes accepts the same key twice in it, because a CRD cannot allow that.
+- a list stays atomic (`LEFT_WHOLE`) if Kubernetes accepts a key twice in the list, because a CRD cannot allow that.
 """
 
 from collections.abc import Iterator, Mapping, Set
@@ -35,7 +35,7 @@ __all__ = [
 _CORE: Final = "io.k8s.api.core.v1"
 
 MARK: Final = "x-pykruise-type"
-"""Type that a schema of this module describes, and the field of a list. `drop_marks` removes it from CRDs."""
+"""Keyword: the type that a schema of this module describes, and a list's field. `drop_marks` removes it from CRDs."""
 
 MERGED: Final[Mapping[str, Set[str]]] = {
     f"{_CORE}.PodSpec": {
@@ -49,8 +49,9 @@ MERGED: Final[Mapping[str, Set[str]]] = {
     f"{_CORE}.Container": {"volumeDevices", "volumeMounts"},
     f"{_CORE}.EphemeralContainer": {"volumeDevices", "volumeMounts"},
 }
-"""Merged lists of templates: Kubernetes rejects a pod that has the same key twice in one of them."""
+"""Lists that are merged in templates. Kubernetes rejects a pod that has the same key twice in one of these lists."""
 
+_OTHER_FIELDS: Final = "Fields that this schema does not list are kept as they are."
 _REPEATED_VARIABLE: Final = "a container may have a variable twice; the last counts"
 _PROTOCOL: Final = (
     "the key `protocol` has the default TCP, which the API server would write into stored templates: to a controller"
@@ -71,7 +72,7 @@ LEFT_WHOLE: Final[Mapping[tuple[str, str], str]] = {
     (f"{_CORE}.ResourceRequirements", "claims"): "a container may make several requests of one claim",
     ("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta", "ownerReferences"): "a template has no owner",
 }
-"""Lists that Kubernetes merges and templates do not merge, with the reason."""
+"""Lists that Kubernetes merges by key, but that stay atomic in templates, with the reason."""
 
 
 def build_merging_object(definition: str) -> Document:
@@ -84,14 +85,14 @@ def build_merging_list(definition: str, field: str) -> Document:
     rule = merge_keys()[definition][field]
     items = _object(rule.ref, nullable=False)
     for key in rule.list_map_keys:
-        text = f"Key of the item: two items of the list differ in {' or '.join(rule.list_map_keys)}."
+        text = f"Key of the item. No two items may have the same {' and '.join(rule.list_map_keys)}."
         items["properties"][key] = {"type": "string", "default": "", **_text(text)}
     return {
         "type": "array",
         "nullable": True,
         "x-kubernetes-list-type": "map",
         "x-kubernetes-list-map-keys": list(rule.list_map_keys),
-        "items": {**items, **_text(f"{_short(rule.ref)}; other fields stay unchanged.")},
+        "items": {**items, **_text(f"A {_short(rule.ref)}. {_OTHER_FIELDS}")},
         MARK: [definition, field],
     }
 
@@ -134,7 +135,7 @@ def _properties(definition: str, rules: Mapping[str, FieldRule]) -> Iterator[tup
             )
             yield name, {**build_merging_list(definition, name), **_text(text)}
         elif rules.get(name, FieldRule()).of == "" and _leads_to_merged(field.kind):
-            text = f"{_short(definition_of(field.kind))}; other fields stay unchanged."
+            text = f"A {_short(definition_of(field.kind))}. {_OTHER_FIELDS}"
             yield name, {**build_merging_object(definition_of(field.kind)), **_text(text)}
 
 

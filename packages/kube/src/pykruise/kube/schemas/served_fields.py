@@ -3,8 +3,8 @@ document.
 
     minor, OpenAPI v3 of the core group ──▶ list_further_fields() ──▶ ServedFields.list_unknown_fields(document)
 
-Pure. That server drops a field that neither has, which deserves a warning. A field that only its OpenAPI document has
-is kept and passed on without a warning.
+Pure. The server drops a field that neither its minor nor its OpenAPI document has, so the field causes a warning. A
+field that only the OpenAPI document has is kept without a warning.
 """
 
 from collections.abc import Iterator, Mapping

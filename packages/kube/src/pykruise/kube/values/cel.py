@@ -3,7 +3,7 @@ webhook.
 
 Selector, namespaces ──▶ Meant ──▶ build_selection() ──▶ text that holds for the selected objects
 
-Pure. A condition that CEL cannot express holds for every object: a webhook may be called too often, never too rarely.
+Pure. A condition that CEL cannot express holds for every object: a webhook may get unnecessary calls, but misses none.
 """
 
 import json
@@ -24,7 +24,7 @@ NEVER: Final = "false"
 
 MOST_TERMS: Final = 64
 MOST_NAMESPACES: Final = 256
-"""Most namespaces in an expression: with more, it costs an API server more than the saved calls."""
+"""Most namespaces in an expression: with more, it costs an API server more than the calls that it saves."""
 
 _LABELS: Final = "object.metadata.labels"
 

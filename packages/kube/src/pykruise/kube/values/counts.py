@@ -6,7 +6,7 @@ __all__ = ["format_count", "format_first"]
 
 
 def format_count(count: int, singular: str, plural: str = "") -> str:
-    """`count` and its noun, or its noun and verb. `plural`: where it is another word than the singular with an s."""
+    """`count` and its noun, or its noun and verb. `plural`: the plural, if it is not the singular with an s."""
     return f"{count} {singular if count == 1 else plural or f'{singular}s'}"
 
 

@@ -87,7 +87,7 @@ class Fields(msgspec.Struct, frozen=True, kw_only=True):
     months: frozenset[int]
     weekdays: frozenset[int]
     any_day: bool
-    """Whether a day field matches every day: then a day must match both fields, else one of them."""
+    """Whether a day field matches every day. Then a day must match both fields, otherwise only one of them."""
     zone: tzinfo
 
     def next(self, after: Instant) -> Instant | None:
@@ -137,7 +137,7 @@ class Ticks(msgspec.Struct, frozen=True, kw_only=True):
 def find_ticks(schedule: Schedule, after: Instant, until: Instant, *, most: int) -> Ticks:
     """Return the latest time after `after` and not after `until`, and the number of such times, counted up to `most`.
 
-    It does not visit all times: however long the span, the cost is about that of one day of the schedule.
+    It does not compute all times: for any length of the span, the cost is about that of one day of the schedule.
     """
     if isinstance(schedule, Every):
         first = int(after)

@@ -20,7 +20,7 @@ __all__ = [
 ]
 
 LONGEST_EXCERPT: Final = 256
-"""Most characters of a value in a message: a name of two megabytes must not be returned six times."""
+"""Most characters of a value in a message: a response must not contain a name of two megabytes six times."""
 
 _ESCAPES = {
     '"': '\\"',

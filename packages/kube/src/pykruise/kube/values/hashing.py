@@ -10,7 +10,7 @@ import random
 __all__ = ["ALPHABET", "draw_suffix", "encode_safely", "hash_bytes", "hash_fnv32", "hash_fnv32a", "hash_text"]
 
 ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
-"""27 characters without vowels and similar-looking characters, so that no words arise by chance."""
+"""27 characters without vowels and similar-looking characters, so that no words occur by chance."""
 
 _OFFSET = 2166136261
 _PRIME = 16777619

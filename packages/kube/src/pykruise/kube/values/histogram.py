@@ -1,4 +1,4 @@
-"""Durations counted in buckets, for metrics but without a metrics library.
+"""Durations counted in buckets, for metrics without a metrics library.
 
 observe(seconds) ──▶ Histogram ──▶ take_snapshot() ──▶ read_stats() of queues, controllers, transports
 """

@@ -47,7 +47,7 @@ def resolve(value: IntOrPercent, *, of: int, rounding: Rounding) -> int:
     if isinstance(value, int):
         return value
     exact = _parse_percentage(value) * of / 100
-    # Exact arithmetic: 7% of 100 must be 7 when rounded up, but floats would give 8.
+    # Exact arithmetic: 7% of 100, rounded up, must be 7, but with floats it would be 8.
     return ceil(exact) if rounding is Rounding.UP else floor(exact)
 
 

@@ -19,7 +19,7 @@ _SHORT: Final = 5
 _SIMILAR_SHORT: Final = 0.6
 """Least similarity of short words, where two swapped letters count for more."""
 _MOST: Final = 2000
-"""Most names that are compared: a hint must not cause a noticeable wait."""
+"""Maximum number of names that are compared: a hint must not cause a noticeable wait."""
 _LONGEST: Final = 253
 
 

@@ -3,7 +3,7 @@
 document ──▶ controller_of() ──▶ OwnerReference
 uid, owner ──▶ build_adoption_patch() / release_patch() ──▶ a strategic merge patch, sent elsewhere
 
-Pure. Both patches carry the dependent's uid: an API server refuses them with 409 when the name now belongs to another
+Pure. Both patches carry the dependent's uid: an API server rejects them with 409 when the name now belongs to another
 object.
 """
 

@@ -2,7 +2,7 @@
 
 pairs ──▶ merge_ranges() ──▶ Ranges ──▶ number in ranges, ranges.count(between two numbers)
 
-Pure. A range costs the same for one number as for a billion; a lookup costs the logarithm of the number of ranges.
+Pure. The cost of a range does not depend on its length; a lookup takes logarithmic time in the number of ranges.
 """
 
 from bisect import bisect_right

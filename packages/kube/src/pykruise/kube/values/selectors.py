@@ -166,7 +166,7 @@ class Selector(msgspec.Struct, frozen=True, dict=True):
             return False
         if (index := self._index) is not None:
             return index.matches(labels)
-        for requirement in self.requirements:  # noqa: SIM110 - a generator would cost as much again
+        for requirement in self.requirements:  # noqa: SIM110 - a generator would take twice as long
             if not requirement.matches(labels):
                 return False
         return True
@@ -245,7 +245,9 @@ def parse_selector(doc: Mapping[str, Any] | None) -> Selector:
     match_labels = doc.get("matchLabels") or {}
     expressions = doc.get("matchExpressions") or []
     if not isinstance(match_labels, Mapping) or not isinstance(expressions, (list, tuple)):
-        raise SelectorError("a label selector has a map matchLabels and a list matchExpressions")
+        raise SelectorError(
+            "invalid label selector: matchLabels must be a map, and matchExpressions must be a list"
+        )
     requirements = [
         _requirement(key, SelectorOperator.EQUALS, [value]) for key, value in match_labels.items()
     ]

@@ -1,4 +1,4 @@
-"""Parts of X.509 certificates that both Go's and OpenSSL's verifiers accept.
+"""Builds X.509 certificates that the verifiers of Go and of OpenSSL accept.
 
 names, keys, times ──▶ make_certificate_builder() + make_key_usage() + make_alternative_names() ──▶ signed by its issuer
 
@@ -76,7 +76,7 @@ def make_key_usage(*, signs_certificates: bool, enciphers_keys: bool = False) ->
 
 
 def make_alternative_names(hosts: Iterable[str]) -> x509.SubjectAlternativeName:
-    """Return the names and addresses of a server; a text that parses as an IP address is one."""
+    """Return the names and addresses of a server; a text that parses as an IP address is an address."""
     return x509.SubjectAlternativeName([_to_general_name(host) for host in hosts])
 
 

@@ -3,9 +3,9 @@
 path + body ──▶ decode_review() ──▶ AdmissionRequest ──▶ the reviewer of the path ──▶ AdmissionAnswer
             ◀── encode_answer() ◀── JSON patch from the received object to the wanted one
 
-`ReviewDispatcher` has the reviewer of every path. No body makes it raise: an unreadable body is answered with 400,
-and a reviewer's unexpected error with 500 and a line in this program's own log. A long body is decoded, and its
-answer encoded, in a thread (kube/control/offload.py).
+`ReviewDispatcher` has the reviewer of every path. It raises for no body: an unreadable body gets the response 400, and
+a reviewer's unexpected error 500 and a line in this program's log. A long body is decoded, and its response encoded, in
+a thread (kube/control/offload.py).
 """
 
 import asyncio
@@ -56,13 +56,13 @@ MOST_WARNINGS: Final = 16
 """Maximum number of warnings: an API server cuts warnings to 4096 characters in total."""
 
 ANSWER_MARGIN_S: Final = 0.5
-"""Seconds before the API server's timeout at which a review that takes too long is answered."""
+"""A review that takes too long is answered this number of seconds before the API server's timeout."""
 
 
 LONG_REVIEW: Final = 64 * 1024
 """Bytes of a body from which a review runs outside the event loop. Decoding 64 kB takes about a millisecond."""
 LONG_AT_ONCE: Final = 2
-"""Maximum number of long reviews in memory as documents, which take about ten times the bytes. Others wait as bytes."""
+"""Maximum number of long reviews in memory as documents, which take about ten times the bytes. Further ones wait."""
 
 
 class ReviewError(Exception):
@@ -179,7 +179,7 @@ def _is_dry_run(options: Mapping[str, Any] | None) -> bool:
 
 
 def encode_answer(review: Review, answer: AdmissionAnswer, *, mutating: bool) -> bytes:
-    """Encode the answer; without a patch when the object has not changed."""
+    """Encode the response; without a patch when the object has not changed."""
     response: Document = {"uid": review.request.uid, "allowed": answer.refusal is None}
     if answer.refusal is not None:
         response["status"] = _status_document(answer.refusal)
@@ -194,7 +194,7 @@ def encode_answer(review: Review, answer: AdmissionAnswer, *, mutating: bool) ->
 
 
 def encode_refusal(status: ErrorStatus, *, uid: str = "", api_version: str = VERSIONS[0]) -> bytes:
-    """Encode the refusal of a request that could not be reviewed."""
+    """Encode the rejection of a request that could not be reviewed."""
     return _encode(api_version, {"uid": uid, "allowed": False, "status": _status_document(status)})
 
 
@@ -220,7 +220,7 @@ def _status_document(status: ErrorStatus) -> Document:
 
 
 class ReviewDispatcher:
-    """Answers reviews by path. `observe` is called for every answer: path, code (200: allowed) and seconds.
+    """Answers reviews by path. `observe` is called for every response: path, code (200: allowed) and seconds.
 
     `aside` runs long work; use the same one as the reviewers (reviewers.py). `served`: fields that the API server
     knows.
@@ -246,7 +246,7 @@ class ReviewDispatcher:
         return frozenset(self.by_path)
 
     async def answer(self, path: str, body: bytes, *, timeout_s: float = 10.0) -> bytes:
-        """Return the answer to a body sent to one of `paths`. The reviewer must finish shortly before `timeout_s`."""
+        """Return the response to a body sent to one of `paths`. The reviewer must finish shortly before `timeout_s`."""
         rule = self.by_path[path]
         clock = asyncio.get_running_loop().time
         begun, code = clock(), 400
@@ -318,7 +318,7 @@ def _encode_safely(review: Review, answer: AdmissionAnswer, rule: ReviewRule) ->
 
 
 def _bug_status(name: str, request: AdmissionRequest) -> ErrorStatus:
-    """Return the answer after an unexpected error; only this program's log has its details."""
+    """Return the response after an unexpected error; only this program's log has its details."""
     where = f"{request.operation} {request.resource} {request.namespace}/{request.name}"
     _log.exception("%s failed on %s", name, where)
     text = f"{name} failed; see the manager's log (review {request.uid})"

@@ -5,7 +5,7 @@ API server ──TLS──▶ HttpServer ──▶ WebhookServer: path? size? ro
 Every limit has a defined outcome:
 
     unknown path 404 · not POST 405 · body too large 413 · body too slow 408
-    a review without a client certificate, if a client authority is configured: 401
+    a review without a client certificate, if a client CA is configured: 401
     too many concurrent requests, or too many bytes of their bodies in memory: 429 with Retry-After
     a connection that sends no request in time, or an idle one beyond the limit: closed
 
@@ -78,7 +78,7 @@ class WebhookLimits(msgspec.Struct, frozen=True, kw_only=True):
     body_s: float = 10.0
     """Maximum time from a request's first byte to its last one."""
     answer_s: float = 10.0
-    """Maximum time until the client has received the answer."""
+    """Maximum time until the client has received the response."""
     request_s: float = 10.0
     """Maximum time for the TLS handshake of a new connection, and then until the header of its first request is
     complete.
@@ -112,14 +112,14 @@ class PostPath(msgspec.Struct, frozen=True):
     long: LongBodies | None = None
     """Queue in which long bodies wait; None: they do not wait."""
     is_open: bool = False
-    """Whether requests without a client certificate are answered even if a client authority is configured."""
+    """Whether requests without a client certificate are answered even if a client CA is configured."""
 
 
 class WebhookServer:
     """Serves `paths` over TLS. Call `load_certificate` before `start`, and again for each new certificate.
 
-    `client_authority`: a file with certificates (PEM). Only clients with a certificate of these authorities then get
-    answers to reviews. A changed file applies from the next connection.
+    `client_authority`: a file with certificates (PEM). Then only clients with a certificate of these CAs get responses
+    to reviews. A changed file applies from the next connection.
     """
 
     def __init__(
@@ -229,11 +229,11 @@ class WebhookServer:
         if path.body is not None:
             request.most_body = path.body
         if path.long is not None and path.long.quota.is_full(request.peer) and _is_long(request, path.long):
-            return self._turned_away()  # before the body is read, which costs time too
+            return self._turned_away()  # before the body is read, which also takes time
         return None
 
     async def answer(self, request: WireRequest) -> Response:
-        """Return the answer of the request path's responder."""
+        """Return the response of the request path's responder."""
         if request.path == _HEALTH:
             return Response(200, {}, b"")
         path = self._paths[request.path]
@@ -247,7 +247,7 @@ class WebhookServer:
             return self._turned_away()
 
     def failed(self, code: int, request: WireRequest) -> Response:
-        """Return the answer to an invalid request, or to one that exceeds a limit."""
+        """Return the response to an invalid request, or to one that exceeds a limit."""
         if code == 429:
             return self._turned_away()
         if code == 413:
@@ -305,7 +305,7 @@ def _context() -> ssl.SSLContext:
 
 
 class ClientAuthority:
-    """The authority that must have issued clients' certificates: a file that is updated from outside."""
+    """The CA that must have issued the clients' certificates: a file that other programs update."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
@@ -319,7 +319,7 @@ class ClientAuthority:
             return False  # it is being replaced
 
     def load_into(self, context: ssl.SSLContext) -> None:
-        """Trust these authorities. Raises OSError or ValueError."""
+        """Trust these CAs. Raises OSError or ValueError."""
         self._read = self._file_stamp()
         context.load_verify_locations(self._file)
         # Optional: API servers send no certificate with conversion requests (kubernetes/kubernetes#131810).

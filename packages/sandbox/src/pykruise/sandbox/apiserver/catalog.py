@@ -84,7 +84,7 @@ class CatalogEntry(msgspec.Struct, frozen=True, kw_only=True):
     resource: Resource
     strategy: Strategy
     shelf: str
-    """Shelf of the storage that holds the objects; all versions of a resource share one shelf."""
+    """Part of the storage (shelf) with the objects; all versions of a resource share one shelf."""
     storage_version: str
     """Version in which the objects are stored."""
     singular: str = ""
@@ -106,7 +106,7 @@ class CatalogEntry(msgspec.Struct, frozen=True, kw_only=True):
     create_on_update: bool = False
     """Whether a PUT of a missing object creates it."""
     returns_deleted: bool = False
-    """Whether DELETE answers with the removed object rather than a Status."""
+    """Whether DELETE responds with the removed object rather than a Status."""
     selectable: tuple[str, ...] = ()
     """Field paths that field selectors support besides metadata.name and metadata.namespace."""
     converter: "Converter | None" = None

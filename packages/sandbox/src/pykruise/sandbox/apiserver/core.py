@@ -73,7 +73,7 @@ class Core:
         self.service_accounts = service_accounts
         """Whether pods get the service account of their namespace, and a volume with its token."""
         self.checks_accounts = checks_accounts
-        """Whether a pod is refused while the service account that it names (other than `default`) does not exist."""
+        """Whether a pod is rejected while the service account that it names (other than `default`) does not exist."""
         self._listeners: dict[str, list[Listener]] = {}
         self._extractors: dict[tuple[str, ...], Callable[[Mapping[str, Any]], tuple[str, ...]]] = {}
         self.tokens = Tokens(storage.get, clock=clock, rng=rng)
@@ -100,8 +100,8 @@ class Core:
         return await self.from_storage(entry, decode(stored.raw))
 
     def decode_beside(self, entry: CatalogEntry, stored: Stored, doc: Document, shared: Set[str]) -> Document:
-        """Return a second document of an object that has already been decoded in the entry's version. The members in
-        `shared` are shared with the first document.
+        """Return a second document of an object that has already been decoded in the entry's version. The two documents
+        share the members in `shared`.
         """
         parts = _MEMBERS.decode(stored.raw)
         other = {

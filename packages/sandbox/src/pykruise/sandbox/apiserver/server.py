@@ -1,11 +1,11 @@
-"""The API server: a function from requests to answers over a storage, without sockets.
+"""The API server: a function from requests to responses over a storage, without sockets.
 
 method, path, query, headers, body ──▶ ApiServer.handle() ──▶ Response
 path, query, headers (a watch)     ──▶ ApiServer.stream() ──▶ LineStream, or the Response that refuses it
 
     routes.py ──▶ Call ──▶ reads, writes, deletion, scale, subresources ──▶ Answer ──▶ Response
 
-The server starts no tasks. Every answer is an object or a Status: an unexpected exception is logged and becomes a
+The server starts no tasks. Every response is an object or a Status: an unexpected exception is logged and becomes a
 500.
 """
 
@@ -179,8 +179,8 @@ class ApiServer:
     def restore(self, resource: Resource, documents: Iterable[Document]) -> None:
         """Store objects as another server stored them: uids, times and status stay.
 
-        There are no defaults, no validation and no admission. For copies of a cluster, before its components run.
-        Raises KeyError for a resource that is not served.
+        There are no defaults, no validation and no admission. Use it for copies of a cluster, before the components
+        run. Raises KeyError for a resource that is not served.
         """
         entry = self._core.catalog.find_entry(resource.group, resource.version, resource.plural)
         if entry is None:
@@ -448,7 +448,7 @@ class ApiServer:
 
 
 class _Who(NamedTuple):
-    """User of a request, and whether the answer has managedFields."""
+    """User of a request, and whether the response has managedFields."""
 
     user: User
     managed_fields: bool

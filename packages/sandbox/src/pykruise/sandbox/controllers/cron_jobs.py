@@ -4,7 +4,7 @@ CronJob + its Jobs ──▶ read_snapshot() ──▶ plan_cron_job() ──▶
                                                       ──▶ status: Jobs that started, and that ended
 
 A new Job is recorded in the status by the plan after the one that created it. Same rules as Kubernetes' cron job
-controller. If several times were missed, only the latest is made up for.
+controller. If several times were missed, a Job is created only for the latest one.
 """
 
 from collections.abc import Iterator, Sequence

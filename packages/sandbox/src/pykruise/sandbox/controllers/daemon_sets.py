@@ -2,8 +2,8 @@
 
 DaemonSet + nodes + its pods ──▶ read_snapshot() ──▶ decide_next_step() ──▶ pods to create and to delete, status
 
-Node affinity binds a pod to its node, and the scheduler places it, as in Kubernetes. Updates are OnDelete, or rolling
-within maxUnavailable. With maxSurge, a second pod is created on the node, which replaces the old one when it is
+Node affinity selects the pod's node, and the scheduler binds the pod, as in Kubernetes. Updates are OnDelete, or
+rolling within maxUnavailable. With maxSurge, a second pod is created on the node, which replaces the old one when it is
 available.
 """
 

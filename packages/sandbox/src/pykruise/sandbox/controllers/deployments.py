@@ -208,7 +208,7 @@ class DeploymentSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     busy: frozenset[str]
     """uids of its old replica sets with pods that have not ended."""
     namesake: DocumentView | None
-    """The replica set that has the name of a new one."""
+    """The replica set that already has the name of the new one."""
     now: Instant
 
 

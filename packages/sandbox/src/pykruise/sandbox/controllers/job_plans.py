@@ -4,7 +4,7 @@ Job + its pods + now ──▶ count_pods() ──▶ Tally ──▶ decide_nex
 
 Pure; job_policies.py evaluates the policies. Same rules as Kubernetes' job controller with pod tracking by
 finalizers: a pod that has ended is first recorded in `status.uncountedTerminatedPods`, then loses its finalizer, and
-is then counted. So each pod is counted exactly once, even after a crash in between.
+is then counted. So each pod is counted exactly once, even if the controller crashes between these writes.
 """
 
 from collections.abc import Mapping, Sequence

@@ -47,7 +47,7 @@ class History(msgspec.Struct, frozen=True, kw_only=True):
     orphans: Sequence[DocumentView] = ()
     """Revisions of its namespace without an owner."""
     namesake: DocumentView | None = None
-    """The revision that has the name of a new one of the present template."""
+    """The revision that already has the name of a new revision of the present template."""
 
 
 class RevisionChosen(msgspec.Struct, frozen=True, kw_only=True):

@@ -70,7 +70,7 @@ async def read_snapshot(owner: DocumentView, read: Read[Any]) -> StatefulSetCont
     """Read a snapshot from caches, without requests."""
     history = revisions.history_of(owner, read)
     if owner.is_deleting and not history.revisions:
-        return None  # orphaned with its pods, so a new revision would not be theirs
+        return None  # the pods stay as orphans, and a new revision would not be their revision
     pods = read.list_owned(POD_VIEWS, owner.uid)
     orphans = read.list_orphans(POD_VIEWS, owner.namespace)
     return StatefulSetControllerSnapshot(

@@ -93,7 +93,7 @@ class PodVolumes(msgspec.Struct, frozen=True):
         return reasons
 
     def plan_binding(self, node: SandboxNodeView) -> list[tuple[DocumentView, DocumentView | None]] | None:
-        """Volume of each waiting claim on that node, or None for a volume that must be created.
+        """The volume of each waiting claim on that node, or None for a volume that must be created.
 
         The result is None when a claim can get no volume there.
         """

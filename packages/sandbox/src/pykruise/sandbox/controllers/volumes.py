@@ -6,9 +6,9 @@ both                  ──▶ protection finalizers are removed when nothing u
 
 Claims of classes that wait for their first pod are bound after the scheduler has chosen a node (volume_choice.py).
 
-Volumes are simulated: the provisioner of the default class creates objects and nothing else. Same rules as
-Kubernetes' persistent volume controller, resizer and protection controllers. Claims of classes with other
-provisioners wait for volumes that those create.
+Volumes are simulated: the provisioner of the default class creates objects and nothing else. Same rules as Kubernetes'
+persistent volume controller, resizer and protection controllers. Claims of classes with other provisioners wait until
+these provisioners create their volumes.
 """
 
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,4 @@
-"""Answers of a registry: the digest of an image, or why it cannot be pulled.
+"""Results of a registry: the digest of an image, or why it cannot be pulled.
 
 image as a pod names it ──▶ ImageTable.pull() ──▶ Pulled (imageID) | PullFailure (reason, message)
 
@@ -37,7 +37,7 @@ class ImageTable(msgspec.Struct, frozen=True, kw_only=True):
     private: Mapping[str, str] = {}
     """Repository without tag, as pods name it → `user:password` without which an image cannot be pulled ahead."""
     pulled: dict[str, Pulled | PullFailure] = {}
-    """Cache of answers, because the same few images are pulled many times."""
+    """Cache of results, because the same few images are pulled many times."""
 
     def pull(self, image: str) -> Pulled | PullFailure:
         """Return the image id of `image`, or why it cannot be pulled."""
@@ -51,7 +51,7 @@ class ImageTable(msgspec.Struct, frozen=True, kw_only=True):
     def pull_as(self, image: str, credentials: Sequence[str]) -> Pulled | PullFailure:
         """Pull with these `user:password` texts, sequentially; without any, pull without credentials.
 
-        Same rule as the node agent: if some texts match the image and all are refused, there is no attempt without
+        Same rule as the node agent: if some texts match the image and all are rejected, there is no attempt without
         credentials.
         """
         match = _REFERENCE.fullmatch(image)

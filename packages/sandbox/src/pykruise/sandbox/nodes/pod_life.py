@@ -99,8 +99,8 @@ def advance(
 def list_awaited_references(
     state: SimulatedPodState, pod: SandboxPodView
 ) -> dict[str, tuple[Reference, ...]]:
-    """Objects that a container's environment needs, by container that never ran. Under `UNMOUNTED` are those that the
-    volumes need before any container starts.
+    """Objects that a container's environment needs, by container that never ran. The key `UNMOUNTED` has the objects
+    that the volumes need before any container starts.
     """
     waiting = {run.name for run in state.runs if run.state is RunState.BLOCKED}
     references = {
@@ -159,7 +159,7 @@ def _is_outgrown(container: PodContainer, run: ContainerRun) -> bool:
 def _resize(
     state: SimulatedPodState, pod: SandboxPodView, world: NodeWorld, now: Instant, refused: Refused | None
 ) -> tuple[SimulatedPodState, Instant]:
-    """Change resources: immediately, after `resize_s`, or not while the node refuses."""
+    """Change resources: immediately, after `resize_s`, or not while the node has no room."""
     if not wants_resize(state, pod):
         if state.resizing_since is not None or state.resize_refused is not None:
             state = msgspec.structs.replace(state, resizing_since=None, resize_refused=None)
@@ -194,7 +194,7 @@ def _with_allotment(container: PodContainer, run: ContainerRun, now: Instant) ->
 
 
 def find_removal_time(state: SimulatedPodState, pod: SandboxPodView, world: NodeWorld) -> Instant:
-    """Time at which a terminating pod must be removed; NEVER when its kubelet has nothing (more) to do."""
+    """Time at which a terminating pod must be removed; NEVER when its kubelet has nothing to do (any more)."""
     if state.stopping_since is None:
         return NEVER
     if pod.grace_s == 0:
@@ -386,8 +386,8 @@ class _Life:
         )
 
     def _resources_of(self, run: ContainerRun) -> Mapping[str, Any] | None:
-        """Resources of a container that starts: while the node refuses those of the spec, what it granted before.
-        Rule: the kubelet makes containers with the allocated resources."""
+        """Resources of a container that starts: those of the spec or, while the node rejects them, the ones that it
+        admitted before. Rule: the kubelet creates containers with the allocated resources."""
         if not self.settings.reports_resources:
             return None
         return run.resources if self.is_refused and run.resources is not None else self.container.allotment

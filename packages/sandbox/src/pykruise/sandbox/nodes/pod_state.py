@@ -2,9 +2,9 @@
 
 SandboxPodView ──▶ begin(), recover() ──▶ SimulatedPodState ──▶ pod_life.py (its transitions) ──▶ pod_status.py
 
-Pure: no I/O, no clock, no randomness. A SimulatedPodState is the knowledge of a container runtime. It holds only
-facts. Due times follow from them, the settings and the rules, so that rules can change while a pod runs. After a
-restart of this program `recover()` builds it again from the written status.
+Pure: no I/O, no clock, no randomness. A SimulatedPodState has the facts that a container runtime knows, and nothing
+else. Due times follow from them, the settings and the rules, so that rules can change while a pod runs. After a restart
+of this program `recover()` builds it again from the written status.
 
 One container (a `ContainerRun`):
 
@@ -40,9 +40,9 @@ class KubeletSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Durations on a node, and options of a kubelet's writes. Times are in seconds."""
 
     start_s: float = 0.5
-    """Time that a container needs to start ..."""
+    """Time that a container needs to start."""
     start_jitter: float = 1.0
-    """... plus up to this fraction of it."""
+    """Maximum fraction of `start_s` by which the start takes longer."""
     pull_s: float = 0.0
     """Time to pull a container's image before that, if the node does not have it."""
     ready_s: float = 0.0
@@ -56,7 +56,7 @@ class KubeletSettings(msgspec.Struct, frozen=True, kw_only=True):
     stop_s: float = 1.0
     """Time that a pod needs to stop after its preStop hooks, if its grace period allows."""
     resize_s: float = 0.0
-    """Time that a change of resources needs; 0: it is in force when it is first seen, with one write."""
+    """Time that a change of resources needs; 0: the kubelet applies it when it first sees it, with one write."""
     reports_resources: bool = True
     """Whether resources in force are reported and changed (as kubelets of Kubernetes 1.33 and later do)."""
     pull_error_s: float = 1.0

@@ -57,7 +57,7 @@ class NoPlace(msgspec.Struct, frozen=True):
     """No node can take the pod."""
 
     message: str
-    """Message of the real scheduler in the condition, without its part about preemption."""
+    """Message in the condition, as the real scheduler writes it, without the part about preemption."""
     hopeful: tuple[str, ...] = ()
     """Nodes that could take the pod if other pods were evicted."""
 
@@ -414,8 +414,8 @@ class _Domains:
 class _SpreadRule:
     """A topology spread constraint with whenUnsatisfiable DoNotSchedule.
 
-    Same rule as Kubernetes: skew = pods in the node's domain + this pod - the fewest in any domain that the pod may
-    use.
+    Same rule as Kubernetes: skew = pods in the node's domain + this pod - the minimum number in any domain that the pod
+    may use.
     """
 
     __slots__ = ("counts", "fewest", "is_one_of_them", "max_skew", "topology_key")

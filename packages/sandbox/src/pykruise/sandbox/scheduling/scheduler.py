@@ -49,8 +49,8 @@ from pykruise.sandbox.scheduling.preemption import HELPLESS, NEVER, Budget, NoRo
 DEFAULT_SCHEDULER = "default-scheduler"
 
 _RETRY_S = 300.0  # retries without any change that could help: the real scheduler's interval
-_WAKE_S = 0.1  # changes within this time wake the waiting pods once ...
-_WAKE_PER_POD_S = 0.001  # ... and a longer queue is woken later
+_WAKE_S = 0.1  # changes within this number of seconds enqueue the waiting pods once ...
+_WAKE_PER_POD_S = 0.001  # ... and a longer queue is enqueued later
 _BIND_VOLUMES_S: Final = 600.0  # longest time that a pod keeps its place while its volumes are bound
 
 _NodeCheck = Callable[[SandboxNodeView], Sequence[str]]

@@ -1,4 +1,4 @@
-"""Everything that can happen next waits for a decision, on one loop.
+"""Gates on one event loop: every step that can happen next waits for a decision.
 
 a request, an event, a reconcile ──▶ ChoiceGates.wait() ─┐
                                                           ├──▶ ChoosingLoop: all tasks wait ──▶ decide() ──▶ one step
@@ -20,7 +20,7 @@ __all__ = ["Choice", "ChoiceGates", "Chooser", "ChoosingLoop", "State", "Waiting
 
 
 STEP_S = 1e-5
-"""Duration of a step, so that rules know the order of steps. It is too short to make two states differ."""
+"""Duration of a step. It shows rules the order of steps, and is too short to make two states different."""
 
 
 class Choice(msgspec.Struct, frozen=True):

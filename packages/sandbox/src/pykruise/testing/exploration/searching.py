@@ -1,10 +1,10 @@
-"""Every way a world can go, by copying the process at each state: a child for each choice.
+"""Every path of a world: the process is copied at each state, with one child process for each choice.
 
 a world ──▶ search() ──▶ the world in a child ──state──▶ known already? ── yes ──▶ the child ends
                                                          └── no ──▶ fork() per choice, each goes on from here
              journal of all steps ──▶ Graph (graph.py)
 
-A process is copied in a few milliseconds, whatever is in it; nothing has to be played again from the start. States
+A process is copied in a few milliseconds, whatever its content; no path must be played again from the start. States
 that were seen are in memory that all processes share. A replay goes through `follow_labels()`: labels of
 choices, one after another, without copies.
 """
@@ -183,7 +183,7 @@ class _Explorer:
         return choice
 
     def _copy(self) -> bool:
-        """Copy the process. Return whether this is the copy. The original waits for the end of the copy, unless a
+        """Copy the process. Return whether this process is the copy. The original waits until the copy ends, unless a
         place is free.
         """
         is_beside = self._places.take()

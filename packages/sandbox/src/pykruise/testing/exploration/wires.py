@@ -54,7 +54,7 @@ class Faults:
 class GatedWire(Wire):
     """A Wire whose writes and gated watches wait. `watches`: plurals of the resources whose events wait.
 
-    `are_answers_apart`: a write and its answer are two steps, so events may come between them.
+    `are_answers_apart`: a write and its response are two steps, so events may come between them.
     """
 
     def __init__(

@@ -87,7 +87,7 @@ class SmallWorld(msgspec.Struct, frozen=True, kw_only=True):
     next.
     """
     answers_apart: bool = False
-    """Whether events may arrive between a write and its answer. This adds states."""
+    """Whether events may arrive between a write and its response. This adds states."""
     moment_s: float = 1.0
     """A delay of at most this length, such as the delay before the first retry, may end while other steps wait."""
 

@@ -1,4 +1,4 @@
-"""Answers that a test gives in place of an API server."""
+"""Responses that a test sends in place of an API server."""
 
 import json
 from collections.abc import Mapping
@@ -26,9 +26,9 @@ _REASONS = {
 
 @dataclass(frozen=True)
 class ScriptedAnswer:
-    """An answer of this status, with a Status as body (or `body`).
+    """A response of this status, with a Status as body (or `body`).
 
-    `takes_effect`: the request is carried out all the same, as when a 500 or 504 arrives after the fact.
+    `takes_effect`: the request is executed nevertheless, as with a 500 or 504 that is sent after a write is stored.
     """
 
     status: int
@@ -40,7 +40,7 @@ class ScriptedAnswer:
     details: Mapping[str, Any] = field(default_factory=dict)
 
     def to_response(self) -> Response:
-        """Return it as an API server sends it."""
+        """Return the response as an API server sends it."""
         headers = {"content-type": "application/json"}
         if self.retry_after_s is not None:
             headers["retry-after"] = str(self.retry_after_s)

@@ -1,11 +1,11 @@
-"""The writes that an API server has stored, with the client of each and what that client knew.
+"""The writes that an API server has stored, each with its client and the state that the client knew.
 
 manager's reconcile begins ──▶ RECONCILE (what its caches knew) ─┐ carried by contextvars with every request
 request ──▶ API server ──▶ RecordingStorage.commit() ────────────┴──▶ Commit ──▶ rules of the kind
 
-Rules look at commits and not at caches: a commit is what counts, whatever a manager's cache holds. What the writer
-could know is recorded too, for a rule can only ask for what was knowable: every change that the writer's
-caches had not seen when its reconcile began may or may not have been known to it.
+Rules judge commits, not caches: only commits count, whatever a manager's cache contains. A commit also records which
+changes the writer's caches had seen when its reconcile began, because a rule can only require what the writer knew.
+Later changes may have been known to the writer or not.
 """
 
 from bisect import bisect_right
@@ -23,7 +23,7 @@ __all__ = ["RECONCILE", "SENDER", "Commit", "Reconcile", "RecordingStorage", "li
 
 
 class Reconcile(msgspec.Struct):
-    """A manager's knowledge when it began to decide: per shelf, everything up to that revision."""
+    """A manager's knowledge when its reconcile began: by shelf, the revision up to which it had seen all changes."""
 
     manager: str
     number: int
@@ -40,11 +40,11 @@ RECONCILE: ContextVar[Reconcile | None] = ContextVar("reconcile", default=None)
 """The reconcile in which a request is sent; None outside of managers."""
 
 SENDER: ContextVar[str] = ContextVar("sender", default="")
-"""The sender of the request that is being carried out: a manager's name, `user`, or empty for the cluster itself."""
+"""The sender of the request that is being executed: a manager's name, `user`, or empty for the cluster itself."""
 
 
 class Commit(msgspec.Struct, frozen=True):
-    """One write as stored."""
+    """A write as it was stored."""
 
     revision: int
     at: float
@@ -62,7 +62,7 @@ class Commit(msgspec.Struct, frozen=True):
 
 
 class Versioned(Protocol):
-    """A version of something. `revision` is the API server's."""
+    """A version of an object. `revision` is the API server's number of the write."""
 
     @property
     def revision(self) -> int: ...
@@ -72,12 +72,12 @@ V = TypeVar("V", bound=Versioned)
 
 
 def list_versions_since(versions: Sequence[V], known: float) -> Sequence[V]:
-    """The versions of an object that a writer with this knowledge may take for the current one."""
+    """The versions of an object that may be the current one to a writer that has seen all changes up to `known`."""
     return versions[max(0, bisect_right(versions, known, key=lambda version: version.revision) - 1) :]
 
 
 class RecordingStorage(MemoryStorage):
-    """Memory that calls `listen` with each commit to the shelves it was asked about, and keeps a trace of all."""
+    """A storage that calls `listen` with each commit to the requested shelves, and keeps a list of all commits."""
 
     def __init__(self, *, clock: Callable[[], float], start: float, shelves: frozenset[str]) -> None:
         super().__init__()

@@ -40,16 +40,16 @@ _replace = msgspec.structs.replace
 
 
 class FoundFailure(msgspec.Struct, frozen=True):
-    """A script that breaks a rule, as short as it was found."""
+    """The shortest script that was found for a broken rule."""
 
     script: SimulationScript
     outcome: SimulationOutcome
     seeds: int
-    """Number of seeds that were played until it was found."""
+    """Number of seeds that were played until the rule was broken."""
 
 
 def script_of(simulation: Simulation, seed: int) -> SimulationScript:
-    """Return the script of a seed: some actions, and between no and many faults."""
+    """Return the script of a seed: some actions, and any number of faults."""
     rng = random.Random(seed)
     names = sorted(simulation.actions)
     times = [round(rng.uniform(0, simulation.length_s), 3) for _ in range(rng.randint(1, 6) if names else 0)]
@@ -68,7 +68,7 @@ def _fault_of(
     simulation: Simulation, rng: random.Random, kinds: Sequence[str], times: Sequence[float]
 ) -> Fault:
     kind = rng.choice(kinds)
-    # Half of the faults begin with an action, when an operator has most to do.
+    # Half of the faults begin with an action, when an operator has the most work.
     near = rng.choice(times) + rng.uniform(0, 0.2)
     at = near if rng.random() < 0.5 else rng.uniform(0, simulation.length_s)
     seconds = rng.choice(_SECONDS.get(kind, (0.3, 3.0, 20.0)))
@@ -88,7 +88,7 @@ def hunt(
 ) -> FoundFailure | None:
     """Play seeds until a rule is broken, and shrink that script. None: no rule was broken.
 
-    `seeds`: how many, beginning with `first`. `play`: `simulate`, or what `player_of()` returns.
+    `seeds`: number of seeds, beginning with `first`. `play`: `simulate`, or what `player_of()` returns.
     `most_runs`, `most_s` (seconds of CPU): bounds of shrinking.
     """
     for number, seed in enumerate(range(first, first + seeds), start=1):
@@ -108,7 +108,7 @@ def _shrink_with_outcome(
     most_runs: int,
     most_s: float,
 ) -> tuple[SimulationScript, SimulationOutcome]:
-    """Return the shortest script and its outcome that broke the rule: in real time, another run may break none."""
+    """Return the shortest script and its outcome that broke the rule: in real time, another run may break no rule."""
     shown = outcome
 
     def play_and_keep(simulation: Simulation, smaller: SimulationScript) -> SimulationOutcome:
@@ -133,7 +133,7 @@ def shrink(
 ) -> SimulationScript:
     """Return the shortest script that was found and breaks the same rule.
 
-    `play`: as in `hunt`. `most_runs` and `most_s` (seconds of CPU): when it ends at the latest.
+    `play`: as in `hunt`. `most_runs` and `most_s` (seconds of CPU): limits of the search.
     """
     return shrink_greedily(
         script,
@@ -170,7 +170,7 @@ def check(
     a rule.
 
     `seeds`, `first`, `play`, `most_runs`: as in `hunt`. `keep_in`: a new failing script is written there, so that each
-    later run plays it first. None: none is kept.
+    later run plays it first. None: no script is kept.
     """
     __tracebackhide__ = True
     for path in sorted(keep_in.glob("*.json")) if keep_in is not None and keep_in.is_dir() else ():

@@ -2,8 +2,8 @@
 
 manager's Client ──▶ Wire.request(), Wire.stream() ──faults of the script──▶ LocalTransport ──▶ API server
 
-Every request travels in its own task, as on a network: an operator that is killed or gives up does not recall the
-requests that it has sent. The first matching requests after a fault's time use it up.
+Every request travels in its own task, as on a network: requests that an operator has sent arrive even if it is killed
+or gives up. A fault affects the first matching requests after its time.
 """
 
 import asyncio
@@ -55,7 +55,7 @@ STREAM_FAULTS = ("cut", "gone", "end", "garbage", "delay", "stall", "duplicate",
 
 @dataclass
 class _Left:
-    """A fault, and how often it still strikes."""
+    """A fault, and the number of requests that it will still affect."""
 
     fault: Fault
     count: int
@@ -73,19 +73,19 @@ class NetworkFaults:
 
     @property
     def is_clear(self) -> bool:
-        """Whether no fault strikes any more."""
+        """Whether no fault affects requests any more."""
         return self._cleared.is_set()
 
     def clear(self) -> None:
-        """End all faults; connections that hang break."""
+        """End all faults; connections that hang are broken."""
         self._cleared.set()
 
     def hold(self, seconds: float) -> None:
-        """Note that a request is delayed for so many seconds, also after `clear()`."""
+        """Note that a request is delayed for this number of seconds, also after `clear()`."""
         self.last_arrival = max(self.last_arrival, self._now() + seconds)
 
     async def hang(self, seconds: float) -> None:
-        """Wait for so many seconds, or until all faults have ended."""
+        """Wait for this number of seconds, or until all faults have ended."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._cleared.wait()
@@ -103,7 +103,7 @@ class NetworkFaults:
         return None
 
     def comes(self, kinds: tuple[str, ...]) -> bool:
-        """Whether a fault of one of these kinds may still strike."""
+        """Whether a fault of one of these kinds may still affect a request."""
         return not self.is_clear and any(left.count > 0 and left.fault.kind in kinds for left in self._left)
 
 
@@ -120,9 +120,9 @@ NO_ANSWER_S = 30.0
 
 
 class Wire:
-    """Transport of one operator, or of webhooks. `dead`: the operator was killed; nothing leaves or reaches it.
+    """Transport of one operator, or of webhooks. `dead`: the operator was killed, so it sends and receives nothing.
 
-    `decides`: whether a request belongs to the reconcile that sends it; webhooks are called in reconciles of others.
+    `decides`: whether a request belongs to the reconcile that sends it; webhooks belong to reconciles of others.
     """
 
     def __init__(
@@ -148,7 +148,7 @@ class Wire:
         self.writes = 0
 
     async def request(self, request: Request, /) -> Response:
-        if self.dead:  # one that was cut off may be back when it has given up
+        if self.dead:  # an operator that was cut off may be connected again when it has given up
             await asyncio.sleep(request.timeout_s or NO_ANSWER_S)
             raise RequestTimeoutError("cut off on purpose")
         method, path, timeout_s = request.method, request.path, request.timeout_s
@@ -174,7 +174,7 @@ class Wire:
     def _arrived(self, task: "asyncio.Task[Any]") -> None:
         self._under_way.discard(task)
         if not task.cancelled():
-            task.exception()  # the manager that waited for it may be gone
+            task.exception()  # the manager that waited for it may have ended
 
     async def _travel(self, fault: Fault | None, forward: Callable[[], Any]) -> Response:
         SENDER.set(self._name)
@@ -244,14 +244,14 @@ class Wire:
     ) -> AsyncGenerator[bytes, None]:
         held: bytes | None = None
         async for line in lines:
-            if self.dead:  # a client that is cut off gets nothing
+            if self.dead:  # a client that is cut off receives nothing
                 await asyncio.sleep(idle_timeout_s or 300.0)
                 raise ConnectionLostError("cut off on purpose")
             if self._rng.random() < 0.3:
                 await asyncio.sleep(self._rng.uniform(0, self._latency_s))
             fault = self._network_faults.take(STREAM_FAULTS, path, "STREAM")
             if held is not None:
-                # What a bookmark has promised comes before it, on any API server.
+                # Every API server sends all events up to a bookmark's version before it.
                 first, last = (held, line) if line.startswith(BOOKMARK) else (line, held)
                 yield first
                 self.held.pop(path, None)

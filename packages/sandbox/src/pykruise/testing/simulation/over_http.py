@@ -4,9 +4,9 @@ script ──▶ player_of(operator) ──▶ HttpSandbox whose server answers 
 
 make_thread_runner(main) ──▶ an operator whose client is asynchronous, in its own thread and event loop
 
-The operator runs in its own thread or process, with kopf, kubernetes_asyncio, kr8s, or in another language. It sees
-what a network and a busy API server do to it. Real time makes a run last seconds, so a few dozen seeds
-take the place of a thousand; and a script can have another outcome when it is played again.
+The operator runs in its own thread or process, with kopf, kubernetes_asyncio, kr8s, or in another language. It meets
+the faults of a network and of a busy API server. In real time a run takes seconds, so a few dozen seeds must be enough
+instead of a thousand, and a script can have another outcome when it is played again.
 """
 
 import asyncio
@@ -143,7 +143,7 @@ def _without_logs() -> Iterator[None]:
 
 
 class _DisturbedSandbox(HttpSandbox):
-    """A cluster over HTTPS that records all writes, and whose server is as faulty as the script says."""
+    """A cluster over HTTPS that records all writes, and whose server has the faults of the script."""
 
     def __init__(self, kubeconfig: Path, simulation: Simulation, script: SimulationScript) -> None:
         super().__init__(kubeconfig, nodes=simulation.nodes, seed=script.seed, manifests=simulation.manifests)
@@ -197,7 +197,7 @@ class _FaultyFront(HttpFront):
         self._late: set[asyncio.Task[Any]] = set()
 
     async def answer(self, request: WireRequest) -> Response | Streamed | Upgraded:
-        """Answer, or do what the next fault says."""
+        """Answer the request, or apply the next fault."""
         SENDER.set("operator")
         faults, path = self._faults(), request.path
         if self._server.is_stream(request.method, path, request.query):
@@ -238,7 +238,7 @@ class _FaultyFront(HttpFront):
 
 
 class _Cut:
-    """An answer whose connection breaks before its first byte of content."""
+    """A response whose connection breaks before its first byte of content."""
 
     content_type = "application/json"
     headers: Mapping[str, str] = {}
@@ -251,7 +251,7 @@ class _Cut:
 
 
 class _FaultyLines:
-    """A watch whose next events meet faults."""
+    """A watch with faults at its next events."""
 
     def __init__(self, opened: LineStream, faults: NetworkFaults, path: str) -> None:
         self._opened = opened
@@ -261,7 +261,7 @@ class _FaultyLines:
         self.content_type = opened.content_type
 
     async def read_batch(self, *, most: int = 256) -> list[bytes]:
-        """The next lines, and what a fault does to them."""
+        """The next lines, with the effect of a fault."""
         if self._is_over:
             return []
         lines = await self._opened.read_batch(most=most)

@@ -27,4 +27,4 @@ class Fault(msgspec.Struct, frozen=True, omit_defaults=True):
     """Part of the path of the requests; empty: all requests."""
     count: int = 1
     seconds: float = 0.0
-    """Seconds that the fault lasts, for faults that take time."""
+    """Duration of the fault in seconds, for faults that have a duration."""

@@ -1,4 +1,4 @@
-"""A script that breaks a rule, made short: pieces are left out as long as the same rule is still broken.
+"""Shortens a script that breaks a rule: parts are removed as long as the same rule is still broken.
 
 script, rule ──▶ shrink_greedily() ──▶ a shorter script that breaks the same rule
 """
@@ -23,7 +23,7 @@ def shrink_greedily(
     most_s: float,
 ) -> S:
     """Return the shortest script that was found and still breaks `rule`, after at most `most_runs` runs or `most_s`
-    seconds of CPU. `smaller` yields every way to leave something out; `rule_of` plays a script.
+    seconds of CPU. `smaller` yields shorter scripts, each without one part; `rule_of` plays a script.
     """
     runs = 0
     begun = time.process_time()
@@ -41,7 +41,7 @@ def shrink_greedily(
 
 
 def iterate_without_parts(items: Sequence[T]) -> Iterator[tuple[T, ...]]:
-    """Yield the items without a part of them, the largest parts first."""
+    """Yield the items without one part, the largest parts first."""
     size = len(items)
     while size >= 1:
         for start in range(0, len(items), size):
@@ -50,5 +50,5 @@ def iterate_without_parts(items: Sequence[T]) -> Iterator[tuple[T, ...]]:
 
 
 def replace_item(items: Sequence[Any], number: int, item: Any) -> tuple[Any, ...]:
-    """Return the items with another one at this place."""
+    """Return the items with another item at this place."""
     return (*items[:number], item, *items[number + 1 :])

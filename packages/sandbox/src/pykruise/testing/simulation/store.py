@@ -18,7 +18,7 @@ from pykruise.testing.simulation.history import SENDER, RecordingStorage
 __all__ = ["ObservedStorage", "Rule", "Rules", "SimulatedStore", "Write"]
 
 SILENT = frozenset(("events", "events.events.k8s.io", "leases.coordination.k8s.io", "nodes"))
-"""Shelves whose writes no rule judges, and whose changes do not count as unrest."""
+"""Shelves whose writes no rule judges. A cluster in which only these change counts as at rest."""
 
 _MOST_DECODED = 10_000
 
@@ -112,7 +112,7 @@ class ObservedStorage(RecordingStorage):
 
 
 class _Lazy(dict[str, Any]):
-    """A document that is decoded when it is read: most writes are never looked at."""
+    """A document that is decoded when it is read: most documents are never read."""
 
     def __init__(self, raw: bytes) -> None:
         super().__init__()
@@ -142,6 +142,6 @@ class _Lazy(dict[str, Any]):
 
 
 Rule = Callable[[SimulatedStore], str | None]
-"""A rule: returns what is wrong in one sentence; None: nothing. Its name is the name of the function."""
+"""A rule: returns the problem in one sentence; None: there is no problem. Its name is the name of the function."""
 
 Rules = Sequence[Rule]

@@ -1,4 +1,4 @@
-"""One simulation of an operator: a cluster, operations and faults in virtual time, and what came of them.
+"""One simulation of an operator: a cluster, operations and faults in virtual time, and their results.
 
 Simulation + SimulationScript ──▶ simulate() ──▶ SimulationOutcome: broken rules, and every write
 
@@ -52,7 +52,7 @@ QUIET_S: Final = 30.0
 MOST_WRITES: Final = 5_000
 
 Action = Callable[[Client, random.Random], Coroutine[Any, Any, Any]]
-"""Something that a user does. Errors of the API server are its own affair: the object may be gone."""
+"""An action of a user. Its errors from the API server are ignored, because the object may have been deleted."""
 
 Start = Callable[[Client, Clock, random.Random], Coroutine[Any, Any, Any]]
 """Runs an operator until it is cancelled."""
@@ -72,7 +72,7 @@ class Violation(msgspec.Struct, frozen=True):
 
 
 class Simulation(msgspec.Struct, frozen=True, kw_only=True):
-    """An operator, its cluster, what users do, and rules that must hold whatever happens."""
+    """An operator, its cluster, actions of users, and rules that must always hold."""
 
     work: Sequence[Work] = ()
     """Operators on `pykruise.runtime`."""
@@ -81,7 +81,7 @@ class Simulation(msgspec.Struct, frozen=True, kw_only=True):
     manifests: Sequence[Manifest] = ()
     """CRDs and objects that exist when the operator starts."""
     actions: Mapping[str, Action] = {}
-    """Actions by name. A script has some of them, at random times and each several times."""
+    """Actions by name. A script has some actions, at random times and each several times."""
     always: Sequence[Rule] = ()
     """Rules that must hold after each write."""
     at_rest: Sequence[Rule] = ()
@@ -89,7 +89,7 @@ class Simulation(msgspec.Struct, frozen=True, kw_only=True):
     faults: Sequence[str] | None = None
     """Kinds of faults; None: all (`FAULTS` in hunting.py)."""
     faulty_paths: Sequence[str] = ("",)
-    """Parts of the paths whose requests and watches faults hit; empty text: any."""
+    """Parts of paths: faults affect requests and watches with such a path; an empty text matches any path."""
     nodes: int = 2
     controllers: tuple[str, ...] | None = None
     """Built-in controllers that run; None: all."""
@@ -100,13 +100,13 @@ class Simulation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SimulationScript(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Events of one run. `seed` decides everything that the script does not name: uids, names, delays."""
+    """Events of one run. `seed` determines everything that the script does not contain: uids, names, delays."""
 
     seed: int
     operations: tuple[SimulatedOperation, ...] = ()
     faults: tuple[Fault, ...] = ()
     latency_s: float = 0.02
-    """Largest time that a request takes each way, in seconds."""
+    """Maximum time that a request and its response each take, in seconds."""
 
 
 class SimulationOutcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -125,7 +125,7 @@ class SimulationOutcome(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def create(document: Document) -> Action:
-    """Return the action that creates an object, or leaves it if it exists."""
+    """Return the action that creates an object, unless it exists."""
 
     async def act(client: Client, _: random.Random) -> None:
         await put_all(client, [("", document)])
@@ -144,7 +144,7 @@ def patch(resource: Resource, name: str, *bodies: Mapping[str, Any], namespace: 
 
 
 def delete(resource: Resource, name: str, *, namespace: str = "default") -> Action:
-    """Return the action that deletes an object, and what it owns in the background."""
+    """Return the action that deletes an object, and its dependents in the background."""
 
     async def act(client: Client, _: random.Random) -> None:
         space = namespace if resource.namespaced else ""
@@ -154,14 +154,14 @@ def delete(resource: Resource, name: str, *, namespace: str = "default") -> Acti
 
 
 def simulate(simulation: Simulation, script: SimulationScript) -> SimulationOutcome:
-    """Play a script from its beginning to its end. Logs are off meanwhile: faults are intended."""
+    """Play a script from its beginning to its end. Meanwhile logs are off, because faults are intended."""
     with _undisturbed(), asyncio.Runner(loop_factory=VirtualLoop) as runner:
         return runner.run(_World(simulation, script).play())
 
 
 @contextmanager
 def _undisturbed() -> Iterator[None]:
-    """Without logs, and without Python's garbage collector, which would end generators at another moment each time."""
+    """Without logs, and without Python's garbage collector, which would end generators at a random time."""
     was_on, level = gc.isenabled(), logging.root.manager.disable
     gc.disable()
     logging.disable(logging.CRITICAL)
@@ -269,7 +269,7 @@ class _World:
         self._break("operator", f"the operator ended: {how}")
 
     async def _kill(self) -> None:
-        """End the operator as `kill -9` does: what it has sent may still arrive."""
+        """End the operator as `kill -9` does: requests that it has sent may still arrive."""
         for life in tuple(self._lives):
             self._lives.remove(life)
             life.wire.dead = True
@@ -343,7 +343,7 @@ class _World:
             quiet_s = self._clock() - self._storage.last_change_at
             if quiet_s >= QUIET_S:
                 problems = list(judge(self._simulation.at_rest, self._store, self._now()))
-                # A retry may be far away, so a rule has time until the end.
+                # A retry may be much later, so a rule has time until the end.
                 if not problems:
                     return
             if self._now() >= end:
@@ -376,7 +376,7 @@ def judge(rules: Iterable[Rule], store: SimulatedStore, at: float) -> Iterator[V
 
 
 def rng_of(operation: SimulatedOperation) -> random.Random:
-    """Return the source of chance of an operation: the same in a shorter script."""
+    """Return the source of random numbers of an operation: it is the same in a shorter script."""
     return random.Random(f"{operation.do} {operation.args.get('chance', 0)}")
 
 

@@ -3,7 +3,7 @@
     Attributes ──▶ Authorizer.decide() ──▶ Decision: allowed or not, and why
 
 The authorizer reads bindings on first use, and reads them again after a binding or a role has changed. Same rule as
-Kubernetes' RBAC authorizer; refusals have apiserver's messages.
+Kubernetes' RBAC authorizer; denials have apiserver's messages.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -2,7 +2,7 @@
 
 data/bootstrap_policy.json ──▶ make_first_roles(core) ──▶ storage
 
-A role or binding that a data directory has already brought stays unchanged.
+A role or binding that already exists in the data directory stays unchanged.
 """
 
 from functools import cache

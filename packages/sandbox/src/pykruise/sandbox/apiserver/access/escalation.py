@@ -1,4 +1,4 @@
-"""Privilege escalation check on every write of a role or a binding: a user grants only rights that it holds.
+"""Privilege escalation check on every write of a role or a binding: a user grants only permissions that it has.
 
     writes.py ──▶ plugins.py ──▶ check_grant(core, call, doc) ──▶ Refusal (403, 404), or nothing
 

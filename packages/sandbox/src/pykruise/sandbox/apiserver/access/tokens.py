@@ -1,4 +1,4 @@
-"""Tokens of service accounts: issued on request, recognised by their signature.
+"""Tokens of service accounts: issued on request, verified by their signature.
 
     POST serviceaccounts/NAME/token ──▶ Tokens.issue() ──▶ a signed JWT
     Authorization: Bearer JWT       ──▶ Tokens.user_of() ──▶ User, or None
@@ -40,15 +40,14 @@ class Bound(msgspec.Struct, frozen=True):
 
 
 class Tokens:
-    """Issues tokens and recognises them. `find` looks up an object in the storage."""
+    """Issues tokens and verifies them. `find` looks up an object in the storage."""
 
     def __init__(self, find: Find, *, clock: Clock, rng: random.Random) -> None:
         self._find = find
         self._clock = clock
         self._rng = rng
         self._key = b""
-        """Created with the first token, so that a sandbox without tokens draws nothing from the source of random
-        numbers.
+        """Created with the first token, so that a sandbox without tokens does not use the source of random numbers.
         """
 
     def issue(

@@ -15,7 +15,7 @@ _ACCOUNT: Final = "system:serviceaccount:"
 
 
 class User(msgspec.Struct, frozen=True, kw_only=True):
-    """User that sends a request."""
+    """A user that sends a request."""
 
     name: str
     groups: tuple[str, ...] = ()

@@ -106,7 +106,7 @@ _STRATEGIES: Final[Mapping[str, _Make]] = {
 
 
 def find_strategy(resource: Resource, release: Release = BuiltinStrategy.release) -> BuiltinStrategy:
-    """Return the strategy of a built-in resource; a kind without rules of its own gets the generic strategy."""
+    """Return the strategy of a built-in resource; a kind without specific rules gets the generic strategy."""
     make = _STRATEGIES.get(str(resource), BuiltinStrategy)
     definition = definition_of(resource)
     strategy = make(find_decoder(definition, release.minor))

@@ -4,7 +4,7 @@
     a decoded pod  ──▶ fill_pod()            (the above, and the defaults that only pods get: requests from limits, …)
     a new pod      ──▶ add_default_tolerations()   (added by built-in admission)
 
-Every function changes the document that it is given, is idempotent, and keeps values that are set.
+Every function changes its document, is idempotent, and keeps values that are set.
 """
 
 from collections.abc import Callable, Iterator, Mapping

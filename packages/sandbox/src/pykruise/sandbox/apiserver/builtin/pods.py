@@ -475,7 +475,7 @@ def _apply_resize(new: Document, old: Document, release: Release) -> Document:
     for field in ("containers", "initContainers"):
         names = [container.get("name") for container in spec.get(field) or ()]
         if names != [container.get("name") for container in pod["spec"].get(field) or ()]:
-            keep(pod["spec"], spec, field)  # the resize check refuses it
+            keep(pod["spec"], spec, field)  # the resize check rejects it
             continue
         for container, sent in zip(pod["spec"].get(field) or (), spec.get(field) or (), strict=True):
             for part in ("resources", "resizePolicy"):

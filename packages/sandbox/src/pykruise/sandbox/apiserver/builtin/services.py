@@ -3,7 +3,7 @@
     a service as sent ──▶ ServiceStrategy ──▶ a service with an address, or Causes
 
 Pure. Addresses and node ports are derived from the service's uid. The sandbox routes no traffic, so they only need to
-look right and stay the same; two services may get the same one.
+be valid and stay the same; two services may get the same address.
 """
 
 from collections.abc import Mapping

@@ -466,7 +466,7 @@ class ControllerRevisionStrategy(BuiltinStrategy):
 
 
 class PodTemplateStrategy(BuiltinStrategy):
-    """PodTemplates: a template as an object of its own."""
+    """PodTemplates: a template as a separate object."""
 
     tracks_generation = True
 

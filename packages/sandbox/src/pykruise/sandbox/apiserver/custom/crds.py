@@ -173,7 +173,7 @@ def _build_entry(crd: Mapping[str, Any], version: Mapping[str, Any], storage: st
     schema = (version.get("schema") or {}).get("openAPIV3Schema") or {"type": "object"}
     subresources = version.get("subresources") or {}
     scale = _scale_paths(subresources.get("scale"))
-    # All versions share one list of facts, so a field that one version selects by has a place in all of them.
+    # All versions share one list of values, so a field by which one version selects has a place in all of them.
     selectable = tuple(
         dict.fromkeys(
             field["jsonPath"].lstrip(".")

@@ -2,7 +2,7 @@
 
 Core commits a change of a CRD or of its objects ──▶ Definitions ──▶ the CRD's status, the Catalog, removals
 
-Everything happens in the step of the commit, so the resource is already served when the POST of its CRD is answered.
+All this happens in the step of the commit, so the resource is served before the client has the response to its POST.
 """
 
 import msgspec
@@ -54,7 +54,7 @@ class Definitions:
         managed = self._core.ownership.record_controller_change(
             self._crd_entry(), stored.managed, before, doc, now=now, subresource="status"
         )
-        # A write that changes the status comes back here as a new change.
+        # A write that changes the status calls this method again with a new change.
         if self._core.put(self._crd_entry(), stored, doc, managed=managed) is stored:
             self._serve(stored)
 

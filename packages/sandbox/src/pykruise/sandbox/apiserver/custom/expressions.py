@@ -90,7 +90,7 @@ def compile_expression(text: str, variables: frozenset[str]) -> Expression:
 
 
 def evaluate_conditions(conditions: Iterable[Expression], variables: Mapping[str, Any]) -> bool:
-    """Whether all match conditions are true. A false one decides, even when another one has no value.
+    """Whether all match conditions are true. A false condition decides, even when another has no value.
 
     Raises EvaluationError. Same rule as Kubernetes' matchConditions.
     """
@@ -114,7 +114,7 @@ def make_optional(value: Any = None, *, is_there: bool = True) -> Any:
 
 @cache
 def _load_library() -> Any:
-    """Import the library with the first expression, because it takes longer to load than the rest of the API server."""
+    """Import the library with the first expression, because its import takes longer than that of the API server."""
     import cel
 
     return cel

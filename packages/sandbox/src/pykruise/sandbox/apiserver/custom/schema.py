@@ -5,7 +5,7 @@
     a document ──▶ prune() ──▶ default() ──▶ validate() ──▶ causes of a 422, with the server's messages
 
 The schema is compiled once, because every write of every custom resource uses it. A document is walked only where its
-schema has rules, so an open node (a pod template with x-kubernetes-preserve-unknown-fields) costs nothing. Equal
+schema has rules, so an open node (a pod template with x-kubernetes-preserve-unknown-fields) takes no time. Equal
 schemas are compiled once per process, because a test suite creates hundreds of servers with the same CRDs.
 
 `x-kubernetes-validations` (rules in CEL) are checked last, and only when no other error would prevent it:

@@ -45,7 +45,7 @@ _MOST_REMEMBERED: Final = 512
 _LONGEST_REMEMBERED: Final = 16 * 1024
 
 Outline = tuple[tuple[str, bytes | tuple[str, ...]], ...]
-"""Members with the part that decides about their places: the names in a map of scalars, the whole value of others."""
+"""Members with the part that determines their places: the names in a map of scalars, the value of others."""
 
 
 def _ownable_part(doc: Document, ignored: FieldSet) -> Document:
@@ -118,7 +118,7 @@ def _added_or_modified(old: Any, new: Any, shape: Shape) -> FieldSet:
 
 
 def compute_creator_fields(empty: Document, doc: Document, shape: Shape, ignored: FieldSet) -> FieldSet:
-    """Fields that the creator of the document owns, before another manager takes some of them."""
+    """Fields that the creator of the document owns until another manager takes some of them."""
     owned = set_between(_ownable_part(empty, ignored), _ownable_part(doc, ignored), shape)
     return subtract_sets(owned, METADATA_ITSELF)
 

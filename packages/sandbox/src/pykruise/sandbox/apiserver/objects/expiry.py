@@ -2,7 +2,7 @@
 
 Core commits a change of an event ──▶ EventExpiry ──▶ removes expired events
 
-There is no timer: an old event stays until a new one is written.
+There is no timer: an old event stays until another event is written.
 """
 
 from collections import deque
@@ -37,6 +37,6 @@ class EventExpiry:
         while self._due and self._due[0][0] <= now:
             _, key, revision = self._due.popleft()
             stored = self._core.storage.get(_SHELF, key)
-            # A later write prolonged the event and has its own place further back in the queue.
+            # A later write extended the life of the event, and has its own place later in the queue.
             if stored is not None and stored.revision == revision:
                 self._core.remove(entry, stored)

@@ -1,4 +1,4 @@
-"""The life of an object's metadata: the fields that the server sets, keeps and refuses.
+"""The life of an object's metadata: the fields that the server sets, keeps and rejects.
 
 writes.py ──▶ wipe(), stamp_new() / copy_immutable_fields() ──▶ validate_new() / validate_changed() ──▶ causes
 
@@ -70,7 +70,7 @@ def stamp_new(metadata: Metadata, *, uid: str, now: Instant) -> None:
 
 
 def copy_immutable_fields(new: Metadata, old: Mapping[str, Any]) -> None:
-    """Copy to an update the fields that it cannot change and need not repeat."""
+    """Copy to an update the fields that it cannot change and may omit."""
     new.pop("selfLink", None)
     _keep_member(new, old, "generation")
     _keep_member(new, old, "creationTimestamp")

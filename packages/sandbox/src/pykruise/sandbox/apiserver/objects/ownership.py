@@ -5,7 +5,7 @@ Call + documents ──▶ FieldOwnership.record_creation(), record_change(), re
 Stored           ──▶ FieldOwnership.show() ──▶ its bytes with managedFields
 
 managed/ has the rules. This module connects them with the request (writer, endpoint) and with the stored bytes.
-Clients in this process that do not request managedFields do not pay for them.
+Clients in this process that do not request managedFields cause no work for them.
 """
 
 from collections import OrderedDict
@@ -330,7 +330,7 @@ class FieldOwnership:
         return managers.spell_out(kept, raw, lambda version: self._kind_in(entry, version).owned)
 
     def _of_stored(self, entry: CatalogEntry, raw: bytes, stored: Stored) -> bytes:
-        """Return the managedFields of the stored object, from a cache: the writer reads them for the answer, and the
+        """Return the managedFields of the stored object, from a cache: the writer reads them for the response, and the
         watchers read them again.
         """
         asked = (entry.api_version, stored.revision)

@@ -275,5 +275,5 @@ def _changes_after(shelf: _Shelf, revision: int) -> Iterator[StorageChange]:
 
 
 def _history_size(change: StorageChange) -> int:
-    """Bytes that only the history may be keeping in memory: the state before the change."""
+    """Bytes that may be in memory only for the history: the state before the change."""
     return len(change.old.raw) if change.old else 0

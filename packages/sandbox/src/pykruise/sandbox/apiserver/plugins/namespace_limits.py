@@ -1,4 +1,4 @@
-"""Namespaces with ResourceQuotas and LimitRanges. A write in another namespace only costs a look into a dict.
+"""Namespaces with ResourceQuotas and LimitRanges. For a write in another namespace, only a dict is read.
 
 commits of both kinds ──▶ Limits ──▶ limits.py, quota_books.py
 """

@@ -24,7 +24,7 @@ _MIRROR: Final = "kubernetes.io/config.mirror"
 _VOLUME: Final = "kube-api-access-"
 _PATH: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
 _TOKEN_S: Final = 3607
-"""An hour, and seven seconds by which Kubernetes recognises these tokens."""
+"""An hour, and seven seconds by which Kubernetes recognizes these tokens."""
 _ATTEMPTS: Final = 10
 
 

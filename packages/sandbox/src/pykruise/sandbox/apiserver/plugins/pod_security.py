@@ -2,9 +2,9 @@
 
 writes.py ──▶ check(core, call, new, old) ──▶ Refusal (403 for a pod, 422 for a namespace), or the write continues
 
-Same rules and messages as Kubernetes' admission plugin PodSecurity for the label
-`pod-security.kubernetes.io/enforce`. The labels `warn` and `audit` are only checked. The rules of the standards are
-in pod_security_standards.py.
+Same rules and messages as Kubernetes' admission plugin PodSecurity for the label `pod-security.kubernetes.io/enforce`.
+The values of the labels `warn` and `audit` are checked, but have no effect. The rules of the standards are in
+pod_security_standards.py.
 """
 
 from collections.abc import Iterator, Mapping

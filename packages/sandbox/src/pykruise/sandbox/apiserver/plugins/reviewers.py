@@ -4,7 +4,7 @@ writes.py, deletion.py ──▶ Admission.mutate() ──▶ defaults and valid
 
 Reviewers are functions (kube.admission.Reviewer). A real API server's webhooks become reviewers that send requests.
 Mutating reviewers run sequentially, and each sees the result of the previous one. Validating reviewers see the final
-object and may only refuse it.
+object and may only reject it.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""Verdict of a policy about a write.
+"""Result of a policy for a write.
 
 Policy + the variables of a write ──▶ judge() ──▶ Denial, …   (none: it is allowed)
 

@@ -2,7 +2,7 @@
 
     documents + the entry of their resource ──▶ build_table() ──▶ Table document, a row for each
 
-Built-in kinds have their columns in data/tables.json and a printer that makes the cells in that order. Custom
+Built-in kinds have their columns in data/tables.json and a printer that returns the cells in that order. Custom
 resources have columns with JSONPaths. All other kinds get name and age. Pure: ages are relative to `now`.
 """
 

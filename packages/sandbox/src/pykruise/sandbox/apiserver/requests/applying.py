@@ -79,7 +79,7 @@ async def _create_applied(core: Core, call: Call, config: Document) -> CallAnswe
     if uid := meta.get("uid"):
         text = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
         raise make_conflict(entry.resource, call.name, text)
-    meta.pop("resourceVersion", None)  # a precondition for existing objects only
+    meta.pop("resourceVersion", None)  # a precondition that applies only to existing objects
     writes.check_name(call, {"name": meta.get("name")})
     return await writes.create_document(core, call, doc, managed=result.kept)
 

@@ -32,7 +32,7 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     user: User = ADMIN
     form: Form = Form()
     shows_managed: bool = True
-    """Whether objects in the answer have managedFields."""
+    """Whether objects in the response have managedFields."""
     warnings: list[str] = msgspec.field(default_factory=list)
     """Texts for the Warning header."""
 

@@ -1,4 +1,4 @@
-"""Media types of requests and answers, and the form: the object itself, its metadata, or a table.
+"""Media types of requests and responses, and the form: the object itself, its metadata, or a table.
 
 Accept header ──▶ form_of() ──▶ Form ──▶ reads.py and server.py render objects in it
 Content-Type  ──▶ read_body() ──▶ a document
@@ -170,8 +170,8 @@ def _go_character(character: str) -> str:
 
 
 def _check_depth(data: bytes, value: Any) -> None:
-    """Refuse a value that is nested too deep. Documents with few brackets are not walked, since they cannot nest
-    deep.
+    """Refuse a value that is nested too deep. Documents with few brackets are not checked, since they cannot be nested
+    too deep.
     """
     if data.count(b"{") + data.count(b"[") <= _DEEPEST:
         return
@@ -237,7 +237,7 @@ def _check_yaml(text: str) -> None:
 
 
 def to_yaml(body: bytes) -> bytes:
-    """Convert a JSON answer to YAML."""
+    """Convert a JSON response to YAML."""
     text: str = yaml.dump(orjson.loads(body), Dumper=yaml.CSafeDumper, sort_keys=False, allow_unicode=True)
     return text.encode()
 

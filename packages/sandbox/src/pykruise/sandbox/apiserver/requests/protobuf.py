@@ -2,7 +2,7 @@ r"""Decoder for Kubernetes' protobuf, in which kubectl and other Go clients send
 
     body that begins with "k8s\0" ──▶ to_document() ──▶ the same object as a JSON document
 
-No encoder is needed, because clients that send protobuf accept JSON answers. data/protobuf.json has the field
+No encoder is needed, because clients that send protobuf accept JSON responses. data/protobuf.json has the field
 numbers; the types are the same as in JSON (kube/data/types.json). Pure.
 """
 

@@ -15,7 +15,7 @@ from pykruise.kube.resources import Resource
 from pykruise.kube.values.go_text import quote_text
 
 
-class Refusal(Exception):  # noqa: N818  (it is an answer, not a fault of this program)
+class Refusal(Exception):  # noqa: N818  (it is a response, not a fault of this program)
     """Answers the request with an error Status. `continue_token` is put into the Status' list metadata."""
 
     def __init__(self, status: ErrorStatus, *, continue_token: str = "") -> None:

@@ -1,11 +1,11 @@
-"""Watches: every committed change, in order, for everyone who watches it.
+"""Watches: every committed change, in order, for all its watchers.
 
 writes.py ──▶ Hub.publish(change) ──▶ buffers of the WatchStreams concerned ──▶ WatchStream yields lines
 
-A change is encoded once per requested form (version, table or not), whatever the number of watchers, and only when
-the first of them reads it. A watcher that does not read is cut off when its buffer is full, so no writer waits for
-it. Selectors are applied to the facts stored with the object: when an object stops matching a watcher's selection,
-the watcher gets DELETED; when it starts matching, the watcher gets ADDED.
+A change is encoded once per requested form (version, table or not), whatever the number of watchers, and only when the
+first of them reads it. The stream of a watcher that does not read ends when its buffer is full, so no writer waits for
+the watcher. Selectors are applied to the facts stored with the object: when an object stops matching a watcher's
+selection, the watcher gets DELETED; when it starts matching, the watcher gets ADDED.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ Encoder = Callable[[str, Stored, int], bytes | Awaitable[bytes]]
 
 
 class LineStream(Protocol):
-    """An answer of many lines, without line ends, until there are no more."""
+    """A response of many lines, without line ends, until there are no more."""
 
     content_type: str
 

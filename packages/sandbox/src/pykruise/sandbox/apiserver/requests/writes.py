@@ -282,8 +282,8 @@ async def modify(
 ) -> CallAnswer:
     """Change the object of the call through its main or status endpoint. Raises Refusal.
 
-    `replaces`: the change is a PUT, whose uid is a precondition. `show` builds the answer's document from the object.
-    `tracks` computes the owners of fields, if the change itself knows them better. `untouched`: the members that the
+    `replaces`: the change is a PUT, whose uid is a precondition. `show` builds the response's document from the object.
+    `tracks` computes the owners of fields, for a change that determines them itself. `untouched`: the members that the
     change does not touch; the old and the new document share them.
     """
     entry = call.entry

@@ -231,7 +231,7 @@ class WebhookAdmission:
     async def _call_webhook(
         self, webhook: Webhook, seen: "SeenByAdmission", request: AdmissionRequest
     ) -> ReviewResponse | None:
-        """Return the answer of a webhook that allows the write; None when it failed and may be ignored. Raises
+        """Return the response of a webhook that allows the write; None when it failed and may be ignored. Raises
         Refusal.
         """
         if request.dry_run and not webhook.runs_dry:

@@ -2,8 +2,8 @@
 
 clientConfig ──▶ target_of() ──▶ Target ──▶ Caller.call() ──▶ status and body, or CallFailedError
 
-The core of the API server has no sockets; `sandbox/webhook_caller.py` has them. Without a caller, a webhook fails
-like an unreachable one.
+The core of the API server has no sockets; `sandbox/webhook_caller.py` has them. Without a caller, a webhook fails like
+an unreachable webhook.
 """
 
 import base64
@@ -23,18 +23,18 @@ class CallTarget(msgspec.Struct, frozen=True, kw_only=True):
     service: tuple[str, str, int] | None = None
     """Namespace, name and port, if the webhook is a service."""
     ca_bundle: bytes = b""
-    """PEM; empty: the system's certificate authorities."""
+    """PEM of the CAs; empty: the system's CAs."""
 
 
 class CallFailedError(Exception):
-    """There is no answer. The message gives the reason, as Go's HTTP client does."""
+    """There is no response. The message gives the reason, as Go's HTTP client does."""
 
 
 class Caller(Protocol):
     """Client that posts to webhooks."""
 
     async def call(self, target: CallTarget, body: bytes, *, timeout_s: float) -> tuple[int, bytes]:
-        """Post the body. Return HTTP status and body of the answer; the body of an error only when it is plain text.
+        """Post the body. Return HTTP status and body of the response; the body of an error only when it is plain text.
 
         Raises CallFailedError.
         """

@@ -125,7 +125,7 @@ def _is_empty(doc: Document) -> bool:
 
 
 class _BadAnswerError(Exception):
-    """The webhook's answer is not a conversion of the posted objects."""
+    """The webhook's response is not a conversion of the posted objects."""
 
 
 def _check_converted(old: Document, new: Any, place: int, desired: str) -> Document:

@@ -22,7 +22,7 @@ _CONVERSION: Final = "apiextensions.k8s.io/v1"
 
 
 class CallingError(Exception):
-    """A webhook could not be called, or its answer is invalid."""
+    """A webhook could not be called, or its response is invalid."""
 
 
 class ReviewResponse(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,7 +41,7 @@ def encode_admission(request: Mapping[str, Any], version: str) -> bytes:
 
 
 def format_status_error(status: int, body: bytes) -> str:
-    """Error message of client-go for an answer that is not 200."""
+    """Error message of client-go for a response that is not 200."""
     text = body.decode("utf-8", "replace").strip()
     match status:
         case 400:
@@ -124,7 +124,7 @@ def _decode_patch(response: Mapping[str, Any]) -> bytes | None:
 
 
 def _decode_object(body: bytes, *, prefix: str = "") -> Mapping[str, Any]:
-    """Decode the object in an answer. Raises CallingError."""
+    """Decode the object in a response. Raises CallingError."""
     try:
         doc = orjson.loads(body)
     except orjson.JSONDecodeError:
