@@ -99,7 +99,7 @@ class Way(msgspec.Struct, frozen=True):
 
 async def set_field(person: Person, match: re.Match[str]) -> None:
     """`set spec.a.b to VALUE`"""
-    value: Any = {"false": False, "true": True}.get(match["value"], match["value"])
+    value: Any = {"false": False, "true": True, "0": 0}.get(match["value"], match["value"])
     await person._patch(nested(match["path"], value))
 
 
@@ -639,6 +639,10 @@ async def rename_the_ephemeral_container(person: Person, _match: re.Match[str]) 
     await person.stage.create(body, resource=person.kind.resource)
 
 
+async def annotate_it(person: Person, match: re.Match[str]) -> None:
+    await person._patch({"metadata": {"annotations": {match["key"]: match["value"]}}})
+
+
 async def replace_it(person: Person, _match: re.Match[str]) -> None:
     await person.stage.client.delete(person.kind.resource, person.key.namespace, person.key.name)
 
@@ -649,6 +653,8 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     (r"(resume: )?set (?P<path>spec[.\w]+) to (?P<value>\w+)(, or undo the change)?", (set_field,)),
     (r"set spec\S+podUpdatePolicy to InPlaceIfPossible, or undo the change", (undo_the_change,)),
     (r"lower (?P<path>spec[.\w]+) to continue", (to_zero,)),
+    (r"kubectl delete pod (?P<names>\S+) -n \S+: the newest revision replaces it", (delete_pods,)),
+    (r"kubectl annotate \S+ (?P<key>[^\s=]+)=(?P<value>\S+) -n \S+", (annotate_it,)),
     (
         r"correct the image or its pull secret in (spec\.template|SidecarSet (?P<sidecars>\w+)), or make it available",
         (correct_the_template, make_the_image_available),

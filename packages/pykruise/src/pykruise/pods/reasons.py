@@ -105,6 +105,7 @@ class Code(StrEnum):
     BUDGET = "Budget"
     MAX_UNAVAILABLE = "MaxUnavailable"
     TURN = "Turn"
+    OLDER_REVISION = "OlderRevision"
     SPECIFIED = "Specified"
     PARTITION = "Partition"
     PARTITIONED_SCALING = "PartitionedScaling"
@@ -341,6 +342,9 @@ CODES: Final[Mapping[Code, Meaning]] = {
         "maxUnavailable is used up", "wait until more pods are available, or find out why they are not"
     ),
     Code.TURN: Meaning("other pods are handled first", moves_in_s=AS_ASKED),
+    Code.OLDER_REVISION: Meaning(
+        "a pod of an older revision is not available, and is not updated before it is", "delete the pod"
+    ),
     Code.SPECIFIED: Meaning(
         "the pod is specified for deletion and waits for its successor", moves_in_s=AS_ASKED
     ),
@@ -495,6 +499,20 @@ DEADLINE_EXCEEDED: Final = "ProgressDeadlineExceeded"
 
 HELD: Final = frozenset({Code.PAUSED, Code.PARTITION, Code.PARTITIONED_SCALING, Code.NODE_SELECTOR})
 """Codes of rollouts that continue only when a person allows it."""
+
+REPLACED_WITH_ITS_POD: Final = frozenset(
+    {
+        *(
+            Code.IMAGE_PULL,
+            Code.CONTAINER_FAILS,
+            Code.UNSCHEDULABLE,
+            Code.NO_SCHEDULER,
+            Code.SCHEDULING_GATED,
+        ),
+        *(Code.READINESS_GATE, Code.NOT_MOUNTED, Code.NOT_READY),
+    }
+)
+"""Codes of obstacles that a pod of a newer template need not have."""
 
 NEVER_OBSERVED: Final = frozenset({Code.INVALID_SPEC, Code.SELECTING_ALL, Code.SELECTOR_CHANGED})
 """Reasons for which a spec is rejected: the status may describe the previous generation forever."""

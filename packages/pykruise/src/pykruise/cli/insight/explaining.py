@@ -25,7 +25,17 @@ from pykruise.plans.insight import WorkloadInsight
 from pykruise.plans.progress import Phase, add_waits
 from pykruise.plans.purposes import Purpose
 from pykruise.pods.corrections import Correction
-from pykruise.pods.reasons import AT_REST, CODES, HELD, NOT_WRITTEN, RESUME, Code, rank_of, remedy_of
+from pykruise.pods.reasons import (
+    AT_REST,
+    CODES,
+    HELD,
+    NOT_WRITTEN,
+    REPLACED_WITH_ITS_POD,
+    RESUME,
+    Code,
+    rank_of,
+    remedy_of,
+)
 from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.revisions import RevisionView
 from pykruise.pods.workload.selector_guard import SELECTOR_MISMATCH
@@ -249,7 +259,11 @@ def _held_as(cause: WaitCause, pod: PodView, held: Reason | None, target: str) -
     the hold: the template may be correct already.
     """
     is_old = bool(target) and pod.revision != target
-    if not is_old or held is None or held.code not in HELD or cause.code not in OF_THE_TEMPLATE:
+    if not is_old or held is None:
+        return cause
+    if held.code == Code.OLDER_REVISION and cause.code in REPLACED_WITH_ITS_POD:
+        return msgspec.structs.replace(cause, words=f"{cause.words}; {held.message}", remedy=held.remedy)
+    if held.code not in HELD or cause.code not in OF_THE_TEMPLATE:
         return cause
     words = f"{cause.words}; it is of an older template, and {held.message}"
     return msgspec.structs.replace(cause, words=words, remedy=remedy_of(held))
@@ -314,7 +328,10 @@ _REPORTED_BY_PODS: Final = frozenset({Code.CANNOT_UPDATE, Code.BROKEN_UPDATE_STA
 """Reasons of conditions that each affected pod reports itself."""
 
 _VAGUE: Final = frozenset(
-    {Code.SCHEDULING, Code.UPDATING_IN_PLACE, Code.GRACE_PERIOD, Code.DEPARTING, Code.NOT_READY}
+    {
+        *(Code.SCHEDULING, Code.UPDATING_IN_PLACE, Code.GRACE_PERIOD, Code.DEPARTING, Code.NOT_READY),
+        Code.OLDER_REVISION,
+    }
 )
 _HIDDEN_ON_NODES: Final = frozenset({Code.NOT_PLACED, Code.INVALID_SPEC})
 """Codes of nodes that need no pod, or for which the object itself already shows the reason."""
@@ -425,7 +442,20 @@ def drop_harmful_remedies(
         return harmless
     replaces = sight.kind.insight.replaces_stuck(sight.document["spec"])
     namespace = sight.document["metadata"]["namespace"]
-    return tuple(add_way_back(wait, back, replaces_stuck=replaces, namespace=namespace) for wait in harmless)
+    return tuple(
+        wait
+        if _is_about_older_pods(wait, plan)
+        else add_way_back(wait, back, replaces_stuck=replaces, namespace=namespace)
+        for wait in harmless
+    )
+
+
+def _is_about_older_pods(wait: Wait, plan: Plan) -> bool:
+    """Whether all pods of the wait have an older revision whose deletion the remedy describes already."""
+    reasons = [plan.skipped.get(pod) for pod in wait.pods]
+    return bool(reasons) and all(
+        reason is not None and reason.code == Code.OLDER_REVISION for reason in reasons
+    )
 
 
 def add_way_back(wait: Wait, back: str, *, replaces_stuck: bool, namespace: str) -> Wait:
