@@ -639,6 +639,39 @@ async def rename_the_ephemeral_container(person: Person, _match: re.Match[str]) 
     await person.stage.create(body, resource=person.kind.resource)
 
 
+async def create_the_class(person: Person, match: re.Match[str]) -> None:
+    name = match.groupdict().get("class")
+    annotations = {} if name else {"storageclass.kubernetes.io/is-default-class": "true"}
+    document = {
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "StorageClass",
+        "metadata": {"name": name or "late", "annotations": annotations},
+        "provisioner": "paper.sandbox.pykruise.io",
+    }
+    await person.stage.client.create(STORAGE_CLASSES, "", document)
+
+
+async def correct_the_claim_templates(person: Person, match: re.Match[str]) -> None:
+    templates = (await person.to_document())["spec"]["volumeClaimTemplates"]
+    await person.stage.client.create(
+        STORAGE_CLASSES,
+        "",
+        {
+            "apiVersion": "storage.k8s.io/v1",
+            "kind": "StorageClass",
+            "metadata": {"name": "good"},
+            "provisioner": "paper.sandbox.pykruise.io",
+        },
+    )
+    await person.change(
+        volumeClaimTemplates=[
+            {**template, "spec": {**template["spec"], "storageClassName": "good"}} for template in templates
+        ]
+    )
+    await person.stage.delete(match["claim"], resource=PERSISTENT_VOLUME_CLAIMS)
+    await person.stage.delete(match["pod"], resource=PODS)
+
+
 async def annotate_it(person: Person, match: re.Match[str]) -> None:
     await person._patch({"metadata": {"annotations": {match["key"]: match["value"]}}})
 
@@ -654,6 +687,13 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     (r"set spec\S+podUpdatePolicy to InPlaceIfPossible, or undo the change", (undo_the_change,)),
     (r"lower (?P<path>spec[.\w]+) to continue", (to_zero,)),
     (r"kubectl delete pod (?P<names>\S+) -n \S+: the newest revision replaces it", (delete_pods,)),
+    (r"create storage class (?P<class>\S+): the PVC gets its volume then", (create_the_class,)),
+    (r"create a default storage class: the PVC gets its volume then", (create_the_class,)),
+    (
+        r"correct storageClassName in spec.volumeClaimTemplates, then kubectl delete pvc (?P<claim>\S+) -n \S+ and"
+        r" kubectl delete pod (?P<pod>\S+) -n \S+",
+        (correct_the_claim_templates,),
+    ),
     (r"kubectl annotate \S+ (?P<key>[^\s=]+)=(?P<value>\S+) -n \S+", (annotate_it,)),
     (
         r"correct the image or its pull secret in (spec\.template|SidecarSet (?P<sidecars>\w+)), or make it available",

@@ -490,6 +490,7 @@ AROUND: Final[Mapping[str, tuple[Situation, ...]]] = {
             cause=Code.UNBOUND_CLAIMS,
             says="PVC data-web-1 requests storage class fast, which does not exist",
             known_by=_PLAN,
+            ways=1,
         ),
         Situation(
             stage=a_volume_of_recorded_pods_lacks_its_secret,

@@ -5,6 +5,7 @@ CLONE_SETS, STATEFUL_SETS, DAEMON_SETS, UNITED ──▶ tables.py
 
 from typing import Any, Final
 
+from pykruise.kube.resources import STORAGE_CLASSES
 from pykruise.plans.progress import Phase
 from pykruise.pods.reasons import Code
 from support.situations.documents import budget, cloneset, daemonset, pod_spec, statefulset, united
@@ -109,6 +110,17 @@ async def its_init_container_fails(world: World) -> None:
     await world.wait(200)
 
 
+def _without_a_class(name: str | None) -> dict[str, Any]:
+    """A claim template whose storage class does not exist; None: no class, and no default one exists."""
+    wanted = {} if name is None else {"storageClassName": name}
+    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}, **wanted}
+    return {"volumeClaimTemplates": [{"metadata": {"name": "data"}, "spec": spec}]}
+
+
+async def claims_of_a_cloneset_have_no_volume(world: World) -> None:
+    await world.put(cloneset(**_without_a_class("none")))
+
+
 CLONE_SETS: Final = (
     Situation(  # whole again without it
         stage=its_deleted_pod_does_not_end,
@@ -143,6 +155,12 @@ CLONE_SETS: Final = (
         stage=a_hook_keeps_a_pod_that_is_to_go, cause=Code.PRE_DELETE_HOOK, ways=1, says="example.com/block"
     ),
     Situation(stage=its_pods_wait_behind_a_gate, cause=Code.SCHEDULING_GATED, ways=1),
+    Situation(
+        stage=claims_of_a_cloneset_have_no_volume,
+        cause=Code.UNBOUND_CLAIMS,
+        says="create storage class none",
+        ways=4,
+    ),
     Situation(stage=its_init_container_fails, cause=Code.CONTAINER_FAILS, ways=1, says="exit code 9"),
 )
 
@@ -168,15 +186,16 @@ async def a_quota_holds_a_statefulset(world: World) -> None:
 
 
 async def its_claims_have_no_volume(world: World) -> None:
-    claim = {
-        "metadata": {"name": "data"},
-        "spec": {
-            "accessModes": ["ReadWriteOnce"],
-            "storageClassName": "none",
-            "resources": {"requests": {"storage": "1Gi"}},
-        },
-    }
-    await world.put(statefulset(volumeClaimTemplates=[claim]))
+    await world.put(statefulset(**_without_a_class("none")))
+
+
+async def the_claim_of_its_first_pod_has_no_volume(world: World) -> None:
+    await world.put(statefulset(podManagementPolicy="OrderedReady", **_without_a_class("none")))
+
+
+async def the_cluster_has_no_default_class(world: World) -> None:
+    await world.stage.client.delete(STORAGE_CLASSES, "", "standard")
+    await world.put(statefulset(**_without_a_class(None)))
 
 
 async def a_partition_holds_a_statefulset(world: World) -> None:
@@ -213,7 +232,21 @@ STATEFUL_SETS: Final = (
     Situation(stage=its_new_image_crashes, cause=Code.CONTAINER_FAILS, says="exit code 3", ways=2),
     Situation(stage=a_quota_holds_a_statefulset, cause=Code.QUOTA, says="exceeded quota: team"),
     Situation(stage=its_pod_does_not_end, cause=Code.NODE_LOST, says="does not stop it", ways=2),
-    Situation(stage=its_claims_have_no_volume, cause=Code.UNBOUND_CLAIMS, says="storage class none"),
+    Situation(
+        stage=its_claims_have_no_volume, cause=Code.UNBOUND_CLAIMS, says="create storage class none", ways=4
+    ),
+    Situation(
+        stage=the_claim_of_its_first_pod_has_no_volume,
+        cause=Code.UNBOUND_CLAIMS,
+        says="create storage class none",
+        ways=2,
+    ),
+    Situation(
+        stage=the_cluster_has_no_default_class,
+        cause=Code.UNBOUND_CLAIMS,
+        says="the cluster has no default one",
+        ways=4,
+    ),
     Situation(stage=a_partition_holds_a_statefulset, cause=Code.PARTITION, phase=Phase.PAUSED, ways=1),
     Situation(stage=a_pause_holds_a_statefulset, cause=Code.PAUSED, phase=Phase.PAUSED, ways=1),
     Situation(stage=its_second_pod_crashes, cause=Code.CONTAINER_FAILS, ways=1, says="web-1"),

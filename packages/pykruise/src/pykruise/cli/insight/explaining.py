@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from pykruise.cli.insight.causes import WaitCause, cause_of
+from pykruise.cli.insight.causes import WaitCause, cause_of, list_claim_names
 from pykruise.cli.insight.cluster_reading import Sight
 from pykruise.cli.insight.known_kinds import correction_of, find_workload_insight, is_per_node
 from pykruise.cli.insight.way_back import find_revision_before
@@ -444,7 +444,7 @@ def drop_harmful_remedies(
     namespace = sight.document["metadata"]["namespace"]
     return tuple(
         wait
-        if _is_about_older_pods(wait, plan)
+        if _is_about_older_pods(wait, plan) or _is_about_claim_templates(wait, sight)
         else add_way_back(wait, back, replaces_stuck=replaces, namespace=namespace)
         for wait in harmless
     )
@@ -455,6 +455,14 @@ def _is_about_older_pods(wait: Wait, plan: Plan) -> bool:
     reasons = [plan.skipped.get(pod) for pod in wait.pods]
     return bool(reasons) and all(
         reason is not None and reason.code == Code.OLDER_REVISION for reason in reasons
+    )
+
+
+def _is_about_claim_templates(wait: Wait, sight: Sight) -> bool:
+    """Whether PVCs of claim templates hold the pods of the wait: no other pod template gives them a volume."""
+    names = (name for pod in wait.pods if pod in sight.pods for name in list_claim_names(sight.pods[pod]))
+    return wait.code == Code.UNBOUND_CLAIMS and any(
+        name in sight.claim_problems and sight.claim_problems[name].is_of_template for name in names
     )
 
 

@@ -61,11 +61,14 @@ async def _list_claims(client: Client, pod: Key) -> list[Document]:
     return [claim for claim in claims if claim is not None]
 
 
-async def describe_claims(client: Client, pod: Key) -> str:
-    """Return the PVCs of a pod that have no volume, each with its problem; empty: there are none."""
+async def describe_claims(client: Client, pod: Key) -> tuple[str, str]:
+    """Return the PVCs of a pod that have no volume, each with its problem, and the remedy of the first one that has
+    one; empty: there are none.
+    """
     names = await _list_claim_names(client, pod)
     problems = await find_claim_problems(client, pod.namespace, names)
-    return "; ".join(f"PVC {name} {problem}" for name, problem in problems.items())
+    texts = "; ".join(f"PVC {name} {problem.words}" for name, problem in problems.items())
+    return texts, next((problem.remedy for problem in problems.values() if problem.remedy), "")
 
 
 async def _list_claim_names(client: Client, pod: Key) -> list[str]:
