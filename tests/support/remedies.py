@@ -143,9 +143,11 @@ async def correct_the_sidecars_and_delete_pods(person: Person, match: re.Match[s
 
 
 async def correct_the_patch_and_delete_pods(person: Person, match: re.Match[str]) -> None:
-    spread = await person.stage.get(match["spread"], resource=WORKLOAD_SPREADS)
-    subsets = [{**subset, "patch": None} for subset in spread["spec"]["subsets"]]
-    await person.stage.merge(match["spread"], {"spec": {"subsets": subsets}}, resource=WORKLOAD_SPREADS)
+    name = match.groupdict().get("spread") or person.key.name
+    spread = await person.stage.get(name, resource=WORKLOAD_SPREADS)
+    dropped = {"patch": None, "requiredNodeSelector": None}
+    subsets = [{**subset, **dropped} for subset in spread["spec"]["subsets"]]
+    await person.stage.merge(name, {"spec": {"subsets": subsets}}, resource=WORKLOAD_SPREADS)
     await delete_at_once(person, match)
 
 
@@ -888,9 +890,15 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     ),
     (r"give the probe of PodProbeMarker \S+ or \S+ another podConditionType", ()),
     (r"correct spec.schedule", (correct_the_schedule,)),
+    (r"label nodes so that they match it, or add such nodes", (make_room,)),
     (
-        r"correct the patch of subset (?P<subset>\w+) of WorkloadSpread (?P<spread>\S+), then delete the pod, which"
-        r" keeps the old one",
+        r"(correct the image or its pull secret in|read its log \(kubectl logs -c \S+ --previous\), correct)"
+        r" spec.subsets\[\d\].patch.*, then delete the pod, which keeps the old one(, or make it available)?",
+        (correct_the_patch_and_delete_pods,),
+    ),
+    (
+        r"correct (the patch|requiredNodeSelector|the nodeSelector in the patch) of subset (?P<subset>\w+) of"
+        r" WorkloadSpread (?P<spread>[^\s,]+), then delete the pod, which keeps the old one",
         (correct_the_patch_and_delete_pods,),
     ),
     (

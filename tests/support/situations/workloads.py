@@ -351,7 +351,12 @@ async def a_quota_holds_the_pods_of_its_subsets(world: World) -> None:
 
 UNITED: Final = (
     Situation(stage=a_united_deployment_is_as_it_should_be, cause="", phase=Phase.HEALTHY),
-    Situation(stage=the_pods_of_a_subset_find_no_node, cause=Code.UNSCHEDULABLE, ways=2),
+    Situation(
+        stage=the_pods_of_a_subset_find_no_node,
+        cause=Code.UNSCHEDULABLE,
+        says="no node matches the subset's nodeSelectorTerm in spec.topology.subsets: disk=ssd",
+        ways=2,
+    ),
     Situation(stage=a_partition_holds_its_subsets, cause=Code.PARTITION, phase=Phase.PAUSED, ways=2),
     Situation(stage=the_new_image_of_all_subsets_is_not_there, cause=Code.IMAGE_PULL, ways=3),
     Situation(

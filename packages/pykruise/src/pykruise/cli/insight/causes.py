@@ -76,11 +76,11 @@ def _add_claims(
     cause: WaitCause, pod: Document, claims: Mapping[str, ClaimProblem], correction: Correction
 ) -> WaitCause:
     """Add the PVCs of this pod that have no volume, their problems and the remedy of the first one to the cause."""
-    found = {name: claims[name] for name in list_claim_names(pod) if name in claims}
-    if not found:
+    problems = {name: claims[name] for name in list_claim_names(pod) if name in claims}
+    if not problems:
         return cause
-    words = "; ".join([cause.words, *(f"PVC {name} {problem.words}" for name, problem in found.items())])
-    name, first = next(((name, problem) for name, problem in found.items() if problem.remedy), ("", None))
+    words = "; ".join([cause.words, *(f"PVC {name} {problem.words}" for name, problem in problems.items())])
+    name, first = next(((name, problem) for name, problem in problems.items() if problem.remedy), ("", None))
     if first is None:
         return msgspec.structs.replace(cause, words=words)
     ways = [first.remedy]
