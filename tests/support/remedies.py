@@ -99,8 +99,28 @@ class Way(msgspec.Struct, frozen=True):
 
 async def set_field(person: Person, match: re.Match[str]) -> None:
     """`set spec.a.b to VALUE`"""
-    value: Any = {"false": False, "true": True, "0": 0}.get(match["value"], match["value"])
+    value: Any = {"false": False, "true": True}.get(match["value"], match["value"])
     await person._patch(nested(match["path"], value))
+
+
+async def set_numbers(person: Person, match: re.Match[str]) -> None:
+    """`set spec.a.b to 0 and spec.a.c to 1`, in one change."""
+    await person._patch(
+        merge_all(
+            nested(match[path], int(match[number]))
+            for path, number in (("path", "value"), ("other", "number"))
+            if match[path]
+        )
+    )
+
+
+def merge_all(documents: Iterable[Object]) -> Object:
+    merged: Object = {}
+    for document in documents:
+        for key, value in document.items():
+            both = [merged.get(key, {}), value]
+            merged[key] = merge_all(both) if isinstance(value, dict) else value
+    return merged
 
 
 async def to_zero(person: Person, match: re.Match[str]) -> None:
@@ -685,7 +705,11 @@ async def replace_it(person: Person, _match: re.Match[str]) -> None:
 WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     (r"roll back: kubectl kruise (?P<command>.*)", (roll_back,)),
     (r"roll back and resume: kubectl kruise (?P<command>.*), then kubectl kruise (?P<then>.*)", (roll_back,)),
-    (r"(resume: )?set (?P<path>spec[.\w]+) to (?P<value>\w+)(, or undo the change)?", (set_field,)),
+    (r"(resume: )?set (?P<path>spec[.\w]+) to (?P<value>[a-zA-Z]\w*)(, or undo the change)?", (set_field,)),
+    (
+        r"set (?P<path>spec[.\w]+) to (?P<value>\d+)( and (?P<other>spec[.\w]+) to (?P<number>\d+): .*)?",
+        (set_numbers,),
+    ),
     (r"set spec\S+podUpdatePolicy to InPlaceIfPossible, or undo the change", (undo_the_change,)),
     (r"lower (?P<path>spec[.\w]+) to continue", (to_zero,)),
     (r"kubectl delete pod (?P<names>\S+) -n \S+: the newest revision replaces it", (delete_pods,)),
@@ -1011,7 +1035,8 @@ async def followed(
     async with pod_watch(stage) as seen:
         seen.watch_from_now()
         before, there = seen.fewest_available or 0, seen.most
-        floor = min(before, max(there - 1, 0))
+        missing = int(match.groupdict().get("number") or 0)  # as many as the remedy says
+        floor = min(before - missing, max(there - 1, 0))
         await do(Person(stage=stage, kind=kind, key=key, wait=way.wait), match)
         if then := _THEN.fullmatch(way.sentence):
             for name in then["names"].split():

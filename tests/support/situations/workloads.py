@@ -121,7 +121,22 @@ async def claims_of_a_cloneset_have_no_volume(world: World) -> None:
     await world.put(cloneset(**_without_a_class("none")))
 
 
+async def its_new_pods_need_a_node_of_their_own(world: World) -> None:
+    term = {"labelSelector": {"matchLabels": {"app": "web"}}, "topologyKey": "kubernetes.io/hostname"}
+    apart = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    await _running(
+        world, cloneset(replicas=4, pod={"affinity": apart}, **rolling(maxSurge=1, maxUnavailable=0))
+    )
+    await world.set("cloneset/web", template={"spec": {"containers": [{"name": "main", "image": "nginx:2"}]}})
+
+
 CLONE_SETS: Final = (
+    Situation(
+        stage=its_new_pods_need_a_node_of_their_own,
+        cause=Code.UNSCHEDULABLE,
+        says="required podAntiAffinity allows one of them per kubernetes.io/hostname",
+        ways=2,
+    ),
     Situation(  # whole again without it
         stage=its_deleted_pod_does_not_end,
         cause=Code.NODE_LOST,
@@ -294,7 +309,22 @@ async def a_pod_of_a_node_does_not_end(world: World) -> None:
     await _deleted_on_a_lost_node(world)
 
 
+async def its_new_pod_needs_the_host_port_of_the_old_one(world: World) -> None:
+    ports = [{"containerPort": 80, "hostPort": 8080}]
+    spec = {"containers": [{"name": "main", "image": "nginx:1", "ports": ports}]}
+    pods = {"metadata": {"labels": {"app": "web"}}, "spec": spec}
+    await _running(world, daemonset(template=pods, **rolling(maxSurge=1, maxUnavailable=0)))
+    newer = {"containers": [{"name": "main", "image": "nginx:2", "ports": ports}]}
+    await world.set("daemonset/web", template={"spec": newer})
+
+
 DAEMON_SETS: Final = (
+    Situation(
+        stage=its_new_pod_needs_the_host_port_of_the_old_one,
+        cause=Code.UNSCHEDULABLE,
+        says="both need host port 8080",
+        ways=2,
+    ),
     Situation(stage=a_pod_of_a_node_does_not_end, cause=Code.NODE_LOST, says="does not stop it", ways=2),
     Situation(stage=a_daemonset_is_as_it_should_be, cause="", phase=Phase.HEALTHY),
     Situation(

@@ -15,6 +15,7 @@ import msgspec
 from pykruise.cli.insight.causes import WaitCause, cause_of, list_claim_names
 from pykruise.cli.insight.cluster_reading import Sight
 from pykruise.cli.insight.known_kinds import correction_of, find_workload_insight, is_per_node
+from pykruise.cli.insight.surges import explain_surge
 from pykruise.cli.insight.way_back import find_revision_before
 from pykruise.cli.insight.way_back import find_way_back as way_back_to
 from pykruise.kinds import shown_of
@@ -229,6 +230,9 @@ def _find_waits(
         )
         if cause is not None and (pod.is_active or pod.is_deleting):
             cause = _held_as(cause, pod, plan.skipped.get(pod.name), target)
+            if cause.code == Code.UNSCHEDULABLE and isinstance(insight, WorkloadInsight):
+                wanted = insight.counts(sight.document, status, plan).wanted
+                cause = explain_surge(cause, document, sight, wanted=wanted, correction=correction)
             causes[pod.name] = cause
             if pod.is_active:
                 down.append(pod.name)
