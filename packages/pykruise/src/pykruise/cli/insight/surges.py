@@ -51,7 +51,8 @@ def _describe_remedy(sight: Sight, correction: Correction) -> str:
     prefix = "" if where == Correction().where else f"{where}."
     also = ""
     if unavailable.read_value(sight.document) in (0, "0%", "0"):
-        also = f" and {prefix}{'.'.join(unavailable.find_path(sight.document))} to 1: one pod at a time is out of service"
+        path = f"{prefix}{'.'.join(unavailable.find_path(sight.document))}"
+        also = f" and {path} to 1: one pod at a time is out of service"
     return f"set {prefix}{'.'.join(surge.find_path(sight.document))} to 0{also}"
 
 
