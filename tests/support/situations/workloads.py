@@ -241,7 +241,19 @@ async def a_finalizer_keeps_a_pod_that_is_updated(world: World) -> None:
     await world.wait(120)
 
 
+async def a_budget_refuses_the_deletion_of_a_pod(world: World) -> None:
+    await _running(world, statefulset())
+    await world.put(budget(maxUnavailable=0))
+    await world.wait(5)
+    await world.set_image("statefulset/web", "nginx:2")
+
+
 STATEFUL_SETS: Final = (
+    Situation(
+        stage=a_budget_refuses_the_deletion_of_a_pod,
+        cause=Code.DISRUPTION_REFUSED,
+        says="raise maxUnavailable of PodUnavailableBudget web: now it refuses every disruption",
+    ),
     Situation(stage=a_statefulset_is_as_it_should_be, cause="", phase=Phase.HEALTHY),
     Situation(stage=its_first_pod_is_not_ready, cause=Code.NOT_READY, phase=Phase.PROGRESSING, ways=1),
     Situation(stage=its_new_image_crashes, cause=Code.CONTAINER_FAILS, says="exit code 3", ways=2),

@@ -28,6 +28,8 @@ class WriteFault(StrEnum):
     WRITE_FAILED = "WriteFailed"
     RESIZE_REFUSED = "ResizeRefused"
     """The API server or an admission plugin refuses to resize a running pod."""
+    DISRUPTION_REFUSED = "DisruptionRefused"
+    """A disruption budget refuses to take a pod out of service."""
     CHURNING = "Churning"
     """The writes undo each other and are held back (churn.py)."""
 

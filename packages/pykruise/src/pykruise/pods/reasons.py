@@ -44,6 +44,7 @@ class Code(StrEnum):
     NAME_TOO_LONG = WriteFault.NAME_TOO_LONG.value
     WRITE_FAILED = WriteFault.WRITE_FAILED.value
     RESIZE_REFUSED = WriteFault.RESIZE_REFUSED.value
+    DISRUPTION_REFUSED = WriteFault.DISRUPTION_REFUSED.value
     CHURNING = WriteFault.CHURNING.value
     # a pod that cannot continue until a person acts
     NO_NODE_IMAGE = "NoNodeImage"
@@ -231,6 +232,10 @@ CODES: Final[Mapping[Code, Meaning]] = {
     Code.RESIZE_REFUSED: Meaning(
         "the API server refuses to resize a running pod",
         "request less, or make room on the node; under InPlaceIfPossible the pod is recreated after a while",
+    ),
+    Code.DISRUPTION_REFUSED: Meaning(
+        "a PodUnavailableBudget refuses a write that would take a pod out of service",
+        "wait until more of its pods serve, or change the budget to allow more",
     ),
     Code.NODE_LOST: Meaning("a pod's node does not answer", "bring the node back, or delete it"),
     Code.NOT_READ: Meaning("a pod could not be read; the manager retries", "read the API server's message"),
@@ -479,6 +484,7 @@ NOT_WRITTEN: Final = frozenset(
         ),
         Code.WRITE_FAILED,
         Code.RESIZE_REFUSED,
+        Code.DISRUPTION_REFUSED,
     }
 )
 """Codes of planned writes that fail."""
