@@ -694,6 +694,11 @@ async def correct_the_claim_templates(person: Person, match: re.Match[str]) -> N
     await person.stage.delete(match["pod"], resource=PODS)
 
 
+async def correct_the_security_context(person: Person, _match: re.Match[str]) -> None:
+    spec: Object = {"securityContext": None, "containers": [{"name": "main", "image": "nginx:1"}]}
+    await person.change(template={"spec": spec})
+
+
 async def annotate_it(person: Person, match: re.Match[str]) -> None:
     await person._patch({"metadata": {"annotations": {match["key"]: match["value"]}}})
 
@@ -719,6 +724,10 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         r"correct storageClassName in spec.volumeClaimTemplates, then kubectl delete pvc (?P<claim>\S+) -n \S+ and"
         r" kubectl delete pod (?P<pod>\S+) -n \S+",
         (correct_the_claim_templates,),
+    ),
+    (
+        r"create what is missing, or correct the reference or securityContext in spec.template",
+        (correct_the_security_context,),
     ),
     (r"kubectl annotate \S+ (?P<key>[^\s=]+)=(?P<value>\S+) -n \S+", (annotate_it,)),
     (
@@ -846,7 +855,8 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         (correct_the_workload,),
     ),
     (
-        r"create what is missing, or correct the reference in spec.template, then delete the pod, which keeps the old"
+        r"create what is missing, or correct the reference or securityContext in spec.template, then delete the pod,"
+        r" which keeps the old"
         r" one",
         (create_what_is_missing, correct_and_delete_pods),
     ),
@@ -889,7 +899,8 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     (r"make the node fit, or change spec.template", (make_room, ask_for_less)),
     (r"delete the failed pods and set spec.paused to false", (resume_without_failures,)),
     (
-        r"create what is missing, or correct the reference in SidecarSet (?P<sidecars>\w+), then delete the pod, which"
+        r"create what is missing, or correct the reference or securityContext in SidecarSet (?P<sidecars>\w+), then"
+        r" delete the pod, which"
         r" keeps the old one",
         (create_what_is_missing, correct_the_sidecars_and_delete_pods),
     ),

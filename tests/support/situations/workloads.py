@@ -121,6 +121,10 @@ async def claims_of_a_cloneset_have_no_volume(world: World) -> None:
     await world.put(cloneset(**_without_a_class("none")))
 
 
+async def its_user_is_root_and_must_not_be(world: World) -> None:
+    await world.put(cloneset(pod={"securityContext": {"runAsNonRoot": True, "runAsUser": 0}}))
+
+
 async def its_new_pods_need_a_node_of_their_own(world: World) -> None:
     term = {"labelSelector": {"matchLabels": {"app": "web"}}, "topologyKey": "kubernetes.io/hostname"}
     apart = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
@@ -131,6 +135,12 @@ async def its_new_pods_need_a_node_of_their_own(world: World) -> None:
 
 
 CLONE_SETS: Final = (
+    Situation(
+        stage=its_user_is_root_and_must_not_be,
+        cause=Code.CONTAINER_FAILS,
+        says="runAsUser breaks non-root policy",
+        ways=1,
+    ),
     Situation(
         stage=its_new_pods_need_a_node_of_their_own,
         cause=Code.UNSCHEDULABLE,

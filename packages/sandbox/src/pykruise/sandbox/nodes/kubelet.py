@@ -31,7 +31,13 @@ from pykruise.kube.resources import CONFIG_MAPS, PODS, SECRETS
 from pykruise.sandbox.nodes.agents import MakeAgents, NodeAccess, NodeAgents
 from pykruise.sandbox.nodes.faults import Rule
 from pykruise.sandbox.nodes.images import ImageTable, expand_name
-from pykruise.sandbox.nodes.pod_life import advance, list_awaited_references, refusal_of, wants_resize
+from pykruise.sandbox.nodes.pod_life import (
+    advance,
+    list_awaited_references,
+    list_root_users,
+    refusal_of,
+    wants_resize,
+)
 from pykruise.sandbox.nodes.pod_state import (
     ContainerRun,
     KubeletSettings,
@@ -308,7 +314,7 @@ class Kubelets:
             return None
         now = self._clock()
         before = self._state_of(pod, now)
-        missing = await self._find_missing_objects(pod, before)
+        missing = await self._find_start_problems(pod, before)
         refused = refusal_of(pod, node.spec, self.pods.values()) if wants_resize(before, pod) else None
         state, look_at = advance(
             before, pod, self._world, now, refused=refused, missing=missing, held=node.images
@@ -336,13 +342,13 @@ class Kubelets:
             return None
         return self._seconds_until(look_at)
 
-    async def _find_missing_objects(self, pod: SandboxPodView, state: SimulatedPodState) -> dict[str, str]:
-        """Missing objects without which containers cannot start, by container. Same rule as the kubelet's environment
-        and volumes.
+    async def _find_start_problems(self, pod: SandboxPodView, state: SimulatedPodState) -> dict[str, str]:
+        """Problems because of which containers cannot be created, by container: missing objects, and root users that
+        are not allowed. Same rule as the kubelet's environment, volumes and security context.
         """
         awaited = list_awaited_references(state, pod)
         objects: dict[tuple[str, str], Document | None] = {}
-        missing: dict[str, str] = {}
+        missing = dict(list_root_users(state, pod))
         for container, references in awaited.items():
             for reference in references:
                 place = (reference.kind, reference.name)
