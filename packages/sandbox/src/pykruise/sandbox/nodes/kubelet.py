@@ -52,7 +52,7 @@ from pykruise.sandbox.nodes.pod_state import (
 from pykruise.sandbox.nodes.pod_status import build_stopped_status, is_worth_reporting, patch_for, status_of
 from pykruise.sandbox.nodes.references import CONFIG_MAP, SECRET, Reference, lack_of
 from pykruise.sandbox.nodes.runtime import NodeRuntime
-from pykruise.sandbox.nodes.specs import Addresses, NodeSpec
+from pykruise.sandbox.nodes.specs import Addresses, NodeSpec, SandboxNodeView
 from pykruise.sandbox.nodes.status import NodeRecord, NodeStatusWriter
 from pykruise.sandbox.pod_decoding import SandboxPodProjector
 from pykruise.sandbox.pod_view import SandboxPodView
@@ -110,6 +110,7 @@ class Kubelets:
         self.pods.subscribe(self._on_pod)
         self._writer = Writer(client, {PODS: self.pods})
         self._nodes = {spec.name: NodeRecord(spec) for spec in nodes}
+        self._requested_stops = set[str]()
         self._states: dict[Key, SimulatedPodState] = {}
         self._addresses = Addresses()
         self._is_registered = asyncio.Event()
@@ -220,6 +221,7 @@ class Kubelets:
     def add_node(self, spec: NodeSpec) -> None:
         """Add a node; running kubelets register it immediately. An existing name gets the new spec."""
         self._nodes[spec.name] = NodeRecord(spec)
+        self._nodes[spec.name].is_stopped = spec.name in self._requested_stops
         self._node_queue.add(spec.name)
         self._wake_pods_on(spec.name)
         self._wake_agents(spec.name)
@@ -229,9 +231,26 @@ class Kubelets:
         if spec.name not in self._nodes:
             self.add_node(spec)
 
+    def follow_node(self, change: Change[SandboxNodeView]) -> None:
+        """Stop or start the kubelet of a node as its annotation requests. Nodes without a kubelet here are ignored."""
+        wanted = change.new is not None and change.new.is_stopped
+        if wanted == (change.old is not None and change.old.is_stopped):
+            return
+        name = change.key.name
+        if wanted:
+            self._requested_stops.add(name)
+        else:
+            self._requested_stops.discard(name)
+        if name in self._nodes:
+            if wanted:
+                self.stop_node(name)
+            else:
+                self.start_node(name)
+
     def stop_node(self, name: str) -> None:
         """Cut the node's power: nothing is written for it or its pods any more. KeyError: no such node."""
         self._nodes[name].is_stopped = True
+        self._note_registered()
 
     def start_node(self, name: str) -> None:
         """Restore the node's power, and start the containers of its pods again. KeyError: no such node."""
@@ -479,7 +498,7 @@ class Kubelets:
         return await self._node_status.sync(self._nodes[name], self._clock())
 
     def _note_registered(self) -> None:
-        if all(node.uid for node in self._nodes.values()):
+        if all(node.uid or node.is_stopped for node in self._nodes.values()):
             self._is_registered.set()
 
 
