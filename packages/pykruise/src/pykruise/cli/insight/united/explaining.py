@@ -45,6 +45,7 @@ from pykruise.kube.errors import NotFoundError
 from pykruise.kube.ids import Key
 from pykruise.kube.values.counts import format_count
 from pykruise.manager.settings import ManagerSettings
+from pykruise.plans.progress import Phase
 from pykruise.plans.views import NODE_VIEWS, POD_VIEWS
 from pykruise.pods.corrections import Correction
 from pykruise.pods.reasons import AT_REST, CODES, NOT_WRITTEN, ONE_AT_A_TIME, REPEATED, Code
@@ -74,16 +75,20 @@ async def explain_united(
     own = _with_missing_nodes(explain(sight, plan), sight)
     back = _rollback_remedy(sight.snapshot, key)
     below: list[Wait] = []
+    harmless: list[Wait] = []
     moving = False
     for workload in _subset_workloads(sight.snapshot):
         explanation = await _explain_workload(
             client, sight, workload, now=now, settings=settings, way_back=back
         )
         below += explanation.waits
+        if explanation.phase is Phase.HEALTHY:
+            harmless += explanation.waits  # such as pods that do not end, whose successors serve
         moving = moving or explanation.verdict == "moving"
     detailed = {wait.code for wait in below} & _REPEATED_FROM_WORKLOADS
     of_own = [wait for wait in own.waits if wait.code not in detailed]
     waits = drop_repeats(rank_waits(_drop_vague([*of_own, *_failed_writes(sight.document), *below])))
+    ignored = {wait.code for wait in harmless} - {wait.code for wait in below if wait not in harmless}
     verdict = own.verdict
     if verdict not in ("terminating", "refused"):
         verdict = verdict_of(waits, plan, sight.document)
@@ -92,7 +97,7 @@ async def explain_united(
     return msgspec.structs.replace(
         own,
         verdict=verdict,
-        phase=phase_of(sight.document, waits),
+        phase=phase_of(sight.document, [wait for wait in waits if wait.code not in ignored]),
         done=tuple(_subset_lines(sight.snapshot)),
         waits=waits,
         next=tuple(next_of(plan, waits)),
