@@ -575,6 +575,12 @@ async def is_gone(person: Person) -> bool:
     return not await person.stage.exists(person.key.name, resource=person.kind.resource)
 
 
+async def ask_for_less_in_subsets(person: Person, _match: re.Match[str]) -> None:
+    templates = (await person.to_document())["spec"]["template"]
+    spec = {"containers": [{"name": "main", "image": "nginx:1"}]}
+    await person.change(template={name: {"spec": {"template": {"spec": spec}}} for name in templates})
+
+
 async def empty_the_subset(person: Person, _match: re.Match[str]) -> None:
     """The one that the words are about."""
     subsets = (await person.to_document())["spec"]["topology"]["subsets"]
@@ -846,6 +852,10 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     (r"lower its partition to continue: kubectl kruise (?P<command>.*)", (roll_back,)),
     (r"make room on the nodes of subset \w+, whose node selector cannot be changed", (make_room,)),
     (r"lower its replicas in spec.topology.subsets", (empty_the_subset,)),
+    (
+        r"change the requests, host ports or affinity of spec\.template\.\w+",
+        (ask_for_less_in_subsets,),
+    ),
     (
         r"correct the image or its pull secret in the template of the pod's workload, or make it available",
         (correct_the_workload, make_the_image_available),

@@ -401,7 +401,23 @@ async def a_quota_holds_the_pods_of_its_subsets(world: World) -> None:
     await world.put(united())
 
 
+async def the_pods_of_a_subset_are_too_large(world: World) -> None:
+    large = {"name": "main", "image": "nginx:1", "resources": {"requests": {"cpu": "100"}}}
+    term = {"matchExpressions": [{"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["z1"]}]}
+    small = {"containers": [{"name": "main", "resources": {"requests": {"cpu": "1"}}}]}
+    subsets = [{"name": "a", "nodeSelectorTerm": term}, {"name": "b", "patch": {"spec": small}}]
+    kept = {"type": "Manual", "manualUpdate": {"partitions": {"b": 2}}}
+    pods = {"containers": [large]}
+    await world.put(united(pod=pods, topology={"subsets": subsets}, updateStrategy=kept))
+
+
 UNITED: Final = (
+    Situation(
+        stage=the_pods_of_a_subset_are_too_large,
+        cause=Code.UNSCHEDULABLE,
+        says="change the requests, host ports or affinity of spec.template.cloneSetTemplate",
+        ways=3,
+    ),
     Situation(stage=a_united_deployment_is_as_it_should_be, cause="", phase=Phase.HEALTHY),
     Situation(
         stage=the_pods_of_a_subset_find_no_node,

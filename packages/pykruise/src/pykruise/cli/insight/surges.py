@@ -33,9 +33,9 @@ def explain_surge(
     if field is None or field.read_value(sight.document) in (None, 0, "0%", "0") or len(active) <= wanted:
         return cause
     nodes = [node for node in sight.nodes.values() if _is_eligible(pod, node)]
-    found = [_find_exclusion(pod, active, node, sight.nodes) for node in nodes]
-    first = next(iter(found), None)
-    if first is None or not all(found):
+    exclusions = [_find_exclusion(pod, active, node, sight.nodes) for node in nodes]
+    first = next(iter(exclusions), None)
+    if first is None or not all(exclusions):
         return cause
     other, why = first
     node = str(other["spec"]["nodeName"])
@@ -91,14 +91,14 @@ def _list_host_ports(pod: Document) -> set[tuple[int, str]]:
 
 def _list_separating_keys(pod: Document, other: Document) -> Iterator[str]:
     """Yield topology keys by which one of the two pods excludes the other."""
-    for one, two in ((pod, other), (other, pod)):
+    for separated, neighbour in ((pod, other), (other, pod)):
         terms: Sequence[Mapping[str, Any]] = get_path(
-            one["spec"], "affinity", "podAntiAffinity", _REQUIRED, default=()
+            separated["spec"], "affinity", "podAntiAffinity", _REQUIRED, default=()
         )
         for term in terms:
             try:
                 selector = parse_selector(term.get("labelSelector"))
             except SelectorError:
                 continue
-            if selector.matches(two["metadata"].get("labels") or {}):
+            if selector.matches(neighbour["metadata"].get("labels") or {}):
                 yield str(term.get("topologyKey"))

@@ -12,6 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from pykruise.cli.insight.causes import cause_of
+from pykruise.cli.insight.children import read_refused_creations
 from pykruise.cli.insight.cluster_reading import Sight, find_lost_nodes, look
 from pykruise.cli.insight.explaining import (
     Explanation,
@@ -41,7 +42,7 @@ from pykruise.kinds.uniteddeployment.workloads import (
 from pykruise.kube.client.client import Client
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document, decode, get_path
-from pykruise.kube.errors import NotFoundError
+from pykruise.kube.errors import ApiError, NotFoundError
 from pykruise.kube.ids import Key
 from pykruise.kube.values.counts import format_count
 from pykruise.manager.settings import ManagerSettings
@@ -235,6 +236,8 @@ async def _explain_workload(
             add_way_back(wait, way_back, replaces_stuck=not in_order, namespace=workload.namespace)
             for wait in _waits_of_built_in(sight, workload, document, now)
         )
+        if {wait.code for wait in waits} == {Code.CREATING}:
+            waits = (*await _read_refusals(client, workload), *waits)
         explanation = Explanation(
             kind=workload.resource.kind,
             namespace=workload.namespace,
@@ -253,6 +256,14 @@ async def _explain_workload(
         for wait in explanation.waits
     )
     return msgspec.structs.replace(explanation, waits=tuple(listed))
+
+
+async def _read_refusals(client: Client, workload: SubsetWorkload) -> Sequence[Wait]:
+    """Return why the API server refuses the pods of a workload; empty when the user may not read events."""
+    try:
+        return await read_refused_creations(client, workload.uid, workload.namespace)
+    except ApiError:
+        return ()
 
 
 def _correction_of(workload: SubsetWorkload, united: Document) -> Correction:
@@ -302,7 +313,8 @@ def _remedy_of(wait: Wait, workload: SubsetWorkload, united: Document, way_back:
             room = (
                 f"make room on the nodes of subset {workload.subset}, whose node selector cannot be changed"
             )
-            return "; or ".join(text for text in (room, _LOWER, way_back) if text)
+            change = _correction_of(workload, united).change("requests, host ports or affinity")
+            return "; or ".join(text for text in (room, _LOWER, change, way_back) if text)
         case Code.PAUSED:
             return f"resume: set {strategy}.rollingUpdate.paused to false"
         case Code.ON_DELETE:
