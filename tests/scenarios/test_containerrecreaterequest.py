@@ -193,6 +193,28 @@ async def test_a_request_ends_with_its_pod(stage: Stage) -> None:
     assert ends["status"]["message"] == "pod has gone"
 
 
+@pytest.mark.sandbox_only
+@pytest.mark.parametrize(("grace_s", "stopped_in_s"), [(5, 5.0), (60, 20.0)])
+async def test_a_slow_container_stops_on_its_own_or_is_killed_after_the_grace_period(
+    stage: Stage, grace_s: int, stopped_in_s: float
+) -> None:
+    # given a container that needs 20 s to stop
+    await stage.start_manager()
+    pod = await with_pod(stage)
+    stage.kubelets.set_rules([Rule(image="nginx:1", stop_s=20)])
+    since = stage.clock()
+    # when
+    strategy = {"terminationGracePeriodSeconds": grace_s}
+    await ask(stage, request(pod["metadata"]["name"], strategy=strategy))
+
+    async def is_restarted() -> bool:
+        return restarts(await pod_now(stage)) == {"main": 1}
+
+    await stage.until(is_restarted)
+    # then
+    assert stage.clock() - since == pytest.approx(stopped_in_s, abs=4)
+
+
 async def test_a_deadline_ends_a_request(stage: Stage) -> None:
     """containers case 23"""
     await stage.start_manager()

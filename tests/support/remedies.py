@@ -103,6 +103,26 @@ async def set_field(person: Person, match: re.Match[str]) -> None:
     await person._patch(nested(match["path"], value))
 
 
+async def set_numbers(person: Person, match: re.Match[str]) -> None:
+    """`set spec.a.b to 0 and spec.a.c to 1`, in one change."""
+    await person._patch(
+        merge_all(
+            nested(match[path], int(match[number]))
+            for path, number in (("path", "value"), ("other", "number"))
+            if match[path]
+        )
+    )
+
+
+def merge_all(documents: Iterable[Object]) -> Object:
+    merged: Object = {}
+    for document in documents:
+        for key, value in document.items():
+            both = [merged.get(key, {}), value]
+            merged[key] = merge_all(both) if isinstance(value, dict) else value
+    return merged
+
+
 async def to_zero(person: Person, match: re.Match[str]) -> None:
     """`lower spec.a.b to continue`"""
     await person._patch(nested(match["path"], 0))
@@ -143,9 +163,11 @@ async def correct_the_sidecars_and_delete_pods(person: Person, match: re.Match[s
 
 
 async def correct_the_patch_and_delete_pods(person: Person, match: re.Match[str]) -> None:
-    spread = await person.stage.get(match["spread"], resource=WORKLOAD_SPREADS)
-    subsets = [{**subset, "patch": None} for subset in spread["spec"]["subsets"]]
-    await person.stage.merge(match["spread"], {"spec": {"subsets": subsets}}, resource=WORKLOAD_SPREADS)
+    name = match.groupdict().get("spread") or person.key.name
+    spread = await person.stage.get(name, resource=WORKLOAD_SPREADS)
+    dropped = {"patch": None, "requiredNodeSelector": None}
+    subsets = [{**subset, **dropped} for subset in spread["spec"]["subsets"]]
+    await person.stage.merge(name, {"spec": {"subsets": subsets}}, resource=WORKLOAD_SPREADS)
     await delete_at_once(person, match)
 
 
@@ -553,6 +575,12 @@ async def is_gone(person: Person) -> bool:
     return not await person.stage.exists(person.key.name, resource=person.kind.resource)
 
 
+async def ask_for_less_in_subsets(person: Person, _match: re.Match[str]) -> None:
+    templates = (await person.to_document())["spec"]["template"]
+    spec = {"containers": [{"name": "main", "image": "nginx:1"}]}
+    await person.change(template={name: {"spec": {"template": {"spec": spec}}} for name in templates})
+
+
 async def empty_the_subset(person: Person, _match: re.Match[str]) -> None:
     """The one that the words are about."""
     subsets = (await person.to_document())["spec"]["topology"]["subsets"]
@@ -639,6 +667,48 @@ async def rename_the_ephemeral_container(person: Person, _match: re.Match[str]) 
     await person.stage.create(body, resource=person.kind.resource)
 
 
+async def create_the_class(person: Person, match: re.Match[str]) -> None:
+    name = match.groupdict().get("class")
+    annotations = {} if name else {"storageclass.kubernetes.io/is-default-class": "true"}
+    document = {
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "StorageClass",
+        "metadata": {"name": name or "late", "annotations": annotations},
+        "provisioner": "paper.sandbox.pykruise.io",
+    }
+    await person.stage.client.create(STORAGE_CLASSES, "", document)
+
+
+async def correct_the_claim_templates(person: Person, match: re.Match[str]) -> None:
+    templates = (await person.to_document())["spec"]["volumeClaimTemplates"]
+    await person.stage.client.create(
+        STORAGE_CLASSES,
+        "",
+        {
+            "apiVersion": "storage.k8s.io/v1",
+            "kind": "StorageClass",
+            "metadata": {"name": "good"},
+            "provisioner": "paper.sandbox.pykruise.io",
+        },
+    )
+    await person.change(
+        volumeClaimTemplates=[
+            {**template, "spec": {**template["spec"], "storageClassName": "good"}} for template in templates
+        ]
+    )
+    await person.stage.delete(match["claim"], resource=PERSISTENT_VOLUME_CLAIMS)
+    await person.stage.delete(match["pod"], resource=PODS)
+
+
+async def correct_the_security_context(person: Person, _match: re.Match[str]) -> None:
+    spec: Object = {"securityContext": None, "containers": [{"name": "main", "image": "nginx:1"}]}
+    await person.change(template={"spec": spec})
+
+
+async def annotate_it(person: Person, match: re.Match[str]) -> None:
+    await person._patch({"metadata": {"annotations": {match["key"]: match["value"]}}})
+
+
 async def replace_it(person: Person, _match: re.Match[str]) -> None:
     await person.stage.client.delete(person.kind.resource, person.key.namespace, person.key.name)
 
@@ -646,9 +716,26 @@ async def replace_it(person: Person, _match: re.Match[str]) -> None:
 WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     (r"roll back: kubectl kruise (?P<command>.*)", (roll_back,)),
     (r"roll back and resume: kubectl kruise (?P<command>.*), then kubectl kruise (?P<then>.*)", (roll_back,)),
-    (r"(resume: )?set (?P<path>spec[.\w]+) to (?P<value>\w+)(, or undo the change)?", (set_field,)),
+    (r"(resume: )?set (?P<path>spec[.\w]+) to (?P<value>[a-zA-Z]\w*)(, or undo the change)?", (set_field,)),
+    (
+        r"set (?P<path>spec[.\w]+) to (?P<value>\d+)( and (?P<other>spec[.\w]+) to (?P<number>\d+): .*)?",
+        (set_numbers,),
+    ),
     (r"set spec\S+podUpdatePolicy to InPlaceIfPossible, or undo the change", (undo_the_change,)),
     (r"lower (?P<path>spec[.\w]+) to continue", (to_zero,)),
+    (r"kubectl delete pod (?P<names>\S+) -n \S+: the newest revision replaces it", (delete_pods,)),
+    (r"create storage class (?P<class>\S+): the PVC gets its volume then", (create_the_class,)),
+    (r"create a default storage class: the PVC gets its volume then", (create_the_class,)),
+    (
+        r"correct storageClassName in spec.volumeClaimTemplates, then kubectl delete pvc (?P<claim>\S+) -n \S+ and"
+        r" kubectl delete pod (?P<pod>\S+) -n \S+",
+        (correct_the_claim_templates,),
+    ),
+    (
+        r"create what is missing, or correct the reference or securityContext in spec.template",
+        (correct_the_security_context,),
+    ),
+    (r"kubectl annotate \S+ (?P<key>[^\s=]+)=(?P<value>\S+) -n \S+", (annotate_it,)),
     (
         r"correct the image or its pull secret in (spec\.template|SidecarSet (?P<sidecars>\w+)), or make it available",
         (correct_the_template, make_the_image_available),
@@ -766,6 +853,10 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     (r"make room on the nodes of subset \w+, whose node selector cannot be changed", (make_room,)),
     (r"lower its replicas in spec.topology.subsets", (empty_the_subset,)),
     (
+        r"change the requests, host ports or affinity of spec\.template\.\w+",
+        (ask_for_less_in_subsets,),
+    ),
+    (
         r"correct the image or its pull secret in the template of the pod's workload, or make it available",
         (correct_the_workload, make_the_image_available),
     ),
@@ -774,7 +865,8 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         (correct_the_workload,),
     ),
     (
-        r"create what is missing, or correct the reference in spec.template, then delete the pod, which keeps the old"
+        r"create what is missing, or correct the reference or securityContext in spec.template, then delete the pod,"
+        r" which keeps the old"
         r" one",
         (create_what_is_missing, correct_and_delete_pods),
     ),
@@ -817,7 +909,8 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     (r"make the node fit, or change spec.template", (make_room, ask_for_less)),
     (r"delete the failed pods and set spec.paused to false", (resume_without_failures,)),
     (
-        r"create what is missing, or correct the reference in SidecarSet (?P<sidecars>\w+), then delete the pod, which"
+        r"create what is missing, or correct the reference or securityContext in SidecarSet (?P<sidecars>\w+), then"
+        r" delete the pod, which"
         r" keeps the old one",
         (create_what_is_missing, correct_the_sidecars_and_delete_pods),
     ),
@@ -842,9 +935,15 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     ),
     (r"give the probe of PodProbeMarker \S+ or \S+ another podConditionType", ()),
     (r"correct spec.schedule", (correct_the_schedule,)),
+    (r"label nodes so that they match it, or add such nodes", (make_room,)),
     (
-        r"correct the patch of subset (?P<subset>\w+) of WorkloadSpread (?P<spread>\S+), then delete the pod, which"
-        r" keeps the old one",
+        r"(correct the image or its pull secret in|read its log \(kubectl logs -c \S+ --previous\), correct)"
+        r" spec.subsets\[\d\].patch.*, then delete the pod, which keeps the old one(, or make it available)?",
+        (correct_the_patch_and_delete_pods,),
+    ),
+    (
+        r"correct (the patch|requiredNodeSelector|the nodeSelector in the patch) of subset (?P<subset>\w+) of"
+        r" WorkloadSpread (?P<spread>[^\s,]+), then delete the pod, which keeps the old one",
         (correct_the_patch_and_delete_pods,),
     ),
     (
@@ -957,7 +1056,8 @@ async def followed(
     async with pod_watch(stage) as seen:
         seen.watch_from_now()
         before, there = seen.fewest_available or 0, seen.most
-        floor = min(before, max(there - 1, 0))
+        missing = int(match.groupdict().get("number") or 0)  # as many as the remedy says
+        floor = min(before - missing, max(there - 1, 0))
         await do(Person(stage=stage, kind=kind, key=key, wait=way.wait), match)
         if then := _THEN.fullmatch(way.sentence):
             for name in then["names"].split():

@@ -85,6 +85,42 @@ async def the_patch_of_a_spread_has_a_bad_image(world: World) -> None:
     await world.put(spread("west", subsets=subsets), cloneset())
 
 
+_SSD: Final = {"matchExpressions": [{"key": "disk", "operator": "In", "values": ["ssd"]}]}
+
+
+async def a_spread_sends_its_pods_where_no_node_is(world: World) -> None:
+    subsets = [{"name": "a", "maxReplicas": 1}, {"name": "b", "requiredNodeSelector": _SSD}]
+    await world.put(spread("west", subsets=subsets), cloneset())
+
+
+async def the_patch_of_a_spread_selects_no_node(world: World) -> None:
+    patch = {"spec": {"nodeSelector": {"disk": "ssd"}}}
+    subsets = [{"name": "a", "maxReplicas": 1}, {"name": "b", "patch": patch}]
+    await world.put(spread("west", subsets=subsets), cloneset())
+
+
+def _patching_images() -> Object:
+    patch = {"spec": {"containers": [{"name": "main", "image": "arm:1"}]}}
+    return spread(subsets=[{"name": "a", "maxReplicas": 1}, {"name": "b", "patch": patch}])
+
+
+async def the_image_of_its_patch_is_not_there(world: World) -> None:
+    world.fail(image="arm:1", image_pull_error=True)
+    await world.put(_patching_images(), cloneset())
+
+
+async def the_image_of_its_patch_crashes(world: World) -> None:
+    world.fail(image="arm:1", exit_code=3)
+    await world.put(_patching_images(), cloneset())
+    await world.wait(60)
+
+
+async def its_workload_crashes_in_a_subset_without_a_patch(world: World) -> None:
+    world.fail(image="nginx:1", exit_code=3)
+    await world.put(_patching_images(), cloneset())
+    await world.wait(60)
+
+
 async def an_injected_sidecar_is_never_updated(world: World) -> None:
     world.fail(image="proxy:1", image_pull_error=True)
     proxy = [{"name": "log", "image": "proxy:1"}]
@@ -325,6 +361,18 @@ AROUND: Final[Mapping[str, tuple[Situation, ...]]] = {
             ways=1,
         ),
         Situation(
+            stage=a_spread_sends_its_pods_where_no_node_is,
+            cause=Code.UNSCHEDULABLE,
+            says="no node matches requiredNodeSelector of subset b of WorkloadSpread west (disk=ssd)",
+            ways=2,
+        ),
+        Situation(
+            stage=the_patch_of_a_spread_selects_no_node,
+            cause=Code.UNSCHEDULABLE,
+            says="no node matches the nodeSelector in the patch of subset b of WorkloadSpread west (disk=ssd)",
+            ways=2,
+        ),
+        Situation(
             stage=an_injected_sidecar_is_never_updated,
             cause=Code.IMAGE_PULL,
             says="SidecarSet mesh leaves existing pods alone",
@@ -362,6 +410,23 @@ AROUND: Final[Mapping[str, tuple[Situation, ...]]] = {
             says="in spec.template or in SidecarSet mesh",
             ways=3,
         ),
+    ),
+    "workloadspread": (
+        Situation(
+            stage=the_image_of_its_patch_is_not_there,
+            cause=Code.IMAGE_PULL,
+            says="correct the image or its pull secret in spec.subsets[1].patch",
+            ways=1,
+            known_by=_PLAN,
+        ),
+        Situation(
+            stage=the_image_of_its_patch_crashes,
+            cause=Code.CONTAINER_FAILS,
+            says="correct spec.subsets[1].patch (subset b)",
+            ways=1,
+            known_by=_PLAN,
+        ),
+        Situation(stage=its_workload_crashes_in_a_subset_without_a_patch, cause="", phase=Phase.HEALTHY),
     ),
     "sidecarset": (
         Situation(
@@ -490,6 +555,7 @@ AROUND: Final[Mapping[str, tuple[Situation, ...]]] = {
             cause=Code.UNBOUND_CLAIMS,
             says="PVC data-web-1 requests storage class fast, which does not exist",
             known_by=_PLAN,
+            ways=1,
         ),
         Situation(
             stage=a_volume_of_recorded_pods_lacks_its_secret,

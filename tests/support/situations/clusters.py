@@ -159,6 +159,23 @@ async def its_old_pod_waits_for_the_corrected_image(world: World) -> None:
     await world.set_image("statefulset/web", "nginx:2")
 
 
+async def its_old_pod_crashes_after_a_correction(world: World) -> None:
+    await world.put(statefulset(podManagementPolicy="OrderedReady"))
+    await world.wait(60)
+    world.fail(image="nginx:2", exit_code=3)
+    await world.set_image("statefulset/web", "nginx:2")
+    await world.wait(60)
+    await world.set_image("statefulset/web", "nginx:3")
+
+
+async def its_partition_keeps_the_old_image(world: World) -> None:
+    world.fail(image="nginx:1", image_pull_error=True)
+    update = {"type": "RollingUpdate", "rollingUpdate": {"partition": 3}}
+    await world.put(statefulset(podManagementPolicy="OrderedReady", updateStrategy=update))
+    await world.wait(30)
+    await world.set_image("statefulset/web", "nginx:2")
+
+
 async def its_claims_stay_small_without_the_gate(world: World) -> None:
     def claims(size: str) -> list[Object]:
         spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": size}}}
@@ -395,8 +412,20 @@ MET: Final[Mapping[str, tuple[Situation, ...]]] = {
         Situation(
             stage=its_old_pod_waits_for_the_corrected_image,
             cause=Code.IMAGE_PULL,
-            says="kubectl delete pod web-0",
+            says="it has an older revision, and OrderedReady updates no pod before it is available",
             ways=2,
+        ),
+        Situation(
+            stage=its_old_pod_crashes_after_a_correction,
+            cause=Code.CONTAINER_FAILS,
+            says="kubectl delete pod web-2",
+            ways=2,
+        ),
+        Situation(
+            stage=its_partition_keeps_the_old_image,
+            cause=Code.IMAGE_PULL,
+            says="which the partition keeps",
+            ways=1,
         ),
         Situation(
             stage=its_claims_stay_small_without_the_gate,

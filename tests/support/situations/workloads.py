@@ -5,6 +5,7 @@ CLONE_SETS, STATEFUL_SETS, DAEMON_SETS, UNITED ──▶ tables.py
 
 from typing import Any, Final
 
+from pykruise.kube.resources import STORAGE_CLASSES
 from pykruise.plans.progress import Phase
 from pykruise.pods.reasons import Code
 from support.situations.documents import budget, cloneset, daemonset, pod_spec, statefulset, united
@@ -109,7 +110,43 @@ async def its_init_container_fails(world: World) -> None:
     await world.wait(200)
 
 
+def _without_a_class(name: str | None) -> dict[str, Any]:
+    """A claim template whose storage class does not exist; None: no class, and no default one exists."""
+    wanted = {} if name is None else {"storageClassName": name}
+    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}, **wanted}
+    return {"volumeClaimTemplates": [{"metadata": {"name": "data"}, "spec": spec}]}
+
+
+async def claims_of_a_cloneset_have_no_volume(world: World) -> None:
+    await world.put(cloneset(**_without_a_class("none")))
+
+
+async def its_user_is_root_and_must_not_be(world: World) -> None:
+    await world.put(cloneset(pod={"securityContext": {"runAsNonRoot": True, "runAsUser": 0}}))
+
+
+async def its_new_pods_need_a_node_of_their_own(world: World) -> None:
+    term = {"labelSelector": {"matchLabels": {"app": "web"}}, "topologyKey": "kubernetes.io/hostname"}
+    apart = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    await _running(
+        world, cloneset(replicas=4, pod={"affinity": apart}, **rolling(maxSurge=1, maxUnavailable=0))
+    )
+    await world.set("cloneset/web", template={"spec": {"containers": [{"name": "main", "image": "nginx:2"}]}})
+
+
 CLONE_SETS: Final = (
+    Situation(
+        stage=its_user_is_root_and_must_not_be,
+        cause=Code.CONTAINER_FAILS,
+        says="runAsUser breaks non-root policy",
+        ways=1,
+    ),
+    Situation(
+        stage=its_new_pods_need_a_node_of_their_own,
+        cause=Code.UNSCHEDULABLE,
+        says="required podAntiAffinity allows one of them per kubernetes.io/hostname",
+        ways=2,
+    ),
     Situation(  # whole again without it
         stage=its_deleted_pod_does_not_end,
         cause=Code.NODE_LOST,
@@ -143,6 +180,12 @@ CLONE_SETS: Final = (
         stage=a_hook_keeps_a_pod_that_is_to_go, cause=Code.PRE_DELETE_HOOK, ways=1, says="example.com/block"
     ),
     Situation(stage=its_pods_wait_behind_a_gate, cause=Code.SCHEDULING_GATED, ways=1),
+    Situation(
+        stage=claims_of_a_cloneset_have_no_volume,
+        cause=Code.UNBOUND_CLAIMS,
+        says="create storage class none",
+        ways=4,
+    ),
     Situation(stage=its_init_container_fails, cause=Code.CONTAINER_FAILS, ways=1, says="exit code 9"),
 )
 
@@ -168,15 +211,16 @@ async def a_quota_holds_a_statefulset(world: World) -> None:
 
 
 async def its_claims_have_no_volume(world: World) -> None:
-    claim = {
-        "metadata": {"name": "data"},
-        "spec": {
-            "accessModes": ["ReadWriteOnce"],
-            "storageClassName": "none",
-            "resources": {"requests": {"storage": "1Gi"}},
-        },
-    }
-    await world.put(statefulset(volumeClaimTemplates=[claim]))
+    await world.put(statefulset(**_without_a_class("none")))
+
+
+async def the_claim_of_its_first_pod_has_no_volume(world: World) -> None:
+    await world.put(statefulset(podManagementPolicy="OrderedReady", **_without_a_class("none")))
+
+
+async def the_cluster_has_no_default_class(world: World) -> None:
+    await world.stage.client.delete(STORAGE_CLASSES, "", "standard")
+    await world.put(statefulset(**_without_a_class(None)))
 
 
 async def a_partition_holds_a_statefulset(world: World) -> None:
@@ -207,13 +251,39 @@ async def a_finalizer_keeps_a_pod_that_is_updated(world: World) -> None:
     await world.wait(120)
 
 
+async def a_budget_refuses_the_deletion_of_a_pod(world: World) -> None:
+    await _running(world, statefulset())
+    await world.put(budget(maxUnavailable=0))
+    await world.wait(5)
+    await world.set_image("statefulset/web", "nginx:2")
+
+
 STATEFUL_SETS: Final = (
+    Situation(
+        stage=a_budget_refuses_the_deletion_of_a_pod,
+        cause=Code.DISRUPTION_REFUSED,
+        says="raise maxUnavailable of PodUnavailableBudget web: now it refuses every disruption",
+    ),
     Situation(stage=a_statefulset_is_as_it_should_be, cause="", phase=Phase.HEALTHY),
     Situation(stage=its_first_pod_is_not_ready, cause=Code.NOT_READY, phase=Phase.PROGRESSING, ways=1),
     Situation(stage=its_new_image_crashes, cause=Code.CONTAINER_FAILS, says="exit code 3", ways=2),
     Situation(stage=a_quota_holds_a_statefulset, cause=Code.QUOTA, says="exceeded quota: team"),
     Situation(stage=its_pod_does_not_end, cause=Code.NODE_LOST, says="does not stop it", ways=2),
-    Situation(stage=its_claims_have_no_volume, cause=Code.UNBOUND_CLAIMS, says="storage class none"),
+    Situation(
+        stage=its_claims_have_no_volume, cause=Code.UNBOUND_CLAIMS, says="create storage class none", ways=4
+    ),
+    Situation(
+        stage=the_claim_of_its_first_pod_has_no_volume,
+        cause=Code.UNBOUND_CLAIMS,
+        says="create storage class none",
+        ways=2,
+    ),
+    Situation(
+        stage=the_cluster_has_no_default_class,
+        cause=Code.UNBOUND_CLAIMS,
+        says="the cluster has no default one",
+        ways=4,
+    ),
     Situation(stage=a_partition_holds_a_statefulset, cause=Code.PARTITION, phase=Phase.PAUSED, ways=1),
     Situation(stage=a_pause_holds_a_statefulset, cause=Code.PAUSED, phase=Phase.PAUSED, ways=1),
     Situation(stage=its_second_pod_crashes, cause=Code.CONTAINER_FAILS, ways=1, says="web-1"),
@@ -261,7 +331,22 @@ async def a_pod_of_a_node_does_not_end(world: World) -> None:
     await _deleted_on_a_lost_node(world)
 
 
+async def its_new_pod_needs_the_host_port_of_the_old_one(world: World) -> None:
+    ports = [{"containerPort": 80, "hostPort": 8080}]
+    spec = {"containers": [{"name": "main", "image": "nginx:1", "ports": ports}]}
+    pods = {"metadata": {"labels": {"app": "web"}}, "spec": spec}
+    await _running(world, daemonset(template=pods, **rolling(maxSurge=1, maxUnavailable=0)))
+    newer = {"containers": [{"name": "main", "image": "nginx:2", "ports": ports}]}
+    await world.set("daemonset/web", template={"spec": newer})
+
+
 DAEMON_SETS: Final = (
+    Situation(
+        stage=its_new_pod_needs_the_host_port_of_the_old_one,
+        cause=Code.UNSCHEDULABLE,
+        says="both need host port 8080",
+        ways=2,
+    ),
     Situation(stage=a_pod_of_a_node_does_not_end, cause=Code.NODE_LOST, says="does not stop it", ways=2),
     Situation(stage=a_daemonset_is_as_it_should_be, cause="", phase=Phase.HEALTHY),
     Situation(
@@ -316,9 +401,30 @@ async def a_quota_holds_the_pods_of_its_subsets(world: World) -> None:
     await world.put(united())
 
 
+async def the_pods_of_a_subset_are_too_large(world: World) -> None:
+    large = {"name": "main", "image": "nginx:1", "resources": {"requests": {"cpu": "100"}}}
+    term = {"matchExpressions": [{"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["z1"]}]}
+    small = {"containers": [{"name": "main", "resources": {"requests": {"cpu": "1"}}}]}
+    subsets = [{"name": "a", "nodeSelectorTerm": term}, {"name": "b", "patch": {"spec": small}}]
+    kept = {"type": "Manual", "manualUpdate": {"partitions": {"b": 2}}}
+    pods = {"containers": [large]}
+    await world.put(united(pod=pods, topology={"subsets": subsets}, updateStrategy=kept))
+
+
 UNITED: Final = (
+    Situation(
+        stage=the_pods_of_a_subset_are_too_large,
+        cause=Code.UNSCHEDULABLE,
+        says="change the requests, host ports or affinity of spec.template.cloneSetTemplate",
+        ways=3,
+    ),
     Situation(stage=a_united_deployment_is_as_it_should_be, cause="", phase=Phase.HEALTHY),
-    Situation(stage=the_pods_of_a_subset_find_no_node, cause=Code.UNSCHEDULABLE, ways=2),
+    Situation(
+        stage=the_pods_of_a_subset_find_no_node,
+        cause=Code.UNSCHEDULABLE,
+        says="no node matches the subset's nodeSelectorTerm in spec.topology.subsets: disk=ssd",
+        ways=2,
+    ),
     Situation(stage=a_partition_holds_its_subsets, cause=Code.PARTITION, phase=Phase.PAUSED, ways=2),
     Situation(stage=the_new_image_of_all_subsets_is_not_there, cause=Code.IMAGE_PULL, ways=3),
     Situation(

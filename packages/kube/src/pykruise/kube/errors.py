@@ -39,6 +39,7 @@ import msgspec
 from pykruise.kube.excerpts import excerpt
 
 __all__ = [
+    "DISRUPTION_BUDGET",
     "LONGEST_WAIT_S",
     "AlreadyExistsError",
     "AnswerTooLargeError",
@@ -129,6 +130,12 @@ class Cause(msgspec.Struct, frozen=True):
     reason: str = ""
     message: str = ""
     field: str = ""
+
+
+DISRUPTION_BUDGET: Final = "DisruptionBudget"
+"""Reason of the cause in a Status by which a disruption budget refuses a request. API servers use it for evictions; a
+webhook that guards pods uses it too, with the action that a person can take as its message.
+"""
 
 
 class StatusDetails(msgspec.Struct, frozen=True, rename="camel"):

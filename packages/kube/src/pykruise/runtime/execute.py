@@ -27,6 +27,7 @@ from pykruise.kube.cache.writer import Writer
 from pykruise.kube.client.answers import metadata_of
 from pykruise.kube.documents import decode
 from pykruise.kube.errors import (
+    DISRUPTION_BUDGET,
     AlreadyExistsError,
     ApiError,
     ConflictError,
@@ -186,6 +187,9 @@ def _cause_of(error: KubeError, *, unknown: WriteFault) -> tuple[WriteFault, str
     code of such a response with another text.
     """
     text = str(error)
+    for cause in error.causes if isinstance(error, ApiError) else ():
+        if cause.reason == DISRUPTION_BUDGET:
+            return WriteFault.DISRUPTION_REFUSED, cause.message
     if isinstance(error, ForbiddenError):
         for fragment, fault, remedy in _FORBIDDING:
             if fragment in text:

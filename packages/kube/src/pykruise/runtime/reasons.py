@@ -28,6 +28,8 @@ class WriteFault(StrEnum):
     WRITE_FAILED = "WriteFailed"
     RESIZE_REFUSED = "ResizeRefused"
     """The API server or an admission plugin rejects the resize of a running pod."""
+    DISRUPTION_REFUSED = "DisruptionRefused"
+    """A disruption budget does not allow a pod to be taken out of service."""
     CHURNING = "Churning"
     """The writes undo each other and are held back (churn.py)."""
 

@@ -44,6 +44,7 @@ class Code(StrEnum):
     NAME_TOO_LONG = WriteFault.NAME_TOO_LONG.value
     WRITE_FAILED = WriteFault.WRITE_FAILED.value
     RESIZE_REFUSED = WriteFault.RESIZE_REFUSED.value
+    DISRUPTION_REFUSED = WriteFault.DISRUPTION_REFUSED.value
     CHURNING = WriteFault.CHURNING.value
     # a pod that cannot continue until a person acts
     NO_NODE_IMAGE = "NoNodeImage"
@@ -105,6 +106,7 @@ class Code(StrEnum):
     BUDGET = "Budget"
     MAX_UNAVAILABLE = "MaxUnavailable"
     TURN = "Turn"
+    OLDER_REVISION = "OlderRevision"
     SPECIFIED = "Specified"
     PARTITION = "Partition"
     PARTITIONED_SCALING = "PartitionedScaling"
@@ -231,6 +233,10 @@ CODES: Final[Mapping[Code, Meaning]] = {
         "the API server refuses to resize a running pod",
         "request less, or make room on the node; under InPlaceIfPossible the pod is recreated after a while",
     ),
+    Code.DISRUPTION_REFUSED: Meaning(
+        "a PodUnavailableBudget refuses a write that would take a pod out of service",
+        "wait until more of its pods serve, or change the budget to allow more",
+    ),
     Code.NODE_LOST: Meaning("a pod's node does not answer", "bring the node back, or delete it"),
     Code.NOT_READ: Meaning("a pod could not be read; the manager retries", "read the API server's message"),
     Code.FINALIZER: Meaning(
@@ -341,6 +347,9 @@ CODES: Final[Mapping[Code, Meaning]] = {
         "maxUnavailable is used up", "wait until more pods are available, or find out why they are not"
     ),
     Code.TURN: Meaning("other pods are handled first", moves_in_s=AS_ASKED),
+    Code.OLDER_REVISION: Meaning(
+        "a pod of an older revision is not available, and is not updated before it is", "delete the pod"
+    ),
     Code.SPECIFIED: Meaning(
         "the pod is specified for deletion and waits for its successor", moves_in_s=AS_ASKED
     ),
@@ -475,6 +484,7 @@ NOT_WRITTEN: Final = frozenset(
         ),
         Code.WRITE_FAILED,
         Code.RESIZE_REFUSED,
+        Code.DISRUPTION_REFUSED,
     }
 )
 """Codes of planned writes that fail."""
@@ -495,6 +505,20 @@ DEADLINE_EXCEEDED: Final = "ProgressDeadlineExceeded"
 
 HELD: Final = frozenset({Code.PAUSED, Code.PARTITION, Code.PARTITIONED_SCALING, Code.NODE_SELECTOR})
 """Codes of rollouts that continue only when a person allows it."""
+
+REPLACED_WITH_ITS_POD: Final = frozenset(
+    {
+        *(
+            Code.IMAGE_PULL,
+            Code.CONTAINER_FAILS,
+            Code.UNSCHEDULABLE,
+            Code.NO_SCHEDULER,
+            Code.SCHEDULING_GATED,
+        ),
+        *(Code.READINESS_GATE, Code.NOT_MOUNTED, Code.NOT_READY),
+    }
+)
+"""Codes of obstacles that a pod of a newer template need not have."""
 
 NEVER_OBSERVED: Final = frozenset({Code.INVALID_SPEC, Code.SELECTING_ALL, Code.SELECTOR_CHANGED})
 """Reasons for which a spec is rejected: the status may describe the previous generation forever."""

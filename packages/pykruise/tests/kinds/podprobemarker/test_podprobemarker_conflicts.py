@@ -8,6 +8,7 @@ from pykruise.kinds.podprobemarker.wakes import list_wakes
 from pykruise.kube.cache.store import Change
 from pykruise.kube.ids import Key
 from pykruise.plans.views import MARKER_VIEWS
+from pykruise.pods.probes.api import PodProbeStatus, ProbeState
 from pykruise.pods.probes.views import MarkerView
 from pykruise.runtime.read import Around, Memories
 from support.probe_objects import entry, marker, node_probes, pod, probe
@@ -27,6 +28,19 @@ def test_the_marker_of_the_later_probe_has_the_conflict() -> None:
     names = ("game#idle", "other#idle")
     assert conflicts(OTHER, *names) == {"uid-web-0": ProbeConflict("game.io/idle", "idle", "game")}
     assert conflicts(GAME, *names) == {}
+
+
+def test_the_probe_whose_result_is_reported_first_sets_the_condition() -> None:
+    # given the probe of `game` is requested first, and the agent reports the one of `other` first
+    entries = node_probes("n1", entry(pod(), "game#idle", "other#idle")).pods
+    states = [ProbeState(name=name, state="Succeeded") for name in ("other#idle", "game#idle")]
+    results = [PodProbeStatus(name="web-0", namespace="shop", uid="uid-web-0", probe_states=states)]
+    # when
+    of_game = find_conflicts(GAME, entries, {"other": OTHER}, results=results)
+    of_other = find_conflicts(OTHER, entries, {"game": GAME}, results=results)
+    # then the report decides, as for the conditions that are written
+    assert of_game == {"uid-web-0": ProbeConflict("game.io/idle", "idle", "other")}
+    assert of_other == {}
 
 
 @pytest.mark.parametrize(

@@ -594,7 +594,7 @@ def test_ordered_management_updates_nothing_while_a_pod_is_unready_and_names_the
     assert plan.stages == ()
     (condition,) = plan.status["conditions"]  # type: ignore[index]
     assert condition["reason"] == "NotReady"
-    assert "delete the pod" in condition["message"]
+    assert "kubectl delete pod web-1" in condition["message"]
 
 
 def test_a_pod_that_lacks_a_new_volume_keeps_running_until_it_is_recreated() -> None:

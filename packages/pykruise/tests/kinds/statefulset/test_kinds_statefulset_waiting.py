@@ -75,7 +75,7 @@ def test_a_failing_old_pod_under_ordered_management_must_be_deleted(
 ) -> None:
     result = reason(builder())
     assert result is not None
-    assert result.remedy.endswith("delete the pod") is is_in_its_own_way
+    assert ("kubectl delete pod web-1" in result.remedy) is is_in_its_own_way
 
 
 # ── in words ─────────────────────────────────────────────────────────────────

@@ -249,6 +249,7 @@ class Cluster:
             recorder=self._recorders[0],
             agents=self.settings.agents,
         )
+        self._nodes.subscribe(self.kubelets.follow_node)
         self.scheduler = Scheduler(
             scheduler_client,
             clock=self.clock,

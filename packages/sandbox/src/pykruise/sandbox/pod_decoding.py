@@ -24,6 +24,7 @@ from pykruise.sandbox.pod_view import (
     PodResources,
     PodStatus,
     SandboxPodView,
+    SecurityContext,
     add_amounts,
     take_maximum,
 )
@@ -98,6 +99,7 @@ class _Spec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     resources: PodResources | None = None
     volumes: tuple[_Volume, ...] | None = None
     image_pull_secrets: tuple[_Named, ...] | None = None
+    security_context: SecurityContext | None = None
 
 
 class _Status(msgspec.Struct, frozen=True, gc=False, rename="camel"):
@@ -210,6 +212,7 @@ class SandboxPodProjector:
             overhead=spec.overhead,
             resources=spec.resources,
             claims=_claims_of(meta.name, spec.volumes) if spec.volumes else (),
+            security=spec.security_context or SecurityContext(),
             mounted=references_of(spec.volumes) if spec.volumes else (),
             volume_images=_volume_images(spec.volumes) if spec.volumes else (),
             pull_secrets=tuple(secret.name for secret in spec.image_pull_secrets or ()),

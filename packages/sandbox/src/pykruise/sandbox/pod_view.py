@@ -82,6 +82,13 @@ class _Mount(msgspec.Struct, frozen=True, gc=False):
     name: str = ""
 
 
+class SecurityContext(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """User of a container, or of all containers of a pod."""
+
+    run_as_user: int | None = None
+    run_as_non_root: bool | None = None
+
+
 class PodContainer(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """Fields of a container for its start, readiness and placement."""
 
@@ -97,6 +104,7 @@ class PodContainer(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     env: tuple[Environment, ...] | None = None
     env_from: tuple[EnvironmentSource, ...] | None = None
     volume_mounts: tuple[_Mount, ...] | None = None
+    security_context: SecurityContext | None = None
     stdin: bool = False
     """Whether the container accepts input, so that it runs until the user ends it. Used by ephemeral containers."""
 
@@ -305,6 +313,8 @@ class SandboxPodView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """Names of its volume claims."""
     volume_images: tuple[tuple[str, str], ...] = ()
     """Image volumes: name and image."""
+    security: SecurityContext = SecurityContext()
+    """Default user of its containers."""
     mounted: tuple[Reference, ...] = ()
     """ConfigMaps and Secrets that its volumes require."""
     pull_secrets: tuple[str, ...] = ()

@@ -4,6 +4,7 @@ import asyncio
 from typing import Any
 
 from pykruise.kube.documents import decode
+from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import (
     DEPLOYMENTS,
     ENDPOINTS,
@@ -15,6 +16,7 @@ from pykruise.kube.resources import (
 )
 from pykruise.sandbox.controllers.endpoints import ENDPOINT_SLICES
 from pykruise.sandbox.nodes.faults import Rule
+from pykruise.sandbox.nodes.specs import STOPPED
 from support.sandbox import Object, Place, pod, small_cluster
 
 
@@ -157,6 +159,37 @@ async def test_a_node_that_is_back_in_time_keeps_its_pods() -> None:
         assert sorted(await place.names(PODS)) == before
         for name in before:
             assert await place.is_ready(name)
+
+
+async def annotate_node(place: Place, node: str, value: str | None) -> None:
+    patch = {"metadata": {"annotations": {STOPPED: value}}}
+    await place.client.patch(NODES, "", node, patch, patch_type=PatchType.MERGE)
+
+
+async def test_the_annotation_of_a_node_stops_and_starts_its_kubelet() -> None:
+    async with small_cluster(nodes=2) as place:
+        # given
+        await place.create(DEPLOYMENTS, deployment(4))
+        await asyncio.sleep(10)
+        lost = await on_node(place, "node-1")
+        # when
+        await annotate_node(place, "node-1", "true")
+        await asyncio.sleep(80)
+        # then
+        assert await node_ready(place, "node-1") == "Unknown"
+        assert "taints" in (await place.get(NODES, "node-1"))["spec"]
+        assert not await place.is_ready(lost[0])
+        # and another change of the node starts nothing
+        label = {"metadata": {"labels": {"disk": "ssd"}}}
+        await place.client.patch(NODES, "", "node-1", label, patch_type=PatchType.MERGE)
+        await asyncio.sleep(30)
+        assert await node_ready(place, "node-1") == "Unknown"
+        # and without the annotation it is back
+        await annotate_node(place, "node-1", None)
+        await asyncio.sleep(60)
+        assert await node_ready(place, "node-1") == "True"
+        assert "taints" not in (await place.get(NODES, "node-1"))["spec"]
+        assert await place.is_ready(lost[0])
 
 
 async def test_pods_of_a_deleted_node_are_deleted() -> None:

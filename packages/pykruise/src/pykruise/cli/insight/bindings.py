@@ -62,14 +62,19 @@ async def add_claims(client: Client, explanation: Explanation) -> Explanation:
 
 
 async def _split_by_claims(client: Client, wait: Wait, namespace: str) -> list[Wait]:
-    groups: dict[str, list[str]] = {}
+    groups: dict[tuple[str, str], list[str]] = {}
     for name in wait.pods:
         key = find_pod_key(name, namespace)
-        text = "" if key is None else await describe_claims(client, key)
+        text = ("", "") if key is None else await describe_claims(client, key)
         groups.setdefault(text, []).append(name)
     return [
-        msgspec.structs.replace(wait, pods=tuple(names), words="; ".join(filter(None, (wait.words, text))))
-        for text, names in groups.items()
+        msgspec.structs.replace(
+            wait,
+            pods=tuple(names),
+            words="; ".join(filter(None, (wait.words, text))),
+            remedy=remedy or wait.remedy,
+        )
+        for (text, remedy), names in groups.items()
     ]
 
 

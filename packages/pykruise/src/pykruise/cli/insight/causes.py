@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
+from pykruise.cli.insight.cluster_reading import ClaimProblem
 from pykruise.kube.clock import Instant, format_time, parse_time
 from pykruise.kube.documents import Document
 from pykruise.kube.values.counts import format_count
@@ -37,7 +38,7 @@ class WaitCause(msgspec.Struct, frozen=True, kw_only=True):
     """Object other than the pod's owner that defines the container: `SidecarSet mesh`; empty: the owner does."""
 
 
-_NO_CLAIMS: Final[Mapping[str, str]] = {}
+_NO_CLAIMS: Final[Mapping[str, ClaimProblem]] = {}
 
 
 def cause_of(
@@ -48,7 +49,7 @@ def cause_of(
     lifecycle: Lifecycle | None = None,
     min_ready_s: int = 0,
     lost_nodes: Collection[str] = (),
-    claims: Mapping[str, str] = _NO_CLAIMS,
+    claims: Mapping[str, ClaimProblem] = _NO_CLAIMS,
     correction: Correction = IN_TEMPLATE,
 ) -> WaitCause | None:
     """Return why a pod is not available or still terminates; None: it is available and not terminating.
@@ -68,15 +69,35 @@ def cause_of(
     if obstacle is None:
         return None
     cause = _add_details(obstacle, pod, view, min_ready_s=min_ready_s, correction=correction)
-    return _add_claims(cause, pod, claims) if cause.code == Code.UNBOUND_CLAIMS else cause
+    return _add_claims(cause, pod, claims, correction) if cause.code == Code.UNBOUND_CLAIMS else cause
 
 
-def _add_claims(cause: WaitCause, pod: Document, claims: Mapping[str, str]) -> WaitCause:
-    """Add the PVCs of this pod that have no volume, and their problems, to the cause."""
-    volumes = pod["spec"].get("volumes") or ()
-    names = [str((volume.get("persistentVolumeClaim") or {}).get("claimName")) for volume in volumes]
-    texts = [f"PVC {name} {claims[name]}" for name in names if name in claims]
-    return msgspec.structs.replace(cause, words="; ".join([cause.words, *texts])) if texts else cause
+def _add_claims(
+    cause: WaitCause, pod: Document, claims: Mapping[str, ClaimProblem], correction: Correction
+) -> WaitCause:
+    """Add the PVCs of this pod that have no volume, their problems and the remedy of the first one to the cause."""
+    problems = {name: claims[name] for name in list_claim_names(pod) if name in claims}
+    if not problems:
+        return cause
+    words = "; ".join([cause.words, *(f"PVC {name} {problem.words}" for name, problem in problems.items())])
+    name, first = next(((name, problem) for name, problem in problems.items() if problem.remedy), ("", None))
+    if first is None:
+        return msgspec.structs.replace(cause, words=words)
+    ways = [first.remedy]
+    if first.is_of_template:
+        meta, own = pod["metadata"], correction.where == IN_TEMPLATE.where
+        field = "spec.volumeClaimTemplates" if own else f"volumeClaimTemplates in {correction.where}"
+        deleted = [
+            f"kubectl delete {what} -n {meta['namespace']}" for what in (f"pvc {name}", f"pod {meta['name']}")
+        ]
+        ways.append(f"correct storageClassName in {field}, then {' and '.join(deleted)}")
+    return msgspec.structs.replace(cause, words=words, remedy="; or ".join(ways))
+
+
+def list_claim_names(pod: Document) -> list[str]:
+    """Names of the PVCs that the volumes of a pod use."""
+    claims = (volume.get("persistentVolumeClaim") for volume in pod["spec"].get("volumes") or ())
+    return [str(claim["claimName"]) for claim in claims if claim]
 
 
 _USUAL_GRACE_S: Final = 30

@@ -134,17 +134,19 @@ async def _waits_of_job(client: Client, child: InsightChild, now: Instant) -> Se
         PODS, key.namespace, label_selector=f"batch.kubernetes.io/controller-uid={uid}"
     )
     if not listed.items:
-        return await _read_refusals(client, child, uid, now)
+        return await read_refused_creations(client, uid, key.namespace)
     return rank_waits(
         wait for raw in listed.items for wait in _waits_of_pod(decode(raw), now, child.correction or OF_A_JOB)
     )
 
 
-async def _read_refusals(client: Client, child: InsightChild, uid: str, now: Instant) -> Sequence[Wait]:
-    """Return the wait of a Job whose pods are refused, from its latest FailedCreate event; empty without an event."""
+async def read_refused_creations(client: Client, uid: str, namespace: str) -> Sequence[Wait]:
+    """Return the wait of a Job or a workload of Kubernetes whose pods are refused, from its latest FailedCreate event;
+    empty without an event.
+    """
     events = [
         event
-        for event in await list_events_about(client, uid, namespace=child.key.namespace)
+        for event in await list_events_about(client, uid, namespace=namespace)
         if event.get("type") == "Warning" and event.get("reason") == "FailedCreate"
     ]
     if not events:

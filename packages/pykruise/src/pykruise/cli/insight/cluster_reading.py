@@ -7,19 +7,19 @@ same as the manager's.
 """
 
 import random
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, Final
 
 import msgspec
 
-from pykruise.kube.client.answers import metadata_of
 from pykruise.kube.client.client import Client
 from pykruise.kube.clock import Instant
-from pykruise.kube.documents import Document, decode, encode, get_path
+from pykruise.kube.documents import Document, annotations_of, decode, encode, get_path
 from pykruise.kube.errors import ForbiddenError, NotFoundError
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import NODES, PERSISTENT_VOLUME_CLAIMS, STORAGE_CLASSES
 from pykruise.manager.settings import ManagerSettings
+from pykruise.plans.insight import WorkloadInsight
 from pykruise.plans.kind import Kind
 from pykruise.plans.views import BUDGET_VIEWS, CLAIM_VIEWS, NODE_VIEWS, POD_VIEWS, NodeView, project_node
 from pykruise.pods.workload.claims import ClaimView
@@ -27,6 +27,19 @@ from pykruise.runtime.listed_objects import Listed, Only, list_once
 from pykruise.runtime.plan import Plan
 from pykruise.runtime.read import Read
 from pykruise.runtime.views import Views
+
+
+class ClaimProblem(msgspec.Struct, frozen=True, kw_only=True):
+    """Problem of a PVC that has no volume."""
+
+    words: str
+    """Words that follow the name of the PVC."""
+    remedy: str = ""
+    """Action that gives the PVC a volume; empty: it is not known."""
+    is_of_template: bool = False
+    """Whether a claim template of the explained object defines the PVC. The class of a PVC cannot be changed, so a
+    corrected template reaches only a new PVC.
+    """
 
 
 class Sight(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,7 +55,7 @@ class Sight(msgspec.Struct, frozen=True, kw_only=True):
     """All nodes of the cluster by name; empty when the user may not read them."""
     lost_nodes: frozenset[str] = frozenset()
     """Nodes that do not answer or are deleted."""
-    claim_problems: Mapping[str, str] = {}
+    claim_problems: Mapping[str, ClaimProblem] = {}
     """Problems of PVCs in its namespace that have no volume, by name of the PVC."""
 
     @property
@@ -141,10 +154,11 @@ async def look_at(
     return msgspec.structs.replace(sight, lost_nodes=find_lost_nodes(sight.pods, nodes.list_documents()))
 
 
-async def _read_claim_problems(client: Client, sight: Sight) -> dict[str, str]:
+async def _read_claim_problems(client: Client, sight: Sight) -> dict[str, ClaimProblem]:
     """Return problems of PVCs. PVCs are read only when a pod without a node uses some; objects that may not be read
     are left out.
     """
+    insight = sight.kind.insight
     waiting = [pod for pod in sight.pods.values() if not pod["spec"].get("nodeName")]
     names = {
         name
@@ -152,37 +166,69 @@ async def _read_claim_problems(client: Client, sight: Sight) -> dict[str, str]:
         for volume in pod["spec"].get("volumes") or ()
         if (name := (volume.get("persistentVolumeClaim") or {}).get("claimName"))
     }
-    return await find_claim_problems(client, sight.document["metadata"].get("namespace", ""), names)
+    has_claim = insight.has_claim if isinstance(insight, WorkloadInsight) else None
+    namespace = sight.document["metadata"].get("namespace", "")
+    return await find_claim_problems(
+        client,
+        namespace,
+        names,
+        is_of_template=lambda claim: has_claim is not None and has_claim(sight.document, claim),
+    )
 
 
-async def find_claim_problems(client: Client, namespace: str, names: Collection[str]) -> dict[str, str]:
-    """Return the problems of those of the named PVCs that have no volume; empty without the right to read them."""
+async def find_claim_problems(
+    client: Client,
+    namespace: str,
+    names: Collection[str],
+    *,
+    is_of_template: Callable[[Document], bool] = lambda _: False,
+) -> dict[str, ClaimProblem]:
+    """Return the problems of those of the named PVCs that have no volume; empty without the right to read them.
+    `is_of_template`: whether a claim template of the explained object defines the PVC.
+    """
     if not names:
         return {}
     try:
         listed = await client.list(PERSISTENT_VOLUME_CLAIMS, namespace)
-        classes = {metadata_of(raw).name for raw in (await client.list(STORAGE_CLASSES)).items}
+        documents = [decode(raw) for raw in (await client.list(STORAGE_CLASSES)).items]
     except (ForbiddenError, NotFoundError):
         return {}
     claims = {entry["metadata"]["name"]: entry for entry in (decode(raw) for raw in listed.items)}
-    return {name: problem for name in sorted(names) if (problem := _problem_of(claims.get(name), classes))}
+    classes = {
+        document["metadata"]["name"]: annotations_of(document).get(_IS_DEFAULT) == "true"
+        for document in documents
+    }
+    problems = {name: _problem_of(claims.get(name), classes) for name in sorted(names)}
+    return {
+        name: msgspec.structs.replace(problem, is_of_template=name in claims and is_of_template(claims[name]))
+        for name, problem in problems.items()
+        if problem is not None
+    }
 
 
-def _problem_of(claim: Document | None, classes: Collection[str]) -> str:
+_IS_DEFAULT: Final = "storageclass.kubernetes.io/is-default-class"
+
+
+def _problem_of(claim: Document | None, classes: Mapping[str, bool]) -> ClaimProblem | None:
+    """`classes`: names of the storage classes, each with whether it is the default one."""
     if claim is None:
-        return "does not exist"
+        return ClaimProblem(words="does not exist")
     if (claim.get("status") or {}).get("phase") == "Bound":
-        return ""
+        return None
     wanted = claim["spec"].get("storageClassName")
     if wanted and wanted not in classes:
-        return f"requests storage class {wanted}, which does not exist"
-    if not wanted:
-        return (
-            "names no storage class, and the cluster has no default one"
-            if not classes
-            else "has no volume yet"
+        return ClaimProblem(
+            words=f"requests storage class {wanted}, which does not exist",
+            remedy=f"create storage class {wanted}: the PVC gets its volume then",
         )
-    return f"waits for a volume of storage class {wanted}"
+    if wanted:
+        return ClaimProblem(words=f"waits for a volume of storage class {wanted}")
+    if wanted == "" or any(classes.values()):
+        return ClaimProblem(words="has no volume yet")
+    return ClaimProblem(
+        words="names no storage class, and the cluster has no default one",
+        remedy="create a default storage class: the PVC gets its volume then",
+    )
 
 
 async def nodes_of(client: Client) -> dict[str, NodeView]:

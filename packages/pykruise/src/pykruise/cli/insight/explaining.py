@@ -12,9 +12,10 @@ from typing import Any, Final
 
 import msgspec
 
-from pykruise.cli.insight.causes import WaitCause, cause_of
+from pykruise.cli.insight.causes import WaitCause, cause_of, list_claim_names
 from pykruise.cli.insight.cluster_reading import Sight
 from pykruise.cli.insight.known_kinds import correction_of, find_workload_insight, is_per_node
+from pykruise.cli.insight.surges import explain_surge
 from pykruise.cli.insight.way_back import find_revision_before
 from pykruise.cli.insight.way_back import find_way_back as way_back_to
 from pykruise.kinds import shown_of
@@ -25,7 +26,17 @@ from pykruise.plans.insight import WorkloadInsight
 from pykruise.plans.progress import Phase, add_waits
 from pykruise.plans.purposes import Purpose
 from pykruise.pods.corrections import Correction
-from pykruise.pods.reasons import AT_REST, CODES, HELD, NOT_WRITTEN, RESUME, Code, rank_of, remedy_of
+from pykruise.pods.reasons import (
+    AT_REST,
+    CODES,
+    HELD,
+    NOT_WRITTEN,
+    REPLACED_WITH_ITS_POD,
+    RESUME,
+    Code,
+    rank_of,
+    remedy_of,
+)
 from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.revisions import RevisionView
 from pykruise.pods.workload.selector_guard import SELECTOR_MISMATCH
@@ -219,6 +230,9 @@ def _find_waits(
         )
         if cause is not None and (pod.is_active or pod.is_deleting):
             cause = _held_as(cause, pod, plan.skipped.get(pod.name), target)
+            if cause.code == Code.UNSCHEDULABLE and isinstance(insight, WorkloadInsight):
+                wanted = insight.counts(sight.document, status, plan).wanted
+                cause = explain_surge(cause, document, sight, wanted=wanted, correction=correction)
             causes[pod.name] = cause
             if pod.is_active:
                 down.append(pod.name)
@@ -249,7 +263,11 @@ def _held_as(cause: WaitCause, pod: PodView, held: Reason | None, target: str) -
     the hold: the template may be correct already.
     """
     is_old = bool(target) and pod.revision != target
-    if not is_old or held is None or held.code not in HELD or cause.code not in OF_THE_TEMPLATE:
+    if not is_old or held is None:
+        return cause
+    if held.code == Code.OLDER_REVISION and cause.code in REPLACED_WITH_ITS_POD:
+        return msgspec.structs.replace(cause, words=f"{cause.words}; {held.message}", remedy=held.remedy)
+    if held.code not in HELD or cause.code not in OF_THE_TEMPLATE:
         return cause
     words = f"{cause.words}; it is of an older template, and {held.message}"
     return msgspec.structs.replace(cause, words=words, remedy=remedy_of(held))
@@ -314,7 +332,10 @@ _REPORTED_BY_PODS: Final = frozenset({Code.CANNOT_UPDATE, Code.BROKEN_UPDATE_STA
 """Reasons of conditions that each affected pod reports itself."""
 
 _VAGUE: Final = frozenset(
-    {Code.SCHEDULING, Code.UPDATING_IN_PLACE, Code.GRACE_PERIOD, Code.DEPARTING, Code.NOT_READY}
+    {
+        *(Code.SCHEDULING, Code.UPDATING_IN_PLACE, Code.GRACE_PERIOD, Code.DEPARTING, Code.NOT_READY),
+        Code.OLDER_REVISION,
+    }
 )
 _HIDDEN_ON_NODES: Final = frozenset({Code.NOT_PLACED, Code.INVALID_SPEC})
 """Codes of nodes that need no pod, or for which the object itself already shows the reason."""
@@ -425,7 +446,28 @@ def drop_harmful_remedies(
         return harmless
     replaces = sight.kind.insight.replaces_stuck(sight.document["spec"])
     namespace = sight.document["metadata"]["namespace"]
-    return tuple(add_way_back(wait, back, replaces_stuck=replaces, namespace=namespace) for wait in harmless)
+    return tuple(
+        wait
+        if _is_about_older_pods(wait, plan) or _is_about_claim_templates(wait, sight)
+        else add_way_back(wait, back, replaces_stuck=replaces, namespace=namespace)
+        for wait in harmless
+    )
+
+
+def _is_about_older_pods(wait: Wait, plan: Plan) -> bool:
+    """Whether all pods of the wait have an older revision whose deletion the remedy describes already."""
+    reasons = [plan.skipped.get(pod) for pod in wait.pods]
+    return bool(reasons) and all(
+        reason is not None and reason.code == Code.OLDER_REVISION for reason in reasons
+    )
+
+
+def _is_about_claim_templates(wait: Wait, sight: Sight) -> bool:
+    """Whether PVCs of claim templates hold the pods of the wait: no other pod template gives them a volume."""
+    names = (name for pod in wait.pods if pod in sight.pods for name in list_claim_names(sight.pods[pod]))
+    return wait.code == Code.UNBOUND_CLAIMS and any(
+        name in sight.claim_problems and sight.claim_problems[name].is_of_template for name in names
+    )
 
 
 def add_way_back(wait: Wait, back: str, *, replaces_stuck: bool, namespace: str) -> Wait:

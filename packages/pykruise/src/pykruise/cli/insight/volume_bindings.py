@@ -5,13 +5,13 @@ names of pods ──pods, PVCs, volumes, nodes, storage classes──▶ list_vo
 This module only reads. Objects that the user may not read add nothing.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
 
 from pykruise.cli.insight.cluster_reading import find_claim_problems
+from pykruise.cli.insight.node_terms import describe_term
 from pykruise.cli.insight.optional_reads import read_optional
 from pykruise.kube.client.client import Client
 from pykruise.kube.documents import Document, decode, get_path
@@ -61,11 +61,14 @@ async def _list_claims(client: Client, pod: Key) -> list[Document]:
     return [claim for claim in claims if claim is not None]
 
 
-async def describe_claims(client: Client, pod: Key) -> str:
-    """Return the PVCs of a pod that have no volume, each with its problem; empty: there are none."""
+async def describe_claims(client: Client, pod: Key) -> tuple[str, str]:
+    """Return the PVCs of a pod that have no volume, each with its problem, and the remedy of the first one that has
+    one; empty: there are none.
+    """
     names = await _list_claim_names(client, pod)
     problems = await find_claim_problems(client, pod.namespace, names)
-    return "; ".join(f"PVC {name} {problem}" for name, problem in problems.items())
+    texts = "; ".join(f"PVC {name} {problem.words}" for name, problem in problems.items())
+    return texts, next((problem.remedy for problem in problems.values() if problem.remedy), "")
 
 
 async def _list_claim_names(client: Client, pod: Key) -> list[str]:
@@ -91,7 +94,7 @@ async def _find_binding(
     what = f"volume {volume_name} of PVC {name}"
     lost = f"if its data may be lost, delete PVC {name}, then the pod"
     if not able:
-        labels = " or ".join(filter(None, map(_describe_term, terms)))
+        labels = " or ".join(filter(None, map(describe_term, terms)))
         return VolumeBinding(
             words=f"no node can mount {what}, which needs a node with {labels}",
             remedy=f"add a node with {labels}; or {lost}",
@@ -137,7 +140,7 @@ def _find_binding_of_topologies(
     ]
     if not terms or any(_matches(term, node) for term in terms for node in nodes):
         return None
-    name, labels = storage_class["metadata"]["name"], " or ".join(filter(None, map(_describe_term, terms)))
+    name, labels = storage_class["metadata"]["name"], " or ".join(filter(None, map(describe_term, terms)))
     return VolumeBinding(
         words=f"PVC {claim} has no volume: allowedTopologies of storage class {name} need a node with {labels},"
         " and there is none",
@@ -151,21 +154,6 @@ _NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
 def _matches(term: Mapping[str, Any], node: Document) -> bool:
     metadata = node["metadata"]
     return matches_term(term, labels=metadata.get("labels") or {}, name=metadata["name"])
-
-
-def _describe_term(term: Mapping[str, Any]) -> str:
-    return ", ".join(_describe_requirements(term))
-
-
-def _describe_requirements(term: Mapping[str, Any]) -> Iterator[str]:
-    for item in chain(term.get("matchExpressions") or (), term.get("matchFields") or ()):
-        values: Sequence[str] = item.get("values") or ()
-        if item.get("operator") == "In" and len(values) == 1:
-            yield f"{item['key']}={values[0]}"
-        else:
-            yield " ".join(
-                (str(item.get("key")), str(item.get("operator")), *(str(value) for value in values))
-            )
 
 
 def describe_node_state(node: Document) -> str:

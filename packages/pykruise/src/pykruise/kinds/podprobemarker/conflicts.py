@@ -1,15 +1,17 @@
 """Condition types of pods that another PodProbeMarker sets first.
 
-entries of a NodePodProbe + specs of the namespace's markers ──▶ find_conflicts() ──▶ ProbeConflict of each pod
+entries and results of a NodePodProbe + specs of the namespace's markers ──▶ find_conflicts() ──▶ ProbeConflict of
+                                                                                                each pod
 
-Pure. The rule of the winner is choose_by_type() in pods/probes/marks.py.
+Pure. The rule of the winner is choose_by_type() in pods/probes/marks.py, over the results that the agent reports, in
+the order of its report: the probe of a marker that was created later may be reported first.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
-from pykruise.pods.probes.api import PodProbe
+from pykruise.pods.probes.api import PodProbe, PodProbeStatus
 from pykruise.pods.probes.marks import choose_by_type
 from pykruise.pods.probes.views import MarkerView, split_name
 
@@ -25,9 +27,16 @@ class ProbeConflict(msgspec.Struct, frozen=True):
 
 
 def find_conflicts(
-    marker: MarkerView, entries: Iterable[PodProbe], others: Mapping[str, MarkerView]
+    marker: MarkerView,
+    entries: Iterable[PodProbe],
+    others: Mapping[str, MarkerView],
+    *,
+    results: Iterable[PodProbeStatus] = (),
 ) -> dict[str, ProbeConflict]:
-    """Return the first conflict of each pod, by UID. `others`: the other markers of the namespace, by name."""
+    """Return the first conflict of each pod, by UID. `others`: the other markers of the namespace, by name; `results`:
+    reports of the node's agent.
+    """
+    reported = {result.uid: _list_reported(result) for result in results}
     types = {
         (known.name, probe.name): probe.pod_condition_type
         for known in (marker, *others.values())
@@ -37,16 +46,27 @@ def find_conflicts(
     result: dict[str, ProbeConflict] = {}
     for entry in entries:
         if entry.namespace == marker.namespace:
-            conflict = next(_find_conflicts_of_pod(marker.name, entry, types), None)
+            names = _sort_probes(entry, reported.get(entry.uid, ()))
+            conflict = next(_find_conflicts_of_pod(marker.name, names, types), None)
             if conflict is not None:
                 result[entry.uid] = conflict
     return result
 
 
+def _list_reported(result: PodProbeStatus) -> Sequence[str]:
+    return [state.name for state in result.probe_states or () if state.state]
+
+
+def _sort_probes(entry: PodProbe, reported: Sequence[str]) -> list[tuple[str, str]]:
+    """Return the markers and names of a pod's probes: those with a result in the order of the report, then others."""
+    requested = [probe.name for probe in entry.probes or ()]
+    first = [name for name in reported if name in requested]
+    return [split_name(name) for name in dict.fromkeys((*first, *requested))]
+
+
 def _find_conflicts_of_pod(
-    marker: str, entry: PodProbe, types: Mapping[tuple[str, str], str]
+    marker: str, names: Iterable[tuple[str, str]], types: Mapping[tuple[str, str], str]
 ) -> Iterator[ProbeConflict]:
-    names = [split_name(probe.name) for probe in entry.probes or ()]
     first, others = choose_by_type((types.get(name, ""), name) for name in names)
     for condition_type, (owner, name) in others:
         winner, _ = first[condition_type]

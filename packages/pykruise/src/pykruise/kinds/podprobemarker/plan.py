@@ -190,6 +190,7 @@ def _list_conflicts(snapshot: ReadablePodProbeMarker, wanted: list[WantedProbes]
             snapshot.marker,
             build_entries_after(view, snapshot.marker.key, by_node.get(name, {})),
             snapshot.others,
+            results=view.statuses,
         ).items()
         if uid in names
     }

@@ -22,7 +22,7 @@ from pykruise.kinds.podunavailablebudget.spending import BudgetConflictsError, B
 from pykruise.kube.admission import AdmissionRequest
 from pykruise.kube.cache.batched_updates import UnsettledError
 from pykruise.kube.documents import Document, annotations_of, labels_of
-from pykruise.kube.errors import ErrorStatus, KubeError
+from pykruise.kube.errors import DISRUPTION_BUDGET, Cause, ErrorStatus, KubeError, StatusDetails
 from pykruise.kube.ids import Key
 from pykruise.kube.rbac import READ, make_right
 from pykruise.kube.resources import PODS
@@ -252,7 +252,9 @@ class BudgetGuard:
         if answer.code == RefusalCode.INVALID:
             raise StepError(answer.refusal)
         self._report(make_prevention_report(pod, budget, username=request.username))
-        return _make_status(operation, _make_message(budget, answer.code))
+        remedy = answer.remedy or f"wait until more pods of PodUnavailableBudget {budget.name} serve"
+        cause = Cause(reason=DISRUPTION_BUDGET, message=remedy)
+        return _make_status(operation, _make_message(budget, answer.code), cause)
 
 
 async def _find_surging_owner(pod: Document, namespace: str, reader: BudgetReader) -> str:
@@ -316,10 +318,12 @@ def _make_surge_message(cloneset: str) -> str:
     )
 
 
-def _make_status(operation: Operation, message: str) -> ErrorStatus:
-    if operation == Operation.EVICT:
-        return ErrorStatus(status="Failure", message=message, reason="TooManyRequests", code=429)
-    return ErrorStatus(status="Failure", message=message, reason="Forbidden", code=403)
+def _make_status(operation: Operation, message: str, *causes: Cause) -> ErrorStatus:
+    """Build the refusal. `causes`: its reason for programs, in addition to OpenKruise's answer."""
+    details = StatusDetails(causes=causes) if causes else None
+    is_eviction = operation == Operation.EVICT
+    reason, code = ("TooManyRequests", 429) if is_eviction else ("Forbidden", 403)
+    return ErrorStatus(status="Failure", message=message, reason=reason, code=code, details=details)
 
 
 def _select_covered_pods(budgets: Iterable[BudgetView]) -> list[Meant]:

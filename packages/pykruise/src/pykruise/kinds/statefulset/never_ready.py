@@ -13,10 +13,8 @@ from typing import Final
 from pykruise.kinds.statefulset.order import list_candidates
 from pykruise.kinds.statefulset.working_set import StatefulSetWorkingSet
 from pykruise.kube.clock import Instant, format_time
-from pykruise.pods.reasons import Code
 from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.options import REPLACE_NEVER_READY
-from pykruise.runtime.reasons import Reason
 
 NEVER_READY: Final = "it has never been ready"
 
@@ -47,11 +45,6 @@ class NeverReady:
         if due_at is None:
             return ""
         return f"{NEVER_READY}, and is replaced by the newest revision at {format_time(due_at)}"
-
-    def find_wait(self, pod: PodView) -> Reason | None:
-        """Reason for a pod that the option will replace; None: it does not replace the pod."""
-        text = self.explain(pod)
-        return Reason(Code.NOT_READY, text, "find out why the pod is not ready") if text else None
 
     def find_next_time(self) -> Instant | None:
         """The next instant at which a pod becomes due; None: there is none."""

@@ -27,6 +27,7 @@ from pykruise.kinds.statefulset.claims import (
     plan_owners,
 )
 from pykruise.kinds.statefulset.never_ready import NeverReady
+from pykruise.kinds.statefulset.older_pods import explain_older_pod
 from pykruise.kinds.statefulset.working_set import Slot, StatefulSetWorkingSet
 from pykruise.kube.values.counts import format_count, format_first
 from pykruise.plans.in_place import find_progress
@@ -147,9 +148,7 @@ def _ordered(ws: StatefulSetWorkingSet, never_ready: NeverReady) -> Scale:
             continue
         advances = False
         if pod is not None and pod.phase not in FINISHED:
-            result.skipped.setdefault(
-                pod.name, never_ready.find_wait(pod) or _explain_unavailability(ws, pod)
-            )
+            result.skipped.setdefault(pod.name, _explain_unavailability(ws, slot, pod, never_ready))
             advances = not pod.is_deleting and (
                 pod.state in _TAKEN_OUT or pod.is_specified_delete or never_ready.is_due(pod)
             )
@@ -358,7 +357,9 @@ def _label_pod(ws: StatefulSetWorkingSet, slot: Slot, pod: PodView) -> ChangePod
     )
 
 
-def _explain_unavailability(ws: StatefulSetWorkingSet, pod: PodView) -> Reason:
+def _explain_unavailability(
+    ws: StatefulSetWorkingSet, slot: Slot, pod: PodView, never_ready: NeverReady
+) -> Reason:
     if pod.is_deleting:
         return TERMINATES
     under_way = find_progress(pod, now=ws.now, settings=ws.settings.in_place).waits
@@ -367,4 +368,6 @@ def _explain_unavailability(ws: StatefulSetWorkingSet, pod: PodView) -> Reason:
     if pod.is_ready:
         message = f"must be ready for {ws.limits.min_ready_seconds} s before the next pod is created"
         return Reason(Code.MIN_READY_SECONDS, message)
+    if older := explain_older_pod(ws, slot, never_ready):
+        return older
     return Reason(Code.NOT_READY, "is not ready; the others wait for it", "find out why the pod is not ready")

@@ -6,20 +6,18 @@ Pure. Reasons that need a person are reported first, then missing pods, then rea
 """
 
 from collections.abc import Mapping
-from typing import Final
 
 from pykruise.kinds.statefulset.expansion import Growth
 from pykruise.kinds.statefulset.never_ready import NeverReady
+from pykruise.kinds.statefulset.older_pods import explain_older_pod
 from pykruise.kinds.statefulset.scale import TERMINATES, Scale
 from pykruise.kinds.statefulset.working_set import StatefulSetWorkingSet
 from pykruise.kube.values.counts import format_count
 from pykruise.pods.lifecycle.blockers import blockers_of, find_end_blocker
-from pykruise.pods.reasons import Code
+from pykruise.pods.reasons import REPLACED_WITH_ITS_POD, Code
 from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.waiting import find_pod_wait, find_strategy_wait
 from pykruise.runtime.reasons import Reason
-
-_HOOKS: Final = frozenset({Code.PRE_NORMAL_HOOK, Code.IN_PLACE_UPDATE_HOOK, Code.PRE_DELETE_HOOK})
 
 
 def is_converged(ws: StatefulSetWorkingSet, growth: Growth) -> bool:
@@ -102,21 +100,14 @@ def _reason_of_outdated(
     """Reason when a failing pod of an older template blocks its own update: OrderedReady updates no pod before it is
     available.
     """
-    if ws.spec.is_parallel or not stuck:
+    if not stuck or stuck[0][1].code not in REPLACED_WITH_ITS_POD:
         return None
     pod, first = stuck[0]
-    if ws.is_updated(pod) or first.code in _HOOKS:
+    slot = next(slot for slot in ws.slots if slot.pod is pod)
+    older = explain_older_pod(ws, slot, never_ready)
+    if older is None:
         return None
-    if replaced := never_ready.explain(pod):
-        return Reason(first.code, f"pod {pod.name} {first.message}; {replaced}", first.remedy)
-    kept = ""
-    if never_ready.is_on and not pod.is_never_ready:
-        kept = "; it was ready, or may have been, so it is not replaced automatically"
-    return Reason(
-        first.code,
-        f"pod {pod.name} {first.message}, and OrderedReady updates no pod before it is available{kept}",
-        f"{first.remedy}; if spec.template is corrected already, delete the pod",
-    )
+    return Reason(first.code, f"pod {pod.name} {first.message}; {older.message}", older.remedy)
 
 
 def _reason_of_missing(

@@ -19,6 +19,7 @@ from pykruise.plans.targets import CLONE_SETS, STATEFUL_SETS_OF_KRUISE
 from pykruise.pods.reasons import REPEATED, Code
 from pykruise.pods.view.pod_view import ControllerView
 from pykruise.pods.workload.waiting import WAITING
+from pykruise.runtime.kstatus import READY
 from pykruise.runtime.reasons import Reason
 from pykruise.runtime.views import BY_CONTROLLER, ORPHANS, Views
 
@@ -197,7 +198,11 @@ def project_workload(raw: bytes | msgspec.Raw, template: str) -> SubsetWorkload:
 
 
 def _find_wait(conditions: tuple[_Condition, ...], name: str) -> Reason | None:
-    """Find a reason to wait in a workload's conditions. A Deployment reports that its pods could not be created."""
+    """Find a reason to wait in a workload's conditions. A Deployment reports that its pods could not be created. A
+    workload that is ready as requested may still report pods that do not end; their successors serve.
+    """
+    if any(condition.type == READY and condition.status == "True" for condition in conditions):
+        return None
     for condition in conditions:
         if condition.status == "True" and condition.type == WAITING and condition.reason in REPEATED:
             return Reason(condition.reason, f"{name}: {condition.message or ''}", _SEE)

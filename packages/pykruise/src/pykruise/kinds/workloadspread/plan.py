@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from pykruise.kinds.workloadspread.deletion_costs import compute_wanted_costs, has_costs
+from pykruise.kinds.workloadspread.patched_pods import find_patch_obstacles, list_unready_patched
 from pykruise.kinds.workloadspread.slots import is_schedulable
 from pykruise.kinds.workloadspread.snapshot import SpreadSnapshot
 from pykruise.kinds.workloadspread.status import ComputedSpread, compute_spread, normalize_status
@@ -58,15 +59,17 @@ def plan_spread(snapshot: SpreadSnapshot) -> Plan:
     return Plan(
         stages=tuple(stages),
         status=None if is_written else result.status.to_document(),
-        requeue_after_s=_requeue_after(snapshot, result, is_partial=len(marks) > MOST_AT_ONCE),
-        waiting=_find_waiting(snapshot),
+        requeue_after_s=_requeue_after(snapshot, groups, result, is_partial=len(marks) > MOST_AT_ONCE),
+        waiting=_find_waiting(snapshot, groups),
         skipped=groups.unassigned,
         notes=result.notes,
     )
 
 
-def _find_waiting(snapshot: SpreadSnapshot) -> Reason | None:
-    """Return the reason to wait: the workload does not exist, a patch makes invalid pods, or pods find no node."""
+def _find_waiting(snapshot: SpreadSnapshot, groups: Grouped) -> Reason | None:
+    """Return the reason to wait: the workload does not exist, a patch makes invalid pods, pods find no node, or pods
+    do not run because of a patch.
+    """
     target = snapshot.spread.target
     if target is not None and not snapshot.is_there:
         return Reason(Code.NO_TARGET, f"{target[0].kind} {target[1]} does not exist", _NO_TARGET)
@@ -74,7 +77,7 @@ def _find_waiting(snapshot: SpreadSnapshot) -> Reason | None:
         subset, error = snapshot.patch_errors[0]
         return Reason(Code.PATCH, f"{error.field}: {error.message}", describe_patch_remedy(subset))
     obstacles = blockers_of(_list_homeless(snapshot), None, now=snapshot.now, correction=OF_THE_WORKLOAD)
-    return find_repeated_wait(obstacles)
+    return find_repeated_wait([*obstacles, *find_patch_obstacles(snapshot, groups)])
 
 
 def _list_homeless(snapshot: SpreadSnapshot) -> Iterator[PodView]:
@@ -169,7 +172,9 @@ def _reschedule_pods(
         yield make_pod_chain(pod, step)
 
 
-def _requeue_after(snapshot: SpreadSnapshot, value: ComputedSpread, *, is_partial: bool) -> float | None:
+def _requeue_after(
+    snapshot: SpreadSnapshot, groups: Grouped, value: ComputedSpread, *, is_partial: bool
+) -> float | None:
     if is_partial or snapshot.has_more:
         return 0.0
     times: list[float] = []
@@ -177,7 +182,8 @@ def _requeue_after(snapshot: SpreadSnapshot, value: ComputedSpread, *, is_partia
         times.append(value.due - snapshot.now)
     if has_costs(snapshot) and snapshot.latest is None and snapshot.latest_is_coming:
         times.append(LOOK_AGAIN_S)
-    if (late_at := find_next_blocker_time(_list_homeless(snapshot), now=snapshot.now)) is not None:
+    waiting = [*_list_homeless(snapshot), *list_unready_patched(snapshot, groups)]
+    if (late_at := find_next_blocker_time(waiting, now=snapshot.now)) is not None:
         times.append(late_at - snapshot.now)
     if snapshot.polls_after is not None:
         times.append(snapshot.polls_after)

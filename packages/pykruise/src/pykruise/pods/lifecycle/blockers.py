@@ -240,7 +240,7 @@ def _find_container_obstacle(pod: PodView, correction: Correction) -> Reason | N
             return Reason(
                 Code.CONTAINER_FAILS,
                 f"container {status.name} cannot be created ({status.waiting}): {status.lacks}",
-                f"create what is missing, or {where.describe_for('the reference')}",
+                f"create what is missing, or {where.describe_for('the reference or securityContext')}",
                 status.name,
             )
         if status.waiting in _START_FAILURES:

@@ -51,7 +51,9 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """Code with which the container ends after it has run for `after_s` (0: it completes)."""
     after_s: float = 0.0
     stop_s: float | None = None
-    """Seconds that a deleted pod needs to stop; its grace period does not shorten them."""
+    """Seconds that a container needs to stop. The grace period of a deleted pod does not shorten them; a container that
+    is restarted on request is killed after the grace period of the request.
+    """
     fails_probe: str = ""
     """Probes of PodProbeMarkers that fail after the container has run for `after_s`: a shell pattern of
     `<marker>#<probe>`.

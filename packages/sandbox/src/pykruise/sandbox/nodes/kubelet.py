@@ -31,7 +31,13 @@ from pykruise.kube.resources import CONFIG_MAPS, PODS, SECRETS
 from pykruise.sandbox.nodes.agents import MakeAgents, NodeAccess, NodeAgents
 from pykruise.sandbox.nodes.faults import Rule
 from pykruise.sandbox.nodes.images import ImageTable, expand_name
-from pykruise.sandbox.nodes.pod_life import advance, list_awaited_references, refusal_of, wants_resize
+from pykruise.sandbox.nodes.pod_life import (
+    advance,
+    list_awaited_references,
+    list_root_users,
+    refusal_of,
+    wants_resize,
+)
 from pykruise.sandbox.nodes.pod_state import (
     ContainerRun,
     KubeletSettings,
@@ -46,7 +52,7 @@ from pykruise.sandbox.nodes.pod_state import (
 from pykruise.sandbox.nodes.pod_status import build_stopped_status, is_worth_reporting, patch_for, status_of
 from pykruise.sandbox.nodes.references import CONFIG_MAP, SECRET, Reference, lack_of
 from pykruise.sandbox.nodes.runtime import NodeRuntime
-from pykruise.sandbox.nodes.specs import Addresses, NodeSpec
+from pykruise.sandbox.nodes.specs import Addresses, NodeSpec, SandboxNodeView
 from pykruise.sandbox.nodes.status import NodeRecord, NodeStatusWriter
 from pykruise.sandbox.pod_decoding import SandboxPodProjector
 from pykruise.sandbox.pod_view import SandboxPodView
@@ -104,6 +110,7 @@ class Kubelets:
         self.pods.subscribe(self._on_pod)
         self._writer = Writer(client, {PODS: self.pods})
         self._nodes = {spec.name: NodeRecord(spec) for spec in nodes}
+        self._requested_stops = set[str]()
         self._states: dict[Key, SimulatedPodState] = {}
         self._addresses = Addresses()
         self._is_registered = asyncio.Event()
@@ -214,6 +221,7 @@ class Kubelets:
     def add_node(self, spec: NodeSpec) -> None:
         """Add a node; running kubelets register it immediately. An existing name gets the new spec."""
         self._nodes[spec.name] = NodeRecord(spec)
+        self._nodes[spec.name].is_stopped = spec.name in self._requested_stops
         self._node_queue.add(spec.name)
         self._wake_pods_on(spec.name)
         self._wake_agents(spec.name)
@@ -223,9 +231,26 @@ class Kubelets:
         if spec.name not in self._nodes:
             self.add_node(spec)
 
+    def follow_node(self, change: Change[SandboxNodeView]) -> None:
+        """Stop or start the kubelet of a node as its annotation requests. Nodes without a kubelet here are ignored."""
+        wanted = change.new is not None and change.new.is_stopped
+        if wanted == (change.old is not None and change.old.is_stopped):
+            return
+        name = change.key.name
+        if wanted:
+            self._requested_stops.add(name)
+        else:
+            self._requested_stops.discard(name)
+        if name in self._nodes:
+            if wanted:
+                self.stop_node(name)
+            else:
+                self.start_node(name)
+
     def stop_node(self, name: str) -> None:
         """Cut the node's power: nothing is written for it or its pods any more. KeyError: no such node."""
         self._nodes[name].is_stopped = True
+        self._note_registered()
 
     def start_node(self, name: str) -> None:
         """Restore the node's power, and start the containers of its pods again. KeyError: no such node."""
@@ -308,7 +333,7 @@ class Kubelets:
             return None
         now = self._clock()
         before = self._state_of(pod, now)
-        missing = await self._find_missing_objects(pod, before)
+        missing = await self._find_start_problems(pod, before)
         refused = refusal_of(pod, node.spec, self.pods.values()) if wants_resize(before, pod) else None
         state, look_at = advance(
             before, pod, self._world, now, refused=refused, missing=missing, held=node.images
@@ -336,13 +361,13 @@ class Kubelets:
             return None
         return self._seconds_until(look_at)
 
-    async def _find_missing_objects(self, pod: SandboxPodView, state: SimulatedPodState) -> dict[str, str]:
-        """Missing objects without which containers cannot start, by container. Same rule as the kubelet's environment
-        and volumes.
+    async def _find_start_problems(self, pod: SandboxPodView, state: SimulatedPodState) -> dict[str, str]:
+        """Problems because of which containers cannot be created, by container: missing objects, and root users that
+        are not allowed. Same rule as the kubelet's environment, volumes and security context.
         """
         awaited = list_awaited_references(state, pod)
         objects: dict[tuple[str, str], Document | None] = {}
-        missing: dict[str, str] = {}
+        missing = dict(list_root_users(state, pod))
         for container, references in awaited.items():
             for reference in references:
                 place = (reference.kind, reference.name)
@@ -473,7 +498,7 @@ class Kubelets:
         return await self._node_status.sync(self._nodes[name], self._clock())
 
     def _note_registered(self) -> None:
-        if all(node.uid for node in self._nodes.values()):
+        if all(node.uid or node.is_stopped for node in self._nodes.values()):
             self._is_registered.set()
 
 

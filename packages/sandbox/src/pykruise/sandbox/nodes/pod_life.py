@@ -5,7 +5,7 @@ SimulatedPodState + SandboxPodView + World + now ──▶ advance() ──▶ S
 Pure: no I/O, no clock, no randomness (delays vary by a fraction that is computed from seed, uid and run).
 """
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from hashlib import sha256
 from typing import Any, assert_never
 
@@ -31,7 +31,7 @@ from pykruise.sandbox.nodes.pod_state import (
 )
 from pykruise.sandbox.nodes.references import Reference
 from pykruise.sandbox.nodes.specs import NodeSpec
-from pykruise.sandbox.pod_view import PodContainer, SandboxPodView, parse_amounts
+from pykruise.sandbox.pod_view import PodContainer, SandboxPodView, SecurityContext, parse_amounts
 
 _HALF_DELETED_S = 1.0  # longest time that a pod without remaining grace period may still exist
 _DEFERRED_S = 10.0  # interval of attempts for a deferred change of resources
@@ -111,6 +111,23 @@ def list_awaited_references(
     if pod.mounted and all(run.state is RunState.BLOCKED for run in state.runs):
         references[UNMOUNTED] = pod.mounted
     return references
+
+
+def list_root_users(state: SimulatedPodState, pod: SandboxPodView) -> Iterator[tuple[str, str]]:
+    """Containers that never ran and would run as root although `runAsNonRoot` is set, with the kubelet's message. The
+    container's securityContext wins over the pod's.
+    """
+    waiting = {run.name for run in state.runs if run.state is RunState.BLOCKED}
+    for container, _ in list_container_roles(pod):
+        given = container.security_context or SecurityContext()
+        user = pod.security.run_as_user if given.run_as_user is None else given.run_as_user
+        is_checked = pod.security.run_as_non_root if given.run_as_non_root is None else given.run_as_non_root
+        if is_checked and user == 0 and container.name in waiting:
+            name = f"{pod.name}_{pod.namespace}({pod.uid})"
+            yield (
+                container.name,
+                f'container\'s runAsUser breaks non-root policy (pod: "{name}", container: {container.name})',
+            )
 
 
 def wants_resize(state: SimulatedPodState, pod: SandboxPodView) -> bool:

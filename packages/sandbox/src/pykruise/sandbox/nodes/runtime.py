@@ -13,7 +13,7 @@ import msgspec
 from pykruise.kube.cache.cache import Cache
 from pykruise.kube.clock import Clock, Instant
 from pykruise.kube.ids import Key
-from pykruise.sandbox.nodes.faults import find_failed_probe
+from pykruise.sandbox.nodes.faults import behaviour_of, find_failed_probe
 from pykruise.sandbox.nodes.pod_life import is_ready
 from pykruise.sandbox.nodes.pod_state import (
     ContainerRun,
@@ -128,7 +128,11 @@ class NodeRuntime:
         hook_s = max(
             (role.pre_stop_s for role, _ in list_container_roles(pod) if role.name == name), default=0.0
         )
-        await asyncio.sleep(min(hook_s + self._world().settings.stop_s, max(grace_s, _LEAST_GRACE_S)))
+        rules = self._world().rules
+        stop_s = behaviour_of(rules, pod, container=name, image=run.image, run=max(1, run.number)).stop_s
+        if stop_s is None:
+            stop_s = self._world().settings.stop_s
+        await asyncio.sleep(min(hook_s + stop_s, max(grace_s, _LEAST_GRACE_S)))
         still = (self.runs_of(key, pod.uid) or {}).get(name)
         if still is not None and still.number == run.number:
             self._states[key] = stop_container(self._states[key], pod, name, self._clock())

@@ -202,6 +202,10 @@ def _format_uuid(digits: str) -> str:
 # ── views ────────────────────────────────────────────────────────────────────
 
 
+STOPPED: Final = "sandbox.pykruise.io/stopped"
+"""Annotation of a node: with the value `true` its kubelet and its agents stop."""
+
+
 class SandboxNodeView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """Fields that scheduling depends on. `namespace` is always empty."""
 
@@ -217,6 +221,8 @@ class SandboxNodeView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """Allocatable resources by name: cpu in thousandths, all others in whole units (bytes, pods)."""
     ready: str = ""
     """Status of its condition Ready: `True`, `False`, `Unknown`, or empty."""
+    is_stopped: bool = False
+    """Whether its annotation `STOPPED` keeps its kubelet from running."""
 
     @property
     def zone(self) -> str:
@@ -245,6 +251,7 @@ class _Meta(msgspec.Struct, frozen=True, rename="camel"):
     resource_version: str = "0"
     deletion_timestamp: str | None = None
     labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
 
 
 class _Spec(msgspec.Struct, frozen=True):
@@ -280,6 +287,7 @@ def project_node(raw: bytes | msgspec.Raw) -> SandboxNodeView:
         resource_version=int(node.metadata.resource_version),
         is_deleting=node.metadata.deletion_timestamp is not None,
         labels=node.metadata.labels or {},
+        is_stopped=(node.metadata.annotations or {}).get(STOPPED) == "true",
         unschedulable=bool(node.spec.unschedulable),
         taints=node.spec.taints or (),
         allocatable=parse_amounts(node.status.allocatable or {}),

@@ -15,7 +15,10 @@ from pykruise.kube.ids import Key
 
 async def add_strategy(client: Client, wait: Wait) -> Wait:
     """Return the wait of a sidecar. If its SidecarSet never updates existing pods, the remedy is to recreate them."""
-    sidecar_set = await read_optional(client, SIDECAR_SETS, Key("", wait.origin.rpartition(" ")[2]))
+    kind, _, name = wait.origin.partition(" ")
+    if kind != SIDECAR_SETS.kind:
+        return wait
+    sidecar_set = await read_optional(client, SIDECAR_SETS, Key("", name))
     if get_path(sidecar_set or {}, "spec", "updateStrategy", "type") != "NotUpdate":
         return wait
     words = f"{wait.words}; {wait.origin} leaves existing pods alone (updateStrategy.type is NotUpdate)"

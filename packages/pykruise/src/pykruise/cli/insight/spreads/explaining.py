@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Final
 
+import msgspec
+
 from pykruise.cli.insight.causes import cause_of
 from pykruise.cli.insight.explaining import (
     Explanation,
@@ -22,10 +24,12 @@ from pykruise.cli.insight.explaining import (
     verdict_of,
     wait_of,
 )
+from pykruise.cli.insight.node_terms import LABEL_NODES, describe_unmatched_term
 from pykruise.cli.insight.spreads.look import SpreadSight
 from pykruise.cli.insight.webhooks import list_fresh_warnings, make_unreviewed_wait
 from pykruise.kinds.workloadspread.limits import ANY_NUMBER, LimitError, limit_of
 from pykruise.kinds.workloadspread.patch_validation import find_errors_by_subset
+from pykruise.kinds.workloadspread.patched_pods import correction_of_patch, find_patch_obstacles
 from pykruise.kinds.workloadspread.plan import describe_patch_remedy, plan_spread
 from pykruise.kinds.workloadspread.slots import is_schedulable
 from pykruise.kinds.workloadspread.status import (
@@ -41,8 +45,9 @@ from pykruise.kinds.workloadspread.types import Subset, SubsetStatus, WorkloadSp
 from pykruise.kube.clock import Instant, parse_time
 from pykruise.kube.values.counts import format_count
 from pykruise.kube.values.durations import format_short_duration
-from pykruise.pods.corrections import OF_THE_WORKLOAD
+from pykruise.pods.corrections import OF_THE_WORKLOAD, Correction
 from pykruise.pods.reasons import ONE_AT_A_TIME, Code
+from pykruise.pods.view.pod_view import PodView
 from pykruise.runtime.plan import Plan
 
 _NOT_CREATED: Final = "CreatePodFailed"
@@ -155,10 +160,15 @@ def _waits_of_patches(sight: SpreadSight) -> Iterator[Wait]:
 
 
 def _waits_of_pods(sight: SpreadSight, groups: Grouped) -> Iterator[Wait]:
-    """Yield pods without a node, with the cause and the next step."""
-    subsets = sight.view.subsets
+    """Yield pods that do not run because of a patch, and pods without a node, with the cause and the next step."""
+    subsets, broken = (
+        sight.view.subsets,
+        {pod.name for pod, _ in find_patch_obstacles(sight.snapshot, groups)},
+    )
     for number, subset in enumerate(subsets):
         for pod in groups.list_pods(subset.name):
+            if pod.name in broken:
+                yield from _waits_of_patched(sight, pod, correction_of_patch(number, subset))
             if not pod.is_active or pod.node_name:
                 continue
             cause = cause_of(sight.pods[pod.name], pod, now=sight.snapshot.now, correction=OF_THE_WORKLOAD)
@@ -175,23 +185,39 @@ def _waits_of_pods(sight: SpreadSight, groups: Grouped) -> Iterator[Wait]:
                 pods=wait.pods,
                 since=wait.since,
                 remedy=remedy or wait.remedy,
+                origin="" if subset.patch else _origin_of(sight),
             )
+
+
+def _waits_of_patched(sight: SpreadSight, pod: PodView, correction: Correction) -> Iterator[Wait]:
+    cause = cause_of(sight.pods[pod.name], pod, now=sight.snapshot.now, correction=correction)
+    if cause is not None:
+        yield msgspec.structs.replace(wait_of(cause, pod.name), origin=_origin_of(sight))
+
+
+def _origin_of(sight: SpreadSight) -> str:
+    return f"{sight.document['kind']} {sight.view.name}"
 
 
 def _outlook(sight: SpreadSight, subset: Subset, *, is_last: bool) -> tuple[str, str]:
     """Return what happens to a pod that finds no node in this subset, and the remedy."""
     room = f"make room on the nodes of subset {subset.name}"
-    if subset.required_node_selector is not None:
+    words = ""
+    if (term := subset.required_node_selector) is not None:
+        document = msgspec.to_builtins(term)
+        if missing := describe_unmatched_term(document, sight.nodes.values()):
+            room = LABEL_NODES
+            words = f"no node matches requiredNodeSelector of subset {subset.name} ({missing}); "
         room += "; or correct its requiredNodeSelector in spec.subsets, then delete these pods, which keep the old one"
     if is_last:
-        return f"{subset.name} is the last subset, whose pods always wait", room
+        return f"{words}{subset.name} is the last subset, whose pods always wait", room
     patience = sight.view.reschedule_after_s
     if not patience:
         return (
-            f"subset {subset.name} is strict, so it waits",
+            f"{words}subset {subset.name} is strict, so it waits",
             f"{room}; or set scheduleStrategy.type to Adaptive with adaptive.rescheduleCriticalSeconds",
         )
-    return f"{patience} s after its creation it moves from subset {subset.name} to the next one", ""
+    return f"{words}{patience} s after its creation it moves from subset {subset.name} to the next one", ""
 
 
 def _pods_without_subset(sight: SpreadSight, plan: Plan) -> Iterator[Wait]:

@@ -27,6 +27,7 @@ from pykruise.kube.errors import KubeError
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import PODS
 from pykruise.manager.settings import ManagerSettings
+from pykruise.pods.view.nodes import NodeView
 from pykruise.pods.workload.allowed_workloads import WhiteListError
 
 
@@ -42,6 +43,8 @@ class SpreadSight(msgspec.Struct, frozen=True, kw_only=True):
     """The workload; None: it does not exist or cannot be read."""
     pods: Mapping[str, Document] = {}
     """All pods of its namespace by name."""
+    nodes: Mapping[str, NodeView] = {}
+    """All nodes of the cluster by name; empty when the user may not read them."""
     events: Sequence[Document] = ()
     """Events about it, oldest first; empty also when the user may not read them."""
     are_reviewed: bool | None = None
@@ -63,10 +66,12 @@ async def sight_of(
     settings = settings or ManagerSettings()
     view = SPREAD_VIEWS.project(encode(document))
     reader = TargetReader(lambda: client, namespace=settings.own_namespace)
+    nodes: Mapping[str, NodeView] = {}
     snapshot, problem = SpreadSnapshot(spread=view, now=now), await _explain_unsupported(reader, view)
     if not problem and view.target is not None:
         try:
-            snapshot = (await look_at_document(client, KIND, document, now=now, settings=settings)).snapshot
+            sight = await look_at_document(client, KIND, document, now=now, settings=settings)
+            snapshot, nodes = sight.snapshot, sight.nodes
         except SpreadGatherError as error:
             problem = str(error)
     pods, target, events, are_reviewed = await asyncio.gather(
@@ -82,6 +87,7 @@ async def sight_of(
         problem=problem,
         target=target,
         pods={doc["metadata"]["name"]: doc for doc in map(decode, pods.items)},
+        nodes=nodes,
         events=events,
         are_reviewed=are_reviewed,
     )

@@ -3,19 +3,23 @@
 Wait, Pod ──its WorkloadSpread──▶ add_patch() ──▶ Wait
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 import msgspec
 
+from pykruise.cli.insight.cluster_reading import nodes_of
 from pykruise.cli.insight.explaining import Wait
+from pykruise.cli.insight.node_terms import LABEL_NODES, describe_unmatched_term
 from pykruise.cli.insight.optional_reads import read_optional
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
 from pykruise.kube.client.client import Client
 from pykruise.kube.documents import Document, annotations_of, get_path
 from pykruise.kube.ids import Key
+from pykruise.pods.corrections import KEEPS_OLD_ONE
 from pykruise.pods.reasons import Code
 from pykruise.pods.view.keys import MATCHED_SPREAD_ANNOTATION
+from pykruise.pods.view.nodes import NodeView
 
 _CONTAINERS: Final = ("containers", "initContainers")
 
@@ -32,16 +36,62 @@ async def add_patch(client: Client, wait: Wait, pod: Document) -> Wait:
         else None
     )
     subsets = get_path(spread or {}, "spec", "subsets", default=())
-    patch = next((item.get("patch") for item in subsets if item.get("name") == subset), None)
-    patched: Mapping[str, Any] = get_path(patch, "spec", default={})
+    entry: Mapping[str, Any] = next((item for item in subsets if item.get("name") == subset), {})
+    patched: Mapping[str, Any] = get_path(entry.get("patch") or {}, "spec", default={})
+    of_subset = f"of subset {subset} of WorkloadSpread {name}"
+    if wait.code == Code.UNSCHEDULABLE:
+        return _add_placement(
+            wait, entry, patched, of_subset=of_subset, nodes=(await nodes_of(client)).values()
+        )
     if not patched:
         return wait
-    what = f"the patch of subset {subset} of WorkloadSpread {name}"
-    correct = f"correct {what}, then delete the pod, which keeps the old one"
+    what = f"the patch {of_subset}"
+    correct = f"correct {what}{KEEPS_OLD_ONE}"
     if wait.code == Code.IMAGE_PULL and _sets_images(patched, pod):
         words, origin = f"{wait.words}; {what} sets the image", f"WorkloadSpread {name}"
         return msgspec.structs.replace(wait, words=words, remedy=correct, origin=origin)
     return msgspec.structs.replace(wait, remedy="; or ".join(filter(None, (wait.remedy, correct))))
+
+
+def _add_placement(
+    wait: Wait,
+    subset: Mapping[str, Any],
+    patched: Mapping[str, Any],
+    *,
+    of_subset: str,
+    nodes: Collection[NodeView],
+) -> Wait:
+    """Return the wait of a pod without a node, with the fields of its subset that choose nodes. When no node matches
+    such a field, it is the cause.
+    """
+    required = subset.get("requiredNodeSelector")
+    fields = [("requiredNodeSelector", required)] if required else []
+    selector: Mapping[str, str] = patched.get("nodeSelector") or {}
+    if selector:
+        expressions = [{"key": key, "operator": "In", "values": [value]} for key, value in selector.items()]
+        fields.append(("the nodeSelector in the patch", {"matchExpressions": expressions}))
+    for field, term in fields:
+        what = f"{field} {of_subset}"
+        correct = f"correct {what}{KEEPS_OLD_ONE}"
+        if missing := describe_unmatched_term(term, nodes):
+            words = f"{wait.words}; no node matches {what} ({missing})"
+            return msgspec.structs.replace(wait, words=words, remedy=f"{LABEL_NODES}; or {correct}")
+    if set(patched) & _PLACING:
+        fields.append(("the patch", None))
+    if not fields:
+        return wait
+    names = " and ".join(field for field, _ in fields)
+    words = f"{wait.words}; {names} {of_subset} limits its nodes"
+    correct = f"correct {names} {of_subset}{KEEPS_OLD_ONE}"
+    return msgspec.structs.replace(
+        wait, words=words, remedy="; or ".join(filter(None, (wait.remedy, correct)))
+    )
+
+
+_PLACING: Final = frozenset(
+    {"affinity", "tolerations", "topologySpreadConstraints", "containers", "schedulerName"}
+)
+"""Fields of a pod, besides nodeSelector, by which a patch limits its nodes."""
 
 
 def _sets_images(patched: Mapping[str, Any], pod: Document) -> bool:

@@ -12,6 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from pykruise.cli.insight.causes import cause_of
+from pykruise.cli.insight.children import read_refused_creations
 from pykruise.cli.insight.cluster_reading import Sight, find_lost_nodes, look
 from pykruise.cli.insight.explaining import (
     Explanation,
@@ -25,6 +26,7 @@ from pykruise.cli.insight.explaining import (
     verdict_of,
     wait_of,
 )
+from pykruise.cli.insight.node_terms import LABEL_NODES, describe_unmatched_term
 from pykruise.cli.insight.way_back import find_revision_before, find_way_back
 from pykruise.kinds import find_kind
 from pykruise.kinds.uniteddeployment.kind import KIND
@@ -40,10 +42,11 @@ from pykruise.kinds.uniteddeployment.workloads import (
 from pykruise.kube.client.client import Client
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document, decode, get_path
-from pykruise.kube.errors import NotFoundError
+from pykruise.kube.errors import ApiError, NotFoundError
 from pykruise.kube.ids import Key
 from pykruise.kube.values.counts import format_count
 from pykruise.manager.settings import ManagerSettings
+from pykruise.plans.progress import Phase
 from pykruise.plans.views import NODE_VIEWS, POD_VIEWS
 from pykruise.pods.corrections import Correction
 from pykruise.pods.reasons import AT_REST, CODES, NOT_WRITTEN, ONE_AT_A_TIME, REPEATED, Code
@@ -70,19 +73,23 @@ async def explain_united(
     """Read and explain the UnitedDeployment. Raises NotFoundError, and KubeError for reads that fail."""
     sight = await look(client, KIND, key, now=now, settings=settings)
     plan = sight.plan()
-    own = explain(sight, plan)
+    own = _with_missing_nodes(explain(sight, plan), sight)
     back = _rollback_remedy(sight.snapshot, key)
     below: list[Wait] = []
+    harmless: list[Wait] = []
     moving = False
     for workload in _subset_workloads(sight.snapshot):
         explanation = await _explain_workload(
             client, sight, workload, now=now, settings=settings, way_back=back
         )
         below += explanation.waits
+        if explanation.phase is Phase.HEALTHY:
+            harmless += explanation.waits  # such as pods that do not end, whose successors serve
         moving = moving or explanation.verdict == "moving"
     detailed = {wait.code for wait in below} & _REPEATED_FROM_WORKLOADS
     of_own = [wait for wait in own.waits if wait.code not in detailed]
     waits = drop_repeats(rank_waits(_drop_vague([*of_own, *_failed_writes(sight.document), *below])))
+    ignored = {wait.code for wait in harmless} - {wait.code for wait in below if wait not in harmless}
     verdict = own.verdict
     if verdict not in ("terminating", "refused"):
         verdict = verdict_of(waits, plan, sight.document)
@@ -91,12 +98,33 @@ async def explain_united(
     return msgspec.structs.replace(
         own,
         verdict=verdict,
-        phase=phase_of(sight.document, waits),
+        phase=phase_of(sight.document, [wait for wait in waits if wait.code not in ignored]),
         done=tuple(_subset_lines(sight.snapshot)),
         waits=waits,
         next=tuple(next_of(plan, waits)),
         rollback_to=_rollback_to(sight.snapshot),
     )
+
+
+def _with_missing_nodes(explanation: Explanation, sight: Sight) -> Explanation:
+    """Return the explanation of the UnitedDeployment itself, with the labels that its skipped subsets require and no
+    node has.
+    """
+    entries = sight.snapshot.united.status.subset_statuses or ()
+    missing = [
+        f"no node matches nodeSelectorTerm of subset {entry.name} in spec.topology.subsets: {labels}"
+        for entry in entries
+        if passed_over_of(entry) is not None and (labels := _find_missing_nodes(sight, entry.name))
+    ]
+    if not missing:
+        return explanation
+    waits = tuple(
+        msgspec.structs.replace(wait, words=f"{wait.words}; {'; '.join(missing)}", remedy=LABEL_NODES)
+        if wait.code == Code.UNSCHEDULABLE
+        else wait
+        for wait in explanation.waits
+    )
+    return msgspec.structs.replace(explanation, waits=waits)
 
 
 def _rollback_remedy(snapshot: UnitedSnapshot, key: Key) -> str:
@@ -208,6 +236,8 @@ async def _explain_workload(
             add_way_back(wait, way_back, replaces_stuck=not in_order, namespace=workload.namespace)
             for wait in _waits_of_built_in(sight, workload, document, now)
         )
+        if {wait.code for wait in waits} == {Code.CREATING}:
+            waits = (*await _read_refusals(client, workload), *waits)
         explanation = Explanation(
             kind=workload.resource.kind,
             namespace=workload.namespace,
@@ -216,15 +246,24 @@ async def _explain_workload(
             headline="",
             waits=waits,
         )
+    missing = _find_missing_nodes(sight, workload.subset)
     listed = (
         msgspec.structs.replace(
             wait,
-            words=f"{wait.words} (subset {workload.subset})",
-            remedy=_remedy_of(wait, workload, sight.document, way_back),
+            words=f"{wait.words} (subset {workload.subset}){_explain_nodes(wait, missing)}",
+            remedy=_remedy_of(wait, workload, sight.document, way_back, missing=missing),
         )
         for wait in explanation.waits
     )
     return msgspec.structs.replace(explanation, waits=tuple(listed))
+
+
+async def _read_refusals(client: Client, workload: SubsetWorkload) -> Sequence[Wait]:
+    """Return why the API server refuses the pods of a workload; empty when the user may not read events."""
+    try:
+        return await read_refused_creations(client, workload.uid, workload.namespace)
+    except ApiError:
+        return ()
 
 
 def _correction_of(workload: SubsetWorkload, united: Document) -> Correction:
@@ -238,8 +277,28 @@ def _correction_of(workload: SubsetWorkload, united: Document) -> Correction:
     return Correction(where=name, name=name)
 
 
-def _remedy_of(wait: Wait, workload: SubsetWorkload, united: Document, way_back: str) -> str:
-    """Return a remedy that names the UnitedDeployment's fields instead of the workload's."""
+def _term_of(united: Document, subset: str) -> Mapping[str, Any]:
+    """Return the nodeSelectorTerm of a subset; empty: it has none."""
+    subsets = get_path(united, "spec", "topology", "subsets", default=())
+    term = next((item.get("nodeSelectorTerm") for item in subsets if item.get("name") == subset), None)
+    return term or {}
+
+
+def _find_missing_nodes(sight: Sight, subset: str) -> str:
+    """Return the labels that the nodeSelectorTerm of a subset requires and no node has; empty: a node has them."""
+    return describe_unmatched_term(_term_of(sight.document, subset), sight.nodes.values())
+
+
+def _explain_nodes(wait: Wait, missing: str) -> str:
+    if not missing or wait.code != Code.UNSCHEDULABLE:
+        return ""
+    return f"; no node matches the subset's nodeSelectorTerm in spec.topology.subsets: {missing}"
+
+
+def _remedy_of(wait: Wait, workload: SubsetWorkload, united: Document, way_back: str, *, missing: str) -> str:
+    """Return a remedy that names the UnitedDeployment's fields instead of the workload's. `missing`: labels that the
+    subset requires and no node has.
+    """
     name, namespace = united["metadata"]["name"], united["metadata"].get("namespace", "")
     strategy = f"spec.template.{workload.template}.spec.updateStrategy"
     match wait.code:
@@ -248,18 +307,23 @@ def _remedy_of(wait: Wait, workload: SubsetWorkload, united: Document, way_back:
                 f"kubectl kruise set partition {KIND.resource}/{name} {workload.subset}=0 -n {namespace}"
             )
             return f"lower its partition to continue: {command}"
-        case Code.UNSCHEDULABLE:
+        case Code.UNSCHEDULABLE if missing:
+            return f"{LABEL_NODES}; or {_LOWER}"
+        case Code.UNSCHEDULABLE if _term_of(united, workload.subset):
             room = (
                 f"make room on the nodes of subset {workload.subset}, whose node selector cannot be changed"
             )
-            lower = "lower its replicas in spec.topology.subsets"
-            return "; or ".join(text for text in (room, lower, way_back) if text)
+            change = _correction_of(workload, united).change("requests, host ports or affinity")
+            return "; or ".join(text for text in (room, _LOWER, change, way_back) if text)
         case Code.PAUSED:
             return f"resume: set {strategy}.rollingUpdate.paused to false"
         case Code.ON_DELETE:
             return f"delete the pods {ONE_AT_A_TIME}; or set {strategy}.type to RollingUpdate"
         case _:
             return wait.remedy
+
+
+_LOWER: Final = "lower its replicas in spec.topology.subsets"
 
 
 def _waits_of_built_in(

@@ -1,0 +1,42 @@
+"""Node selector terms in words, and whether any node matches them.
+
+a term + nodes ──▶ describe_unmatched_term() ──▶ `disk=ssd`; empty: a node matches
+
+Pure.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from typing import Any, Final
+
+from pykruise.kube.pod_rules.nodes import matches_term
+from pykruise.pods.view.nodes import NodeView
+
+LABEL_NODES: Final = "label nodes so that they match it, or add such nodes"
+"""Remedy for a term that no node matches."""
+
+
+def describe_unmatched_term(term: Mapping[str, Any] | None, nodes: Iterable[NodeView]) -> str:
+    """Return the requirements of a term that no node matches; empty: a node matches, there is no term, or no node is
+    known.
+    """
+    known = list(nodes)
+    if not term or not known or any(matches_term(term, labels=node.labels, name=node.name) for node in known):
+        return ""
+    return describe_term(term)
+
+
+def describe_term(term: Mapping[str, Any]) -> str:
+    """Return the requirements of a term: `disk=ssd, zone In a b`."""
+    return ", ".join(_describe_requirements(term))
+
+
+def _describe_requirements(term: Mapping[str, Any]) -> Iterator[str]:
+    for item in chain(term.get("matchExpressions") or (), term.get("matchFields") or ()):
+        values: Sequence[str] = item.get("values") or ()
+        if item.get("operator") == "In" and len(values) == 1:
+            yield f"{item['key']}={values[0]}"
+        else:
+            yield " ".join(
+                (str(item.get("key")), str(item.get("operator")), *(str(value) for value in values))
+            )

@@ -1,0 +1,104 @@
+"""New pods that cannot run beside the older pods that they replace: maxSurge needs a place for both.
+
+Sight + an unschedulable pod ──▶ explain_surge() ──▶ WaitCause
+
+Pure. Two pods of one workload exclude each other when both need a port of their node, or when required anti-affinity
+separates them. While every eligible node runs an older pod, no new pod fits, and no older pod is deleted before.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from pykruise.cli.insight.causes import WaitCause
+from pykruise.cli.insight.cluster_reading import Sight
+from pykruise.kube.documents import Document, get_path
+from pykruise.kube.values.selectors import SelectorError, parse_selector
+from pykruise.pods.corrections import Correction
+from pykruise.pods.template.node_placement import requirements_of
+from pykruise.pods.view.nodes import NodeView
+
+_REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+
+
+def explain_surge(
+    cause: WaitCause, pod: Document, sight: Sight, *, wanted: int, correction: Correction
+) -> WaitCause:
+    """Return the cause of an unschedulable pod, with the older pods that exclude it when only maxSurge makes them meet.
+    `wanted`: number of pods that the workload should have.
+    """
+    field = None if sight.kind.shown is None else sight.kind.shown.fields.get("maxSurge")
+    active = [other for other in sight.pods.values() if not other["metadata"].get("deletionTimestamp")]
+    if field is None or field.read_value(sight.document) in (None, 0, "0%", "0") or len(active) <= wanted:
+        return cause
+    nodes = [node for node in sight.nodes.values() if _is_eligible(pod, node)]
+    exclusions = [_find_exclusion(pod, active, node, sight.nodes) for node in nodes]
+    first = next(iter(exclusions), None)
+    if first is None or not all(exclusions):
+        return cause
+    other, why = first
+    node = str(other["spec"]["nodeName"])
+    words = f"cannot run beside pod {other['metadata']['name']} on node {node}, which it replaces: {why}; {cause.words}"
+    return msgspec.structs.replace(cause, words=words, remedy=_describe_remedy(sight, correction))
+
+
+def _describe_remedy(sight: Sight, correction: Correction) -> str:
+    assert sight.kind.shown is not None
+    fields = sight.kind.shown.fields
+    surge, unavailable = fields["maxSurge"], fields["maxUnavailable"]
+    where = correction.where.partition(" ")[0]
+    prefix = "" if where == Correction().where else f"{where}."
+    also = ""
+    if unavailable.read_value(sight.document) in (0, "0%", "0"):
+        path = f"{prefix}{'.'.join(unavailable.find_path(sight.document))}"
+        also = f" and {path} to 1: one pod at a time is out of service"
+    return f"set {prefix}{'.'.join(surge.find_path(sight.document))} to 0{also}"
+
+
+def _is_eligible(pod: Document, node: NodeView) -> bool:
+    asked = requirements_of(pod["spec"])
+    return not (node.is_cordoned or asked.find_mismatch(node) or asked.list_untolerated(node))
+
+
+def _find_exclusion(
+    pod: Document, others: Sequence[Document], node: NodeView, nodes: Mapping[str, NodeView]
+) -> tuple[Document, str] | None:
+    """Return a pod that keeps the pod off this node, and why; None: there is none."""
+    for other in others:
+        where = nodes.get(other["spec"].get("nodeName") or "")
+        if where is None:
+            continue
+        ports = _list_host_ports(pod) & _list_host_ports(other)
+        if where.name == node.name and ports:
+            port, _ = min(ports)
+            return other, f"both need host port {port}"
+        for key in _list_separating_keys(pod, other):
+            if node.labels.get(key) is not None and node.labels[key] == where.labels.get(key):
+                return other, f"required podAntiAffinity allows one of them per {key}"
+    return None
+
+
+def _list_host_ports(pod: Document) -> set[tuple[int, str]]:
+    on_host = bool(pod["spec"].get("hostNetwork"))
+    return {
+        (int(number), str(port.get("protocol") or "TCP"))
+        for container in pod["spec"].get("containers") or ()
+        for port in container.get("ports") or ()
+        if (number := port.get("hostPort") or (port.get("containerPort") if on_host else None))
+    }
+
+
+def _list_separating_keys(pod: Document, other: Document) -> Iterator[str]:
+    """Yield topology keys by which one of the two pods excludes the other."""
+    for separated, neighbour in ((pod, other), (other, pod)):
+        terms: Sequence[Mapping[str, Any]] = get_path(
+            separated["spec"], "affinity", "podAntiAffinity", _REQUIRED, default=()
+        )
+        for term in terms:
+            try:
+                selector = parse_selector(term.get("labelSelector"))
+            except SelectorError:
+                continue
+            if selector.matches(neighbour["metadata"].get("labels") or {}):
+                yield str(term.get("topologyKey"))

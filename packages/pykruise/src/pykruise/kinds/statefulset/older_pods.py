@@ -1,0 +1,47 @@
+"""Pods of an older revision that fail under OrderedReady: the set waits for them, so the newest revision never starts.
+
+Slot ──▶ explain_older_pod() ──▶ Reason ──▶ scale.py (explain), waiting.py (the condition)
+
+Pure. The template may be correct already, so the remedy is the deletion of the pod, which the newest revision then
+replaces, or the partition that would keep its successor at the older revision.
+"""
+
+from typing import Final
+
+from pykruise.kinds.statefulset.building import StatefulSetRevisionChoice
+from pykruise.kinds.statefulset.never_ready import NeverReady
+from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS
+from pykruise.kinds.statefulset.working_set import Slot, StatefulSetWorkingSet
+from pykruise.pods.reasons import Code
+from pykruise.pods.workload.options import REPLACE_NEVER_READY
+from pykruise.runtime.reasons import Reason
+
+_WAITS: Final = "OrderedReady updates no pod before it is available"
+
+
+def explain_older_pod(ws: StatefulSetWorkingSet, slot: Slot, never_ready: NeverReady) -> Reason | None:
+    """Return why a pod that is not available keeps its older revision, and what replaces it; None: it does not keep
+    one.
+    """
+    pod = slot.pod
+    if ws.spec.is_parallel or pod is None or pod.is_deleting or ws.is_updated(pod):
+        return None
+    owner = ws.snapshot.statefulset
+    delete = f"kubectl delete pod {pod.name} -n {owner.namespace}"
+    if StatefulSetRevisionChoice(ws).choose_revision(slot).hash != ws.update.hash:
+        message = f"it has an older revision, which the partition keeps, and {_WAITS}"
+        lower = "set spec.updateStrategy.rollingUpdate.partition to 0"
+        return Reason(Code.OLDER_REVISION, message, f"{lower}; then {delete}")
+    instead = f"{delete}: the newest revision replaces it"
+    if replaced := never_ready.explain(pod):
+        return Reason(
+            Code.OLDER_REVISION, replaced, f"no action is needed: it is replaced automatically; or {instead}"
+        )
+    option = REPLACE_NEVER_READY.annotation
+    if never_ready.is_on and not pod.is_never_ready:
+        kept = f"{_WAITS}; it was ready, or may have been, so it is not replaced automatically"
+        return Reason(Code.OLDER_REVISION, f"it has an older revision, and {kept}", instead)
+    may_be_replaced = pod.is_never_ready and not (ws.spec.is_on_delete or ws.spec.is_paused)
+    annotate = f"kubectl annotate {ADVANCED_STATEFUL_SETS}/{owner.name} {option}=60 -n {owner.namespace}"
+    also = f"; or {annotate}" if may_be_replaced else ""
+    return Reason(Code.OLDER_REVISION, f"it has an older revision, and {_WAITS}", f"{instead}{also}")
