@@ -563,13 +563,23 @@ async def empty_the_subset(person: Person, _match: re.Match[str]) -> None:
 
 
 async def resume_without_failures(person: Person, _match: re.Match[str]) -> None:
-    """The failed pods are deleted, whose image works now, and the job goes on."""
+    """The failed pods are deleted as the command says, whose image works now, and the job goes on."""
     person.stage.kubelets.set_rules([])
-    for raw in (await person.stage.client.list(PODS, person.stage.namespace)).items:
-        pod = decode(raw)
-        if pod["status"].get("phase") == "Failed":
-            await person.stage.delete(pod["metadata"]["name"], resource=PODS)
-    await person.change(paused=False)
+    for name in await pods_of_command(person, _match["chosen"]):
+        await person.stage.delete(name, resource=PODS)
+    await person.stage.merge(_match["job"], {"spec": {"paused": False}}, resource=BROADCAST_JOBS)
+
+
+async def pods_of_command(person: Person, chosen: str) -> list[str]:
+    """Pods that these arguments of `kubectl delete pod` choose: names, or a selector of labels and one of fields."""
+    selectors = re.fullmatch(r"-l (\S+) --field-selector=(\S+)", chosen)
+    if selectors is None:
+        return chosen.split()
+    labels, fields = selectors.groups()
+    listed = await person.stage.client.list(
+        PODS, person.stage.namespace, label_selector=labels, field_selector=fields
+    )
+    return [decode(raw)["metadata"]["name"] for raw in listed.items]
 
 
 async def create_what_is_missing(person: Person, _match: re.Match[str]) -> None:
@@ -654,12 +664,12 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         (correct_the_template, make_the_image_available),
     ),
     (
-        r"read its log \(kubectl logs -c \S+ --previous\),"
+        r"read its log \(kubectl logs -n \S+ \S+ -c \S+ --previous\),"
         r" correct (the template|SidecarSet (?P<sidecars>\w+)|spec\.template\.\w+)",
         (correct_the_template,),
     ),
     (
-        r"check its readiness probe and read its log;"
+        r"check its readiness probe and read its log \(kubectl logs -n \S+ \S+ -c \S+\);"
         r" correct (the template|SidecarSet (?P<sidecars>\w+)|spec\.template\.\w+)",
         (correct_the_template,),
     ),
@@ -770,7 +780,7 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         (correct_the_workload, make_the_image_available),
     ),
     (
-        r"read its log \(kubectl logs -c \S+ --previous\), correct the template of the pod's workload",
+        r"read its log \(kubectl logs -n \S+ \S+ -c \S+ --previous\), correct the template of the pod's workload",
         (correct_the_workload,),
     ),
     (
@@ -815,7 +825,16 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     (r"the controller that set the scheduling gates must remove them", (remove_the_gates,)),
     (r"create the job again with another container name: .*", (rename_the_ephemeral_container,)),
     (r"make the node fit, or change spec.template", (make_room, ask_for_less)),
-    (r"delete the failed pods and set spec.paused to false", (resume_without_failures,)),
+    (
+        r"(read its log \(kubectl logs [^()]+\), and correct its cause; then )?delete the failed pods"
+        r" \(kubectl delete pod -n \S+ (?P<chosen>[^()]+)\) and set spec.paused of BroadcastJob (?P<job>\S+) to false",
+        (resume_without_failures,),
+    ),
+    (
+        r"read its log \(kubectl logs [^()]+\), and correct its cause; then delete the pod \(kubectl delete pod -n \S+"
+        r" (?P<names>[^()]+)\), so that its node runs another",
+        (delete_pods,),
+    ),
     (
         r"create what is missing, or correct the reference in SidecarSet (?P<sidecars>\w+), then delete the pod, which"
         r" keeps the old one",
@@ -854,10 +873,11 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     ),
     (r"create one of them again with another selector and other labels: a selector cannot be changed", ()),
     # what only a person can judge
-    (r"read its log \(kubectl logs \S+( -c \S+)?\), and correct (its cause|SidecarSet \S+)", ()),
-    (r"read its log \(kubectl logs -c \S+\); then create the job again.*", ()),
+    (r"read its log \(kubectl logs -n \S+ \S+( -c \S+)?\), and correct (its cause|SidecarSet \S+)", ()),
+    (r"read its log \(kubectl logs -n \S+ \S+ -c \S+\); then create the job again.*", ()),
     (
-        r"read the pod's events and logs, and correct (the template of the pod's workload|SidecarSet \S+).*",
+        r"(read its events \(kubectl describe pod -n \S+ \S+\)|if that lasts, read its log \(kubectl logs -n .+\)),"
+        r" and correct (the template of the pod's workload|SidecarSet \S+|what its readiness probe finds).*",
         (),
     ),
     (r"correct its cause, and create the job again", ()),
@@ -866,6 +886,11 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     (r"add a node with .*", ()),
     (r"if the probe should succeed, read its message", ()),
     (r"create a request for an existing pod", ()),
+    (
+        r"read its log \(kubectl logs .+\), and correct what keeps it from starting .*then create the request again",
+        (),
+    ),
+    (r"read its log \(kubectl logs .+\), create pod \S+ again with a spec that works", ()),
     (r"if that lasts, check that the agent runs on the node.*", ()),
     (r"rename it, or delete it if nothing needs it", ()),
     (r"start the agent on that node, or bring the node back; then create the request again", ()),

@@ -416,6 +416,7 @@ AROUND: Final[Mapping[str, tuple[Situation, ...]]] = {
             stage=a_restarted_sidecar_crashes,
             cause=Code.CONTAINER_FAILS,
             says="correct SidecarSet mesh",
+            ways=1,
             known_by=_PLAN,
         ),
     ),

@@ -25,7 +25,7 @@ from pykruise.kube.resources import JOBS, PODS
 from pykruise.plans.insight import InsightChild
 from pykruise.plans.kind import Kind
 from pykruise.plans.progress import Phase, with_waits_of_children
-from pykruise.pods.corrections import OF_A_JOB, Correction
+from pykruise.pods.corrections import OF_A_JOB, Correction, read_events
 from pykruise.pods.lifecycle.blockers import explain_failure
 from pykruise.pods.reasons import NOT_WRITTEN, REPEATED, Code
 from pykruise.pods.view.decoding import project_pod
@@ -70,7 +70,9 @@ def _failure_of(child: InsightChild, causes: Sequence[Wait]) -> Wait:
     what = f"{child.resource.kind} {child.key.name} has failed"
     if not causes:
         return Wait(
-            code=Code.RUN_FAILED, words=what, remedy=f"see kubectl describe {child.resource}/{child.key.name}"
+            code=Code.RUN_FAILED,
+            words=what,
+            remedy=read_events(child.key.namespace, child.key.name, str(child.resource)),
         )
     first = causes[0]
     pods = f"{', '.join(first.pods[:3])}: " if first.pods else ""

@@ -217,7 +217,8 @@ def _find_waits(
             claims=sight.claim_problems,
             correction=correction,
         )
-        if cause is not None and (pod.is_active or pod.is_deleting):
+        has_failed = pod.name in plan.skipped and plan.skipped[pod.name].code == Code.POD_FAILED
+        if cause is not None and (pod.is_active or pod.is_deleting) and not has_failed:
             cause = _held_as(cause, pod, plan.skipped.get(pod.name), target)
             causes[pod.name] = cause
             if pod.is_active:
