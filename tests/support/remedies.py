@@ -18,6 +18,7 @@ import pytest
 
 from pykruise.cli.explain import read_and_explain
 from pykruise.cli.insight.explaining import Explanation, Wait, format_explanation
+from pykruise.kinds import list_kinds
 from pykruise.kinds.broadcastjob.types import BROADCAST_JOBS
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.persistentpodstate.types import PERSISTENT_POD_STATES
@@ -42,6 +43,8 @@ from pykruise.kube.resources import (
     STORAGE_CLASSES,
 )
 from pykruise.plans.kind import Kind
+from pykruise.pods.images.node_images import NODE_IMAGES
+from pykruise.pods.images.pull_jobs import IMAGE_PULL_JOBS
 from pykruise.pods.workload.allowed_workloads import CONFIGURATION
 from pykruise.pods.workload.budgets import POD_UNAVAILABLE_BUDGETS
 from support.kruise import Kruise
@@ -582,6 +585,79 @@ async def pods_of_command(person: Person, chosen: str) -> list[str]:
     return [decode(raw)["metadata"]["name"] for raw in listed.items]
 
 
+async def create_again(person: Person, **spec: Any) -> None:
+    """The same object, with these fields of its spec; None leaves a field out. For a NodeImage, the job behind it."""
+    person = await job_of(person)
+    old = await person.to_document()
+    resource, key = person.kind.resource, person.key
+    await person.stage.client.delete(resource, key.namespace, key.name)
+    await person.stage.until(lambda: is_gone(person))
+    fields = {name: value for name, value in {**old["spec"], **spec}.items() if value is not None}
+    again = {name: old[name] for name in ("apiVersion", "kind")}
+    await person.stage.create({**again, "metadata": {"name": key.name}, "spec": fields}, resource=resource)
+
+
+async def job_of(person: Person) -> Person:
+    """The same person at the job whose image a NodeImage could not pull."""
+    if person.kind.resource != NODE_IMAGES:
+        return person
+    for raw in (await person.stage.client.list(IMAGE_PULL_JOBS, person.stage.namespace)).items:
+        job = decode(raw)
+        if job["spec"]["image"] in person.wait.words:
+            (owner,) = job["metadata"].get("ownerReferences") or [{**job, "name": job["metadata"]["name"]}]
+            kind = next(kind for kind in list_kinds() if kind.resource.kind == owner["kind"])
+            key = Key(person.stage.namespace, owner["name"])
+            return Person(stage=person.stage, kind=kind, key=key, wait=person.wait)
+    raise AssertionError(f"no job: {person.wait.words}")
+
+
+async def make_available_and_create_again(person: Person, match: re.Match[str]) -> None:
+    await make_the_image_available(person, match)
+    await create_again(person)
+
+
+async def correct_the_image_and_create_again(person: Person, _match: re.Match[str]) -> None:
+    person = await job_of(person)
+    is_list = "images" in (await person.to_document())["spec"]
+    await create_again(person, **({"images": ["right:1"]} if is_list else {"image": "right:1"}))
+
+
+async def label_for_the_job(person: Person, match: re.Match[str]) -> None:
+    """Nodes or pods get the labels that the job selects."""
+    if match["what"] == "nodes":
+        await make_room(person, match)
+    else:
+        await have_such_pods(person, match)
+        labels = (await person.to_document())["spec"]["podSelector"]["matchLabels"]
+        for raw in (await person.stage.client.list(PODS, person.stage.namespace)).items:
+            name = decode(raw)["metadata"]["name"]
+            await person.stage.merge(name, {"metadata": {"labels": labels}}, resource=PODS)
+
+
+async def label_and_create_again(person: Person, match: re.Match[str]) -> None:
+    await label_for_the_job(person, match)
+    await create_again(person)
+
+
+async def reselect_and_create_again(person: Person, _match: re.Match[str]) -> None:
+    """All nodes."""
+    await create_again(person, selector=None, podSelector=None)
+
+
+async def reselect_or_create_again(person: Person, match: re.Match[str]) -> None:
+    """A list is created again; a job alone is changed."""
+    if match["list"]:
+        await reselect_and_create_again(person, match)
+    else:
+        await person.change(selector=None, podSelector=None)
+
+
+_BY_A_LIST: Final = (
+    r"(?P<list>; ImageListPullJob \S+ creates the job,"
+    r" so create ImageListPullJob \S+ again with these changes)?"
+)
+
+
 async def create_what_is_missing(person: Person, _match: re.Match[str]) -> None:
     await person.stage.create({"metadata": {"name": "missing"}}, resource=CONFIG_MAPS)
 
@@ -751,7 +827,7 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         (resume_the_child,),
     ),
     # what only a person can judge
-    (r"create the job again with a higher \S+: pulling takes longer", ()),
+    (r"create the job again with a higher \S+: pulling takes longer" + _BY_A_LIST, ()),
     (r"create secret \S+ in namespace \S+, then create the job again", ()),
     (r"leave the namespace out of spec.targets here or in .*, or distribute it by another name", ()),
     (r"correct what refuses its pods: .*", ()),
@@ -880,9 +956,23 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         r" and correct (the template of the pod's workload|SidecarSet \S+|what its readiness probe finds).*",
         (),
     ),
-    (r"correct its cause, and create the job again", ()),
-    (r"correct the labels of nodes or pods, or create the job again with another selector", ()),
+    (r"correct its cause, and create the job again" + _BY_A_LIST, ()),
     (r"correct the name; .*", ()),
+    (
+        r"make the image available, or correct the image or its pull secrets; then create the job again"
+        + _BY_A_LIST,
+        (make_available_and_create_again, correct_the_image_and_create_again),
+    ),
+    (
+        r"label (?P<what>nodes|pods) so that spec\.\w+ matches them, or choose another spec\.\w+; then create the job"
+        r" again" + _BY_A_LIST,
+        (label_and_create_again, reselect_and_create_again),
+    ),
+    (r"create the job again with correct spec.selector.names" + _BY_A_LIST, (reselect_and_create_again,)),
+    (
+        r"label (?P<what>nodes|pods) so that spec\.\w+ matches them, or change spec\.\w+" + _BY_A_LIST,
+        (label_for_the_job, reselect_or_create_again),
+    ),
     (r"add a node with .*", ()),
     (r"if the probe should succeed, read its message", ()),
     (r"create a request for an existing pod", ()),
@@ -894,7 +984,8 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     (r"if that lasts, check that the agent runs on the node.*", ()),
     (r"rename it, or delete it if nothing needs it", ()),
     (r"start the agent on that node, or bring the node back; then create the request again", ()),
-    (r"make the image available, or create the job again .*", ()),
+    (r"if that lasts, make the image available, or create the job again .*", ()),
+    (r"make the image available, or correct the image .*; then create the job again; AdvancedCronJob .*", ()),
     (r"create the claims that are missing, or provide a volume or a storage class for them", ()),
     (r"replace the WorkloadSpread by another, since targetRef cannot be changed", (replace_the_spread,)),
     (r"correct the patch of subset \w+(?! of).*", (correct_the_patch,)),

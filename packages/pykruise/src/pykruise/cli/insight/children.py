@@ -38,20 +38,33 @@ _VERDICTS: Final = {Phase.FAILED: "failed", Phase.PAUSED: "paused"}
 _CAUSES: Final = REPEATED | NOT_WRITTEN | {Code.PAUSED}
 """Codes of a child's waits that also explain why the parent waits."""
 
+_DETAILED: Final = frozenset({Code.IMAGE_PULLING})
+"""Codes of waits that children explain in more detail than their parent."""
+
+_OF_THE_SPEC: Final = frozenset(
+    {Code.IMAGE_PULL, Code.IMAGE_PULLING, Code.NOTHING_SELECTED, Code.NO_NODE_IMAGE, Code.JOB_FAILED}
+)
+"""Codes of a job without pods whose remedy changes its spec."""
+
 Explain = Callable[[Client, Kind, InsightChild], Awaitable[Explanation]]
 
 
 async def add_children(
-    client: Client, explanation: Explanation, sight: Sight, explain: Explain
+    client: Client, explanation: Explanation, sight: Sight, explain: Explain, *, creator: str = ""
 ) -> Explanation:
-    """Return the explanation with the waits of the children. `explain` explains one object of a known kind."""
+    """Return the explanation with the waits of the children. `explain` explains one object of a known kind. `creator`:
+    object that would create the object again and is named in its place; empty: there is none.
+    """
     insight = sight.kind.insight
     if insight is None or insight.children is None:
         return explanation
     waits: list[Wait] = []
+    own = {wait.code for wait in explanation.waits} & _DETAILED
     for child in list(insight.children(sight.snapshot))[:MOST]:
+        if creator:
+            child = msgspec.structs.replace(child, correction=None)
         inner = await _read_waits(client, child, explain, sight.snapshot.now)
-        causes = [wait for wait in inner if wait.code in _CAUSES]
+        causes = [wait for wait in inner if wait.code in _CAUSES | own]
         if child.has_failed:
             waits.append(_failure_of(child, causes))
         else:
@@ -89,7 +102,7 @@ def _redirect_remedy(child: InsightChild, wait: Wait) -> str:
     would be created from the same template. Remedies of pods name the parent already.
     """
     again = child.correction.again if child.correction is not None else ""
-    if not again or wait.code != Code.IMAGE_PULL or _runs_pods(child):
+    if not again or not wait.remedy or wait.code not in _OF_THE_SPEC or _runs_pods(child):
         return wait.remedy
     return f"{wait.remedy}; {again} creates the job, so create {again} again with these changes"
 
