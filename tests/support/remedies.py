@@ -410,10 +410,6 @@ async def reschedule(person: Person, _match: re.Match[str]) -> None:
     await person.change(scheduleStrategy=strategy)
 
 
-async def replace_the_spread(person: Person, _match: re.Match[str]) -> None:
-    await person.stage.delete(person.key.name, resource=WORKLOAD_SPREADS)
-
-
 async def correct_the_subset(person: Person, _match: re.Match[str]) -> None:
     """A selector that nodes meet; pods keep the one that they were created with."""
     subsets = (await person.to_document())["spec"]["subsets"]
@@ -450,6 +446,13 @@ async def replace_with_the_namesake(person: Person, _match: re.Match[str]) -> No
             "spec": {**document["spec"], "targetRef": target},
         },
     )
+
+
+async def replace_with_another_target(person: Person, match: re.Match[str]) -> None:
+    """The same object, whose target is a workload that exists."""
+    await create_the_target(person, match, name="other")
+    target = (await person.to_document())["spec"]["targetRef"]
+    await create_again(person, targetRef={**target, "name": "other"})
 
 
 async def delete_the_copies(person: Person, _match: re.Match[str]) -> None:
@@ -490,9 +493,10 @@ async def correct_the_patch(person: Person, _match: re.Match[str]) -> None:
     )
 
 
-async def create_the_target(person: Person, _match: re.Match[str]) -> None:
-    """The workload that spec.targetRef names."""
+async def create_the_target(person: Person, _match: re.Match[str], name: str = "") -> None:
+    """The workload that spec.targetRef names, or one with another name."""
     ref = (await person.to_document())["spec"]["targetRef"]
+    ref = {**ref, "name": name or ref["name"]}
     labels = {"app": ref["name"]}
     template = {
         "metadata": {"labels": labels},
@@ -820,7 +824,7 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     (r"correct its requiredNodeSelector in spec.subsets, then delete these pods.*", (correct_the_subset,)),
     (r"raise maxReplicas in spec.subsets, or add a last subset without it", (take_off_the_limits,)),
     (r"raise maxReplicas in spec.topology.subsets", (take_off_the_limits_of_topology,)),
-    (r"name \w+ of \S+ as the target: .*", (replace_with_the_namesake,)),
+    (r"create \w+ \S+ again with \w+ of \S+ as the target, .*", (replace_with_the_namesake,)),
     (r"delete the copy \S+, which cannot be changed: it is created again", (delete_the_copies,)),
     (
         r"set (?P<field>paused|suspend) of \w+ (?P<child>\S+) to false(; then create .* again without it)?",
@@ -834,7 +838,11 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     (r"correct what the events of .* name .*", ()),
     (r"bring \S+ back, or delete the node: its pods are then replaced", ()),
     (r"bring the nodes back, or delete them, or let the update leave them out: the annotation .*", ()),
-    (r"create it", (create_the_target,)),
+    (r"create \w+ \S+", (create_the_target,)),
+    (
+        r"create \w+ \S+ again with another target, since spec.targetRef cannot be changed",
+        (replace_with_another_target,),
+    ),
     (
         r"correct the image or its pull secret in spec.template, then delete the pod, which keeps the old one, or make"
         r" it available",
@@ -987,7 +995,6 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     (r"if that lasts, make the image available, or create the job again .*", ()),
     (r"make the image available, or correct the image .*; then create the job again; AdvancedCronJob .*", ()),
     (r"create the claims that are missing, or provide a volume or a storage class for them", ()),
-    (r"replace the WorkloadSpread by another, since targetRef cannot be changed", (replace_the_spread,)),
     (r"correct the patch of subset \w+(?! of).*", (correct_the_patch,)),
     # nothing that is done
     (r"first fix the cause that blocks the pods above: .*", ()),

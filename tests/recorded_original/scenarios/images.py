@@ -168,7 +168,11 @@ IMAGE_LIST_PULL_JOB: Final = Group(
             Settle(),
             versions=BOTH,
             differs=(
-                but("an image that no node has pulled is not a success", "*/succeeded", "*/failedImageStatuses"),
+                but(
+                    "an image that no node has pulled is not a success",
+                    "*/succeeded",
+                    "*/failedImageStatuses",
+                ),
             ),
         ),
         told("the smallest manifest", _try_list(), versions=BOTH),

@@ -56,6 +56,11 @@ OF_THE_WORKLOAD: Final = Correction(
 """Correction in the workload of pods that the object only observes."""
 
 
+def replace_target(kind: str, name: str, *, of: str) -> str:
+    """Instruction for an object whose spec.targetRef names a workload that does not exist. `of`: the object."""
+    return f"create {kind} {name}; or create {of} again with another target, since spec.targetRef cannot be changed"
+
+
 def correct_template_of(pod: str, own: Correction, *, has_workload: bool) -> Correction:
     """Return the correction of a pod that the object only observes: without a workload, only the pod itself can be
     created again. Any other correction stays.
