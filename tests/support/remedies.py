@@ -40,6 +40,7 @@ from pykruise.kube.resources import (
     PERSISTENT_VOLUMES,
     PODS,
     SECRETS,
+    SERVICE_ACCOUNTS,
     STORAGE_CLASSES,
 )
 from pykruise.plans.kind import Kind
@@ -615,6 +616,19 @@ async def job_of(person: Person) -> Person:
     raise AssertionError(f"no job: {person.wait.words}")
 
 
+async def create_the_account(person: Person, match: re.Match[str]) -> None:
+    account = {"metadata": {"name": match["account"]}}
+    await person.stage.client.create(SERVICE_ACCOUNTS, match["namespace"], account)
+
+
+async def create_again_without_the_account(person: Person, _match: re.Match[str]) -> None:
+    template = (await person.to_document())["spec"]["template"]
+    (made,) = template.values()
+    for name in ("serviceAccountName", "serviceAccount"):
+        made["spec"]["template"]["spec"].pop(name, None)
+    await create_again(person, template=template)
+
+
 async def make_available_and_create_again(person: Person, match: re.Match[str]) -> None:
     await make_the_image_available(person, match)
     await create_again(person)
@@ -835,6 +849,12 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     (r"create secret \S+ in namespace \S+, then create the job again", ()),
     (r"leave the namespace out of spec.targets here or in .*, or distribute it by another name", ()),
     (r"correct what refuses its pods: .*", ()),
+    (r"request what the LimitRange allows, or change the LimitRange; to change the template, create .*", ()),
+    (
+        r"create ServiceAccount \S+ \(kubectl create serviceaccount -n (?P<namespace>\S+) (?P<account>\S+)\), or"
+        r" correct serviceAccountName in the pod template; to change the template, create \w+ \S+ again, .*",
+        (create_the_account, create_again_without_the_account),
+    ),
     (r"correct what the events of .* name .*", ()),
     (r"bring \S+ back, or delete the node: its pods are then replaced", ()),
     (r"bring the nodes back, or delete them, or let the update leave them out: the annotation .*", ()),

@@ -82,6 +82,10 @@ async def its_parallelism_is_zero(world: World) -> None:
     await world.put(broadcastjob(parallelism=0))
 
 
+async def its_pods_lack_their_service_account(world: World) -> None:
+    await world.put(broadcastjob(pod={"serviceAccountName": "robot"}))
+
+
 async def its_container_cannot_be_created(world: World) -> None:
     missing = [{"name": "main", "image": "job:1", "envFrom": [{"configMapRef": {"name": "missing"}}]}]
     await world.put(broadcastjob(pod={"containers": missing}))
@@ -115,6 +119,12 @@ BROADCAST_JOBS: Final = (
     Situation(stage=its_pods_run, cause=Code.PARALLELISM, phase=Phase.PROGRESSING),
     Situation(stage=all_its_pods_have_succeeded, cause="", phase=Phase.COMPLETED),
     Situation(stage=its_parallelism_is_zero, cause=Code.LIMIT_IS_ZERO, ways=1),
+    Situation(
+        stage=its_pods_lack_their_service_account,
+        cause=Code.POLICY,
+        says="kubectl create serviceaccount -n scenario robot",
+        known_by="plan",
+    ),
     Situation(stage=its_container_cannot_be_created, cause=Code.CONTAINER_FAILS, says="missing", ways=2),
 )
 
@@ -153,6 +163,13 @@ async def a_quota_lets_it_make_no_job(world: World) -> None:
 
 async def a_person_has_paused_the_schedule(world: World) -> None:
     await world.put(cronjob(paused=True))
+
+
+async def a_job_of_it_lacks_its_service_account(world: World) -> None:
+    document = cronjob(made_of="jobTemplate", concurrencyPolicy="Forbid")
+    document["spec"]["template"]["jobTemplate"]["spec"]["template"]["spec"]["serviceAccountName"] = "robot"
+    await world.put(document)
+    await world.wait(130)
 
 
 async def a_failed_pod_pauses_a_run(world: World) -> None:
@@ -207,6 +224,13 @@ CRON_JOBS: Final = (
         cause=Code.QUOTA,
         says="exceeded quota: team",
         ways=1,
+        known_by="plan",
+    ),
+    Situation(
+        stage=a_job_of_it_lacks_its_service_account,
+        cause=Code.WRITE_FAILED,
+        says="kubectl create serviceaccount -n scenario robot",
+        ways=2,
         known_by="plan",
     ),
     Situation(

@@ -29,6 +29,7 @@ from pykruise.pods.corrections import OF_A_JOB, Correction, read_events
 from pykruise.pods.lifecycle.blockers import explain_failure
 from pykruise.pods.reasons import NOT_WRITTEN, REPEATED, Code
 from pykruise.pods.view.decoding import project_pod
+from pykruise.runtime.execute import explain_refusal
 
 MOST: Final = 10
 """Maximum number of children that are examined."""
@@ -165,9 +166,17 @@ async def _read_refusals(client: Client, child: InsightChild, uid: str, now: Ins
     if not events:
         return ()
     latest = events[-1]
-    remedy = "correct what refuses its pods: the object that the message names, or the pod template"
+    message = str(latest.get("message") or "")
+    known = explain_refusal(message)
+    remedy = known[1] if known is not None else _REFUSED
+    if child.correction is not None and child.correction.again:
+        again = child.correction.again
+        remedy = f"{remedy}; to change the template, create {again} again, since it cannot be changed there"
     first = str(latest.get("firstTimestamp") or "")
-    return [Wait(code=Code.WRITE_FAILED, words=str(latest.get("message") or ""), since=first, remedy=remedy)]
+    return [Wait(code=Code.WRITE_FAILED, words=message, since=first, remedy=remedy)]
+
+
+_REFUSED: Final = "correct what refuses its pods: the object that the message names, or the pod template"
 
 
 def _waits_of_pod(document: Document, now: Instant, correction: Correction) -> Iterator[Wait]:
