@@ -1004,6 +1004,7 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     (r"add a node with .*", ()),
     (r"if the probe should succeed, read its message", ()),
     (r"create a request for an existing pod", ()),
+    (r"create the request again with spec.activeDeadlineSeconds above \d+", ()),
     (
         r"read its log \(kubectl logs .+\), and correct what keeps it from starting .*then create the request again",
         (),

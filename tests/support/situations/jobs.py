@@ -398,6 +398,11 @@ async def the_request_is_done(world: World) -> None:
 async def it_has_no_time(world: World) -> None:
     await _a_pod(world)
     world.fail(image="nginx:1", never_ready=True)
+    await world.put(request("app", activeDeadlineSeconds=20, strategy={"minStartedSeconds": 10}))
+
+
+async def its_deadline_is_shorter_than_the_run(world: World) -> None:
+    await _a_pod(world)
     await world.put(request("app", activeDeadlineSeconds=20, strategy={"minStartedSeconds": 100}))
 
 
@@ -425,6 +430,12 @@ REQUESTS: Final = (
     Situation(stage=its_pod_is_gone, cause=Code.NO_TARGET, phase=Phase.FAILED),
     Situation(stage=its_container_takes_its_time_to_start, cause=Code.NOT_READY, phase=Phase.PROGRESSING),
     Situation(stage=the_request_is_done, cause="", phase=Phase.COMPLETED),
+    Situation(
+        stage=its_deadline_is_shorter_than_the_run,
+        cause=Code.JOB_FAILED,
+        phase=Phase.FAILED,
+        says="again with spec.activeDeadlineSeconds above 100",
+    ),
     Situation(
         stage=it_has_no_time,
         cause=Code.JOB_FAILED,

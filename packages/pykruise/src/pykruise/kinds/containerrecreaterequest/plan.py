@@ -350,12 +350,28 @@ def _result_of(request: RequestView) -> Reason:
         case RequestEnding.NO_RESPONSE:
             return Reason(Code.NO_AGENT, "the agent of the pod's node has not started", _AGENT)
         case RequestEnding.TOO_LATE:
-            container = _find_unfinished(request)
-            words = f"container {container} was not recreated within spec.activeDeadlineSeconds"
-            return Reason(Code.JOB_FAILED, words, _try_again(request, container))
+            return _explain_deadline(request)
         case _:
             words = said or "the pod ended before its containers were recreated"
             return Reason(Code.JOB_FAILED, words, _try_again(request, _find_unfinished(request)))
+
+
+def _explain_deadline(request: RequestView) -> Reason:
+    """Reason of a request that its deadline ended, which may be shorter than the time that containers must run."""
+    container = _find_unfinished(request)
+    words = f"container {container} was not recreated within spec.activeDeadlineSeconds"
+    spec = request.spec
+    deadline_s = (spec.active_deadline_seconds if spec is not None else None) or 0
+    strategy = spec.strategy if spec is not None else None
+    run_s = (strategy.min_started_seconds if strategy is not None else None) or 0
+    if deadline_s > run_s:
+        return Reason(Code.JOB_FAILED, words, _try_again(request, container))
+    why = (
+        f"{words} ({deadline_s} s), because it must first run for {run_s} s (spec.strategy.minStartedSeconds)"
+    )
+    return Reason(
+        Code.JOB_FAILED, why, f"create the request again with spec.activeDeadlineSeconds above {run_s}"
+    )
 
 
 def _find_unfinished(request: RequestView) -> str:
