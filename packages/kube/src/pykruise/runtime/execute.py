@@ -183,8 +183,8 @@ contains the groups of the pattern.
 def explain_refusal(message: str) -> tuple[WriteFault, str] | None:
     """Return the code and the remedy of an answer with status code 403, from its message; None: it is unknown."""
     for pattern, fault, remedy in _FORBIDDING:
-        if found := re.search(pattern, message):
-            return fault, remedy.format(**found.groupdict())
+        if match := re.search(pattern, message):
+            return fault, remedy.format(**match.groupdict())
     return None
 
 

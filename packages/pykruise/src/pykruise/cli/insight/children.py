@@ -27,7 +27,7 @@ from pykruise.plans.kind import Kind
 from pykruise.plans.progress import Phase, with_waits_of_children
 from pykruise.pods.corrections import OF_A_JOB, Correction, read_events
 from pykruise.pods.lifecycle.blockers import explain_failure
-from pykruise.pods.reasons import NOT_WRITTEN, REPEATED, Code
+from pykruise.pods.reasons import NOT_WRITTEN, OF_A_SPEC, REPEATED, Code
 from pykruise.pods.view.decoding import project_pod
 from pykruise.runtime.execute import explain_refusal
 
@@ -41,11 +41,6 @@ _CAUSES: Final = REPEATED | NOT_WRITTEN | {Code.PAUSED}
 
 _DETAILED: Final = frozenset({Code.IMAGE_PULLING})
 """Codes of waits that children explain in more detail than their parent."""
-
-_OF_THE_SPEC: Final = frozenset(
-    {Code.IMAGE_PULL, Code.IMAGE_PULLING, Code.NOTHING_SELECTED, Code.NO_NODE_IMAGE, Code.JOB_FAILED}
-)
-"""Codes of a job without pods whose remedy changes its spec."""
 
 Explain = Callable[[Client, Kind, InsightChild], Awaitable[Explanation]]
 
@@ -103,7 +98,7 @@ def _redirect_remedy(child: InsightChild, wait: Wait) -> str:
     would be created from the same template. Remedies of pods name the parent already.
     """
     again = child.correction.again if child.correction is not None else ""
-    if not again or not wait.remedy or wait.code not in _OF_THE_SPEC or _runs_pods(child):
+    if not again or not wait.remedy or wait.code not in OF_A_SPEC or _runs_pods(child):
         return wait.remedy
     return f"{wait.remedy}; {again} creates the job, so create {again} again with these changes"
 

@@ -73,9 +73,9 @@ async def _has(client: Client, resource: Resource, namespace: str, name: str) ->
 
 
 def _with_namesake(wait: Wait, resource: Resource, name: str, owner: str) -> Wait:
-    found = f"{resource.kind} of {resource.api_version}"
+    workload = f"{resource.kind} of {resource.api_version}"
     return msgspec.structs.replace(
         wait,
         words=f"{wait.words}; there is a {resource.kind} {name} of {resource.api_version}",
-        remedy=f"create {owner} again with {found} as the target, since spec.targetRef cannot be changed",
+        remedy=f"create {owner} again with {workload} as the target, since spec.targetRef cannot be changed",
     )
