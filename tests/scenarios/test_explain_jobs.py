@@ -16,6 +16,7 @@ from pykruise.kinds.broadcastjob.kind import KIND as BROADCAST_JOB
 from pykruise.kinds.broadcastjob.types import BROADCAST_JOBS
 from pykruise.kube.client.client import Client
 from pykruise.kube.ids import Key
+from pykruise.plans.progress import Phase
 from pykruise.pods.reasons import Code
 from pykruise.sandbox.nodes.faults import Rule
 from support.broadcastjobs import NAME, Broadcast
@@ -47,7 +48,7 @@ async def test_explain_reports_which_nodes_wait_and_which_do_not_match(stage: St
     assert held == set(pool.nodes[2:])
 
 
-async def test_explain_reports_that_a_paused_job_must_be_resumed(stage: Stage, pool: Pool) -> None:
+async def test_explain_names_the_failed_pod_that_pauses_a_job(stage: Stage, pool: Pool) -> None:
     broadcast = Broadcast(stage, pool)
     stage.kubelets.set_rules([Rule(node=pool.nodes[0], exit_code=3)])
     await stage.start_manager()
@@ -57,10 +58,10 @@ async def test_explain_reports_that_a_paused_job_must_be_resumed(stage: Stage, p
 
     explanation = await said_of(stage)
 
-    assert explanation.verdict == "paused"
-    failed, paused = explanation.waits
+    assert (explanation.verdict, explanation.phase) == ("waiting", Phase.DEGRADED)
+    (failed,) = explanation.waits
     assert "exit code 3" in failed.words
-    assert "delete the failed pods and set spec.paused to false" in paused.remedy
+    assert "set spec.paused of BroadcastJob" in failed.remedy
 
 
 async def test_explain_reports_a_finished_job_as_done(stage: Stage, pool: Pool) -> None:

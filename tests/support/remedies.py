@@ -18,6 +18,7 @@ import pytest
 
 from pykruise.cli.explain import read_and_explain
 from pykruise.cli.insight.explaining import Explanation, Wait, format_explanation
+from pykruise.kinds import list_kinds
 from pykruise.kinds.broadcastjob.types import BROADCAST_JOBS
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.persistentpodstate.types import PERSISTENT_POD_STATES
@@ -39,9 +40,12 @@ from pykruise.kube.resources import (
     PERSISTENT_VOLUMES,
     PODS,
     SECRETS,
+    SERVICE_ACCOUNTS,
     STORAGE_CLASSES,
 )
 from pykruise.plans.kind import Kind
+from pykruise.pods.images.node_images import NODE_IMAGES
+from pykruise.pods.images.pull_jobs import IMAGE_PULL_JOBS
 from pykruise.pods.workload.allowed_workloads import CONFIGURATION
 from pykruise.pods.workload.budgets import POD_UNAVAILABLE_BUDGETS
 from support.kruise import Kruise
@@ -429,10 +433,6 @@ async def reschedule(person: Person, _match: re.Match[str]) -> None:
     await person.change(scheduleStrategy=strategy)
 
 
-async def replace_the_spread(person: Person, _match: re.Match[str]) -> None:
-    await person.stage.delete(person.key.name, resource=WORKLOAD_SPREADS)
-
-
 async def correct_the_subset(person: Person, _match: re.Match[str]) -> None:
     """A selector that nodes meet; pods keep the one that they were created with."""
     subsets = (await person.to_document())["spec"]["subsets"]
@@ -469,6 +469,13 @@ async def replace_with_the_namesake(person: Person, _match: re.Match[str]) -> No
             "spec": {**document["spec"], "targetRef": target},
         },
     )
+
+
+async def replace_with_another_target(person: Person, match: re.Match[str]) -> None:
+    """The same object, whose target is a workload that exists."""
+    await create_the_target(person, match, name="other")
+    target = (await person.to_document())["spec"]["targetRef"]
+    await create_again(person, targetRef={**target, "name": "other"})
 
 
 async def delete_the_copies(person: Person, _match: re.Match[str]) -> None:
@@ -509,9 +516,10 @@ async def correct_the_patch(person: Person, _match: re.Match[str]) -> None:
     )
 
 
-async def create_the_target(person: Person, _match: re.Match[str]) -> None:
-    """The workload that spec.targetRef names."""
+async def create_the_target(person: Person, _match: re.Match[str], name: str = "") -> None:
+    """The workload that spec.targetRef names, or one with another name."""
     ref = (await person.to_document())["spec"]["targetRef"]
+    ref = {**ref, "name": name or ref["name"]}
     labels = {"app": ref["name"]}
     template = {
         "metadata": {"labels": labels},
@@ -591,13 +599,109 @@ async def empty_the_subset(person: Person, _match: re.Match[str]) -> None:
 
 
 async def resume_without_failures(person: Person, _match: re.Match[str]) -> None:
-    """The failed pods are deleted, whose image works now, and the job goes on."""
+    """The failed pods are deleted as the command says, whose image works now, and the job goes on."""
     person.stage.kubelets.set_rules([])
-    for raw in (await person.stage.client.list(PODS, person.stage.namespace)).items:
-        pod = decode(raw)
-        if pod["status"].get("phase") == "Failed":
-            await person.stage.delete(pod["metadata"]["name"], resource=PODS)
-    await person.change(paused=False)
+    for name in await pods_of_command(person, _match["chosen"]):
+        await person.stage.delete(name, resource=PODS)
+    await person.stage.merge(_match["job"], {"spec": {"paused": False}}, resource=BROADCAST_JOBS)
+
+
+async def pods_of_command(person: Person, chosen: str) -> list[str]:
+    """Pods that these arguments of `kubectl delete pod` choose: names, or a selector of labels and one of fields."""
+    selectors = re.fullmatch(r"-l (\S+) --field-selector=(\S+)", chosen)
+    if selectors is None:
+        return chosen.split()
+    labels, fields = selectors.groups()
+    listed = await person.stage.client.list(
+        PODS, person.stage.namespace, label_selector=labels, field_selector=fields
+    )
+    return [decode(raw)["metadata"]["name"] for raw in listed.items]
+
+
+async def create_again(person: Person, **spec: Any) -> None:
+    """The same object, with these fields of its spec; None leaves a field out. For a NodeImage, the job behind it."""
+    person = await job_of(person)
+    old = await person.to_document()
+    resource, key = person.kind.resource, person.key
+    await person.stage.client.delete(resource, key.namespace, key.name)
+    await person.stage.until(lambda: is_gone(person))
+    fields = {name: value for name, value in {**old["spec"], **spec}.items() if value is not None}
+    again = {name: old[name] for name in ("apiVersion", "kind")}
+    await person.stage.create({**again, "metadata": {"name": key.name}, "spec": fields}, resource=resource)
+
+
+async def job_of(person: Person) -> Person:
+    """The same person at the job whose image a NodeImage could not pull."""
+    if person.kind.resource != NODE_IMAGES:
+        return person
+    for raw in (await person.stage.client.list(IMAGE_PULL_JOBS, person.stage.namespace)).items:
+        job = decode(raw)
+        if job["spec"]["image"] in person.wait.words:
+            (owner,) = job["metadata"].get("ownerReferences") or [{**job, "name": job["metadata"]["name"]}]
+            kind = next(kind for kind in list_kinds() if kind.resource.kind == owner["kind"])
+            key = Key(person.stage.namespace, owner["name"])
+            return Person(stage=person.stage, kind=kind, key=key, wait=person.wait)
+    raise AssertionError(f"no job: {person.wait.words}")
+
+
+async def create_the_account(person: Person, match: re.Match[str]) -> None:
+    account = {"metadata": {"name": match["account"]}}
+    await person.stage.client.create(SERVICE_ACCOUNTS, match["namespace"], account)
+
+
+async def create_again_without_the_account(person: Person, _match: re.Match[str]) -> None:
+    template = (await person.to_document())["spec"]["template"]
+    (made,) = template.values()
+    for name in ("serviceAccountName", "serviceAccount"):
+        made["spec"]["template"]["spec"].pop(name, None)
+    await create_again(person, template=template)
+
+
+async def make_available_and_create_again(person: Person, match: re.Match[str]) -> None:
+    await make_the_image_available(person, match)
+    await create_again(person)
+
+
+async def correct_the_image_and_create_again(person: Person, _match: re.Match[str]) -> None:
+    person = await job_of(person)
+    is_list = "images" in (await person.to_document())["spec"]
+    await create_again(person, **({"images": ["right:1"]} if is_list else {"image": "right:1"}))
+
+
+async def label_for_the_job(person: Person, match: re.Match[str]) -> None:
+    """Nodes or pods get the labels that the job selects."""
+    if match["what"] == "nodes":
+        await make_room(person, match)
+    else:
+        await have_such_pods(person, match)
+        labels = (await person.to_document())["spec"]["podSelector"]["matchLabels"]
+        for raw in (await person.stage.client.list(PODS, person.stage.namespace)).items:
+            name = decode(raw)["metadata"]["name"]
+            await person.stage.merge(name, {"metadata": {"labels": labels}}, resource=PODS)
+
+
+async def label_and_create_again(person: Person, match: re.Match[str]) -> None:
+    await label_for_the_job(person, match)
+    await create_again(person)
+
+
+async def reselect_and_create_again(person: Person, _match: re.Match[str]) -> None:
+    """All nodes."""
+    await create_again(person, selector=None, podSelector=None)
+
+
+async def reselect_or_create_again(person: Person, match: re.Match[str]) -> None:
+    """A list is created again; a job alone is changed."""
+    if match["list"]:
+        await reselect_and_create_again(person, match)
+    else:
+        await person.change(selector=None, podSelector=None)
+
+
+_BY_A_LIST: Final = (
+    r"(?P<list>; ImageListPullJob \S+ creates the job,"
+    r" so create ImageListPullJob \S+ again with these changes)?"
+)
 
 
 async def create_what_is_missing(person: Person, _match: re.Match[str]) -> None:
@@ -741,12 +845,12 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         (correct_the_template, make_the_image_available),
     ),
     (
-        r"read its log \(kubectl logs -c \S+ --previous\),"
+        r"read its log \(kubectl logs -n \S+ \S+ -c \S+ --previous\),"
         r" correct (the template|SidecarSet (?P<sidecars>\w+)|spec\.template\.\w+)",
         (correct_the_template,),
     ),
     (
-        r"check its readiness probe and read its log;"
+        r"check its readiness probe and read its log \(kubectl logs -n \S+ \S+ -c \S+\);"
         r" correct (the template|SidecarSet (?P<sidecars>\w+)|spec\.template\.\w+)",
         (correct_the_template,),
     ),
@@ -821,21 +925,31 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     (r"correct its requiredNodeSelector in spec.subsets, then delete these pods.*", (correct_the_subset,)),
     (r"raise maxReplicas in spec.subsets, or add a last subset without it", (take_off_the_limits,)),
     (r"raise maxReplicas in spec.topology.subsets", (take_off_the_limits_of_topology,)),
-    (r"name \w+ of \S+ as the target: .*", (replace_with_the_namesake,)),
+    (r"create \w+ \S+ again with \w+ of \S+ as the target, .*", (replace_with_the_namesake,)),
     (r"delete the copy \S+, which cannot be changed: it is created again", (delete_the_copies,)),
     (
         r"set (?P<field>paused|suspend) of \w+ (?P<child>\S+) to false(; then create .* again without it)?",
         (resume_the_child,),
     ),
     # what only a person can judge
-    (r"create the job again with a higher \S+: pulling takes longer", ()),
+    (r"create the job again with a higher \S+: pulling takes longer" + _BY_A_LIST, ()),
     (r"create secret \S+ in namespace \S+, then create the job again", ()),
     (r"leave the namespace out of spec.targets here or in .*, or distribute it by another name", ()),
     (r"correct what refuses its pods: .*", ()),
+    (r"request what the LimitRange allows, or change the LimitRange; to change the template, create .*", ()),
+    (
+        r"create ServiceAccount \S+ \(kubectl create serviceaccount -n (?P<namespace>\S+) (?P<account>\S+)\), or"
+        r" correct serviceAccountName in the pod template; to change the template, create \w+ \S+ again, .*",
+        (create_the_account, create_again_without_the_account),
+    ),
     (r"correct what the events of .* name .*", ()),
     (r"bring \S+ back, or delete the node: its pods are then replaced", ()),
     (r"bring the nodes back, or delete them, or let the update leave them out: the annotation .*", ()),
-    (r"create it", (create_the_target,)),
+    (r"create \w+ \S+", (create_the_target,)),
+    (
+        r"create \w+ \S+ again with another target, since spec.targetRef cannot be changed",
+        (replace_with_another_target,),
+    ),
     (
         r"correct the image or its pull secret in spec.template, then delete the pod, which keeps the old one, or make"
         r" it available",
@@ -861,7 +975,7 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         (correct_the_workload, make_the_image_available),
     ),
     (
-        r"read its log \(kubectl logs -c \S+ --previous\), correct the template of the pod's workload",
+        r"read its log \(kubectl logs -n \S+ \S+ -c \S+ --previous\), correct the template of the pod's workload",
         (correct_the_workload,),
     ),
     (
@@ -907,7 +1021,16 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     (r"the controller that set the scheduling gates must remove them", (remove_the_gates,)),
     (r"create the job again with another container name: .*", (rename_the_ephemeral_container,)),
     (r"make the node fit, or change spec.template", (make_room, ask_for_less)),
-    (r"delete the failed pods and set spec.paused to false", (resume_without_failures,)),
+    (
+        r"(read its log \(kubectl logs [^()]+\), and correct its cause; then )?delete the failed pods"
+        r" \(kubectl delete pod -n \S+ (?P<chosen>[^()]+)\) and set spec.paused of BroadcastJob (?P<job>\S+) to false",
+        (resume_without_failures,),
+    ),
+    (
+        r"read its log \(kubectl logs [^()]+\), and correct its cause; then delete the pod \(kubectl delete pod -n \S+"
+        r" (?P<names>[^()]+)\), so that its node runs another",
+        (delete_pods,),
+    ),
     (
         r"create what is missing, or correct the reference or securityContext in SidecarSet (?P<sidecars>\w+), then"
         r" delete the pod, which"
@@ -953,24 +1076,45 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     ),
     (r"create one of them again with another selector and other labels: a selector cannot be changed", ()),
     # what only a person can judge
-    (r"read its log \(kubectl logs \S+( -c \S+)?\), and correct (its cause|SidecarSet \S+)", ()),
-    (r"read its log \(kubectl logs -c \S+\); then create the job again.*", ()),
+    (r"read its log \(kubectl logs -n \S+ \S+( -c \S+)?\), and correct (its cause|SidecarSet \S+)", ()),
+    (r"read its log \(kubectl logs -n \S+ \S+ -c \S+\); then create the job again.*", ()),
     (
-        r"read the pod's events and logs, and correct (the template of the pod's workload|SidecarSet \S+).*",
+        r"(read its events \(kubectl describe pod -n \S+ \S+\)|if that lasts, read its log \(kubectl logs -n .+\)),"
+        r" and correct (the template of the pod's workload|SidecarSet \S+|what its readiness probe finds).*",
         (),
     ),
-    (r"correct its cause, and create the job again", ()),
-    (r"correct the labels of nodes or pods, or create the job again with another selector", ()),
+    (r"correct its cause, and create the job again" + _BY_A_LIST, ()),
     (r"correct the name; .*", ()),
+    (
+        r"make the image available, or correct the image or its pull secrets; then create the job again"
+        + _BY_A_LIST,
+        (make_available_and_create_again, correct_the_image_and_create_again),
+    ),
+    (
+        r"label (?P<what>nodes|pods) so that spec\.\w+ matches them, or choose another spec\.\w+; then create the job"
+        r" again" + _BY_A_LIST,
+        (label_and_create_again, reselect_and_create_again),
+    ),
+    (r"create the job again with correct spec.selector.names" + _BY_A_LIST, (reselect_and_create_again,)),
+    (
+        r"label (?P<what>nodes|pods) so that spec\.\w+ matches them, or change spec\.\w+" + _BY_A_LIST,
+        (label_for_the_job, reselect_or_create_again),
+    ),
     (r"add a node with .*", ()),
     (r"if the probe should succeed, read its message", ()),
     (r"create a request for an existing pod", ()),
+    (r"create the request again with spec.activeDeadlineSeconds above \d+", ()),
+    (
+        r"read its log \(kubectl logs .+\), and correct what keeps it from starting .*then create the request again",
+        (),
+    ),
+    (r"read its log \(kubectl logs .+\), create pod \S+ again with a spec that works", ()),
     (r"if that lasts, check that the agent runs on the node.*", ()),
     (r"rename it, or delete it if nothing needs it", ()),
     (r"start the agent on that node, or bring the node back; then create the request again", ()),
-    (r"make the image available, or create the job again .*", ()),
+    (r"if that lasts, make the image available, or create the job again .*", ()),
+    (r"make the image available, or correct the image .*; then create the job again; AdvancedCronJob .*", ()),
     (r"create the claims that are missing, or provide a volume or a storage class for them", ()),
-    (r"replace the WorkloadSpread by another, since targetRef cannot be changed", (replace_the_spread,)),
     (r"correct the patch of subset \w+(?! of).*", (correct_the_patch,)),
     # nothing that is done
     (r"first fix the cause that blocks the pods above: .*", ()),

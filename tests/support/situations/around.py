@@ -481,6 +481,7 @@ AROUND: Final[Mapping[str, tuple[Situation, ...]]] = {
             stage=a_restarted_sidecar_crashes,
             cause=Code.CONTAINER_FAILS,
             says="correct SidecarSet mesh",
+            ways=1,
             known_by=_PLAN,
         ),
     ),
@@ -515,6 +516,7 @@ AROUND: Final[Mapping[str, tuple[Situation, ...]]] = {
             stage=a_sidecar_of_probed_pods_crashes,
             cause=Code.CONTAINER_FAILS,
             says="SidecarSet mesh",
+            ways=1,
             known_by=_PLAN,
         ),
         Situation(
@@ -586,7 +588,9 @@ AROUND: Final[Mapping[str, tuple[Situation, ...]]] = {
     ),
     "uniteddeployment": (
         Situation(
-            stage=its_subsets_lack_their_service_account, cause=Code.POLICY, says="create the ServiceAccount"
+            stage=its_subsets_lack_their_service_account,
+            cause=Code.POLICY,
+            says="create serviceaccount -n scenario robot",
         ),
         Situation(
             stage=a_volume_of_its_subsets_lacks_its_secret,

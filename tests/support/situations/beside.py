@@ -260,6 +260,11 @@ async def its_node_is_cordoned(world: World) -> None:
     await world.delete("pod/web-1")
 
 
+async def the_name_of_its_statefulset_is_misspelt(world: World) -> None:
+    await world.put(statefulset())
+    await world.put(podstate(target="wbe"))
+
+
 async def its_statefulset_is_not_there(world: World) -> None:
     await world.put(podstate())
 
@@ -298,7 +303,14 @@ POD_STATES: Final = (
         ways=2,
         known_by="plan",
     ),
-    Situation(stage=its_statefulset_is_not_there, cause=Code.NO_TARGET, ways=1, known_by="plan"),
+    Situation(stage=its_statefulset_is_not_there, cause=Code.NO_TARGET, ways=2, known_by="plan"),
+    Situation(
+        stage=the_name_of_its_statefulset_is_misspelt,
+        cause=Code.NO_TARGET,
+        says="did you mean web?",
+        ways=2,
+        known_by="plan",
+    ),
     Situation(
         stage=a_bound_node_has_no_room,
         cause=Code.UNSCHEDULABLE,

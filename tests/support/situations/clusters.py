@@ -379,8 +379,14 @@ _PLAN: Final[Any] = "plan"
 
 MET: Final[Mapping[str, tuple[Situation, ...]]] = {
     "cloneset": _rows(
-        Situation(stage=its_service_account_is_missing, cause=Code.POLICY, says="create the ServiceAccount"),
-        Situation(stage=its_priority_class_is_missing, cause=Code.POLICY, says="create the PriorityClass"),
+        Situation(
+            stage=its_service_account_is_missing,
+            cause=Code.POLICY,
+            says="create serviceaccount -n scenario robot",
+        ),
+        Situation(
+            stage=its_priority_class_is_missing, cause=Code.POLICY, says="create PriorityClass critical"
+        ),
         Situation(
             stage=its_namespace_refuses_its_pods, cause=Code.POLICY, says="pod-security.kubernetes.io/enforce"
         ),
@@ -582,7 +588,7 @@ MET: Final[Mapping[str, tuple[Situation, ...]]] = {
         Situation(stage=its_pods_do_not_run, cause=Code.IMAGE_PULL, ways=2, known_by=_PLAN),
     ),
     "nodepodprobe": _rows(
-        Situation(stage=its_pod_crashes, cause=Code.CONTAINER_FAILS, name="node-1", known_by=_PLAN),
+        Situation(stage=its_pod_crashes, cause=Code.CONTAINER_FAILS, name="node-1", ways=1, known_by=_PLAN),
         Situation(
             stage=its_node_is_lost,
             cause=Code.NODE_LOST,

@@ -43,6 +43,18 @@ async def a_failed_pod_pauses_it(world: World) -> None:
     await world.put(broadcastjob(failurePolicy={"type": "Pause"}))
 
 
+async def a_pod_restarts_too_often_and_pauses_it(world: World) -> None:
+    world.fail(image="job:1", node="node-2", exit_code=7)
+    policy = {"type": "Pause", "restartLimit": 1}
+    await world.put(broadcastjob(pod={"restartPolicy": "OnFailure"}, failurePolicy=policy))
+
+
+async def a_pod_restarts_too_often(world: World) -> None:
+    world.fail(image="job:1", node="node-2", exit_code=7)
+    policy = {"type": "Continue", "restartLimit": 1}
+    await world.put(broadcastjob(pod={"restartPolicy": "OnFailure"}, failurePolicy=policy))
+
+
 async def a_person_has_paused_it(world: World) -> None:
     await world.put(broadcastjob(paused=True))
 
@@ -70,6 +82,10 @@ async def its_parallelism_is_zero(world: World) -> None:
     await world.put(broadcastjob(parallelism=0))
 
 
+async def its_pods_lack_their_service_account(world: World) -> None:
+    await world.put(broadcastjob(pod={"serviceAccountName": "robot"}))
+
+
 async def its_container_cannot_be_created(world: World) -> None:
     missing = [{"name": "main", "image": "job:1", "envFrom": [{"configMapRef": {"name": "missing"}}]}]
     await world.put(broadcastjob(pod={"containers": missing}))
@@ -86,8 +102,16 @@ BROADCAST_JOBS: Final = (
         says="raise spec.completionPolicy.activeDeadlineSeconds",
     ),
     Situation(stage=its_image_cannot_be_pulled, cause=Code.IMAGE_PULL, says="job:1", ways=2),
+    Situation(stage=a_failed_pod_pauses_it, cause=Code.POD_FAILED, says="exit code 7 on node node-2", ways=1),
     Situation(
-        stage=a_failed_pod_pauses_it, cause=Code.POD_FAILED, phase=Phase.PAUSED, says="exit code 7", ways=1
+        stage=a_pod_restarts_too_often_and_pauses_it, cause=Code.POD_FAILED, says="exit code 7", ways=1
+    ),
+    Situation(
+        stage=a_pod_restarts_too_often,
+        cause=Code.POD_FAILED,
+        says="restarted 3 times",
+        ways=1,
+        known_by="plan",
     ),
     Situation(stage=a_person_has_paused_it, cause=Code.PAUSED, phase=Phase.PAUSED, ways=1),
     Situation(stage=a_quota_lets_it_make_no_pod, cause=Code.QUOTA, says="exceeded quota: team"),
@@ -95,6 +119,12 @@ BROADCAST_JOBS: Final = (
     Situation(stage=its_pods_run, cause=Code.PARALLELISM, phase=Phase.PROGRESSING),
     Situation(stage=all_its_pods_have_succeeded, cause="", phase=Phase.COMPLETED),
     Situation(stage=its_parallelism_is_zero, cause=Code.LIMIT_IS_ZERO, ways=1),
+    Situation(
+        stage=its_pods_lack_their_service_account,
+        cause=Code.POLICY,
+        says="kubectl create serviceaccount -n scenario robot",
+        known_by="plan",
+    ),
     Situation(stage=its_container_cannot_be_created, cause=Code.CONTAINER_FAILS, says="missing", ways=2),
 )
 
@@ -133,6 +163,21 @@ async def a_quota_lets_it_make_no_job(world: World) -> None:
 
 async def a_person_has_paused_the_schedule(world: World) -> None:
     await world.put(cronjob(paused=True))
+
+
+async def a_job_of_it_lacks_its_service_account(world: World) -> None:
+    document = cronjob(made_of="jobTemplate", concurrencyPolicy="Forbid")
+    document["spec"]["template"]["jobTemplate"]["spec"]["template"]["spec"]["serviceAccountName"] = "robot"
+    await world.put(document)
+    await world.wait(130)
+
+
+async def a_failed_pod_pauses_a_run(world: World) -> None:
+    world.fail(image="job:1", node="node-2", exit_code=7)
+    document = cronjob(concurrencyPolicy="Forbid")
+    document["spec"]["template"]["broadcastJobTemplate"]["spec"]["failurePolicy"] = {"type": "Pause"}
+    await world.put(document)
+    await world.wait(130)
 
 
 async def it_waits_for_its_next_time(world: World) -> None:
@@ -178,6 +223,20 @@ CRON_JOBS: Final = (
         stage=a_quota_lets_it_make_no_job,
         cause=Code.QUOTA,
         says="exceeded quota: team",
+        ways=1,
+        known_by="plan",
+    ),
+    Situation(
+        stage=a_job_of_it_lacks_its_service_account,
+        cause=Code.WRITE_FAILED,
+        says="kubectl create serviceaccount -n scenario robot",
+        ways=2,
+        known_by="plan",
+    ),
+    Situation(
+        stage=a_failed_pod_pauses_a_run,
+        cause=Code.POD_FAILED,
+        says="set spec.paused of BroadcastJob web-",
         ways=1,
         known_by="plan",
     ),
@@ -307,6 +366,30 @@ async def its_container_takes_its_time_to_start(world: World) -> None:
     await world.put(request("app", strategy={"minStartedSeconds": 300}))
 
 
+async def its_container_never_becomes_ready(world: World) -> None:
+    await world.put(cloneset(replicas=1))
+    await world.wait(20)
+    (pod,) = await world.list("pod")
+    world.fail(image="nginx:1", never_ready=True)
+    await world.put(request(pod["metadata"]["name"], strategy={"minStartedSeconds": 30}))
+
+
+async def it_takes_its_pod_out_of_service_first(world: World) -> None:
+    await world.put(cloneset(replicas=1, pod={"readinessGates": [{"conditionType": "KruisePodReady"}]}))
+    await world.wait(20)
+    (pod,) = await world.list("pod")
+    await world.put(request(pod["metadata"]["name"], strategy={"unreadyGracePeriodSeconds": 300}))
+
+
+async def another_container_of_its_pod_crashes(world: World) -> None:
+    containers = [{"name": "main", "image": "nginx:1"}, {"name": "other", "image": "other:1"}]
+    await world.put(cloneset(replicas=1, pod={"containers": containers}))
+    await world.wait(20)
+    (pod,) = await world.list("pod")
+    world.fail(image="other:1", exit_code=3)
+    await world.put(request(pod["metadata"]["name"], strategy={"minStartedSeconds": 300}))
+
+
 async def the_request_is_done(world: World) -> None:
     await _a_pod(world)
     await world.put(request("app"))
@@ -315,6 +398,11 @@ async def the_request_is_done(world: World) -> None:
 async def it_has_no_time(world: World) -> None:
     await _a_pod(world)
     world.fail(image="nginx:1", never_ready=True)
+    await world.put(request("app", activeDeadlineSeconds=20, strategy={"minStartedSeconds": 10}))
+
+
+async def its_deadline_is_shorter_than_the_run(world: World) -> None:
+    await _a_pod(world)
     await world.put(request("app", activeDeadlineSeconds=20, strategy={"minStartedSeconds": 100}))
 
 
@@ -322,12 +410,36 @@ REQUESTS: Final = (
     Situation(
         stage=its_container_crashes_after_it,
         cause=Code.CONTAINER_FAILS,
-        says="CrashLoopBackOff",
+        says="exit code 9",
         known_by="plan",
     ),
+    Situation(
+        stage=its_container_never_becomes_ready,
+        cause=Code.NOT_READY,
+        phase=Phase.PROGRESSING,
+        says="kubectl logs -n scenario web-",
+    ),
+    Situation(
+        stage=it_takes_its_pod_out_of_service_first,
+        cause=Code.PODS_ACTIVE,
+        phase=Phase.PROGRESSING,
+        says="out of service for 300 s",
+    ),
+    Situation(stage=another_container_of_its_pod_crashes, cause=Code.PODS_ACTIVE, phase=Phase.PROGRESSING),
     Situation(stage=the_node_of_its_pod_is_down, cause=Code.NO_AGENT, phase=Phase.FAILED),
     Situation(stage=its_pod_is_gone, cause=Code.NO_TARGET, phase=Phase.FAILED),
-    Situation(stage=its_container_takes_its_time_to_start, cause=Code.PODS_ACTIVE, phase=Phase.PROGRESSING),
+    Situation(stage=its_container_takes_its_time_to_start, cause=Code.NOT_READY, phase=Phase.PROGRESSING),
     Situation(stage=the_request_is_done, cause="", phase=Phase.COMPLETED),
-    Situation(stage=it_has_no_time, cause=Code.JOB_FAILED, phase=Phase.FAILED),
+    Situation(
+        stage=its_deadline_is_shorter_than_the_run,
+        cause=Code.JOB_FAILED,
+        phase=Phase.FAILED,
+        says="again with spec.activeDeadlineSeconds above 100",
+    ),
+    Situation(
+        stage=it_has_no_time,
+        cause=Code.JOB_FAILED,
+        phase=Phase.FAILED,
+        says="kubectl logs -n scenario app -c main",
+    ),
 )

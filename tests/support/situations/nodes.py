@@ -26,6 +26,19 @@ async def no_node_has_the_label(world: World) -> None:
     await world.put(pulljob(selector={"matchLabels": {"disk": "ssd"}}))
 
 
+async def its_nodes_try_again(world: World) -> None:
+    world.fail(image="app:1", node="node-2", image_pull_error=True)
+    await world.put(pulljob(pullPolicy={"backoffLimit": 100, "timeoutSeconds": 60}))
+
+
+async def it_waits_for_a_node_with_the_label(world: World) -> None:
+    await world.put(pulljob(selector={"matchLabels": {"disk": "ssd"}}, completionPolicy={"type": "Never"}))
+
+
+async def none_of_its_named_nodes_exists(world: World) -> None:
+    await world.put(pulljob(selector={"names": ["ghost"]}))
+
+
 async def a_node_that_is_named_is_not_there(world: World) -> None:
     await world.put(pulljob(selector={"names": ["node-1", "ghost"]}))
 
@@ -56,9 +69,41 @@ async def its_pull_secret_is_not_there(world: World) -> None:
 
 
 PULL_JOBS: Final = (
-    Situation(stage=one_node_cannot_pull, cause=Code.IMAGE_PULL, phase=Phase.FAILED, says="node-2"),
-    Situation(stage=no_pod_is_where_it_should_pull, cause=Code.NOTHING_SELECTED, phase=Phase.FAILED),
-    Situation(stage=no_node_has_the_label, cause=Code.NOTHING_SELECTED, phase=Phase.FAILED),
+    Situation(stage=one_node_cannot_pull, cause=Code.IMAGE_PULL, phase=Phase.FAILED, says="node-2", ways=2),
+    Situation(
+        stage=its_nodes_try_again,
+        cause=Code.IMAGE_PULLING,
+        phase=Phase.PROGRESSING,
+        says="node-2: image app:1 is not pulled yet: try ",
+    ),
+    Situation(
+        stage=no_pod_is_where_it_should_pull,
+        cause=Code.NOTHING_SELECTED,
+        phase=Phase.FAILED,
+        says="no running pod of namespace scenario matches spec.podSelector (app=none)",
+        ways=2,
+    ),
+    Situation(
+        stage=no_node_has_the_label,
+        cause=Code.NOTHING_SELECTED,
+        phase=Phase.FAILED,
+        says="no node matches spec.selector (disk=ssd)",
+        ways=2,
+    ),
+    Situation(
+        stage=it_waits_for_a_node_with_the_label,
+        cause=Code.NOTHING_SELECTED,
+        says="or change spec.selector",
+        ways=2,
+        known_by="plan",
+    ),
+    Situation(
+        stage=none_of_its_named_nodes_exists,
+        cause=Code.NOTHING_SELECTED,
+        phase=Phase.FAILED,
+        says="ghost",
+        ways=1,
+    ),
     Situation(
         stage=a_node_that_is_named_is_not_there, cause=Code.NO_NODE_IMAGE, phase=Phase.COMPLETED, says="ghost"
     ),
@@ -86,6 +131,19 @@ async def no_node_is_selected(world: World) -> None:
     await world.put(listjob(selector={"matchLabels": {"disk": "ssd"}}))
 
 
+async def no_pod_is_selected_for_a_list(world: World) -> None:
+    await world.put(listjob(podSelector={"matchLabels": {"app": "none"}}))
+
+
+async def a_list_waits_for_a_node(world: World) -> None:
+    await world.put(listjob(selector={"matchLabels": {"disk": "ssd"}}, completionPolicy={"type": "Never"}))
+
+
+async def nodes_try_an_image_again(world: World) -> None:
+    world.fail(image="*db:1", node="node-2", image_pull_error=True)
+    await world.put(listjob(pullPolicy={"backoffLimit": 100, "timeoutSeconds": 60}))
+
+
 async def an_agent_does_not_answer(world: World) -> None:
     world.stage.kubelets.stop_node("node-1")
     await world.put(listjob(pullPolicy={"timeoutSeconds": 600}))
@@ -107,8 +165,40 @@ async def an_image_takes_long(world: World) -> None:
 
 
 LIST_JOBS: Final = (
-    Situation(stage=one_image_is_not_there, cause=Code.IMAGE_PULL, phase=Phase.FAILED, says="db:1"),
-    Situation(stage=no_node_is_selected, cause=Code.NOTHING_SELECTED, known_by="plan"),
+    Situation(
+        stage=one_image_is_not_there,
+        cause=Code.IMAGE_PULL,
+        phase=Phase.FAILED,
+        says="create ImageListPullJob web again",
+        ways=2,
+    ),
+    Situation(
+        stage=no_node_is_selected,
+        cause=Code.NOTHING_SELECTED,
+        phase=Phase.FAILED,
+        says="Of 2 images 0 are on all selected nodes, 2 failed",
+        ways=2,
+    ),
+    Situation(
+        stage=no_pod_is_selected_for_a_list,
+        cause=Code.NOTHING_SELECTED,
+        phase=Phase.FAILED,
+        says="create ImageListPullJob web again",
+        ways=2,
+    ),
+    Situation(
+        stage=a_list_waits_for_a_node,
+        cause=Code.NOTHING_SELECTED,
+        says="create ImageListPullJob web again",
+        ways=2,
+        known_by="plan",
+    ),
+    Situation(
+        stage=nodes_try_an_image_again,
+        cause=Code.IMAGE_PULLING,
+        phase=Phase.PROGRESSING,
+        says="node-2: image db:1 is not pulled yet: try ",
+    ),
     Situation(stage=an_agent_does_not_answer, cause=Code.NO_AGENT, says="node-1", ways=1, known_by="plan"),
     Situation(
         stage=a_quota_lets_it_make_no_pull_job,
@@ -159,12 +249,13 @@ async def it_cannot_pull_from_a_registry(world: World) -> None:
 
 
 NODE_IMAGES: Final = (
-    Situation(stage=it_cannot_pull, name="node-1", cause=Code.IMAGE_PULL, says="app:1"),
+    Situation(stage=it_cannot_pull, name="node-1", cause=Code.IMAGE_PULL, says="app:1", ways=2),
     Situation(
         stage=it_cannot_pull_from_a_registry,
         name="node-1",
         cause=Code.IMAGE_PULL,
         says="registry.example.com/shop/app:1",
+        ways=2,
     ),
     Situation(
         stage=its_node_does_not_answer,
@@ -177,7 +268,9 @@ NODE_IMAGES: Final = (
     Situation(stage=it_pulls_long, name="node-1", cause=Code.IMAGE_PULLING, phase=Phase.PROGRESSING),
     Situation(stage=it_has_all_images, name="node-1", cause="", phase=Phase.HEALTHY),
     Situation(stage=nothing_is_asked_of_it, name="node-1", cause="", phase=Phase.HEALTHY),
-    Situation(stage=one_of_two_images_cannot_be_pulled, name="node-1", cause=Code.IMAGE_PULL, says="db:1"),
+    Situation(
+        stage=one_of_two_images_cannot_be_pulled, name="node-1", cause=Code.IMAGE_PULL, says="db:1", ways=2
+    ),
 )
 
 # ── PodProbeMarker ───────────────────────────────────────────────────────────

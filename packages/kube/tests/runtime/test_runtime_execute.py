@@ -637,11 +637,22 @@ async def test_a_failed_creation_is_reported_in_the_same_words_for_every_name(st
         ),
         (
             ForbiddenError(ErrorStatus(code=403, message="no PriorityClass with name x was found")),
-            "create the PriorityClass",
+            "create PriorityClass x, or correct priorityClassName",
         ),
         (
-            ForbiddenError(ErrorStatus(code=403, message="error looking up service account ns/robot")),
-            "create the ServiceAccount",
+            ForbiddenError(
+                ErrorStatus(
+                    code=403,
+                    message='error looking up service account ns/robot: serviceaccount "robot" not found',
+                )
+            ),
+            "create ServiceAccount robot (kubectl create serviceaccount -n ns robot), or correct serviceAccountName",
+        ),
+        (
+            ForbiddenError(
+                ErrorStatus(code=403, message="error looking up service account ns/robot: timeout")
+            ),
+            "correct serviceAccountName in the pod template",
         ),
         (
             ForbiddenError(ErrorStatus(code=403, message='violates PodSecurity "restricted:latest"')),

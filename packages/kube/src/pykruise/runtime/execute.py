@@ -16,6 +16,7 @@ the first try.
 
 import asyncio
 import random
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
@@ -156,15 +157,18 @@ _FORBIDDING: Final[tuple[tuple[str, WriteFault, str], ...]] = (
     (" usage per ", WriteFault.POLICY, _FIT_LIMITS),
     ("limit to request ratio", WriteFault.POLICY, _FIT_LIMITS),
     (
-        "PriorityClass",
+        r"no PriorityClass with name (?P<name>\S+) was found",
         WriteFault.POLICY,
-        "create the PriorityClass, or correct priorityClassName in the pod template",
+        "create PriorityClass {name}, or correct priorityClassName in the pod template",
     ),
+    ("PriorityClass", WriteFault.POLICY, "correct priorityClassName or priority in the pod template"),
     (
-        "service account",
+        r"service account (?P<namespace>[^\s/]+)/(?P<name>[^\s:]+): .*not found",
         WriteFault.POLICY,
-        "create the ServiceAccount, or correct serviceAccountName in the pod template",
+        "create ServiceAccount {name} (kubectl create serviceaccount -n {namespace} {name}), or correct"
+        " serviceAccountName in the pod template",
     ),
+    ("service account", WriteFault.POLICY, "correct serviceAccountName in the pod template"),
     (
         "violates PodSecurity",
         WriteFault.POLICY,
@@ -172,7 +176,17 @@ _FORBIDDING: Final[tuple[tuple[str, WriteFault, str], ...]] = (
     ),
     ("cannot ", WriteFault.FORBIDDEN, "give the manager the right (pykruise doctor names it)"),
 )
-"""Fragments of the messages of API servers' admission plugins and of RBAC, each with the code and the remedy."""
+"""Patterns of the messages of API servers' admission plugins and of RBAC, each with the code and the remedy, which
+contains the groups of the pattern.
+"""
+
+
+def explain_refusal(message: str) -> tuple[WriteFault, str] | None:
+    """Return the code and the remedy of an answer with status code 403, from its message; None: it is unknown."""
+    for pattern, fault, remedy in _FORBIDDING:
+        if match := re.search(pattern, message):
+            return fault, remedy.format(**match.groupdict())
+    return None
 
 
 _UNREACHABLE: Final = (
@@ -191,9 +205,9 @@ def _cause_of(error: KubeError, *, unknown: WriteFault) -> tuple[WriteFault, str
         if cause.reason == DISRUPTION_BUDGET:
             return WriteFault.DISRUPTION_REFUSED, cause.message
     if isinstance(error, ForbiddenError):
-        for fragment, fault, remedy in _FORBIDDING:
-            if fragment in text:
-                return fault, remedy
+        known = explain_refusal(text)
+        if known is not None:
+            return known
     code = WriteFault.WRITE_FAILED
     if "webhook" in text:
         code = WriteFault.WEBHOOK

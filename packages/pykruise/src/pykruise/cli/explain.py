@@ -84,7 +84,8 @@ async def read_and_explain(
     async def explain_child(client: Client, kind: Kind, child: InsightChild) -> Explanation:
         inner = await look(client, kind, child.key, now=now, settings=settings)
         said = await _with_refusals(client, inner, now, correction=child.correction)
-        return await add_children(client, said, inner, explain_child)
+        creator = child.correction.again if child.correction is not None else ""
+        return await add_children(client, said, inner, explain_child, creator=creator)
 
     explanation = await add_children(client, explanation, sight, explain_child)
     return await _add_details(client, explanation, correction_of(kind, sight.document), kind)

@@ -25,6 +25,8 @@ class Correction(msgspec.Struct, frozen=True, kw_only=True):
     """Second step, needed when existing pods keep their old template."""
     again: str = ""
     """The object that must be created again because its template is immutable; empty: it can be changed."""
+    part: str = "template"
+    """Part of that object that must be another one."""
 
     def describe_for(self, what: str) -> str:
         """Instruction such as `correct the image in spec.template`."""
@@ -37,7 +39,7 @@ class Correction(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def whole(self) -> str:
         """Instruction for a template whose wrong field is unknown."""
-        return self._choose_instruction(f"correct {self.name}", "with a template that works")
+        return self._choose_instruction(f"correct {self.name}", f"with a {self.part} that works")
 
     def _choose_instruction(self, changed: str, created: str) -> str:
         return f"create {self.again} again {created}" if self.again else f"{changed}{self.then}"
@@ -52,6 +54,31 @@ OF_THE_WORKLOAD: Final = Correction(
     where="the template of the pod's workload", name="the template of the pod's workload"
 )
 """Correction in the workload of pods that the object only observes."""
+
+
+def replace_target(kind: str, name: str, *, of: str) -> str:
+    """Instruction for an object whose spec.targetRef names a workload that does not exist. `of`: the object."""
+    return f"create {kind} {name}; or create {of} again with another target, since spec.targetRef cannot be changed"
+
+
+def correct_template_of(pod: str, own: Correction, *, has_workload: bool) -> Correction:
+    """Return the correction of a pod that the object only observes: without a workload, only the pod itself can be
+    created again. Any other correction stays.
+    """
+    return own if has_workload or own is not OF_THE_WORKLOAD else Correction(again=f"pod {pod}", part="spec")
+
+
+def read_log(namespace: str, pod: str, container: str = "", *, previous: bool = False) -> str:
+    """Instruction with the command that shows the log of a pod. `previous`: log of the run before the present one."""
+    of_container = f" -c {container}" if container else ""
+    return (
+        f"read its log (kubectl logs -n {namespace} {pod}{of_container}{' --previous' if previous else ''})"
+    )
+
+
+def read_events(namespace: str, name: str, resource: str = "pod") -> str:
+    """Instruction with the command that shows the events of an object."""
+    return f"read its events (kubectl describe {resource} -n {namespace} {name})"
 
 
 def release_finalizers(names: Iterable[str], of: str = "") -> str:

@@ -551,6 +551,12 @@ pulled.
 """
 
 
+OF_A_SPEC: Final = frozenset(
+    {Code.IMAGE_PULL, Code.IMAGE_PULLING, Code.NOTHING_SELECTED, Code.NO_NODE_IMAGE, Code.JOB_FAILED}
+)
+"""Codes of a job without pods whose remedy changes the spec of the job."""
+
+
 def compute_longest_wait_s(code: Code, spec: Mapping[str, Any]) -> float:
     """Seconds within which something changes when nothing is wrong; 0: the wait does not end automatically.
 

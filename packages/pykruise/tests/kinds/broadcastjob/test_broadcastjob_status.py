@@ -7,7 +7,7 @@ from pykruise.pods.reasons import Code
 from pykruise.runtime.actions import Patch
 from support.broadcast_world import BroadcastWorld
 
-DELETE_FAILED, RESUME = "delete the failed pods and set spec.paused to false", "set spec.paused to false"
+RESUME = "set spec.paused to false"
 
 
 @pytest.mark.parametrize("ttl", [None, 30])
@@ -107,19 +107,15 @@ def test_a_failed_pod_that_pauses_the_job_is_a_warning_case_19() -> None:
     assert (pause.done.reason, pause.done.warning) == ("Paused", True)
     assert isinstance(pause.action, Patch)
     assert plan.waiting is not None
-    assert (plan.waiting.code, plan.waiting.remedy) == (Code.PAUSED, DELETE_FAILED)
+    assert plan.waiting.code == Code.POD_FAILED
 
 
 @pytest.mark.parametrize(
-    ("policy", "fails", "remedy"),
-    [
-        ({"type": "Pause"}, True, DELETE_FAILED),
-        ({"type": "Pause"}, False, RESUME),
-        ({"type": "Continue"}, True, RESUME),
-        (None, True, RESUME),
-    ],
+    ("policy", "fails"), [({"type": "Pause"}, False), ({"type": "Continue"}, True), (None, True)]
 )
-def test_a_paused_job_has_a_remedy(policy: dict[str, str] | None, fails: bool, remedy: str) -> None:
+def test_a_job_that_a_person_has_paused_must_only_be_resumed(
+    policy: dict[str, str] | None, fails: bool
+) -> None:
     world = BroadcastWorld(2, failurePolicy=policy).sync().run().spec(paused=True)
     if fails:
         world.fail("n1")
@@ -127,7 +123,23 @@ def test_a_paused_job_has_a_remedy(policy: dict[str, str] | None, fails: bool, r
     plan = world.plan()
 
     assert plan.waiting is not None
-    assert (plan.waiting.code, plan.waiting.remedy) == (Code.PAUSED, remedy)
+    assert (plan.waiting.code, plan.waiting.remedy) == (Code.PAUSED, RESUME)
+
+
+@pytest.mark.parametrize(("nodes", "fails", "is_selected"), [(7, 1, False), (7, 5, False), (7, 6, True)])
+def test_the_remedy_of_a_job_that_failures_pause_deletes_every_failed_pod(
+    nodes: int, fails: int, is_selected: bool
+) -> None:
+    world = BroadcastWorld(nodes, failurePolicy={"type": "Pause"}).sync().run()
+    for number in range(fails):
+        world.fail(f"n{number + 1}")
+
+    plan = world.plan()
+
+    assert plan.waiting is not None
+    for remedy in (plan.waiting.remedy, *(reason.remedy for reason in plan.skipped.values())):
+        assert ("--field-selector=status.phase=Failed" in remedy) == is_selected
+        assert all(name in remedy for name in plan.skipped) != is_selected
 
 
 def test_too_many_active_pods_are_a_warning_case_10() -> None:

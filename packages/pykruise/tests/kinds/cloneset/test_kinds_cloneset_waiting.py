@@ -62,7 +62,7 @@ def own_gate(builder: CloneSetBuilder) -> None:
     [
         (pod_waits("ImagePullBackOff"), "ImagePull", "correct the image"),
         (pod_waits("InvalidImageName"), "ImagePull", "correct the image"),
-        (pod_waits("CrashLoopBackOff"), "ContainerFails", "events and logs"),
+        (pod_waits("CrashLoopBackOff"), "ContainerFails", "kubectl describe pod -n"),
         (pod_waits("ContainerCreating"), "Starting", "no action is needed"),
         (unscheduled("0/3 nodes are available: insufficient cpu"), "Unschedulable", "add nodes"),
         (unscheduled("pod has unbound immediate PersistentVolumeClaims"), "UnboundClaims", "storage class"),

@@ -104,7 +104,7 @@ DONE_ONE = {"phase": "Succeeded"}
 @pytest.mark.parametrize(
     ("status", "headline"),
     [
-        ({}, "not begun: 0 of 0 containers are recreated"),
+        ({}, "not begun: no container is recreated"),
         (
             {
                 "phase": "Recreating",
@@ -121,7 +121,7 @@ DONE_ONE = {"phase": "Succeeded"}
         ),
         (
             {"phase": "Completed", "containerRecreateStates": None, "message": "pod has gone"},
-            "Completed: 0 of 0 containers are recreated; pod has gone",
+            "Completed: no container is recreated; pod has gone",
         ),
     ],
 )

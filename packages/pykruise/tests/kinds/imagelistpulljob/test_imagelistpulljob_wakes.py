@@ -41,7 +41,9 @@ THIS = child()
         (None, THIS, True),
         (THIS, None, True),
         (THIS, THIS, True),  # all are told anew
-        (child(startTime=None, desired=0), child(desired=0), True),
+        (child(startTime=None, desired=1, failed=1), child(desired=1, failed=1), True),
+        (child(startTime=None, desired=0), child(desired=0), False),
+        (child(desired=0), child(desired=0, completionTime=at(1)), True),
         (child(), child(active=1), True),
         (child(active=1), child(active=2), False),
         (child(), child(failed=1), True),

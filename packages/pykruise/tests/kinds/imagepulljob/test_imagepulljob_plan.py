@@ -68,7 +68,7 @@ def test_a_limited_number_of_nodes_is_requested_per_plan_and_the_rest_right_afte
             1,
             [],
             Code.NOTHING_SELECTED,
-            "spec.selector and spec.podSelector select no node; the job waits for one",
+            "no node has a NodeImage yet; the job waits for one",
         ),
         (1, ["new"], Code.IMAGE_PULLING, "1 node pulls the image"),
         (3, ["Pulling", "new", "new"], Code.IMAGE_PULLING, "3 nodes pull the image"),
@@ -98,7 +98,7 @@ def test_a_job_reports_its_waiting_reason(
             (Code.IMAGE_PULLING, f"requested at {at(0)}; its agent has not answered yet"),
         ),
         (said("Waiting"), (Code.IMAGE_PULLING, "Waiting")),
-        (said("Pulling", message="try 2"), (Code.IMAGE_PULLING, "Pulling: try 2")),
+        (said("Pulling", message="try 2"), (Code.IMAGE_PULLING, "image nginx:1.9 is not pulled yet: try 2")),
         (said("Succeeded"), None),
         (said("Failed"), (Code.IMAGE_PULL, "image nginx:1.9 cannot be pulled: it could not be pulled")),
         (

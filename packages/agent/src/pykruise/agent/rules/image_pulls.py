@@ -277,8 +277,9 @@ def _advance_pull(
         if pull.attempt >= wanted.tries:
             return _fail(pull, due, answer.message), NEVER
         pause = min(LONGEST_PAUSE_S, 2.0 ** min(pull.attempt - 1, 10))
+        message = f"try {pull.attempt} of {wanted.tries} failed: {answer.message}"
         pull = msgspec.structs.replace(
-            pull, attempt=pull.attempt + 1, attempt_at=due + pause, is_resting=True, message=answer.message
+            pull, attempt=pull.attempt + 1, attempt_at=due + pause, is_resting=True, message=message
         )
 
 

@@ -16,7 +16,14 @@ from pykruise.cli.insight.cluster_reading import ClaimProblem
 from pykruise.kube.clock import Instant, format_time, parse_time
 from pykruise.kube.documents import Document
 from pykruise.kube.values.counts import format_count
-from pykruise.pods.corrections import IN_TEMPLATE, Correction, correct_container, release_finalizers
+from pykruise.pods.corrections import (
+    IN_TEMPLATE,
+    Correction,
+    correct_container,
+    correct_template_of,
+    read_log,
+    release_finalizers,
+)
 from pykruise.pods.injection_records import find_container_origin
 from pykruise.pods.lifecycle.blockers import blocker_of, is_overdue, unready_containers
 from pykruise.pods.lifecycle.states import Lifecycle
@@ -55,6 +62,7 @@ def cause_of(
     """Return why a pod is not available or still terminates; None: it is available and not terminating.
     `lost_nodes` do not answer; `claims` maps the name of each PVC without a volume to its problem.
     """
+    correction = correct_template_of(view.name, correction, has_workload=view.controller is not None)
     meta, node = pod["metadata"], view.node_name
     if meta.get("deletionTimestamp"):
         return _explain_termination(meta, node, lost_nodes, now=now)
@@ -208,7 +216,7 @@ def _explain_failure(given: WaitCause, pod: Document, view: PodView, correction:
                 words=f"container {name} terminates repeatedly: exit code {ended['exitCode']} ({why}), "
                 f"{format_count(container.get('restartCount', 0), 'restart')}",
                 since=parse_time(ended["finishedAt"]) if ended.get("finishedAt") else None,
-                remedy=f"read its log (kubectl logs -c {name} --previous), {where.whole}",
+                remedy=f"{read_log(view.namespace, view.name, str(name), previous=True)}, {where.whole}",
                 container=str(name),
                 origin=find_container_origin(view.annotations, str(name)),
             )
@@ -232,7 +240,7 @@ def _not_ready(given: WaitCause, pod: Document, view: PodView, correction: Corre
         given,
         words=f"container {names} runs, but is not ready" if names else "the containers are not ready",
         since=_transition_time(_find_condition(pod, "Ready")),
-        remedy=f"check its readiness probe and read its log; {where.whole}",
+        remedy=f"check its readiness probe and {read_log(view.namespace, view.name, first)}; {where.whole}",
         container=first,
         origin=find_container_origin(view.annotations, first),
     )

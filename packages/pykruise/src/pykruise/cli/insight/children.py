@@ -25,10 +25,11 @@ from pykruise.kube.resources import JOBS, PODS
 from pykruise.plans.insight import InsightChild
 from pykruise.plans.kind import Kind
 from pykruise.plans.progress import Phase, with_waits_of_children
-from pykruise.pods.corrections import OF_A_JOB, Correction
+from pykruise.pods.corrections import OF_A_JOB, Correction, read_events
 from pykruise.pods.lifecycle.blockers import explain_failure
-from pykruise.pods.reasons import NOT_WRITTEN, REPEATED, Code
+from pykruise.pods.reasons import NOT_WRITTEN, OF_A_SPEC, REPEATED, Code
 from pykruise.pods.view.decoding import project_pod
+from pykruise.runtime.execute import explain_refusal
 
 MOST: Final = 10
 """Maximum number of children that are examined."""
@@ -38,20 +39,28 @@ _VERDICTS: Final = {Phase.FAILED: "failed", Phase.PAUSED: "paused"}
 _CAUSES: Final = REPEATED | NOT_WRITTEN | {Code.PAUSED}
 """Codes of a child's waits that also explain why the parent waits."""
 
+_DETAILED: Final = frozenset({Code.IMAGE_PULLING})
+"""Codes of waits that children explain in more detail than their parent."""
+
 Explain = Callable[[Client, Kind, InsightChild], Awaitable[Explanation]]
 
 
 async def add_children(
-    client: Client, explanation: Explanation, sight: Sight, explain: Explain
+    client: Client, explanation: Explanation, sight: Sight, explain: Explain, *, creator: str = ""
 ) -> Explanation:
-    """Return the explanation with the waits of the children. `explain` explains one object of a known kind."""
+    """Return the explanation with the waits of the children. `explain` explains one object of a known kind. `creator`:
+    object that would create the object again and is named in its place; empty: there is none.
+    """
     insight = sight.kind.insight
     if insight is None or insight.children is None:
         return explanation
     waits: list[Wait] = []
+    own = {wait.code for wait in explanation.waits} & _DETAILED
     for child in list(insight.children(sight.snapshot))[:MOST]:
+        if creator:
+            child = msgspec.structs.replace(child, correction=None)
         inner = await _read_waits(client, child, explain, sight.snapshot.now)
-        causes = [wait for wait in inner if wait.code in _CAUSES]
+        causes = [wait for wait in inner if wait.code in _CAUSES | own]
         if child.has_failed:
             waits.append(_failure_of(child, causes))
         else:
@@ -70,7 +79,9 @@ def _failure_of(child: InsightChild, causes: Sequence[Wait]) -> Wait:
     what = f"{child.resource.kind} {child.key.name} has failed"
     if not causes:
         return Wait(
-            code=Code.RUN_FAILED, words=what, remedy=f"see kubectl describe {child.resource}/{child.key.name}"
+            code=Code.RUN_FAILED,
+            words=what,
+            remedy=read_events(child.key.namespace, child.key.name, str(child.resource)),
         )
     first = causes[0]
     pods = f"{', '.join(first.pods[:3])}: " if first.pods else ""
@@ -87,7 +98,7 @@ def _redirect_remedy(child: InsightChild, wait: Wait) -> str:
     would be created from the same template. Remedies of pods name the parent already.
     """
     again = child.correction.again if child.correction is not None else ""
-    if not again or wait.code != Code.IMAGE_PULL or _runs_pods(child):
+    if not again or not wait.remedy or wait.code not in OF_A_SPEC or _runs_pods(child):
         return wait.remedy
     return f"{wait.remedy}; {again} creates the job, so create {again} again with these changes"
 
@@ -152,9 +163,17 @@ async def read_refused_creations(client: Client, uid: str, namespace: str) -> Se
     if not events:
         return ()
     latest = events[-1]
-    remedy = "correct what refuses its pods: the object that the message names, or the pod template"
+    message = str(latest.get("message") or "")
+    known = explain_refusal(message)
+    remedy = known[1] if known is not None else _REFUSED
+    if child.correction is not None and child.correction.again:
+        again = child.correction.again
+        remedy = f"{remedy}; to change the template, create {again} again, since it cannot be changed there"
     first = str(latest.get("firstTimestamp") or "")
-    return [Wait(code=Code.WRITE_FAILED, words=str(latest.get("message") or ""), since=first, remedy=remedy)]
+    return [Wait(code=Code.WRITE_FAILED, words=message, since=first, remedy=remedy)]
+
+
+_REFUSED: Final = "correct what refuses its pods: the object that the message names, or the pod template"
 
 
 def _waits_of_pod(document: Document, now: Instant, correction: Correction) -> Iterator[Wait]:

@@ -228,7 +228,8 @@ def _find_waits(
             claims=sight.claim_problems,
             correction=correction,
         )
-        if cause is not None and (pod.is_active or pod.is_deleting):
+        has_failed = pod.name in plan.skipped and plan.skipped[pod.name].code == Code.POD_FAILED
+        if cause is not None and (pod.is_active or pod.is_deleting) and not has_failed:
             cause = _held_as(cause, pod, plan.skipped.get(pod.name), target)
             if cause.code == Code.UNSCHEDULABLE and isinstance(insight, WorkloadInsight):
                 wanted = insight.counts(sight.document, status, plan).wanted

@@ -324,10 +324,11 @@ def _until_late(snapshot: AdvancedCronJobSnapshot) -> Iterator[float]:
 
 
 def _has_no_pods(child: ChildView) -> Reason:
+    command = f"kubectl describe job -n {child.namespace} {child.name}"
     return Reason(
         Code.WRITE_FAILED,
         f"{child.kind} {child.name} has no pods: something refuses them",
-        f"correct what the events of {child.kind} {child.name} name (kubectl describe job {child.name})",
+        f"correct what the events of {child.kind} {child.name} name ({command})",
     )
 
 

@@ -7,7 +7,7 @@ restarts in between finds the stored status, with the counts from before.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 import msgspec
@@ -29,6 +29,7 @@ from pykruise.kinds.broadcastjob.status import (
 )
 from pykruise.kinds.broadcastjob.targets import BroadcastJobTargets, restarts_of, targets_of
 from pykruise.kinds.broadcastjob.types import BROADCAST_JOBS, BroadcastJobSpec, BroadcastJobStatus
+from pykruise.kinds.broadcastjob.validation import NAME_LABEL
 from pykruise.kube.clock import Instant, parse_time
 from pykruise.kube.documents import Document
 from pykruise.kube.values.counts import format_count
@@ -44,6 +45,7 @@ from pykruise.pods.jobs.fan_out import (
     JobPolicy,
     JobRun,
     OnFailure,
+    TargetHold,
     TargetState,
     decide_fan_out,
     find_wait_reason,
@@ -61,10 +63,10 @@ from pykruise.runtime.status import build_status_patch
 _ON_FAILURE: Final = {"": OnFailure.FAIL, "FailFast": OnFailure.FAIL, "Pause": OnFailure.PAUSE}
 """Policy by type; any other type means Continue, as in OpenKruise."""
 
-_RESUME: Final = "set spec.paused to false"
+NAMED: Final = 5
+"""Maximum number of failed pods that a remedy names."""
 _DEADLINE: Final = "spec.completionPolicy.activeDeadlineSeconds"
 _NO_NODE: Final = Reason(Code.NOTHING_SELECTED, "there is no node; the job waits for one", "add a node")
-_RESUME_AFTER_FAILURE: Final = "delete the failed pods and set spec.paused to false"
 
 
 def plan_broadcastjob(snapshot: BroadcastJobSnapshot) -> Plan:
@@ -150,7 +152,7 @@ def _plan_after_end(
         status=status,
         requeue_after_s=decision.requeue_after_s,
         waiting=waiting,
-        skipped=_list_failed_pods(targets),
+        skipped={pod.name: explain_failure(pod) for pod in _find_failed_pods(targets)},
     )
 
 
@@ -199,6 +201,7 @@ def _plan_before_end(
         stages += _store_status(job, status, notes=(_GOES_ON,), because="spec.paused is false")
     stages += _stop_pods(targets, _drop_left_to_gc(targets, decision.stop), "")
     now = decision.start[:MOST_AT_ONCE]
+    failing = _find_failing_pods(targets)
     if now:
         chains = tuple(plan_creations(snapshot, now))
         stages.append(Stage(purpose=Purpose.CREATE_PODS, chains=chains, ramp=True))
@@ -212,9 +215,9 @@ def _plan_before_end(
             decision,
             nothing_fits=_NO_NODE if decision.counts.wanted else _explain_no_node(targets),
             running=_pods_have,
-            obstacles=_find_obstacles(snapshot, targets),
+            obstacles=[*_find_obstacles(snapshot, targets), *failing],
         ),
-        skipped=_list_skipped_pods(snapshot, targets),
+        skipped={pod.name: reason for pod, reason in failing},
         skipped_nodes=_list_skipped_nodes(targets, decision),
         notes=tuple(_list_notes(targets, decision, policy)),
     )
@@ -263,11 +266,11 @@ def _plan_pause(
     )
     stage = Stage(purpose=Purpose.PAUSE_JOB, chains=(Chain(subject=job.name, steps=(patch,)),))
     status = compute_status(snapshot, decision.counts, phase=PAUSED)
+    failed_pods = _find_failed_pods(targets)
     return Plan(
         stages=(*_store_status(job, status, notes=(), because=message), stage),
-        waiting=Reason(Code.PAUSED, message, _RESUME_AFTER_FAILURE),
-        skipped=_list_failed_pods(targets),
-        skipped_nodes=_list_held_nodes(decision),
+        waiting=_reason_of_pause(job, failed_pods),
+        skipped=_list_pausing_pods(job, failed_pods),
     )
 
 
@@ -275,14 +278,48 @@ def _plan_paused(
     snapshot: ReadableBroadcastJob, targets: BroadcastJobTargets, decision: FanOutDecision, policy: JobPolicy
 ) -> Plan:
     """Plan only the status of a paused job."""
-    has_failed = decision.counts.failed > 0 and policy.on_failure is OnFailure.PAUSE
-    remedy = _RESUME_AFTER_FAILURE if has_failed else _RESUME
+    job = snapshot.job
+    status = _document_if_changed(job, compute_status(snapshot, decision.counts, phase=PAUSED))
+    failed = _find_failed_pods(targets)
+    if failed and policy.on_failure is OnFailure.PAUSE:
+        return Plan(
+            status=status, waiting=_reason_of_pause(job, failed), skipped=_list_pausing_pods(job, failed)
+        )
     return Plan(
-        status=_document_if_changed(snapshot.job, compute_status(snapshot, decision.counts, phase=PAUSED)),
-        waiting=Reason(Code.PAUSED, "the job is paused", remedy),
-        skipped=_list_failed_pods(targets),
+        status=status,
+        waiting=HELD[TargetHold.PAUSED],
+        skipped={pod.name: explain_failure(pod) for pod in failed},
         skipped_nodes=_list_held_nodes(decision),
     )
+
+
+def _reason_of_pause(job: BroadcastJobView, failed: Sequence[PodView]) -> Reason:
+    """Reason of a job that failed pods pause: it would pause again as long as one of them exists."""
+    pods = format_count(len(failed), "failed pod")
+    words = (
+        f"{pods} paused the job (failurePolicy.type Pause); it pauses again as long as a failed pod exists"
+    )
+    return Reason(Code.POD_FAILED, words, _continue_without(job, failed))
+
+
+def _continue_without(job: BroadcastJobView, failed: Sequence[PodView]) -> str:
+    """Instruction to resume a job that failed pods pause. Above NAMED of them, one selector selects them all."""
+    if len(failed) > NAMED and all(pod.phase == "Failed" for pod in failed):
+        chosen = f"-l {NAME_LABEL}={job.name} --field-selector=status.phase=Failed"
+    else:
+        chosen = " ".join(pod.name for pod in failed)
+    command = f"kubectl delete pod -n {job.namespace} {chosen}"
+    return f"delete the failed pods ({command}) and set spec.paused of BroadcastJob {job.name} to false"
+
+
+def _list_pausing_pods(job: BroadcastJobView, failed: Sequence[PodView]) -> dict[str, Reason]:
+    """Name of each pod that pauses the job → how it failed, and how the job continues."""
+    then = _continue_without(job, failed)
+    return {pod.name: _continue_then(explain_failure(pod), then) for pod in failed}
+
+
+def _continue_then(failure: Reason, then: str) -> Reason:
+    return Reason(failure.code, failure.message, f"{failure.remedy}; then {then}", failure.container)
 
 
 # Writes
@@ -367,25 +404,32 @@ def _find_requeue_s(
     return find_soonest([decision.requeue_after_s, compute_seconds_until(late_at, now=snapshot.now)])
 
 
-def _list_failed_pods(targets: BroadcastJobTargets) -> dict[str, Reason]:
-    """Name of each failed pod → how it failed."""
-    return {
-        targets.pods[target.name].name: explain_failure(targets.pods[target.name])
+def _find_failed_pods(targets: BroadcastJobTargets) -> list[PodView]:
+    """Pods that have failed, also those that continue beyond their restart limit."""
+    return [
+        targets.pods[target.name]
         for target in targets.targets
         if target.state in (TargetState.FAILED, TargetState.FAILING) and target.name in targets.pods
-    }
+    ]
 
 
-def _list_skipped_pods(snapshot: ReadableBroadcastJob, targets: BroadcastJobTargets) -> dict[str, Reason]:
-    """Failed pods that are not changed, by name, with the consequence."""
-    pods: dict[str, Reason] = {}
-    for target in targets.targets:
-        if target.state is TargetState.FAILING and target.is_wanted:
-            pod = targets.pods[target.name]
-            times = format_count(restarts_of(pod), "time")
-            message = f"its containers restarted {times}, beyond restartLimit: it has failed"
-            pods[pod.name] = Reason(Code.POD_FAILED, message, "delete the pod to have its node run again")
-    return pods
+def _find_failing_pods(targets: BroadcastJobTargets) -> list[tuple[PodView, Reason]]:
+    """Pods that have failed but continue to restart, each with the reason. They are not changed."""
+    return [
+        (targets.pods[target.name], _explain_failing(targets.pods[target.name]))
+        for target in targets.targets
+        if target.state is TargetState.FAILING and target.is_wanted
+    ]
+
+
+def _explain_failing(pod: PodView) -> Reason:
+    failure = explain_failure(pod)
+    times = format_count(restarts_of(pod), "time")
+    message = f"{failure.message}; its containers restarted {times}, beyond restartLimit: it has failed"
+    delete = (
+        f"delete the pod (kubectl delete pod -n {pod.namespace} {pod.name}), so that its node runs another"
+    )
+    return Reason(Code.POD_FAILED, message, f"{failure.remedy}; then {delete}")
 
 
 def _list_skipped_nodes(targets: BroadcastJobTargets, decision: FanOutDecision) -> dict[str, Reason]:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from pykruise.kube.values.counts import format_count
 from pykruise.kube.values.go_text import quote_text
-from pykruise.plans.progress import Count, Is, Phase, PhaseRules, Progress, ProgressCounts, When
+from pykruise.plans.progress import Count, Is, Phase, PhaseRules, Positive, Progress, ProgressCounts, When
 from pykruise.plans.shown import TEMPLATE, Cell, Field, Metrics, Shown
 
 
@@ -16,6 +16,8 @@ def _format_line(document: Mapping[str, Any], progress: Progress) -> str:
     name = f"broadcastjob {quote_text(document['metadata']['name'])}"
     if progress.phase is Phase.FAILED:
         return f"{name} failed: {progress.failed} of {format_count(progress.wanted, 'pod')} failed"
+    if progress.phase is Phase.DEGRADED:
+        return f"{name} is paused: {progress.failed} of {format_count(progress.wanted, 'pod')} failed"
     if progress.phase is Phase.COMPLETED:
         return f"{name} complete: {progress.succeeded} succeeded, {progress.failed} failed"
     counts = (
@@ -35,6 +37,15 @@ SHOWN: Final = Shown(
         rules=(
             When(phase=Phase.COMPLETED, all=(Is("status.phase", ("completed",)),)),
             When(phase=Phase.FAILED, all=(Is("status.phase", ("failed",)),)),
+            When(
+                phase=Phase.DEGRADED,
+                all=(
+                    Is("status.phase", ("paused",)),
+                    Is("spec.failurePolicy.type", ("Pause",)),
+                    Positive(Count("status.failed")),
+                ),
+                details="{succeeded} of {wanted} succeeded; {failed} failed and paused the job",
+            ),
             When(phase=Phase.PAUSED, all=(Is("status.phase", ("paused",)),)),
         ),
         otherwise=Phase.PROGRESSING,

@@ -74,7 +74,8 @@ def _headline_of(status: Mapping[str, Any]) -> str:
     done = sum(state.get("phase") == "Succeeded" for state in states)
     phase, message = status.get("phase") or "not begun", status.get("message")
     waiting = [state.get("name", "") for state in states if state.get("phase") == "Recreating"]
-    said = [f"{phase}: {done} of {format_count(len(states), 'container is', 'containers are')} recreated"]
+    counts = f"{done} of {format_count(len(states), 'container is', 'containers are')} recreated"
+    said = [f"{phase}: {counts if states else 'no container is recreated'}"]
     if waiting and not status.get("completionTime"):
         said.append(f"{', '.join(waiting)} must be ready and have run for minStartedSeconds")
     return "; ".join([*said, message] if message else said)

@@ -8,7 +8,7 @@ write the status, so every write requires the resourceVersion from which it was 
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from typing import Any, Final
 
@@ -32,7 +32,7 @@ from pykruise.kube.documents import Document
 from pykruise.plans.pod_writes import pod_patch
 from pykruise.plans.purposes import Purpose
 from pykruise.plans.stored_values import make_refused_plan
-from pykruise.pods.corrections import OF_THE_WORKLOAD
+from pykruise.pods.corrections import OF_THE_WORKLOAD, read_log
 from pykruise.pods.lifecycle.blockers import blockers_of
 from pykruise.pods.lifecycle.readiness_messages import Message, add_message, remove_message, update_probe_time
 from pykruise.pods.reasons import NEEDS_A_PERSON, Code
@@ -153,9 +153,28 @@ def _plan_recreation(snapshot: ReadableContainerRecreateRequest, pod: PodView, a
 
 
 def _find_obstacle(snapshot: ReadableContainerRecreateRequest, pod: PodView) -> Reason | None:
-    """Return an obstacle of the pod that no agent can remove."""
-    reason = find_pod_wait(blockers_of([pod], None, now=snapshot.now, correction=OF_THE_WORKLOAD))
-    return reason if reason is not None and reason.code in NEEDS_A_PERSON else None
+    """Return an obstacle of the pod or of a requested container that no agent can remove."""
+    obstacles = blockers_of([pod], None, now=snapshot.now, correction=OF_THE_WORKLOAD)
+    return find_pod_wait(
+        [(pod, reason) for pod, reason in obstacles if _is_obstacle(snapshot.request, reason)]
+    )
+
+
+def _is_obstacle(request: ReadableRequestView, reason: Reason) -> bool:
+    if reason.code == Code.NOT_READY:
+        return _is_recreating(request, reason.container)
+    wanted = {"", *(container.name for container in request.spec.containers)}
+    return reason.code in _OBSTACLES and reason.container in wanted
+
+
+def _is_recreating(request: ReadableRequestView, container: str) -> bool:
+    """Whether the agent has restarted this container and waits until it is ready."""
+    states = request.status.container_recreate_states or ()
+    return any(state.name == container and state.phase == _RECREATING for state in states)
+
+
+_OBSTACLES: Final = NEEDS_A_PERSON - {Code.READINESS_GATE}
+"""Codes of obstacles of containers. Readiness gates are about the whole pod, and the request itself closes one."""
 
 
 def _copy_statuses(request: ReadableRequestView, pod: PodView) -> list[Document]:
@@ -199,8 +218,19 @@ def _reason_unfinished(request: ReadableRequestView) -> Reason:
                 if state
                 else "waits"
             )
-            return Reason(Code.PODS_ACTIVE, f"container {container.name}: {what}")
+            return Reason(
+                Code.PODS_ACTIVE, f"container {container.name}: {what}{_describe_grace(request, states)}"
+            )
     return Reason(Code.PODS_ACTIVE, "the agent has not reported the end yet")
+
+
+def _describe_grace(request: ReadableRequestView, states: Mapping[str, Any]) -> str:
+    """Words about the grace period in which the pod is out of service and its containers still run."""
+    strategy = request.spec.strategy
+    grace_s = strategy.unready_grace_period_seconds if strategy is not None else None
+    if not grace_s or states or not _is_held(request):
+        return ""
+    return f" until the pod has been out of service for {grace_s} s (unreadyGracePeriodSeconds)"
 
 
 def _take_out_of_service(snapshot: ReadableContainerRecreateRequest, pod: PodView) -> tuple[Stage, ...]:
@@ -310,7 +340,7 @@ def _result_of(request: RequestView) -> Reason:
             f"container {recreate_state.name}: {recreate_state.message or 'it failed'}"
             for recreate_state in failed
         )
-        return Reason(Code.JOB_FAILED, words, _AGAIN)
+        return Reason(Code.JOB_FAILED, words, _try_again(request, failed[0].name))
     wanted = len(request.spec.containers) if request.spec else 0
     if request.status.phase != "Failed" and sum(state.phase == "Succeeded" for state in states) >= wanted:
         return Reason(Code.JOB_OVER, said or "the request has ended")
@@ -320,16 +350,46 @@ def _result_of(request: RequestView) -> Reason:
         case RequestEnding.NO_RESPONSE:
             return Reason(Code.NO_AGENT, "the agent of the pod's node has not started", _AGENT)
         case RequestEnding.TOO_LATE:
-            words = "its containers were not recreated within spec.activeDeadlineSeconds"
-            return Reason(Code.JOB_FAILED, words, _AGAIN)
+            return _explain_deadline(request)
         case _:
-            return Reason(
-                Code.JOB_FAILED, said or "the pod ended before its containers were recreated", _AGAIN
-            )
+            words = said or "the pod ended before its containers were recreated"
+            return Reason(Code.JOB_FAILED, words, _try_again(request, _find_unfinished(request)))
+
+
+def _explain_deadline(request: RequestView) -> Reason:
+    """Reason of a request that its deadline ended, which may be shorter than the time that containers must run."""
+    container = _find_unfinished(request)
+    words = f"container {container} was not recreated within spec.activeDeadlineSeconds"
+    spec = request.spec
+    deadline_s = (spec.active_deadline_seconds if spec is not None else None) or 0
+    strategy = spec.strategy if spec is not None else None
+    run_s = (strategy.min_started_seconds if strategy is not None else None) or 0
+    if deadline_s > run_s:
+        return Reason(Code.JOB_FAILED, words, _try_again(request, container))
+    why = (
+        f"{words} ({deadline_s} s), because it must first run for {run_s} s (spec.strategy.minStartedSeconds)"
+    )
+    return Reason(
+        Code.JOB_FAILED, why, f"create the request again with spec.activeDeadlineSeconds above {run_s}"
+    )
+
+
+def _find_unfinished(request: RequestView) -> str:
+    """Name of the first requested container that is not recreated; empty: there is none."""
+    states = request.status.container_recreate_states or ()
+    done = {state.name for state in states if state.phase == "Succeeded"}
+    wanted = request.spec.containers if request.spec is not None else ()
+    return next((container.name for container in wanted if container.name not in done), "")
+
+
+def _try_again(request: RequestView, container: str) -> str:
+    """Remedy of a request that ended before this container was recreated."""
+    pod = request.spec.pod_name if request.spec is not None else ""
+    log = read_log(request.namespace, pod, container)
+    return f"{log}, and correct what keeps it from starting or becoming ready; then create the request again"
 
 
 _AGENT: Final = "start the agent on that node, or bring the node back; then create the request again"
-_AGAIN: Final = "find out why the container does not become ready, then create the request again"
 
 
 # Writes

@@ -18,6 +18,7 @@ from pykruise.kinds.daemonset.placement import Place
 from pykruise.kinds.daemonset.working_set import DaemonSetWorkingSet
 from pykruise.kube.clock import Instant, format_time
 from pykruise.kube.values.counts import format_count
+from pykruise.pods.corrections import read_log
 from pykruise.pods.lifecycle.blockers import blockers_of, find_end_blocker, resize_blocker
 from pykruise.pods.reasons import CODES, Code
 from pykruise.pods.view.pod_view import FINISHED, PodView
@@ -181,7 +182,7 @@ def _reason_of_finished(ws: DaemonSetWorkingSet, node: str, pod: PodView) -> Rea
     return Reason(
         Code.POD_FAILED if pod.phase == "Failed" else Code.POD_FINISHED,
         f"has {verb} on node {node}, and {when}",
-        "if that repeats, read the pod's events and logs, and correct spec.template or the node",
+        f"if that repeats, {read_log(pod.namespace, pod.name)}, and correct spec.template or the node",
     )
 
 

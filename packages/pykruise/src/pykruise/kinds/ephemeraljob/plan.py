@@ -235,7 +235,7 @@ def _find_obstacles(
     """Obstacles of the job's containers by pod. As with workloads, only the first pods are inspected."""
     images = {str(container.get("name")): str(container.get("image") or "") for container in job.containers}
     result = (
-        (pod, find_ephemeral_blocker(ephemeral, images[ephemeral.name]))
+        (pod, find_ephemeral_blocker(pod, ephemeral, images[ephemeral.name]))
         for pod in pods[:LOOKED_AT]
         for ephemeral in pod.ephemeral
         if ephemeral.name in images

@@ -136,6 +136,8 @@ def state_of(child: PullJobView | None) -> TargetState:
     status = child.status
     if not status.start_time or status.desired != status.failed + status.succeeded:
         return TargetState.ACTIVE
+    if not status.desired:  # it has selected no node
+        return TargetState.FAILED if status.completion_time else TargetState.ACTIVE
     return TargetState.SUCCEEDED if status.desired == status.succeeded else TargetState.FAILED
 
 
@@ -239,10 +241,13 @@ def _build_status(
             FailedImageStatus(
                 image_pull_job=own[target.name].name,
                 name=target.name,
-                message="it could not be pulled on all nodes: see status.failedNodes of the ImagePullJob",
+                message="it could not be pulled on all nodes: see status.failedNodes of the ImagePullJob"
+                if own[target.name].status.failed > 0
+                else "its ImagePullJob has ended without a node",
             )
             for target in targets
-            if target.name in own and own[target.name].status.failed > 0
+            if target.name in own
+            and (own[target.name].status.failed > 0 or target.state is TargetState.FAILED)
         ]
         or None,
     )

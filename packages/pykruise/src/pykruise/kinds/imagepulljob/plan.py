@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from pykruise.kinds.imagepulljob.defaults import FINALIZER
+from pykruise.kinds.imagepulljob.empty_selection import explain_empty_selection
 from pykruise.kinds.imagepulljob.node_image_entries import (
     build_entry_patch,
     build_secrets_patch,
@@ -65,9 +66,6 @@ can see them, however fast the nodes are. When a job is deleted, they are releas
 """
 
 _WARN_AGAIN_S: Final = 600.0
-
-_NOTHING: Final = "spec.selector and spec.podSelector select no node"
-_SELECT: Final = "correct the labels of nodes or pods, or create the job again with another selector"
 
 _HOLDS: Final = {
     TargetHold.ZERO: limit_is_zero("spec.parallelism", "no node pulls"),
@@ -246,7 +244,7 @@ def _reason_after_end(job: PullJobView, *, will_be_deleted: bool) -> Reason | No
     if job.is_deleting or not job.status.completion_time:
         return None
     if not job.status.desired:
-        return Reason(Code.NOTHING_SELECTED, f"the job has ended without a node: {_NOTHING}", _SELECT)
+        return explain_empty_selection(job, is_over=True)
     if job.status.failed:
         message = f"it has failed on {job.status.failed} of {format_count(job.status.desired, 'node')}"
         return Reason(Code.JOB_FAILED, message)
@@ -339,7 +337,7 @@ def _reason_to_wait(snapshot: ReadableImagePullJob, decision: FanOutDecision) ->
     if decision.counts.wanted == 0:
         if snapshot.homeless:
             return _reason_of_homeless(snapshot)
-        return Reason(Code.NOTHING_SELECTED, f"{_NOTHING}; the job waits for one", _SELECT)
+        return explain_empty_selection(snapshot.job, is_over=False)
     if decision.counts.active or decision.start:
         return Reason(Code.IMAGE_PULLING, _describe_pulls(decision.counts.active + len(decision.start)))
     if decision.waiting:

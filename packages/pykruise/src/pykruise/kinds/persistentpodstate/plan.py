@@ -26,7 +26,7 @@ from pykruise.kube.resources import Resource
 from pykruise.kube.values.owners import build_owner_reference
 from pykruise.plans.purposes import Purpose
 from pykruise.plans.stored_values import make_refused_plan
-from pykruise.pods.corrections import OF_THE_WORKLOAD
+from pykruise.pods.corrections import OF_THE_WORKLOAD, replace_target
 from pykruise.pods.lifecycle.blockers import blocker_of, find_next_blocker_time
 from pykruise.pods.reasons import Code
 from pykruise.pods.view.nodes import NodeView
@@ -63,7 +63,8 @@ def plan_state(snapshot: StateSnapshot) -> Plan:
     if workload is None or workload.is_deleting:
         ref = snapshot.state.spec.target_ref
         what = f"{ref.kind} {ref.name} does not exist, or is being deleted"
-        reason = Reason(Code.NO_TARGET, what, "create it")
+        remedy = replace_target(ref.kind, ref.name, of=f"PersistentPodState {state.name}")
+        reason = Reason(Code.NO_TARGET, what, remedy)
         return Plan(
             stages=stages,
             notes=tuple(notes),

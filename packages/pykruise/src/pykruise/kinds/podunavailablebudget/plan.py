@@ -15,7 +15,7 @@ from pykruise.plans.phases import MOST_AT_ONCE
 from pykruise.plans.pod_writes import make_pod_chain, pod_patch
 from pykruise.plans.purposes import Purpose
 from pykruise.plans.stored_values import make_refused_plan
-from pykruise.pods.corrections import OF_THE_WORKLOAD
+from pykruise.pods.corrections import OF_THE_WORKLOAD, replace_target
 from pykruise.pods.lifecycle.blockers import blockers_of, find_next_blocker_time
 from pykruise.pods.reasons import Code
 from pykruise.pods.view.pod_view import PodView
@@ -26,9 +26,6 @@ from pykruise.runtime.reasons import Reason
 
 AGAIN_S: Final = 600.0
 """Seconds until the same event is recorded again."""
-
-
-_NO_TARGET: Final = "create it; or replace the budget by another, since spec.targetRef cannot be changed"
 
 
 def plan_budget(snapshot: BudgetSnapshot) -> Plan:
@@ -64,9 +61,9 @@ def _find_waiting_reason(snapshot: BudgetSnapshot) -> Reason | None:
     """Reason of pods that do not serve and use up the budget, or of a budget that protects nothing."""
     if snapshot.is_target_missing and snapshot.budget.target is not None:
         kind, name = snapshot.budget.target
-        return Reason(
-            Code.NO_TARGET, f"{kind.kind} {name} does not exist: the budget protects nothing", _NO_TARGET
-        )
+        words = f"{kind.kind} {name} does not exist: the budget protects nothing"
+        remedy = replace_target(kind.kind, name, of=f"PodUnavailableBudget {snapshot.budget.name}")
+        return Reason(Code.NO_TARGET, words, remedy)
     down = (pod for pod in snapshot.pods if not pod.is_serving)
     obstacles = blockers_of(down, None, now=snapshot.now, correction=OF_THE_WORKLOAD)
     return find_repeated_wait(obstacles)

@@ -23,7 +23,7 @@ from pykruise.plans.phases import MOST_AT_ONCE
 from pykruise.plans.pod_writes import make_pod_chain, pod_patch
 from pykruise.plans.purposes import Purpose
 from pykruise.plans.stored_values import make_refused_plan
-from pykruise.pods.corrections import OF_THE_WORKLOAD
+from pykruise.pods.corrections import OF_THE_WORKLOAD, replace_target
 from pykruise.pods.lifecycle.blockers import blockers_of, find_next_blocker_time
 from pykruise.pods.reasons import Code
 from pykruise.pods.view.keys import DELETION_COST_ANNOTATION
@@ -35,9 +35,6 @@ from pykruise.runtime.reasons import Reason
 
 LOOK_AGAIN_S: Final = 2.0
 """Seconds until the next reconcile while the latest version is unknown."""
-
-
-_NO_TARGET: Final = "create it; or replace the WorkloadSpread by another, since targetRef cannot be changed"
 
 
 def plan_spread(snapshot: SpreadSnapshot) -> Plan:
@@ -72,7 +69,9 @@ def _find_waiting(snapshot: SpreadSnapshot, groups: Grouped) -> Reason | None:
     """
     target = snapshot.spread.target
     if target is not None and not snapshot.is_there:
-        return Reason(Code.NO_TARGET, f"{target[0].kind} {target[1]} does not exist", _NO_TARGET)
+        kind, name = target[0].kind, target[1]
+        remedy = replace_target(kind, name, of=f"WorkloadSpread {snapshot.spread.name}")
+        return Reason(Code.NO_TARGET, f"{kind} {name} does not exist", remedy)
     if snapshot.patch_errors:
         subset, error = snapshot.patch_errors[0]
         return Reason(Code.PATCH, f"{error.field}: {error.message}", describe_patch_remedy(subset))

@@ -23,7 +23,11 @@ ANSWERS_IN_S: Final = 60.0
 
 _AGENT: Final = "start the agent on node {}, or bring the node back"
 IMAGE_REMEDY: Final = (
-    "make the image available, or create the job again with the right image and pull secrets"
+    "make the image available, or correct the image or its pull secrets; then create the job again"
+)
+"""Remedy of a pull that has ended."""
+_WHILE_IT_TRIES: Final = (
+    "if that lasts, make the image available, or create the job again with the right image and pull secrets"
 )
 
 
@@ -51,8 +55,10 @@ def obstacle_of(
             words = f"the agent of node {node.name} has not answered since {entry.created_at}"
             return Reason(Code.NO_AGENT, words, _AGENT.format(node.name))
         return Reason(Code.IMAGE_PULLING, f"requested at {entry.created_at}; its agent has not answered yet")
-    said = f": {status.message}" if status.message else ""
-    return Reason(Code.IMAGE_PULLING, f"{status.phase}{said}")
+    if status.message:  # the agent tries again
+        words = f"image {image.reference} is not pulled yet: {status.message}"
+        return Reason(Code.IMAGE_PULLING, words, _WHILE_IT_TRIES)
+    return Reason(Code.IMAGE_PULLING, status.phase)
 
 
 def _explain_failure(

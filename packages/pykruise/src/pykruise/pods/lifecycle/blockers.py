@@ -16,7 +16,10 @@ from pykruise.pods.corrections import (
     IN_TEMPLATE,
     Correction,
     correct_container,
+    correct_template_of,
     correct_volumes,
+    read_events,
+    read_log,
     release_finalizers,
 )
 from pykruise.pods.injection_records import find_injecting_set
@@ -65,6 +68,7 @@ def blocker_of(
     correction: Correction = IN_TEMPLATE,
 ) -> Reason | None:
     """The most important obstacle of a pod; None: the pod is available. `correction`: correction of its owner."""
+    correction = correct_template_of(pod.name, correction, has_workload=pod.controller is not None)
     return (
         _find_container_obstacle(pod, correction)
         or _find_scheduling_obstacle(pod, now, correction)
@@ -125,31 +129,33 @@ def _obstacles_in(pod: PodView) -> tuple[object, ...]:
 
 
 def explain_failure(pod: PodView) -> Reason:
-    """Reason for the failure of a pod that runs to completion: its container with an exit code, and its node."""
+    """Reason for the failure of a pod that runs to completion: its container with an exit code, and its node. A pod
+    that still restarts is explained by the previous run of its container.
+    """
     where = f" on node {pod.node_name}" if pod.node_name else ""
-    ended = next(
-        (status for status in (*pod.init_statuses, *pod.container_statuses) if status.exit_code), None
-    )
-    how = (
-        f"container {ended.name} ended with exit code {ended.exit_code}" if ended is not None else "it failed"
-    )
+    statuses = (*pod.init_statuses, *pod.container_statuses)
+    now = next((status for status in statuses if status.exit_code), None)
+    ended = now or next((status for status in statuses if status.last_exit_code), None)
+    code = None if ended is None else ended.exit_code or ended.last_exit_code
+    how = f"container {ended.name} ended with exit code {code}" if ended is not None else "it failed"
     container = ended.name if ended is not None else ""
-    of_container = f" -c {container}" if container else ""
     injecting = find_injecting_set(pod.annotations, container)
     correct = f"correct SidecarSet {injecting}" if injecting else "correct its cause"
-    log = f"read its log (kubectl logs {pod.name}{of_container}), and {correct}"
-    return Reason(Code.POD_FAILED, f"{how}{where}", log, container)
+    log = read_log(pod.namespace, pod.name, container, previous=now is not ended)
+    return Reason(Code.POD_FAILED, f"{how}{where}", f"{log}, and {correct}", container)
 
 
-def find_ephemeral_blocker(ephemeral: EphemeralView, image: str) -> Reason | None:
-    """Obstacle of an ephemeral container; None: it runs, starts, or succeeded. `image`: the container's image."""
+def find_ephemeral_blocker(pod: PodView, ephemeral: EphemeralView, image: str) -> Reason | None:
+    """Obstacle of an ephemeral container of a pod; None: it runs, starts, or succeeded. `image`: the container's
+    image.
+    """
     if ephemeral.state is EphemeralState.FAILED:
         ended = f"exit code {ephemeral.exit_code}" if ephemeral.exit_code else ephemeral.reason
         why = f" ({ephemeral.reason})" if ephemeral.exit_code and ephemeral.reason else ""
         return Reason(
             Code.CONTAINER_FAILED,
             f"container {ephemeral.name} has failed: {ended}{why}",
-            f"read its log (kubectl logs -c {ephemeral.name}); then create the job again, corrected: an ephemeral"
+            f"{read_log(pod.namespace, pod.name, ephemeral.name)}; then create the job again, corrected: an ephemeral"
             " container cannot be changed",
             ephemeral.name,
         )
@@ -244,15 +250,21 @@ def _find_container_obstacle(pod: PodView, correction: Correction) -> Reason | N
                 status.name,
             )
         if status.waiting in _START_FAILURES:
-            restarts = format_count(status.restart_count, "restart")
-            where = correct_container(pod.annotations, status.name, correction)
-            return Reason(
-                Code.CONTAINER_FAILS,
-                f"container {status.name} does not start ({status.waiting}, {restarts})",
-                f"read the pod's events and logs, and {where.whole}, or what it refers to",
-                status.name,
-            )
+            return _explain_start_failure(pod, status, correction)
     return None
+
+
+def _explain_start_failure(pod: PodView, status: ContainerStatusFacts, correction: Correction) -> Reason:
+    """Obstacle of a container that terminates again and again, or that its node cannot start."""
+    restarts = format_count(status.restart_count, "restart")
+    where = correct_container(pod.annotations, status.name, correction)
+    if status.last_exit_code is None:
+        message = f"container {status.name} does not start ({status.waiting}, {restarts})"
+        remedy = f"{read_events(pod.namespace, pod.name)}, and {where.whole}, or what it refers to"
+        return Reason(Code.CONTAINER_FAILS, message, remedy, status.name)
+    message = f"container {status.name} terminates repeatedly: exit code {status.last_exit_code}, {restarts}"
+    log = read_log(pod.namespace, pod.name, status.name, previous=True)
+    return Reason(Code.CONTAINER_FAILS, message, f"{log}, {where.whole}", status.name)
 
 
 def _find_scheduling_obstacle(pod: PodView, now: Instant, correction: Correction) -> Reason | None:
@@ -374,11 +386,13 @@ def _find_readiness_obstacle(
             f"bring {pod.node_name} back, or delete the node: its pods are then replaced",
         )
     what = f"{_named(unready)} not ready" if unready else "the containers are not ready"
+    container = unready[0] if unready else ""
+    log = read_log(pod.namespace, pod.name, container)
     return Reason(
         Code.NOT_READY,
         f"{what}{since}",
-        "if that lasts, read the pod's events and logs, and correct what its readiness probe finds",
-        unready[0] if unready else "",
+        f"if that lasts, {log}, and correct what its readiness probe finds",
+        container,
     )
 
 

@@ -114,6 +114,8 @@ class ContainerStatusFacts(msgspec.Struct, frozen=True, gc=False):
     """Exit code of a terminated container; None: it has not terminated."""
     lacks: str = ""
     """Message about an object that the kubelet misses for the container: a ConfigMap, a Secret, or a key in one."""
+    last_exit_code: int | None = None
+    """Exit code of the run before the present one; None: there is no such run, or the kubelet does not report it."""
 
 
 class _KeyRef(msgspec.Struct, frozen=True, gc=False):
@@ -243,7 +245,14 @@ class RawStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     restart_count: int = 0
     ready: bool = False
     state: _State | None = None
+    last_state: _State | None = None
     resources: RawResources | None = None
+
+    @property
+    def last_exit_code(self) -> int | None:
+        """Exit code of the run before the present one; None: it is not reported."""
+        ended = self.last_state.terminated if self.last_state is not None else None
+        return ended.exit_code if ended is not None else None
 
 
 def read_container_facts(raw: RawContainer) -> ContainerFacts:
@@ -279,6 +288,7 @@ def read_status_facts(raw: RawStatus) -> ContainerStatusFacts:
         resources=resources_of(raw.resources) if raw.resources is not None else None,
         exit_code=terminated.exit_code if terminated else None,
         lacks=(waiting.message or "") if waiting and waiting.reason == _NOT_CONFIGURED else "",
+        last_exit_code=raw.last_exit_code,
     )
 
 

@@ -349,6 +349,7 @@ class PodProjector:
                 raw.container_id or "",
                 raw.restart_count,
                 raw.ready,
+                last_exit_code=raw.last_exit_code if raw.restart_count else None,
             )
         facts = read_status_facts(raw)
         return ContainerStatusFacts(
@@ -362,6 +363,7 @@ class PodProjector:
             share(facts.resources, facts.resources),
             facts.exit_code,
             share(facts.lacks, facts.lacks),
+            facts.last_exit_code,
         )
 
     def _share_conditions(self, conditions: tuple[_Condition, ...]) -> tuple[ConditionView, ...]:

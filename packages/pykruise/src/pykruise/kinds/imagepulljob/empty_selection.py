@@ -1,0 +1,51 @@
+"""Why an ImagePullJob has no node, by the selector that it has.
+
+PullJobView ──▶ explain_empty_selection() ──▶ Reason
+
+Pure. A job that has ended stays as it is, so it must be created again.
+"""
+
+from pykruise.pods.images.pull_jobs import PullJobView
+from pykruise.pods.reasons import Code
+from pykruise.runtime.reasons import Reason
+
+
+def explain_empty_selection(job: PullJobView, *, is_over: bool) -> Reason:
+    """Reason of a job whose selector matches nothing. `is_over`: the job has ended."""
+    field, objects, nothing = _describe_selector(job)
+    words = f"the job has ended without a node: {nothing}" if is_over else f"{nothing}; the job waits for one"
+    if not field:
+        agents = "check that nodes are ready and that the manager runs (pykruise doctor)"
+        return Reason(
+            Code.NOTHING_SELECTED, words, f"{agents}; then create the job again" if is_over else agents
+        )
+    if field.endswith("names"):
+        fit = f"correct {field}"
+        return Reason(
+            Code.NOTHING_SELECTED, words, f"create the job again with correct {field}" if is_over else fit
+        )
+    fit = f"label {objects} so that {field} matches them"
+    if is_over:
+        return Reason(
+            Code.NOTHING_SELECTED, words, f"{fit}, or choose another {field}; then create the job again"
+        )
+    return Reason(Code.NOTHING_SELECTED, words, f"{fit}, or change {field}")
+
+
+def _describe_selector(job: PullJobView) -> tuple[str, str, str]:
+    """Field of the job's selector, the objects that it selects, and words for its empty result."""
+    spec = job.spec
+    if job.pod_selector is not None:
+        field = "spec.podSelector"
+        return (
+            field,
+            "pods",
+            f"no running pod of namespace {job.namespace} matches {field} ({job.pod_selector})",
+        )
+    names = spec.selector.names if spec is not None and spec.selector is not None else None
+    if names is not None:
+        field = "spec.selector.names"
+        return field, "nodes", f"no node of {field} ({', '.join(names)}) has a NodeImage"
+    if job.selector is None or not str(job.selector):
+        return "", "nodes", "no node has a NodeImage yet"
+    return "spec.selector", "nodes", f"no node matches spec.selector ({job.selector})"
