@@ -145,15 +145,18 @@ async def _waits_of_job(client: Client, child: InsightChild, now: Instant) -> Se
         PODS, key.namespace, label_selector=f"batch.kubernetes.io/controller-uid={uid}"
     )
     if not listed.items:
-        return await read_refused_creations(client, uid, key.namespace)
+        again = child.correction.again if child.correction is not None else ""
+        return await read_refused_creations(client, uid, key.namespace, again=again)
     return rank_waits(
         wait for raw in listed.items for wait in _waits_of_pod(decode(raw), now, child.correction or OF_A_JOB)
     )
 
 
-async def read_refused_creations(client: Client, uid: str, namespace: str) -> Sequence[Wait]:
-    """Return the wait of a Job or a workload of Kubernetes whose pods are refused, from its latest FailedCreate event;
-    empty without an event.
+async def read_refused_creations(
+    client: Client, uid: str, namespace: str, *, again: str = ""
+) -> Sequence[Wait]:
+    """Return the wait of a Job or a workload of Kubernetes whose pods are rejected, from its latest FailedCreate event;
+    empty without an event. `again`: see `Correction.again`.
     """
     events = [
         event
@@ -166,8 +169,7 @@ async def read_refused_creations(client: Client, uid: str, namespace: str) -> Se
     message = str(latest.get("message") or "")
     known = explain_refusal(message)
     remedy = known[1] if known is not None else _REFUSED
-    if child.correction is not None and child.correction.again:
-        again = child.correction.again
+    if again:
         remedy = f"{remedy}; to change the template, create {again} again, since it cannot be changed there"
     first = str(latest.get("firstTimestamp") or "")
     return [Wait(code=Code.WRITE_FAILED, words=message, since=first, remedy=remedy)]
