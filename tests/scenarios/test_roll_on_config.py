@@ -1,12 +1,18 @@
 """Content of ConfigMaps and Secrets as a part of a rollout (pykruise.io/roll-on-config), on both clusters."""
 
 import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from pykruise.cli.plan import run_plan
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.gates import Gates
+from pykruise.kube.client.client import Client
 from pykruise.kube.errors import InvalidError
 from pykruise.kube.resources import CONFIG_MAPS, PODS, SECRETS, Resource
 from pykruise.manager.settings import ManagerSettings
@@ -183,3 +189,47 @@ async def test_an_option_that_follows_nothing_is_refused(stage: Stage, value: st
     await stage.start_manager(settings=FOLLOWING)
     with pytest.raises(InvalidError, match=rf"metadata.annotations\[pykruise.io/roll-on-config\].*{problem}"):
         await stage.create(follow(cloneset(), MOUNTED, names=value), resource=CLONE_SETS)
+
+
+async def plan_file(stage: Stage, folder: Path, *documents: Object) -> tuple[int, str]:
+    """Exit code and output of `pykruise plan -f` with the gate."""
+    file = folder / "changed.yaml"
+    file.write_text("\n---\n".join(json.dumps(document) for document in documents))
+    said: list[str] = []
+
+    @asynccontextmanager
+    async def reach(_: Path | None, __: str | None) -> AsyncIterator[tuple[Client, str]]:
+        yield stage.client, stage.namespace
+
+    code = await run_plan(
+        file=file,
+        target=None,
+        sets=(),
+        namespace=None,
+        kubeconfig=None,
+        context=None,
+        output="text",
+        say=said.append,
+        feature_gates="RollOnConfig=true",
+        reach=reach,
+    )
+    return code, "\n".join(said)
+
+
+async def test_plan_shows_the_workloads_that_a_changed_object_rolls(stage: Stage, tmp_path: Path) -> None:
+    """cloneset case 112"""
+    # given
+    strategy = rolling(partition=2, podUpdatePolicy="InPlaceIfPossible")
+    await start(stage, follow(cloneset(updateStrategy=strategy), IN_ENVIRONMENT), replicas=3)
+    # when
+    code, text = await plan_file(stage, tmp_path, config("2"))
+    # then
+    assert code == 2
+    assert "CloneSet" in text
+    assert "ConfigMap app: data[key]: 1 → 2" in text
+    assert "reads a ConfigMap or Secret only when it starts" in text
+    assert text.count("delete") == 1
+    # when nothing changes
+    code, text = await plan_file(stage, tmp_path, config("1"))
+    # then
+    assert (code, "nothing would change" in text) == (0, True), text

@@ -1,7 +1,7 @@
 """Content of ConfigMaps and Secrets as a part of a workload's revision, with the option roll-on-config.
 
 view of a workload + Read ──▶ follow_config() ──▶ FollowedConfig: the view whose template records the content
-change of a ConfigMap or Secret ──▶ wake_by_config() ──▶ the workloads that follow it
+change of a ConfigMap or Secret ──▶ list_config_wakes() ──▶ the workloads that follow it
 
 A cache has the metadata only. An object is read when its version is new, and only its digest is kept. Without the gate
 nothing is watched; without the option nothing is read and the view is returned unchanged.

@@ -199,11 +199,11 @@ def _explain_content(old: Document, new: Document, settings: InPlaceSettings) ->
     before, after = (read_recorded(template).get(START_ANNOTATION) for template in (old, new))
     if after is None or after == before:
         return ""
-    names = find_unrestartable(new, restarts=settings.env_from_metadata)
-    if not names:
+    name = next(iter(find_unrestartable(new, restarts=settings.env_from_metadata)), None)
+    if name is None:
         return ""
     return (
-        f"container {names[0]} reads a ConfigMap or Secret only when it starts, and the content was changed; it would "
+        f"container {name} reads a ConfigMap or Secret only when it starts, and the content was changed; it would "
         f"restart in place if one of its variables had the fieldPath metadata.annotations['{START_ANNOTATION}']"
     )
 

@@ -6,7 +6,7 @@ ConfigUses + digests ──▶ make_annotations() ──▶ record_content() ─
 
 Pure. The template with the annotations is stored as a revision, so a changed content is a changed revision, and every
 rule about revisions applies to it. The annotations contain digests only. The digest of a Secret is keyed with its UID,
-so nobody can check a guessed content against it.
+so a guessed content cannot be checked against it.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
