@@ -7,11 +7,15 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
+from pykruise.agent.simulated import AgentTasks, make_simulated_agents
 from pykruise.cli.plan import run_plan
 from pykruise.kinds.cloneset.types import CLONE_SETS
+from pykruise.kinds.daemonset.types import DAEMON_SETS
 from pykruise.kinds.gates import Gates
+from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS
 from pykruise.kube.client.client import Client
 from pykruise.kube.errors import InvalidError
 from pykruise.kube.resources import CONFIG_MAPS, PODS, SECRETS, Resource
@@ -19,22 +23,32 @@ from pykruise.manager.settings import ManagerSettings
 from pykruise.plans.config_content import CONFIG_MISSING
 from pykruise.pods.template.config_content import CONTENT_ANNOTATION, START_ANNOTATION
 from pykruise.pods.workload.options import ROLL_ON_CONFIG
+from pykruise.sandbox.cluster import ClusterSettings
+from support.daemonsets import Pool
 from support.scenario import Object, Stage, cloneset, rolling
+from support.statefulsets import statefulset
 
 FOLLOWING = ManagerSettings(gates=Gates.of(RollOnConfig=True))
 
-MOUNTED = {
+MOUNTED: Object = {
     "volumes": [{"name": "config", "configMap": {"name": "app"}}],
     "containers": [
         {"name": "main", "image": "nginx:1", "volumeMounts": [{"name": "config", "mountPath": "/etc/app"}]}
     ],
 }
-IN_ENVIRONMENT = {
+IN_ENVIRONMENT: Object = {
     "containers": [{"name": "main", "image": "nginx:1", "envFrom": [{"configMapRef": {"name": "app"}}]}]
 }
-SECRET_IN_ENVIRONMENT = {
+SECRET_IN_ENVIRONMENT: Object = {
     "containers": [{"name": "main", "image": "nginx:1", "envFrom": [{"secretRef": {"name": "app"}}]}]
 }
+
+
+@pytest.fixture
+def cluster_settings(cluster_settings: ClusterSettings) -> ClusterSettings:
+    """With agents on the nodes."""
+    agents = make_simulated_agents(AgentTasks(reports_containers=True))
+    return msgspec.structs.replace(cluster_settings, agents=agents)
 
 
 def follow(document: Object, pod: Object, *, names: str = "all") -> Object:
@@ -189,6 +203,89 @@ async def test_an_option_that_follows_nothing_is_refused(stage: Stage, value: st
     await stage.start_manager(settings=FOLLOWING)
     with pytest.raises(InvalidError, match=rf"metadata.annotations\[pykruise.io/roll-on-config\].*{problem}"):
         await stage.create(follow(cloneset(), MOUNTED, names=value), resource=CLONE_SETS)
+
+
+async def test_a_container_whose_variable_reads_the_record_restarts_in_place(stage: Stage) -> None:
+    """cloneset case 113"""
+    # given
+    container = {
+        **IN_ENVIRONMENT["containers"][0],
+        "env": [
+            {
+                "name": "CONFIG",
+                "valueFrom": {"fieldRef": {"fieldPath": f"metadata.annotations['{START_ANNOTATION}']"}},
+            }
+        ],
+    }
+    strategy = rolling(podUpdatePolicy="InPlaceIfPossible")
+    document = follow(cloneset(updateStrategy=strategy), {"containers": [container]})
+    before = await start(stage, document, replicas=3)
+    (old,) = await annotations_of(stage, START_ANNOTATION)
+    # when
+    await stage.merge("app", {"data": {"key": "2"}}, resource=CONFIG_MAPS)
+
+    async def have_new() -> bool:
+        return old not in await annotations_of(stage, START_ANNOTATION)
+
+    await stage.until(have_new)
+    await stage.settled(replicas=3)
+    # then
+    assert await uids_of(stage) == before
+    assert all(status.restart_count == 1 for pod in await stage.pods() for status in pod.container_statuses)
+
+
+async def test_a_statefulset_rolls_from_the_highest_ordinal(stage: Stage) -> None:
+    """statefulset case 91"""
+    # given
+    strategy = {"type": "RollingUpdate", "rollingUpdate": {"partition": 2}}
+    document = follow(statefulset(updateStrategy=strategy), IN_ENVIRONMENT)
+    await stage.start_manager(settings=FOLLOWING)
+    await stage.create(config(), resource=CONFIG_MAPS)
+    await stage.create(document, resource=ADVANCED_STATEFUL_SETS)
+
+    async def are_ready() -> bool:
+        return sum(pod.is_ready for pod in await stage.pods()) == 3
+
+    await stage.until(are_ready)
+    before = {pod.name: pod.uid for pod in await stage.pods()}
+    # when
+    await stage.merge("app", {"data": {"key": "2"}}, resource=CONFIG_MAPS)
+
+    async def is_last_new() -> bool:
+        pods = {pod.name: pod for pod in await stage.pods()}
+        return "web-2" in pods and pods["web-2"].uid != before["web-2"] and pods["web-2"].is_ready
+
+    # then
+    await stage.until(is_last_new)
+    await asyncio.sleep(min(stage.long_s, 60))
+    changed = {pod.name for pod in await stage.pods() if pod.uid != before[pod.name]}
+    assert changed == {"web-2"}
+
+
+async def test_a_daemonset_keeps_the_old_content_on_the_partition(pool: Pool) -> None:
+    """daemonset case 83"""
+    # given
+    stage = pool.stage
+    document = follow(
+        pool.daemonset(updateStrategy={"type": "RollingUpdate", "rollingUpdate": {"partition": 1}}),
+        {**pool.daemonset()["spec"]["template"]["spec"], **IN_ENVIRONMENT},
+    )
+    await stage.start_manager(settings=FOLLOWING)
+    await stage.create(config(), resource=CONFIG_MAPS)
+    await stage.create(document, resource=DAEMON_SETS)
+    await pool.settled()
+    before = await uids_of(stage)
+    # when
+    await stage.merge("app", {"data": {"key": "2"}}, resource=CONFIG_MAPS)
+
+    async def is_one_old() -> bool:
+        now = await uids_of(stage)
+        return len(now) == len(before) and len(now & before) == 1
+
+    # then
+    await stage.until(is_one_old)
+    await asyncio.sleep(min(stage.long_s, 60))
+    assert await is_one_old()
 
 
 async def plan_file(stage: Stage, folder: Path, *documents: Object) -> tuple[int, str]:
