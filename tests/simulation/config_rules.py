@@ -72,8 +72,13 @@ class FollowedRules(CloneSetRules):
     def _is_taken_out(
         self, commit: Commit, reconcile: Reconcile, before: Version, after: Version, workload: Workload
     ) -> bool:
-        """A pod whose metadata alone is updated serves all the time."""
-        if after.state == "Updating" and after.is_active and after.is_ready and after.images == before.images:
+        """A pod whose metadata alone is updated serves all the time. With maxSurge the budget of such an update
+        includes maxSurge, also while a hook prepares it (kinds/cloneset/surge.py).
+        """
+        serves = after.is_active and after.is_ready and after.images == before.images
+        if serves and (
+            after.state == "Updating" or (after.state == "PreparingUpdate" and workload.max_surge)
+        ):
             return False
         return super()._is_taken_out(commit, reconcile, before, after, workload)
 
@@ -101,4 +106,6 @@ def _with_content(workload: Workload, config: Mapping[str, Any] | None) -> Workl
         if config is None
         else make_annotations(uses, {("ConfigMap", CONFIG_NAME): digest_content("ConfigMap", config)})
     )
-    return msgspec.structs.replace(workload, template=plain(record_content(workload.template, annotations)))
+    template = plain(record_content(workload.template, annotations))
+    template["metadata"] = {name: value for name, value in template["metadata"].items() if value}
+    return msgspec.structs.replace(workload, template=template)

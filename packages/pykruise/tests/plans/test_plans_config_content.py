@@ -134,7 +134,7 @@ async def test_an_object_that_cannot_be_read_keeps_the_last_record(refuses: bool
     assert result.problem == f"ConfigMap app {why}: its content begins no rollout until it can be read"
 
 
-async def test_an_optional_object_that_does_not_exist_is_a_content_of_its_own() -> None:
+async def test_an_absent_optional_object_differs_from_an_empty_one_and_from_the_last_record() -> None:
     view = make_view(containers=OPTIONAL)
     absent = await follow_config(view, make_read(view, Server(), record="last main"))
     empty = await follow_config(view, make_read(view, Server(app="")))
