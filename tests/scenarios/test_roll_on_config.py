@@ -11,13 +11,16 @@ import msgspec
 import pytest
 
 from pykruise.agent.simulated import AgentTasks, make_simulated_agents
+from pykruise.cli.explain import read_and_explain
 from pykruise.cli.plan import run_plan
+from pykruise.kinds.cloneset.kind import KIND
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.daemonset.types import DAEMON_SETS
 from pykruise.kinds.gates import Gates
 from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS
 from pykruise.kube.client.client import Client
 from pykruise.kube.errors import InvalidError
+from pykruise.kube.ids import Key
 from pykruise.kube.resources import CONFIG_MAPS, PODS, SECRETS, Resource
 from pykruise.manager.settings import ManagerSettings
 from pykruise.plans.config_content import CONFIG_MISSING
@@ -137,6 +140,11 @@ async def test_a_deleted_object_begins_no_rollout(stage: Stage) -> None:
         return bool(await stage.events(CONFIG_MISSING))
 
     await stage.until(is_reported)
+    key, now = Key(stage.namespace, "web"), stage.clock()
+    explanation = await read_and_explain(stage.client, key, now=now, kind=KIND, settings=FOLLOWING)
+    assert (
+        "ConfigMap app does not exist: its content begins no rollout until it can be read" in explanation.next
+    )
     await stage.scale("web", 2)
     await stage.until(lambda: _count_is(stage, 2))
     # then

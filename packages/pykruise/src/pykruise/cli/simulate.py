@@ -249,10 +249,11 @@ def _find_workload(name: str, documents: Sequence[Document], *, is_needed: bool)
 
 
 def _admission_objects(documents: Sequence[Document]) -> tuple[Document, ...]:
-    """Objects of the kinds that take part in the admission of pods."""
+    """Objects of the kinds that take part in the admission of pods, and ConfigMaps and Secrets."""
     kinds = [kind for kind in map(find_kind, ATTACHED) if kind.pods is not None]
-    return tuple(
-        _as_manifest(doc) for doc in documents if is_config(doc) or any(is_of(kind, doc) for kind in kinds)
+    return (
+        *(strip_document(doc) for doc in documents if is_config(doc)),
+        *(_as_manifest(doc) for doc in documents if any(is_of(kind, doc) for kind in kinds)),
     )
 
 
