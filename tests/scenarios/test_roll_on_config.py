@@ -18,6 +18,7 @@ from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.daemonset.types import DAEMON_SETS
 from pykruise.kinds.gates import Gates
 from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS
+from pykruise.kinds.uniteddeployment.types import UNITED_DEPLOYMENTS
 from pykruise.kube.client.client import Client
 from pykruise.kube.errors import InvalidError
 from pykruise.kube.ids import Key
@@ -30,6 +31,7 @@ from pykruise.sandbox.cluster import ClusterSettings
 from support.daemonsets import Pool
 from support.scenario import Object, Stage, cloneset, rolling
 from support.statefulsets import statefulset
+from support.uniteddeployments import CLONE_SET, united_document
 
 FOLLOWING = ManagerSettings(gates=Gates.of(RollOnConfig=True))
 
@@ -294,6 +296,31 @@ async def test_a_daemonset_keeps_the_old_content_on_the_partition(pool: Pool) ->
     await stage.until(is_one_old)
     await asyncio.sleep(min(stage.long_s, 60))
     assert await is_one_old()
+
+
+async def test_the_clonesets_of_a_uniteddeployment_follow_the_content(stage: Stage) -> None:
+    # given
+    document = united_document(CLONE_SET, [{"name": "a"}, {"name": "b"}], replicas=4)
+    template = document["spec"]["template"][CLONE_SET]
+    template["metadata"]["annotations"] = {ROLL_ON_CONFIG.annotation: "all"}
+    template["spec"]["template"]["spec"] = IN_ENVIRONMENT
+    await stage.start_manager(settings=FOLLOWING)
+    await stage.create(config(), resource=CONFIG_MAPS)
+    await stage.create(document, resource=UNITED_DEPLOYMENTS)
+
+    async def are_ready() -> bool:
+        return sum(pod.is_ready and pod.is_active for pod in await stage.pods()) == 4
+
+    await stage.until(are_ready)
+    before = await uids_of(stage)
+    # when
+    await stage.merge("app", {"data": {"key": "2"}}, resource=CONFIG_MAPS)
+
+    async def are_new() -> bool:
+        return not await uids_of(stage) & before and await are_ready()
+
+    # then
+    await stage.until(are_new)
 
 
 async def plan_file(stage: Stage, folder: Path, *documents: Object) -> tuple[int, str]:
