@@ -220,6 +220,12 @@ _CLONE_SET: Final = _differences_of(
         "quotas, licences and GPUs are free only then",
     ),
     (
+        "a changed ConfigMap or Secret begins no rollout",
+        "the same; with the gate `RollOnConfig` and the annotation `pykruise.io/roll-on-config` it does, also for "
+        "StatefulSets and DaemonSets",
+        "`partition` and `maxUnavailable` limit the effects of a wrong value",
+    ),
+    (
         "an evicted pod is deleted at once, and then replaced",
         "the same; with a PodUnavailableBudget and the annotation `pykruise.io/eviction-surge` its successor is "
         "available before it is deleted",

@@ -58,6 +58,7 @@ LEFT_OUT: Final = {
     ],
     "performance.md": ["make bench N=1000 NODES=50           # the phases of a CloneSet in the sandbox"],
     "simulation.md": ["make simulate SEEDS=1000"],
+    "roll-on-config.md": ["containers:"],
     "upgrading.md": ["kubectl -n kruise-system rollout status deployment/kruise-controller-manager"],
     "testing.md": [
         "pip install ./packages/kube ./packages/agent './packages/sandbox[testing]' ./packages/pykruise"

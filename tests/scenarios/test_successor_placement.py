@@ -51,7 +51,7 @@ async def _start(stage: Stage, document: Object, *, replicas: int) -> Counter[st
 async def test_a_rollout_recreates_pods_on_their_nodes(
     stage: Stage, placement: str, budget: dict[str, int]
 ) -> None:
-    """cloneset cases 106 and 107"""
+    """cloneset cases 114 and 115"""
     # given five pods, unevenly on four nodes
     strategy = rolling(**budget)
     before = await _start(stage, near(placement, replicas=5, updateStrategy=strategy), replicas=5)
@@ -63,14 +63,14 @@ async def test_a_rollout_recreates_pods_on_their_nodes(
 
 
 async def test_the_successor_of_a_deleted_pod_runs_on_its_node(stage: Stage) -> None:
-    """cloneset case 106"""
+    """cloneset case 114"""
     before = await _start(stage, near("RequireSameNode", replicas=5), replicas=5)
     await replace_pod(stage, (await stage.pods())[0].name, replicas=5)
     assert await nodes_of(stage) == before
 
 
 async def test_the_successor_of_a_pod_on_a_cordoned_node_runs_elsewhere(stage: Stage) -> None:
-    """cloneset case 108"""
+    """cloneset case 116"""
     before = await _start(stage, near("RequireSameNode", replicas=3), replicas=3)
     pod = (await stage.pods())[0]
     await stage.merge(pod.node_name, {"spec": {"unschedulable": True}}, resource=NODES)
@@ -86,7 +86,7 @@ async def test_the_successor_of_a_pod_on_a_cordoned_node_runs_elsewhere(stage: S
 async def test_another_value_is_refused_with_the_path_of_the_annotation(
     stage: Stage, value: str, resource: Any
 ) -> None:
-    """cloneset case 109"""
+    """cloneset case 117"""
     await stage.start_manager()
     document = {**near(value), "apiVersion": resource.api_version}
     with pytest.raises(InvalidError) as refused:

@@ -33,6 +33,7 @@ from simulation import (
     generate_blind,
     generate_broadcastjob,
     generate_cloneset,
+    generate_config,
     generate_containerrecreaterequest,
     generate_daemonset,
     generate_ephemeraljob,
@@ -51,6 +52,7 @@ from simulation import (
 from simulation.beside import Together
 from simulation.budget_rules import BudgetRules
 from simulation.cloneset_rules import CloneSetRules
+from simulation.config_rules import FollowedRules
 from simulation.cron_rules import CronRules
 from simulation.daemonset_rules import DaemonSetRules
 from simulation.distribution_rules import DistributionRules
@@ -128,6 +130,7 @@ _PULLING: Mapping[str, Any] = {
 }
 KINDS: Mapping[str, SimulatedKind] = {
     "cloneset": SimulatedKind(CLONE_SETS, CloneSetRules),
+    "rollonconfig": SimulatedKind(CLONE_SETS, FollowedRules, gates=Gates.of(RollOnConfig=True)),
     "handover": SimulatedKind(CLONE_SETS, HandOverRules),
     "slots": SimulatedKind(CLONE_SETS, HandOverRules),
     "daemonset": SimulatedKind(DAEMON_SETS, DaemonSetRules),
@@ -173,6 +176,7 @@ KINDS: Mapping[str, SimulatedKind] = {
 
 GENERATORS: Mapping[str, Callable[[int], Script]] = {
     "cloneset": generate_cloneset.generate,
+    "rollonconfig": generate_config.generate,
     "daemonset": generate_daemonset.generate,
     "statefulset": generate_statefulset.generate,
     "broadcastjob": generate_broadcastjob.generate,

@@ -55,6 +55,7 @@ from pykruise.runtime import execute, reconcile, shared_keys
 from simulation.kinds import generate
 from simulation.mutating import Change, always, mutated
 from simulation.mutations_beside import PODUNAVAILABLEBUDGET, SIDECARSET, WORKLOADSPREAD
+from simulation.mutations_config import ROLLONCONFIG
 from simulation.mutations_copies import RESOURCEDISTRIBUTION
 from simulation.mutations_images import IMAGELISTPULLJOB, IMAGEPULLJOB
 from simulation.mutations_jobs import ADVANCEDCRONJOB, BROADCASTJOB, EPHEMERALJOB
@@ -404,6 +405,7 @@ EVERYTHING: Mapping[str, tuple[Change, ...]] = {
     **PERSISTENTPODSTATE,
     **CONTAINERRECREATEREQUEST,
     **PODPROBEMARKER,
+    **ROLLONCONFIG,
 }
 
 
@@ -442,6 +444,7 @@ def generator_of(name: str) -> str:
         "persistentpodstate": PERSISTENTPODSTATE,
         "containerrecreaterequest": CONTAINERRECREATEREQUEST,
         "podprobemarker": PODPROBEMARKER,
+        "rollonconfig": ROLLONCONFIG,
         "blind": UNSEEN,
     }
     return next((generator for generator, names in by_kind.items() if name in names), "cloneset")

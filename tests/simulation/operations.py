@@ -18,6 +18,7 @@ from pykruise.kube.resources import NODES, PODS, Resource
 from pykruise.sandbox.nodes.faults import Rule
 from pykruise.sandbox.nodes.kubelet import Kubelets
 from pykruise.sandbox.nodes.specs import NodeSpec
+from simulation.operations_config import ConfigOperations
 from simulation.operations_copies import CopyOperations
 from simulation.operations_debugging import DebuggingOperations
 from simulation.operations_of_jobs import JobOperations
@@ -35,7 +36,14 @@ REFUSED_AT_MOST = 12
 """So many times a removal of a released pod is tried: a minute long, and all is healed meanwhile."""
 
 
-class Operations(JobOperations, CopyOperations, DebuggingOperations, RecreationOperations, ProbeOperations):
+class Operations(
+    JobOperations,
+    CopyOperations,
+    ConfigOperations,
+    DebuggingOperations,
+    RecreationOperations,
+    ProbeOperations,
+):
     """Operations on one cluster, with the user's client. `first`: the workload as it was created at the start.
 
     `beside`: what is there beside it, with its resource; None: nothing is.

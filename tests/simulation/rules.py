@@ -35,6 +35,9 @@ __all__ = [
     "plain",
 ]
 
+READ_AT_START = "pykruise.io/config-at-start"
+"""Annotation of the content that containers read when they start."""
+
 PODS, REVISIONS = "pods", "controllerrevisions.apps"
 
 
@@ -461,8 +464,11 @@ def is_hooked(pod: Version, labels: Mapping[str, str]) -> bool:
 
 
 def is_image_change(old: Any, new: Any) -> bool:
-    """Whether two templates differ in nothing but images and metadata."""
+    """Whether two templates differ in nothing but images and metadata, and no container must start again."""
     if old is None or new is None:
+        return False
+    before, after = ((item["metadata"].get("annotations") or {}).get(READ_AT_START) for item in (old, new))
+    if after is not None and after != before:
         return False
 
     def bare(template: Any) -> Any:

@@ -21,6 +21,7 @@ from pykruise.kube.election.key_slots import slot_of
 from pykruise.kube.errors import NotFoundError
 from pykruise.kube.ids import Key
 from pykruise.manager.manager import Manager
+from pykruise.manager.settings import ManagerSettings
 from pykruise.plans.progress import Phase
 from pykruise.pods.reasons import AT_REST, Code, compute_longest_wait_s
 from pykruise.pods.workload.waiting import WAITING
@@ -232,7 +233,10 @@ class _World(Stage):
         key = Key(NAMESPACE if kind.resource.namespaced else "", NAME)
         try:
             document = decode(await self._client.get(kind.resource, key.namespace, key.name))
-            explanation = await read_and_explain(self._client, key, now=self._clock(), kind=kind)
+            settings = ManagerSettings(gates=self._kind.gates)
+            explanation = await read_and_explain(
+                self._client, key, now=self._clock(), kind=kind, settings=settings
+            )
         except (NotFoundError, CommandError):
             return
         conditions = (document.get("status") or {}).get("conditions") or ()

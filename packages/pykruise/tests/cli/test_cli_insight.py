@@ -365,6 +365,37 @@ def test_the_json_of_a_simulation_has_all_shown_values(tmp_path: Path) -> None:
     assert result["samples"][-1]["available"] == 2
 
 
+@pytest.mark.parametrize(("gates", "deleted"), [("RollOnConfig=true", 2), ("RollOnConfig=false", 0)])
+def test_a_changed_configmap_is_simulated(tmp_path: Path, gates: str, deleted: int) -> None:
+    # given
+    def config(level: str) -> str:
+        return f"{{apiVersion: v1, kind: ConfigMap, metadata: {{name: shop}}, data: {{LEVEL: {level}}}}}"
+
+    workload = """
+apiVersion: apps.kruise.io/v1beta1
+kind: CloneSet
+metadata: {name: web, annotations: {pykruise.io/roll-on-config: all}}
+spec:
+  replicas: 2
+  selector: {matchLabels: {app: web}}
+  updateStrategy: {rollingUpdate: {maxUnavailable: 1}}
+  template:
+    metadata: {labels: {app: web}}
+    spec: {containers: [{name: main, image: "shop:1", envFrom: [{configMapRef: {name: shop}}]}]}
+"""
+    first, new = tmp_path / "web.yaml", tmp_path / "new.yaml"
+    first.write_text(f"{config('info')}\n---{workload}")
+    new.write_text(config("debug"))
+    # when
+    code, output = run(
+        *("simulate", "-f", str(first), "--change", str(new), "--feature-gates", gates, "-o", "json")
+    )
+    # then
+    (result,) = json.loads(output)
+    assert code == 0
+    assert [action["do"] for action in result["actions"]].count("delete") == deleted
+
+
 @pytest.mark.parametrize(
     "struct",
     [Forecast, OutlookBatch, PodFate, Explanation, Wait, Played, PlayAction, Sample, ClockPlayed, ClockFate],

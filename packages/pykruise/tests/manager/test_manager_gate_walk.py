@@ -14,7 +14,7 @@ import pytest
 from pykruise.admission.reviewers import build_reviewers
 from pykruise.admission.settings import make_admission_settings
 from pykruise.kinds import list_kinds
-from pykruise.kinds.gates import GATES, Gates
+from pykruise.kinds.gates import GATES, Gates, list_all_gates
 from pykruise.kube.admission import AdmissionAnswer, AdmissionRequest
 from pykruise.kube.client.client import Client
 from pykruise.kube.rbac import Right
@@ -240,7 +240,7 @@ def test_every_gate_of_a_kind_exists() -> None:
 
     for kind in ALL:
         build_settings(kind.settings, gates=asked)
-    assert named <= set(GATES)
+    assert named <= set(list_all_gates())
 
 
 def test_a_kind_without_a_gate_cannot_be_switched_off() -> None:
@@ -250,5 +250,25 @@ def test_a_kind_without_a_gate_cannot_be_switched_off() -> None:
             assert kind in manager_of(everything_off).kinds
 
 
+@pytest.mark.parametrize(
+    ("kind", "gate"),
+    [(kind, gate) for kind in ALL for gate in kind.rights_by_gate],
+    ids=lambda item: str(item)[:40],
+)
+def test_a_gate_of_a_kind_brings_its_rights_and_watches_only_while_it_is_on(kind: Kind, gate: str) -> None:
+    off, on = Gates(), Gates.of(**{gate: True})
+    assert kind.control is not None
+    assert not set(kind.rights_by_gate[gate]) & set(list_needed_rights(off))
+    assert set(kind.rights_by_gate[gate]) <= set(list_needed_rights(on))
+    added = watched(on) - watched(off)
+    assert added == {
+        str(views.resource)
+        for views in views_of(kind.control, ManagerSettings(gates=on).read_kind_settings(kind))
+        if str(views.resource) not in watched(off)
+    }
+    assert {right.resource for right in kind.rights_by_gate[gate]} == {name.split(".")[0] for name in added}
+
+
 def test_every_right_has_a_reason() -> None:
     assert all(right.why for kind in ALL for right in kind.rights)
+    assert all(right.why for kind in ALL for rights in kind.rights_by_gate.values() for right in rights)

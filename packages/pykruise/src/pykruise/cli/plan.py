@@ -6,7 +6,7 @@ manifests or a live object, with --set ──▶ forecast() for each ──▶ t
 import asyncio
 import sys
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -20,6 +20,12 @@ from pykruise.cli.insight.effect_forecast import (
     format_section,
     group_pods_by_fate,
     head_lines,
+)
+from pykruise.cli.insight.followed_config import (
+    find_followers,
+    is_config,
+    is_following_on,
+    select_followed,
 )
 from pykruise.cli.insight.forecasting import Forecast, forecast
 from pykruise.cli.insight.gates import fit_settings, parse_settings, read_manager_settings
@@ -69,7 +75,7 @@ async def run_plan(
         )
     if target is not None and not sets:
         raise CommandLineError(f"{target} is unchanged: name a change with --set, such as --set replicas=5")
-    documents, others = split_built_in(_read_documents(file))
+    documents, others = split_built_in(_read_documents(file), with_config=True)
     given = parse_settings(feature_gates) if feature_gates else None
     async with reach(kubeconfig, context) as (client, default_namespace):
         settings = (
@@ -78,6 +84,12 @@ async def run_plan(
         there = namespace or default_namespace
         if target is not None:
             documents = [await read_live_document(client, there, *parse_target(target))]
+        changes, others = await find_config_changes(
+            client, others, documents, namespace=there, settings=settings
+        )
+        if not documents and not changes.by_workload:
+            split_built_in(others)
+        documents = [*documents, *changes.followers]
         result = [
             await _note_if_long(
                 _name_file_in_errors(
@@ -88,6 +100,7 @@ async def run_plan(
                         namespace=namespace or document["metadata"].get("namespace") or default_namespace,
                         now=time.time(),
                         settings=settings,
+                        changed_config=changes.of(document),
                     ),
                 ),
                 f"planning {document['kind']} {document['metadata']['name']} ({number} of {len(documents)}) …",
@@ -133,8 +146,11 @@ async def plan_document(
     namespace: str,
     now: Instant,
     settings: ManagerSettings | None = None,
+    changed_config: Sequence[Document] = (),
 ) -> Forecast | Outlook:
-    """Forecast of applying an object of any kind. Raises KubeError when an object cannot be read."""
+    """Forecast of applying an object of any kind. Raises KubeError when an object cannot be read. `changed_config`:
+    ConfigMaps and Secrets that the object follows and that change too.
+    """
     kind = find_kind_of_document(document)
     await _check_version(client, kind, document)
     key = Key(namespace if kind.resource.namespaced else "", document["metadata"]["name"])
@@ -142,7 +158,9 @@ async def plan_document(
         return await attached.plan(client, document, key, now, settings)
     if not isinstance(kind.insight, WorkloadInsight):
         return await forecast_any(client, kind, document, key, now, settings)
-    return await forecast(client, document, namespace=namespace, now=now, settings=settings)
+    return await forecast(
+        client, document, namespace=namespace, now=now, settings=settings, changed_config=changed_config
+    )
 
 
 async def _check_version(client: Client, kind: Kind, document: Document) -> None:
@@ -190,15 +208,66 @@ def check_documents(documents: list[Document], *, source: str) -> list[Document]
     return documents
 
 
-def split_built_in(documents: Sequence[Document]) -> tuple[list[Document], list[Document]]:
+def split_built_in(
+    documents: Sequence[Document], *, with_config: bool = False
+) -> tuple[list[Document], list[Document]]:
     """Documents that can be planned, and the documents of Kubernetes' own kinds.
 
-    Raises CommandError for every other kind: it may be a misspelt known kind.
+    Raises CommandError for every other kind: it may be a misspelt known kind. `with_config`: a file of ConfigMaps and
+    Secrets alone is accepted, because workloads may follow them.
     """
     known = [document for document in documents if not _is_built_in(document)]
     for entry in known or documents:
-        find_kind_of_document(entry)
+        if not (with_config and is_config(entry)):
+            find_kind_of_document(entry)
     return known, [document for document in documents if _is_built_in(document)]
+
+
+class ConfigChanges(msgspec.Struct, frozen=True, kw_only=True):
+    """Changed ConfigMaps and Secrets with the workloads that follow them."""
+
+    by_workload: Mapping[tuple[str, str], Sequence[Document]] = {}
+    """Kind and name of a workload → the changed objects that it follows."""
+    followers: Sequence[Document] = ()
+    """Manifests of the stored workloads that follow them and have no manifest of their own."""
+
+    def of(self, document: Document) -> Sequence[Document]:
+        """Return the changed objects that a workload follows."""
+        return self.by_workload.get((document["kind"], document["metadata"]["name"]), ())
+
+
+async def find_config_changes(
+    client: Client,
+    others: Sequence[Document],
+    documents: Sequence[Document],
+    *,
+    namespace: str,
+    settings: ManagerSettings,
+) -> tuple[ConfigChanges, list[Document]]:
+    """Return the ConfigMaps and Secrets of `others` that stored workloads follow, and the other documents.
+
+    A manifest of `documents` replaces the stored workload.
+    """
+    changed = [document for document in others if is_config(document)]
+    if not changed or not is_following_on(settings):
+        return ConfigChanges(), list(others)
+    by_workload: dict[tuple[str, str], Sequence[Document]] = {}
+    manifests = {(document["kind"], document["metadata"]["name"]) for document in documents}
+    followers: list[Document] = []
+    followed: set[tuple[str, str]] = set()
+    places = {document["metadata"].get("namespace") or namespace for document in changed}
+    for place in sorted(places):
+        here = [doc for doc in changed if (doc["metadata"].get("namespace") or namespace) == place]
+        for kind, live in await find_followers(client, here, namespace=place):
+            name = live["metadata"]["name"]
+            own = select_followed(kind, live, here)
+            by_workload[kind.resource.kind, name] = own
+            followed |= {(doc["kind"], doc["metadata"]["name"]) for doc in own}
+            if (kind.resource.kind, name) not in manifests:
+                followers.append(await read_live_document(client, place, kind, name))
+    changes = ConfigChanges(by_workload=by_workload, followers=followers)
+    rest = [doc for doc in others if (doc["kind"], doc["metadata"]["name"]) not in followed]
+    return changes, rest
 
 
 def _is_built_in(document: Document) -> bool:

@@ -17,6 +17,7 @@ import msgspec
 
 from pykruise.cli.errors import CommandError, CommandLineError
 from pykruise.cli.insight.charts import draw_svg_charts
+from pykruise.cli.insight.followed_config import is_config
 from pykruise.cli.insight.gates import fit_settings, parse_settings, read_manager_settings
 from pykruise.cli.insight.kind_insights import ATTACHED
 from pykruise.cli.insight.known_kinds import (
@@ -248,9 +249,12 @@ def _find_workload(name: str, documents: Sequence[Document], *, is_needed: bool)
 
 
 def _admission_objects(documents: Sequence[Document]) -> tuple[Document, ...]:
-    """Objects of the kinds that take part in the admission of pods."""
+    """Objects of the kinds that take part in the admission of pods, and ConfigMaps and Secrets."""
     kinds = [kind for kind in map(find_kind, ATTACHED) if kind.pods is not None]
-    return tuple(_as_manifest(doc) for doc in documents if any(is_of(kind, doc) for kind in kinds))
+    return (
+        *(strip_document(doc) for doc in documents if is_config(doc)),
+        *(_as_manifest(doc) for doc in documents if any(is_of(kind, doc) for kind in kinds)),
+    )
 
 
 def _play_of_creation(given: _Given, conditions: Conditions) -> Play:

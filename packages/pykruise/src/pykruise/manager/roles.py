@@ -129,8 +129,16 @@ def _review_rights(gates: Gates) -> Iterator[Right]:
 
 def list_needed_rights(gates: Gates) -> list[Right]:
     """Return all rights that a manager with these gates needs."""
-    own = [right for kind in list_kinds() if kind.is_enabled(gates.__getitem__) for right in kind.rights]
-    return [*SHARED_RIGHTS, *own, *list_webhook_rights(gates), *ELECTION]
+    kinds = [kind for kind in list_kinds() if kind.is_enabled(gates.__getitem__)]
+    own = [right for kind in kinds for right in kind.rights]
+    gated = [
+        right
+        for kind in kinds
+        for gate, rights in kind.rights_by_gate.items()
+        if gates[gate]
+        for right in rights
+    ]
+    return [*SHARED_RIGHTS, *own, *gated, *list_webhook_rights(gates), *ELECTION]
 
 
 def build_roles(gates: Gates, *, namespace: str) -> list[Document]:

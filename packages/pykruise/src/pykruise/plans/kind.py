@@ -68,6 +68,8 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     control: Control | None = None
     rights: tuple[Right, ...] = ()
     """Rights of its controller in addition to those of all controllers (manager/roles.py)."""
+    rights_by_gate: Mapping[str, tuple[Right, ...]] = {}
+    """Further rights of its controller with a gate, by the gate's name."""
     lends: tuple[Right, ...] | None = None
     """Actions of the manager for the author of a namespaced object which the author might not be allowed to do. Those
     of Kubernetes' own roles that include all of them may write the kind (manager/roles.py); None: no role may.

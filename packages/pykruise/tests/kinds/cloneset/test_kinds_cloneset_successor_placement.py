@@ -55,7 +55,7 @@ TABLE = """
 
 @pytest.mark.parametrize("row", TABLE.strip().splitlines())
 def test_each_new_pod_replaces_the_pod_that_leaves_next(row: str) -> None:
-    """cloneset cases 106 and 107"""
+    """cloneset cases 114 and 115"""
     # given
     setting, pods, expected = (part.strip() for part in row.split("|"))
     replicas, partition, surge = map(int, setting.split())
@@ -99,14 +99,14 @@ def leaving(placement: str, **labels: str) -> CloneSetBuilder:
 def test_the_place_of_the_predecessor_becomes_a_node_affinity(
     placement: str, affinity: dict[str, Any]
 ) -> None:
-    """cloneset case 106"""
+    """cloneset case 114"""
     builder = leaving(placement, disk="hdd")
     builder.node_labels["node-c"] = {"topology.kubernetes.io/zone": "one"}
     assert affinity_of(plan_cloneset(builder.snapshot())) == affinity
 
 
 def test_terms_of_the_template_hold_too() -> None:
-    """cloneset case 106"""
+    """cloneset case 114"""
     disk = {"key": "disk", "operator": "In", "values": ["ssd"]}
     terms = {"nodeSelectorTerms": [{"matchExpressions": [disk]}]}
     builder = leaving("RequireSameNode", disk="ssd")
@@ -118,7 +118,7 @@ def test_terms_of_the_template_hold_too() -> None:
 @pytest.mark.parametrize("placement", ["PreferSameNode", "RequireSameNode"])
 @pytest.mark.parametrize("state", ["cordoned", "gone", "other selector"])
 def test_a_node_that_takes_no_new_pods_places_none(placement: str, state: str) -> None:
-    """cloneset case 108"""
+    """cloneset case 116"""
     builder = leaving(placement, disk="hdd")
     if state == "cordoned":
         builder.cordoned.add("node-c")
@@ -132,7 +132,7 @@ def test_a_node_that_takes_no_new_pods_places_none(placement: str, state: str) -
 
 
 def test_a_node_without_a_zone_places_none() -> None:
-    """cloneset case 108"""
+    """cloneset case 116"""
     plan = plan_cloneset(leaving("RequireSameZone", disk="hdd").snapshot())
     assert predecessors(plan) == ["c"]
     assert affinity_of(plan) == {}

@@ -22,6 +22,7 @@ from pykruise.kinds import shown_of
 from pykruise.kube.clock import Instant, format_time, parse_time
 from pykruise.kube.documents import Document
 from pykruise.kube.values.counts import format_count
+from pykruise.plans.config_content import CONFIG_MISSING
 from pykruise.plans.insight import WorkloadInsight
 from pykruise.plans.progress import Phase, add_waits
 from pykruise.plans.purposes import Purpose
@@ -606,7 +607,8 @@ def _merge(waits: Iterable[Wait]) -> list[Wait]:
 
 
 def next_of(plan: Plan, waits: Sequence[Wait]) -> Iterator[str]:
-    """Next steps of the manager, one line each."""
+    """Next steps of the manager, one line each, and ConfigMaps and Secrets whose content cannot be followed."""
+    yield from (note.message for note in plan.notes if note.reason == CONFIG_MISSING)
     for stage in plan.stages:
         reasons: dict[str, list[str]] = {}
         for chain in stage.chains:

@@ -19,6 +19,7 @@ from pykruise.cli.insight.admission_check import ask_admission
 from pykruise.cli.insight.budgets import list_budgets_below, read_budgets
 from pykruise.cli.insight.cluster_reading import Sight, look, nodes_of
 from pykruise.cli.insight.effect_forecast import Foreseen, OutlookBatch, PodFate, group_by_reason
+from pykruise.cli.insight.followed_config import list_content_changes, read_followed
 from pykruise.cli.insight.known_kinds import (
     find_kind_of_document,
     find_workload_insight,
@@ -37,6 +38,7 @@ from pykruise.plans.views import NodeView
 from pykruise.pods.in_place import NotInPlace, UpdateSpec, find_difference
 from pykruise.pods.in_place.declared_features import UNDECLARED, fit_to_node
 from pykruise.pods.reasons import Code
+from pykruise.pods.template.config_content import record_content
 from pykruise.pods.view import keys
 from pykruise.pods.workload.revisions import RevisionView
 
@@ -70,11 +72,14 @@ async def forecast(
     namespace: str,
     now: Instant,
     settings: ManagerSettings | None = None,
+    changed_config: Sequence[Document] = (),
 ) -> Forecast:
     """Read the object, ask admission in a dry run, and simulate the rollout. Writes nothing. Raises KubeError for
-    reads that fail.
+    reads that fail. `changed_config`: ConfigMaps and Secrets that change too.
     """
-    forecast, _ = await forecast_and_play(client, document, namespace=namespace, now=now, settings=settings)
+    forecast, _ = await forecast_and_play(
+        client, document, namespace=namespace, now=now, settings=settings, changed_config=changed_config
+    )
     return forecast
 
 
@@ -85,9 +90,10 @@ async def forecast_and_play(
     namespace: str,
     now: Instant,
     settings: ManagerSettings | None = None,
+    changed_config: Sequence[Document] = (),
 ) -> tuple[Forecast, "Played | None"]:
     """Return the forecast with the simulated rollout, for a chart; None: admission refuses the manifest. Raises
-    CommandError without the sandbox.
+    CommandError without the sandbox. `changed_config`: ConfigMaps and Secrets that change too.
     """
     try:
         from pykruise.cli.insight.simulating import Play, PlayWorld, play
@@ -116,10 +122,13 @@ async def forecast_and_play(
         played = await asyncio.to_thread(play, given)
         return _describe(verdict.about, workload, None, wanted, played, settings), played
     sight = await look(client, workload, key, now=now, settings=settings)
-    played = await asyncio.to_thread(
-        play, await _copy_cluster(client, sight, wanted, now=now, settings=settings)
-    )
-    forecast = _describe(verdict.about, workload, sight, wanted, played, settings)
+    copy = await _copy_cluster(client, sight, wanted, now=now, settings=settings)
+    copy = msgspec.structs.replace(copy, beside_changes=changed_config)
+    played = await asyncio.to_thread(play, copy)
+    about = verdict.about
+    if changed_config:
+        about = {**about, **_describe_config(about, copy.world.beside, changed_config)}
+    forecast = _describe(about, workload, sight, wanted, played, settings)
     if not forecast.batches:
         return forecast, played
     budgets = await read_budgets(
@@ -142,8 +151,10 @@ async def _copy_cluster(
     from pykruise.cli.insight.simulating import Play, PlayWorld, make_roomy_nodes
 
     namespace = sight.document["metadata"].get("namespace", "")
-    revisions, claims = await asyncio.gather(
-        client.list(CONTROLLER_REVISIONS, namespace), client.list(PERSISTENT_VOLUME_CLAIMS, namespace)
+    revisions, claims, followed = await asyncio.gather(
+        client.list(CONTROLLER_REVISIONS, namespace),
+        client.list(PERSISTENT_VOLUME_CLAIMS, namespace),
+        read_followed(client, sight.kind, (sight.document, wanted), namespace=namespace, settings=settings),
     )
     own = [decode(raw) for raw in claims.items]
     used = sorted({pod["spec"].get("nodeName") or "" for pod in sight.pods.values()} - {""}) or ["node-1"]
@@ -164,12 +175,31 @@ async def _copy_cluster(
             workload=sight.document,
             revisions=[decode(raw) for raw in revisions.items],
             pods=list(sight.pods.values()),
-            beside=sight.budgets,
+            beside=[*sight.budgets, *followed],
             claims=[doc for doc in own if find_workload_insight(sight.kind).has_claim(sight.document, doc)],
             nodes=specs,
         ),
         settings=settings,
     )
+
+
+def _describe_config(
+    about: Mapping[str, Any], stored: Sequence[Document], changed: Sequence[Document]
+) -> dict[str, Any]:
+    """Return the fields of a `Foreseen` about changed ConfigMaps and Secrets."""
+    known = {(entry["kind"], entry["metadata"]["name"]): entry for entry in stored}
+    fields = [
+        change
+        for document in changed
+        for change in list_content_changes(
+            known.get((document["kind"], document["metadata"]["name"])), document
+        )
+    ]
+    is_changed = bool(fields) and about["change"] == "unchanged"
+    return {
+        "fields": (*about["fields"], *fields),
+        "change": "changed" if is_changed else about["change"],
+    }
 
 
 def _to_specs(nodes: Iterable[NodeView]) -> "list[NodeSpec]":
@@ -203,6 +233,9 @@ def _describe(
 ) -> Forecast:
     if played.refused:
         return Forecast(**{**about, "change": "refused", "errors": played.refused, "fields": ()})
+    if played.record:
+        template = record_content(wanted["spec"]["template"], played.record)
+        wanted = {**wanted, "spec": {**wanted["spec"], "template": template}}
     batches = tuple(_find_batches(played))
     touched = {fate.pod for batch in batches for fate in batch.fates}
     before = sight.snapshot.pods if sight else ()

@@ -25,6 +25,7 @@ from pykruise.kube.ids import Key
 from pykruise.kube.rbac import READ, make_right
 from pykruise.kube.resources import PERSISTENT_VOLUME_CLAIMS
 from pykruise.kube.schemas.crds import Column, ScalePaths
+from pykruise.plans.config_content import GATES, list_config_reads, list_config_wakes, list_follow_rights
 from pykruise.plans.kind import (
     AGE,
     POD_OWNER_LENDS,
@@ -77,6 +78,7 @@ def _list_reads(settings: CloneSetSettings) -> Sequence[Views[Any]]:
         *(POD_VIEWS, REVISION_VIEWS, CLAIM_VIEWS, NODE_VIEWS),
         *((PULL_JOB_VIEWS,) if settings.pre_download else ()),
         *((BUDGET_VIEWS,) if settings.asks_budgets else ()),
+        *list_config_reads(settings),
     )
 
 
@@ -91,6 +93,7 @@ def _list_wakes(settings: CloneSetSettings) -> Sequence[Wake]:
         ),
         Wake(on=CLAIM_VIEWS, keys=_enqueue_by_claim),
         wake_namesake(REVISION_VIEWS, CLONE_SET_VIEWS),
+        *list_config_wakes(CLONE_SET_VIEWS, settings),
     )
 
 
@@ -170,6 +173,7 @@ KIND = Kind(
         ),
         DerivedName(what="the name of a pod's PVC", longest=LONGEST_NAME, of=_claim_names),
     ),
+    own_gates=GATES,
     settings=CloneSetSettings,
     reviews=Reviews(
         mutating=lambda settings, _: build_mutating_review(settings.defaulting),
@@ -214,6 +218,7 @@ KIND = Kind(
             IMAGE_PULL_JOBS, *READ, "create", "delete", why="CloneSet: to pull images ahead of updates"
         ),
     ),
+    rights_by_gate=list_follow_rights("CloneSet"),
     insight=INSIGHT,
     shown=SHOWN,
 )

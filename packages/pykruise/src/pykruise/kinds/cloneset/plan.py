@@ -38,6 +38,7 @@ from pykruise.kinds.cloneset.working_set import CloneSetWorkingSet, build_workin
 from pykruise.kube.documents import Document
 from pykruise.kube.values.counts import format_count
 from pykruise.kube.values.selectors import Selector, SelectorError, SelectorOperator, parse_selector
+from pykruise.plans.config_content import make_config_notes
 from pykruise.plans.failed_resizes import drop_other_causes
 from pykruise.plans.ownership import adopt_used, plan_revisions, release_pods
 from pykruise.plans.phases import DecidedStage, PlanPhase, skip
@@ -113,7 +114,13 @@ def _join_phases(
     skipped = {**refresh.skipped, **update.skipped, **scale.skipped, **evictions.skipped}
     waiting, shown = waiting_of(ws, skipped=skipped)
     overlap = overlap_of(ws.snapshot.overlapping)
-    notes = (*_orphans_note(orphans), *make_overlap_note(overlap), *scale.notes, *update.notes)
+    notes = (
+        *_orphans_note(orphans),
+        *make_overlap_note(overlap),
+        *make_config_notes(ws.snapshot.config_problem),
+        *scale.notes,
+        *update.notes,
+    )
     outcomes = _outcomes_of_phases(scale, update, refresh, evictions)
     unused = [write.chain for write in ws.claims.clean_up if write.staying_pod not in touched]
     clean_up = PlanPhase(decided=(DecidedStage(purpose=Purpose.CLEAN_UP_CLAIMS, decisions=unused),))

@@ -17,6 +17,7 @@ from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
 from pykruise.kube.values.selectors import Selector
+from pykruise.plans.config_content import BY_CONFIG, follow_config, index_by_config
 from pykruise.plans.declared_features import find_undeclaring_nodes
 from pykruise.plans.in_place import SeenInPlace
 from pykruise.plans.stored_values import Judged
@@ -69,6 +70,9 @@ class CloneSetSettings(GateSettings, frozen=True, kw_only=True):
     """Whether changes of pods that no decision reads enqueue nothing."""
     asks_budgets: Annotated[bool, OnGate("PodUnavailableBudgetUpdateGate")] = False
     """Whether a pod is updated only when its budgets allow it."""
+
+    roll_on_config: Annotated[bool, OnGate("RollOnConfig")] = False
+    """Whether the content of ConfigMaps and Secrets may belong to the revision."""
 
     defaulting: WorkloadDefaulting = WorkloadDefaulting()
 
@@ -128,6 +132,7 @@ CLONE_SET_VIEWS: Final = Views[CloneSetView](
         derived=lambda spec, _: {"selector": selector_of(spec.selector)},
     ),
     indexes={
+        BY_CONFIG: index_by_config,
         BY_NAMESPACE: lambda cloneset: (cloneset.namespace,),
         BY_UID: lambda cloneset: (cloneset.uid,),
         BY_SELECTOR: _index_by_selector,
@@ -163,6 +168,8 @@ class CloneSetSnapshot(Judged, frozen=True, kw_only=True):
     """
     undeclaring: frozenset[str] = frozenset()
     """Nodes of its pods that declare features, but not the resize of whole pods (plans/declared_features.py)."""
+    config_problem: str = ""
+    """Why a changed ConfigMap or Secret begins no rollout; empty: it would."""
     now: Instant
     ids: IdSource
     settings: CloneSetSettings = CloneSetSettings()
@@ -186,6 +193,8 @@ class ReadableCloneSet(CloneSetSnapshot, frozen=True, kw_only=True):
 
 async def read_snapshot(view: CloneSetView, read: Read[CloneSetSettings]) -> CloneSetSnapshot:
     """Read the CloneSet with its pods, claims and revisions from the caches."""
+    followed = await follow_config(view, read)
+    view = followed.view
     around = sort_out(await list_revisions_around(view, read), view, selector=view.selector)
     claims = tuple(read.list_owned(CLAIM_VIEWS, view.uid))
     budgets = (
@@ -207,6 +216,7 @@ async def read_snapshot(view: CloneSetView, read: Read[CloneSetSettings]) -> Clo
         occupied_ids=frozenset(_find_occupied_ids(view, claims, read)),
         nodes=_list_nodes(view, read),
         undeclaring=find_undeclaring_nodes(template, pods, read, settings=read.settings.in_place),
+        config_problem=followed.problem,
         now=now,
         ids=IdSource(read.draw_seed()),
         settings=read.settings,

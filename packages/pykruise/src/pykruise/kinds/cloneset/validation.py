@@ -23,11 +23,13 @@ from pykruise.kube.values.int_or_percent import IntOrPercent, Rounding, resolve
 from pykruise.plans.stored_values import to_document
 from pykruise.pods.api import InPlaceUpdateStrategy, PodUpdatePolicy, UpdateType
 from pykruise.pods.lifecycle.ordering import MOST_WEIGHTS
+from pykruise.pods.template.config_content import find_follow_errors
 from pykruise.pods.template.defaults import WorkloadDefaulting
 from pykruise.pods.workload.claims import read_template_name
 from pykruise.pods.workload.options import (
     EVICTION_SURGE,
     POD_REPLACEMENT_POLICY,
+    ROLL_ON_CONFIG,
     SUCCESSOR_PLACEMENT,
     Option,
     PodReplacementPolicy,
@@ -56,7 +58,12 @@ MUTABLE = (
 )
 """Fields of the spec that an update may change."""
 
-OPTIONS: tuple[Option[Any], ...] = (POD_REPLACEMENT_POLICY, EVICTION_SURGE, SUCCESSOR_PLACEMENT)
+OPTIONS: tuple[Option[Any], ...] = (
+    POD_REPLACEMENT_POLICY,
+    EVICTION_SURGE,
+    SUCCESSOR_PLACEMENT,
+    ROLL_ON_CONFIG,
+)
 """Annotations of a CloneSet that are options."""
 
 KIND = "cloneset"
@@ -83,6 +90,7 @@ def errors_of(
     metadata: Mapping[str, Any] = doc.get("metadata") or {}
     errors = list(find_metadata_errors(metadata))
     errors += find_option_errors(metadata.get("annotations"), OPTIONS)
+    errors += find_follow_errors(metadata, given.get("template"))
     errors += check_not_negative(spec.replicas, "spec.replicas")  # rule 2
     if spec.replicas > LARGEST_SET and spec.replicas != ((old or {}).get("spec") or {}).get("replicas"):
         errors.append(make_invalid_error("spec.replicas", spec.replicas, describe_excess(spec.replicas)))

@@ -30,6 +30,7 @@ from pykruise.kube.cache.store import Change
 from pykruise.kube.ids import Key
 from pykruise.kube.rbac import READ, make_right
 from pykruise.kube.schemas.crds import Column
+from pykruise.plans.config_content import GATES, list_config_reads, list_config_wakes, list_follow_rights
 from pykruise.plans.kind import (
     AGE,
     POD_OWNER_LENDS,
@@ -69,10 +70,14 @@ _COLUMNS = (
 
 
 def _reads(settings: DaemonSetSettings) -> Sequence[Views[Any]]:
-    return (POD_VIEWS, REVISION_VIEWS, NODE_VIEWS, *((PULL_JOB_VIEWS,) if settings.pre_download else ()))
+    return (
+        *(POD_VIEWS, REVISION_VIEWS, NODE_VIEWS),
+        *((PULL_JOB_VIEWS,) if settings.pre_download else ()),
+        *list_config_reads(settings),
+    )
 
 
-def _wakes(_: DaemonSetSettings) -> Sequence[Wake]:
+def _wakes(settings: DaemonSetSettings) -> Sequence[Wake]:
     return (
         wake_itself(DAEMON_SET_VIEWS),
         wake_owner(POD_VIEWS, DAEMON_SETS),
@@ -81,6 +86,7 @@ def _wakes(_: DaemonSetSettings) -> Sequence[Wake]:
         ),
         Wake(on=NODE_VIEWS, keys=_find_affected),
         wake_namesake(REVISION_VIEWS, DAEMON_SET_VIEWS),
+        *list_config_wakes(DAEMON_SET_VIEWS, settings),
     )
 
 
@@ -159,6 +165,7 @@ KIND = Kind(
         Amount(path=("spec", "updateStrategy", "rollingUpdate", "maxSurge")),
         Amount(path=("spec", "updateStrategy", "rollingUpdate", "maxUnavailable")),
     ),
+    own_gates=GATES,
     settings=DaemonSetSettings,
     reviews=Reviews(
         mutating=lambda *_: mutate_daemonset,
@@ -191,6 +198,7 @@ KIND = Kind(
             IMAGE_PULL_JOBS, *READ, "create", "delete", why="DaemonSet: to pull images ahead of updates"
         ),
     ),
+    rights_by_gate=list_follow_rights("DaemonSet"),
     insight=INSIGHT,
     shown=SHOWN,
 )

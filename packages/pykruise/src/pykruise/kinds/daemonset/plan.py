@@ -33,6 +33,7 @@ from pykruise.kinds.daemonset.waiting import CORRECT, find_wait_end, waiting_of
 from pykruise.kinds.daemonset.working_set import DaemonSetWorkingSet
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document
+from pykruise.plans.config_content import make_config_notes
 from pykruise.plans.ownership import adopter_of, plan_adoption, release_pods
 from pykruise.plans.phases import PlanPhase, skip
 from pykruise.plans.pod_writes import stage_of, write_phases
@@ -95,7 +96,8 @@ def _phases(snapshot: ReadableDaemonSet, unrecorded: RevisionView | None) -> Pla
         waiting=waiting,
         is_writing=bool(before or manage.stages or update.stages),
     )
-    notes = (*manage.notes, *update.notes, *refresh.notes)
+    config = make_config_notes(snapshot.config_problem)
+    notes = (*manage.notes, *update.notes, *refresh.notes, *config)
     noted = {note.reason for note in notes}
     warnings = make_warning_notes(snapshot.daemonset.status.conditions, status.conditions)
     return Plan(

@@ -19,6 +19,7 @@ from pykruise.kinds.daemonset.types import DAEMON_SETS, DaemonSetSpec, DaemonSet
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document
 from pykruise.kube.values.selectors import Selector
+from pykruise.plans.config_content import BY_CONFIG, follow_config, index_by_config
 from pykruise.plans.declared_features import find_undeclaring_nodes
 from pykruise.plans.stored_values import Judged
 from pykruise.plans.views import NODE_VIEWS, POD_VIEWS
@@ -58,6 +59,8 @@ class DaemonSetSettings(GateSettings, frozen=True, kw_only=True):
     """Whether the budget of an update leaves out nodes that must not run a pod."""
     pre_download: Annotated[bool, OnGate("PreDownloadImageForDaemonSetUpdate", "KruiseDaemon")] = False
     """Whether new images are pulled ahead of an update."""
+    roll_on_config: Annotated[bool, OnGate("RollOnConfig")] = False
+    """Whether the content of ConfigMaps and Secrets may belong to the revision."""
 
 
 class DaemonSetView(WorkloadView, frozen=True, kw_only=True):
@@ -115,7 +118,7 @@ DAEMON_SET_VIEWS: Final = Views[DaemonSetView](
         candidate_of=make_template_candidate,
         derived=_derived,
     ),
-    indexes={BY_NAMESPACE: lambda daemon_set: (daemon_set.namespace,)},
+    indexes={BY_CONFIG: index_by_config, BY_NAMESPACE: lambda daemon_set: (daemon_set.namespace,)},
 )
 
 
@@ -139,6 +142,8 @@ class DaemonSetSnapshot(Judged, frozen=True, kw_only=True):
     """Nodes on which a pod failed recently, each with the time until which the next failed pod stays there."""
     undeclaring: frozenset[str] = frozenset()
     """Nodes of its pods that declare features, but not the resize of whole pods (plans/declared_features.py)."""
+    config_problem: str = ""
+    """Why a changed ConfigMap or Secret begins no rollout; empty: it would."""
     now: Instant
     ids: IdSource
     settings: DaemonSetSettings = DaemonSetSettings()
@@ -161,6 +166,8 @@ class ReadableDaemonSet(DaemonSetSnapshot, frozen=True, kw_only=True):
 
 async def read_snapshot(view: DaemonSetView, read: Read[DaemonSetSettings]) -> DaemonSetSnapshot:
     """Return the DaemonSet with its pods, revisions and all nodes, from the caches."""
+    followed = await follow_config(view, read)
+    view = followed.view
     around = sort_out(await list_revisions_around(view, read), view, selector=view.selector)
     pods = tuple(read.list_owned(POD_VIEWS, view.uid))
     orphans = tuple(read.list_orphans(POD_VIEWS, view.namespace))
@@ -180,6 +187,7 @@ async def read_snapshot(view: DaemonSetView, read: Read[DaemonSetSettings]) -> D
         undeclaring=find_undeclaring_nodes(
             view.spec.template if view.spec is not None else None, pods, read, settings=read.settings.in_place
         ),
+        config_problem=followed.problem,
         now=now,
         ids=IdSource(read.draw_seed()),
         settings=read.settings,

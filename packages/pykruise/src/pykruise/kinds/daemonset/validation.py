@@ -31,8 +31,10 @@ from pykruise.kube.pod_rules.field_rules import check_not_negative
 from pykruise.kube.values.int_or_percent import IntOrPercent, is_whole_percent
 from pykruise.plans.stored_values import to_document
 from pykruise.pods.api import UpdateType
+from pykruise.pods.template.config_content import find_follow_errors
 from pykruise.pods.workload.options import (
     IGNORE_UNAVAILABLE_NODES,
+    ROLL_ON_CONFIG,
     STRICT_MAX_UNAVAILABLE,
     UNAVAILABLE_NODES_SELECTOR,
     Option,
@@ -62,6 +64,7 @@ OPTIONS: Final[tuple[Option[Any], ...]] = (
     IGNORE_UNAVAILABLE_NODES,
     UNAVAILABLE_NODES_SELECTOR,
     STRICT_MAX_UNAVAILABLE,
+    ROLL_ON_CONFIG,
 )
 """Annotations of a DaemonSet that are options."""
 
@@ -88,6 +91,7 @@ def errors_of(
     stored: Mapping[str, Any] = (old.get("spec") or {}) if old is not None else {}
     metadata: Mapping[str, Any] = doc.get("metadata") or {}
     errors = [*find_metadata_errors(metadata), *find_option_errors(metadata.get("annotations"), OPTIONS)]
+    errors += find_follow_errors(metadata, given.get("template"))
     if old is not None and is_same(given, stored):
         return errors
     errors += find_selector_errors(given, kind=KIND)

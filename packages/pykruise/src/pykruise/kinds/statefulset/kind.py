@@ -27,6 +27,7 @@ from pykruise.kube.ids import Key
 from pykruise.kube.rbac import READ, make_right
 from pykruise.kube.resources import PERSISTENT_VOLUME_CLAIMS, STORAGE_CLASSES
 from pykruise.kube.schemas.crds import Column, ScalePaths
+from pykruise.plans.config_content import GATES, list_config_reads, list_config_wakes, list_follow_rights
 from pykruise.plans.kind import (
     AGE,
     POD_OWNER_LENDS,
@@ -69,6 +70,7 @@ def _list_reads(settings: StatefulSetSettings) -> Sequence[Views[Any]]:
         *((NODE_VIEWS,) if settings.in_place.can_resize_pods else ()),
         *((PULL_JOB_VIEWS,) if settings.pre_download else ()),
         *((STORAGE_CLASS_VIEWS,) if settings.auto_resize_claims else ()),
+        *list_config_reads(settings),
     )
 
 
@@ -81,6 +83,7 @@ def _list_wakes(settings: StatefulSetSettings) -> Sequence[Wake]:
         Wake(on=CLAIM_VIEWS, keys=_enqueue_by_claim),
         wake_namesake(REVISION_VIEWS, STATEFUL_SET_VIEWS),
         *((Wake(on=STORAGE_CLASS_VIEWS, keys=_enqueue_by_class),) if settings.auto_resize_claims else ()),
+        *list_config_wakes(STATEFUL_SET_VIEWS, settings),
     )
 
 
@@ -176,6 +179,7 @@ KIND = Kind(
             of=lambda doc, _: list_last_pod_names(doc),
         ),
     ),
+    own_gates=GATES,
     settings=StatefulSetSettings,
     reviews=Reviews(
         mutating=lambda settings, _: build_mutating_review(settings.defaulting),
@@ -211,6 +215,7 @@ KIND = Kind(
             IMAGE_PULL_JOBS, *READ, "create", "delete", why="StatefulSet: to pull images ahead of updates"
         ),
     ),
+    rights_by_gate=list_follow_rights("StatefulSet"),
     insight=INSIGHT,
     shown=SHOWN,
 )

@@ -32,6 +32,7 @@ from pykruise.kinds.statefulset.update import list_updating_names, plan_update
 from pykruise.kinds.statefulset.waiting import waiting_of
 from pykruise.kinds.statefulset.working_set import StatefulSetWorkingSet
 from pykruise.kube.documents import Document
+from pykruise.plans.config_content import make_config_notes
 from pykruise.plans.failed_resizes import drop_other_causes
 from pykruise.plans.ownership import adopter_of, plan_adoption, plan_revisions, release_pods
 from pykruise.plans.phases import PlanPhase
@@ -180,6 +181,7 @@ def _join_phases(
         skipped=skipped,
         notes=(
             *_reserved_notes(ws),
+            *make_config_notes(snapshot.config_problem),
             *_warning_notes(snapshot, status),
             *scale.phase.notes,
             *update.notes,

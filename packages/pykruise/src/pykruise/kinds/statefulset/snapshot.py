@@ -22,6 +22,7 @@ from pykruise.kube.clock import Instant
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import STORAGE_CLASSES
 from pykruise.kube.values.selectors import Selector
+from pykruise.plans.config_content import BY_CONFIG, follow_config, index_by_config
 from pykruise.plans.declared_features import find_undeclaring_nodes
 from pykruise.plans.stored_values import Judged
 from pykruise.plans.views import CLAIM_VIEWS, POD_VIEWS
@@ -61,6 +62,8 @@ class StatefulSetSettings(GateSettings, frozen=True, kw_only=True):
     """Whether pods in PreparingUpdate count as updated when other pods are chosen."""
     pre_download: Annotated[bool, OnGate("PreDownloadImageForInPlaceUpdate", "KruiseDaemon")] = False
     """Whether nodes pull new images in advance of an update."""
+    roll_on_config: Annotated[bool, OnGate("RollOnConfig")] = False
+    """Whether the content of ConfigMaps and Secrets may belong to the revision."""
     defaulting: StatefulSetDefaultingSettings = StatefulSetDefaultingSettings()
 
 
@@ -97,7 +100,7 @@ STATEFUL_SET_VIEWS: Final = Views[StatefulSetView](
         candidate_of=make_template_candidate,
         derived=lambda spec, _: {"selector": selector_of(spec.selector)},
     ),
-    indexes={BY_NAMESPACE: lambda stateful_set: (stateful_set.namespace,)},
+    indexes={BY_CONFIG: index_by_config, BY_NAMESPACE: lambda stateful_set: (stateful_set.namespace,)},
 )
 
 
@@ -166,6 +169,8 @@ class StatefulSetSnapshot(Judged, frozen=True, kw_only=True):
     """ImagePullJobs controlled by the set; None: images are not pulled in advance here."""
     undeclaring: frozenset[str] = frozenset()
     """Nodes of its pods that declare features, but not the resize of whole pods (plans/declared_features.py)."""
+    config_problem: str = ""
+    """Why a changed ConfigMap or Secret begins no rollout; empty: it would."""
     now: Instant
     settings: StatefulSetSettings = StatefulSetSettings()
 
@@ -188,6 +193,8 @@ class ReadableStatefulSet(StatefulSetSnapshot, frozen=True, kw_only=True):
 async def read_snapshot(view: StatefulSetView, read: Read[StatefulSetSettings]) -> StatefulSetSnapshot:
     """Read the StatefulSet with its pods, PVCs and revisions from the caches."""
     settings = read.settings
+    followed = await follow_config(view, read)
+    view = followed.view
     pods = tuple(read.list_owned(POD_VIEWS, view.uid))
     orphans = read.list_orphans(POD_VIEWS, view.namespace)
     adoptable = [pod for pod in orphans if not pod.is_deleting and view.may_own(pod)]
@@ -209,6 +216,7 @@ async def read_snapshot(view: StatefulSetView, read: Read[StatefulSetSettings]) 
         undeclaring=find_undeclaring_nodes(
             view.spec.template if view.spec is not None else None, pods, read, settings=settings.in_place
         ),
+        config_problem=followed.problem,
         now=read.now(),
         settings=settings,
     )

@@ -36,8 +36,15 @@ from pykruise.kube.values.int_or_percent import IntOrPercent, Rounding, is_whole
 from pykruise.plans.stored_values import to_document
 from pykruise.pods.api import PodUpdatePolicy, UpdateType
 from pykruise.pods.lifecycle.ordering import MOST_WEIGHTS
+from pykruise.pods.template.config_content import find_follow_errors
 from pykruise.pods.view import keys
-from pykruise.pods.workload.options import NO_EVICTION_SURGE, REPLACE_NEVER_READY, Option, find_option_errors
+from pykruise.pods.workload.options import (
+    NO_EVICTION_SURGE,
+    REPLACE_NEVER_READY,
+    ROLL_ON_CONFIG,
+    Option,
+    find_option_errors,
+)
 from pykruise.pods.workload.ordinals import find_last_wanted_ordinal, format_pod_name, range_of, reserved_of
 from pykruise.pods.workload.validation import (
     find_immutable_errors,
@@ -62,7 +69,7 @@ MUTABLE: Final = (
 )
 """Fields of the spec that an update may change."""
 
-OPTIONS: Final[tuple[Option[Any], ...]] = (REPLACE_NEVER_READY, NO_EVICTION_SURGE)
+OPTIONS: Final[tuple[Option[Any], ...]] = (REPLACE_NEVER_READY, NO_EVICTION_SURGE, ROLL_ON_CONFIG)
 """Annotations of a StatefulSet that are options, or that it cannot have."""
 
 KIND: Final = "statefulset"
@@ -90,6 +97,7 @@ def errors_of(
     given: Mapping[str, Any] = doc.get("spec") or {}
     errors = list(find_metadata_errors(doc.get("metadata") or {}))
     errors += find_option_errors((doc.get("metadata") or {}).get("annotations"), OPTIONS)
+    errors += find_follow_errors(doc.get("metadata") or {}, given.get("template"))
     errors += _name_errors(doc.get("metadata") or {}, errors)  # rule 1
     errors += _management_errors(spec)  # rules 2, 3 and 7
     errors += _reserved_errors(spec)  # rules 4 to 6

@@ -56,6 +56,7 @@ from pykruise.pods.workload.options import (
     NO_EVICTION_SURGE,
     POD_REPLACEMENT_POLICY,
     REPLACE_NEVER_READY,
+    ROLL_ON_CONFIG,
     SUCCESSOR_PLACEMENT,
     Option,
     find_option_errors,
@@ -81,8 +82,8 @@ _MUTABLE: Final[Mapping[str, tuple[str, ...]]] = {
 """Fields of a template's spec that an update may change; templates of other kinds may change without limits."""
 
 _OPTIONS: Final[Mapping[str, tuple[Option[Any], ...]]] = {
-    CLONE_SET: (POD_REPLACEMENT_POLICY, EVICTION_SURGE, SUCCESSOR_PLACEMENT),
-    ADVANCED_STATEFUL_SET: (REPLACE_NEVER_READY, NO_EVICTION_SURGE),
+    CLONE_SET: (POD_REPLACEMENT_POLICY, EVICTION_SURGE, SUCCESSOR_PLACEMENT, ROLL_ON_CONFIG),
+    ADVANCED_STATEFUL_SET: (REPLACE_NEVER_READY, NO_EVICTION_SURGE, ROLL_ON_CONFIG),
 }
 """Options of the workloads, which get the annotations of their template."""
 

@@ -26,6 +26,7 @@ from pykruise.pods.in_place.update_spec import (
     RefMetadata,
     UpdateSpec,
 )
+from pykruise.pods.template.config_content import START_ANNOTATION, find_unrestartable, read_recorded
 from pykruise.pods.template.defaults import add_defaults, pull_policy_of_image
 from pykruise.pods.template.metadata import read_pod_metadata
 from pykruise.pods.view import keys
@@ -144,6 +145,8 @@ def _compare_templates(
     changed: UpdateSpec = msgspec.structs.replace(spec, images=images, resources=resources)
     if not has_metadata:
         return changed
+    if obstacle := _explain_content(old, new, settings):
+        return NotInPlace(obstacle)
     sources = _find_sources(new) if settings.env_from_metadata else {}
     return _with_metadata(changed, read_pod_metadata(old), read_pod_metadata(new), sources)
 
@@ -189,6 +192,20 @@ def _explain_obstacle(change: _Change, settings: InPlaceSettings) -> str:
         "labels, annotations, cpu and memory" if settings.vertical_scaling else "labels and annotations"
     )
     return f"{_format_path(change.path)} was {change.kind}; in place only images, {metadata} can change"
+
+
+def _explain_content(old: Document, new: Document, settings: InPlaceSettings) -> str:
+    """Why containers cannot get the content that they read when they start; empty: none must start again."""
+    before, after = (read_recorded(template).get(START_ANNOTATION) for template in (old, new))
+    if after is None or after == before:
+        return ""
+    name = next(iter(find_unrestartable(new, restarts=settings.env_from_metadata)), None)
+    if name is None:
+        return ""
+    return (
+        f"container {name} reads a ConfigMap or Secret only when it starts, and the content was changed; it would "
+        f"restart in place if one of its variables had the fieldPath metadata.annotations['{START_ANNOTATION}']"
+    )
 
 
 def _format_path(path: Path) -> str:

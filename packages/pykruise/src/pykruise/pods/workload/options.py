@@ -147,6 +147,18 @@ def _parse_surge(text: str) -> IntOrPercent:
     raise ValueError("must be a number of pods, at least 1, or a percentage from 1% to 100%")
 
 
+ALL_OBJECTS: Final = "all"
+
+_OBJECT_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
+
+
+def _parse_objects(text: str) -> frozenset[str]:
+    names = [name.strip() for name in text.split(",")]
+    if not all(_OBJECT_NAME.fullmatch(name) for name in names):
+        raise ValueError("must be all, or names of ConfigMaps and Secrets, such as app-config,app-secret")
+    return frozenset(names)
+
+
 def _refuse_surge(_text: str) -> None:
     raise ValueError(
         "is only for CloneSets: the ordinal and the PVCs of a StatefulSet's pod belong to one pod, so no successor can "
@@ -188,3 +200,8 @@ rounded up. Not set: an eviction creates no successor in advance.
 
 NO_EVICTION_SURGE: Final = Option(annotation=EVICTION_SURGE.annotation, parse=_refuse_surge)
 """Annotation of EVICTION_SURGE on a StatefulSet: every value is an error."""
+
+ROLL_ON_CONFIG: Final = Option(annotation="pykruise.io/roll-on-config", parse=_parse_objects)
+"""Names of the ConfigMaps and Secrets of the template whose content belongs to the revision; `all`: every one. Needs
+the feature gate RollOnConfig.
+"""

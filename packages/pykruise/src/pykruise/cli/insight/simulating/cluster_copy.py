@@ -18,6 +18,7 @@ from pykruise.admission.pods.chain import list_pod_kinds
 from pykruise.admission.pods.readers import make_live_readers
 from pykruise.admission.reviewers import ReviewContext, build_reviewers
 from pykruise.admission.settings import make_admission_settings
+from pykruise.cli.insight.followed_config import CONFIG_RESOURCES
 from pykruise.cli.insight.simulating.record import PlayRecord, mark_actions
 from pykruise.cli.insight.simulating.values import Play
 from pykruise.kinds import crds_of, find, list_kinds
@@ -218,6 +219,8 @@ async def define_kind(cluster: Cluster, given: Play, kind: Kind) -> None:
     for beside in list_kinds_beside(given):
         stored = [document for document in world.beside if document["kind"] == beside.resource.kind]
         server.restore(beside.resource, stored)
+    for resource in CONFIG_RESOURCES.values():
+        server.restore(resource, [document for document in world.beside if document["kind"] == resource.kind])
     server.restore(PODS, world.pods)
 
 

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from pykruise.cli.insight.admission_check import STRICT, errors_of
 from pykruise.cli.insight.cluster_reading import Sight, look
 from pykruise.cli.insight.explaining import Explanation, explain
+from pykruise.cli.insight.followed_config import CONFIG_RESOURCES, is_config
 from pykruise.cli.insight.known_kinds import find_kind_of_document, find_workload_insight
 from pykruise.cli.insight.sidecars.explaining import explain_sidecars
 from pykruise.cli.insight.sidecars.look import sight_of
@@ -43,9 +44,12 @@ from pykruise.kube.ids import Key
 from pykruise.kube.patches.merge import diff_merge
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import Resource
+from pykruise.plans.config_content import GATE
 from pykruise.plans.insight import JobInsight, WorkloadInsight
+from pykruise.pods.template.config_content import read_recorded
 from pykruise.pods.view.names import shorten_hash
 from pykruise.pods.view.pod_view import PodView
+from pykruise.pods.view.secrets import read_contents
 from pykruise.pods.workload.budgets import POD_UNAVAILABLE_BUDGETS
 from pykruise.runtime.plan import Plan
 from pykruise.sandbox.cluster import Cluster
@@ -174,12 +178,14 @@ class _Stage:
             for part in ("labels", "annotations")
             if document["metadata"].get(part)
         }
-        body = {"metadata": metadata, "spec": diff_merge(live["spec"], document["spec"])}
+        body = {"metadata": metadata, **_find_changes(live, document)}
         await client.patch(
             resource, namespace, name, body, patch_type=PatchType.MERGE, field_validation=STRICT
         )
 
     def _resource_of(self, document: Document) -> Resource:
+        if is_config(document):
+            return CONFIG_RESOURCES[document["kind"]]
         beside = {kind.resource.kind: kind.resource for kind in list_kinds_beside(self._given)}
         return beside.get(document["kind"], self._kind.resource)
 
@@ -247,6 +253,7 @@ class _Stage:
             self._build_record(is_over),
             status=status,
             target=shorten_hash(target),
+            record=_read_record(sight),
             wanted=_wanted_pods(sight, plan, status),
             skipped=dict(plan.skipped),
             skipped_nodes=dict(plan.skipped_nodes),
@@ -295,6 +302,24 @@ class _Stage:
 def _wanted_pods(sight: Sight, plan: Plan, status: Document) -> int:
     insight = sight.kind.insight
     return insight.counts(sight.document, status, plan).wanted if isinstance(insight, WorkloadInsight) else 0
+
+
+def _find_changes(live: Document, document: Document) -> Document:
+    """Return the merge patch of an object's fields besides its metadata."""
+    if not is_config(document):
+        return {"spec": diff_merge(live["spec"], document["spec"])}
+    before, after = (read_contents(document["kind"], entry) for entry in (live, document))
+    return {
+        field: diff_merge(before.get(field) or {}, after.get(field) or {}) for field in ("data", "binaryData")
+    }
+
+
+def _read_record(sight: Sight) -> Mapping[str, str]:
+    """Return the record of the content in the template that the last plan used."""
+    if GATE not in sight.kind.own_gates or sight.kind.control is None:
+        return {}
+    view = sight.kind.control.object_of(sight.snapshot)
+    return read_recorded(view.spec.template) if view.spec is not None else {}
 
 
 def _by_name(kept: Mapping[tuple[str, str, str], int]) -> dict[str, int]:

@@ -185,6 +185,8 @@ class Played(msgspec.Struct, frozen=True, kw_only=True):
     """Whether pods run to completion: there are no revisions, and no pod has to be available."""
     target: str = ""
     """Hash of the update revision."""
+    record: Mapping[str, str] = {}
+    """Annotations of the content of ConfigMaps and Secrets that the update revision has."""
     wanted: int = 0
     """Pods that the workload wants at the end; 0: unknown."""
     skipped: Mapping[str, Reason] = {}
