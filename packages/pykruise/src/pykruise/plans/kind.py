@@ -51,7 +51,7 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     short_names: tuple[str, ...] = ()
     conversion: Conversion | None = None
     gates: tuple[str, ...] = ()
-    """Feature gates that must all be on; otherwise its objects are refused and no controller runs."""
+    """Feature gates that must all be on; otherwise its objects are rejected and no controller runs."""
     any_gate: tuple[str, ...] = ()
     """Feature gates of which at least one must be on, unless empty."""
     own_gates: Mapping[str, Gate] = {}

@@ -39,7 +39,7 @@ def refresh_phase(
     """Return the writes for each of these pods, which may need some.
 
     `decide`: decision for a pod whose in-place update has no writes itself, or the reason why the pod waits. `policy`:
-    the policy that may let pods be recreated. `refused_since`: time since which the API server refuses a resize.
+    the policy that may let pods be recreated. `refused_since`: time since which the API server rejects a resize.
     `recall`: results of the last plan for the same owner.
     """
     recall = recall or Recall()

@@ -106,7 +106,7 @@ class UpdatePod(PodDecision, frozen=True, kw_only=True):
 
     @property
     def is_resize(self) -> bool:
-        """Whether a write resizes the running pod, which the API server may refuse."""
+        """Whether a write resizes the running pod, which the API server may reject."""
         return any(write.subresource == RESIZE for write in self.writes)
 
 
@@ -148,8 +148,8 @@ class DecidedStage(msgspec.Struct, frozen=True, kw_only=True):
     is_optional: bool = False
     regardless: bool = False
     is_last: bool = False
-    """Whether the API server may refuse the writes each time. Then they follow the writes of all phases, so that a
-    refusal does not delay other pods.
+    """Whether the API server may reject the writes each time. Then they follow the writes of all phases, so that a
+    rejection does not delay other pods.
     """
 
 

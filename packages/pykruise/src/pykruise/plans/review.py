@@ -40,7 +40,7 @@ ClassLookup = Callable[[], Awaitable[Sequence[Document]]]
 """Returns all StorageClasses. Raises KubeError."""
 
 Trial = Callable[[Document], Awaitable[None]]
-"""Creates a Secret or ConfigMap as a dry run. Raises KubeError with the API server's refusal."""
+"""Creates a Secret or ConfigMap as a dry run. Raises KubeError with the API server's rejection."""
 
 
 AccessLookup = Callable[[AdmissionRequest, str, Resource], Awaitable[bool]]

@@ -1,4 +1,4 @@
-"""Stored values that admission would have refused: the object is reported, and nothing is changed for it.
+"""Stored values that admission would have rejected: the object is reported, and nothing is changed for it.
 
 Control + StoredSpec ──▶ add_judgement() ──▶ Control whose snapshots contain the problems (`refused`)
 a plan ──▶ make_refused_plan() ──▶ Plan: an event and a condition with the fields
@@ -33,7 +33,7 @@ _INDEX: Final = re.compile(r"\[[^\]]*\]")
 
 
 class Flaw(msgspec.Struct, frozen=True):
-    """A stored value that admission would have refused."""
+    """A stored value that admission would have rejected."""
 
     field: str
     """Path of the field, with indices."""

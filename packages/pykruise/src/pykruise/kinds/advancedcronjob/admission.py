@@ -1,7 +1,7 @@
 """AdvancedCronJob's two admission reviews.
 
 AdmissionRequest ──▶ build_mutating_review() ──▶ the object with its defaults
-                 ──▶ validate_cronjob()      ──▶ allowed, or refused (422) with every field error
+                 ──▶ validate_cronjob()      ──▶ allowed, or rejected (422) with every field error
 
 Both versions have the same fields, so one review serves both.
 """

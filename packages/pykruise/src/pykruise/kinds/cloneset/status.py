@@ -297,5 +297,5 @@ def find_deadline(condition: CloneSetCondition | None, deadline_s: int | None) -
 
 
 def resize_refused_since(ws: CloneSetWorkingSet) -> Instant | None:
-    """Time since which the condition reports that the API server refuses a resize; None: it does not."""
+    """Time since which the condition reports that the API server rejects a resize; None: it does not."""
     return read_refused_since(ws.snapshot.cloneset.status.conditions, FAILED_UPDATE)

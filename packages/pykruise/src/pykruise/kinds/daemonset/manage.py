@@ -110,7 +110,7 @@ def _keep_running(
 def _replace_finished(ws: DaemonSetWorkingSet, node: str, pod: PodView, value: ManagedNodes) -> None:
     """Delete a finished pod so that another can be created.
 
-    Repeated replacements wait longer and longer. Otherwise a kubelet that refuses the pod would cause an endless loop
+    Repeated replacements wait longer and longer. Otherwise a kubelet that rejects the pod would cause an endless loop
     of deletions and creations.
     """
     until = ws.snapshot.failed_until.get(node)

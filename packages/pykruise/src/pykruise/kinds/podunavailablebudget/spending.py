@@ -30,7 +30,7 @@ from pykruise.pods.workload.budgets import (
 PATIENCE_S: Final = 6.0
 """Seconds during which other writers may win every conflict; API servers wait 10 s for an answer
 (admission/settings.py). Each write of the others takes a pod from the budget or counts pods. So a request that is
-refused only because of conflicts could not be written during all this time.
+rejected only because of conflicts could not be written during all this time.
 """
 
 _FREE = BudgetAnswer()

@@ -171,7 +171,7 @@ def learn(
 
 
 _IMMUTABLE: Final = frozenset({"data", "stringData", "binaryData", "immutable", "type"})
-"""Fields of Secrets and ConfigMaps that an API server refuses to change: in immutable ones, or always."""
+"""Fields of Secrets and ConfigMaps that an API server does not change: in immutable ones, or always."""
 
 
 def _remedy_of(failure: Failure) -> str:

@@ -1,4 +1,4 @@
-"""Validation of a UnitedDeployment (v1beta1): all errors in one answer, each with its field.
+"""Validation of a UnitedDeployment (v1beta1): all errors in one response, each with its field.
 
 document [+ the stored one] ──▶ errors_of() ──▶ field errors        spec ──▶ warnings_of() ──▶ warnings
 

@@ -2,7 +2,7 @@
 
 UpdateSpec + the pod's node ──▶ fit_to_node() ──▶ the same, or NotInPlace
 
-Pure. Rule: since 1.36 the admission plugin NodeDeclaredFeatureValidator refuses a resize of a whole pod whose node does
+Pure. Rule: since 1.36 the admission plugin NodeDeclaredFeatureValidator rejects a resize of a whole pod whose node does
 not list the feature in `status.declaredFeatures` (KEP 5328). A resize of containers needs none.
 """
 

@@ -104,7 +104,7 @@ def start(
     metadata: Mapping[str, Any] | None = None,
 ) -> tuple[PodPatch, ...]:
     """Writes that begin an update of the pod, in order: not-ready, resize and pod, each only if needed. The API server
-    may refuse a resize, so a pod does not leave service before the API server has accepted it (_ask_for_resize).
+    may reject a resize, so a pod does not leave service before the API server has accepted it (_ask_for_resize).
 
     `labels` name the target revision in the form that the kind writes. `metadata`: further labels and annotations for
     the same write (the lifecycle state). Changes that an earlier unfinished update left open are included.
@@ -137,7 +137,7 @@ def _ask_for_resize(
     pod: UpdatablePod, wanted: UpdateSpec, settings: InPlaceSettings
 ) -> tuple[tuple[PodPatch, ...], UpdateSpec]:
     """Return the resize of all containers as the first write of an update that takes the pod out of service, and the
-    changes that are left. Were it refused later, the pod would return to service and leave it again, without end.
+    changes that are left. Were it rejected later, the pod would return to service and leave it again, without end.
 
     A resize that restarts nothing is carried out. The others are dry runs, and stay among the changes that are left.
     """

@@ -1,7 +1,7 @@
 """PodUnavailableBudgets: rules for every client that takes a pod out of service and spends a budget.
 
 stored budget ──▶ BudgetView (what a cache keeps)
-budget + pod + operation ──▶ ask() ──▶ free, to be spent, or refused ──▶ spend_patch(): one write for all pods
+budget + pod + operation ──▶ ask() ──▶ free, to be spent, or rejected ──▶ spend_patch(): one write for all pods
 
 Pure, and the only place of these rules: the pod webhook, the budgets' controller and workloads before an update use
 them. A client writes its spending to the budget's status with the resourceVersion as precondition, so two clients
@@ -116,7 +116,7 @@ class RefusalCode(StrEnum):
 
 
 class BudgetAnswer(msgspec.Struct, frozen=True):
-    """`refusal`: reason for refusing; empty: allowed. `spends`: whether the operation costs one unit of the budget."""
+    """`refusal`: reason for rejecting; empty: allowed. `spends`: whether the operation costs one unit of the budget."""
 
     spends: bool = False
     refusal: str = ""
@@ -332,7 +332,7 @@ def ask(
     status does not show yet.
 
     A pod that does not serve, or with an unfinished update, costs nothing; neither does a pod that the budget has
-    already admitted. An unreadable selector refuses the operation. OpenKruise applies the same rules in the same
+    already admitted. An unreadable selector rejects the operation. OpenKruise applies the same rules in the same
     order.
     """
     if budget is None or is_exempt(pod.annotations):
