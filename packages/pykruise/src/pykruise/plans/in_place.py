@@ -1,4 +1,4 @@
-"""Updates in place: whether a pod can be updated so, its next step, and its progress.
+"""In-place updates: whether a pod can be updated so, its next step, and its progress.
 
 pods + revisions        ──▶ Differences ──▶ UpdateSpec, or the reason to recreate the pod
 pod + UpdateSpec + hook ──▶ find_hook_wait(), take_turn()
@@ -253,7 +253,7 @@ class Differences:
         self, pods: Sequence[PodView], *, only: bool, updatable: Collection[str]
     ) -> dict[str, Reason]:
         """Return the names of pods that must not be updated at all, with the reason. `only`: the policy allows nothing
-        but updates in place. `updatable`: the known states of pods.
+        but in-place updates. `updatable`: the known states of pods.
         """
         reasons = self.split(pods)[1] if only else {}
         refused = {name: make_only_in_place_reason(why) for name, why in reasons.items()}

@@ -98,7 +98,7 @@ class ChangePod(PodDecision, frozen=True, kw_only=True):
 
 
 class UpdatePod(PodDecision, frozen=True, kw_only=True):
-    """Writes with which an update in place begins or continues."""
+    """Writes with which an in-place update begins or continues."""
 
     writes: Sequence[PodPatch]
     revision: str = ""

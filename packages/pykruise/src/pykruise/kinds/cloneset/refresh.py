@@ -1,10 +1,10 @@
-"""Bring pods into service: readiness conditions, lifecycle states, and updates in place that have started.
+"""Bring pods into service: readiness conditions, lifecycle states, and in-place updates that have started.
 
 CloneSetWorkingSet ──▶ plan_refresh() ──▶ PlanPhase
 
 Pure. Every plan runs this phase, also while paused and under OnDelete, because pods may wait for a condition or a
 state. One patch sets a new pod's readiness conditions and state, once it has a node. The same holds for a pod whose
-update in place is complete. The patch also adds labels that older versions did not set.
+in-place update is complete. The patch also adds labels that older versions did not set.
 """
 
 from collections.abc import Collection, Sequence

@@ -60,7 +60,7 @@ class CloneSetSettings(GateSettings, frozen=True, kw_only=True):
     ] = False
     """Whether this holds for all CloneSets."""
     recreate_on_claim_change: Annotated[bool, OnGate("RecreatePodWhenChangeVCTInCloneSetGate")] = False
-    """Whether changed volumeClaimTemplates prevent an update in place."""
+    """Whether changed volumeClaimTemplates prevent an in-place update."""
     pre_download: Annotated[bool, OnGate("PreDownloadImageForInPlaceUpdate", "KruiseDaemon")] = False
     """Whether nodes pull new images in advance of an update."""
     filters_events: Annotated[bool, OnGate("CloneSetEventHandlerOptimization")] = False
@@ -72,7 +72,7 @@ class CloneSetSettings(GateSettings, frozen=True, kw_only=True):
 
     @property
     def in_place(self) -> InPlaceSettings:
-        """Settings of the engine for updates in place."""
+        """Settings of the engine for in-place updates."""
         return msgspec.structs.replace(super().in_place, compare_claims=self.recreate_on_claim_change)
 
 

@@ -1,4 +1,4 @@
-"""Bring pods into service: readiness conditions, lifecycle states, and updates in place that have started.
+"""Bring pods into service: readiness conditions, lifecycle states, and in-place updates that have started.
 
 StatefulSetWorkingSet ──▶ plan_refresh() ──▶ PlanPhase
 

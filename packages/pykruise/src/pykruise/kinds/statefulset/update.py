@@ -304,7 +304,7 @@ def _update_or_recreate(current: _Pass, pod: PodView, differences: Differences) 
         current.delete(pod, f"recreated for revision {ws.update.name}{reason}")
         return True
     if pod.state == LifecycleState.PREPARING_DELETE:
-        # refresh.py first brings the pod back into service: an update in place is no reason to delete it.
+        # refresh.py first brings the pod back into service: an in-place update is no reason to delete it.
         current.act(pod, COMES_BACK)
         return True
     if refused := current.find_refused_resize(pod, result):

@@ -155,7 +155,7 @@ class StatefulSetWorkingSet:
         return preparing or self.is_updated(pod)
 
     def is_in_flux(self, pod: PodView) -> bool:
-        """Whether an update in place of the pod is not complete."""
+        """Whether an in-place update of the pod is not complete."""
         if not pod.may_be_updating:
             return False
         return not find_progress(pod, now=self.now, settings=self.settings.in_place).is_complete

@@ -58,7 +58,7 @@ def _make_waiting_verdict(because: str, *, look_at: Instant | None = None) -> Co
 
 
 def judge_pod(pod: UpdatablePod, *, now: Instant, settings: InPlaceSettings) -> CompletionVerdict:
-    """Whether the pod has no unfinished update in place. A pod that was never updated in place is complete."""
+    """Whether the pod has no unfinished in-place update. A pod that was never updated in place is complete."""
     if read_annotation(pod, GRACE_ANNOTATIONS) is not None:
         return _make_waiting_verdict("waits for the end of its grace period")
     try:

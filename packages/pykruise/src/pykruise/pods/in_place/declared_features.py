@@ -1,4 +1,4 @@
-"""Features that nodes declare, as far as an update in place needs one.
+"""Features that nodes declare, as far as an in-place update needs one.
 
 UpdateSpec + the pod's node ──▶ fit_to_node() ──▶ the same, or NotInPlace
 

@@ -1,4 +1,4 @@
-"""Next writes to a pod for its update in place, or the reason for waiting.
+"""Next writes to a pod for its in-place update, or the reason for waiting.
 
 pod + UpdateSpec ──▶ start()     ──▶ the writes that begin the update
 pod              ──▶ find_next_step() ──▶ Continue (writes) | Waiting (why, until when) | Complete | Broken

@@ -453,7 +453,7 @@ _OF_UPDATES: Final = (
 
 
 def _is_consistent(pod: PodView, *, now: Instant, settings: InPlaceSettings) -> bool:
-    """Whether the pod runs with its spec, by digest where images have one, otherwise by its last update in place."""
+    """Whether the pod runs with its spec, by digest where images have one, otherwise by its last in-place update."""
     digests = {container.name: parse_image_name(container.image).digest for container in pod.containers}
     ids = {status.name: status.image_id for status in pod.container_statuses}
     named: Sequence[tuple[str, str]] = [(name, digest) for name, digest in digests.items() if digest]
