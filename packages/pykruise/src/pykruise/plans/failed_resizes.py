@@ -93,9 +93,9 @@ def make_recreation_note(pod: PodView, because: str) -> Note:
 
 
 def find_given_up(pods: Iterable[PodView], *, settings: InPlaceSettings, now: Instant) -> dict[str, Instant]:
-    """Return when each pod is given up whose node can never provide its new resources, by uid.
+    """Return, by uid, the pods whose node can never provide their new resources, with the time when each is given up.
 
-    It serves kinds without a lifecycle state for updating pods.
+    For kinds that have no lifecycle state for pods in an update.
     """
     infeasible = (pod for pod in pods if pod.is_active and is_resize_infeasible(pod))
     times = ((pod.uid, find_progress(pod, now=now, settings=settings).gives_up_at) for pod in infeasible)

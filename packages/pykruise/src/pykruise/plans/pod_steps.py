@@ -89,7 +89,7 @@ def is_dry(request: AdmissionRequest) -> bool:
     )
 
 
-# ── reports of steps beside their answer ─────────────────────────────────────
+# ── reports of steps in addition to their result ─────────────────────────────
 
 
 class StepEvent(msgspec.Struct, frozen=True, kw_only=True):
@@ -166,7 +166,7 @@ class CachedReader(Protocol):
 
 
 class PodReaders(msgspec.Struct, frozen=True, kw_only=True):
-    """The two readers of a kind's objects and of related objects. Its reviews get the same (Lookups.readers)."""
+    """The two readers of a kind's objects and of related objects, also for its reviews (Lookups.readers)."""
 
     live: Callable[[ReaderPlace], Any]
     """Builds a reader that asks the API server each time: for reviews in the process of a sandbox."""
@@ -257,7 +257,7 @@ class PodSteps(msgspec.Struct, frozen=True, kw_only=True):
     selects: PodSelection | None = None
     """Selection by the kind's objects; None: whether a step wants a pod depends on the pod alone."""
     rights: tuple[Right, ...] = ()
-    """Rights that its readers and steps need."""
+    """Permissions that its readers and steps need."""
     component: str = ""
     """The component that records its events; empty: it has none."""
     prevention: PreventionMetric | None = None

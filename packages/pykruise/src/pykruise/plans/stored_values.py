@@ -119,7 +119,7 @@ def to_document(spec: Any) -> Document:
 
 
 def make_refused_plan(problems: Sequence[Flaw | str], *, pods: Iterable[str] = ()) -> Plan:
-    """Return a plan that changes nothing and records an event with the invalid fields. `pods`: those left alone."""
+    """Return a plan that changes nothing and records an event with the invalid fields. `pods`: pods to skip."""
     message = "; ".join(map(str, problems))
     return Plan(
         waiting=Reason(Code.INVALID_SPEC, message, CODES[Code.INVALID_SPEC].helps),
