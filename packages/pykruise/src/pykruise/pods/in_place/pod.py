@@ -1,6 +1,6 @@
 """Facts about a pod that in-place updates need, and the writes that they return.
 
-A kind passes its own view of a pod: any object with these attributes will do.
+A kind passes its own view of a pod: any object with these attributes is accepted.
 """
 
 from collections.abc import Mapping, Sequence
@@ -131,7 +131,7 @@ class PodPatch(msgspec.Struct, frozen=True, kw_only=True):
     """One strategic merge patch of a pod.
 
     `checked`: the decision depends on the pod as it was read, so the patch must carry that resourceVersion. The other
-    patches are right whatever happened to the pod in between. All patches carry the uid.
+    patches are correct whatever happened to the pod in between. All patches carry the uid.
     """
 
     body: Document

@@ -33,7 +33,7 @@ class ImageRecord(
 
     image_id: str = ""
     container_id: str = ""
-    """Set if the container will certainly be replaced; empty (always by other managers): only the image proves the
+    """Set if the container will certainly be replaced. Empty (other managers never set it): only the image proves the
     change.
     """
 

@@ -401,7 +401,7 @@ def _named(containers: list[str]) -> str:
 
 def _is_marked_by_others(pod: PodView, now: Instant) -> bool:
     """Whether the control plane marked the pod as not ready, because its node does not report: all containers are
-    ready in the node's last report. A node's own report of the two never differs for long.
+    ready in the node's last report. A node that reports does not leave a pod in this state for long.
     """
     at = marked_at(pod)
     return at is not None and now >= at

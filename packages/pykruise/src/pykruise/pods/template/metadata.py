@@ -67,5 +67,5 @@ def _keep_shared_keys(metadata: Mapping[str, Any], field: str) -> dict[str, str]
     entries: Any = metadata.get(field) or {}
     keys = SINGLE_POD_KEYS[field]
     if not isinstance(entries, Mapping):
-        return entries  # type: ignore[no-any-return]  # its readers say what is wrong with it
+        return entries  # type: ignore[no-any-return]  # its readers report the error
     return {key: value for key, value in entries.items() if key not in keys}

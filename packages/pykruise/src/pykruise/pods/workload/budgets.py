@@ -360,7 +360,7 @@ def ask(
 
 
 def _remedy_of_closed(budget: BudgetView) -> str:
-    """Return the required change of a budget that never allows a disruption; empty: it does when its pods serve."""
+    """Return the required change if the budget never allows a disruption; empty: it allows one when its pods serve."""
     total = budget.stored_status.get("totalReplicas")
     if not isinstance(total, int) or budget.desired_available < total:
         return ""
@@ -395,8 +395,8 @@ def spend_patch(budget: BudgetView, spent: Mapping[str, Operation], *, now: Inst
 
 
 def spend_for_updates(budget: BudgetView, pods: Iterable[str], *, now: Instant) -> Patch:
-    """Return the write that spends the budget for the updates of these pods. It fails when another writer spent in
-    between.
+    """Return the write that spends the budget for the updates of these pods. It fails when another writer has spent
+    from it in between.
     """
     spent = dict.fromkeys(pods, Operation.UPDATE)
     return patch_object(
