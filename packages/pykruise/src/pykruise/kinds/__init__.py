@@ -87,7 +87,7 @@ def find_shown(group: str, kind: str) -> Shown | None:
 
 
 def list_all_shown() -> Sequence[Shown]:
-    """Return the presentations of all kinds, own and foreign ones, in the order of their tables."""
+    """Return the presentations of all kinds, ours and those of plans/foreign.py, in the order of their tables."""
     own = (_shown(folder) for folder in _list_folders())
     return sorted((*(shown for shown in own if shown is not None), *FOREIGN), key=lambda shown: shown.place)
 

@@ -58,13 +58,13 @@ class CloneSetSettings(GateSettings, frozen=True, kw_only=True):
         bool,
         FromFlag("cloneset-scaling-exclude-preparing-delete", "Pods in PreparingDelete do not count."),
     ] = False
-    """Whether this holds for all CloneSets."""
+    """Whether pods in PreparingDelete do not count, in all CloneSets."""
     recreate_on_claim_change: Annotated[bool, OnGate("RecreatePodWhenChangeVCTInCloneSetGate")] = False
     """Whether changed volumeClaimTemplates prevent an in-place update."""
     pre_download: Annotated[bool, OnGate("PreDownloadImageForInPlaceUpdate", "KruiseDaemon")] = False
     """Whether nodes pull new images in advance of an update."""
     filters_events: Annotated[bool, OnGate("CloneSetEventHandlerOptimization")] = False
-    """Whether changes of pods that no decision reads enqueue nothing."""
+    """Whether a change of a pod enqueues nothing if no decision reads it."""
     asks_budgets: Annotated[bool, OnGate("PodUnavailableBudgetUpdateGate")] = False
     """Whether a pod is updated only when its budgets allow it."""
 

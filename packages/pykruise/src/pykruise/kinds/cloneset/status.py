@@ -54,7 +54,7 @@ TERMINATING_PODS: Final = "TerminatingPods"
 """Condition while pods terminate whose successors wait until they have ended (option pod-replacement-policy)."""
 
 MOST_NAMES: Final = 10
-"""Most names of pods in a message."""
+"""Maximum number of pod names in a message."""
 
 SUCCEEDED: Final = "Succeeded"
 """Reason of the condition of a phase that failed earlier and has succeeded since."""

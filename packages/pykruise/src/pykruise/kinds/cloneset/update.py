@@ -44,7 +44,7 @@ KEPT_BY_PARTITION: Final = Reason(Code.PARTITION, "the partition keeps this many
 _UPDATABLE: Final = frozenset({"", *LifecycleState} - {LifecycleState.PREPARING_DELETE})
 
 ASK_AGAIN_S: Final = 1.0
-"""Seconds until the next try after a PodUnavailableBudget rejected."""
+"""Seconds until the next try after a PodUnavailableBudget rejected an update."""
 
 
 SURPLUS_OF_SURGE: Final = Reason(
@@ -180,8 +180,8 @@ def _skip_pods(pods: Iterable[PodView], reason: Reason) -> dict[str, Reason]:
 
 
 def _select_candidates(ws: CloneSetWorkingSet, *, back: bool) -> list[PodView]:
-    """Pods that do not have the target revision, except pods that are being deleted, are to be evicted, or are in a
-    grace period that can end.
+    """Pods that do not have the target revision, except pods that are being deleted, will be evicted, or are in a grace
+    period that can end.
     """
     evicted = {pod.name for pod in ws.evictions.waiting}
     is_refused = resize_refused_since(ws) is not None

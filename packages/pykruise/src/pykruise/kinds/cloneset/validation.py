@@ -99,7 +99,9 @@ def errors_of(
 
 
 def warnings_of(doc: Mapping[str, Any], spec: CloneSetSpec) -> list[str]:
-    """Values that work, but differently than they look. `doc`: a document without errors, with this spec."""
+    """Warnings about values that work, but not as expected. `doc`: a document without errors, with this
+    spec.
+    """
     return [*_deadline_warnings(spec), *_replacement_warnings(doc, spec)]
 
 
@@ -230,7 +232,6 @@ def find_stored_errors(spec: CloneSetSpec) -> list[Cause]:
     doc = to_document(spec)
     doc = add_defaults(doc, old=doc, settings=WorkloadDefaulting())
     read = msgspec.convert(doc["spec"], CloneSetSpec)
-    # With replicas of 0 a limit of 0 is valid, and `kubectl scale` calls no webhook: the status reports that it
-    # waits.
+    # With 0 replicas a limit of 0 is valid, and `kubectl scale` calls no webhook: then the status reports the wait.
     waits = [*_room_errors(read.rolling_update, read.replicas)]
     return [error for error in errors_of(doc, read, old=doc) if error not in waits]

@@ -2,8 +2,8 @@
 
 nodes that take part in an update ──▶ find_nodes_left_out() ──▶ those out of service, each with the reason ──▶ update.py
 
-Pure. Without the option ignore-unavailable-nodes there are none. The node lifecycle controller of Kubernetes gives a
-node that is not ready or cordoned its taint, so the taints show both.
+Pure. Without the option ignore-unavailable-nodes there are none. The node lifecycle controller of Kubernetes taints a
+node that is not ready or is cordoned, so the taints show both states.
 """
 
 from collections.abc import Iterable, Mapping

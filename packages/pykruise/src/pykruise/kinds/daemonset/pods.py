@@ -110,7 +110,7 @@ def build_pod_documents(ws: DaemonSetWorkingSet, nodes: Sequence[str]) -> Iterat
 
 
 def _names(ws: DaemonSetWorkingSet, prefix: str, count: int) -> Iterable[str]:
-    """Return new names. The plan chooses them, so a creation without an answer can be repeated."""
+    """Return new names. The plan chooses them, so a creation without a response can be repeated."""
     used = {pod.name[len(prefix) :] for pod in ws.snapshot.pods}
     return (f"{prefix}{fresh}" for fresh in ws.snapshot.ids.draw_ids(count, used=used))
 

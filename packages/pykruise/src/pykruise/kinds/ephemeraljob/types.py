@@ -2,7 +2,7 @@
 
 JSON of the API server ──▶ EphemeralJob ──▶ controller; the same types ──▶ crd.py (the schema)
 
-Ephemeral containers stay documents.
+Ephemeral containers are kept as untyped JSON.
 """
 
 from typing import Annotated, Any, Final

@@ -2,8 +2,8 @@
 
 document [+ the stored one] ──▶ errors_of() ──▶ field errors
 
-Pure. An unchanged spec is not checked again, so a stored job can still be changed. Errors for which its ImagePullJobs
-would be rejected are reported here.
+Pure. An unchanged spec is not checked again, so a stored job can still be changed. Errors for which admission would
+reject its ImagePullJobs are reported here.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -3,8 +3,8 @@
 Snapshot ──▶ plan_node_probes() ──▶ Plan: create or delete it, remove deleted pods, write results to pods
 
 Pure. PodProbeMarkers write the probes (kinds/podprobemarker), the node's agent writes the status. A pod gets its
-metadata first, by a patch of the pod, then its conditions, by a patch of its status: the API server takes only the
-status there.
+metadata first, by a patch of the pod, then its conditions, by a patch of its status: the API server accepts conditions
+only there.
 """
 
 from collections.abc import Iterator, Sequence

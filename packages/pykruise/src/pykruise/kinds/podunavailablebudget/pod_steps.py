@@ -200,7 +200,7 @@ class BudgetGuard:
                 return await self._decide_refusal(request, *result, self._budgeting)
         except (KubeError, UnsettledError, TimeoutError) as error:
             text = str(error) or f"the PodUnavailableBudget could not be checked within {ANSWER_S:g} s"
-            # A client that drains a node gives up at any answer except 429.
+            # A client that drains a node gives up at any response except 429.
             raise StepError(text, code=429 if request.subresource == "eviction" else 500) from error
 
     async def _find_disrupted_pod(

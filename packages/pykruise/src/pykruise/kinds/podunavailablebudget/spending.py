@@ -3,7 +3,7 @@
 pod + operation ──▶ BudgetSpender.ask() ──▶ one status write for all waiting requests ──▶ BudgetAnswer
                                             (kube/cache/batched_updates.py)
 
-An allowed operation is stored before it is answered. If a manager dies in between, it has spent the budget for a pod
+An allowed operation is stored before the response. If a manager dies in between, it has spent the budget for a pod
 that stays; the controller returns the unit when the record expires (status.py).
 """
 
@@ -28,7 +28,7 @@ from pykruise.pods.workload.budgets import (
 )
 
 PATIENCE_S: Final = 6.0
-"""Seconds during which other writers may win every conflict; API servers wait 10 s for an answer
+"""Seconds during which other writers may win every conflict; API servers wait 10 s for a response
 (admission/settings.py). Each write of the others takes a pod from the budget or counts pods. So a request that is
 rejected only because of conflicts could not be written during all this time.
 """

@@ -3,7 +3,7 @@
 JSON of the API server ──▶ ResourceDistribution ──▶ controller
                       the same types ──▶ crd.py (its schema)
 
-The resource stays a document.
+The resource is kept as untyped JSON.
 """
 
 from typing import Annotated, Any, Final

@@ -3,8 +3,8 @@
 JSON of the API server ──▶ SidecarSet ──▶ injection, plan
             the same types ──▶ crd.py (its schema)
 
-Names, optional fields and defaults are those of the API. Sidecars stay documents: a `core/v1 Container` with
-additional fields, which `SidecarFields` reads. Volumes stay documents too.
+Names, optional fields and defaults are those of the API. Sidecars and volumes are kept as untyped JSON. A sidecar is a
+`core/v1 Container` with additional fields, which `SidecarFields` reads.
 """
 
 from typing import Annotated, Any, Final

@@ -3,7 +3,7 @@
 JSON of the API server ──▶ StatefulSet ──▶ snapshot, plan; the same types ──▶ crd.py (the schema)
 
 Names, optional fields and defaults are those of the API. A default in this module is the value that the controller
-uses when the field is absent. Templates stay documents.
+uses when the field is absent. Templates are untyped JSON.
 """
 
 from enum import StrEnum

@@ -84,7 +84,7 @@ class _Pass:
         self.is_partial = False
         may_recreate = ws.spec.policy == PodUpdatePolicy.IN_PLACE_IF_POSSIBLE
         self.refused_since = resize_refused_since(ws) if may_recreate else None
-        """Instant since which the API server does not resize a pod that may be recreated; None once a pod is
+        """Instant since which the API server rejects the resize of a pod that may be recreated; None once a pod is
         recreated for this.
         """
 

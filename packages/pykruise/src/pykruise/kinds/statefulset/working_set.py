@@ -4,7 +4,7 @@ StatefulSetSnapshot + revisions + limits
     ──▶ StatefulSetWorkingSet ──▶ scale.py, update.py, refresh.py, claims.py, status.py
 
 Pure. A slot is one ordinal that the set should have. Its rank is its position among all slots. Pods with other
-ordinals are surplus. A pod without an ordinal in its name takes part in nothing.
+ordinals are surplus. A pod without an ordinal in its name is ignored.
 """
 
 from collections.abc import Iterator, Sequence

@@ -2,7 +2,7 @@
 
 JSON of the API server ──▶ UnitedDeployment ──▶ snapshot, plan; the same types ──▶ crd.py (the schema)
 
-Workload specs and patches stay documents: they belong to other kinds, and crd.py receives the schemas of these kinds.
+Workload specs and patches are untyped JSON: they belong to other kinds, and crd.py receives the schemas of these kinds.
 """
 
 from collections.abc import Sequence

@@ -64,7 +64,7 @@ from pykruise.pods.workload.validation import find_metadata_errors, find_selecto
 SUBSETS: Final = "spec.topology.subsets"
 
 MOST_TRIED: Final = 16
-"""Maximum number of subsets whose template is checked, and of warnings in one answer."""
+"""Maximum number of subsets whose template is checked, and of warnings in one response."""
 
 _MUTABLE: Final[Mapping[str, tuple[str, ...]]] = {
     STATEFUL_SET: (

@@ -2,7 +2,7 @@
 
 JSON of the API server ──▶ WorkloadSpread ──▶ injection, plan; the same types ──▶ crd.py (the schema)
 
-Names, optional fields and defaults are those of the API. Patches stay documents.
+Names, optional fields and defaults are those of the API. Patches are kept as untyped JSON.
 """
 
 from typing import Annotated, Final
