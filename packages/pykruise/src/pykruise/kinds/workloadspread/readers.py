@@ -1,7 +1,7 @@
 """Reads of admission besides the request: WorkloadSpreads, owners, targets, the white list.
 
-LiveSpreads     asks the API server each time: for reviews in the process of a sandbox CachedSpreads   the same with a
-cache of WorkloadSpreads, which `run()` keeps up to date: a pod without a
+LiveSpreads     asks the API server each time: for reviews in the process of a sandbox
+CachedSpreads   the same with a cache of WorkloadSpreads, which `run()` keeps up to date: a pod without a
                 WorkloadSpread costs no request
 
 Owners and the white list are requested when a pod needs them, and cached for a short time.
