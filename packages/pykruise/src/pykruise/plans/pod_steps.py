@@ -8,8 +8,8 @@ KIND.pods ──▶ order, mutate, judge ──▶ the chain behind `/mutate-pod
     pod    ──▶ PodStep.change(pod, request)  ──▶ the changed pod, or None
     request ──▶ JudgingStep.judge(request)   ──▶ None, or the rejection
 
-A step's `wanted` is CEL over `object`, `oldObject` and `request`: API servers send reviews of the pods for which the
-expression of any step holds. `interests` are the stored objects that a step depends on
+A step's match condition is CEL over `object`, `oldObject` and `request`: API servers send reviews of the pods for which
+the condition of any step is true. `interests` are the stored objects that a step depends on
 (admission/match_conditions.py).
 """
 

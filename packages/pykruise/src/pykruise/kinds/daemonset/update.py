@@ -1,6 +1,6 @@
 """Selection of the nodes that update to the update revision now, and how their pods change.
 
-DaemonSetWorkingSet ──▶ plan_update() ──▶ Phase
+DaemonSetWorkingSet ──▶ plan_update() ──▶ PlanPhase
 
 Pure. The partition and the node selector decide which nodes take part; maxUnavailable or maxSurge limits how many
 update at the same time. A node whose pod is unavailable uses no budget, because an update can only help it. Pods are

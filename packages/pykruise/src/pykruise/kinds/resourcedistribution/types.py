@@ -1,7 +1,7 @@
 """The ResourceDistribution kind in its hub version, v1beta1: every field, typed.
 
 JSON of the API server ──▶ ResourceDistribution ──▶ controller
-                      the same types ──▶ crd.py (its schema)
+                      the same types ──▶ kind.py (its schema)
 
 The resource is kept as untyped JSON.
 """

@@ -229,7 +229,7 @@ def _update_never_ready(current: _Pass, slots: Sequence[Slot], differences: Diff
 
 
 def _reason_for_turn(failure: Reason | None) -> Reason:
-    """Reason why the pods after a pod that could not be started wait."""
+    """Reason for pods that wait because an earlier pod could not be updated, or maxUnavailable is used up."""
     if failure is None:
         return MAX_UNAVAILABLE_USED_UP
     return Reason(Code.TURN, f"waits for its turn: {failure.message}")
