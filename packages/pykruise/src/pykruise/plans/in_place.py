@@ -1,4 +1,4 @@
-"""In-place updates: whether a pod can be updated in place, the next step of its update, and the progress.
+"""The in-place update of a pod: whether it is possible, its next step, and its progress.
 
 pods + revisions        ──▶ Differences ──▶ UpdateSpec, or the reason to recreate the pod
 pod + UpdateSpec + hook ──▶ find_hook_wait(), take_turn()

@@ -1,4 +1,4 @@
-"""In-place updates of a StatefulSet's pods: the difference between each pod and the update revision.
+"""The in-place updates of a StatefulSet's pods: the difference between each pod and the update revision.
 
 StatefulSetWorkingSet ──▶ differences_of() ──▶ Differences ──▶ update.py (how), pre_download.py (whether),
 refresh.py (recreation)
