@@ -18,9 +18,7 @@ class AdmissionSettings(msgspec.Struct, frozen=True, kw_only=True):
     namespace: str = MANAGER_NAMESPACE
     """The manager's own namespace. Webhooks of pods and built-in kinds exclude it, like kube-system."""
     gates: Gates = Gates()
-    """Feature gates. While a kind's gate is off, its objects are rejected (feature_gates.py) and it takes no part in
-    pod admission.
-    """
+    """Feature gates. Kinds whose gate is off have no pod steps; their objects are rejected (feature_gates.py)."""
     pod_webhook: Annotated[bool, OnGate("PodWebhook")] = True
     deletion_protection: Annotated[bool, OnGate("ResourcesDeletionProtection")] = False
     crd_cascading: Annotated[bool, OnGate("DeletionProtectionForCRDCascadingGate")] = False

@@ -212,7 +212,7 @@ def plan_certificates(
     if stored.certificates == served.certificates:
         return CertificatePlan()
     waiting = _Waiting(waits, at=at)
-    # Every client that trusts the served pair also trusts the stored one, or the served pair does not work anyway.
+    # The server switches if clients of the served CA also trust the stored one, or if waiting longer does not help.
     serves_at_once = (
         waiting.has_held("authority", stored.certificates.authority, for_s=HOLD_S)
         or bool(judge(served.facts, now=now, lasting_s=0.0))

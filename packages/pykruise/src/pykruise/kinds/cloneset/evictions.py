@@ -131,7 +131,7 @@ def _list_requests(
     pods: Sequence[PodView], mark_of: Mapping[str, Mark], followed: Collection[str]
 ) -> Iterator[tuple[str, Instant]]:
     """Name of each pod with a record → the time of the request. A pod that is deleted for another reason needs no
-    successor. `followed`: uids of the pods that have one.
+    successor. `followed`: uids of the pods that have a successor.
     """
     for pod in pods:
         requested_at, mark = read_requested_at(pod.annotations), mark_of[pod.name]

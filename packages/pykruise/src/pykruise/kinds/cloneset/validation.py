@@ -99,9 +99,7 @@ def errors_of(
 
 
 def warnings_of(doc: Mapping[str, Any], spec: CloneSetSpec) -> list[str]:
-    """Warnings about values that work, but not as expected. `doc`: a document without errors, with this
-    spec.
-    """
+    """Warnings about values that work, but not as expected. `doc`: a document without errors, with this spec."""
     return [*_deadline_warnings(spec), *_replacement_warnings(doc, spec)]
 
 

@@ -44,7 +44,7 @@ def make_stay_reason(new: str) -> Reason:
 def plan_coming_and_going(
     ws: DaemonSetWorkingSet, *, nodes: Sequence[str], why: str, going: Sequence[Going]
 ) -> PlanPhase:
-    """Create pods for `nodes` and delete the pods in `going`, at most `burst` of each. Later plans do the rest.
+    """Create pods for `nodes` and delete the pods in `going`, at most `burst` of each. Later plans continue.
 
     Creations and deletions do not wait for each other: an exhausted quota must not keep failed pods, and a pod that
     may not be deleted must not keep another node empty.

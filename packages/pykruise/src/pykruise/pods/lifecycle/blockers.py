@@ -306,7 +306,7 @@ def _find_resize_obstacle(pod: PodView, correction: Correction) -> Reason | None
 
 
 def resize_blocker(pod: PodView, correction: Correction = IN_TEMPLATE) -> Reason | None:
-    """The kubelet's answer to a change of cpu or memory that it cannot execute (yet); None: there is none."""
+    """The kubelet's report about a change of cpu or memory that it cannot make (yet); None: there is none."""
     pending = pod.find_condition("PodResizePending")
     if pending is None or pending.status != "True":
         return None
