@@ -1,7 +1,7 @@
 """Large conversions in a child process, so that their memory and garbage collection do not delay other reviews.
 
 ConversionReview ──▶ ConversionProcess.convert() ══ length, body ══▶ main() in the child: conversion.review()
-                     answer ◀════════════════════ length, answer ══
+                     response ◀════════════════ length, response ══
 
 In one process, the interpreter's lock, and a garbage collector that visits every object of a large document, would
 delay all reviews. The child starts with the first large conversion, answers requests sequentially, and is stopped when
@@ -88,7 +88,7 @@ def _start_child() -> Child:
 
 
 def _ask(child: Child, body: bytes) -> bytes:
-    """Wait for the answer in a thread. The thread ends when the child is killed."""
+    """Wait for the response in a thread. The thread ends when the child is killed."""
     assert child.stdin is not None
     assert child.stdout is not None
     child.stdin.write(len(body).to_bytes(_HEAD))

@@ -1,7 +1,7 @@
 """Reviewers: one table of all webhooks, with OpenKruise's names and paths.
 
 settings, ReviewContext ──▶ build_reviewers() ──▶ the sandbox (reviews in process)
-                                        ──▶ server.py (answers by path)
+                                        ──▶ server.py (responds by path)
                                         ──▶ configurations.py (registers them in API servers)
 
 Each kind declares its reviews and its steps of pod admission in kind.py. The order of the table is the order in which

@@ -73,7 +73,7 @@ class JudgingStep(Protocol):
     async def judge(self, request: AdmissionRequest) -> ErrorStatus | None:
         """Return the rejection, or None: 403, or 429 for an eviction, so that drain tools try again.
 
-        Raises StepError, which is answered with 400, or with 429 if that is its code.
+        Raises StepError, for which the response is 400, or 429 if that is its code.
         """
         ...
 

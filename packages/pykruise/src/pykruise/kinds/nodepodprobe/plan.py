@@ -152,7 +152,7 @@ def _list_probed(snapshot: NodePodProbeSnapshot) -> list[Probed]:
 
 
 def _node_lost(probed: Sequence[Probed], node: NodeView) -> dict[str, Reason]:
-    """Reason for every pod of a node that does not answer: the results of its probes are old."""
+    """Reason for every pod of a node that does not report: the results of its probes are old."""
     reason = Reason(
         Code.NODE_LOST,
         f"node {node.name} does not answer, so the results of its probes are old",

@@ -164,7 +164,7 @@ class _Looked:
         """Pods by uid; None: deleted."""
 
     def note(self, uid: str, pod: PodView | None) -> None:
-        """Record the API server's answer."""
+        """Record the API server's response."""
         self._found[uid] = pod
 
     def newest(self, pods: Iterable[PodView]) -> list[PodView]:

@@ -41,7 +41,7 @@ class BudgetConflictsError(Exception):
 
 
 class _Spend(UpdateRequest, kw_only=True):
-    """Request to take one pod out of service, and its answer."""
+    """Request to take one pod out of service, and the budget's answer."""
 
     pod: PodView
     operation: Operation

@@ -34,7 +34,7 @@ LOOKED_AT: Final = 200
 """Maximum number of one workload's pods that are examined for obstacles."""
 
 MARKED_IN_S: Final = 60.0
-"""Seconds after which a pod whose containers are ready must be ready, too, if its node answers."""
+"""Seconds after which a pod whose containers are ready must be ready, too, if its node reports."""
 
 _START_FAILURES: Final = frozenset(
     {
@@ -95,7 +95,7 @@ def blockers_of(
 
 
 def find_next_blocker_time(pods: Iterable[PodView], *, now: Instant) -> Instant | None:
-    """Earliest time at which `blocker_of` gives another answer about one of the pods without an event; None: there is
+    """Earliest time at which `blocker_of` returns another value for one of the pods without an event; None: there is
     none.
     """
     unready = list(islice((pod for pod in pods if not pod.is_ready or pod.is_deleting), LOOKED_AT))
