@@ -1,1 +1,1 @@
-"""Admission: the reviews that an API server requests, and the reviewers that answer them."""
+"""Admission: the reviews that an API server requests, and the reviewers that respond to them."""

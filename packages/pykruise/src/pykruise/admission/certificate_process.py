@@ -1,5 +1,4 @@
-"""Runs the examination and renewal of webhook certificates: in this process, or in a child that exits after its
-answer.
+"""Examines and renews webhook certificates: in this process, or in a child process that then exits.
 
 WebhookSync ──▶ CertificateWork ──▶ InProcess, or CertificateProcess ══ JSON ══▶ certificate_work.py
 """

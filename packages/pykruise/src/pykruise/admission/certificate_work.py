@@ -3,12 +3,12 @@
 stored certificates, host ──▶ examine() ──▶ CertificateFacts (certificates.py judges by them)
 stored certificates, host, now ──▶ renew_certificates() ──▶ Certificates
 
-As a program, this module does one of these and exits. A manager needs it at its start and once in years, and does not
-keep 10 MB of library in memory for it (certificate_process.py).
+As a program, this module does one of these and exits. A manager needs this only at its start and once in several years,
+so it does not keep the 10 MB of the library in memory (certificate_process.py).
 
 Pure, except for the randomness of keys. Durations, names and key formats are OpenKruise's, so that each of the two
-managers can serve with the other's certificates. When the authority itself is replaced, the previous one stays in the
-CA bundle of the API servers until it expires, so that they trust replicas that still serve with the old pair.
+managers can serve with the other's certificates. When the CA itself is replaced, the previous CA stays in the CA bundle
+of the API servers until it expires, so that they trust replicas that still serve with the old pair.
 """
 
 import sys
@@ -43,7 +43,7 @@ from pykruise.kube.values.x509 import (
 
 VALID_S: Final = 10 * YEAR_S
 AUTHORITY_MUST_LAST_S: Final = YEAR_S
-"""An authority that expires sooner than this is replaced together with the certificate."""
+"""A CA that expires sooner than this is replaced together with the certificate."""
 
 SKEW_S: Final = 3600.0
 """Seconds before now from which certificates are valid, for API servers with a slow clock."""
@@ -55,10 +55,10 @@ PrivateKey = rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey
 
 
 def renew_certificates(stored: Certificates | None, *, host: str, now: Instant) -> Certificates:
-    """Return certificates for `host`: a new pair, signed by the stored authority if it is valid long enough,
-    otherwise by a new one.
+    """Return certificates for `host`: a new pair, signed by the stored CA if that is valid for long enough, otherwise
+    by a new CA.
 
-    With a new authority, previous ones that have not expired stay in the bundle. Each new RSA key takes a tenth of a
+    After a change of the CA, previous CAs that have not expired stay in the bundle. Each new RSA key takes a tenth of a
     second of one core.
     """
     authority = _lasting_authority(stored, now=now)
@@ -82,7 +82,7 @@ def renew_certificates(stored: Certificates | None, *, host: str, now: Instant) 
 
 @remember(entries=8, longest=64 * 1024)
 def examine(stored: Certificates, *, host: str) -> CertificateFacts:
-    """Return the facts about a pair that must serve `host`, and about its authority."""
+    """Return the facts about a pair that must serve `host`, and about its CA."""
     authorities = tuple(
         certificate.fingerprint(hashes.SHA256()).hex() for certificate in _parse_bundle(stored.authority)
     )
@@ -122,7 +122,7 @@ def find_problem(stored: Certificates, *, host: str, now: Instant, lasting_s: fl
 
 
 def shares_authority(left: bytes, right: bytes) -> bool:
-    """Whether a client that trusts the bundle `left` trusts the first authority of `right`."""
+    """Whether a client that trusts the bundle `left` trusts the first CA of `right`."""
     pair = (
         Certificates(authority_key=b"", authority=data, key=b"", certificate=b"") for data in (left, right)
     )
@@ -144,7 +144,7 @@ def _parse_bundle(bundle: bytes) -> list[x509.Certificate]:
 def _lasting_authority(
     stored: Certificates | None, *, now: Instant
 ) -> tuple[PrivateKey, x509.Certificate] | None:
-    """Return the stored authority if its key is available and it is valid for another year."""
+    """Return the stored CA if its key is available and it is valid for another year."""
     if stored is None or not stored.authority_key or not stored.authority:
         return None
     try:
@@ -242,7 +242,7 @@ def _key_pem(key: PrivateKey) -> bytes:
 def _read_key(pem: bytes) -> PrivateKey:
     """Parse a private key. Raises ValueError unless it is an RSA or EC key without a password.
 
-    Checking an RSA key takes 50 ms, and every pass reads the same one, so the result is remembered.
+    Checking an RSA key takes 50 ms, and every reconcile reads the same key, so the result is remembered.
     """
     try:
         key = serialization.load_pem_private_key(pem, password=None)
@@ -254,7 +254,7 @@ def _read_key(pem: bytes) -> PrivateKey:
 
 
 def main() -> None:
-    """Process the request on standard input and write the answer to standard output."""
+    """Process the request on standard input and write the result to standard output."""
     asked = msgspec.json.decode(sys.stdin.buffer.read(), type=CertificateRequest)
     answer: Certificates | CertificateFacts
     if asked.renew_at is not None:

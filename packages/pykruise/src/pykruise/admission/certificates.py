@@ -1,4 +1,4 @@
-"""The webhooks' own certificates as values, and the judgement whether they can serve.
+"""Certificates of the webhook server as values, and the decision whether the server can use them.
 
 stored certificates ──▶ certificate_work.py ──▶ CertificateFacts ──▶ judge(): why they must be renewed, or nothing
                                                               └──▶ shares_authority()        stores.py keeps them
@@ -24,11 +24,11 @@ _UNITS_S: Final = {"d": DAY_S, "m": 30 * DAY_S, "y": YEAR_S}
 
 
 class Certificates(msgspec.Struct, frozen=True, kw_only=True):
-    """An authority and the pair that it signed, all as PEM. Each field may be empty or invalid, as it was stored."""
+    """A CA and the pair that it signed, all as PEM. The fields are as stored: each may be empty or invalid."""
 
     authority_key: bytes
     authority: bytes
-    """The authority's certificate; previous authorities that API servers must still trust may follow."""
+    """The CA's certificate; previous CAs that API servers must still trust may follow."""
     key: bytes
     certificate: bytes
 
@@ -42,7 +42,7 @@ class Period(msgspec.Struct, frozen=True):
 
 
 class CertificateFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """Facts about a pair that must serve as some host, and about its authority."""
+    """Facts about a pair for a server with a certain host name, and about its CA."""
 
     problem: str = ""
     """Reason why the pair can never be used."""
@@ -82,5 +82,5 @@ def judge(facts: CertificateFacts, *, now: Instant, lasting_s: float) -> str:
 
 
 def shares_authority(left: CertificateFacts, right: CertificateFacts) -> bool:
-    """Whether a client that trusts the bundle of `left` trusts the first authority of `right`."""
+    """Whether a client that trusts the bundle of `left` trusts the first CA of `right`."""
     return bool(right.authorities) and right.authorities[0] in left.authorities

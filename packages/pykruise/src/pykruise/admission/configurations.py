@@ -1,4 +1,4 @@
-"""Documents that lead API servers to the webhooks: webhook configurations and the conversion stanza of CRDs.
+"""Documents that register the webhooks in API servers: webhook configurations and the conversion stanza of CRDs.
 
 ReviewRules ──▶ build_configurations() ──▶ both objects, for installing
 live object + Endpoint + bundle ──▶ build_desired_webhooks()   ──▶ the desired object
@@ -7,10 +7,10 @@ live CRD    + Endpoint + bundle ──▶ build_desired_conversion() ──▶ i
                                     (webhook_plan.py decides when they are written)
 
 Pure. Object names and the annotation `template` are OpenKruise's: the template contains the entries as installed, so
-that an entry which is left out while its feature is off returns with the feature.
+that an entry that is left out while its feature is off returns when the feature is on again.
 
-The match conditions that avoid requests (`CONDITIONS`) are never part of the template. So another manager that uses
-the template, also OpenKruise's own, gets the webhooks as they were installed.
+The match conditions that avoid requests (`CONDITIONS`) are never part of the template. So another manager that uses the
+template, for example OpenKruise's, gets the webhooks as they were installed.
 """
 
 import base64
@@ -48,7 +48,7 @@ RELEASE: Final = "pykruise.io/webhooks"
 """Annotation by the installer: hash of the webhook table that it installed."""
 
 TEMPLATE_OF: Final = "pykruise.io/template-of"
-"""Annotation by the manager: hash of the table from which the template was taken. If it differs, a new one is taken."""
+"""Annotation by the manager: hash of the table that the template was taken from. Another hash causes a new one."""
 
 CONFIRMED: Final = "pykruise.io/confirmed"
 """Annotation by the manager: hash of the entries that it has written a second time; see `add_confirmation`."""
@@ -64,7 +64,7 @@ class WebhookConfigurationError(ValueError):
 
 
 class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
-    """Address of the server for API servers: a Service, or with `host` a URL of its own."""
+    """Address at which API servers reach the server: a Service, or with `host` a URL."""
 
     namespace: str = "kruise-system"
     service: str = "kruise-webhook-service"
@@ -146,7 +146,7 @@ def build_desired_webhooks(
     """Return the desired state of a live webhook configuration; `rules` by every served path.
 
     Entries whose path is not served are left out. The others point to this server and trust `bundle`.
-    Namespaces that others have excluded since then stay excluded. Raises WebhookConfigurationError.
+    Namespaces that others have excluded since the installation stay excluded. Raises WebhookConfigurationError.
     """
     template, is_new = _template_of(live)
     present = {entry.get("name"): entry for entry in live.get("webhooks") or ()}
@@ -173,7 +173,7 @@ def add_confirmation(live: Mapping[str, Any]) -> Document | None:
 
     API servers (Kubernetes 1.27 and newer) keep the entries in memory until the configuration is written again. An
     API server that reads them during the next write may keep the old entries permanently. Without the bundle, it
-    refuses all requests that the webhooks review. Any later write corrects that.
+    rejects all requests that the webhooks review. Any later write corrects that.
     """
     annotations, entries = annotations_of(live), _hash_of(live.get("webhooks") or [])
     if annotations.get(CONFIRMED) == entries:
@@ -207,8 +207,8 @@ def read_current_conditions(live: Mapping[str, Any]) -> dict[str, tuple[MatchCon
 
 
 def drop_conditions(live: Mapping[str, Any]) -> Document:
-    """Return the configuration without this program's conditions: API servers send reviews for everything in its
-    rules.
+    """Return the configuration without this program's conditions: API servers then send admission reviews for
+    everything in its rules.
     """
     return {**live, "webhooks": [_without_conditions(entry) for entry in live.get("webhooks") or ()]}
 
@@ -249,11 +249,11 @@ _EXCLUDING: Final = ("DoesNotExist", "NotIn")
 
 
 def _with_exclusions(entry: Mapping[str, Any], live: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The entry as it was installed, with the selector of namespaces that it has now if others have only excluded more.
+    """The entry as it was installed. If others have only added exclusions to its namespace selector, they are kept.
 
-    Hosted clusters keep webhooks of others away from their own namespaces: AKS's admissions enforcer excludes
-    `control-plane` and `kubernetes.azure.com/managedby`. It writes that again whenever it is missing, so a manager that
-    took it out would write for ever.
+    Hosted clusters exclude their own namespaces from all webhooks: AKS's admissions enforcer excludes
+    `control-plane` and `kubernetes.azure.com/managedby`. It adds a missing exclusion again, so a manager that removed
+    one would write forever.
     """
     installed, present = entry.get(_NAMESPACES) or {}, live.get(_NAMESPACES) or {}
     if installed == present or not _only_excludes_more(installed, present):
@@ -262,7 +262,7 @@ def _with_exclusions(entry: Mapping[str, Any], live: Mapping[str, Any]) -> Mappi
 
 
 def _only_excludes_more(installed: Mapping[str, Any], present: Mapping[str, Any]) -> bool:
-    """Whether a selector has all of another, and besides it nothing but excluded values and keys."""
+    """Whether the present selector requires all that the installed one does, and otherwise only excludes."""
     wanted = [*(installed.get("matchExpressions") or ())]
     there = [*(present.get("matchExpressions") or ())]
     if (installed.get("matchLabels") or {}) != (present.get("matchLabels") or {}):
@@ -273,7 +273,7 @@ def _only_excludes_more(installed: Mapping[str, Any], present: Mapping[str, Any]
 
 
 def _is_narrower(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
-    """Whether an expression is another one, or excludes its values and more."""
+    """Whether the new expression equals the old one, or excludes at least the same values."""
     if old.get("operator") != "NotIn" or new.get("operator") != "NotIn":
         return old == new
     return old.get("key") == new.get("key") and set(old.get("values") or ()) <= set(new.get("values") or ())
@@ -309,7 +309,7 @@ def _build_entry(
 def build_desired_conversion(
     conversion: Mapping[str, Any] | None, *, endpoint: Endpoint, bundle: bytes
 ) -> Document | None:
-    """Return the desired `spec.conversion` of one of our CRDs; None when it is right already.
+    """Return the desired `spec.conversion` of one of our CRDs; None when the stored one is already correct.
 
     A CRD that has no webhook conversion is not changed.
     """

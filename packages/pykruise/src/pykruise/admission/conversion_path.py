@@ -13,7 +13,7 @@ from pykruise.kube.webhooks.server import MIB, LongBodies, PostPath
 _log = logging.getLogger(__name__)
 
 CONVERSION_BODY: Final = 4 * MIB
-"""An API server converts objects that it reads one by one; with etcd's default limit, one has at most 1.5 MiB."""
+"""Objects that an API server reads from etcd are converted one by one; by etcd's default, each has at most 1.5 MiB."""
 
 LONG_CONVERSION: Final = 64 * 1024
 """Bytes from which conversions run outside the event loop, sequentially."""
@@ -22,7 +22,7 @@ LONG_AT_ONCE: Final = 8
 """Maximum number of waiting long conversions; from one address, a quarter of that."""
 
 Converter = Callable[[bytes], Awaitable[bytes]]
-"""Converts a ConversionReview's body to the answer. Raises OSError when there is no answer."""
+"""Converts a ConversionReview's body to the response. Raises OSError when there is no response."""
 
 
 def build_conversion_path(path: str, *, aside: Converter | None = None) -> Mapping[str, PostPath]:

@@ -1,12 +1,12 @@
 """Large conversions in a child process, so that their memory and garbage collection do not delay other reviews.
 
 ConversionReview ──▶ ConversionProcess.convert() ══ length, body ══▶ main() in the child: conversion.review()
-                     answer ◀════════════════════ length, answer ══
+                     response ◀════════════════ length, response ══
 
 In one process, the interpreter's lock, and a garbage collector that visits every object of a large document, would
-delay all reviews. The child starts with the first large conversion, answers requests sequentially, and is ended when
-it was idle for a while. A child that dies or takes too long is replaced. The caller then gets a failure and may try
-again.
+delay all reviews. The child starts with the first large conversion, answers requests sequentially, and is stopped when
+it has been idle for a while. A child that dies or takes too long is replaced. The caller of a failed conversion gets an
+error and may try again.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ _log = logging.getLogger(__name__)
 
 IDLE_S: Final = 60.0
 LONGEST_S: Final = 30.0
-"""Maximum seconds for an answer: no API server waits longer."""
+"""Maximum seconds for a response: no API server waits longer."""
 
 _HEAD: Final = 8
 """Number of bytes that encode the length of a message."""
@@ -52,7 +52,7 @@ class ConversionProcess:
         return self._child.pid if self._child is not None else 0
 
     async def convert(self, body: bytes) -> bytes:
-        """Return the answer to a ConversionReview. Raises ConnectionError when the child dies, TimeoutError."""
+        """Return the response to a ConversionReview. Raises ConnectionError when the child dies, TimeoutError."""
         loop = asyncio.get_running_loop()
         async with self._turn:
             if self._ending is not None:
@@ -63,7 +63,7 @@ class ConversionProcess:
             try:
                 answer = await asyncio.wait_for(asyncio.shield(work), self._longest_s)
             except BaseException:
-                # Also when the caller was cancelled: the next caller would read this answer.
+                # This also applies when the caller was cancelled: otherwise the next caller would read this response.
                 self.close()
                 await asyncio.gather(work, return_exceptions=True)
                 raise
@@ -88,7 +88,7 @@ def _start_child() -> Child:
 
 
 def _ask(child: Child, body: bytes) -> bytes:
-    """Wait for the answer in a thread. The thread ends when the child is killed."""
+    """Wait for the response in a thread. The thread ends when the child is killed."""
     assert child.stdin is not None
     assert child.stdout is not None
     child.stdin.write(len(body).to_bytes(_HEAD))
@@ -105,7 +105,7 @@ def _reap(child: Child) -> None:
     child.wait()
     for pipe in (child.stdin, child.stdout):
         assert pipe is not None
-        with contextlib.suppress(OSError):  # the rest of a request that the child reads no more
+        with contextlib.suppress(OSError):  # the unsent rest of a request
             pipe.close()
 
 

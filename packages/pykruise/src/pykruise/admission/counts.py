@@ -16,7 +16,7 @@ UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"
 """Field selector with which the API server omits finished pods."""
 
 TIMEOUT_S = 8.0
-"""Seconds for one page: an API server waits no longer for the whole answer."""
+"""Seconds for one page: an API server waits no longer for the whole response."""
 
 
 class _Meta(msgspec.Struct, rename="camel"):

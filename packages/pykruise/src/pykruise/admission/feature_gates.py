@@ -1,10 +1,10 @@
-"""Refusal of kinds while their feature gate is off.
+"""Rejection of objects whose feature gate is off.
 
 AdmissionRequest ──▶ guard_by_gates(kind, …)(reviewer) ──▶ 403 with the gate's name, or the reviewer's answer
 
-Pure, except for the reviewer. Objects of a kind whose controller does not run would have no effect without any
-message, so they cannot be created. Existing objects can still be labelled, completed and deleted: a disabled gate
-must not prevent the removal of finalizers. (OpenKruise refuses every update.)
+Pure, except for the reviewer. Objects of a kind whose controller does not run would have no effect, and nothing would
+report that, so they cannot be created. Existing objects can still be labelled, completed and deleted: a disabled gate
+must not prevent the removal of finalizers. (OpenKruise rejects every update.)
 """
 
 from pykruise.kinds.gates import Gates
@@ -16,8 +16,8 @@ from pykruise.plans.kind import Kind
 
 
 def guard_by_gates(kind: Kind, gates: Gates, reviewer: Reviewer) -> Reviewer:
-    """Return the reviewer of a kind; while its gates are off, one that refuses new objects and new specs. A 403 names
-    the first gate that is off, or a 400 where one of several gates would suffice, as in OpenKruise.
+    """Return the reviewer of a kind; while its gates are off, one that rejects new objects and new specs. The response
+    is a 403 with the first gate that is off, or a 400 if one of several gates would suffice, as in OpenKruise.
     """
     closed = next((name for name in kind.gates if not gates[name]), None)
     if closed is not None:

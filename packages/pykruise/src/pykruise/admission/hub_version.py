@@ -3,8 +3,8 @@
 AdmissionRequest in any served version ──▶ convert_to_hub(reviewer) ──▶ the answer in the version of the write
       └── as it was written ──▶ SpokeRules ── further errors, names of fields ──┘
 
-The kind's SpokeRules report errors that conversion hides (a value that becomes another one), and errors that exist
-only in the older version. Pure, except for the reviewer and the rules.
+The kind's SpokeRules report errors that conversion hides (a value that conversion replaces with another one), and
+errors that exist only in the older version. Pure, except for the reviewer and the rules.
 """
 
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ def convert_to_hub(reviewer: Reviewer, table: Conversions, *, spoke: SpokeRules 
 
     Changes are returned in the version of the write. `spoke` adds errors of the older version to the reviewer's field
     errors, and names fields as in that version; without it they have the names of the hub version. An object that
-    cannot be converted is refused with 400.
+    cannot be converted is rejected with 400.
     """
 
     async def review(request: AdmissionRequest) -> AdmissionAnswer:
@@ -59,7 +59,7 @@ def convert_to_hub(reviewer: Reviewer, table: Conversions, *, spoke: SpokeRules 
 async def _with_rules_of(
     spoke: SpokeRules, request: AdmissionRequest, answer: AdmissionAnswer
 ) -> AdmissionAnswer:
-    """Return the answer with the errors of both versions. A refusal without field errors is not changed."""
+    """Return the answer with the errors of both versions. A rejection without field errors is not changed."""
     if answer.refusal is not None and answer.refusal.code != _INVALID:
         return answer
     causes = [*_rename_fields(answer.refusal, spoke), *await spoke.errors(request)]

@@ -8,8 +8,8 @@ admitted
 A pod must be reviewed for every stored object, however new that object is. So an object that changes which pods are
 selected (`PodSelection.announces`) is admitted only after a write that removes all conditions from the configuration,
 and after API servers had `settle_s` seconds to see it. For a kind that reviews evictions, this is the validating
-configuration (`PodSelection.opens`). The write happens in any case: a replica that is about to narrow conditions then
-gets a conflict, and its wait begins again.
+configuration (`PodSelection.opens`). Even a configuration without conditions is written: a replica that is about to
+narrow conditions then gets a conflict and waits again.
 """
 
 import asyncio
@@ -47,8 +47,8 @@ object.
 """
 
 Announce = Callable[[AdmissionRequest, Webhook], Awaitable[None]]
-"""Awaited before an object that selects further pods is allowed; the type selects the webhook that must review these
-pods. If it raises KubeError, the object is refused.
+"""Awaited before an object that selects further pods is allowed; its second argument is the webhook that must review
+these pods. If it raises KubeError, the object is rejected.
 """
 
 Conditions = tuple[MatchCondition, ...]

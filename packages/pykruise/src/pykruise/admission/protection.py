@@ -38,7 +38,7 @@ _CRDS: Final = ("apiextensions.k8s.io", "customresourcedefinitions")
 
 
 class ProtectionCounts(Protocol):
-    """Counts that protection needs from the cluster. Each raises KubeError when the API server cannot answer."""
+    """Counts that protection needs from the cluster. Each raises KubeError when the API server cannot respond."""
 
     async def count_active_pods(self, namespace: str) -> int:
         """Count the pods that are neither finished nor terminating."""
@@ -54,22 +54,22 @@ class ProtectionCounts(Protocol):
 
 
 class RefusedDeletion(msgspec.Struct, frozen=True, kw_only=True):
-    """A refused deletion, for the protection log and metrics."""
+    """A rejected deletion, for the protection log and metrics."""
 
     kind: str
     namespace: str
     name: str
     username: str
     is_counted: bool
-    """Whether metrics count it. Refusals of Services and Ingresses are not counted, as in OpenKruise."""
+    """Whether metrics count it. Rejected deletions of Services and Ingresses are not counted, as in OpenKruise."""
 
 
 class Protection:
-    """Decides about deletions. `counts=None`: there is nothing to count with, so `Cascading` refuses where it needs a
-    count.
+    """Decides about deletions. `counts=None`: nothing can be counted, so `Cascading` rejects every deletion that
+    depends on a count.
 
     `is_on`: gate ResourcesDeletionProtection; `crd_cascading`: gate DeletionProtectionForCRDCascadingGate.
-    `on_refused` is called for each refusal.
+    `on_refused` is called for each rejection.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class Protection:
     async def _find_refusal(
         self, request: AdmissionRequest, old: Mapping[str, Any], value: str | None
     ) -> str | None:
-        """Return the end of the refusal's message; None when the deletion is allowed."""
+        """Return the end of the rejection's message; None when the deletion is allowed."""
         which = (request.resource.group, request.resource.plural)
         if which not in self._workloads | _WHOLE | {_NAMESPACES, _CRDS}:
             return None
@@ -151,7 +151,7 @@ class Protection:
     async def _count_safely(
         self, what: str, count: Callable[[ProtectionCounts], Awaitable[int]]
     ) -> int | str:
-        """Return the count, or a text why it is not known. The deletion is then refused."""
+        """Return the count, or the reason why it is not known; the deletion is then rejected."""
         if self._counts is None:
             return f", and {what} cannot be counted here"
         try:
@@ -173,7 +173,7 @@ class Protection:
 
 
 def add_protection(protection: Protection, reviewer: Reviewer) -> Reviewer:
-    """Return a kind's own validating review, where protection decides about deletions."""
+    """Return a kind's own validating review, in which protection decides about deletions."""
 
     async def review(request: AdmissionRequest) -> AdmissionAnswer:
         return await (protection.review if request.operation == "DELETE" else reviewer)(request)

@@ -1,4 +1,4 @@
-"""Refuses objects with unreadable metadata before the kind's own review.
+"""Rejects objects with unreadable metadata before the kind's own review.
 
 AdmissionRequest ──▶ check_metadata(reviewer) ──▶ 400 with the field, or the reviewer's answer
 

@@ -1,7 +1,7 @@
 """Reviewers: one table of all webhooks, with OpenKruise's names and paths.
 
 settings, ReviewContext ──▶ build_reviewers() ──▶ the sandbox (reviews in process)
-                                        ──▶ server.py (answers by path)
+                                        ──▶ server.py (responds by path)
                                         ──▶ configurations.py (registers them in API servers)
 
 Each kind declares its reviews and its steps of pod admission in kind.py. The order of the table is the order in which
@@ -58,15 +58,15 @@ class ReviewContext(msgspec.Struct, frozen=True, kw_only=True):
     lookups: Lookups = Lookups()
     """The cluster, the readers of kinds, and the clock. Steps of a kind without a reader do not change pods."""
     protection: Protection | None = None
-    """Deletion protection that reports its refusals; None: a protection from these settings, without counts."""
+    """Deletion protection that reports its rejections; None: a protection from these settings, without counts."""
     report: Callable[[str, StepReport], None] = lambda component, report: None
     """Called with the component and report of a pod step."""
     announce: Announce | None = None
-    """Awaited before an object is allowed that selects other pods than the stored one does."""
+    """Awaited before an object is allowed that selects other pods than the stored object does."""
     rng: random.Random | None = None
     """Random numbers for early names of pods and for backoffs."""
     aside: Aside | None = None
-    """Runs long reviews of kinds."""
+    """Runs long reviews of kinds outside the event loop."""
     most_waiting: int | None = None
     """Maximum number of reviews that wait for writes of one pod step at the same time; None: unlimited."""
 
@@ -161,7 +161,7 @@ def _pods(settings: AdmissionSettings, steps: PodChain) -> list[ReviewRule]:
 
 
 def _carrier_of(webhook: str) -> tuple[str, str] | None:
-    """Group and kind that must be installed so that API servers get this pod webhook."""
+    """Group and kind whose CRD must be installed before API servers get this pod webhook."""
     carriers = (kind.resource for kind, steps in list_pod_kinds() if steps.carries == webhook)
     return next(((resource.group, resource.kind) for resource in carriers), None)
 
@@ -257,7 +257,7 @@ class _Reviewed:
 
         def reviewer(around: _Around) -> Reviewer:
             result = make(self._settings, around.lookups)
-            # Exactly one webhook of a kind refuses objects while a gate is off.
+            # Exactly one webhook of a kind rejects objects while a gate is off.
             return guard_by_gates(self.kind, gates, result) if reviews.validating is None else result
 
         return self._build_rule(reviewer, "CREATE", "UPDATE", mutating=True)

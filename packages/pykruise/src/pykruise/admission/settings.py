@@ -18,13 +18,13 @@ class AdmissionSettings(msgspec.Struct, frozen=True, kw_only=True):
     namespace: str = MANAGER_NAMESPACE
     """The manager's own namespace. Webhooks of pods and built-in kinds exclude it, like kube-system."""
     gates: Gates = Gates()
-    """Feature gates. Kinds with a disabled gate are refused (feature_gates.py) and take no part in pod admission."""
+    """Feature gates. Kinds whose gate is off have no pod steps; their objects are rejected (feature_gates.py)."""
     pod_webhook: Annotated[bool, OnGate("PodWebhook")] = True
     deletion_protection: Annotated[bool, OnGate("ResourcesDeletionProtection")] = False
     crd_cascading: Annotated[bool, OnGate("DeletionProtectionForCRDCascadingGate")] = False
     timeout_s: int = 10
-    """Seconds that an API server waits for an answer. OpenKruise's 30 s would delay every writer while a manager
-    hangs; answers take milliseconds.
+    """Seconds that an API server waits for a response. OpenKruise's 30 s would delay every writer while a manager
+    hangs; responses take milliseconds.
     """
     protection_failure_policy: str = "Fail"
     """Failure policy of the webhooks that get only objects with the protection label: Fail or Ignore."""

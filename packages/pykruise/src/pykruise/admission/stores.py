@@ -2,9 +2,9 @@
 
 CertificateStore.read() ──▶ StoredCertificates (Certificates and their version) ──▶ .write() ──▶ the next version
 
-Replicas compete for the Secret, and resourceVersion decides: the loser's write is refused (ConflictError), and it
-reads the winner's certificates. Keys and file names are OpenKruise's. A private key is never logged, and only the
-owner of its file can read it.
+Replicas compete for the Secret, and resourceVersion decides: the API server rejects the later write (ConflictError),
+and its replica reads the stored certificates. Keys and file names are OpenKruise's. A private key is never logged, and
+only the owner of its file can read it.
 """
 
 import base64
@@ -55,7 +55,7 @@ class StoreError(Exception):
 
 
 class StoredCertificates(msgspec.Struct, frozen=True):
-    """Content of a store. A write that replaces it sends its `version`."""
+    """Content of a store. A write that replaces this content sends its `version`."""
 
     certificates: Certificates
     version: str = ""

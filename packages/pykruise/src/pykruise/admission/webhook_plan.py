@@ -4,13 +4,13 @@ stored certificates + Waits     ──▶ plan_certificates()   ──▶ renewe
 ObservedWebhooks + WebhookTarget + Waits ──▶ plan_configurations() ──▶ ConfigurationPlan: patches, problems,
 time of the next plan
 
-webhook_sync.py observes, plans and writes. Between two passes it keeps only `Waits`: the time since which a fact
-holds. Three decisions need a fact that has held for a while, unchanged:
+webhook_sync.py observes, plans and writes. Between two reconciles it keeps only `Waits`: facts, and the time since
+which each has been true. Three decisions need a fact that has not changed for a while:
 
 - Entries are unchanged for CONFIRM_S: the configuration is written a second time (see `add_confirmation`).
-- A new authority cannot be written to API servers for HOLD_S: the server uses its certificate nevertheless.
+- A new CA could not be written to API servers for HOLD_S: the server uses its certificate nevertheless.
 - **Match conditions.** API servers send reviews of the pods that stored objects select, and of all pods while the
-  selectors change ("all" means pods that could be selected; no updates, if no kind reviews them):
+  selectors change ("all pods" means those that could be selected, and excludes updates if no kind reviews updates):
   1. Conditions that differ from those of the stored objects are immediately widened to all pods.
   2. They are narrowed when the configuration was unchanged for `quiet_s`, the same conditions were due all that time,
      and a list from the API server confirms them.
@@ -56,7 +56,7 @@ lag.
 """
 
 HOLD_S: Final = 300.0
-"""Maximum seconds that a new authority waits while it cannot be written to API servers."""
+"""Maximum seconds that a new CA waits while it cannot be written to API servers."""
 
 QUIET_S: Final = 120.0
 """Seconds without changes before conditions are narrowed. Longer than API servers' request timeout (60 s by default),
@@ -95,7 +95,7 @@ _decode_crd = msgspec.json.Decoder(_Crd).decode
 
 
 def project_crd(raw: bytes | msgspec.Raw) -> CrdView:
-    """Return a CRD's view; foreign CRDs have no conversion in it. Raises msgspec.DecodeError."""
+    """Return a CRD's view. The view of another project's CRD contains no conversion. Raises msgspec.DecodeError."""
     meta, spec = project_metadata(raw), _decode_crd(raw).spec
     return CrdView(
         **msgspec.structs.asdict(meta),
@@ -107,7 +107,7 @@ def project_crd(raw: bytes | msgspec.Raw) -> CrdView:
 
 
 class WebhookTarget(msgspec.Struct, frozen=True, kw_only=True):
-    """Served paths and their address; the same in every pass."""
+    """Served paths and their address; the same in every reconcile."""
 
     rules: Mapping[str, ReviewRule]
     """Rules by path, for every served path."""
@@ -120,12 +120,12 @@ class WebhookTarget(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ObservedWebhooks(msgspec.Struct, frozen=True, kw_only=True):
-    """Observations of one pass."""
+    """Observations of one reconcile."""
 
     at: float
     """Time of the event loop in seconds."""
     bundle: bytes
-    """The authority that API servers must trust."""
+    """The CA certificates that API servers must trust."""
     configurations: Mapping[str, Document | None]
     """Configurations by name; None: it does not exist."""
     crds: Sequence[CrdView]
@@ -144,7 +144,7 @@ loop).
 
 
 class _Waiting:
-    """The waits of one plan, which begins with those of the previous plan. A wait that no call queries ends."""
+    """The waits of one plan. The plan starts with those of the previous plan, and a wait that no call queries ends."""
 
     def __init__(self, before: Waits, *, at: float) -> None:
         self._before = before
@@ -154,8 +154,8 @@ class _Waiting:
         """Seconds until the first wait ends; None: there is no wait."""
 
     def has_held(self, subject: str, fact: object, *, for_s: float) -> bool:
-        """Whether the fact has held for `for_s` seconds. Its wait then begins again, for the case that the write
-        changes nothing.
+        """Whether the fact has held for `for_s` seconds. If so, its wait begins again, in case the write changes
+        nothing.
         """
         known, since = self._before.get(subject, (None, self._at))
         if known != fact:
@@ -178,7 +178,7 @@ class CertificatePlan(msgspec.Struct, frozen=True, kw_only=True):
     renew_because: str = ""
     """Reason for a renewal: new certificates are created and stored before anything else. Empty: no renewal."""
     serves_at_once: bool = False
-    """Whether to serve with them before API servers have their authority."""
+    """Whether the server uses them before API servers have their CA."""
     waits: Waits = {}
 
 
@@ -198,8 +198,8 @@ def plan_certificates(
     at: float,
     waits: Waits,
 ) -> CertificatePlan:
-    """Plan the renewal and use of certificates. `renew_before_s`: a pair that expires sooner is renewed; None: never
-    by this program. `at`: time of the event loop in seconds.
+    """Plan the renewal and use of certificates. `renew_before_s`: a pair that expires sooner is renewed; None: this
+    program renews no pair. `at`: time of the event loop in seconds.
     """
     if stored is None:
         return CertificatePlan(renew_because="there are none")
@@ -212,7 +212,7 @@ def plan_certificates(
     if stored.certificates == served.certificates:
         return CertificatePlan()
     waiting = _Waiting(waits, at=at)
-    # Each client that trusts one authority trusts the other, or no working certificate is lost.
+    # The server switches if clients of the served CA also trust the stored one, or if waiting longer does not help.
     serves_at_once = (
         waiting.has_held("authority", stored.certificates.authority, for_s=HOLD_S)
         or bool(judge(served.facts, now=now, lasting_s=0.0))

@@ -4,12 +4,12 @@ store        ──▶ plan_certificates()   ──▶ renewed, served
 both configurations, CRDs, selectors ──▶ plan_configurations() ──▶ patches
                      (webhook_plan.py decides; this module reads and writes)
 
-The precondition of each write is the version that was read. A conflict ends the pass, and the next one reads again.
-So any number of replicas may do this at the same time, and the order in which an installer creates the Secret, the
-configurations or the CRDs does not matter. Nothing is written when nothing differs.
+The precondition of each write is the version that was read. A conflict ends the reconcile, and the next one reads
+again. So any number of replicas may do this at the same time, and the order in which an installer creates the Secret,
+the configurations or the CRDs does not matter. Nothing is written when nothing differs.
 
-**A new authority** is written to API servers together with the previous one. The server uses the new certificate only
-after API servers had time to see that. A new pair of the same authority is used immediately. So no request fails,
+**A new CA** is written to API servers together with the previous one. The server uses the new certificate only
+after API servers had time to see that. A new pair of the same CA is used immediately. So no request fails,
 whichever replica gets it.
 """
 
@@ -51,7 +51,7 @@ from pykruise.kube.values.cel import Interests
 _log = logging.getLogger(__name__)
 
 SETTLE_S: Final = 5.0
-"""Seconds that API servers get to see a new authority before the server uses it."""
+"""Seconds that API servers get to see a new CA before the server uses it."""
 
 _MOST_FUTILE: Final = 4
 """Number of remembered patches that changed nothing: for each configuration, the widest conditions and the narrowed
@@ -64,7 +64,7 @@ class WebhookSyncError(Exception):
 
 
 class WebhookSync:
-    """The passes of one replica. Belongs to one event loop; passes do not overlap.
+    """The reconciles of one replica. Belongs to one event loop; reconciles do not overlap.
 
     `serve` makes the server use these certificates. `selectors` returns the selectors from caches (None: not read
     yet), `list_selectors` reads them from the API server. `renew_before_s`: a pair that expires sooner is renewed.
@@ -103,7 +103,7 @@ class WebhookSync:
         self._futile: deque[PlannedPatch] = deque(maxlen=_MOST_FUTILE)
 
     async def reconcile(self, crds: Callable[[], Awaitable[Sequence[CrdView]]]) -> float | None:
-        """Run one pass. Returns the seconds until the next one is due although nothing changes (None: never).
+        """Run one reconcile. Returns the seconds until the next one is due although nothing changes (None: never).
 
         `crds` is awaited once the server serves. Raises KubeError, OSError, StoreError, WebhookSyncError;
         ConflictError when another replica was faster.
@@ -208,7 +208,7 @@ class WebhookSync:
         ]
         listed = None
         if plan.needs_selectors:
-            with suppress(KubeError):  # without an answer of the API server, nothing is narrowed for now
+            with suppress(KubeError):  # without the API server's response, nothing is narrowed for now
                 listed = await self._list_selectors()
         return msgspec.structs.replace(observed, crds=crds, listed_selectors=listed)
 

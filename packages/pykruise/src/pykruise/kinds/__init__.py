@@ -2,7 +2,7 @@
 
 shown_of(document), list_all_shown() ──▶ presentation of kinds (shown.py of a folder, which loads fast)
 list_kinds() ──▶ everything that loops over kinds      build_crds() ──▶ the CustomResourceDefinitions of a cluster
-named("CloneSet") ──▶ one kind                    list_conversions() ──▶ conversion of objects between versions
+find_kind("CloneSet") ──▶ one kind                list_conversions() ──▶ conversion of objects between versions
 
 A folder has the name of its kind in lower case. Its modules are loaded on first use, so code that needs one kind does
 not wait for twenty.
@@ -87,7 +87,7 @@ def find_shown(group: str, kind: str) -> Shown | None:
 
 
 def list_all_shown() -> Sequence[Shown]:
-    """Return the presentations of all kinds, own and foreign ones, in the order of their tables."""
+    """Return the presentations of all kinds, ours and those of plans/foreign.py, in the order of their tables."""
     own = (_shown(folder) for folder in _list_folders())
     return sorted((*(shown for shown in own if shown is not None), *FOREIGN), key=lambda shown: shown.place)
 

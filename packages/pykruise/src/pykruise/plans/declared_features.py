@@ -1,4 +1,4 @@
-"""Nodes of a workload's pods that declare features, and not the feature that resizes a pod as a whole.
+"""Nodes of a workload's pods that declare features, but not the feature for resizing a pod as a whole.
 
 pods + their nodes ──▶ find_undeclaring_nodes() ──▶ snapshots ──▶ Differences (plans/in_place.py)
 """
@@ -17,9 +17,9 @@ from pykruise.runtime.read import Mirrors
 def find_undeclaring_nodes(
     template: Mapping[str, Any] | None, pods: Iterable[PodView], read: Mirrors, *, settings: InPlaceSettings
 ) -> frozenset[str]:
-    """Return the names of nodes that declare features without this one. Nodes are read only where whole pods may be
-    resized, and only for a template with resources of its own. A node that declares nothing may be older than
-    declarations, so its API server decides.
+    """Return the names of nodes that declare features, but not this one. Nodes are read only if whole pods can be
+    resized, and only for a template with pod-level resources. A node without declared features may be older than the
+    declaration of features, so the API server decides.
     """
     spec = (template or {}).get("spec") or {}
     if not settings.can_resize_pods or not spec.get("resources"):

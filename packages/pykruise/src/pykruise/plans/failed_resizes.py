@@ -2,9 +2,9 @@
 
 the kubelet reports Infeasible ──▶ plan_recreation_instead() ──▶ the pod is specified for deletion
                                ──▶ find_given_up() ──▶ when the pod counts as one of an older revision (DaemonSet)
-the API server refuses         ──▶ find_overdue_refusals() ──▶ the first pod to resize, and why it is recreated
+the API server rejects         ──▶ find_overdue_refusals() ──▶ the first pod to resize, and why it is recreated
   ... after the grace period   ──▶ plan_recreation_instead() ──▶ the pod is specified for deletion
-a failed write                 ──▶ drop_other_causes() ──▶ conditions with the time of the first refusal
+a failed write                 ──▶ drop_other_causes() ──▶ conditions with the time of the first rejection
 
 Pure. A kind calls these functions if its policy lets pods be recreated. The kind also deletes the pods.
 """
@@ -60,7 +60,7 @@ def plan_recreation_instead(
     now: Instant,
 ) -> SpecifyPod | None:
     """Decide to specify a pod for deletion after it has waited for its resources for long enough: its node can never
-    provide them, or the API server has refused the resize since `refused_since`.
+    provide them, or the API server has rejected the resize since `refused_since`.
 
     The policy must let the pod be recreated. The kind deletes the pod under all its rules. None: the pod has not
     waited long enough, or must not be recreated.
@@ -93,16 +93,16 @@ def make_recreation_note(pod: PodView, because: str) -> Note:
 
 
 def find_given_up(pods: Iterable[PodView], *, settings: InPlaceSettings, now: Instant) -> dict[str, Instant]:
-    """Return when each pod is given up whose node can never provide its new resources, by uid.
+    """Return, by uid, the pods whose node can never provide their new resources, with the time when each is given up.
 
-    It serves kinds without a lifecycle state for updating pods.
+    For kinds that have no lifecycle state for pods in an update.
     """
     infeasible = (pod for pod in pods if pod.is_active and is_resize_infeasible(pod))
     times = ((pod.uid, find_progress(pod, now=now, settings=settings).gives_up_at) for pod in infeasible)
     return {uid: at for uid, at in times if at is not None}
 
 
-# Resizes that the API server refuses
+# Resizes that the API server rejects
 
 
 def find_overdue_refusals(
@@ -112,8 +112,8 @@ def find_overdue_refusals(
     settings: InPlaceSettings,
     now: Instant,
 ) -> dict[str, str]:
-    """Return the first pod to resize with the reason to recreate it, if the API server has refused the last try for
-    long enough. Otherwise return nothing. Pods that were not refused have been resized meanwhile.
+    """Return the first pod to resize with the reason to recreate it, if the API server has rejected the last try for
+    long enough. Otherwise return nothing. Pods that were not rejected have been resized meanwhile.
 
     `changes` are the pods whose update may begin now, and how they change.
     """
@@ -132,7 +132,7 @@ def _because_refused(settings: InPlaceSettings) -> str:
 
 
 def read_refused_since(conditions: Iterable[WrittenCondition] | None, kind: str) -> Instant | None:
-    """Return the time since which the condition of this type reports that the API server refuses a resize; None: it
+    """Return the time since which the condition of this type reports that the API server rejects a resize; None: it
     does not report that.
     """
     failed = condition_of(conditions, kind)
@@ -145,7 +145,7 @@ def drop_other_causes(conditions: Sequence[C], kind: str, reason: Reason) -> Seq
     """Return the conditions before `reason` is written into the condition of this type.
 
     A condition keeps its time while it stays True. This function removes a condition that was True for another cause,
-    so the new condition has the time of the first refused resize. The wait for the API server counts from that time.
+    so the new condition has the time of the first rejected resize. The wait for the API server counts from that time.
     """
     old = condition_of(conditions, kind)
     if reason.code != Code.RESIZE_REFUSED or old is None or old.reason == reason.code:

@@ -1,4 +1,4 @@
-"""Updates in place: whether a pod can be updated so, its next step, and its progress.
+"""The in-place update of a pod: whether it is possible, its next step, and its progress.
 
 pods + revisions        ──▶ Differences ──▶ UpdateSpec, or the reason to recreate the pod
 pod + UpdateSpec + hook ──▶ find_hook_wait(), take_turn()
@@ -82,7 +82,7 @@ class TurnTarget(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def find_hook_wait(pod: PodView, hook: LifecycleHook | None) -> Reason | None:
-    """Return the reason why the pod must wait before any write to it; None: it need not. `hook` is inPlaceUpdate."""
+    """Return the reason why the pod must wait before any write to it; None: no wait. `hook` is inPlaceUpdate."""
     if pod.state == LifecycleState.PREPARING_UPDATE and is_hooked(hook, pod):
         return update_wait(hook, pod)
     if pod.state == LifecycleState.UPDATED and hook is None:
@@ -137,7 +137,7 @@ class InPlaceProgress(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the update cannot continue without help; `waits` has the reason."""
     gives_up_at: Instant | None = None
     """Time at which a pod is recreated, if its policy allows that, because its node can never provide its new
-    resources; None: the node can.
+    resources; None: the node can provide them.
     """
 
     def has_given_up(self, now: Instant) -> bool:
@@ -214,7 +214,7 @@ class Differences:
         self._known: dict[str, UpdateSpec | NotInPlace] = {}
 
     def compare_revision(self, old: RevisionView | None) -> UpdateSpec | NotInPlace:
-        """Return the change for pods of a revision; None: it is not stored any more."""
+        """Return the change for pods of the revision `old`; None: their revision is no longer stored."""
         if self._refusal:
             return NotInPlace(self._refusal)
         return self._recall.find_difference(old, self._target, **self._options)
@@ -237,7 +237,7 @@ class Differences:
         """Split the pods: those that can be updated in place with their changes, and the names of the others with the
         reason.
         """
-        if self._undeclaring:  # then pods of one revision differ by their nodes
+        if self._undeclaring:  # then the result also depends on the pod's node
             ways = [(pod, self.find_difference(pod)) for pod in pods]
         else:
             by_revision = {
@@ -253,7 +253,7 @@ class Differences:
         self, pods: Sequence[PodView], *, only: bool, updatable: Collection[str]
     ) -> dict[str, Reason]:
         """Return the names of pods that must not be updated at all, with the reason. `only`: the policy allows nothing
-        but updates in place. `updatable`: the known states of pods.
+        but in-place updates. `updatable`: the known states of pods.
         """
         reasons = self.split(pods)[1] if only else {}
         refused = {name: make_only_in_place_reason(why) for name, why in reasons.items()}
@@ -266,8 +266,8 @@ _MOST_DIFFERENCES: Final = 64
 
 
 class SeenInPlace(msgspec.Struct, frozen=True, kw_only=True):
-    """Results of the last plan: pods that wait in an update, which still wait if they have not changed, and
-    differences between two revisions.
+    """Results of the last plan: the progress of pods that wait in an update, which is valid while the pod is unchanged,
+    and differences between two revisions.
 
     Hundreds of pods may be updated at the same time (image pulls take minutes), and every plan considers each of
     them. This is a value: the snapshot has that of the last plan, and the plan returns a new one (`Plan.memory`).

@@ -97,9 +97,9 @@ class InsightChild(msgspec.Struct, frozen=True, kw_only=True):
     has_failed: bool = False
     """Whether it ended with a failure."""
     reason: str = ""
-    """Code of its wait, as far as the snapshot of its parent contains it; empty: its own status shows it."""
+    """Code of the reason why it waits, if the parent's snapshot contains the code; empty: see its own status."""
     correction: Correction | None = None
-    """Correction of the object that defines it, by a person; None: like any object of its kind."""
+    """Instructions for a person who corrects the object that defines it; None: those for every object of its kind."""
 
 
 class Insight(msgspec.Struct, frozen=True, kw_only=True):
@@ -122,8 +122,7 @@ class Insight(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def find_children_at_work(insight: Insight | None) -> ChildrenOf | None:
-    """Children whose waits are their parent's too, from a snapshot of it; None: a kind that creates none. That one has
-    failed is a wait of the parent itself."""
+    """Return the function that lists the children that a parent waits for; None: it has none. Omits failed ones."""
     children = None if insight is None else insight.children
     if children is None:
         return None

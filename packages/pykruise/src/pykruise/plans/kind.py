@@ -51,7 +51,7 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     short_names: tuple[str, ...] = ()
     conversion: Conversion | None = None
     gates: tuple[str, ...] = ()
-    """Feature gates that must all be on; otherwise its objects are refused and no controller runs."""
+    """Feature gates that must all be on; otherwise its objects are rejected and no controller runs."""
     any_gate: tuple[str, ...] = ()
     """Feature gates of which at least one must be on, unless empty."""
     own_gates: Mapping[str, Gate] = {}
@@ -67,12 +67,12 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     """Names and label values that are derived from its name, and that can be too long."""
     control: Control | None = None
     rights: tuple[Right, ...] = ()
-    """Rights of its controller in addition to those of all controllers (manager/roles.py)."""
+    """Permissions of its controller in addition to those of all controllers (manager/roles.py)."""
     rights_by_gate: Mapping[str, tuple[Right, ...]] = {}
-    """Further rights of its controller with a gate, by the gate's name."""
+    """Further permissions of its controller while a gate is on, by the gate's name."""
     lends: tuple[Right, ...] | None = None
-    """Actions of the manager for the author of a namespaced object which the author might not be allowed to do. Those
-    of Kubernetes' own roles that include all of them may write the kind (manager/roles.py); None: no role may.
+    """Permissions that the manager uses for the author of a namespaced object, who may lack them. A default role of
+    Kubernetes may write the kind only if it includes all of them (manager/roles.py); None: no default role may.
     """
     insight: Insight | None = None
     """Facts for explain, plan and simulate in addition to its plan."""
@@ -144,11 +144,11 @@ def make_two_versions(
 
 
 POD_OWNER_LENDS: Final = (make_right(PODS, "create", "delete", "patch"),)
-"""Rights lent by a kind that creates the pods which its objects define."""
+"""Permissions that a kind lends if it creates the pods that its objects define."""
 
 
 def list_workload_rights(resource: Resource) -> tuple[Right, ...]:
-    """Return the rights of a workload's controller for its own objects: to read them, write their status, and own
+    """Return the permissions of a workload's controller for its own objects: to read them, write their status, and own
     other objects.
     """
     return (

@@ -36,10 +36,10 @@ def refresh_phase(
     settings: InPlaceSettings,
     recall: Recall | None = None,
 ) -> PlanPhase:
-    """Return the writes for each of these pods, which may need some.
+    """Return the writes that each of these pods needs, if any.
 
     `decide`: decision for a pod whose in-place update has no writes itself, or the reason why the pod waits. `policy`:
-    the policy that may let pods be recreated. `refused_since`: time since which the API server refuses a resize.
+    the policy that may let pods be recreated. `refused_since`: time since which the API server rejects a resize.
     `recall`: results of the last plan for the same owner.
     """
     recall = recall or Recall()

@@ -4,7 +4,7 @@ pods, revisions ──▶ plan_adoption() ──▶ a check that the owner still
 pods            ──▶ release_pods()    ──▶ decisions to remove the owner reference
 revisions       ──▶ plan_revisions() ──▶ writes before pods can have the revision;  delete_revision()
 
-Pure; serves every kind. The kind decides before which pods match, and only with the selector that manages the pods
+Pure; serves every kind. Before that, the kind decides which pods match, always by the selector that manages the pods
 (pods/workload/selector_guard.py).
 """
 
@@ -143,8 +143,8 @@ def plan_revisions(
 ) -> list[Stage]:
     """Return the writes of a workload's revisions that must precede any pod of the update revision.
 
-    `unrecorded`: a revision of another manager that does not record the selector yet. A revision that is stored
-    anyway includes the record.
+    `unrecorded`: a revision of another manager that does not record the selector yet. A revision that this plan stores
+    includes the record.
     """
     stored = _store_revision(choice, namespace=workload.namespace)
     if stored is not None:

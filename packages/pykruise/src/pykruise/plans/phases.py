@@ -1,4 +1,4 @@
-"""Results of the phases of a plan: the decided writes, and the pods that are left alone.
+"""Results of the phases of a plan: the decided writes, and the pods that are not changed.
 
 scale, update, refresh of a kind ──▶ PlanPhase: decisions in stages ──▶ pod_writes.py ──▶ stages of the Plan
 hook + pod ──▶ decide_deletion() ──▶ delete the pod, let it prepare, or the reason why it waits
@@ -39,7 +39,7 @@ ON_DELETE: Final = Reason(Code.ON_DELETE, "OnDelete: it is updated when a person
 PAUSED: Final = Reason(Code.PAUSED, "updates are paused")
 MAX_UNAVAILABLE_USED_UP: Final = Reason(Code.BUDGET, "waits for its turn: maxUnavailable is used up")
 OTHERS_FIRST: Final = Reason(Code.TURN, "waits for its turn: others are being updated")
-"""Reason for pods of an older revision that are left alone, for every kind."""
+"""Reason for pods of an older revision that are not changed, for every kind."""
 
 
 class CreatePod(msgspec.Struct, frozen=True, kw_only=True):
@@ -98,7 +98,7 @@ class ChangePod(PodDecision, frozen=True, kw_only=True):
 
 
 class UpdatePod(PodDecision, frozen=True, kw_only=True):
-    """Writes with which an update in place begins or continues."""
+    """Writes with which an in-place update begins or continues."""
 
     writes: Sequence[PodPatch]
     revision: str = ""
@@ -106,7 +106,7 @@ class UpdatePod(PodDecision, frozen=True, kw_only=True):
 
     @property
     def is_resize(self) -> bool:
-        """Whether a write resizes the running pod, which the API server may refuse."""
+        """Whether a write resizes the running pod, which the API server may reject."""
         return any(write.subresource == RESIZE for write in self.writes)
 
 
@@ -121,8 +121,8 @@ class SpecifyPod(PodDecision, frozen=True, kw_only=True):
 
 
 class SpendBudget(msgspec.Struct, frozen=True, kw_only=True):
-    """One write to a PodUnavailableBudget for all of its pods whose update starts now. It fails when another writer
-    spent in between.
+    """One write to a PodUnavailableBudget for all of its pods whose update starts now. It fails when another writer has
+    spent from the budget in between.
     """
 
     budget: BudgetView
@@ -148,18 +148,18 @@ class DecidedStage(msgspec.Struct, frozen=True, kw_only=True):
     is_optional: bool = False
     regardless: bool = False
     is_last: bool = False
-    """Whether the API server may refuse the writes each time. Then they follow the writes of all phases, so that a
-    refusal does not delay other pods.
+    """Whether the API server may reject the writes each time. Then they follow the writes of all phases, so that a
+    rejection does not delay other pods.
     """
 
 
 class PlanPhase(msgspec.Struct, frozen=True, kw_only=True):
-    """Decisions of one phase, the pods left alone with their reasons, and events."""
+    """Decisions of one phase, the pods that are not changed, with their reasons, and events."""
 
     decided: tuple[DecidedStage, ...] = ()
     """Stages in their order. Those without decisions do not count."""
     skipped: Mapping[str, Reason] = {}
-    """Reasons by name of pods that are left alone."""
+    """Reasons why pods are not changed, by name of the pod."""
     notes: tuple[Note, ...] = ()
     failure: Reason | None = None
     """A part of the phase that is impossible, which a condition reports."""

@@ -6,10 +6,10 @@ KIND.pods ──▶ order, mutate, judge ──▶ the chain behind `/mutate-pod
           ──▶ rights               ──▶ roles
 
     pod    ──▶ PodStep.change(pod, request)  ──▶ the changed pod, or None
-    request ──▶ JudgingStep.judge(request)   ──▶ None, or the refusal
+    request ──▶ JudgingStep.judge(request)   ──▶ None, or the rejection
 
-A step's `wanted` is CEL over `object`, `oldObject` and `request`: API servers send reviews of the pods for which the
-expression of any step holds. `interests` are the stored objects that a step depends on
+A step's match condition is CEL over `object`, `oldObject` and `request`: API servers send reviews of the pods for which
+the condition of any step is true. `interests` are the stored objects that a step depends on
 (admission/match_conditions.py).
 """
 
@@ -39,7 +39,7 @@ Webhook = Literal["mutating", "validating"]
 
 
 class StepError(Exception):
-    """A step cannot do its work: the pod is refused with this text. `code`: 429 when the client should try again
+    """A step cannot do its work: the pod is rejected with this text. `code`: 429 when the client should try again
     soon.
     """
 
@@ -67,13 +67,13 @@ class JudgingStep(Protocol):
     """A step of `/validate-pod`: updates, resizes, deletions and evictions of pods."""
 
     def build_match_condition(self, interests: Interests) -> str:
-        """Return CEL that is true for every request that the step may refuse or must record."""
+        """Return CEL that is true for every request that the step may reject or must record."""
         ...
 
     async def judge(self, request: AdmissionRequest) -> ErrorStatus | None:
-        """Return the refusal, or None: 403, or 429 for an eviction, so that drain tools try again.
+        """Return the rejection, or None: 403, or 429 for an eviction, so that drain tools try again.
 
-        Raises StepError, which is answered with 400, or with 429 if that is its code.
+        Raises StepError, for which the response is 400, or 429 if that is its code.
         """
         ...
 
@@ -89,7 +89,7 @@ def is_dry(request: AdmissionRequest) -> bool:
     )
 
 
-# ── reports of steps beside their answer ─────────────────────────────────────
+# ── reports of steps in addition to their result ─────────────────────────────
 
 
 class StepEvent(msgspec.Struct, frozen=True, kw_only=True):
@@ -166,7 +166,7 @@ class CachedReader(Protocol):
 
 
 class PodReaders(msgspec.Struct, frozen=True, kw_only=True):
-    """The two readers of a kind's objects and of related objects. Its reviews get the same (Lookups.readers)."""
+    """The two readers of a kind's objects and of related objects, also for its reviews (Lookups.readers)."""
 
     live: Callable[[ReaderPlace], Any]
     """Builds a reader that asks the API server each time: for reviews in the process of a sandbox."""
@@ -187,7 +187,7 @@ class StepContext(msgspec.Struct, frozen=True, kw_only=True):
     report: Callable[[StepReport], None] = lambda report: None
 
 
-# ── origin of a refused field of a pod ───────────────────────────────────────
+# ── origin of a rejected field of a pod ──────────────────────────────────────
 
 
 class PodOrigin(msgspec.Struct, frozen=True):
@@ -202,10 +202,10 @@ class PodOrigin(msgspec.Struct, frozen=True):
 
 
 class PodOrigins(msgspec.Struct, frozen=True, kw_only=True):
-    """Functions that find the parts of a refused pod which the kind's objects added. Pure."""
+    """Functions that find the parts of a rejected pod which the kind's objects added. Pure."""
 
     of_field: Callable[[str, Document, Sequence[Document]], PodOrigin | None] | None = None
-    """Finds the object that a refused field comes from, with the kind's objects and the workload."""
+    """Finds the object that a rejected field comes from, with the kind's objects and the workload."""
     untraced: (
         Callable[[Document, Document, Sequence[Document]], Iterator[tuple[PodOrigin, Document]]] | None
     ) = None
@@ -257,13 +257,13 @@ class PodSteps(msgspec.Struct, frozen=True, kw_only=True):
     selects: PodSelection | None = None
     """Selection by the kind's objects; None: whether a step wants a pod depends on the pod alone."""
     rights: tuple[Right, ...] = ()
-    """Rights that its readers and steps need."""
+    """Permissions that its readers and steps need."""
     component: str = ""
     """The component that records its events; empty: it has none."""
     prevention: PreventionMetric | None = None
     """Metric of its protected pods; None: its steps protect none."""
     origins: PodOrigins | None = None
-    """Origins of its additions to pods; None: it adds nothing that an API server could refuse."""
+    """Origins of its additions to pods; None: it adds nothing that an API server could reject."""
     carries: Webhook | None = None
     """The pod webhook that API servers get only if the kind's CustomResourceDefinition is installed."""
     serves_template: Callable[[Document], bool] | None = None

@@ -258,7 +258,7 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
 BY_HAND: Final = ("OnDelete", "NotUpdate")
 """Values of spec.updateStrategy.type that update pods only by a person's action."""
 PARTITION_HOLDS: Final = HELD - {Code.PAUSED}
-"""Codes that hold a rollout, without a pause."""
+"""Codes of reasons that hold a rollout, except a pause."""
 
 
 class Rollout(msgspec.Struct, frozen=True, kw_only=True, tag=True):
@@ -305,8 +305,8 @@ def add_waits(phase: Phase, codes: Iterable[str]) -> Phase:
 
 
 def with_waits_of_children(phase: Phase, codes: Iterable[str]) -> Phase:
-    """Return the same for reasons of its children: a status may count a child as done that needs a person, and a
-    paused child holds its parent.
+    """Return the same for reasons of its children: a status may count a child as done although it needs a person, and a
+    paused child makes its parent wait.
     """
     codes = frozenset(codes)
     waiting = _phase_with(phase, codes, if_in=(*OPEN, Phase.COMPLETED))
@@ -314,7 +314,7 @@ def with_waits_of_children(phase: Phase, codes: Iterable[str]) -> Phase:
 
 
 _UNREADY: Final = frozenset({Code.NOT_READY, Code.NOT_MOUNTED})
-"""Codes of pods that are not ready, and may become it without help."""
+"""Codes of pods that are not ready, and may become ready without help."""
 
 
 def _phase_with(phase: Phase, codes: Iterable[str], *, if_in: Collection[Phase]) -> Phase:

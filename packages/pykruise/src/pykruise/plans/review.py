@@ -40,7 +40,7 @@ ClassLookup = Callable[[], Awaitable[Sequence[Document]]]
 """Returns all StorageClasses. Raises KubeError."""
 
 Trial = Callable[[Document], Awaitable[None]]
-"""Creates a Secret or ConfigMap as a dry run. Raises KubeError with the API server's refusal."""
+"""Creates a Secret or ConfigMap as a dry run. Raises KubeError with the API server's rejection."""
 
 
 AccessLookup = Callable[[AdmissionRequest, str, Resource], Awaitable[bool]]
@@ -52,7 +52,7 @@ RevisionLookup = Callable[[str, str], Awaitable[Sequence[RevisionView]]]
 
 
 class Lookups(msgspec.Struct, frozen=True, kw_only=True):
-    """Lookups of reviews; None: unavailable, and rules that need it are skipped."""
+    """Lookups of reviews; None: the lookup is not available, and rules that need it are skipped."""
 
     pods: PodLookup | None = None
     nodes: NodeLookup | None = None
@@ -174,6 +174,6 @@ class Reviews(msgspec.Struct, frozen=True, kw_only=True):
     is_protected: bool = False
     """Whether deletion protection decides about deletions."""
     rights: tuple[Right, ...] = ()
-    """Rights that the reviews themselves need."""
+    """Permissions that the reviews themselves need."""
     webhook: str = ""
     """Name of the validating webhook; empty: `v<kind>.kb.io`."""

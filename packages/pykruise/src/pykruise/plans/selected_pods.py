@@ -2,7 +2,7 @@
 
 selector ──▶ its required label that the fewest pods have ──▶ pods with that label ──▶ select_pods(): matching pods
 
-Pure. So the cost of many selectors in one namespace depends on the pods that they select, not on all pods each.
+Pure. So the cost of a selector depends on the pods that it selects, not on the number of pods in the namespace.
 """
 
 from collections.abc import Iterable, Iterator

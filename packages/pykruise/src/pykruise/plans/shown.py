@@ -127,7 +127,7 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
     templates: tuple[str, ...] = ()
     """Paths of its pod templates; an object need not have all of them."""
     has_fixed_template: bool = False
-    """Whether admission refuses another pod template: no image is set."""
+    """Whether admission rejects another pod template: no image is set."""
     pod_spec: str = ""
     """Path of a pod spec without a template."""
     verbs: Verbs = Verbs()

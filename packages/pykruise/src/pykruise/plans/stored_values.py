@@ -1,4 +1,4 @@
-"""Stored values that admission would have refused: the object is reported, and nothing is changed for it.
+"""Stored values that admission would have rejected: the object is reported, and nothing is changed for it.
 
 Control + StoredSpec ──▶ add_judgement() ──▶ Control whose snapshots contain the problems (`refused`)
 a plan ──▶ make_refused_plan() ──▶ Plan: an event and a condition with the fields
@@ -33,7 +33,7 @@ _INDEX: Final = re.compile(r"\[[^\]]*\]")
 
 
 class Flaw(msgspec.Struct, frozen=True):
-    """A stored value that admission would have refused."""
+    """A stored value that admission would have rejected."""
 
     field: str
     """Path of the field, with indices."""
@@ -119,7 +119,7 @@ def to_document(spec: Any) -> Document:
 
 
 def make_refused_plan(problems: Sequence[Flaw | str], *, pods: Iterable[str] = ()) -> Plan:
-    """Return a plan that changes nothing and records an event with the invalid fields. `pods`: those left alone."""
+    """Return a plan that changes nothing and records an event with the invalid fields. `pods`: pods to skip."""
     message = "; ".join(map(str, problems))
     return Plan(
         waiting=Reason(Code.INVALID_SPEC, message, CODES[Code.INVALID_SPEC].helps),

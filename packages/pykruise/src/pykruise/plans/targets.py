@@ -68,7 +68,7 @@ class TargetView(msgspec.Struct, frozen=True, kw_only=True):
     """Labels of the pods that it creates."""
 
     def is_spread_as(self, other: "TargetView") -> bool:
-        """Whether all fields are equal that the spread of its pods depends on."""
+        """Whether all fields on which the spread of its pods depends are equal."""
         return (
             self.uid == other.uid
             and self.replicas == other.replicas

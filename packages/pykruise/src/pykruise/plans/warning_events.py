@@ -30,7 +30,7 @@ def make_warning_notes(
     stored: Sequence[PlainCondition] | None, wanted: Sequence[PlainCondition] | None
 ) -> tuple[Note, ...]:
     """Return the warnings for new reasons. `wanted`: the plan's conditions. A wait is reported with its first pod,
-    which changes often, so a new message for the same reason is no new warning.
+    which changes often, so another message for the same reason does not cause another warning.
     """
     known = {_identity_of(condition) for condition in stored or () if condition.status == "True"}
     return tuple(

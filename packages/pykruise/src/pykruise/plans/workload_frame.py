@@ -1,7 +1,7 @@
 """Frame of a workload's plan, the same for every kind that owns pods by a selector.
 
 Snapshot ──▶ plan_workload(frame, snapshot) ──▶ Plan
-             terminating ▶ unreadable ▶ selector guard ▶ refused ▶ the kind's phases
+             terminating ▶ unreadable ▶ selector guard ▶ rejected ▶ the kind's phases
 
 truncate_history(), requeue_after(), build_changed_status(), choose_update_revision() ──▶ shared parts of the phases
 
@@ -50,7 +50,7 @@ from pykruise.runtime.reasons import Reason
 
 
 class Problem(msgspec.Struct, frozen=True):
-    """A stored value that admission would have refused."""
+    """A stored value that admission would have rejected."""
 
     message: str
     """Text of the form `<path>: <problem>`."""
@@ -138,7 +138,7 @@ def _find_held(snapshot: WorkloadSnapshot) -> Iterator[tuple[str, Reason]]:
 
 
 def _flaws_of(frame: Frame, snapshot: WorkloadSnapshot) -> Sequence[Problem]:
-    """Return further values that admission would have refused."""
+    """Return further values that admission would have rejected."""
     return [Problem(str(flaw), condition=frame.condition_of(flaw.field)) for flaw in snapshot.refused]
 
 

@@ -35,8 +35,8 @@ class _Asked(msgspec.Struct):
 async def drop_ghosts(
     revisions: Iterable[RevisionView], workload: WorkloadView, read: Read[Any]
 ) -> list[RevisionView]:
-    """Return the revisions without those of a previous owner that would be used but do not exist any more, as the API
-    server confirms.
+    """Return the revisions without those of a previous owner that no longer exist. This asks the API server about a
+    revision that would be used.
 
     A workload that is deleted and created again needs the same revision, which was deleted with the first workload.
     If the watch delays its DELETED event, the cache still has the revision, and pods would get a revision that does

@@ -35,7 +35,7 @@ IN_PLACE_POLICIES: Final = (PodUpdatePolicy.IN_PLACE_IF_POSSIBLE, PodUpdatePolic
 
 
 class InPlaceUpdateStrategy(Typed, frozen=True, kw_only=True):
-    """Settings of updates in place."""
+    """Settings of in-place updates."""
 
     grace_period_seconds: Int32 = 0
     """Seconds between taking a pod out of service and changing its containers."""

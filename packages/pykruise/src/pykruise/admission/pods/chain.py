@@ -2,7 +2,7 @@
 
 KIND.pods of all kinds ──▶ build_pod_chain() ──▶ PodChain
 /mutate-pod:   AdmissionRequest ──▶ step ──▶ step ──▶ … ──▶ the changed pod, or unchanged
-/validate-pod: AdmissionRequest ──▶ step ──▶ … ──▶ allowed, or the first refusal
+/validate-pod: AdmissionRequest ──▶ step ──▶ … ──▶ allowed, or the first rejection
 
 Each kind declares its place (`PodSteps.order`); the order is OpenKruise's contract. While no step needs a pod, no API
 server sends a review.

@@ -1,7 +1,7 @@
 """AdvancedCronJob's two admission reviews.
 
 AdmissionRequest ──▶ build_mutating_review() ──▶ the object with its defaults
-                 ──▶ validate_cronjob()      ──▶ allowed, or refused (422) with every field error
+                 ──▶ validate_cronjob()      ──▶ allowed, or rejected (422) with every field error
 
 Both versions have the same fields, so one review serves both.
 """
@@ -44,7 +44,7 @@ def build_mutating_review(settings: DefaultingSettings, clock: Clock) -> Reviewe
 
 def build_validating_review(access: AccessLookup | None) -> Reviewer:
     """Return the validating review. `access` looks up whether the user may create ImageListPullJobs. No built-in role
-    of Kubernetes grants that right, and a template would lend it to the user.
+    of Kubernetes grants that permission, and through a template the user would get it.
     """
 
     async def review(request: AdmissionRequest) -> AdmissionAnswer:

@@ -1,11 +1,11 @@
 """Time of the last schedule change of an AdvancedCronJob. Due times before the change do not count.
 
 UPDATE + the time ──▶ record_change() ──▶ the object with the annotation SCHEDULED_SINCE (its mutating webhook)
-last observed spec ──▶ SeenSchedule.since() ──▶ the same time for a change that no webhook has seen
+last observed spec ──▶ SeenSchedule.find_seen_since() ──▶ the same time for a change that no webhook has seen
 
-Pure. Without this time, a more frequent schedule, another zone, another deadline or a resume would be due
-immediately, for a time that the new schedule never had. The annotation survives a restart of the manager, the
-observed spec is only in memory.
+Pure. Without this time, a job would be created immediately after a change of the schedule, the zone or the deadline, or
+after a resume, for a time before the change. The annotation survives a restart of the manager; the observed spec is
+only in memory.
 """
 
 from collections.abc import Mapping

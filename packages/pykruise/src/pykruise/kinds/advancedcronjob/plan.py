@@ -49,7 +49,7 @@ _ONCE_S: Final = 366 * 24 * 3600.0
 """Seconds within which the event of a tick is recorded only once."""
 
 PODS_IN_S: Final = 30.0
-"""Seconds after its time in which a Job has made a pod, unless something refuses it."""
+"""Seconds after its due time within which a Job has created a pod, unless something rejects the pod."""
 
 _AGAIN_S: Final = 600.0
 
@@ -263,7 +263,7 @@ class _Plan:
         return None if self.next is None else self.next - self._snapshot.now
 
     def _wait_for_next(self) -> Reason | None:
-        """Reason to wait for the next tick, for when nothing else prevents it."""
+        """Reason to wait for the next tick, if there is no other reason to wait."""
         if self.next is not None:
             return Reason(Code.NEXT_TICK, f"the next run is due at {format_time(self.next)}")
         return Reason(
@@ -305,7 +305,7 @@ def _find_stuck_jobs(snapshot: ReadableAdvancedCronJob) -> Iterator[tuple[str, R
 
 
 def _late_at(snapshot: AdvancedCronJobSnapshot, child: ChildView) -> Instant | None:
-    """Time from which something refuses the pods of a Job that has none; None: it has pods, or needs none now."""
+    """Time from which something must be rejecting the pods of a Job; None: the Job has pods, or needs none now."""
     is_begun = child.kind == JOB.kind and bool(child.started_at) and not child.is_suspended
     if not is_begun or snapshot.job_pods.get(child.uid):
         return None

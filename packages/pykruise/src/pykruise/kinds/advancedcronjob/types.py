@@ -1,8 +1,8 @@
 """The AdvancedCronJob kind in its hub version, v1beta1: every field, typed.
 
-JSON of the API server ──▶ AdvancedCronJob ──▶ snapshot, plan; the same types ──▶ crd.py (its schema)
+JSON of the API server ──▶ AdvancedCronJob ──▶ snapshot, plan; the same types ──▶ kind.py (its schema)
 
-Specs of the children stay documents: they belong to other kinds, which pass their schemas to crd.py. v1alpha1 has the
+Specs of the children are untyped JSON: they belong to other kinds, whose schemas kind.py gets. v1alpha1 has the
 same fields. OpenKruise's v1alpha1 lacks `imageListPullJobTemplate` and therefore loses it.
 """
 

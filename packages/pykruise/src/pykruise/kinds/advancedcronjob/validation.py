@@ -1,4 +1,4 @@
-"""Validation of an AdvancedCronJob (either version): all errors in one answer, each with its field.
+"""Validation of an AdvancedCronJob (either version): all errors in one response, each with its field.
 
 document [+ the stored document] ──▶ errors_of() ──▶ field errors        document ──▶ warnings_of() ──▶ warnings
 

@@ -352,7 +352,7 @@ def _stop_pods(targets: BroadcastJobTargets, names: Iterable[str], because: str)
 
 
 def _drop_left_to_gc(targets: BroadcastJobTargets, names: Iterable[str]) -> Iterator[str]:
-    """Drop pods on nodes that do not exist, because Kubernetes deletes these pods: this cache may just not know the
+    """Drop pods on nodes that do not exist, because Kubernetes deletes these pods, or this cache does not contain the
     node yet.
     """
     return (name for name in names if name not in targets.is_left_to_gc)

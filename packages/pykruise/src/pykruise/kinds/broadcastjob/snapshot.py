@@ -37,7 +37,7 @@ from pykruise.runtime.read import Read
 from pykruise.runtime.views import Views
 
 _RAW: Final = frozenset({"template"})
-"""Fields that stay documents."""
+"""Fields that are kept as untyped JSON."""
 
 NEVER: Final = "Never"
 
@@ -56,7 +56,7 @@ class BroadcastJobSettings(DefaultingSettings, frozen=True, kw_only=True):
     assign_by_scheduler: Annotated[
         bool, FromFlag("assign-bcj-pods-by-scheduler", "Pods of BroadcastJobs are placed by the scheduler.")
     ] = True
-    """Whether the scheduler places the pods. Otherwise pods are created with their node's name."""
+    """Whether the scheduler places the pods. Otherwise the controller sets `spec.nodeName` when it creates a pod."""
 
 
 class BroadcastJobView(WorkloadView, frozen=True, kw_only=True):
@@ -93,7 +93,7 @@ class BroadcastJobView(WorkloadView, frozen=True, kw_only=True):
         )
 
     def find_obstacle(self, node: NodeView) -> NodeObstacle | None:
-        """Reason why a new pod may not run on the node; None when it may."""
+        """Reason why a new pod cannot run on the node; None if it can."""
         return self.requirements.find_obstacle(node) or find_shortage(self.request, node)
 
 

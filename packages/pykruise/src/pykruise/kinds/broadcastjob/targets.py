@@ -140,7 +140,7 @@ def _precedence_of(pod: PodView) -> tuple[bool, bool, float, str]:
 
 
 def _find_obstacle(pod: PodView, node: NodeView) -> NodeObstacle | None:
-    """Reason why the pod may no longer run on its node; None when it may. The pod's own spec decides, because the
+    """Reason why the pod can no longer run on its node; None if it can. The pod's own spec decides, because the
     template may have changed since.
     """
     return pod.asks_of_nodes.find_obstacle(node) if pod.asks_of_nodes is not None else None

@@ -1,6 +1,6 @@
 """The BroadcastJob kind in its hub version, v1beta1: every field, typed. v1alpha1 has the same fields.
 
-JSON of the API server ──▶ BroadcastJob ──▶ snapshot, plan; the same types ──▶ crd.py (the schema)
+JSON of the API server ──▶ BroadcastJob ──▶ snapshot, plan; the same types ──▶ kind.py (the schema)
 """
 
 from typing import Final

@@ -4,8 +4,8 @@ pods + marks ──▶ find_evictions() ──▶ CloneSetEvictions ──▶ wo
                                                             evict.py (deletes evicted pods)
 
 Pure. Without the option eviction-surge there are none. A pod and its successor are one pod for all other decisions: the
-successor does not count while it is not available, and the evicted pod does not count as soon as it is. So neither an
-update nor a scaling spends the additional pod, and the evicted pod's deletion makes no pod unavailable.
+successor does not count while it is not available, and the evicted pod does not count as soon as the successor is. So
+neither an update nor scaling uses up the additional pod, and the evicted pod's deletion makes no pod unavailable.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -30,7 +30,7 @@ class CloneSetEvictions(msgspec.Struct, frozen=True, kw_only=True):
     """Pods whose eviction was requested, in the order of their names."""
 
     most: int = 0
-    """Maximum number of pods beyond the others at the same time; 0: the option is not set."""
+    """Maximum number of successors at the same time; 0: the option is not set."""
     waiting: Sequence[PodView] = ()
     """Evicted pods without an available successor. They count."""
     released: Sequence[PodView] = ()
@@ -109,7 +109,7 @@ def find_evictions(
     pairs = [(pod, follower_of[pod.uid]) for pod in wanted if pod.uid in follower_of]
     released = {pod.name for pod, follower in pairs if mark_of[follower.name].is_available}
     held = [(pod, follower) for pod, follower in pairs if pod.name not in released]
-    # A successor that is evicted itself is not available, so its own eviction needs none.
+    # A successor that is evicted itself is not available, so its own eviction needs no successor.
     uncounted = {*released, *(follower.name for _, follower in held)}
     return CloneSetEvictions(
         most=resolve(surge, of=snapshot.cloneset.spec.replicas, rounding=Rounding.UP),
@@ -131,7 +131,7 @@ def _list_requests(
     pods: Sequence[PodView], mark_of: Mapping[str, Mark], followed: Collection[str]
 ) -> Iterator[tuple[str, Instant]]:
     """Name of each pod with a record → the time of the request. A pod that is deleted for another reason needs no
-    successor. `followed`: uids of the pods that have one.
+    successor. `followed`: uids of the pods that have a successor.
     """
     for pod in pods:
         requested_at, mark = read_requested_at(pod.annotations), mark_of[pod.name]

@@ -1,4 +1,4 @@
-"""Updates in place of a CloneSet's pods that begin now.
+"""The in-place updates of a CloneSet's pods that begin now.
 
 pods to update + their changes ──▶ begin() ──▶ decisions, or the reason why each pod waits
 

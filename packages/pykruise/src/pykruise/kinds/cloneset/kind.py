@@ -108,9 +108,9 @@ def _enqueue_by_claim(change: Change[ClaimView], around: Around[CloneSetSettings
     """CloneSets to enqueue when a PVC gets another owner, or appears unexpectedly: its creation took effect long
     after the client's timeout, when its pod no longer exists.
 
-    A PVC that is being created now needs no write of its own, because its pod does. A deleted PVC needs none either.
-    If both enqueued the CloneSet, PVCs that are created and cleaned up for a pod that cannot be created would start
-    the next attempt immediately, after every failure.
+    A PVC that this manager is creating enqueues nothing, because its pod does. A deleted PVC enqueues nothing either.
+    Otherwise PVCs that are created and cleaned up for a pod that cannot be created would start the next attempt
+    immediately, after every failure.
     """
     old, new = change.old, change.new
     if new is None or (old is None and around.is_making(PERSISTENT_VOLUME_CLAIMS, change.key)):

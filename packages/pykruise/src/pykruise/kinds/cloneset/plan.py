@@ -154,7 +154,7 @@ def _join_phases(
             *of_revisions,
             *plan_pre_download(ws),
             # The update of one pod completes before the next one starts.
-            # Evicted pods come last: a PodUnavailableBudget that refuses their deletion must not hold an update back.
+            # Evicted pods come last: a PodUnavailableBudget that rejects their deletion must not hold an update back.
             *write_phases(refresh, scale, update, evictions),
             *stage_of(Purpose.TIDY_UP, _tidy(ws, status_is_stored=changed is None)),
         ),

@@ -30,7 +30,7 @@ from pykruise.runtime.reasons import Reason
 def recreate(
     ws: CloneSetWorkingSet, pods: Sequence[PodView], target: RevisionView, reasons: Mapping[str, str]
 ) -> tuple[list[Decision], dict[str, Reason]]:
-    """Delete the pods that the scale phase would delete next, and mark the rest. For pods that are already marked,
+    """Delete the pods that the scale phase would delete next, and mark the others. For pods that are already marked,
     the scale phase reports why they wait.
 
     `reasons`: name of a pod → reason why it is not updated in place; only under a policy that prefers updates in

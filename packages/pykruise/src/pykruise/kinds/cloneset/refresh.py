@@ -1,10 +1,10 @@
-"""Bring pods into service: readiness conditions, lifecycle states, and updates in place that have started.
+"""Bring pods into service: readiness conditions, lifecycle states, and in-place updates that have started.
 
 CloneSetWorkingSet ──▶ plan_refresh() ──▶ PlanPhase
 
 Pure. Every plan runs this phase, also while paused and under OnDelete, because pods may wait for a condition or a
 state. One patch sets a new pod's readiness conditions and state, once it has a node. The same holds for a pod whose
-update in place is complete. The patch also adds labels that older versions did not set.
+in-place update is complete. The patch also adds labels that older versions did not set.
 """
 
 from collections.abc import Collection, Sequence
@@ -29,9 +29,9 @@ _NORMAL: Final = LifecycleState.NORMAL.value
 def plan_refresh(
     ws: CloneSetWorkingSet, *, chosen: Collection[str] | None, except_for: Collection[str]
 ) -> PlanPhase:
-    """Plan the writes for each pod whose conditions or state are behind.
+    """Plan the writes for each pod whose conditions or state are out of date.
 
-    `chosen`: names of the pods that are to be updated; None: this plan does not know. `except_for`: pods to which
+    `chosen`: names of the pods to update now or later; None: this plan chooses no pods. `except_for`: pods to which
     another phase already writes.
     """
     hash_label = keys.TEMPLATE_HASH_LABEL
@@ -78,9 +78,9 @@ def _decide(
     ws: CloneSetWorkingSet, pod: PodView, progress: InPlaceProgress, chosen: Collection[str] | None
 ) -> ChangePod | Reason | None:
     """Decide one write with everything that the pod needs, or the reason why it waits."""
-    # A pod that prepares for an update that no longer happens (paused, or the partition was raised) returns to
-    # service like a pod that was rolled back. Otherwise it would stay out of service as long as the update is held. A
-    # pod of the update revision may be chosen too: it returns to the current revision.
+    # A pod in PreparingUpdate that is not updated any more (the update is paused, or the partition was raised) returns
+    # to service like a pod that was rolled back. Otherwise it would stay out of service until the update continues. A
+    # pod of the update revision may be chosen too, to return to the current revision.
     is_done_with = pod.revision == ws.update.hash if chosen is None else pod.name not in chosen
     state = find_next_state(
         pod,

@@ -61,13 +61,13 @@ class CloneSetSettings(GateSettings, frozen=True, kw_only=True):
         bool,
         FromFlag("cloneset-scaling-exclude-preparing-delete", "Pods in PreparingDelete do not count."),
     ] = False
-    """Whether this holds for all CloneSets."""
+    """Whether pods in PreparingDelete do not count, in all CloneSets."""
     recreate_on_claim_change: Annotated[bool, OnGate("RecreatePodWhenChangeVCTInCloneSetGate")] = False
-    """Whether changed volumeClaimTemplates prevent an update in place."""
+    """Whether changed volumeClaimTemplates prevent an in-place update."""
     pre_download: Annotated[bool, OnGate("PreDownloadImageForInPlaceUpdate", "KruiseDaemon")] = False
     """Whether nodes pull new images in advance of an update."""
     filters_events: Annotated[bool, OnGate("CloneSetEventHandlerOptimization")] = False
-    """Whether changes of pods that no decision reads enqueue nothing."""
+    """Whether a change of a pod enqueues nothing if no decision reads it."""
     asks_budgets: Annotated[bool, OnGate("PodUnavailableBudgetUpdateGate")] = False
     """Whether a pod is updated only when its budgets allow it."""
 
@@ -78,7 +78,7 @@ class CloneSetSettings(GateSettings, frozen=True, kw_only=True):
 
     @property
     def in_place(self) -> InPlaceSettings:
-        """Settings of the engine for updates in place."""
+        """Settings of the engine for in-place updates."""
         return msgspec.structs.replace(super().in_place, compare_claims=self.recreate_on_claim_change)
 
 

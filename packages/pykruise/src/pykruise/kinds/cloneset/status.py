@@ -54,7 +54,7 @@ TERMINATING_PODS: Final = "TerminatingPods"
 """Condition while pods terminate whose successors wait until they have ended (option pod-replacement-policy)."""
 
 MOST_NAMES: Final = 10
-"""Most names of pods in a message."""
+"""Maximum number of pod names in a message."""
 
 SUCCEEDED: Final = "Succeeded"
 """Reason of the condition of a phase that failed earlier and has succeeded since."""
@@ -297,5 +297,5 @@ def find_deadline(condition: CloneSetCondition | None, deadline_s: int | None) -
 
 
 def resize_refused_since(ws: CloneSetWorkingSet) -> Instant | None:
-    """Time since which the condition reports that the API server refuses a resize; None: it does not."""
+    """Time since which the condition reports that the API server rejects a resize; None: it does not."""
     return read_refused_since(ws.snapshot.cloneset.status.conditions, FAILED_UPDATE)

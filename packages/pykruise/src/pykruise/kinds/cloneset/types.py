@@ -1,10 +1,10 @@
 """The CloneSet kind in its hub version, v1beta1: every field, typed.
 
-JSON of the API server ──▶ CloneSet ──▶ snapshot, plan; the same types ──▶ crd.py (the schema)
+JSON of the API server ──▶ CloneSet ──▶ snapshot, plan; the same types ──▶ kind.py (the schema)
 
 Names, optional fields and defaults are those of the API. A default in this module is the value that the controller
-uses when the field is absent. The defaults that admission writes into new objects are in defaults.py. Templates stay
-documents, so fields of a newer Kubernetes are preserved.
+uses when the field is absent. The defaults that admission writes into new objects are in defaults.py. Templates are
+untyped JSON, so fields of a newer Kubernetes are preserved.
 """
 
 from typing import Annotated, Final

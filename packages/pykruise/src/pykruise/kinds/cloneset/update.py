@@ -44,7 +44,7 @@ KEPT_BY_PARTITION: Final = Reason(Code.PARTITION, "the partition keeps this many
 _UPDATABLE: Final = frozenset({"", *LifecycleState} - {LifecycleState.PREPARING_DELETE})
 
 ASK_AGAIN_S: Final = 1.0
-"""Seconds until the next try after a PodUnavailableBudget refused."""
+"""Seconds until the next try after a PodUnavailableBudget rejected an update."""
 
 
 SURPLUS_OF_SURGE: Final = Reason(
@@ -73,7 +73,7 @@ class UpdateSelection(msgspec.Struct, frozen=True, kw_only=True):
     failure: Reason | None
     """Reason for pods that must not be updated at all."""
     refusal: Reason | None
-    """Refusal of a budget."""
+    """Rejection of a budget."""
 
 
 def plan_update(ws: CloneSetWorkingSet) -> tuple[PlanPhase, Collection[str]]:
@@ -180,8 +180,8 @@ def _skip_pods(pods: Iterable[PodView], reason: Reason) -> dict[str, Reason]:
 
 
 def _select_candidates(ws: CloneSetWorkingSet, *, back: bool) -> list[PodView]:
-    """Pods that do not have the target revision, except pods that are being deleted, are to be evicted, or are in a
-    grace period that can end.
+    """Pods that do not have the target revision, except pods that are being deleted, will be evicted, or are in a grace
+    period that can end.
     """
     evicted = {pod.name for pod in ws.evictions.waiting}
     is_refused = resize_refused_since(ws) is not None
@@ -199,7 +199,7 @@ def _select_candidates(ws: CloneSetWorkingSet, *, back: bool) -> list[PodView]:
 
 
 def _is_kept_in_grace(ws: CloneSetWorkingSet, pod: PodView) -> bool:
-    """Whether the pod's grace period is over, but ends with a resize, which the API server refuses."""
+    """Whether the pod's grace period is over, but ends with a resize, which the API server rejects."""
     if not pod.is_in_grace:
         return False
     decision = ws.recall.find_progress(pod, now=ws.now, settings=ws.settings.in_place).decision
@@ -236,7 +236,7 @@ def _within_budget(
 def _select_allowed(
     ws: CloneSetWorkingSet, pods: Sequence[PodView]
 ) -> tuple[Sequence[PodView], Reason | None, Mapping[str, Sequence[PodView]]]:
-    """Return the pods before the first one that its budget refuses, the reason of the refusal, and the cost of the
+    """Return the pods before the first one that its budget rejects, the reason of the rejection, and the cost of the
     others.
     """
     spends: dict[str, list[PodView]] = {}

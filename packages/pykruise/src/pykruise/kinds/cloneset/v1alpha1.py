@@ -1,6 +1,6 @@
 """The CloneSet kind in its older version, v1alpha1: the differences from the hub version.
 
-types.py ──▶ these types ──▶ crd.py (the schema of v1alpha1). Objects are read and written only in the hub version;
+types.py ──▶ these types ──▶ kind.py (the schema of v1alpha1). Objects are read and written only in the hub version;
 conversion.py converts between the two.
 """
 

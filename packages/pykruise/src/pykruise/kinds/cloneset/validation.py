@@ -1,4 +1,4 @@
-"""Validation of a CloneSet (v1beta1): all errors in one answer, each with its field.
+"""Validation of a CloneSet (v1beta1): all errors in one response, each with its field.
 
 document [+ the stored one] ──▶ errors_of() ──▶ field errors
                             ──▶ warnings_of() ──▶ warnings that do not block the write
@@ -108,7 +108,7 @@ def errors_of(
 
 
 def warnings_of(doc: Mapping[str, Any], spec: CloneSetSpec) -> list[str]:
-    """Values that work, but differently than they look. `doc`: a document without errors, with this spec."""
+    """Warnings about values that work, but not as expected. `doc`: a document without errors, with this spec."""
     return [*_deadline_warnings(spec), *_replacement_warnings(doc, spec)]
 
 
@@ -239,7 +239,6 @@ def find_stored_errors(spec: CloneSetSpec) -> list[Cause]:
     doc = to_document(spec)
     doc = add_defaults(doc, old=doc, settings=WorkloadDefaulting())
     read = msgspec.convert(doc["spec"], CloneSetSpec)
-    # With replicas of 0 a limit of 0 is valid, and `kubectl scale` calls no webhook: the status reports that it
-    # waits.
+    # With 0 replicas a limit of 0 is valid, and `kubectl scale` calls no webhook: then the status reports the wait.
     waits = [*_room_errors(read.rolling_update, read.replicas)]
     return [error for error in errors_of(doc, read, old=doc) if error not in waits]

@@ -68,7 +68,7 @@ def _drop_caused_limit(
     stuck: list[tuple[PodView, Reason]],
     obstacles: list[tuple[PodView, Reason]],
 ) -> Reason | None:
-    """Drop the reason of a used-up limit when unavailable pods cause it; for maxUnavailable also new ones."""
+    """Drop the reason of a used-up limit when stuck pods cause it, or for maxUnavailable any pods with an obstacle."""
     if number is None:
         return None
     causes = {Code.SCALE_UP_LIMITED: stuck, Code.MAX_UNAVAILABLE: obstacles}

@@ -43,7 +43,7 @@ class CloneSetWorkingSet(msgspec.Struct, frozen=True, kw_only=True):
     all_pods: Sequence[PodView]
     """Active pods that match the selector."""
     pods: Sequence[PodView]
-    """Active pods that count: `evictions` sets others aside."""
+    """Active pods that count: all except `evictions.aside`."""
     marks: Sequence[Mark]
     """The mark of each of `pods`."""
     scale_marks: Sequence[Mark]

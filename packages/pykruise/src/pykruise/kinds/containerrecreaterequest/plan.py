@@ -287,7 +287,7 @@ def _build_message(request: RequestView) -> Message:
 
 
 def _ending(snapshot: RecreationSnapshot, message: str) -> Plan:
-    """End a request that is not carried out, or no longer."""
+    """End a request that is not, or no longer, carried out."""
     request = snapshot.request
     status = {"phase": "Completed", "completionTime": format_time(snapshot.now), "message": message}
     return Plan(stages=(_build_stage(Purpose.REPORT_STATUS, request, _status_patch(request, status)),))

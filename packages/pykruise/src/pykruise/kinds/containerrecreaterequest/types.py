@@ -1,6 +1,6 @@
 """The ContainerRecreateRequest kind in its hub version, v1beta1: every field, typed.
 
-JSON of the API server ──▶ ContainerRecreateRequest ──▶ controller, node agent; the same types ──▶ crd.py (the schema)
+JSON of the API server ──▶ ContainerRecreateRequest ──▶ controller, node agent; the same types ──▶ kind.py (the schema)
 """
 
 from typing import Annotated, Final

@@ -1,7 +1,7 @@
 """The ContainerRecreateRequest kind in its older version, v1alpha1: it is less strict, and its status has fewer
 fields.
 
-types.py ──▶ these types ──▶ crd.py (the schema of v1alpha1). Objects are read and written only in the hub version.
+types.py ──▶ these types ──▶ kind.py (the schema of v1alpha1). Objects are read and written only in the hub version.
 """
 
 from typing import Annotated

@@ -1,7 +1,7 @@
 """The two admission reviews of a DaemonSet, as functions that a webhook server or a sandbox calls.
 
 AdmissionRequest ──▶ mutate_daemonset()   ──▶ the object with its defaults
-                 ──▶ validate_daemonset() ──▶ allowed, or refused (422) with every field error
+                 ──▶ validate_daemonset() ──▶ allowed, or rejected (422) with every field error
 
 Both versions are reviewed without conversion: the type Surging is the only difference between them that has a rule.
 """
@@ -29,7 +29,7 @@ mutate_daemonset: Final[Reviewer] = _REVIEWS.build_mutating_review(lambda _, doc
 def build_validating_review(revisions: RevisionLookup | None) -> Reviewer:
     """Return the validating review.
 
-    `revisions` looks up the selector that manages the pods. Without it, the review refuses any other selector.
+    `revisions` looks up the selector that manages the pods. Without it, the review rejects any other selector.
     """
 
     async def errors(request: AdmissionRequest, doc: Document, spec: DaemonSetSpec) -> list[Cause]:

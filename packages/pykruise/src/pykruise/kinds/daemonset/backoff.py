@@ -1,6 +1,6 @@
 """Delays before a pod that finished on a node may be replaced on that node again.
 
-plans that delete finished pods ──▶ Backoffs.note() ──▶ memory ──▶ Backoffs.until() ──▶ the next snapshot
+plans that delete finished pods ──▶ Backoffs.note() ──▶ memory ──▶ Backoffs.find_ends() ──▶ the next snapshot
 
 Owns state: the cluster does not remember deleted pods. A manager that restarts has no delays, which costs one
 replacement per node. Kubernetes' DaemonSet controller does the same.

@@ -5,7 +5,7 @@ v1alpha1 ──▶ to_hub() ──▶ v1beta1 ──▶ to_spoke() ──▶ v1a
 The versions differ in three places. v1alpha1 has an annotation instead of the field that lets the partition limit
 creation; v1beta1 expresses the type Surging as Standard with maxSurge; the hash in the status has another name. The
 annotation stays on the v1beta1 object. In v1alpha1 it always has the value of the field, so a write through v1alpha1
-does not switch on again a feature that was switched off. An object written with Surging has Surging in v1alpha1
+does not enable a disabled feature again. An object written with Surging has Surging in v1alpha1
 again: otherwise `kubectl apply` of an unchanged manifest would change the object each time.
 """
 

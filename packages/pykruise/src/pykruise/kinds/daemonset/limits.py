@@ -1,6 +1,6 @@
 """Limits of a DaemonSet's spec, as whole numbers.
 
-spec + number of nodes that should run a pod ──▶ limits_of() ──▶ Limits, and the invalid fields
+spec + number of nodes that should run a pod ──▶ limits_of() ──▶ DaemonSetLimits, and the invalid fields
 
 Pure. An invalid value never becomes a harmless-looking 0, which as a partition would update every node. The limits
 name the field instead, and the controller writes nothing.

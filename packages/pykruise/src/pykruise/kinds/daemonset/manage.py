@@ -1,6 +1,6 @@
 """Selection of the nodes that get a pod and of the pods that are deleted, independent of updates.
 
-DaemonSetWorkingSet ──▶ plan_manage() ──▶ Phase
+DaemonSetWorkingSet ──▶ plan_manage() ──▶ PlanPhase
 
 Pure. The phase decides node by node: a node that should run a pod and has none gets one. Of several pods on a node
 one stays. A failed pod is replaced, after growing delays. A pod on a node that must not run it is deleted.
@@ -110,7 +110,7 @@ def _keep_running(
 def _replace_finished(ws: DaemonSetWorkingSet, node: str, pod: PodView, value: ManagedNodes) -> None:
     """Delete a finished pod so that another can be created.
 
-    Repeated replacements wait longer and longer. Otherwise a kubelet that refuses the pod would cause an endless loop
+    Repeated replacements wait longer and longer. Otherwise a kubelet that rejects the pod would cause an endless loop
     of deletions and creations.
     """
     until = ws.snapshot.failed_until.get(node)

@@ -2,8 +2,8 @@
 
 nodes that take part in an update ──▶ find_nodes_left_out() ──▶ those out of service, each with the reason ──▶ update.py
 
-Pure. Without the option ignore-unavailable-nodes there are none. The node lifecycle controller of Kubernetes gives a
-node that is not ready or cordoned its taint, so the taints show both.
+Pure. Without the option ignore-unavailable-nodes there are none. The node lifecycle controller of Kubernetes taints a
+node that is not ready or is cordoned, so the taints show both states.
 """
 
 from collections.abc import Iterable, Mapping
@@ -35,7 +35,7 @@ def find_nodes_left_out(ws: DaemonSetWorkingSet, states: Iterable[NodeState]) ->
 
 
 def explain_unavailable_node(ws: DaemonSetWorkingSet, state: NodeState, selector: Selector | None) -> str:
-    """Return why the node without an available pod is out of service; empty: it is not, or its pod is available.
+    """Return why a node without an available pod is out of service; empty: in service, or its pod is available.
 
     A node that is not ready counts as in service when a pod of the update revision has started there and has never
     been ready: the update may be the cause, and must not continue on other nodes.

@@ -1,6 +1,6 @@
 """Selection of the nodes that run a pod of a DaemonSet.
 
-template ──▶ placement_of() ──▶ Placement ──▶ fit(node) ──▶ Place: RUN, STAY or LEAVE, and the reason
+template ──▶ placement_of() ──▶ DaemonSetPlacement ──▶ fit(node) ──▶ Place: RUN, STAY or LEAVE, and the reason
 
 Pure. The taints of the node, and the node selector and required node affinity of the template decide. A node that is
 cordoned, not ready or full still runs its pod: the pod tolerates the taints of those states, and the scheduler checks

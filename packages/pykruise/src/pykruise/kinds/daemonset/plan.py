@@ -122,7 +122,7 @@ def _phases(snapshot: ReadableDaemonSet, unrecorded: RevisionView | None) -> Pla
 def _claim(snapshot: DaemonSetSnapshot) -> list[Stage]:
     """Adopt orphans that match, and release own pods that do not match.
 
-    A pod with changed labels is released, because people set a pod aside that way. A revision is never released.
+    A pod with changed labels is released, because this is how people isolate a pod. A revision is never released.
     """
     states = snapshot.overview.open
     adopted = [pod for state in states for pod in state.pods if pod.controller is None]

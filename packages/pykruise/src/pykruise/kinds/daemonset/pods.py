@@ -44,7 +44,7 @@ def make_stay_reason(new: str) -> Reason:
 def plan_coming_and_going(
     ws: DaemonSetWorkingSet, *, nodes: Sequence[str], why: str, going: Sequence[Going]
 ) -> PlanPhase:
-    """Create pods for `nodes` and delete the pods in `going`, at most `burst` of each. Later plans do the rest.
+    """Create pods for `nodes` and delete the pods in `going`, at most `burst` of each. Later plans continue.
 
     Creations and deletions do not wait for each other: an exhausted quota must not keep failed pods, and a pod that
     may not be deleted must not keep another node empty.
@@ -110,7 +110,7 @@ def build_pod_documents(ws: DaemonSetWorkingSet, nodes: Sequence[str]) -> Iterat
 
 
 def _names(ws: DaemonSetWorkingSet, prefix: str, count: int) -> Iterable[str]:
-    """Return new names. The plan chooses them, so a creation without an answer can be repeated."""
+    """Return new names. The plan chooses them, so a creation without a response can be repeated."""
     used = {pod.name[len(prefix) :] for pod in ws.snapshot.pods}
     return (f"{prefix}{fresh}" for fresh in ws.snapshot.ids.draw_ids(count, used=used))
 

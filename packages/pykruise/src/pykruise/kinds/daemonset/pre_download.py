@@ -3,7 +3,7 @@
 DaemonSetWorkingSet ──▶ plan_pre_download() ──▶ stages (plans/pre_download.py decides the images)
 
 Pure. Images are not pulled ahead when it would not help: in a first rollout, under OnDelete, and when all nodes
-update at the same time. Recreated pods profit too, because their nodes have the image before the old pod is deleted.
+update at the same time. Recreated pods benefit too, because their nodes have the image before the old pod is deleted.
 The settings are annotations of the DaemonSet.
 """
 

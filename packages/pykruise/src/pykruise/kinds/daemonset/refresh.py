@@ -1,6 +1,6 @@
 """Readiness conditions of daemon pods, and in-place updates in progress.
 
-DaemonSetWorkingSet ──▶ plan_refresh() ──▶ Phase
+DaemonSetWorkingSet ──▶ plan_refresh() ──▶ PlanPhase
 
 Pure. The phase runs in every plan, also while paused and under OnDelete, because pods wait for the conditions that it
 writes. PreparingDelete is the only lifecycle state of daemon pods, so the phase writes only conditions.

@@ -1,10 +1,10 @@
 """The Advanced DaemonSet in its hub version, v1beta1: every field, typed; and the constants that only v1alpha1 has.
 
-JSON of the API server ──▶ DaemonSet ──▶ snapshot, plan; the same types ──▶ crd.py (the schema)
+JSON of the API server ──▶ DaemonSet ──▶ snapshot, plan; the same types ──▶ kind.py (the schema)
 
 Names, optional fields and defaults are those of the API. A default in this module is the value that the controller
-uses when the field is absent. The defaults that admission writes into new objects are in defaults.py. The template
-stays a document, so fields of a newer Kubernetes are preserved.
+uses when the field is absent. The defaults that admission writes into new objects are in defaults.py. The template is
+untyped JSON, so fields of a newer Kubernetes are preserved.
 """
 
 from enum import StrEnum

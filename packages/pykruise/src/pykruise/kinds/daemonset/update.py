@@ -1,6 +1,6 @@
 """Selection of the nodes that update to the update revision now, and how their pods change.
 
-DaemonSetWorkingSet ──▶ plan_update() ──▶ Phase
+DaemonSetWorkingSet ──▶ plan_update() ──▶ PlanPhase
 
 Pure. The partition and the node selector decide which nodes take part; maxUnavailable or maxSurge limits how many
 update at the same time. A node whose pod is unavailable uses no budget, because an update can only help it. Pods are
@@ -84,8 +84,8 @@ def plan_update(ws: DaemonSetWorkingSet) -> PlanPhase:
 def _choose_nodes(ws: DaemonSetWorkingSet) -> tuple[list[OldAndNew], dict[str, Reason]]:
     """Return the nodes that update, in order, and the reasons for the pods of the other nodes.
 
-    Nodes that are updated or updating come before the rest and use up the places that the partition leaves. So
-    raising the partition reverts no update.
+    Nodes that are updated or updating come first and count against the number of nodes that the partition allows to
+    update. So raising the partition reverts no update.
     """
     updated: list[OldAndNew | None] = []  # None: a settled node, which only takes a place
     updating: list[OldAndNew] = []
@@ -228,7 +228,7 @@ def _recreate(ws: DaemonSetWorkingSet, pods: Iterable[PodView], reasons: Mapping
 
 
 def _explain_recreation(ws: DaemonSetWorkingSet, pod: PodView) -> str:
-    """Return why the pod is recreated regardless of the change; empty: it depends on the change."""
+    """Return why the pod is recreated regardless of the change; empty: the change decides."""
     if keys.IN_PLACE_READY not in pod.readiness_gates:
         return "it lacks the readiness gate for updates in place"
     return explain_infeasible(ws.settings.in_place) if ws.has_given_up(pod) else ""

@@ -1,6 +1,6 @@
 """The DaemonSet in its older version, v1alpha1: the fields that differ from the hub version, for its schema.
 
-types.py + this ──▶ crd.py (schema), conversion.py
+types.py + this ──▶ kind.py (schema), conversion.py
 """
 
 from pykruise.kinds.daemonset.types import DAEMON_SETS, CommonSpec, CommonStatus

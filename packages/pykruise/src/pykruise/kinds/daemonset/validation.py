@@ -2,7 +2,7 @@
 
 document [+ the stored one] ──▶ errors_of() ──▶ field errors
 
-Pure. Rule numbers are those of the specification's table. A spec that OpenKruise accepts is refused only if it could
+Pure. Rule numbers are those of the specification's table. A spec that OpenKruise accepts is rejected only if it could
 never work. An invalid value that is already stored does not block other changes.
 """
 
@@ -85,7 +85,7 @@ def errors_of(
     `old` is the stored document on an update. `managed` is the selector that manages the pods, if it was looked up.
 
     If the spec has no selector or template, `spec` has placeholders for them. An unchanged spec is not checked again:
-    if a stored spec were refused, no client could remove the finalizers that block its deletion.
+    if a stored spec were rejected, no client could remove the finalizers that block its deletion.
     """
     given: Mapping[str, Any] = doc.get("spec") or {}
     stored: Mapping[str, Any] = (old.get("spec") or {}) if old is not None else {}

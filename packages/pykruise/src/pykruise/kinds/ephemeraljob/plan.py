@@ -259,7 +259,7 @@ _NOTHING_STARTS: Final = frozenset(
 
 
 def _find_pod_blocker(pod: PodView, now: Instant) -> Reason | None:
-    """Obstacle of a pod in which no container starts: it has no node, the node does not answer, or volumes are not
+    """Obstacle of a pod in which no container starts: it has no node, the node does not report, or volumes are not
     mounted.
     """
     obstacle = None if pod.is_ready else blocker_of(pod, None, now=now, correction=OF_THE_WORKLOAD)

@@ -1,8 +1,8 @@
 """The EphemeralJob kind, v1alpha1 (its only version): every field, typed.
 
-JSON of the API server ──▶ EphemeralJob ──▶ controller; the same types ──▶ crd.py (the schema)
+JSON of the API server ──▶ EphemeralJob ──▶ controller; the same types ──▶ kind.py (the schema)
 
-Ephemeral containers stay documents.
+Ephemeral containers are kept as untyped JSON.
 """
 
 from typing import Annotated, Any, Final

@@ -1,7 +1,7 @@
 """ImageListPullJob's two admission reviews.
 
 AdmissionRequest ──▶ mutate_imagelistpulljob ──▶ the object with its defaults
-                 ──▶ validate_imagelistpulljob ──▶ allowed, or refused (422) with every field error
+                 ──▶ validate_imagelistpulljob ──▶ allowed, or rejected (422) with every field error
 
 Both versions get the same reviews, because their fields are the same.
 """

@@ -161,7 +161,7 @@ def _create_jobs(snapshot: ReadableImageListPullJob, images: Sequence[str]) -> I
     job = snapshot.job
     prefix = f"{job.name}-"[:LONGEST_PREFIX]
     used = {child.name[len(prefix) :] for child in snapshot.children}
-    # The manager chooses the names, so that it can repeat a creation when the answer of the API server was lost.
+    # The manager chooses the names, so that it can repeat a creation when the API server's response was lost.
     for image, fresh in zip(images, snapshot.ids.draw_ids(len(images), used=used), strict=True):
         name = f"{prefix}{fresh}"
         body: Document = {

@@ -1,6 +1,6 @@
 """The ImageListPullJob kind in its hub version, v1beta1: every field, typed. v1alpha1 has the same fields.
 
-JSON of the API server ──▶ ImageListPullJob ──▶ snapshot, plan; the same types ──▶ crd.py (its schema)
+JSON of the API server ──▶ ImageListPullJob ──▶ snapshot, plan; the same types ──▶ kind.py (its schema)
 """
 
 from typing import Final

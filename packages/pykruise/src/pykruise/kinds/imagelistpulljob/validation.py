@@ -1,9 +1,9 @@
-"""Validation of an ImageListPullJob (either version): all errors in one answer, each with its field.
+"""Validation of an ImageListPullJob (either version): all errors in one response, each with its field.
 
 document [+ the stored one] ──▶ errors_of() ──▶ field errors
 
-Pure. An unchanged spec is not checked again, so a stored job can still be changed. Errors for which its ImagePullJobs
-would be refused are reported here.
+Pure. An unchanged spec is not checked again, so a stored job can still be changed. Errors for which admission would
+reject its ImagePullJobs are reported here.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,7 +1,7 @@
 """ImagePullJob's two admission reviews.
 
 AdmissionRequest ──▶ mutate_imagepulljob ──▶ the object with its defaults
-                 ──▶ validate_imagepulljob ──▶ allowed, or refused (422) with every field error
+                 ──▶ validate_imagepulljob ──▶ allowed, or rejected (422) with every field error
 
 Both versions get the same reviews, because their fields are the same.
 """

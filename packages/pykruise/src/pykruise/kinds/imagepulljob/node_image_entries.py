@@ -3,8 +3,8 @@
 NodeImage + job ──▶ build_entry_patch() ──▶ the entry, new or with a higher version      secrets
     ──▶ build_secrets_patch()
 
-Pure. Several jobs can share an entry. It has the larger of each limit, and the patch removes references to deleted
-jobs. The patch raises the version of the entry, so that the node pulls again and its earlier result does not count.
+Pure. Several jobs can share an entry, with the larger value of each limit. The patch removes references to deleted
+jobs. It raises the version of the entry, so that the node pulls again and its earlier result does not count.
 """
 
 from collections.abc import Sequence

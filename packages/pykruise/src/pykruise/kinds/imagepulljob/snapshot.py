@@ -110,7 +110,7 @@ async def read_snapshot(view: PullJobView, read: Read[ImagePullJobSettings]) -> 
     """Read the job with its nodes and secrets. Raises KubeError for an object that cannot be read."""
     namespace = read.settings.secrets_namespace
     uses_secrets = bool(view.secrets) and view.namespace != namespace
-    # A user who explains a job without secrets needs no right to read secrets.
+    # A user who explains a job without secrets needs no permission to read secrets.
     copies = list_copies(namespace, read) if uses_secrets else []
     home = read.get(NAMESPACE_VIEWS, Key("", namespace)) if uses_secrets else None
     names = view.secrets if uses_secrets else ()

@@ -1,6 +1,6 @@
 """The status of an ImagePullJob: counts, the failed nodes, and a message.
 
-Snapshot + Decision ──▶ compute_status(), finish_status() ──▶ ImagePullJobStatus
+ImagePullJobSnapshot + FanOutDecision ──▶ compute_status(), finish_status() ──▶ ImagePullJobStatus
 
 Pure.
 """

@@ -1,6 +1,6 @@
 """The ImagePullJob kind in its hub version, v1beta1: every field, typed. v1alpha1 has the same fields.
 
-JSON of the API server ──▶ ImagePullJob ──▶ snapshot, plan; the same types ──▶ crd.py (its schema)
+JSON of the API server ──▶ ImagePullJob ──▶ snapshot, plan; the same types ──▶ kind.py (its schema)
 """
 
 from pykruise.kube.schemas.types import ApiObject

@@ -1,4 +1,4 @@
-"""Validation of an ImagePullJob (either version): all errors in one answer, each with its field.
+"""Validation of an ImagePullJob (either version): all errors in one response, each with its field.
 
 document [+ the stored one] ──▶ errors_of() ──▶ field errors
 

@@ -116,7 +116,7 @@ class LaunchPriority:
 
 
 def _has_order(template: Document) -> bool:
-    """Whether the containers of the template start in order. A pod with unreadable priorities is refused, so it has
+    """Whether the containers of the template start in order. A pod with unreadable priorities is rejected, so it has
     no order.
     """
     try:

@@ -1,7 +1,7 @@
 """NodeImage's two admission reviews.
 
 AdmissionRequest ──▶ build_mutating_review(clock) ──▶ the object with its defaults
-                 ──▶ validate_nodeimage()         ──▶ allowed, or refused (422) with every field error
+                 ──▶ validate_nodeimage()         ──▶ allowed, or rejected (422) with every field error
 
 Both versions get the same reviews: no rule concerns the field that v1alpha1 lacks.
 """

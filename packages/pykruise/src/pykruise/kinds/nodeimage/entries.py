@@ -33,7 +33,7 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def list_kept_images(snapshot: NodeImageSnapshot) -> Kept:
-    """Return the images without entries that nothing needs; tags are sorted."""
+    """Return the images and leave out each entry that nothing needs; tags are sorted."""
     images: dict[str, ImageSpec] = {}
     reasons: list[str] = []
     look_again: list[float] = []

@@ -37,7 +37,7 @@ class NodeImageSettings(msgspec.Struct, frozen=True, kw_only=True):
     ] = 30.0
     looks_at_secrets: Annotated[bool, OnGate("ImagePullJobGate")] = False
     """Whether the manager looks up secrets that were listed by hand. Otherwise it assumes that all of them exist. The
-    lookup needs the right to read secrets, which the manager has with ImagePullJobs.
+    lookup needs the permission to read secrets, which the manager has if its gate is on.
     """
     namespace: Annotated[str, FromManager("watch_namespace")] = ""
     """The only namespace whose ImagePullJobs this manager caches; empty: all namespaces."""

@@ -1,6 +1,6 @@
 """The NodeImage kind in its older version, v1alpha1: secrets have no mode.
 
-types.py ──▶ these types ──▶ crd.py (the schema of v1alpha1). Objects are read and written only in the hub version.
+types.py ──▶ these types ──▶ kind.py (the schema of v1alpha1). Objects are read and written only in the hub version.
 """
 
 from pykruise.kube.schemas.types import ApiObject, Typed

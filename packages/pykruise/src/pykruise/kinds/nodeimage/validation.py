@@ -1,4 +1,4 @@
-"""Validation of a NodeImage (either version): all errors in one answer, each with its field.
+"""Validation of a NodeImage (either version): all errors in one response, each with its field.
 
 spec ──▶ errors_of() ──▶ field errors
 

@@ -3,8 +3,8 @@
 Snapshot ──▶ plan_node_probes() ──▶ Plan: create or delete it, remove deleted pods, write results to pods
 
 Pure. PodProbeMarkers write the probes (kinds/podprobemarker), the node's agent writes the status. A pod gets its
-metadata first, by a patch of the pod, then its conditions, by a patch of its status: the API server takes only the
-status there.
+metadata first, by a patch of the pod, then its conditions, by a patch of its status: the API server accepts conditions
+only there.
 """
 
 from collections.abc import Iterator, Sequence
@@ -152,7 +152,7 @@ def _list_probed(snapshot: NodePodProbeSnapshot) -> list[Probed]:
 
 
 def _node_lost(probed: Sequence[Probed], node: NodeView) -> dict[str, Reason]:
-    """Reason for every pod of a node that does not answer: the results of its probes are old."""
+    """Reason for every pod of a node that does not report: the results of its probes are old."""
     reason = Reason(
         Code.NODE_LOST,
         f"node {node.name} does not answer, so the results of its probes are old",

@@ -49,7 +49,7 @@ _TOO_MANY: Final = Reason(
 
 
 def plan_state(snapshot: StateSnapshot) -> Plan:
-    """Plan generation first: a PersistentPodState that is deleted gets no more records."""
+    """Plan first what the workload requests: a PersistentPodState that is deleted gets no more records."""
     state = snapshot.state
     steps, notes, is_gone = _generation(snapshot)
     chains = tuple(Chain(subject=state.name, steps=(step,)) for step in steps)

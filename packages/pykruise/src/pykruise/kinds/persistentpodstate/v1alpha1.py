@@ -1,6 +1,6 @@
 """The PersistentPodState kind in its older version, v1alpha1: other field names, and less strict.
 
-types.py ──▶ these types ──▶ crd.py (the schema of v1alpha1). Objects are read and written in the hub version only.
+types.py ──▶ these types ──▶ kind.py (the schema of v1alpha1). Objects are read and written in the hub version only.
 """
 
 from pykruise.kinds.persistentpodstate.types import (

@@ -1,9 +1,9 @@
-"""Validation of a PodProbeMarker: all errors in one answer, each with its field.
+"""Validation of a PodProbeMarker: all errors in one response, each with its field.
 
 document + typed spec [+ the stored document] ──▶ errors_of() ──▶ field errors
 
 Pure. Same rules as OpenKruise. A missing scheme is HTTP, as for a probe of a container. Condition types that belong
-to other components are refused.
+to other components are rejected.
 """
 
 import re

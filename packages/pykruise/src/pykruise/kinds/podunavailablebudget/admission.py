@@ -1,6 +1,6 @@
 """PodUnavailableBudget's admission review, as a function that a webhook server or a sandbox calls.
 
-AdmissionRequest ──▶ validating(...) ──▶ allowed, or rejected (422) with every field error; 400 when its gates are off
+AdmissionRequest ──▶ build_validating_review() ──▶ allowed, or 422 with every field error; 400: its gates are off
 
 v1beta1 only: writes in v1alpha1 are converted first. The kind has no defaults, so there is no mutating review.
 """

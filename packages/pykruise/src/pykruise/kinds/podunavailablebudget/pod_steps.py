@@ -4,7 +4,7 @@ new pod ──▶ the budget that covers it ──▶ both annotations
 UPDATE, resize, DELETE, eviction of an assigned pod ──▶ BudgetSpender (spending.py) ──▶ allowed, or rejected
 eviction, and its CloneSet creates a successor first ──▶ a record on the pod (pods/workload/evictions.py), and rejected
 
-A rejected eviction is answered with 429, so that a client that drains a node tries again; other requests with 403.
+The response to a rejected eviction is 429, so that a client that drains a node tries again; to other requests, 403.
 """
 
 import asyncio
@@ -73,7 +73,7 @@ COMPONENT: Final = "pub-controller"
 
 
 ANSWER_S: Final = 8.0
-"""Seconds within which a request is answered. API servers wait 10 s and then reject with 500, which ends a drain."""
+"""Maximum seconds for the response to a request. API servers wait 10 s, then reject with 500, which ends a drain."""
 
 
 def _make_tie_expression(variable: str) -> str:
@@ -200,7 +200,7 @@ class BudgetGuard:
                 return await self._decide_refusal(request, *result, self._budgeting)
         except (KubeError, UnsettledError, TimeoutError) as error:
             text = str(error) or f"the PodUnavailableBudget could not be checked within {ANSWER_S:g} s"
-            # A client that drains a node gives up at any answer except 429.
+            # A client that drains a node gives up at any response except 429.
             raise StepError(text, code=429 if request.subresource == "eviction" else 500) from error
 
     async def _find_disrupted_pod(

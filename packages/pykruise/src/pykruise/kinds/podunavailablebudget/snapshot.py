@@ -3,8 +3,8 @@
 BudgetView + Read ──▶ read_snapshot() ──▶ BudgetSnapshot ──▶ plan.py
 
 Workloads of known kinds are cached; others, with a scale subresource, are read each time. A pod is also read from the
-API server when its record has expired although the pod seems unchanged: a hanging watch may have delivered nothing,
-so the pod must not count again before.
+API server when its record has expired although the pod seems unchanged: a hanging watch may have delivered nothing, so
+the pod counts again only after this read.
 """
 
 import logging
@@ -164,7 +164,7 @@ class _Looked:
         """Pods by uid; None: deleted."""
 
     def note(self, uid: str, pod: PodView | None) -> None:
-        """Record the API server's answer."""
+        """Record the API server's response."""
         self._found[uid] = pod
 
     def newest(self, pods: Iterable[PodView]) -> list[PodView]:

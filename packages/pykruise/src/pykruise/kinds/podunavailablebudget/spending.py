@@ -3,7 +3,7 @@
 pod + operation ──▶ BudgetSpender.ask() ──▶ one status write for all waiting requests ──▶ BudgetAnswer
                                             (kube/cache/batched_updates.py)
 
-An allowed operation is stored before it is answered. If a manager dies in between, it has spent the budget for a pod
+An allowed operation is stored before the response. If a manager dies in between, it has spent the budget for a pod
 that stays; the controller returns the unit when the record expires (status.py).
 """
 
@@ -28,9 +28,9 @@ from pykruise.pods.workload.budgets import (
 )
 
 PATIENCE_S: Final = 6.0
-"""Seconds during which other writers may win every conflict; API servers wait 10 s for an answer
+"""Seconds during which other writers may win every conflict; API servers wait 10 s for a response
 (admission/settings.py). Each write of the others takes a pod from the budget or counts pods. So a request that is
-refused only because of conflicts could not be written during all this time.
+rejected only because of conflicts could not be written during all this time.
 """
 
 _FREE = BudgetAnswer()
@@ -41,7 +41,7 @@ class BudgetConflictsError(Exception):
 
 
 class _Spend(UpdateRequest, kw_only=True):
-    """Request to take one pod out of service, and its answer."""
+    """Request to take one pod out of service, and the budget's answer."""
 
     pod: PodView
     operation: Operation

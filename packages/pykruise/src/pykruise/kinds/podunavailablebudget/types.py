@@ -1,7 +1,7 @@
 """The PodUnavailableBudget kind in its hub version, v1beta1: every field, typed.
 
 JSON of the API server ──▶ PodUnavailableBudget ──▶ admission of pods, controller
-                      the same types ──▶ crd.py (its schema)
+                      the same types ──▶ kind.py (its schema)
 """
 
 from typing import Annotated, Final

@@ -1,6 +1,6 @@
 """The PodUnavailableBudget kind in its older version, v1alpha1: some fields are annotations.
 
-types.py ──▶ these types ──▶ crd.py (the schema of v1alpha1). Objects are read and written in the hub version only.
+types.py ──▶ these types ──▶ kind.py (the schema of v1alpha1). Objects are read and written in the hub version only.
 """
 
 from pykruise.kinds.podunavailablebudget.types import (

@@ -4,7 +4,7 @@ DistributionView + Read ──▶ read_snapshot() ──▶ DistributionSnapshot
                             └── copies that another writer changed are read, once per version
 failed writes ──▶ learn() ──▶ memory ──▶ the next DistributionSnapshot
 
-Caches contain only metadata. The contents of a copy are known from the answer to the manager's own write. If a person
+Caches contain only metadata. The contents of a copy are known from the response to the manager's own write. If a person
 changed the copy, or this manager is new, the copy is read: a few copies individually, many with one list of that
 name.
 """
@@ -171,7 +171,7 @@ def learn(
 
 
 _IMMUTABLE: Final = frozenset({"data", "stringData", "binaryData", "immutable", "type"})
-"""Fields of Secrets and ConfigMaps that an API server refuses to change: in immutable ones, or always."""
+"""Fields of Secrets and ConfigMaps whose change an API server rejects: in immutable ones, or always."""
 
 
 def _remedy_of(failure: Failure) -> str:

@@ -1,9 +1,9 @@
 """The ResourceDistribution kind in its hub version, v1beta1: every field, typed.
 
 JSON of the API server ──▶ ResourceDistribution ──▶ controller
-                      the same types ──▶ crd.py (its schema)
+                      the same types ──▶ kind.py (its schema)
 
-The resource stays a document.
+The resource is kept as untyped JSON.
 """
 
 from typing import Annotated, Any, Final

@@ -1,6 +1,6 @@
 """The ResourceDistribution kind in its older version, v1alpha1: two fields have other names.
 
-types.py ──▶ these types ──▶ crd.py (the schema of v1alpha1). Objects are read and written in the hub version only.
+types.py ──▶ these types ──▶ kind.py (the schema of v1alpha1). Objects are read and written in the hub version only.
 """
 
 from pykruise.kinds.resourcedistribution.types import (

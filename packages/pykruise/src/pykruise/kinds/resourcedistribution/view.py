@@ -49,7 +49,7 @@ DISTRIBUTED: Final = COPIED
 COPY_VIEWS: Final[Mapping[str, Views[CopyView]]] = {
     views.resource.kind: views for views in (SECRET_VIEWS, CONFIG_MAP_VIEWS)
 }
-"""Views of copies by kind: metadata of all Secrets and ConfigMaps, because foreign objects matter too."""
+"""Views of copies by kind: metadata of all Secrets and ConfigMaps, because objects of other owners matter too."""
 
 
 # ── the distribution ─────────────────────────────────────────────────────────

@@ -1,10 +1,10 @@
 """The SidecarSet kind in its hub version, v1beta1: every field, typed.
 
 JSON of the API server ──▶ SidecarSet ──▶ injection, plan
-            the same types ──▶ crd.py (its schema)
+            the same types ──▶ kind.py (its schema)
 
-Names, optional fields and defaults are those of the API. Sidecars stay documents: a `core/v1 Container` with
-additional fields, which `SidecarFields` reads. Volumes stay documents too.
+Names, optional fields and defaults are those of the API. Sidecars and volumes are kept as untyped JSON. A sidecar is a
+`core/v1 Container` with additional fields, which `SidecarFields` reads.
 """
 
 from typing import Annotated, Any, Final

@@ -82,7 +82,7 @@ def _choose_images(
             target, other = _choose_target(managed, sidecar, has)
             if has.get(other) == sidecar.image:
                 if has.get(target) not in (sidecar.empty_image, sidecar.image):
-                    # The upgrade of a twin is taken back, and the other one still has the wanted image.
+                    # The upgrade of a twin is rolled back, and the other one still has the desired image.
                     images[target] = sidecar.empty_image
                     working[sidecar.name] = other
                     annotations |= {

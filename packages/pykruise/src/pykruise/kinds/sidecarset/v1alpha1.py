@@ -1,6 +1,6 @@
 """The SidecarSet kind in its older version, v1alpha1: differences from the hub version.
 
-types.py ──▶ these types ──▶ crd.py (the schema of v1alpha1). Objects are read and written in the hub version only.
+types.py ──▶ these types ──▶ kind.py (the schema of v1alpha1). Objects are read and written in the hub version only.
 """
 
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS, CommonSpec, SidecarSetStatus

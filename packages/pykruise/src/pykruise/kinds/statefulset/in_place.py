@@ -1,4 +1,4 @@
-"""Updates in place of a StatefulSet's pods: the difference between each pod and the update revision.
+"""The in-place updates of a StatefulSet's pods: the difference between each pod and the update revision.
 
 StatefulSetWorkingSet ──▶ differences_of() ──▶ Differences ──▶ update.py (how), pre_download.py (whether),
 refresh.py (recreation)
@@ -27,7 +27,7 @@ def differences_of(ws: StatefulSetWorkingSet) -> Differences:
 
 
 def target_of(ws: StatefulSetWorkingSet) -> TurnTarget:
-    """Target of updates in place."""
+    """Target of in-place updates."""
     return TurnTarget(
         revision=ws.update.name,
         labels={keys.REVISION_LABEL: ws.update.name},

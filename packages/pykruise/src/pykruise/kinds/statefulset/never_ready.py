@@ -1,4 +1,4 @@
-"""Pods of older revisions that have never been ready: when they are replaced whatever the order.
+"""Pods of older revisions that have never been ready: the time when they are replaced, whatever the order.
 
 StatefulSetWorkingSet ──▶ NeverReady ──▶ scale.py, update.py, waiting.py, plan.py
 

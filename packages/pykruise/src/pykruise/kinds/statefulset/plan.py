@@ -63,8 +63,7 @@ from pykruise.runtime.plan import Chain, Note, Plan
 from pykruise.runtime.reasons import Reason
 
 TAKEN_AGAIN_S: Final = 15.0
-"""Seconds after which names are checked again that pods of others have: events of these pods do not concern the set.
-"""
+"""Seconds after which names that pods of other owners have are checked again: their events do not enqueue the set."""
 
 _NOT_ITS_OWN: Final = "its labels or its name are no longer those of a pod of the set"
 
@@ -191,7 +190,7 @@ def _join_phases(
 
 
 def _find_claims_left(ws: StatefulSetWorkingSet) -> dict[str, Reason]:
-    """Pods whose claims should follow their templates, and do not because the gate for it is off."""
+    """Pods whose claims should follow their templates but do not, because the gate is off."""
     growth, strategy = Growth(ws), ws.spec.volume_claim_update_strategy
     if growth.is_on or strategy is None or strategy.type != ClaimUpdateType.ON_POD_ROLLING_UPDATE:
         return {}

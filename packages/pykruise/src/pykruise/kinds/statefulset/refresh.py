@@ -1,4 +1,4 @@
-"""Bring pods into service: readiness conditions, lifecycle states, and updates in place that have started.
+"""Bring pods into service: readiness conditions, lifecycle states, and in-place updates that have started.
 
 StatefulSetWorkingSet ──▶ plan_refresh() ──▶ PlanPhase
 
@@ -32,7 +32,7 @@ def plan_refresh(
     updating: Collection[str],
     except_for: Collection[str],
 ) -> PlanPhase:
-    """Plan the writes for each pod whose conditions or state are behind.
+    """Plan the writes for each pod whose conditions or state are out of date.
 
     `updating`: names of the candidates of a running update. `except_for`: pods to which another phase already writes.
     """

@@ -162,7 +162,7 @@ class StatefulSetSnapshot(Judged, frozen=True, kw_only=True):
     claims: Mapping[str, ClaimView] = {}
     """Claims that the set's pods mount or would mount, by name."""
     taken: Mapping[str, str] = {}
-    """Names of wanted pods that pods of others have, each with the owner; empty: the pod has no owner."""
+    """Names of desired pods that pods of other owners have, each with the owner; empty: the pod has no owner."""
     storage_classes: Mapping[str, StorageClassView] = {}
     """Storage classes by name. They are used only to expand claims."""
     pull_jobs: Sequence[PullJobView] | None = None
@@ -225,7 +225,7 @@ async def read_snapshot(view: StatefulSetView, read: Read[StatefulSetSettings]) 
 def _find_taken(
     view: StatefulSetView, read: Read[StatefulSetSettings], *, known: Collection[str]
 ) -> Iterator[tuple[str, str]]:
-    """Yield the names of wanted pods that pods of others have, with the owner of each."""
+    """Yield the names of desired pods that pods of other owners have, with the owner of each."""
     if view.spec is None:
         return
     for ordinal in wanted_ordinals_of(view.spec, settings=read.settings):

@@ -151,6 +151,6 @@ def observe_status(
 
 
 def resize_refused_since(ws: StatefulSetWorkingSet) -> Instant | None:
-    """Time since which the condition reports that the API server refuses a resize; None: it does not."""
+    """Time since which the condition reports that the API server rejects a resize; None: it does not."""
     stored = ws.snapshot.statefulset.status
     return read_refused_since(stored.conditions, FAILED_UPDATE)

@@ -1,9 +1,9 @@
 """The Advanced StatefulSet kind in its hub version, v1beta1: every field, typed.
 
-JSON of the API server ──▶ StatefulSet ──▶ snapshot, plan; the same types ──▶ crd.py (the schema)
+JSON of the API server ──▶ StatefulSet ──▶ snapshot, plan; the same types ──▶ kind.py (the schema)
 
 Names, optional fields and defaults are those of the API. A default in this module is the value that the controller
-uses when the field is absent. Templates stay documents.
+uses when the field is absent. Templates are untyped JSON.
 """
 
 from enum import StrEnum

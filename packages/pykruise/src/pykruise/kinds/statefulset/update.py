@@ -84,7 +84,7 @@ class _Pass:
         self.is_partial = False
         may_recreate = ws.spec.policy == PodUpdatePolicy.IN_PLACE_IF_POSSIBLE
         self.refused_since = resize_refused_since(ws) if may_recreate else None
-        """Instant since which the API server refuses to resize a pod that may be recreated; None once a pod is
+        """Instant since which the API server rejects the resize of a pod that may be recreated; None once a pod is
         recreated for this.
         """
 
@@ -229,7 +229,7 @@ def _update_never_ready(current: _Pass, slots: Sequence[Slot], differences: Diff
 
 
 def _reason_for_turn(failure: Reason | None) -> Reason:
-    """Reason why the pods after a pod that could not be started wait."""
+    """Reason for pods that wait because an earlier pod could not be updated, or maxUnavailable is used up."""
     if failure is None:
         return MAX_UNAVAILABLE_USED_UP
     return Reason(Code.TURN, f"waits for its turn: {failure.message}")
@@ -304,7 +304,7 @@ def _update_or_recreate(current: _Pass, pod: PodView, differences: Differences) 
         current.delete(pod, f"recreated for revision {ws.update.name}{reason}")
         return True
     if pod.state == LifecycleState.PREPARING_DELETE:
-        # refresh.py first brings the pod back into service: an update in place is no reason to delete it.
+        # refresh.py first brings the pod back into service: an in-place update is no reason to delete it.
         current.act(pod, COMES_BACK)
         return True
     if refused := current.find_refused_resize(pod, result):

@@ -1,6 +1,6 @@
 """The Advanced StatefulSet kind in its older version, v1alpha1: the hub version without its newer fields.
 
-types.py ──▶ these types ──▶ crd.py (the schema of v1alpha1). Objects are read and written only in the hub version.
+types.py ──▶ these types ──▶ kind.py (the schema of v1alpha1). Objects are read and written only in the hub version.
 """
 
 from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS, CommonSpec, CommonStatus

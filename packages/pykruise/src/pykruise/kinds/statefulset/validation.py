@@ -1,4 +1,4 @@
-"""Validation of a StatefulSet (v1beta1): all errors in one answer, each with its field.
+"""Validation of a StatefulSet (v1beta1): all errors in one response, each with its field.
 
 document [+ the stored one] ──▶ errors_of() ──▶ field errors
 document ──▶ list_last_pod_names()

@@ -4,7 +4,7 @@ StatefulSetSnapshot + revisions + limits
     ──▶ StatefulSetWorkingSet ──▶ scale.py, update.py, refresh.py, claims.py, status.py
 
 Pure. A slot is one ordinal that the set should have. Its rank is its position among all slots. Pods with other
-ordinals are surplus. A pod without an ordinal in its name takes part in nothing.
+ordinals are surplus. A pod without an ordinal in its name is ignored.
 """
 
 from collections.abc import Iterator, Sequence
@@ -155,7 +155,7 @@ class StatefulSetWorkingSet:
         return preparing or self.is_updated(pod)
 
     def is_in_flux(self, pod: PodView) -> bool:
-        """Whether an update in place of the pod is not complete."""
+        """Whether an in-place update of the pod is not complete."""
         if not pod.may_be_updating:
             return False
         return not find_progress(pod, now=self.now, settings=self.settings.in_place).is_complete

@@ -256,7 +256,7 @@ def _judge_reserve(case: _Case, *, target: str, updating_since: Instant) -> Sche
 
 
 def _find_late_updates(case: _Case, target: str) -> frozenset[str]:
-    """Pods whose update takes too long, without as many as the partition keeps at their revision. The partition keeps
+    """Pods whose update takes too long, except those that the partition keeps at their revision. The partition keeps
     ready pods first, and of those the oldest.
     """
     old = [pod for pod in case.pods if pod.labels.get(REVISION_LABEL) != target]

@@ -45,7 +45,7 @@ from pykruise.runtime.read import Read
 from pykruise.runtime.views import BY_NAMESPACE, Views
 
 _RAW: Final = frozenset({"template", "patch"})
-"""Fields that stay documents, including nulls."""
+"""Fields that are kept as untyped JSON, including nulls."""
 
 PARTS: Final[Parts] = {
     f"template.{name}.{field}": kind

@@ -1,8 +1,8 @@
 """The UnitedDeployment kind in its hub version, v1beta1: every field, typed.
 
-JSON of the API server ──▶ UnitedDeployment ──▶ snapshot, plan; the same types ──▶ crd.py (the schema)
+JSON of the API server ──▶ UnitedDeployment ──▶ snapshot, plan; the same types ──▶ kind.py (the schema)
 
-Workload specs and patches stay documents: they belong to other kinds, and crd.py receives the schemas of these kinds.
+Workload specs and patches are untyped JSON: they belong to other kinds, whose schemas kind.py gets.
 """
 
 from collections.abc import Sequence

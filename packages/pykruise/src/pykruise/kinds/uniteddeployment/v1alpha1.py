@@ -1,6 +1,6 @@
 """The UnitedDeployment kind in its older version, v1alpha1: parts of the status have other fields.
 
-types.py ──▶ these types ──▶ crd.py (the schema of v1alpha1). Objects are read and written only in the hub version.
+types.py ──▶ these types ──▶ kind.py (the schema of v1alpha1). Objects are read and written only in the hub version.
 """
 
 from pykruise.kinds.uniteddeployment.types import UNITED_DEPLOYMENTS, CommonStatus, UnitedDeploymentSpec

@@ -1,4 +1,4 @@
-"""Validation of a UnitedDeployment (v1beta1): all errors in one answer, each with its field.
+"""Validation of a UnitedDeployment (v1beta1): all errors in one response, each with its field.
 
 document [+ the stored one] ──▶ errors_of() ──▶ field errors        spec ──▶ warnings_of() ──▶ warnings
 
@@ -66,7 +66,7 @@ from pykruise.pods.workload.validation import find_metadata_errors, find_selecto
 SUBSETS: Final = "spec.topology.subsets"
 
 MOST_TRIED: Final = 16
-"""Maximum number of subsets whose template is checked, and of warnings in one answer."""
+"""Maximum number of subsets whose template is checked, and of warnings in one response."""
 
 _MUTABLE: Final[Mapping[str, tuple[str, ...]]] = {
     STATEFUL_SET: (

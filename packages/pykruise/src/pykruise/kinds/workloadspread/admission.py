@@ -1,6 +1,6 @@
 """WorkloadSpread's admission review, as a function that a webhook server or a sandbox calls.
 
-AdmissionRequest ──▶ validating(...) ──▶ allowed, or rejected (422) with every field error; 403 while its gate is off
+AdmissionRequest ──▶ build_validating_review() ──▶ allowed, or 422 with every field error; 403: its gate is off
 
 Only v1beta1 is reviewed: writes in v1alpha1 are converted first. There are no defaults, so there is no mutating
 review.

@@ -62,7 +62,7 @@ def patch_errors(subset: Subset, target: Mapping[str, Any] | None, *, path: str)
 def find_errors_by_subset(
     subsets: Iterable[Subset], target: Mapping[str, Any] | None
 ) -> Iterator[tuple[str, Cause]]:
-    """Errors of the patches of all subsets, each after the name of its subset."""
+    """Errors of the patches of all subsets, each with the name of its subset."""
     for number, subset in enumerate(subsets):
         if subset.patch is not None:
             for error in patch_errors(subset, target, path=f"spec.subsets[{number}].patch"):

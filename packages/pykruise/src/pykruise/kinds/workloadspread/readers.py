@@ -1,7 +1,7 @@
 """Reads of admission besides the request: WorkloadSpreads, owners, targets, the white list.
 
-LiveSpreads     asks the API server each time: for reviews in the process of a sandbox CachedSpreads   the same with a
-cache of WorkloadSpreads, which `run()` keeps up to date: a pod without a
+LiveSpreads     asks the API server each time: for reviews in the process of a sandbox
+CachedSpreads   the same with a cache of WorkloadSpreads, which `run()` keeps up to date: a pod without a
                 WorkloadSpread costs no request
 
 Owners and the white list are requested when a pod needs them, and cached for a short time.
@@ -68,8 +68,7 @@ RIGHTS: tuple[Right, ...] = (
         why="WorkloadSpread: to read the white list of other kinds",
     ),
 )
-"""Rights that both admission and controller need. An administrator must grant the rights for kinds on the white list.
-"""
+"""Permissions of both admission and controller. An administrator must grant those for kinds on the white list."""
 
 
 class TargetReader(WorkloadReader):
@@ -135,7 +134,7 @@ def _version_of(view: SpreadView) -> str:
 
 
 class SpreadReader(Protocol):
-    """Reads of admission. All methods raise KubeError when the API server gives no answer."""
+    """Reads of admission. All methods raise KubeError when the API server does not respond."""
 
     async def list_spreads(self, namespace: str) -> Sequence[SpreadView]:
         """Return the WorkloadSpreads of a namespace, in any order."""

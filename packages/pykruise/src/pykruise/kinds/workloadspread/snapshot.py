@@ -39,7 +39,7 @@ class SpreadSnapshot(Judged, frozen=True, kw_only=True):
     documents: Mapping[str, Document] = {}
     """Pods without a subset that have a node, by uid, as stored documents."""
     patch_errors: Sequence[tuple[str, Cause]] = ()
-    """Errors of the pods that subsets' patches make of the workload as it is now, each after its subset's name."""
+    """Errors of pods of the current workload with the subsets' patches, each with the name of its subset."""
     has_more: bool = False
     """Whether there are further such pods, for the next plan."""
     versioned: frozenset[str] = DEFAULT_VERSIONED

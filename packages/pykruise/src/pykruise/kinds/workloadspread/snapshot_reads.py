@@ -224,8 +224,8 @@ class TriedPatches:
 async def _find_patch_errors(
     spread: SpreadView, target: tuple[GroupKind, str], read: Read[SpreadSettings]
 ) -> Sequence[tuple[str, Cause]]:
-    """Errors of the pods that the patches make. The workload is read whole when its template, or the patches, have
-    changed; the template of a kind that is not built in is not known."""
+    """Errors of pods with the patches. The whole workload is read only when its template or the patches have changed.
+    The template of a kind that is not built in is unknown."""
     kind, name = target
     if kind not in BUILT_IN or not any(subset.patch is not None for subset in spread.subsets):
         return ()

@@ -127,7 +127,7 @@ def _summarize(snapshot: SpreadSnapshot, entries: Iterable[SubsetStatus]) -> str
 
 
 def normalize_status(status: WorkloadSpreadStatus) -> WorkloadSpreadStatus:
-    """Return a stored status in the form that `computed` writes: an empty map or list becomes absent."""
+    """Return a stored status in the form that `compute_spread` writes: an empty map or list becomes absent."""
     versioned = status.versioned_subset_statuses or {}
     return WorkloadSpreadStatus(
         observed_generation=status.observed_generation,

@@ -1,8 +1,8 @@
 """The WorkloadSpread kind in its hub version, v1beta1: every field, typed.
 
-JSON of the API server ──▶ WorkloadSpread ──▶ injection, plan; the same types ──▶ crd.py (the schema)
+JSON of the API server ──▶ WorkloadSpread ──▶ injection, plan; the same types ──▶ kind.py (the schema)
 
-Names, optional fields and defaults are those of the API. Patches stay documents.
+Names, optional fields and defaults are those of the API. Patches are kept as untyped JSON.
 """
 
 from typing import Annotated, Final

@@ -1,6 +1,6 @@
 """The WorkloadSpread kind in its older version, v1alpha1: the differences from the hub version.
 
-types.py ──▶ these types ──▶ crd.py (the schema of v1alpha1). Objects are read and written only in the hub version.
+types.py ──▶ these types ──▶ kind.py (the schema of v1alpha1). Objects are read and written only in the hub version.
 """
 
 from pykruise.kinds.workloadspread.types import (

@@ -1,4 +1,4 @@
-"""Validation of a WorkloadSpread (v1beta1): all errors in one answer, each with its field.
+"""Validation of a WorkloadSpread (v1beta1): all errors in one response, each with its field.
 
 spec + SpreadSurroundings (white list, other WorkloadSpreads, target) ──▶ errors_of() ──▶ field errors
 

@@ -2,7 +2,7 @@
 
 bytes of a WorkloadSpread ──▶ SPREAD_VIEWS ──▶ SpreadView ──▶ admission of pods, snapshot of the controller
 
-Pure. If an object cannot be read, `problem` contains the reason, and the object takes part in nothing.
+Pure. If an object cannot be read, `problem` contains the reason, and the object is ignored.
 """
 
 from typing import Final
@@ -22,7 +22,7 @@ from pykruise.pods.workload.views import Projector, WorkloadView, make_spec_read
 from pykruise.runtime.views import BY_NAMESPACE, Views
 
 RAW: Final = frozenset({"patch"})
-"""Fields that stay documents, including nulls: a null in a patch deletes a field."""
+"""Fields that are kept as untyped JSON, including nulls: a null in a patch deletes a field."""
 
 ADAPTIVE: Final = "Adaptive"
 STATEFUL_SET: Final = "StatefulSet"
@@ -32,7 +32,7 @@ BY_TARGET: Final = "target"
 
 
 def target_of(spec: WorkloadSpreadSpec) -> tuple[GroupKind, str] | None:
-    """Return group, kind and name of the target; None: its reference names none."""
+    """Return group, kind and name of the target; None: the reference has an invalid apiVersion or kind, or no name."""
     reference = spec.target_ref
     kind = group_kind(reference.api_version, reference.kind)
     return (kind, reference.name) if kind is not None and reference.name else None
@@ -69,7 +69,7 @@ class SpreadView(WorkloadView, frozen=True, kw_only=True):
         return target is not None and target[0].kind == STATEFUL_SET
 
     def is_older_than_it(self, pod: PodView) -> bool:
-        """Whether the pod is older than the WorkloadSpread. Times are in whole seconds; in the same second it is not
+        """Whether the pod is older than the WorkloadSpread. Times are in whole seconds; a pod of the same second is not
         older.
         """
         return pod.created_at is not None and pod.created_at < self.created_at

@@ -1,5 +1,5 @@
-"""Why a node does not have an image that is requested on it. The NodeImage and the jobs that request it share the
-answer.
+"""Why a node does not have an image that is requested on it. NodeImages and the jobs that request images share these
+reasons.
 
 NodeImageView + image + now ──▶ obstacle_of() ──▶ Reason; None: the image is present or not requested
 

@@ -1,4 +1,4 @@
-"""Updates in place: change a running pod instead of recreating it. All kinds use this package.
+"""The engine of in-place updates, which change a running pod instead of recreating it. All kinds use this package.
 
 two revisions ──▶ find_difference() ──▶ UpdateSpec ──▶ start(pod) ──▶ writes
 every pod, in every plan       ──▶ find_next_step(pod) ──▶ writes, or the reason for waiting, or the end

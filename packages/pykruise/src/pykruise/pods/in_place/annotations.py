@@ -1,4 +1,4 @@
-"""Common format of the annotations of updates in place: functions that read and write their parts.
+"""Common format of the annotations of in-place updates: functions that read and write their parts.
 
 Pure. Readers ignore unknown keys. Writers keep the key order and the omissions that all managers use.
 """
@@ -15,7 +15,7 @@ from pykruise.pods.in_place.update_spec import RefMetadata, ResourceChange
 
 
 class AnnotationError(ValueError):
-    """An annotation of an update in place that cannot be read; the message names it and the reason."""
+    """An annotation of an in-place update that cannot be read; the message names it and the reason."""
 
     def __init__(self, key: str, problem: object) -> None:
         super().__init__(f"annotation {key} cannot be read: {problem}")

@@ -41,7 +41,7 @@ or another image with an unknown name while an earlier change was still in progr
 
 
 class CompletionVerdict(msgspec.Struct, frozen=True, kw_only=True):
-    """Complete, or not yet: the reason, and the time at which the answer may change without an event."""
+    """Complete, or the reason why not, and the time at which that may change without an event."""
 
     is_complete: bool
     because: str = ""
@@ -58,7 +58,7 @@ def _make_waiting_verdict(because: str, *, look_at: Instant | None = None) -> Co
 
 
 def judge_pod(pod: UpdatablePod, *, now: Instant, settings: InPlaceSettings) -> CompletionVerdict:
-    """Whether the pod has no unfinished update in place. A pod that was never updated in place is complete."""
+    """Whether the pod has no unfinished in-place update. A pod that was never updated in place is complete."""
     if read_annotation(pod, GRACE_ANNOTATIONS) is not None:
         return _make_waiting_verdict("waits for the end of its grace period")
     try:
@@ -104,9 +104,9 @@ def _environment_verdict(pod: UpdatablePod, meta: Mapping[str, ContainerMeta] | 
 
 
 def _check_resources(pod: UpdatablePod) -> CompletionVerdict:
-    """Whether the resources of the spec are in force. A container that is made again for its image may show those of
-    the spec before the node has granted them, so a resize that the kubelet reports as pending is open whatever else is
-    reported."""
+    """Whether the resources of the spec are in force. A container that was recreated for its image may show the new
+    resources before the node has granted them. So a pending resize is never complete.
+    """
     name = find_unmet_resources(pod) or ("the pod" if is_resize_pending(pod) else "")
     if not name:
         return _COMPLETE

@@ -1,9 +1,9 @@
-"""Features that nodes declare, as far as an update in place needs one.
+"""Features that nodes declare and that an in-place update needs.
 
 UpdateSpec + the pod's node ──▶ fit_to_node() ──▶ the same, or NotInPlace
 
-Pure. Rule: since 1.36 the admission plugin NodeDeclaredFeatureValidator refuses a resize of a whole pod whose node does
-not list the feature in `status.declaredFeatures` (KEP 5328). A resize of containers needs none.
+Pure. Rule: since 1.36 the admission plugin NodeDeclaredFeatureValidator rejects a resize of a whole pod whose node does
+not list the feature in `status.declaredFeatures` (KEP 5328). A resize of containers needs no declared feature.
 """
 
 from collections.abc import Collection
@@ -21,8 +21,8 @@ UNDECLARED: Final = "its node does not declare that it changes the resources of 
 def fit_to_node(
     how: UpdateSpec | NotInPlace, node: str, *, undeclaring: Collection[str]
 ) -> UpdateSpec | NotInPlace:
-    """Return the change that brings a pod on this node to its target. `undeclaring`: nodes that declare features
-    without this one.
+    """Return the change that brings a pod on this node to its target. `undeclaring`: nodes that declare features, but
+    not this one.
     """
     if isinstance(how, UpdateSpec) and WHOLE_POD in how.resources and node in undeclaring:
         return NotInPlace(UNDECLARED)

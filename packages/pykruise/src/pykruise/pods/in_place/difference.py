@@ -87,7 +87,7 @@ def find_difference(
             settings,
         )
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        # Any client may have written the revision. One that is not a pod template is not compared.
+        # Any client may have written the revision. Data that are not a pod template are not compared.
         return NotInPlace(f"the template of a revision cannot be read: {error}")
 
 
@@ -139,8 +139,8 @@ def _compare_templates(
                 return NotInPlace(_explain_obstacle(change, settings))
     if resources and _qos_of(old) != _qos_of(new):
         return NotInPlace(
-            f"the quality of service class would change from {_qos_of(old)} to {_qos_of(new)}, "
-            "which a running pod cannot"
+            f"the QoS class would change from {_qos_of(old)} to {_qos_of(new)}; "
+            "Kubernetes does not allow this for a running pod"
         )
     changed: UpdateSpec = msgspec.structs.replace(spec, images=images, resources=resources)
     if not has_metadata:
@@ -156,7 +156,7 @@ def _qos_of(template: Document) -> str:
 
 
 def _pod_resources_of(template: Document) -> Document:
-    """`spec.resources` that a pod of the template gets; empty: none."""
+    """`spec.resources` that a pod of the template gets; empty: it gets none."""
     spec: Document = {
         **template["spec"],
         "containers": [

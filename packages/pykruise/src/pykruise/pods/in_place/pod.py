@@ -1,6 +1,6 @@
-"""Facts about a pod that updates in place need, and the writes that they return.
+"""Facts about a pod that in-place updates need, and the writes that they return.
 
-A kind passes its own view of a pod: any object with these attributes will do.
+A kind passes its own view of a pod: any object with these attributes is accepted.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,7 +24,7 @@ RUNTIME_META_ANNOTATION = keys.RUNTIME_META_ANNOTATION
 
 
 class UpdatablePod(Protocol):
-    """A pod, as an update in place sees it."""
+    """A pod, as an in-place update sees it."""
 
     @property
     def labels(self) -> Mapping[str, str]:
@@ -93,7 +93,7 @@ class InPlaceSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GateSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Settings of a kind that concern updates in place."""
+    """Settings of a kind that concern in-place updates."""
 
     in_place_env_from_metadata: Annotated[bool, OnGate("InPlaceUpdateEnvFromMetadata")] = True
     """Restart containers whose environment reads changed labels or annotations. This needs the agent on the nodes.
@@ -117,7 +117,7 @@ class GateSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def in_place(self) -> InPlaceSettings:
-        """Settings for the engine of updates in place."""
+        """Settings for the engine of in-place updates."""
         return InPlaceSettings(
             env_from_metadata=self.in_place_env_from_metadata,
             vertical_scaling=self.in_place_vertical_scaling,
@@ -131,7 +131,7 @@ class PodPatch(msgspec.Struct, frozen=True, kw_only=True):
     """One strategic merge patch of a pod.
 
     `checked`: the decision depends on the pod as it was read, so the patch must carry that resourceVersion. The other
-    patches are right whatever happened to the pod in between. All patches carry the uid.
+    patches are correct whatever happened to the pod in between. All patches carry the uid.
     """
 
     body: Document
@@ -139,7 +139,7 @@ class PodPatch(msgspec.Struct, frozen=True, kw_only=True):
     subresource: Literal["", "status", "resize"] = ""
     checked: bool = False
     is_dry_run: bool = False
-    """Whether the API server only checks the patch, because it could refuse it after the pod has left service."""
+    """Whether the API server only checks the patch, because it could reject it after the pod has left service."""
 
 
 def list_running_containers(pod: UpdatablePod) -> list[ContainerFacts]:

@@ -27,7 +27,7 @@ def has_resize(discovery: Mapping[str, Any]) -> bool:
 
 
 def has_resize_by_version(git_version: str) -> bool:
-    """Whether a server of this version has `pods/resize`; for use when discovery is not available.
+    """Whether an API server of this version has `pods/resize`; used when discovery is not available.
 
     Vendors append to any part (`v1.32+gke.1`). A text that is not a version with three parts has no resize.
     """

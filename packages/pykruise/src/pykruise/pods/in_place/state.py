@@ -1,4 +1,4 @@
-"""Progress of a pod's update in place: the annotation `apps.kruise.io/inplace-update-state`.
+"""Progress of a pod's in-place update: the annotation `apps.kruise.io/inplace-update-state`.
 
 annotation ──▶ parse_state() ──▶ UpdateState ──▶ encode_state() ──▶ annotation
 
@@ -33,7 +33,7 @@ class ImageRecord(
 
     image_id: str = ""
     container_id: str = ""
-    """Set if the container will certainly be replaced; empty (always by other managers): only the image proves the
+    """Set if the container will certainly be replaced. Empty (other managers never set it): only the image proves the
     change.
     """
 
@@ -46,7 +46,7 @@ class BatchRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class UpdateState(msgspec.Struct, frozen=True, kw_only=True):
-    """An update in place, from its start until the next update replaces it."""
+    """An in-place update, from its start until the next update replaces it."""
 
     revision: str = ""
     started_at: Instant | None = None

@@ -1,4 +1,4 @@
-"""Next writes to a pod for its update in place, or the reason for waiting.
+"""Next writes to a pod for its in-place update, or the reason for waiting.
 
 pod + UpdateSpec ──▶ start()     ──▶ the writes that begin the update
 pod              ──▶ find_next_step() ──▶ Continue (writes) | Waiting (why, until when) | Complete | Broken
@@ -104,7 +104,7 @@ def start(
     metadata: Mapping[str, Any] | None = None,
 ) -> tuple[PodPatch, ...]:
     """Writes that begin an update of the pod, in order: not-ready, resize and pod, each only if needed. The API server
-    may refuse a resize, so a pod does not leave service before the API server has accepted it (_ask_for_resize).
+    may reject a resize, so a pod does not leave service before the API server has accepted it (_ask_for_resize).
 
     `labels` name the target revision in the form that the kind writes. `metadata`: further labels and annotations for
     the same write (the lifecycle state). Changes that an earlier unfinished update left open are included.
@@ -137,7 +137,7 @@ def _ask_for_resize(
     pod: UpdatablePod, wanted: UpdateSpec, settings: InPlaceSettings
 ) -> tuple[tuple[PodPatch, ...], UpdateSpec]:
     """Return the resize of all containers as the first write of an update that takes the pod out of service, and the
-    changes that are left. Were it refused later, the pod would return to service and leave it again, without end.
+    changes that are left. If it were rejected later, the pod would return to service and leave it again, endlessly.
 
     A resize that restarts nothing is carried out. The others are dry runs, and stay among the changes that are left.
     """
@@ -256,8 +256,7 @@ def _make_state(
 def _has_unreported_image(pod: UpdatablePod, wanted: UpdateSpec) -> bool:
     """Whether the status does not report the image of a container whose image changes.
 
-    The record is empty then. If the status reports the old image in the meantime, it would be taken for the new
-    image.
+    Its record is then empty. If the status reported the old image later, that would be mistaken for the new image.
     """
     statuses = list_running_statuses(pod)
     return any((status := statuses.get(name)) is None or not status.image_id for name in wanted.images)
@@ -335,8 +334,8 @@ def _start_next_batch(
 
 
 def _with_check(writes: tuple[PodPatch, ...]) -> tuple[PodPatch, ...]:
-    """Make the first write, and the dry runs before it, require the resourceVersion that was read. The later writes
-    use the first one's answer.
+    """Make the first write, and the dry runs before it, require the resourceVersion that was read. The later writes use
+    the response to the first one.
     """
     first = next((number for number, write in enumerate(writes) if not write.is_dry_run), 0)
     checked = (msgspec.structs.replace(write, checked=True) for write in writes[: first + 1])

@@ -1,4 +1,4 @@
-"""Changes that an update in place makes to a pod: the result of comparing two revisions.
+"""Changes that an in-place update makes to a pod: the result of comparing two revisions.
 
 find_difference() ──▶ UpdateSpec ──┬▶ add_pending() (adds the changes that an unfinished update left open)
                                    └▶ batches.py, and grace.py stores it while the pod leaves service

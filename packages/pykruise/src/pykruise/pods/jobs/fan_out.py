@@ -300,7 +300,7 @@ def _to_stop(targets: Sequence[FanOutTarget], *, all_active: bool) -> tuple[str,
 def _find_held_targets(
     targets: Sequence[FanOutTarget], policy: JobPolicy, why: TargetHold
 ) -> dict[str, TargetHold]:
-    """Targets that could be started but for this reason, and targets with a run that is still ending."""
+    """Targets that would be started without this reason, and targets with a run that is still ending."""
     return {
         target.name: TargetHold.ENDING if target.state is TargetState.ENDING else why
         for target in targets

@@ -37,7 +37,7 @@ LOOKED_AT: Final = 200
 """Maximum number of one workload's pods that are examined for obstacles."""
 
 MARKED_IN_S: Final = 60.0
-"""Seconds after which a pod whose containers are ready must be ready, too, if its node answers."""
+"""Seconds after which a pod whose containers are ready must be ready, too, if its node reports."""
 
 _START_FAILURES: Final = frozenset(
     {
@@ -99,7 +99,7 @@ def blockers_of(
 
 
 def find_next_blocker_time(pods: Iterable[PodView], *, now: Instant) -> Instant | None:
-    """Earliest time at which `blocker_of` gives another answer about one of the pods without an event; None: there is
+    """Earliest time at which `blocker_of` returns another value for one of the pods without an event; None: there is
     none.
     """
     unready = list(islice((pod for pod in pods if not pod.is_ready or pod.is_deleting), LOOKED_AT))
@@ -318,7 +318,7 @@ def _find_resize_obstacle(pod: PodView, correction: Correction) -> Reason | None
 
 
 def resize_blocker(pod: PodView, correction: Correction = IN_TEMPLATE) -> Reason | None:
-    """The kubelet's answer to a change of cpu or memory that it cannot execute (yet); None: there is none."""
+    """The kubelet's report about a change of cpu or memory that it cannot make (yet); None: there is none."""
     pending = pod.find_condition("PodResizePending")
     if pending is None or pending.status != "True":
         return None
@@ -415,7 +415,7 @@ def _named(containers: list[str]) -> str:
 
 def _is_marked_by_others(pod: PodView, now: Instant) -> bool:
     """Whether the control plane marked the pod as not ready, because its node does not report: all containers are
-    ready in the node's last report. A node's own report of the two never differs for long.
+    ready in the node's last report. A node that reports does not leave a pod in this state for long.
     """
     at = marked_at(pod)
     return at is not None and now >= at

@@ -31,7 +31,7 @@ class LifecycleState(StrEnum):
     NORMAL = "Normal"
     """The pod is in service."""
     PREPARING_UPDATE = "PreparingUpdate"
-    """The pod was selected for an update in place and waits until the hook is removed."""
+    """The pod was selected for an in-place update and waits until the hook is removed."""
     UPDATING = "Updating"
     """The update is in progress."""
     UPDATED = "Updated"
@@ -60,7 +60,7 @@ class Lifecycle(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_
     """Hooks that let another controller take part in the transitions of a pod's lifecycle."""
 
     in_place_update: LifecycleHook | None = None
-    """Holds a pod before its update in place, and after it until the hook is set on the pod again."""
+    """Holds a pod before its in-place update, and after it until the hook is set on the pod again."""
     pre_delete: LifecycleHook | None = None
     """Holds a pod before it is deleted."""
     pre_normal: LifecycleHook | None = None
@@ -98,7 +98,7 @@ def find_next_state(
 ) -> LifecycleState | None:
     """State that a pod changes to automatically now; None: it keeps its state.
 
-    `is_updated`: the pod has the update revision. `is_update_complete`: the pod has no unfinished update in place.
+    `is_updated`: the pod has the update revision. `is_update_complete`: the pod has no unfinished in-place update.
     Excludes transitions that a plan starts (an update, a deletion).
     """
     match pod.state:

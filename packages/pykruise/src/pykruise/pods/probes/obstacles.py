@@ -1,4 +1,4 @@
-"""Why a probe of a pod has not succeeded. Its marker and its node share the answer.
+"""Why a probe of a pod has not succeeded. Its marker and its node share these reasons.
 
 PodView + the states of its probes ──▶ obstacle_of() ──▶ Reason; None: all have succeeded, or the pod starts
 

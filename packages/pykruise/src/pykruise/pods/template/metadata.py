@@ -1,7 +1,7 @@
 """The metadata that a pod template gives to its pods: everything except keys about a single pod.
 
 template ──▶ read_pod_metadata(), read_pod_labels()
-    ──▶ metadata for builders of pods, selectors and updates in place
+    ──▶ metadata for builders of pods, selectors and in-place updates
          ──▶ find_single_pod_errors()                ──▶ field errors
 patch    ──▶ drop_single_pod_keys()          ──▶ the patch to merge into pods and templates
          ──▶ patch_key_errors()                 ──▶ field errors
@@ -67,5 +67,5 @@ def _keep_shared_keys(metadata: Mapping[str, Any], field: str) -> dict[str, str]
     entries: Any = metadata.get(field) or {}
     keys = SINGLE_POD_KEYS[field]
     if not isinstance(entries, Mapping):
-        return entries  # type: ignore[no-any-return]  # its readers say what is wrong with it
+        return entries  # type: ignore[no-any-return]  # its readers report the error
     return {key: value for key, value in entries.items() if key not in keys}

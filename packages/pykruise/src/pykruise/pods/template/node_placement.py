@@ -34,7 +34,7 @@ _UNCORDON: Final = "uncordon the node"
 
 
 class NodeObstacle(msgspec.Struct, frozen=True):
-    """Reason why a pod may not run on a node, and the remedy."""
+    """Reason why a pod cannot run on a node, and the remedy."""
 
     because: str
     remedy: str
@@ -84,7 +84,7 @@ class NodeRequirements(msgspec.Struct, frozen=True, kw_only=True):
         ]
 
     def find_obstacle(self, node: NodeView) -> NodeObstacle | None:
-        """Find the name, label, taint or cordon of the node that keeps a new pod away; None: the pod may run there."""
+        """Find the name, label, taint or cordon of the node that keeps a new pod away; None: the pod can run there."""
         if mismatch := self.find_mismatch(node):
             return mismatch
         if node.taints and (taints := self.list_untolerated(node)):

@@ -78,7 +78,7 @@ def fill_parts(spec: Mapping[str, Any], parts: Parts) -> Document:
 def read_spec(
     spec: Mapping[str, Any], kind: type[T], *, raw: Collection[str] = (), parts: Parts = NO_PARTS
 ) -> tuple[T | None, str]:
-    """Return the typed spec, or None and `<path>: <what is wrong>`. Fields in `raw` stay documents, including nulls."""
+    """Return the typed spec, or None and `<path>: <what is wrong>`. Fields in `raw` stay untyped JSON with nulls."""
     given = fill_parts(spec, parts)
     result, problem = read(given, kind, path="spec", raw=raw)
     if result is None:

@@ -1,4 +1,4 @@
-"""Containers of a pod and their kubelet status: the facts that an update in place needs.
+"""Containers of a pod and their kubelet status: the facts that an in-place update needs.
 
 JSON ──▶ RawContainer / RawStatus (msgspec) ──▶ read_container_facts() / read_status_facts() ──▶ small shared values
 JSON ──▶ ContainerText ──▶ FactsTable ──▶ the same values, for many pods of one template

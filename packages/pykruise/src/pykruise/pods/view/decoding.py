@@ -52,7 +52,7 @@ NEEDED_ANNOTATIONS: Final = (
     keys.REPLACES_ANNOTATION,
     COMPLETED_ANNOTATION,
 )
-"""Annotations that a view keeps. A pod with an update in place also keeps the annotations that decide its completion.
+"""Annotations that a view keeps. A pod with an in-place update also keeps the annotations that decide its completion.
 A pod with sidecars keeps all annotations except the one that is as large as the pod, because SidecarSets may change
 any.
 """
@@ -434,7 +434,7 @@ def _is_never_ready(status: _Status) -> bool:
 
 
 def _parse_readiness(conditions: tuple[_Condition, ...]) -> tuple[bool, Instant | None, bool]:
-    """Whether Ready is True, the time of its last change, and whether an update in place holds the pod back."""
+    """Whether Ready is True, the time of its last change, and whether an in-place update holds the pod back."""
     ready, since, held = False, None, False
     for condition in conditions:
         if condition.type == "Ready":
@@ -448,7 +448,7 @@ def _parse_readiness(conditions: tuple[_Condition, ...]) -> tuple[bool, Instant 
 def _find_open_gates(
     gates: tuple[str, ...], conditions: tuple[ConditionView, ...], annotations: Mapping[str, str]
 ) -> tuple[str, ...]:
-    """This project's gates without a clean True. The gate of a running update in place is left to that update."""
+    """This project's gates without a clean True. The gate of a running in-place update is left to that update."""
     in_place = kruise = None
     for condition in conditions:
         if condition.type == keys.IN_PLACE_READY:
@@ -467,7 +467,7 @@ def _find_open_gates(
 def _may_be_updating(
     gates: tuple[str, ...], conditions: tuple[ConditionView, ...], annotations: Mapping[str, str]
 ) -> bool:
-    """Whether an update in place keeps the pod out of service or in its grace period, or has changes left."""
+    """Whether an in-place update keeps the pod out of service or in its grace period, or has changes left."""
     if _IN_PLACE.isdisjoint(annotations):
         return False
     if not _GRACE.isdisjoint(annotations):

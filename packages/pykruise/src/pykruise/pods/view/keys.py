@@ -85,7 +85,7 @@ RUNTIME_META_ANNOTATION: Final = "apps.kruise.io/runtime-containers-meta"
 """Pod annotation: report of the node's agent about the running containers."""
 
 IN_PLACE_READY: Final = "InPlaceUpdateReady"
-"""Readiness gate and condition: False during an update in place."""
+"""Readiness gate and condition: False during an in-place update."""
 
 KRUISE_POD_READY: Final = "KruisePodReady"
 """Readiness gate and condition with several writers. The message lists the keys of each writer."""

@@ -108,7 +108,7 @@ class PodView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     is_active: bool = True
     """Neither finished nor terminating."""
     is_ready: bool = False
-    """Running, Ready, and not held back by an update in place."""
+    """Running, Ready, and not held back by an in-place update."""
     is_serving: bool = False
     """Ready and in a lifecycle state in service. Other pods may be deleted without asking a budget."""
     is_never_ready: bool = False
@@ -116,11 +116,11 @@ class PodView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     is_specified_delete: bool = False
     """Marked for deletion by the specified-delete label."""
     is_in_grace: bool = False
-    """Out of service for an update in place that starts after the grace period."""
+    """Out of service for an in-place update that starts after the grace period."""
     open_gates: tuple[str, ...] = ()
     """Readiness gates of this project whose condition must still be set to True."""
     may_be_updating: bool = False
-    """False: an update in place certainly has nothing left to do for the pod. Same rule as `in_place.is_at_rest`,
+    """False: an in-place update certainly has nothing left to do for the pod. Same rule as `in_place.is_at_rest`,
     computed once per event because every plan needs it for every pod.
     """
     deletion_cost: int = 0

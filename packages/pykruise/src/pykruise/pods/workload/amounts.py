@@ -1,6 +1,6 @@
 """Fields that limit how much happens at the same time: their bounds, and the actions that stop while a limit is 0.
 
-KIND.amounts ──▶ admission/advice.py ──▶ warnings beside an answer that allows the write
+KIND.amounts ──▶ admission/advice.py ──▶ warnings in a response that allows the write
              ──▶ tests: every int-or-percent field of a definition is in the table, and admission keeps to it
 
 Pure. OpenKruise accepts limits that stop an action forever (`maxUnavailable: 0`, `-1`). They are accepted here too. A

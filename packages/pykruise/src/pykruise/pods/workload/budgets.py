@@ -1,7 +1,7 @@
 """PodUnavailableBudgets: rules for every client that takes a pod out of service and spends a budget.
 
 stored budget ──▶ BudgetView (what a cache keeps)
-budget + pod + operation ──▶ ask() ──▶ free, to be spent, or refused ──▶ spend_patch(): one write for all pods
+budget + pod + operation ──▶ ask() ──▶ free, to be spent, or rejected ──▶ spend_patch(): one write for all pods
 
 Pure, and the only place of these rules: the pod webhook, the budgets' controller and workloads before an update use
 them. A client writes its spending to the budget's status with the resourceVersion as precondition, so two clients
@@ -116,7 +116,7 @@ class RefusalCode(StrEnum):
 
 
 class BudgetAnswer(msgspec.Struct, frozen=True):
-    """`refusal`: reason for refusing; empty: allowed. `spends`: whether the operation costs one unit of the budget."""
+    """`refusal`: reason for rejecting; empty: allowed. `spends`: whether the operation costs one unit of the budget."""
 
     spends: bool = False
     refusal: str = ""
@@ -332,7 +332,7 @@ def ask(
     status does not show yet.
 
     A pod that does not serve, or with an unfinished update, costs nothing; neither does a pod that the budget has
-    already admitted. An unreadable selector refuses the operation. OpenKruise applies the same rules in the same
+    already admitted. An unreadable selector rejects the operation. OpenKruise applies the same rules in the same
     order.
     """
     if budget is None or is_exempt(pod.annotations):
@@ -360,7 +360,7 @@ def ask(
 
 
 def _remedy_of_closed(budget: BudgetView) -> str:
-    """Return the required change of a budget that never allows a disruption; empty: it does when its pods serve."""
+    """Return the required change if the budget never allows a disruption; empty: it allows one when its pods serve."""
     total = budget.stored_status.get("totalReplicas")
     if not isinstance(total, int) or budget.desired_available < total:
         return ""
@@ -395,8 +395,8 @@ def spend_patch(budget: BudgetView, spent: Mapping[str, Operation], *, now: Inst
 
 
 def spend_for_updates(budget: BudgetView, pods: Iterable[str], *, now: Instant) -> Patch:
-    """Return the write that spends the budget for the updates of these pods. It fails when another writer spent in
-    between.
+    """Return the write that spends the budget for the updates of these pods. It fails when another writer has spent
+    from it in between.
     """
     spent = dict.fromkeys(pods, Operation.UPDATE)
     return patch_object(
@@ -453,7 +453,7 @@ _OF_UPDATES: Final = (
 
 
 def _is_consistent(pod: PodView, *, now: Instant, settings: InPlaceSettings) -> bool:
-    """Whether the pod runs with its spec, by digest where images have one, otherwise by its last update in place."""
+    """Whether the pod runs with its spec, by digest where images have one, otherwise by its last in-place update."""
     digests = {container.name: parse_image_name(container.image).digest for container in pod.containers}
     ids = {status.name: status.image_id for status in pod.container_statuses}
     named: Sequence[tuple[str, str]] = [(name, digest) for name, digest in digests.items() if digest]

@@ -1,6 +1,6 @@
 """Names and label values derived from an object's own name, each with its maximum length.
 
-KIND.derived ──▶ admission/advice.py ──▶ a warning beside an answer that allows the write
+KIND.derived ──▶ admission/advice.py ──▶ a warning in a response that allows the write
              ──▶ tests: objects of every kind with names of 1 to 253 letters are rejected, cause a warning, or work
 
 Pure. OpenKruise accepts names from which no valid name can be derived, so they are accepted here too. The object

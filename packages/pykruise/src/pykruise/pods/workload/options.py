@@ -54,7 +54,7 @@ def find_option_errors(
     annotations: Any, options: Iterable[Option[Any]], *, metadata: str = "metadata"
 ) -> Iterator[Cause]:
     """Yield an error for each option whose text cannot be parsed. `metadata`: path of the metadata with these
-    annotations. Annotations that are no object have no options.
+    annotations. Annotations that are not an object have no options.
     """
     for option in options if isinstance(annotations, Mapping) else ():
         text = annotations.get(option.annotation)
@@ -177,15 +177,15 @@ REPLACE_NEVER_READY: Final = Option(
 IGNORE_UNAVAILABLE_NODES: Final = Option(
     annotation="pykruise.io/ignore-unavailable-nodes", parse=_parse_amount
 )
-"""Most nodes out of service that the budget of a DaemonSet's update leaves out; a percentage is of its nodes."""
+"""Maximum number of nodes out of service that a DaemonSet's update does not count, or a percentage of its nodes."""
 
 UNAVAILABLE_NODES_SELECTOR: Final = Option(
     annotation="pykruise.io/unavailable-nodes-selector", parse=_parse_selector
 )
-"""Labels of further nodes that are out of service for `IGNORE_UNAVAILABLE_NODES`."""
+"""Labels of further nodes that count as out of service for `IGNORE_UNAVAILABLE_NODES`."""
 
 STRICT_MAX_UNAVAILABLE: Final = Option(annotation="pykruise.io/strict-max-unavailable", parse=_parse_bool)
-"""Whether the update of a DaemonSet's pod that is not available waits for its turn, as that of an available pod."""
+"""Whether a DaemonSet's pod that is not available waits for its turn to be updated, like an available pod."""
 
 UPDATED_PODS: Final = Option(annotation="pykruise.io/updated-pods", parse=_parse_count)
 """Number of pods that get the newest sidecars of a SidecarSet; all others keep those of an older revision."""
@@ -194,7 +194,7 @@ SUCCESSOR_PLACEMENT: Final = Option(annotation="pykruise.io/successor-placement"
 """Whether a pod that replaces another one prefers or requires its node or its zone."""
 
 EVICTION_SURGE: Final = Option(annotation="pykruise.io/eviction-surge", parse=_parse_surge)
-"""Number of pods that get a successor before they are evicted, at the same time, or a percentage of replicas that is
+"""Maximum number of pods that have a successor at the same time before they are evicted, or a percentage of replicas,
 rounded up. Not set: an eviction creates no successor in advance.
 """
 

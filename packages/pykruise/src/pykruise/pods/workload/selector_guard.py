@@ -7,7 +7,7 @@ is_guarded(), find_managed_selector() ──▶ the selector that admission allo
 
 Pure; serves every kind that has pods and a selector. The webhook forbids changes of `spec.selector`, but a stored
 selector can still change when no webhook is called (an outage, a restored etcd, a direct write). A controller that
-followed the change would orphan all its pods and create a second set beside them. Revisions therefore record the
+followed the change would orphan all its pods and create a second set of pods. Revisions therefore record the
 selector that pods are managed by, so that it survives a restart.
 """
 

@@ -80,7 +80,7 @@ class SpecWithPolicy(RollingSpec[P]):
 
     @property
     def in_place(self) -> InPlaceUpdateStrategy:
-        """Settings of updates in place, or their defaults."""
+        """Settings of in-place updates, or their defaults."""
         block = self.rolling_update
         return (block.in_place_update_strategy if block else None) or _NO_SETTINGS
 

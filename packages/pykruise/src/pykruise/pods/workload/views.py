@@ -96,7 +96,7 @@ SpecReader = Callable[[Mapping[str, Any]], tuple[Any, str]]
 
 
 def make_spec_reader(kind: type, *, raw: Collection[str] = (), parts: Parts = NO_PARTS) -> SpecReader:
-    """Create a reader of specs of this type. Fields named in `raw` (templates) stay documents, including nulls. The
+    """Create a reader of specs of this type. Fields named in `raw` (templates) are kept as untyped JSON with nulls. The
     `parts` of these fields are read as Kubernetes types.
     """
     return partial(read_spec, kind=kind, raw=raw, parts=parts)
