@@ -2,7 +2,7 @@
 
 kubeconfig ──▶ HttpTransport ──▶ Client ──▶ sandbox.kubelet.Kubelets: nodes registered, pods simulated
 
-For control planes without machines, in tests and benches. Existing nodes with the same names are adopted, so the
+For control planes without nodes, in tests and benchmarks. Existing nodes with the same names are adopted, so the
 command may be stopped and started again. API servers give new nodes a taint that a controller removes when they are
 ready. Where no controller does so, this command removes the taint and prints a message.
 """
@@ -58,7 +58,7 @@ class KubeletsOptions(msgspec.Struct, frozen=True, kw_only=True):
     ready_s: float
     stop_s: float
     has_volumes: bool = False
-    """Whether claims get simulated volumes."""
+    """Whether PVCs get simulated volumes."""
     has_agents: bool = False
     """Whether the nodes simulate the node agent too: they recreate containers and run probes."""
     failures: Path | None = None

@@ -68,7 +68,7 @@ class Playground(msgspec.Struct, frozen=True):
     cluster: Cluster
     manager: Manager
     client: Client
-    """Client of a user with all rights."""
+    """Client of a user with all permissions."""
     running: asyncio.Task[None]
     """Task of the running manager."""
     metered: MeteredTransport

@@ -58,7 +58,7 @@ class UpOptions(msgspec.Struct, frozen=True, kw_only=True):
     load: Path | None = None
     failures: Path | None = None
     rbac: bool = False
-    """Whether RBAC limits users to the rights of their roles."""
+    """Whether RBAC limits users to the permissions of their roles."""
     service_accounts: bool = False
     """Whether pods get their namespace's service account and a volume with its token."""
     feature_gates: str = ""

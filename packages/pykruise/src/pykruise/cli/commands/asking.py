@@ -267,7 +267,7 @@ def mcp(namespace: str | None, kubeconfig: Path | None, context: str | None) -> 
     """Serve explain, plan, simulate, rollout history, events and doctor as tools of the Model Context Protocol.
 
     An assistant starts this command and talks to it over standard input and output. No tool writes to the cluster. The
-    kubeconfig's rights decide what the tools can read.
+    permissions of the kubeconfig's user decide what the tools can read.
     """
     from importlib.util import find_spec
 

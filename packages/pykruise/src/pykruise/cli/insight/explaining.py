@@ -44,7 +44,7 @@ class Wait(msgspec.Struct, frozen=True, kw_only=True):
     """Names of the pods, or of what the words are about: nodes, images, namespaces."""
     since: str = ""
     tried: str = ""
-    """Time of the last attempt of a refused write; empty: unknown."""
+    """Time of the last attempt of a rejected write; empty: unknown."""
     again: str = ""
     """Estimated time of the next attempt; empty: unknown."""
     remedy: str = ""
@@ -245,8 +245,8 @@ def _target_of(sight: Sight, plan: Plan, status: Mapping[str, Any]) -> str:
 
 
 def _held_as(cause: WaitCause, pod: PodView, held: Reason | None, target: str) -> WaitCause:
-    """Return the cause of a pod; for one of an older template whose update a person holds, with the remedy that ends
-    the hold: the template may be correct already.
+    """Return the cause of a pod. If a person holds the update of a pod with an older template, the remedy ends the
+    hold, because the template may be correct already.
     """
     is_old = bool(target) and pod.revision != target
     if not is_old or held is None or held.code not in HELD or cause.code not in OF_THE_TEMPLATE:
@@ -267,7 +267,7 @@ def _waits_of_object(sight: Sight, plan: Plan, status: Mapping[str, Any]) -> Ite
     if not is_refused and (sight.kind.insight is None or sight.kind.insight.has_observed_generation):
         yield from find_unobserved_changes(
             sight.document
-        )  # the manager never observes the generation of a refused spec
+        )  # the manager never observes the generation of a rejected spec
     is_zero = plan.waiting is not None and plan.waiting.code == Code.LIMIT_IS_ZERO
     if plan.waiting is not None and _is_own_wait(plan.waiting, sight):
         yield Wait(code=plan.waiting.code, words=plan.waiting.message, remedy=remedy_of(plan.waiting))
@@ -414,7 +414,7 @@ def drop_harmful_remedies(
     """Return the waits without remedies that would make things worse.
 
     Obstacles that the new template may have caused get the command that restores the old template. When pods may only
-    be updated in place and cannot be, that obstacle comes first and the limits are left out.
+    be updated in place and an obstacle prevents that, the obstacle comes first and the limits are left out.
     """
     blocked = [wait for wait in waits if wait.code in _IN_PLACE_ONLY]
     if blocked:
@@ -436,7 +436,7 @@ def add_way_back(wait: Wait, back: str, *, replaces_stuck: bool, namespace: str)
     if wait.code not in OF_THE_TEMPLATE or wait.origin:
         return wait
     then = "" if replaces_stuck else f"; then kubectl delete pod {' '.join(wait.pods)} -n {namespace}"
-    # A pod whose gate is open serves; a new one would wait for its gate again.
+    # A pod that has passed its readiness gate serves; a new pod would wait for the gate again.
     first = "" if wait.code == Code.READINESS_GATE else then
     ways = [f"{text}{after}" for text, after in ((wait.remedy, first), (back, then)) if text]
     return msgspec.structs.replace(wait, remedy="; or ".join(ways))

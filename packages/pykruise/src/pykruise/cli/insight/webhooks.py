@@ -3,7 +3,7 @@
 Client ──▶ has_pod_reviews(), read_events_about()
     ──▶ make_unreviewed_wait(), list_fresh_warnings(): what an explanation says of them
 
-This module only reads. A read that is refused is no error: the explanation leaves the part out.
+This module only reads. A read that is denied is not an error: the explanation leaves this part out.
 """
 
 from collections.abc import Collection, Iterable, Iterator

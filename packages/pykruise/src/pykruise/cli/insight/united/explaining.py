@@ -164,7 +164,7 @@ def _subset_lines(snapshot: UnitedSnapshot) -> Iterator[str]:
 
 
 def _failed_writes(document: Document) -> Iterator[Wait]:
-    """Yield writes that were refused at the last attempt."""
+    """Yield writes that were rejected at the last attempt."""
     conditions = (document.get("status") or {}).get("conditions") or ()
     known = {item.get("type"): item.get("reason") for item in conditions if item.get("status") == "True"}
     for condition in conditions:
