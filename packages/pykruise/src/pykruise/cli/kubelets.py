@@ -68,7 +68,7 @@ class KubeletsOptions(msgspec.Struct, frozen=True, kw_only=True):
 async def run_kubelets(options: KubeletsOptions, *, kubeconfig: Path | None, context: str | None) -> None:
     """Run until SIGINT or SIGTERM, then finish pending writes. The nodes stay registered.
 
-    Raises CommandError when the cluster refuses the credentials, and the errors of `kube.config.load`.
+    Raises CommandError when the cluster rejects the credentials, and the errors of `kube.config.load`.
     """
     try:
         rules = read_rules(options.failures) if options.failures else ()

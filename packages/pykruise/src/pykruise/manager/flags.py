@@ -3,7 +3,7 @@
 argv, environment ──▶ parse() ──▶ Settings      format_flag_help() ──▶ output of --help
 
 Pure. Flags have the syntax of Go programs: `--name=value`, `--name value`, one dash or two; a boolean without a value
-is true. An unknown flag is refused. A flag without effect here is accepted with a note.
+is true. An unknown flag is rejected. A flag without effect here is accepted with a note.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -219,7 +219,7 @@ _READERS: Mapping[type, Callable[[str, Any, str], Flag]] = {
     float: lambda name, default, help: make_text_flag(name, f"{default:g}s", help, read=read_duration),
     str: make_text_flag,
 }
-"""Creates the flag for a field, by the type of the field's default."""
+"""Functions that create the flag of a field, by the type of the field's default."""
 
 
 EXAMPLES: Final = (

@@ -153,7 +153,7 @@ def verdict_of(waits: Sequence[Wait], plan: Plan, document: Document, phase: Pha
     if Code.REFUSED in codes:
         return "refused"
     if codes & NOT_WRITTEN:
-        return "waiting"  # the next write is refused or never tried
+        return "waiting"  # the next write is rejected or never tried
     if any(stage.purpose != Purpose.TIDY_UP for stage in plan.stages):
         return "moving"
     if codes - AT_REST:
