@@ -75,7 +75,7 @@ def dashboard(
 ) -> None:
     """Show what moves, what waits, and why, in a browser, until Ctrl-C. Reads only, unless --actions says otherwise.
 
-    It prints a link that opens once, on this machine, with the kubeconfig's rights.
+    It prints a link that opens once, on this machine, with the kubeconfig's permissions.
     """
     import uvloop
 
