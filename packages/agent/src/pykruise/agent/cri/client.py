@@ -72,7 +72,7 @@ class CriClient:
         )
 
     async def check_images(self) -> None:
-        """Return when the runtime has an image service of CRI v1. Raises CriError."""
+        """Check that the runtime has an image service of CRI v1. Raises CriError."""
         await self._call("ImageService", "ImageFsInfo", {}, timeout_s=FIRST_IMAGES_S)
 
     async def watch_events(self) -> AsyncIterator[ContainerEvent]:
