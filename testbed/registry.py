@@ -1,4 +1,4 @@
-"""The registry of real nodes: a folder of images, and the answers to pull requests.
+"""The registry of real nodes: a folder of images, and the responses to requests of nodes.
 
     Registry.push(image, "web:1") ──▶ folder ◀── answer(folder, request) ◀── gateway.py ◀── containerd
 

@@ -39,7 +39,7 @@ USERS = {
 }
 
 MASTERS = "system:masters"
-# The manager is not in system:masters. It has only the rights of its roles in the cluster.
+# The manager is not in system:masters. It has only the permissions of its roles in the cluster.
 GROUPS = dict.fromkeys(USERS, MASTERS) | {
     MANAGER: "system:serviceaccounts,system:serviceaccounts:kruise-system"
 }
@@ -50,7 +50,7 @@ def format_node_name(number: int) -> str:
     return f"node-{number}"
 
 
-# Further users with real nodes: each kubelet has only the rights of its node.
+# Further users with real nodes: each kubelet has only the permissions of its node.
 NODE_USERS = {
     **{
         format_node_name(number): f"system:node:{format_node_name(number)}"
