@@ -3,8 +3,8 @@
 plan(Observed) ──▶ Desired ──▶ operator() ──▶ Work ──▶ main(): a program with leader election, metrics and probes
 check(document) ──▶ validating(), defaulting() ──▶ ReviewRule ──▶ main(): a webhook server
 
-It builds values of `pykruise.runtime`: whatever this package cannot express, a `Control` of one's own can, in the same
-program.
+It builds values of `pykruise.runtime`. Where this package does not suffice, write your own `Control`; it runs in the
+same program.
 """
 
 from pykruise.operators.children import APPLIED_FIELDS, Child

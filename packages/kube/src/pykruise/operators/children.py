@@ -1,12 +1,12 @@
-"""Children of an object: the documents that they should be, and the smallest patch that makes them so.
+"""Children of an object: the documents that they should equal, and the smallest patch for each stored child.
 
 Child + owner ──▶ build_child_document() ──▶ the whole document of a creation
 stored document + wanted document ──▶ patch_of() ──▶ a merge patch; None: nothing differs
 
-A patch changes only fields that the child names, or named before: API servers and other controllers fill in the rest.
-A list belongs to the child as a whole, except for fields that others added to its items. The annotation
-`APPLIED_FIELDS` keeps the names of the fields, without their values, so that a field that a child names no longer is
-removed.
+A patch changes only fields that the child names now or named before, because API servers and other controllers fill in
+the other fields. A list belongs to the child as a whole, except for fields that others added to its items. The
+annotation `APPLIED_FIELDS` keeps the names of the fields, without their values, so that a patch can remove fields that
+the child no longer names.
 
 Pure.
 """
@@ -72,7 +72,7 @@ def build_child_document(child: Child, resource: Resource, owner: DocumentView) 
 
 
 def patch_of(child: Child, stored: DocumentView) -> Document | None:
-    """Return the merge patch that makes the stored child as it should be; None: it is."""
+    """Return the merge patch from the stored child to the wanted one; None: they do not differ."""
     aimed = _aim(stored.doc, _wanted(child), _applied_fields(stored))
     return diff_merge(stored.doc, aimed) or None
 
@@ -120,7 +120,7 @@ def _is_named_alike(value: Any, before: Any) -> bool:
 
 
 def _holds(stored: Any, wanted: Any) -> bool:
-    """Whether the stored value has everything that is wanted. It may have more fields."""
+    """Whether the stored value has all wanted fields and values. It may have more fields."""
     if isinstance(wanted, Mapping) and isinstance(stored, Mapping):
         return all(name in stored and _holds(stored[name], value) for name, value in wanted.items())
     if isinstance(wanted, list | tuple) and isinstance(stored, list):

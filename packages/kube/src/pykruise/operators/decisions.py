@@ -31,17 +31,19 @@ def _knows_nothing(_resource: Resource, _key: Key) -> DocumentView | None:
 class Observed(msgspec.Struct, frozen=True, kw_only=True):
     """All that a decision about one object reads.
 
-    A test builds it with `object` and `owned`. In a program, caches fill it, which already have what the operator
-    wrote a moment ago.
+    A test builds it with `object` and `owned`. In a program, caches fill it; they already contain the operator's own
+    last writes.
     """
 
     object: DocumentView
     owned: Mapping[Resource, Sequence[DocumentView]] = {}
-    """Children by resource, also those that no plan wants any more. Of resources that `operator(owns=)` names."""
+    """Children by resource, for the resources that `operator(owns=)` names, including children that the plan no longer
+    wants.
+    """
     now: Instant = 0.0
     """Seconds since 1970."""
     lookup: Callable[[Resource, Key], DocumentView | None] = _knows_nothing
-    """Finds an object of another owner, of the resources that `operator(owns=)` names."""
+    """Finds an object that another owner may have. Its resource must be one that `operator(owns=)` names."""
 
     def children(self, resource: Resource) -> Sequence[DocumentView]:
         """Return the owned objects of a resource."""
@@ -68,11 +70,11 @@ class Desired(msgspec.Struct, frozen=True, kw_only=True):
     children: Iterable[Child] = ()
     """All objects that it should own. An owned object that is not among them is deleted."""
     status: Document | None = None
-    """The whole status; None: the stored one is right."""
+    """The whole status; None: the stored status stays unchanged."""
     events: tuple[Note, ...] = ()
     """Events to record. An event that a plan returns each time needs `again_after_s`."""
     waiting: Reason | None = None
-    """Reason for which the object waits. A finalizer stays until nothing waits."""
+    """Reason for which the object waits; while there is one, the finalizer is not removed."""
     requeue_after_s: float | None = None
     """Seconds until the next plan although nothing changed; None: never."""
 

@@ -4,7 +4,8 @@ snapshot() ──▶ Observed ──▶ the operator's plan ──▶ Desired �
 
     the finalizer ──▶ children that should exist ──▶ deletion of the others          and in each plan the status
 
-Writes of one stage run concurrently. A child whose deletion has begun is left alone: its end enqueues the owner.
+Writes of one stage run concurrently. A child whose deletion has begun is not changed; the end of its deletion enqueues
+the owner.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -34,7 +35,9 @@ __all__ = ["operator"]
 PlanFunction = Callable[[Observed], Desired]
 
 _TAKEN_AGAIN_S = 300.0
-"""Seconds until a taken name is reported again, and looked up again: its owner's events enqueue nothing here."""
+"""Seconds until a name that another owner has taken is looked up and reported again, because events of that owner
+enqueue nothing here.
+"""
 
 
 def operator(
@@ -50,8 +53,9 @@ def operator(
 
     `plan`: a pure function, called for each event of an object or of its children. `owns`: resources of the children.
     `finalizer`: a name such as `example.com/site`; the object stays until the children that `finalize` does not want
-    are deleted, and until its result does not wait. Empty: Kubernetes' garbage collection deletes the children.
-    `name`: in logs, metrics and events; empty: the resource's plural. Raises ValueError for a finalizer without `/`.
+    are deleted, and until the result of `finalize` has no `waiting`. Empty: Kubernetes' garbage collection deletes the
+    children. `name`: name in logs, metrics and events; empty: the resource's plural. Raises ValueError for a finalizer
+    without `/`.
     """
     if finalizer and "/" not in finalizer:
         raise ValueError(f"finalizer {finalizer!r}: write a domain and a name, such as example.com/site")

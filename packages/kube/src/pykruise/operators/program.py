@@ -107,7 +107,7 @@ def main(
 ) -> None:
     """Run an operator until SIGTERM or SIGINT, and exit: 0 after a graceful end, 1 for an error, 2 for wrong flags.
 
-    `name`: of the Lease and the user agent. `webhooks`: what `validating()` and `defaulting()` return; they need
+    `name`: name of the Lease and of the user agent. `webhooks`: results of `validating()` and `defaulting()`; they need
     `--webhook-cert-dir`. `argv`: flags; None: those of the command line. `--help` lists them.
     """
     known = {flag.name: flag for flag in FLAGS}
@@ -152,7 +152,7 @@ async def serve(
         metered = MeteredTransport(transport)
         elector = None
         if settings.leader_elect:
-            # Connections of its own: a busy operator must not miss renewals of its Lease.
+            # The election has separate connections, because a busy operator must not miss renewals of its Lease.
             apart = HttpTransport(connection, pool=2, user_agent=name)
             stack.push_async_callback(apart.close)
             elector = LeaderElector(
@@ -183,7 +183,7 @@ def _own_namespace() -> str:
 
 @asynccontextmanager
 async def _webhooks_served(webhooks: Sequence[ReviewRule], settings: Settings) -> AsyncIterator[None]:
-    """Serve webhooks in each replica, whether it leads or not, with renewed certificates from their first minute on."""
+    """Serve webhooks in each replica, whether it leads or not, and load renewed certificates within a minute."""
     bind = settings.webhook_bind_address or Address("", 9443)
     server = WebhookServer(
         review_paths(ReviewDispatcher(webhooks)), host=bind.host or "0.0.0.0", port=bind.port

@@ -29,11 +29,11 @@ _WRITES = ("CREATE", "UPDATE")
 def validating(
     resource: Resource, check: Callable[[Document, Document | None], Sequence[Cause]], *, path: str = ""
 ) -> ReviewRule:
-    """Return the webhook that refuses objects with errors.
+    """Return the webhook that rejects objects with errors.
 
     `check`: gets the new object and the old one (None: a creation) and returns all errors, each with its field
-    (`pykruise.kube.pod_rules.field_errors.make_invalid_error`). `path`: empty for `/validate-<plural>`. The last
-    writes of a deleted object are not checked.
+    (`pykruise.kube.pod_rules.field_errors.make_invalid_error`). `path`: empty for `/validate-<plural>`. Updates of a
+    terminating object that do not change its spec are not checked.
     """
 
     async def review(request: AdmissionRequest) -> AdmissionAnswer:
@@ -65,7 +65,7 @@ def webhook_configurations(
 ) -> list[Document]:
     """Return the configurations for webhooks, to be applied to a cluster.
 
-    `ca`: PEM of the authority that signed the server's certificate. `service`: `namespace/name`, or `url`:
+    `ca`: PEM of the CA certificate that signed the server's certificate. `service`: `namespace/name`, or `url`:
     `https://host:port`. Raises ValueError unless exactly one of them is given.
     """
     if bool(url) == bool(service):

@@ -1,4 +1,4 @@
-"""A claim that a test waits for: whether it is true yet, and an explanation if it never becomes true.
+"""A condition that a test waits for (its claim): whether it is true yet, and an explanation if it never becomes true.
 
 claim() ──▶ ClaimAttempt: its value, or the error of a field that is not written yet
 the last attempt, the objects that it read, their events ──▶ format_failure()
@@ -29,7 +29,7 @@ __all__ = [
 
 MOST_EVENTS: Final = 10
 _MOST_LINES: Final = 40
-"""Largest number of shown lines of an object's status."""
+"""Maximum number of displayed lines of an object's status."""
 
 
 class ClaimAttempt(msgspec.Struct, frozen=True):

@@ -44,7 +44,9 @@ def documents_of(manifests: Iterable[Manifest]) -> list[Document]:
 
 
 def list_documents_with_sources(manifests: Iterable[Manifest]) -> list[tuple[str, Document]]:
-    """The same, each with the path of its file, or with an empty path."""
+    """Return all documents as `documents_of` does, each with the path of its file; the path is empty if there is no
+    file.
+    """
     documents: list[tuple[str, Document]] = []
     for manifest in manifests:
         source = str(manifest) if isinstance(manifest, Path) else ""
@@ -98,7 +100,7 @@ async def put_all(client: Client, documents: Iterable[tuple[str, Document]]) -> 
 async def put(client: Client, doc: Document) -> Document:
     """Create the object, or merge it into the existing one. Return it as stored.
 
-    A field that the kind does not have is refused, as kubectl does. Raises LookupError for a kind that is not served.
+    A field that the kind does not have is rejected, as kubectl does. Raises LookupError for a kind that is not served.
     """
     inventory = await discover(client)
     resource = inventory.find(api_version=doc.get("apiVersion", ""), kind=doc.get("kind", ""))

@@ -236,7 +236,7 @@ class Sandbox:
     def apply(self, *manifests: Manifest) -> list[Document]:
         """Create the objects of the manifests, or merge them into existing ones. Return the objects as stored.
 
-        A field that its kind does not have is refused, as kubectl does. An error names the object and its file.
+        A field that its kind does not have is rejected, as kubectl does. An error names the object and its file.
         """
         __tracebackhide__ = True
         return self.run(put_all(self.client, list_documents_with_sources(manifests)))
@@ -308,8 +308,8 @@ class Sandbox:
     # ── faults ───────────────────────────────────────────────────────────────
 
     def fail(self, *failures: Rule | Mapping[str, Any]) -> None:
-        """Replace the scripted failures: `fail({"image": "shop:2", "never_ready": True})`. Without arguments there
-        are none.
+        """Replace the scripted failures: `fail({"image": "shop:2", "never_ready": True})`. Without arguments, no
+        failures remain.
         """
         rules = rules_of(failures)
         self.run(_run_in_loop(lambda: self.cluster.kubelets.set_rules(rules)))

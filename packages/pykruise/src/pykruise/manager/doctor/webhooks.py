@@ -109,7 +109,7 @@ async def check_certificate(live: Live) -> Sequence[Finding]:
 
 
 async def check_configurations(live: Live) -> Sequence[Finding]:
-    """Check that both configurations exist, point to the manager, trust its CA, and do not cover excluded namespaces."""
+    """Check that both configurations exist, point to the manager, trust its CA and leave out excluded namespaces."""
     settings = await _webhook_settings(live)
     secret = await live.get(SECRETS, live.namespace, settings.secret)
     authority = read_certificates(secret or {}).authority

@@ -1,4 +1,4 @@
-"""Every way a world can go, by copying the process at each state: a child for each choice.
+"""Explores every possible course of a world: it copies the process at each state, once for each choice.
 
 a world ──▶ search() ──▶ the world in a child ──state──▶ known already? ── yes ──▶ the child ends
                                                          └── no ──▶ fork() per choice, each goes on from here

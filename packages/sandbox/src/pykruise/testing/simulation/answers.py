@@ -1,4 +1,4 @@
-"""Answers that a test gives in place of an API server."""
+"""Responses that a test returns in place of an API server."""
 
 import json
 from collections.abc import Mapping
@@ -26,9 +26,10 @@ _REASONS = {
 
 @dataclass(frozen=True)
 class ScriptedAnswer:
-    """An answer of this status, with a Status as body (or `body`).
+    """A response with this status code, and with a Status as body (or `body`).
 
-    `takes_effect`: the request is carried out all the same, as when a 500 or 504 arrives after the fact.
+    `takes_effect`: the request is executed nevertheless, as when an API server returns 500 or 504 after it has stored a
+    write.
     """
 
     status: int

@@ -3,9 +3,9 @@
 manager's reconcile begins ──▶ RECONCILE (what its caches knew) ─┐ carried by contextvars with every request
 request ──▶ API server ──▶ RecordingStorage.commit() ────────────┴──▶ Commit ──▶ rules of the kind
 
-Rules look at commits and not at caches: a commit is what counts, whatever a manager's cache holds. What the writer
-could know is recorded too, for a rule can only ask for what was knowable: every change that the writer's
-caches had not seen when its reconcile began may or may not have been known to it.
+Rules check commits, whatever a manager's caches contain. The knowledge of the writer is recorded too, because a rule
+can only require what the writer could know: the writer may or may not know a change that its caches had not received
+when its reconcile began.
 """
 
 from bisect import bisect_right

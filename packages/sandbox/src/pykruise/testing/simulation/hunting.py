@@ -49,7 +49,7 @@ class FoundFailure(msgspec.Struct, frozen=True):
 
 
 def script_of(simulation: Simulation, seed: int) -> SimulationScript:
-    """Return the script of a seed: some actions, and between no and many faults."""
+    """Return the script of a seed: some actions, and any number of faults."""
     rng = random.Random(seed)
     names = sorted(simulation.actions)
     times = [round(rng.uniform(0, simulation.length_s), 3) for _ in range(rng.randint(1, 6) if names else 0)]
@@ -108,7 +108,9 @@ def _shrink_with_outcome(
     most_runs: int,
     most_s: float,
 ) -> tuple[SimulationScript, SimulationOutcome]:
-    """Return the shortest script and its outcome that broke the rule: in real time, another run may break none."""
+    """Return the shortest script and the outcome that broke the rule. In real time, another run of it may break no
+    rule.
+    """
     shown = outcome
 
     def play_and_keep(simulation: Simulation, smaller: SimulationScript) -> SimulationOutcome:

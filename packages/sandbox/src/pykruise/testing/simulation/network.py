@@ -148,7 +148,7 @@ class Wire:
         self.writes = 0
 
     async def request(self, request: Request, /) -> Response:
-        if self.dead:  # one that was cut off may be back when it has given up
+        if self.dead:  # an operator that was only cut off may be connected again after this time
             await asyncio.sleep(request.timeout_s or NO_ANSWER_S)
             raise RequestTimeoutError("cut off on purpose")
         method, path, timeout_s = request.method, request.path, request.timeout_s

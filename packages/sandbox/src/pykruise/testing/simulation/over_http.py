@@ -4,9 +4,9 @@ script ──▶ player_of(operator) ──▶ HttpSandbox whose server answers 
 
 make_thread_runner(main) ──▶ an operator whose client is asynchronous, in its own thread and event loop
 
-The operator runs in its own thread or process, with kopf, kubernetes_asyncio, kr8s, or in another language. It sees
-what a network and a busy API server do to it. Real time makes a run last seconds, so a few dozen seeds
-take the place of a thousand; and a script can have another outcome when it is played again.
+The operator runs in its own thread or process, with kopf, kubernetes_asyncio, kr8s, or in another language. It meets
+the faults of a network and of a busy API server. Real time makes a run last seconds, so a few dozen seeds take the
+place of a thousand; and a script can have another outcome when it is played again.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""A script that breaks a rule, made short: pieces are left out as long as the same rule is still broken.
+"""Shortens a script that breaks a rule: pieces are left out as long as the same rule is still broken.
 
 script, rule ──▶ shrink_greedily() ──▶ a shorter script that breaks the same rule
 """

@@ -1,4 +1,4 @@
-"""One simulation of an operator: a cluster, operations and faults in virtual time, and what came of them.
+"""One simulation of an operator: a cluster, operations and faults in virtual time, and the outcome.
 
 Simulation + SimulationScript ──▶ simulate() ──▶ SimulationOutcome: broken rules, and every write
 
@@ -52,7 +52,7 @@ QUIET_S: Final = 30.0
 MOST_WRITES: Final = 5_000
 
 Action = Callable[[Client, random.Random], Coroutine[Any, Any, Any]]
-"""Something that a user does. Errors of the API server are its own affair: the object may be gone."""
+"""Something that a user does. Errors of the API server are ignored, because the object may not exist."""
 
 Start = Callable[[Client, Clock, random.Random], Coroutine[Any, Any, Any]]
 """Runs an operator until it is cancelled."""
@@ -269,7 +269,7 @@ class _World:
         self._break("operator", f"the operator ended: {how}")
 
     async def _kill(self) -> None:
-        """End the operator as `kill -9` does: what it has sent may still arrive."""
+        """End the operator as `kill -9` does: requests that it has sent may still arrive."""
         for life in tuple(self._lives):
             self._lives.remove(life)
             life.wire.dead = True
@@ -376,7 +376,7 @@ def judge(rules: Iterable[Rule], store: SimulatedStore, at: float) -> Iterator[V
 
 
 def rng_of(operation: SimulatedOperation) -> random.Random:
-    """Return the source of chance of an operation: the same in a shorter script."""
+    """Return the random generator of an operation; it is the same in a shorter script."""
     return random.Random(f"{operation.do} {operation.args.get('chance', 0)}")
 
 
