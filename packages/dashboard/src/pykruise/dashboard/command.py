@@ -36,7 +36,9 @@ _PATH: click.Path = click.Path(path_type=Path)
     help="Address to listen on; with --shared also other addresses than loopback.",
 )
 @click.option("--open", "opens_browser", is_flag=True, help="Open the link in a browser.")
-@click.option("--actions", is_flag=True, help="Show buttons, which run the commands with the user's rights.")
+@click.option(
+    "--actions", is_flag=True, help="Show buttons, which run the commands with the user's permissions."
+)
 @click.option(
     "--shared",
     is_flag=True,

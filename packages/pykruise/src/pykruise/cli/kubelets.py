@@ -29,7 +29,7 @@ from pykruise.kube.errors import ApiError, ConflictError, NotFoundError
 from pykruise.kube.http.transport import HttpTransport
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import NODES
-from pykruise.kube.values.counts import format_first
+from pykruise.kube.values.counts import format_count, format_first
 from pykruise.sandbox.controllers.node_lifecycle import NOT_READY
 from pykruise.sandbox.nodes.faults import Rule
 from pykruise.sandbox.nodes.faults_file import FaultsFileError, read_rules
@@ -145,7 +145,8 @@ async def _greet(client: Client, kubelets: Kubelets, options: KubeletsOptions) -
     names = first if options.nodes == 1 else f"{first} to {last}"
     console = Console(stderr=True, soft_wrap=True, highlight=False)
     console.print(
-        f"{options.nodes} simulated nodes are registered ({names}); no container runs there. Ctrl-C ends it."
+        f"{format_count(options.nodes, 'simulated node is', 'simulated nodes are')} registered ({names});"
+        " no container runs there. Ctrl-C ends the command."
     )
     await asyncio.sleep(PATIENCE_S)
     own = {f"{options.prefix}{number + 1}" for number in range(options.nodes)}

@@ -69,7 +69,7 @@ async def run_manager(parsed: Parsed) -> None:
     try:
         await run_process(connection, parsed.settings)
     except ApiError as error:
-        raise CommandError(f"the cluster refuses: {error}") from error
+        raise CommandError(f"the cluster rejected a request: {error}") from error
 
 
 def format_crd_manifests(*, layout: str) -> str:

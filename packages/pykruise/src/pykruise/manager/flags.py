@@ -150,7 +150,7 @@ _OWN: Sequence[Flag] = (
     ),
     make_text_flag("shutdown-timeout", "8s", "Time limit of pending writes at shutdown.", read=read_duration),
     make_text_flag(
-        "shutdown-delay", "3s", "Least time for which webhooks are served at shutdown.", read=read_duration
+        "shutdown-delay", "3s", "Minimum time for which webhooks are served at shutdown.", read=read_duration
     ),
     switch(
         "enable-webhooks",
@@ -166,7 +166,7 @@ _OWN: Sequence[Flag] = (
     make_text_flag(
         "webhook-client-ca-file",
         "",
-        "Answer reviews only to clients with a certificate of these authorities (PEM).",
+        "Answer reviews only for clients with a certificate from one of these CAs (PEM).",
     ),
     # Accepted, since manifests pass them.
     make_text_flag(

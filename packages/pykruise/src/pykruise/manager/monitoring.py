@@ -193,7 +193,7 @@ ALERTS: Final[Sequence[Alert]] = (
         name="KruiseCacheLag",
         expr="max by (resource) (pykruise_cache_lag_seconds) > 30",
         for_s=300,
-        summary="The watch delivers own writes of {{ $labels.resource }} only after {{ $value }} s.",
+        summary="The watch delivers the manager's own writes of {{ $labels.resource }} only after {{ $value }} s.",
     ),
 )
 

@@ -50,7 +50,7 @@ from pykruise.cli.errors import CommandError, CommandLineError
 @click.option(
     "--webhook-host",
     default="",
-    help="WEBHOOK_HOST of managers outside the cluster; none runs inside.",
+    help="WEBHOOK_HOST of managers outside the cluster; no manager is installed inside.",
 )
 @click.option(
     "--webhook-port",
