@@ -136,7 +136,7 @@ def _find_digest(folder: Path, repository: str, tag: str, rule: Rule) -> str:
         if MISSING & set(repository.split("/")):
             return ""
         name = f"{repository}:{tag}"
-        # Nodes have busybox's layer after the first pull, so a slow image needs content of its own.
+        # Nodes have busybox's layer after the first pull, so a slow image needs additional content.
         padding = rule.bytes_per_second * SLOW_SECONDS
         return _store(folder, build_busybox_image(name, padding=padding), [name])
     return file.read_text()

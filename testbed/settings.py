@@ -213,7 +213,7 @@ class Settings:
         self.write_tokens()
 
     def write_tokens(self, *, without: Collection[str] = ()) -> None:
-        """Write the tokens that the API server accepts from its next start on. Users in `without` get none."""
+        """Write the tokens that the API server accepts from its next start on. Users in `without` get no token."""
         groups = {**GROUPS, **NODE_GROUPS}
         rows = [
             f'{self.tokens[name]},{user},{name},"{groups[name]}"\n'

@@ -108,7 +108,7 @@ class ReviewedAccess:
         )
 
     def _is_allowed(self, right: Right) -> bool:
-        # learn() runs before and renews an expired answer, so an expired answer still counts here.
+        # learn() runs earlier and renews expired answers, so this method also uses expired ones.
         known = self._answers.get(right)
         return known is not None and known.is_allowed
 

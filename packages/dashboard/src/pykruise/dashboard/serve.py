@@ -67,7 +67,9 @@ class DashboardOptions(msgspec.Struct, frozen=True, kw_only=True):
     tls_cert: Path | None = None
     tls_key: Path | None = None
     session_key: Path | None = None
-    """Key of logins that outlive the process, the same for all replicas; None: a laptop's own key, or none."""
+    """Key of logins that outlive the process, the same for all replicas; None: with --shared a random key for each
+    start, otherwise a key file of this user.
+    """
     manager_namespace: str = "kruise-system"
     opens_browser: bool = False
 

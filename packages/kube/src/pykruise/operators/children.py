@@ -58,7 +58,7 @@ def namespace_of(child: Child, owner: DocumentView) -> str:
 
 
 def build_child_document(child: Child, resource: Resource, owner: DocumentView) -> Document:
-    """Return the document with which the child is created. `resource`: of the owner."""
+    """Return the document with which the child is created. `resource`: resource of the owner."""
     wanted = _wanted(child)
     metadata = {
         **wanted["metadata"],

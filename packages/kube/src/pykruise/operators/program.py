@@ -108,7 +108,7 @@ def main(
     """Run an operator until SIGTERM or SIGINT, and exit: 0 after a graceful end, 1 for an error, 2 for wrong flags.
 
     `name`: name of the Lease and of the user agent. `webhooks`: results of `validating()` and `defaulting()`; they need
-    `--webhook-cert-dir`. `argv`: flags; None: those of the command line. `--help` lists them.
+    `--webhook-cert-dir`. `argv`: flags; None: the flags of the command line. `--help` lists them.
     """
     known = {flag.name: flag for flag in FLAGS}
     try:

@@ -232,7 +232,7 @@ def build_pod_monitor(*, namespace: str, has_state: bool) -> Document:
         "spec": {
             "selector": {"matchLabels": {"control-plane": "controller-manager"}},
             "podMetricsEndpoints": [
-                # Labels of a series (namespace) override those of the target.
+                # Labels of a series (namespace) override the labels of the target.
                 {"port": "metrics", "path": path, **({"honorLabels": True} if path != "/metrics" else {})}
                 for path in paths
             ],

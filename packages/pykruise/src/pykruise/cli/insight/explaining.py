@@ -41,7 +41,7 @@ class Wait(msgspec.Struct, frozen=True, kw_only=True):
     code: str
     words: str
     pods: tuple[str, ...] = ()
-    """Names of the pods, or of what the words are about: nodes, images, namespaces."""
+    """Names of the pods, or of other objects that the words are about: nodes, images, namespaces."""
     since: str = ""
     tried: str = ""
     """Time of the last attempt of a rejected write; empty: unknown."""
@@ -87,9 +87,9 @@ _FAILED: Final = frozenset({"FailedScale", "FailedUpdate", "FailedCreatePod", "F
 def explain(
     sight: Sight, plan: Plan, *, way_back: str | None = None, correction: Correction | None = None
 ) -> Explanation:
-    """Return the explanation of the workload that `plan` was made for, from the same snapshot. `way_back`: remedy
-    that rolls the workload back when another object owns it; None: its own remedy. `correction`: instruction for
-    correcting the template when another object contains it.
+    """Return the explanation of the workload that `plan` was made for, from the same snapshot. `way_back`: remedy that
+    rolls the workload back when another object owns it; None: the remedy of the workload itself. `correction`:
+    instruction for correcting the template when another object contains it.
     """
     now = sight.snapshot.now
     meta = sight.document["metadata"]
@@ -285,7 +285,7 @@ def _waits_of_object(sight: Sight, plan: Plan, status: Mapping[str, Any]) -> Ite
 
 
 def _is_own_wait(waiting: Reason, sight: Sight) -> bool:
-    """Whether the plan's reason for waiting becomes a wait of its own. For a workload, its pods usually explain it
+    """Whether the plan's reason for waiting becomes a separate wait. For a workload, its pods usually explain it
     better.
     """
     if waiting.code == Code.JOB_OVER:

@@ -88,7 +88,7 @@ def hunt(
 ) -> FoundFailure | None:
     """Play seeds until a rule is broken, and shrink that script. None: no rule was broken.
 
-    `seeds`: how many, beginning with `first`. `play`: `simulate`, or what `player_of()` returns.
+    `seeds`: number of seeds, beginning with `first`. `play`: `simulate`, or the result of `player_of()`.
     `most_runs`, `most_s` (seconds of CPU): bounds of shrinking.
     """
     for number, seed in enumerate(range(first, first + seeds), start=1):
@@ -135,7 +135,7 @@ def shrink(
 ) -> SimulationScript:
     """Return the shortest script that was found and breaks the same rule.
 
-    `play`: as in `hunt`. `most_runs` and `most_s` (seconds of CPU): when it ends at the latest.
+    `play`: as in `hunt`. `most_runs` and `most_s` (seconds of CPU): bounds of the search.
     """
     return shrink_greedily(
         script,
@@ -172,7 +172,7 @@ def check(
     a rule.
 
     `seeds`, `first`, `play`, `most_runs`: as in `hunt`. `keep_in`: a new failing script is written there, so that each
-    later run plays it first. None: none is kept.
+    later run plays it first. None: failing scripts are not kept.
     """
     __tracebackhide__ = True
     for path in sorted(keep_in.glob("*.json")) if keep_in is not None and keep_in.is_dir() else ():

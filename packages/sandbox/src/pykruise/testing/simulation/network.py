@@ -251,7 +251,7 @@ class Wire:
                 await asyncio.sleep(self._rng.uniform(0, self._latency_s))
             fault = self._network_faults.take(STREAM_FAULTS, path, "STREAM")
             if held is not None:
-                # What a bookmark has promised comes before it, on any API server.
+                # Every API server sends the events that a bookmark covers before the bookmark.
                 first, last = (held, line) if line.startswith(BOOKMARK) else (line, held)
                 yield first
                 self.held.pop(path, None)

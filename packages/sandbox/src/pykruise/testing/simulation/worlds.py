@@ -106,7 +106,7 @@ class SimulationScript(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
     operations: tuple[SimulatedOperation, ...] = ()
     faults: tuple[Fault, ...] = ()
     latency_s: float = 0.02
-    """Largest time that a request takes each way, in seconds."""
+    """Maximum time that a request takes in each direction, in seconds."""
 
 
 class SimulationOutcome(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,7 +1,6 @@
 """Simulation of a kind that creates objects on a schedule; a month takes a moment.
 
-ClockPlay (the object, what it has made, how long that runs) ──▶ play_clock() ──▶ ClockPlayed: what becomes of each
-time
+ClockPlay (the object, what it has made, how long that runs) ──▶ play_clock() ──▶ ClockPlayed: the result of each time
 
 Plans are the manager's own, from snapshots that the kind's own function builds. The API server and the created
 objects are simulated: the API server carries out each plan, and a created object runs for some time and ends. Time
