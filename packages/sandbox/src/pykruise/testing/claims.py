@@ -1,4 +1,4 @@
-"""A condition that a test waits for (its claim): whether it is true yet, and an explanation if it never becomes true.
+"""An assertion that a test waits for (its claim): whether it is true yet, and an explanation if it never becomes true.
 
 claim() ──▶ ClaimAttempt: its value, or the error of a field that is not written yet
 the last attempt, the objects that it read, their events ──▶ format_failure()

@@ -226,7 +226,7 @@ async def _limit_time(timeout_s: float, name: str) -> AsyncIterator[None]:
         async with asyncio.timeout(timeout_s):
             yield
     except TimeoutError as error:
-        raise CallTimeoutError(f"{name}: no end within {timeout_s:g} s") from error
+        raise CallTimeoutError(f"{name}: did not end within {timeout_s:g} s") from error
 
 
 _BY_STATUS: Final[Mapping[Status, type[CriError]]] = {

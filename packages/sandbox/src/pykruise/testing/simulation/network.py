@@ -81,11 +81,11 @@ class NetworkFaults:
         self._cleared.set()
 
     def hold(self, seconds: float) -> None:
-        """Note that a request is delayed for so many seconds, also after `clear()`."""
+        """Note that a request is delayed for this number of seconds, also after `clear()`."""
         self.last_arrival = max(self.last_arrival, self._now() + seconds)
 
     async def hang(self, seconds: float) -> None:
-        """Wait for so many seconds, or until all faults have ended."""
+        """Wait for this number of seconds, or until all faults have ended."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._cleared.wait()
