@@ -284,8 +284,8 @@ class Settings:
         ]
 
     def _flags_for_nodes(self) -> list[str]:
-        """Flags with which pods reach the API server, and it reaches nodes and pods, although it is outside their
-        network.
+        """Flags with which pods reach the API server, and the API server reaches nodes and pods, although it is outside
+        their network.
         """
         return [
             f"--advertise-address={GATEWAY_ADDRESS}",

@@ -3,7 +3,7 @@
 put(), remove() ──▶ Board: rows in the order of their last change ──list_changes_since(version)──▶ changed and removed
 
 For each browser, only one number is stored. A slow browser misses intermediate states and gets the last state of each
-row. Removed rows are kept for a while. A browser that was away for longer starts again with all rows.
+row. Removed rows are kept for a while. A browser that was disconnected for longer starts again with all rows.
 """
 
 import asyncio

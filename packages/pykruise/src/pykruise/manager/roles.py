@@ -170,8 +170,8 @@ compares them. Users of a kind may use other permissions too, but no namespaced 
 
 
 def build_aggregated_roles() -> list[Document]:
-    """Return rules that OpenKruise's kinds add to Kubernetes' own roles view, edit and admin. A kind whose objects do
-    more than their authors may has a separate role, which an administrator must bind.
+    """Return rules that OpenKruise's kinds add to Kubernetes' own roles view, edit and admin. If objects of a kind can
+    do more than their authors may do, the kind has a separate role, which an administrator must bind.
     """
     all_crds = {kind.resource: crd for kind, crd in _with_crds()}
     namespaced = {resource: crd for resource, crd in all_crds.items() if crd["spec"]["scope"] == "Namespaced"}

@@ -1,4 +1,4 @@
-"""Bindings of unschedulable pods: the object or volume that binds a pod to nodes, and their state.
+"""Bindings of unschedulable pods: the object or volume that binds a pod to nodes, and the state of these nodes.
 
 Explanation with unschedulable pods ──objects of kinds that bind pods (Insight.bindings)──▶ add_bindings()
                                     ──volume_bindings.py──▶

@@ -23,7 +23,7 @@ __all__ = ["RECONCILE", "SENDER", "Commit", "Reconcile", "RecordingStorage", "li
 
 
 class Reconcile(msgspec.Struct):
-    """A manager's knowledge when it began to decide: per shelf, everything up to that revision."""
+    """A manager's knowledge when it began to decide: for each shelf, all changes up to one revision."""
 
     manager: str
     number: int
@@ -72,7 +72,7 @@ V = TypeVar("V", bound=Versioned)
 
 
 def list_versions_since(versions: Sequence[V], known: float) -> Sequence[V]:
-    """The versions of an object that a writer with this knowledge may take for the current one."""
+    """The versions of an object that a writer with this knowledge may consider to be the current one."""
     return versions[max(0, bisect_right(versions, known, key=lambda version: version.revision) - 1) :]
 
 

@@ -122,7 +122,8 @@ NO_ANSWER_S = 30.0
 class Wire:
     """Transport of one operator, or of webhooks. `dead`: the operator was killed; nothing leaves or reaches it.
 
-    `decides`: whether a request belongs to the reconcile that sends it; webhooks are called in reconciles of others.
+    `decides`: whether a request belongs to the reconcile that sends it. Requests of webhooks do not: webhooks are
+    called during reconciles of others.
     """
 
     def __init__(

@@ -64,8 +64,8 @@ class Play(msgspec.Struct, frozen=True, kw_only=True):
     beside: Sequence[Document] = ()
     """Objects of kinds that take part in admission of pods; they are created before the workload."""
     beside_changes: Sequence[Document] = ()
-    """Wanted state of the other objects; they change before the workload. If they include a SidecarSet, revisions are
-    those of its sidecars instead of the workload's.
+    """Wanted state of the other objects; they change before the workload. If they include a SidecarSet, results count
+    revisions of its sidecars instead of revisions of the workload.
     """
     namespace: str = "default"
     is_admitted: bool = False

@@ -229,7 +229,7 @@ async def _explain_workload(
 
 def _correction_of(workload: SubsetWorkload, united: Document) -> Correction:
     """Return the correction in the UnitedDeployment, which reverts changes of its workloads. The patch of the subset
-    wins over the template.
+    has precedence over the template.
     """
     name = f"spec.template.{workload.template}"
     subsets = get_path(united, "spec", "topology", "subsets", default=())
