@@ -76,7 +76,7 @@ class Part:
     """The Go module whose version is built."""
     product: str = "Kubernetes"
     package: str = ""
-    """The package of its program within the module; "." is one of our own, the source of which is beside its go.mod."""
+    """The package of its program within the module; "." is one of our programs, with its source beside its go.mod."""
 
     @property
     def binaries(self) -> tuple[str, ...]:
@@ -213,7 +213,7 @@ OTHERS = (
     KARPENTER,
     DESCHEDULER,
 )
-"""Programs of others that run beside pykruise in tests/others."""
+"""Programs of other projects that run beside pykruise in tests/others."""
 VERSIONS = CONTROL_PLANE.minors
 
 

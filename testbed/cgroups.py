@@ -50,7 +50,7 @@ def _enable_controllers(folder: Path) -> None:
 
 
 def _allow_processors(parent: Path, folder: Path) -> None:
-    """Allow processors to a group: in version 1, a new group may use none."""
+    """Allow a group to use processors: in version 1, a new group may not use any."""
     for name in ("cpuset.cpus", "cpuset.mems"):
         if (folder / name).exists() and not (folder / "cgroup.controllers").exists():
             (folder / name).write_text((parent / name).read_text())

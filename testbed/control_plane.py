@@ -142,7 +142,7 @@ class ControlPlane:
 
     @property
     def manager_kubeconfig(self) -> Path:
-        """A kubeconfig file for the ServiceAccount kruise-system/kruise-manager, which has only the rights of its
+        """A kubeconfig file for the ServiceAccount kruise-system/kruise-manager, which has only the permissions of its
         roles.
 
         With it the audit log separates the manager's requests from others, and its token can be revoked alone.

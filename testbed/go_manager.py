@@ -1,4 +1,4 @@
-"""A manager of another project as a process beside a control plane: its manifests applied, started, watched and ended.
+"""A manager of another project as a process beside a control plane: applies its manifests, starts it, and ends it.
 
     class Some(GoManager):  # names its part of build.py, its manifests, arguments and environment
     manager = Some(plane, "1.2")
@@ -6,8 +6,8 @@
     await manager.start()    # returns when it is ready
     await manager.stop()
 
-It is built from its Go module, as the control plane is. It runs on the loopback with the rights of an admin, and API
-servers reach its webhooks by address.
+It is built from its Go module, as the control plane is. It runs on the loopback with the permissions of an admin, and
+API servers reach its webhooks by address.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class GoManager:
     part: Part
     namespace: str
     reads_files = False
-    """Whether it reads files of its source, as its image has them."""
+    """Whether it reads files of its source, which its image contains."""
 
     def __init__(self, plane: ControlPlane, version: str) -> None:
         self.version = version
@@ -60,11 +60,11 @@ class GoManager:
 
     @property
     def log(self) -> Path:
-        """All that it wrote."""
+        """Return its complete output."""
         return self._folder / "manager.log"
 
     def build_manifests(self) -> list[dict[str, Any]]:
-        """All that its release has in a cluster, but for the Deployment of the manager."""
+        """Return all manifests of its release except the manager's Deployment."""
         raise NotImplementedError
 
     def definitions(self) -> list[dict[str, Any]]:
@@ -85,7 +85,7 @@ class GoManager:
         raise NotImplementedError
 
     def build_environment(self) -> Mapping[str, str]:
-        """Variables of the program, beside those of this process."""
+        """Environment variables of the program, in addition to those of this process."""
         return {
             "POD_NAMESPACE": self.namespace,
             "WEBHOOK_HOST": "127.0.0.1",
@@ -94,7 +94,9 @@ class GoManager:
         }
 
     async def install(self, *, kind: str = "") -> None:
-        """Apply its manifests, as an upgrade to this release, or back to it, does. `kind`: only those of it."""
+        """Apply its manifests, as an upgrade or a downgrade to this release does. `kind`: apply only manifests of this
+        kind.
+        """
         text = yaml.safe_dump_all([item for item in self.build_manifests() if kind in ("", item["kind"])])
         command = [str(self._plane.find_binary("kubectl")), "--kubeconfig", str(self._plane.kubeconfig)]
         command += ["apply", "--server-side", "--force-conflicts", "--field-manager=helm", "-f", "-"]
@@ -105,7 +107,7 @@ class GoManager:
             raise RuntimeError(f"{self.part.product} {self.version} cannot be installed: {done.stderr}")
 
     async def start(self) -> None:
-        """Run it, and return when it is ready. Raises RuntimeError with the end of its log when it is not."""
+        """Run it, and return when it is ready. Raises RuntimeError with the end of its log if it does not get ready."""
         program = await asyncio.to_thread(build, self.version, part=self.part) / self.part.commands[0]
         with self.log.open("ab") as output:
             self._process = await asyncio.create_subprocess_exec(

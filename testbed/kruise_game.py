@@ -5,8 +5,8 @@
     await game.start()    # returns when it is ready
     await game.stop()
 
-How it runs: testbed/go_manager.py. Its release has the certificate of its webhooks made for it (cert-manager); here
-they are made for the loopback.
+How it runs: testbed/go_manager.py. In its release, cert-manager creates the certificate of its webhooks; here, the
+certificate is created for the loopback.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Linux namespaces: check the right to create them, enter those of a process, and open sockets in another network."""
+"""Linux namespaces: check whether they can be created, enter those of a process, open sockets in another network."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ class OpenKruise(GoManager):
         kubeconfig: Path | None = None,
         throttled: bool = False,
     ) -> None:
-        """`kubeconfig`: its rights, the admin's by default. `throttled`: keep its default client-side limits."""
+        """`kubeconfig`: its permissions, the admin's by default. `throttled`: keep its default client-side limits."""
         super().__init__(plane, version)
         self.gates = gates
         self._kubeconfig = kubeconfig or plane.kubeconfig

@@ -1,4 +1,4 @@
-"""The registry of real nodes: a folder of images, and the answers to pull requests.
+"""The registry of real nodes: a folder of images, and the responses to requests of nodes.
 
     Registry.push(image, "web:1") ──▶ folder ◀── answer(folder, request) ◀── gateway.py ◀── containerd
 
@@ -136,7 +136,7 @@ def _find_digest(folder: Path, repository: str, tag: str, rule: Rule) -> str:
         if MISSING & set(repository.split("/")):
             return ""
         name = f"{repository}:{tag}"
-        # Nodes have busybox's layer after the first pull, so a slow image needs content of its own.
+        # Nodes have busybox's layer after the first pull, so a slow image needs additional content.
         padding = rule.bytes_per_second * SLOW_SECONDS
         return _store(folder, build_busybox_image(name, padding=padding), [name])
     return file.read_text()

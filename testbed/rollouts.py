@@ -1,4 +1,4 @@
-"""OpenKruise Rollouts on a control plane of the testbed: what steers rollouts of the workloads from outside.
+"""OpenKruise Rollouts on a control plane of the testbed: it steers rollouts of the workloads from outside.
 
     rollouts = Rollouts(plane, "0.6")
     await rollouts.install()  # its definitions, webhook configurations and namespace, as its release has them

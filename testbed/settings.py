@@ -39,7 +39,7 @@ USERS = {
 }
 
 MASTERS = "system:masters"
-# The manager is not in system:masters. It has only the rights of its roles in the cluster.
+# The manager is not in system:masters. It has only the permissions of its roles in the cluster.
 GROUPS = dict.fromkeys(USERS, MASTERS) | {
     MANAGER: "system:serviceaccounts,system:serviceaccounts:kruise-system"
 }
@@ -50,7 +50,7 @@ def format_node_name(number: int) -> str:
     return f"node-{number}"
 
 
-# Further users with real nodes: each kubelet has only the rights of its node.
+# Further users with real nodes: each kubelet has only the permissions of its node.
 NODE_USERS = {
     **{
         format_node_name(number): f"system:node:{format_node_name(number)}"
@@ -213,7 +213,7 @@ class Settings:
         self.write_tokens()
 
     def write_tokens(self, *, without: Collection[str] = ()) -> None:
-        """Write the tokens that the API server accepts from its next start on. Users in `without` get none."""
+        """Write the tokens that the API server accepts from its next start on. Users in `without` get no token."""
         groups = {**GROUPS, **NODE_GROUPS}
         rows = [
             f'{self.tokens[name]},{user},{name},"{groups[name]}"\n'
@@ -284,8 +284,8 @@ class Settings:
         ]
 
     def _flags_for_nodes(self) -> list[str]:
-        """Flags with which pods reach the API server, and it reaches nodes and pods, although it is outside their
-        network.
+        """Flags with which pods reach the API server, and the API server reaches nodes and pods, although it is outside
+        their network.
         """
         return [
             f"--advertise-address={GATEWAY_ADDRESS}",

@@ -182,7 +182,8 @@ def _describe_type(schema: Mapping[str, Any], path: str) -> tuple[str, Mapping[s
 
 def _without_facts_of_merges(schema: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the items of a list without the fields that only describe how a list of a Kubernetes type is merged: its
-    keys, and merged lists, which are the only nullable fields."""
+    keys, and lists that are merged themselves. Only merged lists are nullable.
+    """
     items: Mapping[str, Any] = schema["items"]
     if not schema.get("nullable"):
         return items

@@ -134,7 +134,7 @@ def _read_comments(text: str) -> dict[str, str]:
 
 
 def build_schema(values: Sequence[Value], comments: Mapping[str, str] | None = None) -> Document:
-    """Return the JSON schema of all values. It refuses unknown names."""
+    """Return the JSON schema of all values. It rejects unknown names."""
     root = _closed_object()
     for value in values:
         parent, name = _find_parent(root, value.path)

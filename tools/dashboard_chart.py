@@ -1,4 +1,4 @@
-"""The rights of the dashboard in a cluster, and the part of the Helm chart that is generated from them.
+"""The permissions of the dashboard in a cluster, and the part of the Helm chart that is generated from them.
 
 rights_of_dashboard() ──▶ build_roles() ──▶ charts/pykruise/templates/dashboard-rbac.yaml
     python -m tools.dashboard_chart charts/pykruise
@@ -32,7 +32,7 @@ _ACCESS_REVIEWS: Final = Resource(
 
 
 def rights_of_dashboard() -> Sequence[Right]:
-    """Rights of the dashboard's service account in the whole cluster."""
+    """Permissions of the dashboard's service account in the whole cluster."""
     return (
         *(make_right(resource, *READ, why="the pages") for resource in list_watched_resources()),
         make_right(EVENTS, "get", "list", why="events on a page"),

@@ -146,7 +146,7 @@ _HAS_POLICIES = f'(semverCompare ">={POLICIES_SINCE}-0" .Capabilities.KubeVersio
 
 
 def _build_daemon() -> str:
-    """Return the roles of the agents. They keep rights that are needed only with a gate that is off."""
+    """Return the roles of the agents. They keep permissions that are needed only with a gate that is off."""
     roles_of_agents = _to_yaml(build_daemon_roles(Gates(), namespace=_PLACE))
     policy = _to_yaml(own_node_policy(namespace=_PLACE))
     text = f"{roles_of_agents}{{{{- if and .Values.daemon.ownNodePolicy {_HAS_POLICIES} }}}}\n{policy}{{{{- end }}}}\n"
@@ -155,7 +155,7 @@ def _build_daemon() -> str:
 
 def _build_roles(**gates: bool) -> str:
     """Return the roles under these gates, and for each other gate the rules that it adds."""
-    # Other gates depend on this one, and it needs no right itself.
+    # Other gates depend on this one, and it needs no permission itself.
     gates = {**gates, "ResourcesDeletionProtection": True}
     usual = build_roles(Gates.of(**gates), namespace=_PLACE)
     further = {
@@ -225,7 +225,7 @@ _AKS_EXCLUDES: Final = [
     {"key": "control-plane", "operator": "NotIn", "values": ["true"]},
     {"key": "kubernetes.azure.com/managedby", "operator": "NotIn", "values": ["aks"]},
 ]
-"""What AKS's admissions enforcer adds to each webhook. OpenKruise's chart has the same."""
+"""Expressions that AKS's admissions enforcer adds to each webhook. OpenKruise's chart has them too."""
 
 
 def _format_entry(entry: Document) -> str:
@@ -238,7 +238,7 @@ def _format_entry(entry: Document) -> str:
 
 
 def _selector(installed: Document | None) -> str:
-    """The selector of namespaces, and the same with what AKS excludes."""
+    """The selector of namespaces in two forms: as it is, and with the expressions for AKS."""
     usual = _replace_places(format_yaml({_NAMESPACES: installed})) if installed else ""
     expressions = [*((installed or {}).get("matchExpressions") or ()), *_AKS_EXCLUDES]
     on_aks = _replace_places(

@@ -1,4 +1,4 @@
-"""What became of programs of others beside pykruise, as `make test-others` has written it down.
+"""Results of running programs of other projects with pykruise, as `make test-others` records them.
 
 results.json ──▶ read_results() ──▶ the table of docs/compatibility.md (tools/others_table.py)
 """
@@ -14,7 +14,7 @@ RESULTS: Final = Path(__file__).parents[1] / "tests" / "others" / "results.json"
 
 
 class Result(NamedTuple):
-    """One thing that was run."""
+    """One program in one version, what was run of it, and whether that works."""
 
     program: str
     version: str
@@ -23,7 +23,7 @@ class Result(NamedTuple):
 
 
 def read_results() -> list[Result]:
-    """All that is known."""
+    """Read all recorded results; empty if there are none."""
     if not RESULTS.exists():
         return []
     return [Result(**result) for result in json.loads(RESULTS.read_text())]

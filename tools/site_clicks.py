@@ -1,6 +1,6 @@
 """Clicks in the built site: `python -m tools.site_clicks build/site` fails if a task takes more than two clicks.
 
-index.html ──links in its text, without the navigation──▶ pages ──▶ pages ──▶ fewest clicks to each task
+index.html ──links in its text, without the navigation──▶ pages ──▶ pages ──▶ minimum number of clicks to each task
 """
 
 import sys
@@ -42,7 +42,7 @@ class _Links(HTMLParser):
 
 
 def count_clicks(site: Path, folder: str, *, most: int) -> int | None:
-    """Return the fewest clicks from the start page to a page; None: more than `most`."""
+    """Return the minimum number of clicks from the start page to a page; None: more than `most`."""
     wanted = (site / folder / "index.html").resolve()
     reached = {(site / "index.html").resolve()}
     for clicks in range(most + 1):

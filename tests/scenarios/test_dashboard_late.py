@@ -34,7 +34,7 @@ SEEN = {
     "?page=pods": "0 pods wait",
     "?page=jobs": "/tune",
     "?page=others": "/keep",
-    "?page=health": "What pykruise doctor finds",
+    "?page=health": "Findings of pykruise doctor",
     WORKLOAD: PROGRESS,
     NODE: "kubectl describe node node-1",
 }

@@ -282,7 +282,7 @@ def test_a_node_shows_its_pods_its_images_and_whether_its_agent_answers(
 
 def test_health_is_what_doctor_finds(browser: Browser, served: Served) -> None:
     browser.open(f"{served.url}?page=health")
-    browser.until_says("What pykruise doctor finds", "crds", "pykruise doctor")
+    browser.until_says("Findings of pykruise doctor", "crds", "pykruise doctor")
 
 
 # ── what if, and doing it ────────────────────────────────────────────────────
@@ -567,7 +567,7 @@ def test_a_user_of_one_namespace_logs_in_and_sees_only_that_namespace(
         browser.until(lambda: "2 of 2 updated, 2 ready" in row_of(browser, f"in-{namespace}"))
         assert other not in browser.driver.page_source
         browser.open(page_of(served, other, f"in-{other}"))
-        browser.until_says("There is nothing of that name that you may see")
+        browser.until_says("There is no object with this name that you may see")
         browser.open(f"{served.url}?page=health")
         browser.until(lambda: browser.all("main h2, main .panel, main .strip, main .filters + p"))
         next(
@@ -826,7 +826,7 @@ def test_the_steps_of_a_canary_are_shown_beside_its_workload(
     assert outside.problems() == []
     outside.find('#steps-of-rollout a[href*="careful"]').click()
     outside.until_says(
-        f"Rollout {of_bare}/careful", "Steps of the canary", "a rollback there ends the canary"
+        f"Rollout {of_bare}/careful", "Steps of the canary", "A rollback of this workload ends the canary"
     )
     outside.find("#steps-of-rollout a.main-link").click()
     outside.until_says(f"CloneSet {of_bare}/shop")

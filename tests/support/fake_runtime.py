@@ -248,7 +248,7 @@ class FakeRuntime:
             async with asyncio.timeout(timeout_s):
                 return await self.exec(fake_container.name, command)
         except TimeoutError as error:
-            raise CallTimeoutError(f"no end within {timeout_s:g} s") from error
+            raise CallTimeoutError(f"did not end within {timeout_s:g} s") from error
 
     async def stop_container(self, container_id: str, *, grace_s: int) -> None:
         self._begin("StopContainer", container_id)

@@ -2,9 +2,9 @@
 
 supply/dashboard.txt ──pip download, by hash──▶ wheels of each Python ──▶ parts ──▶ kubectl-kruise-PLATFORM
 
-The file is a shell script followed by a zip archive. The script finds a Python, and the Python runs the archive. At
-its first start the archive unpacks the part for that Python into the user's cache, in a folder named by the hash of
-the file. Called by another name it runs that program: `pykruise`, `kubectl_complete-kruise`.
+The file is a shell script followed by a zip archive. The script finds a Python, and the Python runs the archive. At its
+first start the archive unpacks the part for that Python into the user's cache, in a folder named by the hash of the
+file. If the file is called by another name, it runs the program of that name: `pykruise`, `kubectl_complete-kruise`.
 """
 
 from __future__ import annotations

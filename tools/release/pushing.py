@@ -4,7 +4,7 @@ archive ──▶ Layout: blobs by digest ──▶ Registry.push(): missing blo
     python -m tools.release.pushing registry.example.com/team build/images/*.tar
 
 It uses the login of docker or podman, from their configuration files and credential helpers. Rule: OCI distribution
-specification 1.1, push; tokens in the way of Docker's registries.
+specification 1.1, push; tokens as Docker's registries use them.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _LOOPBACK: Final = ("localhost", "127.0.0.1", "[::1]")
 
 
 class PushError(Exception):
-    """The registry refused the push or could not be reached; the message gives the reason."""
+    """The registry rejected the push or could not be reached; the message gives the reason."""
 
 
 @dataclass(frozen=True)
@@ -153,7 +153,7 @@ class Registry:
     def _push_manifest(
         self, repository: str, layout: Layout, descriptor: Mapping[str, Any], reference: str
     ) -> None:
-        """Push a manifest after its parts: registries refuse a manifest with missing parts."""
+        """Push a manifest after its parts: registries reject a manifest with missing parts."""
         content = layout.blobs[descriptor["digest"]]
         manifest = json.loads(content)
         for child in manifest.get("manifests", ()):

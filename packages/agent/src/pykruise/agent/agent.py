@@ -3,7 +3,7 @@
 Client, Runtimes ──▶ ImagePuller, Recreator, Prober, MetadataReporter (each with its cache and its recorder)
 
 `run()` lasts until `stop()`, which lets writes in flight finish. All state is stored at the API server and the
-runtime: killing an agent, or replacing it by another one, loses nothing.
+runtime: if an agent is killed or replaced, nothing is lost.
 """
 
 import asyncio

@@ -2,8 +2,8 @@
 
 host, port, path, headers ──▶ send_http_get() ──▶ HttpAnswer (status, the beginning of the body)
 
-Redirects within the host are followed; a redirect to another host is returned as the answer. The parser is httptools.
-Values of users are encoded or refused as in the kubelet's client, because the request is sent from the node's network
+Redirects within the host are followed; a redirect to another host is returned as the response. The parser is httptools.
+Values of users are encoded or rejected as in the kubelet's client, because the request is sent from the node's network
 to any server there.
 """
 
@@ -28,11 +28,11 @@ Headers = Sequence[tuple[str, str]]
 
 
 class HttpGetError(Exception):
-    """There was no answer: no connection, a broken connection, a timeout, or an invalid request."""
+    """There was no response: no connection, a broken connection, a timeout, or an invalid request."""
 
 
 class HttpAnswer(msgspec.Struct, frozen=True):
-    """Answer to an HTTP request. `body` is its first 10 KiB."""
+    """Response to an HTTP request. `body` is its first 10 KiB."""
 
     status: int
     body: bytes
@@ -42,7 +42,7 @@ class HttpAnswer(msgspec.Struct, frozen=True):
 async def send_http_get(
     host: str, port: int, *, path: str, scheme: str, headers: Headers, timeout_s: float
 ) -> HttpAnswer:
-    """Return the answer to a GET, after redirects within the host. Raises HttpGetError."""
+    """Return the response to a GET, after redirects within the host. Raises HttpGetError."""
     is_tls = scheme.upper() == "HTTPS"
     try:
         async with asyncio.timeout(timeout_s):

@@ -53,7 +53,8 @@ PULLED_BY: Final = {"apps.kruise.io/pulling-image-by": "kruise-daemon"}
 """Annotation of every pull."""
 CONFLICT_S: Final = 0.05
 LONGEST_S: Final = 24 * 3600.0
-"""Longest duration of a call. A pull ends with its try, because cancelling the call ends it in the runtime."""
+"""Maximum duration of a call. A pull ends when its try ends, because cancelling the call ends the pull in the runtime.
+"""
 
 _TryKey = tuple[ImageName, int, int]
 """Image, version, and the number of the try."""
@@ -249,7 +250,7 @@ class ImagePuller:
             except CriError as error:
                 failures.append(str(error) or type(error).__name__)
         else:
-            # When matching credentials are refused, a try without credentials is not justified.
+            # If the registry rejects matching credentials, the image is not tried without credentials.
             raise CriError("; ".join(dict.fromkeys(failures)))
         result = find_image(await self._runtime.list_images(), image)
         return result.id if result is not None else id_

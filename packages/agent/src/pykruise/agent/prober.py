@@ -56,8 +56,8 @@ LEAST_PAUSE_S: Final = 0.05
 EXEC_PAUSE_S: Final = 1.0
 """Seconds between the starts of two commands in a pod."""
 EXECS_OF_POD: Final = 8
-"""Most commands that run in a pod at the same time. A pod with many expensive commands must not take the node's time,
-nor its agent's workers, from others.
+"""Maximum number of commands that run in a pod at the same time, so that a pod with many expensive commands leaves
+processor time of the node and workers of the agent for other pods.
 """
 GATHER_S: Final = 0.2
 """Seconds that a report waits, so that outcomes of many probes are written together."""

@@ -47,7 +47,7 @@ _log = logging.getLogger(__name__)
 
 USER_AGENT = "kruise-daemon"
 POOL = 4
-"""Connections for requests; each watch has its own."""
+"""Maximum number of connections for requests; each watch has a separate connection."""
 
 
 async def run_process(connection: Connection, settings: AgentSettings) -> None:

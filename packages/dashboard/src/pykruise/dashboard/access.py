@@ -2,10 +2,10 @@
 
 (resource, namespace) of rows ──learn()──▶ SubjectAccessReview, cached for a short time ──▶ may_see()
 
-On a laptop the caches are filled with the user's own rights, so the user may see everything in them. In a cluster
-they are filled with the dashboard's rights, and the dashboard asks the API server about each user: first whether the
-user may list the resource everywhere, and if not, about each namespace. A user may not see rows whose answer is
-unknown.
+On a laptop the caches are filled with the user's own permissions, so the user may see everything in them. In a cluster
+they are filled with the dashboard's permissions, and the dashboard asks the API server about each user: first whether
+the user may list the resource everywhere, and if not, about each namespace. While an answer is unknown, the user does
+not see the rows.
 """
 
 import asyncio
@@ -53,7 +53,7 @@ class Access(Protocol):
         ...
 
     async def learn(self, rights: Iterable[Right]) -> None:
-        """Ask the API server about rights without a valid answer."""
+        """Ask the API server about permissions for which there is no valid answer."""
         ...
 
     def may_see(self, resource: str, namespace: str) -> bool:
@@ -95,7 +95,7 @@ class ReviewedAccess:
         """See Access."""
 
     async def learn(self, rights: Iterable[Right]) -> None:
-        """See Access. Raises nothing: a user whose rights cannot be reviewed sees nothing."""
+        """See Access. Raises nothing: a user whose permissions cannot be reviewed sees nothing."""
         wanted = set(rights)
         async with self._learning:  # another stream of this user may ask the same
             await self._ask({(resource, "") for resource, _ in wanted})
@@ -108,7 +108,7 @@ class ReviewedAccess:
         )
 
     def _is_allowed(self, right: Right) -> bool:
-        # learn() runs before and renews an expired answer, so an expired answer still counts here.
+        # learn() runs earlier and renews expired answers, so this method also uses expired ones.
         known = self._answers.get(right)
         return known is not None and known.is_allowed
 

@@ -164,7 +164,9 @@ def argv_of(action: DashboardAction, values: Mapping[str, Any]) -> list[str]:
 
 
 def _filled(words: Sequence[str], values: Mapping[str, str]) -> list[str]:
-    """Fill in the fields' words only: names of objects have no braces."""
+    """Replace `{name}` in the words by the values. Only words of fields change, because names of objects have no
+    braces.
+    """
     result = []
     for word in words:
         for name, value in values.items():

@@ -1,5 +1,5 @@
-"""The question before an action: the change that the action makes, and the plan of the controllers after it. The
-question writes nothing.
+"""The question before an action: the change that the action makes, and the plan of the controllers after the change.
+Asking writes nothing.
 
 command of the action ──dry run, with the user's rights──▶ changed object ──▶ Question: diff, plan, ticket
 ticket ──▶ is_asked(): an action without the ticket of its question is refused
@@ -44,7 +44,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
 
     command: str
     code: int
-    """Exit code of the command in a dry run; not 0 if it is refused."""
+    """Exit code of the command in a dry run; not 0 if it is rejected."""
     said: str
     diff: tuple[str, ...]
     """`path: old → new`."""
@@ -54,11 +54,11 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     """Pods of the object before or after the action, whichever number is larger."""
     needs_name: bool
     ticket: str
-    """Ticket that the action must carry; empty: the action is refused."""
+    """Ticket that the action must carry; empty: the action is rejected."""
 
 
 class _DryRun(WrappedTransport):
-    """Transport that sends each write as a dry run, and keeps the last answer about an object."""
+    """Transport that sends each write as a dry run, and keeps the last response about an object."""
 
     def __init__(self, inner: Transport, resource: Resource) -> None:
         super().__init__(inner)
@@ -113,7 +113,7 @@ async def build_question(
 
 
 def _after(document: Document, answer: Document | None) -> Document:
-    """Return the changed object: the answer itself, or the document with the scale in the answer."""
+    """Return the changed object: the response itself, or the document with the scale in the response."""
     if answer is None or "spec" not in answer:
         return document
     if answer.get("kind") != "Scale":
@@ -164,7 +164,7 @@ def add_removals(before: Any, after: Any) -> Any:
 
 
 def _comparable(document: Document, *, with_status: bool) -> dict[str, Any]:
-    """Return the fields that a person wrote, without those that the API server counts."""
+    """Return the fields that a person writes, without those that the API server maintains."""
     meta = document["metadata"]
     return {
         "metadata": {name: meta.get(name) or {} for name in ("labels", "annotations")},

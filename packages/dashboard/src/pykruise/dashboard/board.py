@@ -2,8 +2,8 @@
 
 put(), remove() ──▶ Board: rows in the order of their last change ──list_changes_since(version)──▶ changed and removed
 
-A browser costs one number. A slow browser misses intermediate states and gets the last state of each row. Removed
-rows are kept for a while. A browser that was away for longer starts again with all rows.
+For each browser, only one number is stored. A slow browser misses intermediate states and gets the last state of each
+row. Removed rows are kept for a while. A browser that was disconnected for longer starts again with all rows.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ MOST_GONE: Final = 5_000
 
 
 class Row(msgspec.Struct, frozen=True, gc=False):
-    """One row. A user sees it who may list the resource (`clonesets.apps.kruise.io`) in the namespace of `right`."""
+    """One row. Users who may list the resource (`clonesets.apps.kruise.io`) in the namespace of `right` see the row."""
 
     id: str
     resource: str

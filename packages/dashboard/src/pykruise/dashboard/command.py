@@ -36,7 +36,9 @@ _PATH: click.Path = click.Path(path_type=Path)
     help="Address to listen on; with --shared also other addresses than loopback.",
 )
 @click.option("--open", "opens_browser", is_flag=True, help="Open the link in a browser.")
-@click.option("--actions", is_flag=True, help="Show buttons, which run the commands with the user's rights.")
+@click.option(
+    "--actions", is_flag=True, help="Show buttons, which run the commands with the user's permissions."
+)
 @click.option(
     "--shared",
     is_flag=True,
@@ -75,7 +77,7 @@ def dashboard(
 ) -> None:
     """Show what moves, what waits, and why, in a browser, until Ctrl-C. Reads only, unless --actions says otherwise.
 
-    It prints a link that opens once, on this machine, with the kubeconfig's rights.
+    It prints a link that opens once, on this machine, with the kubeconfig's permissions.
     """
     import uvloop
 

@@ -89,7 +89,7 @@ class Feeds:
         return {"rollouts": self.rollouts, "jobs": self.jobs, "others": self.others}[shown.board]
 
     def listen(self, listener: Listener) -> Callable[[], None]:
-        """Call `listener` with every change. The returned function ends that."""
+        """Call `listener` with every change. The returned function removes the listener."""
         self._listeners[listener] = None
         return lambda: self._listeners.pop(listener, None)
 

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from pykruise.kube.http.wire import WireRequest
 
 OWN_HEADER: Final = "x-pykruise-dashboard"
-"""Header of every POST. Other sites cannot add it without a CORS preflight request, which is always refused."""
+"""Header of every POST. Other sites cannot add it without a CORS preflight request, which is always rejected."""
 
 _OPEN: Final = "/healthz"
 """Path that the kubelet requests at the pod's address. The base path comes before it."""
@@ -26,10 +26,10 @@ class Guard:
         self._hosts = frozenset(host.lower() for host in hosts)
 
     def find_refusal(self, request: WireRequest) -> str:
-        """Return the reason that a request is refused; empty: it is answered."""
+        """Return the reason that a request is rejected; empty: it is answered."""
         host = request.headers.get("host", "").lower()
         if not request.path.endswith(_OPEN) and self._hosts and host not in self._hosts:
-            return f"this is not a name of the dashboard: {host[:200]!r} (--allowed-host)"
+            return f"the dashboard does not serve the host name {host[:200]!r}; --allowed-host allows it"
         origin = request.headers.get("origin", "")
         if origin and not self._is_own(origin, host):
             return "only the dashboard's own page may send this request"

@@ -2,7 +2,7 @@
 
 user's own client ──▶ build_manager_rows(), build_finding_rows() ──▶ rows
 
-The requests use the user's rights, so the user sees only data that the user could request directly.
+The requests use the user's permissions, so the user sees only data that the user could request directly.
 """
 
 from collections.abc import Sequence

@@ -55,8 +55,8 @@ class JobRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Whether the row is about the images of a node."""
     images: tuple[ImageState, ...] = ()
     asked_by: tuple[str, ...] = ()
-    """Ids of the rows of the jobs that requested the images that could not be pulled; empty: there is no such image, or
-    one that no job requested.
+    """Ids of the rows of jobs that requested images which could not be pulled; empty: there is no such image, or no job
+    requested it.
     """
 
 

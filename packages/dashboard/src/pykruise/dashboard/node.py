@@ -3,7 +3,7 @@
 Node, NodeImage, NodePodProbe, pods with their workloads ──▶ build_node_part(), build_images_part(), …
     ──▶ parts, each a row
 
-Pure. Each part names the right that a user needs to see it, as on the page of one object.
+Pure. Each part names the permission that a user needs to see it, as on the page of one object.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -74,7 +74,7 @@ class DashboardObject(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 def list_watched_resources() -> tuple[Resource, ...]:
-    """Resources that the dashboard lists and watches, and needs rights for."""
+    """Resources that the dashboard lists and watches, and needs permissions for."""
     own = dict.fromkeys(kind.resource for kind in list_kinds() if kind.versions)
     return (*own, ROLLOUTS, *_BUILT_IN)
 

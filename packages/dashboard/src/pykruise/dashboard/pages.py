@@ -547,7 +547,7 @@ def _with_templates() -> tuple[Resource, ...]:
 
 @cache
 def _keeper_of_images() -> Resource:
-    """The resource that keeps the images of a node."""
+    """The resource that stores the images of a node."""
     return next(kind.resource for kind in list_kinds() if kind.shown is not None and kind.shown.keeps_images)
 
 
@@ -561,7 +561,7 @@ def _info_of(resource: Resource, document: Document) -> Info:
 
 
 class _HealthPage:
-    """Repeated questions of one user about the installation."""
+    """The health page of one user, which examines the installation repeatedly."""
 
     def __init__(self, client: Client, namespace: str) -> None:
         self._client = client

@@ -117,7 +117,7 @@ def _read(shown: Shown | None, document: Document) -> tuple[Progress | None, str
     try:
         return progress, shown.line_of(document, progress)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        # The status has a field that admission would have refused.
+        # The status has a field that admission would have rejected.
         return progress, f"its status cannot be read: {error}"
 
 

@@ -1,4 +1,4 @@
-"""The row of any object, built like the page that lists its kind builds it.
+"""The row of any object, built as on the page that lists its kind.
 
 document ──▶ row_of() ──▶ RolloutRow, JobRow or OtherRow
 

@@ -67,7 +67,9 @@ class DashboardOptions(msgspec.Struct, frozen=True, kw_only=True):
     tls_cert: Path | None = None
     tls_key: Path | None = None
     session_key: Path | None = None
-    """Key of logins that outlive the process, the same for all replicas; None: a laptop's own key, or none."""
+    """Key of logins that outlive the process, the same for all replicas; None: with --shared a random key for each
+    start, otherwise a key file of this user.
+    """
     manager_namespace: str = "kruise-system"
     opens_browser: bool = False
 
@@ -215,8 +217,8 @@ def _key_of(options: DashboardOptions) -> bytes:
 def _check(options: DashboardOptions) -> None:
     if not options.is_shared and options.address not in ("127.0.0.1", "::1", "localhost"):
         raise CommandError(
-            f"--address {options.address}: with your own kubeconfig it is served on this machine alone;"
-            " for others: --shared, and each logs in with a token"
+            f"--address {options.address}: with your own kubeconfig, the dashboard is served only on this machine;"
+            " to serve others, add --shared, and each user logs in with a token"
         )
     if bool(options.tls_cert) != bool(options.tls_key):
         raise CommandError("--tls-cert and --tls-key go together")

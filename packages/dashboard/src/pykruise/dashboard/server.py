@@ -3,7 +3,7 @@
 HttpServer (kube/http/server.py) ──▶ Guard: Host, Origin ──▶ Server.answer() ──▶ Response, or a RowStream
     GET  /                      the page; knows nothing of the cluster
     GET  /assets/NAME           its files
-    GET  /api/session           who one is; 401: log in
+    GET  /api/session           the user; 401: not logged in
     POST /api/login, /logout    a token for a cookie
     GET  /api/stream?page=…     rows, as server-sent events
     POST /api/plan              what if?
@@ -140,7 +140,7 @@ class Server:
         self._pages = pages
         self._sessions = sessions
         self.guard = Guard(("",))
-        """Refuse all requests until the address of the server is known."""
+        """Reject all requests until the address of the server is known."""
         self._assets = assets
         self._about = about
         self._base = base_path.rstrip("/")
@@ -160,7 +160,7 @@ class Server:
     # ── what HttpServer asks ─────────────────────────────────────────────────
 
     def admit(self, request: WireRequest) -> Response | None:
-        """Return the refusal of a request that must never be answered."""
+        """Return the rejection of a request that must never be answered."""
         refusal = self.guard.find_refusal(request)
         if refusal:
             return _said(403, refusal)
@@ -253,7 +253,7 @@ class Server:
                 return
             is_open = False
             self._streams[user] -= 1
-            self._streams += Counter[str]()  # without users who have none
+            self._streams += Counter[str]()  # users without open streams are dropped
             opened.close()
 
         return RowStream(

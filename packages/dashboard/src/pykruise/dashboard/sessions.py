@@ -48,7 +48,7 @@ class DashboardSession(msgspec.Struct, kw_only=True):
     user: DashboardUser
     access: Access
     client: Client
-    """Client that reads and writes with the user's own rights."""
+    """Client that reads and writes with the user's own permissions."""
     is_good: Callable[[], Awaitable[bool]]
     """Whether the token is still valid."""
     close: Callable[[], Awaitable[None]]
@@ -105,7 +105,7 @@ class LaptopDoor:
         return await self.enter_again("", now)
 
     def seal_facts(self, token: str) -> str:
-        """Return nothing: the link does not open again, and the rights are the kubeconfig's."""
+        """Return nothing: the link does not open again, and the permissions are the kubeconfig's."""
         return ""
 
     async def enter_again(self, token: str, now: float) -> DashboardSession:
@@ -144,7 +144,7 @@ class TokenDoor:
         self._transport_for = transport_for
         self._reviews = asyncio.Semaphore(_REVIEWS_AT_ONCE)
         self._ssl_context = drop_client_certificate(connection.ssl_context)
-        """All sessions share one context, because the authorities in it take hundreds of kilobytes."""
+        """All sessions share one context, because the CA certificates in it take hundreds of kilobytes."""
 
     async def enter(self, token: str, now: float) -> DashboardSession:
         """See Door."""
@@ -207,7 +207,7 @@ class TokenDoor:
 
 
 def drop_client_certificate(context: ssl.SSLContext | None) -> ssl.SSLContext | None:
-    """Return a context that trusts the same authorities. With the dashboard's certificate, a user would act as the
+    """Return a context that trusts the same CAs. With the dashboard's certificate, a user would act as the
     dashboard.
     """
     if context is None:

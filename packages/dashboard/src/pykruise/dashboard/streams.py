@@ -1,12 +1,12 @@
-"""A page's rows as server-sent events: first all rows, then the changes, joined for a moment.
+"""A page's rows as server-sent events: first all rows, then the changes, which are collected for a moment.
 
 Board ──list_changes_since(version)──▶ rows that the user may see
       ──▶ reset, rows, gone, synced, status, heartbeat ──▶ EventSource
 
-Each part is built when the connection has taken the previous one, so a slow browser costs one part and no queue. A
-browser that takes nothing for Limits.send_s is disconnected. `id:` records the position of a browser: after a broken
-connection it gets the missed changes, and after a restart of the server all rows. The stream ends when the login
-does.
+Each part is built when the connection has taken the previous one, so a slow browser needs memory for one part and not
+for a queue. A browser that takes nothing for Limits.send_s is disconnected. `id:` records the position of a browser:
+after a broken connection it gets the missed changes, and after a restart of the server all rows. The stream ends when
+the login does.
 
 The event `synced` reports that the page is complete, so a browser may report missing objects. The stream does not
 send it before the page has been read once, however late the API server answers. Known rows are sent earlier.
@@ -128,7 +128,7 @@ class RowStream:
         return [*self._statuses(), *self._events(changes, is_first=is_first)]
 
     async def _heartbeats(self) -> Sequence[bytes]:
-        """Return the heartbeat, and review the rights again, also for rows that do not change."""
+        """Return the heartbeat, and review the permissions again, also for rows that do not change."""
         now = asyncio.get_running_loop().time()
         if not self._is_synced and now - self._beaten_at < self._heartbeat_s:
             return ()
@@ -140,7 +140,7 @@ class RowStream:
         return await self._restart() if self._access.epoch != self._epoch else ()
 
     async def _restart(self) -> Sequence[bytes]:
-        """Send all rows again, because the rights of the user have changed."""
+        """Send all rows again, because the permissions of the user have changed."""
         changes = self._board.list_changes_since(0)
         await self._access.learn(_rights(changes.rows))
         self._epoch, self._is_begun = self._access.epoch, True

@@ -2,10 +2,10 @@
 
 Feeds: changed object or namespace ──▶ Verdicts ──look(), a few at a time──▶ Verdict ──▶ Feeds: phase, cause, remedy
 
-A status alone misses facts: that a write is refused, or that the pods of another object fail. So the dashboard runs
-explain on the caches. It uses a bounded share of the processor (SHARE), however many objects change: an object is
-examined when it changed, at most every AT_LEAST_S; unsettled objects come first. Until then the row shows the phase
-of the status. One task reads and writes the entries, on the loop of the caches.
+A status does not show everything, for example that a write is rejected, or that the pods of another object fail. So the
+dashboard runs explain on the caches. It uses a bounded share of the processor (SHARE), however many objects change. A
+changed object is examined at most once in AT_LEAST_S seconds, unsettled objects first. Until an object is examined, its
+row shows the phase of the status. One task reads and writes the entries, on the loop of the caches.
 """
 
 import asyncio
@@ -43,7 +43,7 @@ passes.
 SHARE: Final = 4
 """After a turn the task rests for SHARE - 1 times the duration of the turn."""
 TURN_S: Final = 0.25
-"""Minimum seconds between two turns. Changes in between cause one examination."""
+"""Minimum seconds between two turns. Several changes between two turns cause one examination."""
 AT_ONCE: Final = 8
 """Maximum number of objects in one turn."""
 MOST_WORDS: Final = 1_000
@@ -71,7 +71,9 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     codes: tuple[str, ...] = ()
     """Codes of all causes, the first one included, each once."""
     part_codes: tuple[str, ...] = ()
-    """Codes of this object. If an object that contains it has one of them, that object already shows the cause."""
+    """Codes of the first cause and of a failed run. A parent object whose causes contain one of these codes already
+    shows the cause.
+    """
 
 
 MOST_PODS: Final = 5
@@ -137,7 +139,7 @@ _Answer = tuple[Target, Explanation | None]
 
 
 class Verdicts:
-    """Verdicts of all rows. `client` reads from the caches. `aside` runs examinations where they block nothing."""
+    """Verdicts of all rows. `client` reads from the caches. `aside` runs examinations outside the event loop."""
 
     def __init__(
         self,
@@ -249,7 +251,7 @@ class Verdicts:
         return self._is_at_rest(target), self._entries[target].looked_at
 
     def _is_at_rest(self, target: Target) -> bool:
-        """Whether changes of related objects do not change the verdict, because its own status is complete."""
+        """Whether the object's status is complete, so that changes of related objects do not change the verdict."""
         kind = find_explained_kind(target.resource)
         is_told = kind is not None and isinstance(kind.insight, WorkloadInsight)
         return is_told and self._entries[target].status_phase in _AT_REST

@@ -3,8 +3,8 @@
 object, pods, revisions, events, Explanation ──▶ head(), build_pods_part(), build_history_part(), …
     ──▶ parts, each its own row
 
-Pure. Each part names the right that a user needs to see it: a user who may list the object but not pods sees the head
-and the history.
+Pure. Each part names the permission that a user needs to see it: a user who may list the object but not pods sees the
+head and the history.
 """
 
 import itertools
@@ -307,7 +307,7 @@ def find_cause_if_down(pod: Document, raw: bytes, now: Instant) -> WaitCause | N
 
 
 def _serves(pod: Document) -> bool:
-    """Whether the pod is ready and stays."""
+    """Whether the pod is ready and not terminating."""
     conditions = (pod.get("status") or {}).get("conditions") or ()
     is_ready = any(item.get("type") == "Ready" and item.get("status") == "True" for item in conditions)
     return is_ready and not pod["metadata"].get("deletionTimestamp")
@@ -398,7 +398,9 @@ def build_events_part(events: Sequence[Document], *, namespace: str, problem: st
 
 
 def build_nodes_part(job: Document, resource: Resource, node_images: Sequence[Document]) -> PagePart:
-    """Progress of each node, for a job that pulls images. Seen by who may list `resource`, which keeps the images."""
+    """Return the progress of each node, for a job that pulls images. Users who may list `resource`, which stores the
+    images, see it.
+    """
     rows = [
         {"node": node, "phase": phase, "progress": progress, "message": message[:MOST_WORDS]}
         for node, phase, progress, message in build_image_rows(job, node_images)

@@ -58,7 +58,7 @@ def namespace_of(child: Child, owner: DocumentView) -> str:
 
 
 def build_child_document(child: Child, resource: Resource, owner: DocumentView) -> Document:
-    """Return the document with which the child is created. `resource`: of the owner."""
+    """Return the document with which the child is created. `resource`: resource of the owner."""
     wanted = _wanted(child)
     metadata = {
         **wanted["metadata"],
@@ -120,7 +120,7 @@ def _is_named_alike(value: Any, before: Any) -> bool:
 
 
 def _holds(stored: Any, wanted: Any) -> bool:
-    """Whether the stored value has everything that is wanted. It may have more fields."""
+    """Whether the stored value has all wanted fields and values. It may have more fields."""
     if isinstance(wanted, Mapping) and isinstance(stored, Mapping):
         return all(name in stored and _holds(stored[name], value) for name, value in wanted.items())
     if isinstance(wanted, list | tuple) and isinstance(stored, list):

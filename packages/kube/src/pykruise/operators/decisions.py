@@ -72,7 +72,7 @@ class Desired(msgspec.Struct, frozen=True, kw_only=True):
     events: tuple[Note, ...] = ()
     """Events to record. An event that a plan returns each time needs `again_after_s`."""
     waiting: Reason | None = None
-    """Reason for which the object waits. A finalizer stays until nothing waits."""
+    """Reason for which the object waits; while there is one, the finalizer is not removed."""
     requeue_after_s: float | None = None
     """Seconds until the next plan although nothing changed; None: never."""
 

@@ -50,8 +50,9 @@ def operator(
 
     `plan`: a pure function, called for each event of an object or of its children. `owns`: resources of the children.
     `finalizer`: a name such as `example.com/site`; the object stays until the children that `finalize` does not want
-    are deleted, and until its result does not wait. Empty: Kubernetes' garbage collection deletes the children.
-    `name`: in logs, metrics and events; empty: the resource's plural. Raises ValueError for a finalizer without `/`.
+    are deleted, and until the result of `finalize` has no `waiting`. Empty: Kubernetes' garbage collection deletes the
+    children. `name`: name in logs, metrics and events; empty: the resource's plural. Raises ValueError for a finalizer
+    without `/`.
     """
     if finalizer and "/" not in finalizer:
         raise ValueError(f"finalizer {finalizer!r}: write a domain and a name, such as example.com/site")

@@ -68,7 +68,7 @@ FLAGS: Final[Sequence[Flag]] = (
         "kubeconfig", "", "Path of a kubeconfig; empty: $KUBECONFIG, the pod's account, or ~/.kube/config."
     ),
     make_text_flag("namespace", "", "Work on objects of this namespace only."),
-    switch("leader-elect", "false", "Let one of several replicas work, through a Lease."),
+    switch("leader-elect", "false", "Elect a leader through a Lease; only the leader works."),
     make_text_flag(
         "leader-election-namespace", "", "Namespace of the Lease; empty: the pod's namespace, or default."
     ),

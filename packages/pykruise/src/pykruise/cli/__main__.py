@@ -1,4 +1,4 @@
-"""Runs `python -m pykruise.cli`: the `pykruise` script where the script is not on the path."""
+"""Entry point of `python -m pykruise.cli`, for machines on which the script `pykruise` is not on the path."""
 
 from pykruise.cli.entry import main
 

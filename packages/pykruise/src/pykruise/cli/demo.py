@@ -249,7 +249,7 @@ class _Demo:
 
 
 def _describe_kept_pods(before: View, after: View) -> str:
-    """Result of an update in place, in words. Raises CommandError when a pod's name, uid or IP changed."""
+    """Result of an in-place update, in words. Raises CommandError when a pod's name, uid or IP changed."""
 
     def identities(view: View) -> set[tuple[str, str, str]]:
         return {

@@ -89,7 +89,7 @@ async def _is_sandbox(client: Client) -> bool:
 
 
 def join_findings(findings: Sequence[Finding]) -> list[Finding]:
-    """Join findings that differ only in their first word, a kind, into one line."""
+    """Join findings into one line if they differ only in their first word, which is a kind."""
     groups: dict[tuple[str, FindingLevel, str, str], list[str]] = {}
     for finding in findings:
         name, rest = _split_name(finding.what)

@@ -10,7 +10,7 @@ from typing import Any, Final
 _MEANINGFUL_WHEN_EMPTY: Final = frozenset(
     {"emptyDir", "downwardAPI", "projected", "unorderedUpdate", "pause"}
 )
-"""Fields that have a meaning although they are empty; so has each label selector."""
+"""Fields that have a meaning although they are empty. Each empty label selector has a meaning too."""
 
 
 def _has_meaning_when_empty(name: str) -> bool:

@@ -144,7 +144,7 @@ _MOUNTING: Final = frozenset({Code.STARTING, Code.NOT_MOUNTED})
 
 
 def _name_mount_failure(event: Document) -> Iterator[tuple[str, str]]:
-    """Yield the message with the name of the pod, as explanations of one namespace and of several have it."""
+    """Yield the message for both forms of the pod's name in explanations: without its namespace and with it."""
     pod, message = event["involvedObject"], excerpt(str(event.get("message") or ""))
     yield str(pod.get("name")), message
     yield f"{pod.get('namespace')}/{pod.get('name')}", message
@@ -163,8 +163,8 @@ def _with_mount(wait: Wait, said: Mapping[str, str], correction: Correction) -> 
 
 
 async def add_origin(client: Client, explanation: Explanation, sight: Sight) -> Explanation:
-    """Return the explanation with the origin of a refused field, when an object other than the template adds the
-    field to new pods.
+    """Return the explanation with the origin of a rejected field, if another object than the template adds the field to
+    new pods.
     """
     if not any(wait.code == Code.WRITE_FAILED for wait in explanation.waits):
         return explanation
@@ -185,8 +185,9 @@ async def add_origin(client: Client, explanation: Explanation, sight: Sight) -> 
 async def add_tries(
     client: Client, explanation: Explanation, *, uid: str, is_writing: bool, now: Instant
 ) -> Explanation:
-    """Return the explanation with the times of the last and the next attempt of refused writes, from their events.
-    `is_writing`: whether the plan has writes; if it has and no wait reports a refusal, a recent event adds one.
+    """Return the explanation with the times of the last and the next attempt of rejected writes, from their events.
+    `is_writing`: whether the plan has writes. If it has writes and no wait reports a rejection, a recent event adds
+    such a wait.
 
     Each delay is twice as long as the one before, so the next delay is about as long as all earlier ones together.
     When events may not be read, the explanation stays unchanged.
@@ -251,7 +252,7 @@ def refusal_of(event: Document) -> RefusedWrite | None:
 
 
 def _add_refusal(explanation: Explanation, latest: RefusedWrite) -> Explanation:
-    """Return the explanation with a wait for the refusal, for an object whose status does not show it."""
+    """Return the explanation with a wait for the rejection, for an object whose status does not show it."""
     code = Code(latest.code)
     wait = Wait(code=code, words=latest.message, since=format_time(latest.first), remedy=CODES[code].helps)
     phase = Phase.DEGRADED if explanation.phase in OPEN else explanation.phase

@@ -31,7 +31,7 @@ NO_POLICIES: Final = (
     " its own node is left out"
 )
 SHOWN = 5
-"""Objects of a kind that a line names; it counts the others."""
+"""Maximum number of objects that a line names. The line counts the other objects."""
 
 
 def install_text(

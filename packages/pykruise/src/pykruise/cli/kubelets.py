@@ -2,7 +2,7 @@
 
 kubeconfig ──▶ HttpTransport ──▶ Client ──▶ sandbox.kubelet.Kubelets: nodes registered, pods simulated
 
-For control planes without machines, in tests and benches. Existing nodes with the same names are adopted, so the
+For control planes without nodes, in tests and benchmarks. Existing nodes with the same names are adopted, so the
 command may be stopped and started again. API servers give new nodes a taint that a controller removes when they are
 ready. Where no controller does so, this command removes the taint and prints a message.
 """
@@ -29,7 +29,7 @@ from pykruise.kube.errors import ApiError, ConflictError, NotFoundError
 from pykruise.kube.http.transport import HttpTransport
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import NODES
-from pykruise.kube.values.counts import format_first
+from pykruise.kube.values.counts import format_count, format_first
 from pykruise.sandbox.controllers.node_lifecycle import NOT_READY
 from pykruise.sandbox.nodes.faults import Rule
 from pykruise.sandbox.nodes.faults_file import FaultsFileError, read_rules
@@ -58,7 +58,7 @@ class KubeletsOptions(msgspec.Struct, frozen=True, kw_only=True):
     ready_s: float
     stop_s: float
     has_volumes: bool = False
-    """Whether claims get simulated volumes."""
+    """Whether PVCs get simulated volumes."""
     has_agents: bool = False
     """Whether the nodes simulate the node agent too: they recreate containers and run probes."""
     failures: Path | None = None
@@ -68,7 +68,7 @@ class KubeletsOptions(msgspec.Struct, frozen=True, kw_only=True):
 async def run_kubelets(options: KubeletsOptions, *, kubeconfig: Path | None, context: str | None) -> None:
     """Run until SIGINT or SIGTERM, then finish pending writes. The nodes stay registered.
 
-    Raises CommandError when the cluster refuses the credentials, and the errors of `kube.config.load`.
+    Raises CommandError when the cluster rejects the credentials, and the errors of `kube.config.load`.
     """
     try:
         rules = read_rules(options.failures) if options.failures else ()
@@ -145,7 +145,8 @@ async def _greet(client: Client, kubelets: Kubelets, options: KubeletsOptions) -
     names = first if options.nodes == 1 else f"{first} to {last}"
     console = Console(stderr=True, soft_wrap=True, highlight=False)
     console.print(
-        f"{options.nodes} simulated nodes are registered ({names}); no container runs there. Ctrl-C ends it."
+        f"{format_count(options.nodes, 'simulated node is', 'simulated nodes are')} registered ({names});"
+        " no container runs there. Ctrl-C ends the command."
     )
     await asyncio.sleep(PATIENCE_S)
     own = {f"{options.prefix}{number + 1}" for number in range(options.nodes)}

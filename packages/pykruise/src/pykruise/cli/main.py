@@ -2,8 +2,8 @@
 
 argv ──▶ click ──▶ commands/: options ──▶ one module per command ──▶ exit code
 
-Every expected error (a port in use, an unreadable kubeconfig, an API server that refuses) is one line on standard
-error that says what, where and what to do, and exit code 1. Tracebacks are for bugs.
+Every expected error (a port in use, an unreadable kubeconfig, an API server that rejects the request) becomes one line
+on standard error that names the problem, its place and the remedy, and exit code 1. Tracebacks are for bugs.
 
 Most of the time of a short command is its start, so each command imports its modules when it is called.
 """

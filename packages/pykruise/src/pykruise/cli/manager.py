@@ -25,7 +25,7 @@ from pykruise.manager.process import run_process
 def run_manager_command(argv: Sequence[str]) -> int:
     """Run `pykruise manager` with these flags on uvloop, and return the exit code.
 
-    Expected errors become one line: on standard error, or in the log where that is JSON.
+    An expected error becomes one line on standard error, or in the log if the log is JSON.
     """
     try:
         parsed = read_flags(argv)
@@ -61,7 +61,7 @@ def read_flags(argv: Sequence[str]) -> Parsed:
 async def run_manager(parsed: Parsed) -> None:
     """Run until SIGINT or SIGTERM, then finish pending writes.
 
-    Raises CommandError when the cluster refuses the credentials, and the errors of `kube.config.load` for an invalid
+    Raises CommandError when the cluster rejects the credentials, and the errors of `kube.config.load` for an invalid
     configuration.
     """
     kubeconfig = Path(parsed.kubeconfig) if parsed.kubeconfig else None
@@ -69,7 +69,7 @@ async def run_manager(parsed: Parsed) -> None:
     try:
         await run_process(connection, parsed.settings)
     except ApiError as error:
-        raise CommandError(f"the cluster refuses: {error}") from error
+        raise CommandError(f"the cluster rejected a request: {error}") from error
 
 
 def format_crd_manifests(*, layout: str) -> str:

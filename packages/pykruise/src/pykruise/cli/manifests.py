@@ -40,7 +40,7 @@ def load_documents(text: str, *, source: str) -> list[dict[str, Any]]:
         documents = [document for document in read_yaml_documents(text) if document is not None]
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
-        # A text that ends too early is marked behind its last line.
+        # If a text ends too early, the parser's mark is behind the last line.
         where = f"{source}, line {min(mark.line + 1, max(1, len(text.splitlines())))}" if mark else source
         raise CommandError(f"{where}: not valid YAML: {getattr(error, 'problem', None) or error}") from error
     documents = [item for document in documents for item in _items(document)]

@@ -1,4 +1,4 @@
-"""Output for programs: JSON and YAML of the same document. Lines beside the output: warnings.
+"""Output for programs: JSON and YAML of the same document. Warnings are lines on standard error.
 
 document ──▶ format_document() ──▶ text
 warnings ──▶ warning_lines() ──▶ lines on standard error

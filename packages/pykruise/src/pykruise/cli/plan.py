@@ -184,7 +184,7 @@ async def _check_version(client: Client, kind: Kind, document: Document) -> None
 
 
 def compute_exit_code(value: Sequence[Forecast | Outlook]) -> int:
-    """Exit code: 1: a change is refused; 2: something would change; 0: nothing would change."""
+    """Exit code: 1: a change is rejected; 2: something would change; 0: nothing would change."""
     if any(item.change == "refused" for item in value):
         return FAILED
     return CHANGES if any(item.has_changes for item in value) else NOTHING

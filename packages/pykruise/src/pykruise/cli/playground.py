@@ -68,7 +68,7 @@ class Playground(msgspec.Struct, frozen=True):
     cluster: Cluster
     manager: Manager
     client: Client
-    """Client of a user with all rights."""
+    """Client of a user with all permissions."""
     running: asyncio.Task[None]
     """Task of the running manager."""
     metered: MeteredTransport
@@ -133,7 +133,7 @@ async def start_playground(
     for name in (NAMESPACE, SECRETS_NAMESPACE):
         with suppress(AlreadyExistsError):
             await cluster.client.create(NAMESPACES, "", {"metadata": {"name": name}})
-    if settings.rbac:  # users who may view, edit or administer a namespace may do so with these kinds too
+    if settings.rbac:  # the roles view, edit and admin of a namespace include these kinds too
         for role in build_aggregated_roles():
             with suppress(AlreadyExistsError):
                 await cluster.client.create(CLUSTER_ROLES, "", role)

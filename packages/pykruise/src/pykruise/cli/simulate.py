@@ -402,8 +402,8 @@ _Schedules = Sequence[tuple[str, ClockPlay | ClockPlayed]]
 async def _read_schedules(
     name: str, documents: Sequence[Document], conditions: Conditions, begin: Instant
 ) -> _Schedules:
-    """Simulations of the documents that are schedules, or the reasons why admission refuses one; empty: no document
-    is a schedule.
+    """Simulations of the documents that are schedules, or the reasons why admission rejects one; empty: no document is
+    a schedule.
     """
     kinds = list_clocks()
     schedules = [(kind, doc) for doc in documents for kind in kinds if is_of(kind, doc)]

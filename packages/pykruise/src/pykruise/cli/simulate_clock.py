@@ -35,7 +35,7 @@ _LINES: Final = 40
 async def build_manifest_play(
     kind: Kind, document: Document, *, start: Instant, settings: ManagerSettings, **more: Any
 ) -> ClockPlay | tuple[str, ...]:
-    """Simulation of a manifest that is created at `start`, or the reasons why admission refuses it. `more`: fields of
+    """Simulation of a manifest that is created at `start`, or the reasons why admission rejects it. `more`: fields of
     ClockPlay.
     """
     namespace = document["metadata"].get("namespace") or "default"

@@ -105,7 +105,7 @@ def _fact_lines(played: Played) -> list[str]:
 
 
 def _budget_lines(played: Played) -> list[str]:
-    """Number of requests that budgets refused."""
+    """Number of requests that budgets denied."""
     refused = ", ".join(
         f"{name} refused {format_count(count, 'request')}" for name, count in sorted(played.kept.items())
     )

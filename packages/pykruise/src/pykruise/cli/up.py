@@ -58,7 +58,7 @@ class UpOptions(msgspec.Struct, frozen=True, kw_only=True):
     load: Path | None = None
     failures: Path | None = None
     rbac: bool = False
-    """Whether RBAC limits users to the rights of their roles."""
+    """Whether RBAC limits users to the permissions of their roles."""
     service_accounts: bool = False
     """Whether pods get their namespace's service account and a volume with its token."""
     feature_gates: str = ""
@@ -194,13 +194,13 @@ def _greet(path: Path, *, url: str, nodes: int, data_dir: Path | None) -> None:
     console = Console(soft_wrap=True, highlight=False)
     console.print(f"A cluster of {nodes} simulated nodes runs at {url}, with the manager in it.")
     console.print(
-        "Pods are simulated; no container runs: for development and tests. Next, in another terminal:\n"
+        "Pods are simulated and no container runs: use it for development and tests. Next, in another terminal:\n"
     )
     console.print(f"  export KUBECONFIG={path}")
     console.print("  kubectl apply -f examples/cloneset.yaml")
     console.print("  kubectl get clonesets,pods")
     console.print("  kubectl scale clonesets/web --replicas 8\n")
     if data_dir is None:
-        console.print("Ctrl-C ends it, with everything in it.")
+        console.print("Ctrl-C ends it and deletes its data.")
     else:
         console.print(f"Ctrl-C ends it; everything is kept in {data_dir} for the next start.")

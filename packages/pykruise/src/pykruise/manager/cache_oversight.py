@@ -34,7 +34,8 @@ class _Seen(msgspec.Struct):
 
 class Oversight:
     """Oversees `caches` while `run()` runs. `shared`: resources that every controller reads. A missing permission for
-    another resource affects only the controllers that read it. They wait, and the manager is ready nevertheless.
+    another resource affects only the controllers that read it. These controllers wait, and the manager is ready
+    nevertheless.
     """
 
     def __init__(

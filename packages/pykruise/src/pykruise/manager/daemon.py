@@ -161,7 +161,7 @@ def _daemon_set(
 ) -> Document:
     pod: dict[str, Any] = {
         "serviceAccountName": DAEMON,
-        "hostNetwork": True,  # probes and HTTP hooks must reach pods, as the kubelet does
+        "hostNetwork": True,  # the agent's probes and HTTP hooks must reach pods, like those of the kubelet
         "dnsPolicy": "ClusterFirstWithHostNet",
         "priorityClassName": "system-node-critical",
         "terminationGracePeriodSeconds": 15,
@@ -196,7 +196,7 @@ def _daemon_set(
 
 
 def _socket_volumes(location: str) -> list[Document]:
-    """Return volumes for the known socket folders, or for the configured one only."""
+    """Return volumes for all known socket folders, or only for the configured one."""
     if location:
         return [{"name": "runtime-socket-dir", "hostPath": {"path": location, "type": ""}}]
     return [

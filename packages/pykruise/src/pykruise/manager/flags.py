@@ -3,7 +3,7 @@
 argv, environment ──▶ parse() ──▶ Settings      format_flag_help() ──▶ output of --help
 
 Pure. Flags have the syntax of Go programs: `--name=value`, `--name value`, one dash or two; a boolean without a value
-is true. An unknown flag is refused. A flag without effect here is accepted with a note.
+is true. An unknown flag is rejected. A flag without effect here is accepted with a note.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -150,7 +150,7 @@ _OWN: Sequence[Flag] = (
     ),
     make_text_flag("shutdown-timeout", "8s", "Time limit of pending writes at shutdown.", read=read_duration),
     make_text_flag(
-        "shutdown-delay", "3s", "Least time for which webhooks are served at shutdown.", read=read_duration
+        "shutdown-delay", "3s", "Minimum time for which webhooks are served at shutdown.", read=read_duration
     ),
     switch(
         "enable-webhooks",
@@ -166,7 +166,7 @@ _OWN: Sequence[Flag] = (
     make_text_flag(
         "webhook-client-ca-file",
         "",
-        "Answer reviews only to clients with a certificate of these authorities (PEM).",
+        "Answer reviews only for clients with a certificate from one of these CAs (PEM).",
     ),
     # Accepted, since manifests pass them.
     make_text_flag(
@@ -219,7 +219,7 @@ _READERS: Mapping[type, Callable[[str, Any, str], Flag]] = {
     float: lambda name, default, help: make_text_flag(name, f"{default:g}s", help, read=read_duration),
     str: make_text_flag,
 }
-"""Creates the flag for a field, by the type of the field's default."""
+"""Functions that create the flag of a field, by the type of the field's default."""
 
 
 EXAMPLES: Final = (

@@ -13,7 +13,7 @@ from pykruise.manager.manager import Manager
 
 
 def make_health_paths(manager: Manager) -> Mapping[str, Responder]:
-    """Return the paths of the probes. For `/healthz`, any answer proves that the event loop runs."""
+    """Return the paths of the probes. For `/healthz`, any response proves that the event loop runs."""
     checks: dict[str, Check] = {
         "ping": lambda: (),
         "shutdown": manager.shutdown_problems,

@@ -40,7 +40,7 @@ CHART_GATES = "ImagePullJobGate=true"
 """Feature gates that OpenKruise's chart enables by default."""
 NON_ROOT = 65534
 CLIENTS_FOLDER = "/etc/kruise-webhook-clients"
-"""Mount path of the authority for API servers' client certificates."""
+"""Mount path of the CA certificate for API servers' client certificates."""
 
 RUNS_IN = "pykruise.io/runs-in"
 """Annotation of the manager's Deployment when no pod runs the manager: the program that runs it (`pykruise up`)."""
@@ -49,7 +49,7 @@ POD_LABELS = {"control-plane": "controller-manager"}
 """Labels of the manager's pods; the Service's selector matches them."""
 
 NAMESPACE_LABELS = {"control-plane": "openkruise"}
-"""Labels of the manager's namespace, by which pod webhooks exclude it."""
+"""Labels of the manager's namespace, by which pod webhooks exclude this namespace."""
 
 
 class Installation(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,7 +72,7 @@ class Installation(msgspec.Struct, frozen=True, kw_only=True):
     """Feature gates as text for the manager's flag; `gates` has the parsed ones."""
     webhook_host: str = ""
     """Host at which managers outside the cluster answer webhooks (their WEBHOOK_HOST and `webhook_port`); empty: they
-    run in the cluster, behind the Service. With a host, nothing that runs is installed.
+    run in the cluster, behind the Service. With a host, the manifests create no pods.
     """
     webhook_port: int = 9876
     metrics_port: int = 8080
@@ -90,7 +90,9 @@ class Installation(msgspec.Struct, frozen=True, kw_only=True):
     minor: str = NEWEST_MINOR
     """Minor version of the cluster's Kubernetes: objects that it does not support are left out."""
     client_authority: str = ""
-    """A ConfigMap in `namespace` with `ca.crt`: the authority of the certificates that API servers send to webhooks."""
+    """A ConfigMap in `namespace` with `ca.crt`: the CA certificate for the client certificates that API servers send to
+    webhooks.
+    """
 
 
 def build_manifests(wanted: Installation) -> list[Document]:
@@ -105,7 +107,7 @@ def build_manifests(wanted: Installation) -> list[Document]:
         # The manager removes inactive webhooks automatically and adds them again when a gate is enabled.
         deletion_protection=True,
     )
-    # API servers refuse a URL together with a Service. So the applied stanza must use the form that managers
+    # API servers reject a URL together with a Service. So the applied stanza must use the form that managers
     # maintain; otherwise it could not be applied again.
     conversion = build_webhook_conversion(service=(wanted.namespace, SERVICE), url=endpoint.base_url)
     return [
@@ -241,7 +243,7 @@ def _deployment_manifest(wanted: Installation) -> Document:
 def _pod_template(wanted: Installation) -> dict[str, Any]:
     return {
         "serviceAccountName": ACCOUNT,
-        # API servers refuse pods while no webhook answers, so other pods must not evict the manager.
+        # API servers reject pods while no webhook answers, so other pods must not evict the manager.
         "priorityClassName": "system-cluster-critical",
         # SIGTERM, 3 s until API servers stop sending requests, 8 s for running writes and reviews.
         "terminationGracePeriodSeconds": 15,

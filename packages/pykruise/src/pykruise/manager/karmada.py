@@ -1,4 +1,4 @@
-"""Interpreters of the kinds for Karmada: replicas, health, and one status from the statuses of all clusters.
+"""Interpreters of the kinds for Karmada: replicas, health, and one status merged from the statuses of all clusters.
 
 Kind.shown ──▶ build_interpreters() ──▶ ResourceInterpreterCustomizations, one per kind and version
 

@@ -1,9 +1,11 @@
-"""kube-state-metrics' knowledge of the kinds: the series of /state-metrics from a program that many clusters have.
+"""Configuration of kube-state-metrics for the kinds: the series of /state-metrics, from a program that many clusters
+run.
 
 Kind.shown ──▶ build_custom_resource_state() ──▶ the file of its flag --custom-resource-state-config-file
 
-Pure. Names and labels are those of the manager's own series (state_metrics.py), so boards and alerts work with either.
-What has to be computed of several fields is left out: such a file only names places of numbers.
+Pure. Names and labels are those of the manager's own series (state_metrics.py), so dashboards and alerts work with
+either. Values that must be computed from several fields are left out, because such a file can only name the paths of
+numbers.
 """
 
 from collections.abc import Iterator, Mapping
@@ -18,7 +20,7 @@ from pykruise.plans.shown import Metrics
 __all__ = ["build_custom_resource_state"]
 
 _QUIET: Final = 5
-"""Verbosity at which it logs that a field is not there: most objects have no status at first."""
+"""Verbosity at which kube-state-metrics logs a missing field, because most objects have no status at first."""
 
 _NO_METRICS: Final = Metrics(has_conditions=False)
 

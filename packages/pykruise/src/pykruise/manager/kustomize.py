@@ -3,8 +3,8 @@
 list_marked_schemas(), Kubernetes' facts ──▶ build_openapi_document()
     ──▶ the file of the field `openapi` of a kustomization
 
-Pure. The file replaces kustomize's built-in schemas, so it contains Kubernetes' own kinds too. Of each type it contains
-only the fields that decide how something is merged.
+Pure. The file replaces kustomize's built-in schemas, so it contains Kubernetes' own kinds too. For each type it
+contains only the fields that decide how a value is merged.
 """
 
 from collections.abc import Iterator, Mapping
@@ -61,7 +61,7 @@ def _merging(schema: Mapping[str, Any]) -> Document | None:
 
 
 def _merged_by(key: str) -> FieldRule:
-    """Rule of a list of ours whose items are merged by one field."""
+    """Rule for a list of an OpenKruise kind whose items are merged by one field."""
     return FieldRule(patch_merge_key=key, patch_strategy="merge")
 
 

@@ -3,8 +3,8 @@
 Shown.progress ──▶ build_health_script() ──▶ Lua that returns {status, message}
 
 Pure. Scripts are Lua 5.1 (gopher-lua) without the libraries `string` and `math`, which Argo CD does not provide. An
-error in a script is an error of the whole Application, so each value's type is checked before its use. A status by
-OpenKruise's manager, or a missing one, causes no error.
+error in a script is an error of the whole Application, so each value's type is checked before its use. A status that
+OpenKruise's manager wrote, or a missing status, causes no error.
 """
 
 from collections.abc import Iterable, Mapping

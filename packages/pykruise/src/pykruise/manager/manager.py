@@ -218,7 +218,7 @@ class Manager:
         )
 
     def shutdown_problems(self) -> Sequence[str]:
-        """Whether it is stopping, as a problem."""
+        """Return a problem if the manager is stopping."""
         return ("the manager is shutting down",) if self._stop.is_set() else ()
 
     def cache_problems(self) -> Sequence[str]:

@@ -28,7 +28,7 @@ from pykruise.manager.manager import Manager
 
 
 def make_registry(manager: Manager, metered: MeteredTransport, *, host: str = "") -> CollectorRegistry:
-    """Return the metrics of one manager and its process. `host`: of the API server, for labels.
+    """Return the metrics of one manager and its process. `host`: host of the API server, for labels.
 
     Other parts (webhooks) add their own metrics to the registry.
     """

@@ -193,7 +193,7 @@ ALERTS: Final[Sequence[Alert]] = (
         name="KruiseCacheLag",
         expr="max by (resource) (pykruise_cache_lag_seconds) > 30",
         for_s=300,
-        summary="The watch delivers own writes of {{ $labels.resource }} only after {{ $value }} s.",
+        summary="The watch delivers the manager's own writes of {{ $labels.resource }} only after {{ $value }} s.",
     ),
 )
 
@@ -232,7 +232,7 @@ def build_pod_monitor(*, namespace: str, has_state: bool) -> Document:
         "spec": {
             "selector": {"matchLabels": {"control-plane": "controller-manager"}},
             "podMetricsEndpoints": [
-                # Labels of a series (namespace) override those of the target.
+                # Labels of a series (namespace) override the labels of the target.
                 {"port": "metrics", "path": path, **({"honorLabels": True} if path != "/metrics" else {})}
                 for path in paths
             ],

@@ -58,13 +58,13 @@ _Candidate = TypeVar("_Candidate", LeaderElector, Membership)
 USER_AGENT = "kruise-manager"
 
 SWITCH_S = 0.001
-"""Seconds after which the event loop gets the interpreter's lock back from a busy thread; it requests it in each
-iteration.
+"""Seconds after which the event loop gets the interpreter's lock back from a busy thread. The loop requests the lock in
+each iteration.
 """
 
 
 async def run_process(connection: Connection, settings: ManagerSettings) -> None:
-    """Run a manager until SIGTERM or SIGINT. Raises OSError for an address in use, ApiError when the cluster refuses
+    """Run a manager until SIGTERM or SIGINT. Raises OSError for an address in use, ApiError when the cluster rejects
     the credentials, MissingTracesError before any request.
     """
     span = make_span_recorder(os.environ)
@@ -82,7 +82,8 @@ async def run_process(connection: Connection, settings: ManagerSettings) -> None
             _log.warning("%s", note)
         elector = membership = None
         if settings.election.enabled:
-            # Connections and limits of its own: a busy manager must not miss renewals of its Lease.
+            # The election has separate connections and limits, because a busy manager must not miss renewals of its
+            # Lease.
             apart = HttpTransport(
                 connection, pool=2, timeout_s=settings.election.renew_s, user_agent=USER_AGENT
             )

@@ -1,9 +1,9 @@
-"""The roles of a manager, built only from the rights that its parts declare.
+"""The roles of a manager, built only from the permissions that its parts declare.
 
 list_kinds(), ELECTION, list_webhook_rights() ──▶ list_needed_rights()
     ──▶ build_roles() ──▶ install, chart, doctor, tests
 
-A kind with a disabled gate adds no rights. Names of roles and bindings are OpenKruise's.
+A kind with a disabled gate adds no permissions. Names of roles and bindings are OpenKruise's.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -36,7 +36,7 @@ ACCOUNT = "kruise-manager"
 RBAC = "rbac.authorization.k8s.io"
 
 CERTIFICATE_SECRET = WebhookSettings().secret
-"""The Secret in the roles. A manager with another SECRET_NAME needs a right for that Secret."""
+"""The Secret in the roles. A manager with another SECRET_NAME needs a permission for that Secret."""
 
 SHARED_RIGHTS: Sequence[Right] = (
     make_right(PODS, *READ, "create", "delete", "patch", why="pods of workloads"),
@@ -61,7 +61,7 @@ _OF_WEBHOOKS = ("secrets", "configmaps")
 
 
 def list_webhook_rights(gates: Gates) -> Sequence[Right]:
-    """Return the rights that webhooks, their certificates and conversion need."""
+    """Return the permissions that webhooks, their certificates and conversion need."""
     crd_names = tuple(sorted(_converted_crds()))
     configurations = ((MUTATING, MUTATING_NAME), (VALIDATING, VALIDATING_NAME))
     rights = [
@@ -119,7 +119,7 @@ def list_webhook_rights(gates: Gates) -> Sequence[Right]:
 
 
 def _review_rights(gates: Gates) -> Iterator[Right]:
-    """Yield the rights of the kinds' reviews and of their steps of pod admission."""
+    """Yield the permissions of the kinds' reviews and of their steps of pod admission."""
     for kind in list_kinds():
         if kind.is_enabled(gates.__getitem__):
             yield from kind.reviews.rights
@@ -172,14 +172,14 @@ MAY_BE_LENT: Sequence[Right] = (
     make_right(JOBS, "create", "delete", why="edit"),
     make_right(POD_DISRUPTION_BUDGETS, "create", why="edit"),
 )
-"""The rights of Kubernetes' own role edit among those that our kinds lend; a test compares them. No namespaced role
-of Kubernetes has any other right that a kind lends.
+"""Permissions of Kubernetes' role `edit` that users of the kinds may use indirectly through the manager; a test
+compares them. Users of a kind may use other permissions too, but no namespaced role of Kubernetes has these.
 """
 
 
 def build_aggregated_roles() -> list[Document]:
-    """Return rules that OpenKruise's kinds add to Kubernetes' own roles view, edit and admin. A kind whose objects do
-    more than their authors may has a separate role, which an administrator must bind.
+    """Return rules that OpenKruise's kinds add to Kubernetes' own roles view, edit and admin. If objects of a kind can
+    do more than their authors may do, the kind has a separate role, which an administrator must bind.
     """
     all_crds = {kind.resource: crd for kind, crd in _with_crds()}
     namespaced = {resource: crd for resource, crd in all_crds.items() if crd["spec"]["scope"] == "Namespaced"}
@@ -260,7 +260,7 @@ def role_of(
     account: str, namespace: str, name: str, rights: Iterable[Right], *, within: str = ""
 ) -> list[Document]:
     """Return a role and its binding to the ServiceAccount `account` in `namespace`: for the whole cluster, or for the
-    namespace `within`. Empty without rights.
+    namespace `within`. Empty without permissions.
     """
     rules = merge_rights(rights)
     if not rules:

@@ -56,7 +56,8 @@ class WebhookSettings(msgspec.Struct, frozen=True, kw_only=True):
     bind: Address | None = None
     """pykruise's own: address of the server; None: all interfaces and `port`."""
     client_authority: str = ""
-    """pykruise's own: a file (PEM) with authorities. Only clients with a certificate of these get answers to reviews.
+    """pykruise's own: a file (PEM) with CA certificates. Only clients with a certificate from one of these CAs get
+    responses to reviews.
     """
     host: str = ""
     """WEBHOOK_HOST: webhooks are registered with a URL of this host instead of the Service."""

@@ -3,8 +3,8 @@
 CRDs ──▶ read_storage() ──▶ KindStorage, one per kind
 KindStorage + target ──▶ move_kind(): CRD ─ every object ─ storedVersions ──▶ MovedKind
 
-A move can be stopped at any time and started again. API servers do not write an object a second time that was
-rewritten already, and `status.storedVersions` is pruned last, after every object was rewritten.
+A move can be stopped at any time and started again. If an object was rewritten already, API servers do not write it
+again, and `status.storedVersions` is pruned last, after every object was rewritten.
 """
 
 import asyncio

@@ -337,7 +337,9 @@ async def _check_webhooks(live: Live, settings: ManagerSettings) -> list[Finding
                     what = f"{name}: {webhook.get('name')} ({path}) is not served by pykruise; the manager removes it"
                     findings.append(make_warning("webhooks", what, "docs/webhooks.md lists what is reviewed"))
                 elif name not in own_names and _is_about_kinds(webhook):
-                    what = f"{name}: {webhook.get('name')} is another program's and reviews the kinds too"
+                    what = (
+                        f"{name}: {webhook.get('name')} belongs to another program and reviews the kinds too"
+                    )
                     findings.append(
                         make_warning(
                             "webhooks", what, "check whether it compares the user names of OpenKruise"

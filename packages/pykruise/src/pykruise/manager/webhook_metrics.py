@@ -1,4 +1,4 @@
-"""Metrics of webhooks (reviews by path, code and duration, and refused deletions) and the protection log.
+"""Metrics of webhooks (reviews by path, code and duration, and rejected deletions) and the protection log.
 
 ReviewDispatcher, Protection ──▶ WebhookMetrics ──▶ /metrics, protection.log
 
@@ -24,7 +24,7 @@ BUCKETS_S = (0.0005, 0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128, 0.5
 
 
 class WebhookMetrics:
-    """Counts reviews and refusals. `register` exports them. `log_folder`: folder of `protection.log`; empty: no log."""
+    """Counts reviews and rejections. `register` exports them. `log_folder`: folder of `protection.log`; empty: none."""
 
     def __init__(self, *, log_folder: str = "") -> None:
         self._log_path = Path(log_folder) / "protection.log" if log_folder else None
@@ -92,7 +92,7 @@ class WebhookMetrics:
         self._latency.labels(path).observe(seconds)
 
     def refuse(self, refused: RefusedDeletion) -> None:
-        """Count and log a refused deletion."""
+        """Count and log a rejected deletion."""
         match refused.kind:
             case _ if not refused.is_counted:
                 return

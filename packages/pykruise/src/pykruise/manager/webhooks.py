@@ -1,12 +1,11 @@
 """The webhooks of a manager: their server, their certificates, and their configurations.
 
-Secret, configurations, CRDs, selectors ──changed──▶ a pass of WebhookSync (admission/webhook_sync.py) ──▶ served
+Secret, configurations, CRDs, selectors ──changed──▶ a reconcile of WebhookSync (admission/webhook_sync.py) ──▶ served
                                         ──each minute──▶
 
-Runs in every replica, whether it leads or not. The manager, the Secret, the webhook configurations and the CRDs may
-be created in any order. Missing objects are looked up again until `initialize_timeout_s` has passed, and after the
-first complete pass without limit. Replicas do the same work on the same objects; resourceVersions decide between
-them.
+Runs in every replica, whether it leads or not. The manager, the Secret, the webhook configurations and the CRDs may be
+created in any order. Missing objects are looked up again until `initialize_timeout_s` has passed, and after the first
+complete reconcile without limit. Replicas do the same work on the same objects; resourceVersions decide between them.
 """
 
 import asyncio
@@ -53,19 +52,19 @@ from pykruise.manager.webhook_metrics import WebhookMetrics
 _log = logging.getLogger(__name__)
 
 AGAIN_S: Final = 60.0
-"""Seconds until the next pass after a successful one."""
+"""Seconds until the next reconcile after a successful one."""
 
 FILES_AGAIN_S: Final = 10.0
-"""The same, if certificates are files that other programs may change."""
+"""Seconds until the next reconcile if certificates are files that other programs may change."""
 
 SPACING_S: Final = 0.5
-"""Minimum seconds between two passes."""
+"""Minimum seconds between two reconciles."""
 
 PASS_S: Final = 30.0
-"""Maximum seconds of a pass."""
+"""Maximum seconds of a reconcile."""
 
 BACKOFF_S: Final = (0.5, 30.0)
-"""First and longest wait after a failed pass; each wait is twice the previous one, with jitter."""
+"""First and longest wait after a failed reconcile; each wait is twice the previous one, with jitter."""
 
 CHECK_EVERY_S: Final = 10.0
 CHECK_S: Final = 5.0
@@ -76,7 +75,7 @@ JUMP_S: Final = 60.0
 
 
 class WebhooksNotReadyError(RuntimeError):
-    """No complete pass succeeded in time; the message has the last error."""
+    """No complete reconcile succeeded in time; the message has the last error."""
 
 
 def endpoint_of(settings: ManagerSettings) -> Endpoint:
@@ -90,8 +89,8 @@ def endpoint_of(settings: ManagerSettings) -> Endpoint:
 class Webhooks:
     """A manager's component (manager/components.py).
 
-    `client` must be able to write without leading. `bind` and `port`: the server's address; without `port`, it
-    listens on the port that API servers call, otherwise another program forwards to it. `over` can wrap the
+    `client` must be able to write without leading. `bind` and `port`: the server's address; without `port`, the server
+    listens on the port that API servers call; with `port`, another program forwards requests to it. `over` can wrap the
     reviewers. `quiet_s`, `settle_s`: see admission/webhook_plan.py and webhook_sync.py. `certificate_work`: examines
     and renews certificates; None: in this process.
     """
@@ -178,7 +177,7 @@ class Webhooks:
         )
 
     def _subscribe(self) -> None:
-        """Start a pass when its input changes."""
+        """Start a reconcile when its input changes."""
         for cache in self._watches:
             cache.subscribe(lambda _: self._wake.set())
         self._crds.subscribe(self._on_crd)
@@ -186,7 +185,9 @@ class Webhooks:
         self.reviews.selectors.subscribe(self._wake.set)
 
     def _watched_caches(self) -> list[Cache[MetadataView]]:
-        """Return caches of the objects whose change starts a pass. The Secret only if certificates are stored there."""
+        """Return caches of the objects whose change starts a reconcile. The Secret is included only if it stores the
+        certificates.
+        """
         settings = self._settings
         named = [(resource, "", name) for resource, name in CONFIGURATIONS]
         if not isinstance(self._choose_store, FileStore):
@@ -231,7 +232,7 @@ class Webhooks:
         self.metrics.register(registry, in_flight=lambda: self.server.requests, shed=lambda: self.server.shed)
 
     async def run(self) -> None:
-        """Serve and reconcile until `stop()`. Raises WebhooksNotReadyError when no pass succeeds in time."""
+        """Serve and reconcile until `stop()`. Raises WebhooksNotReadyError when no reconcile succeeds in time."""
         try:
             async with asyncio.TaskGroup() as tasks:
                 parts: dict[str, Coroutine[Any, Any, None]] = {
@@ -258,7 +259,7 @@ class Webhooks:
         self._stop.set()
         await self.server.stop()
 
-    # ── passes ───────────────────────────────────────────────────────────────
+    # ── reconciles ───────────────────────────────────────────────────────────
 
     async def _run_passes(self) -> None:
         loop = asyncio.get_running_loop()
@@ -340,7 +341,7 @@ class Webhooks:
             await asyncio.sleep(CHECK_EVERY_S if served is not None else 1.0)
 
     async def _find_problem(self, certificates: Certificates) -> str:
-        """Return why the server does not answer a client that trusts the authority; empty when it does."""
+        """Return why the server does not respond to a client that trusts the CA; empty when it responds."""
         try:
             context = ssl.create_default_context(cadata=certificates.authority.decode())
             context.check_hostname = False  # the request uses an address that no API server uses
@@ -369,8 +370,8 @@ class Webhooks:
 def _choose_store(
     client: Client, settings: ManagerSettings, webhook: WebhookSettings, folder: CertificateFolder
 ) -> tuple[CertificateStore, float]:
-    """Return the store of certificates, and the seconds between reads. Same rule as OpenKruise's choice of a
-    certificate writer.
+    """Return the store of certificates, and the seconds between reads. The rule is the same as in OpenKruise's choice
+    of a certificate writer.
     """
     if settings.gates["EnableExternalCerts"]:
         return ExternalStore(client, namespace=settings.own_namespace, name=webhook.secret), AGAIN_S

@@ -44,7 +44,9 @@ def documents_of(manifests: Iterable[Manifest]) -> list[Document]:
 
 
 def list_documents_with_sources(manifests: Iterable[Manifest]) -> list[tuple[str, Document]]:
-    """The same, each with the path of its file, or with an empty path."""
+    """Return all documents as `documents_of` does, each with the path of its file; the path is empty if there is no
+    file.
+    """
     documents: list[tuple[str, Document]] = []
     for manifest in manifests:
         source = str(manifest) if isinstance(manifest, Path) else ""

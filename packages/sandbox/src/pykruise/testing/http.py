@@ -85,8 +85,8 @@ class HttpSandbox:
     # ── faults ───────────────────────────────────────────────────────────────
 
     def fail(self, *failures: Rule | Mapping[str, Any]) -> None:
-        """Replace the scripted failures: `fail({"image": "shop:2", "never_ready": True})`. Without arguments there
-        are none.
+        """Replace the scripted failures: `fail({"image": "shop:2", "never_ready": True})`. Without arguments, no
+        failures remain.
         """
         rules = rules_of(failures)
         self._run_in_thread(lambda cluster: cluster.kubelets.set_rules(rules))

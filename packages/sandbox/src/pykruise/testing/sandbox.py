@@ -308,8 +308,8 @@ class Sandbox:
     # ── faults ───────────────────────────────────────────────────────────────
 
     def fail(self, *failures: Rule | Mapping[str, Any]) -> None:
-        """Replace the scripted failures: `fail({"image": "shop:2", "never_ready": True})`. Without arguments there
-        are none.
+        """Replace the scripted failures: `fail({"image": "shop:2", "never_ready": True})`. Without arguments, no
+        failures remain.
         """
         rules = rules_of(failures)
         self.run(_run_in_loop(lambda: self.cluster.kubelets.set_rules(rules)))

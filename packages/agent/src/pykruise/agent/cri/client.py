@@ -72,7 +72,7 @@ class CriClient:
         )
 
     async def check_images(self) -> None:
-        """Return when the runtime has an image service of CRI v1. Raises CriError."""
+        """Check that the runtime has an image service of CRI v1. Raises CriError."""
         await self._call("ImageService", "ImageFsInfo", {}, timeout_s=FIRST_IMAGES_S)
 
     async def watch_events(self) -> AsyncIterator[ContainerEvent]:
@@ -226,7 +226,7 @@ async def _limit_time(timeout_s: float, name: str) -> AsyncIterator[None]:
         async with asyncio.timeout(timeout_s):
             yield
     except TimeoutError as error:
-        raise CallTimeoutError(f"{name}: no end within {timeout_s:g} s") from error
+        raise CallTimeoutError(f"{name}: did not end within {timeout_s:g} s") from error
 
 
 _BY_STATUS: Final[Mapping[Status, type[CriError]]] = {

@@ -13,7 +13,7 @@ from pykruise.kube.excerpts import excerpt
 
 
 class CriError(KubeError):
-    """A failed call to a container runtime. The message is an excerpt of the runtime's, because it is stored."""
+    """A failed call to a container runtime. The message is an excerpt of the runtime's, because the agent stores it."""
 
     def __init__(self, message: str = "") -> None:
         super().__init__(excerpt(message))
@@ -36,4 +36,4 @@ class UnsupportedCallError(CriError):
 
 
 class CallRefusedError(CriError):
-    """The runtime refused the call."""
+    """The runtime rejected the call."""

@@ -41,7 +41,7 @@ class Shortened:
             return head
         is_compressed, length = _HEAD.unpack(head)
         if is_compressed:
-            return head  # grpclib refuses it
+            return head  # grpclib rejects it
         self._kept = await self._read_message(length)
         return _HEAD.pack(False, len(self._kept))
 

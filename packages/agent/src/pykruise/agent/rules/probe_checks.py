@@ -27,7 +27,7 @@ UNKNOWN: Final = "Unknown"
 REPEAT_S: Final = 600.0
 """Seconds after which an unchanged outcome is written again."""
 MOST_TEXT: Final = 1024
-"""Most characters of a message."""
+"""Maximum number of characters of a message."""
 
 _HANDLERS: Final = ("exec", "httpGet", "tcpSocket", "grpc", "containerName")
 """Fields that define the probe's action and container; when they change, earlier results do not count."""

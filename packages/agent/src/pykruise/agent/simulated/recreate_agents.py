@@ -105,7 +105,7 @@ class RecreateAgents(AgentPart):
             grace_s = float(stop_grace_s(request.document))
             await self._stop_container(request.pod, turn.stop, grace_s)
             if self._containers_of(request.pod, request.pod_uid) is None:
-                return None  # the node has lost power meanwhile, and its agent has stopped
+                return None  # the node has lost power since then, and its agent has stopped
         if turn.states != get_path(request.document, "status", "containerRecreateStates", default=[]):
             await self._report_status(request, {"containerRecreateStates": list(turn.states)})
             return None

@@ -115,8 +115,8 @@ function badge(isAlert) {
 
 function notes() {
   const found = [];
-  if (!live.isConnected && live.isSynced) found.push("The connection is lost. The page shows the last state, and connects again …");
-  if (live.refusal) found.push(`The server refuses this page: ${live.refusal}.`);
+  if (!live.isConnected && live.isSynced) found.push("The connection is lost. The page shows the last known state and reconnects …");
+  if (live.refusal) found.push(`The server does not send this page: ${live.refusal}.`);
   if (live.hasStatus && !live.status.is_read) found.push("The cluster is still being read.");
   for (const one of live.status.problems || []) found.push(one);
   return found.map((text, number) => h("p", { key: `note-${number}`, class: "note", role: "status" }, clean(text, 500)));
@@ -254,7 +254,7 @@ function logIn(why) {
       h("label", null, "Token", h("input", { type: "password", name: "token", autocomplete: "off", required: true })),
       h("button", { type: "submit" }, "Log in"),
     ),
-    h("p", { key: "how" }, "On your own machine: the link that ", h("code", null, "pykruise dashboard"), " prints. In a cluster: your bearer token, such as ", h("code", null, "kubectl create token NAME"), " gives for a service account."),
+    h("p", { key: "how" }, "On your own machine, open the link that ", h("code", null, "pykruise dashboard"), " prints. In a cluster, enter your bearer token. For a service account, ", h("code", null, "kubectl create token NAME"), " prints one."),
   ]);
   document.title = "Log in – pykruise";
 }

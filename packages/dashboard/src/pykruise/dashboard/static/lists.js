@@ -58,7 +58,7 @@ export function pods(live, around) {
         find(around),
         foldedFilters(["namespace", "code"], query, [select("Namespace", "namespace", table.present.namespace.names(), around), select("Cause", "code", [...groups.keys()].sort(), around)]),
       ),
-      visible.length ? sections : live.isSynced ? h("p", null, table.all.size ? "Nothing matches these filters." : "No pod waits that you may see.") : null,
+      visible.length ? sections : live.isSynced ? h("p", null, table.all.size ? "Nothing matches these filters." : "No pod that you may see waits.") : null,
       links,
     ],
   };
@@ -136,7 +136,7 @@ export function health(live) {
         ? h(
             "section",
             { "aria-label": "Findings" },
-            h("h2", null, "What pykruise doctor finds"),
+            h("h2", null, "Findings of pykruise doctor"),
             h("ul", { class: "table" }, findings.map((row) => h("li", { key: row.id }, h("b", null, broken(row.check)), level(row.level), h("span", null, sentence(row.what, 2_000), row.fix ? h("p", { class: "remedy" }, sentence(row.fix, 2_000)) : null)))),
           )
         : null,

@@ -16,7 +16,7 @@ export async function ask(path, body) {
 const SILENT_MS = 40_000;
 const REFUSED_MS = 30_000;
 
-/** The reason for which the server refuses a stream, which an EventSource does not tell; empty: it does not refuse it. */
+/** The reason that the server rejects a stream, which an EventSource does not report; empty: it is not rejected. */
 async function refusalOf(path) {
   const stop = new AbortController();
   try {
@@ -31,21 +31,21 @@ async function refusalOf(path) {
 
 /**
  * Rows of a page, live: a Map by id, in `rows`. `changed()` is called when there is something new, `lost()` when the
- * server asks for a login. Closed while the tab is hidden: what was missed comes at once when it is shown.
+ * server asks for a login. It is closed while the tab is hidden. When the tab is shown, the missed rows arrive immediately.
  */
 export class Live {
   constructor(query, { changed, lost }) {
     this.rows = new Map();
-    this.news = new Set(); // ids of rows that came, changed or went; what draws them takes them out
+    this.news = new Set(); // ids of new, changed and removed rows; the code that draws them empties this set
     this.status = { is_read: false, problems: [] };
     this.hasStatus = false;
-    this.isSynced = false; // whether everything is there, so that a page may say what is not
+    this.isSynced = false; // whether all rows have arrived, so that a page may report missing objects
     this.isConnected = false;
     this.version = 0;
     this.query = query;
     this.changed = changed;
     this.lost = lost;
-    this.fresh = null; // rows that come after a reset, until they are all there
+    this.fresh = null; // rows that arrive after a reset, until all have arrived
     this.refusal = ""; // why the server does not send the page; empty: it does
     this.last = "";
     this.seen = () => (document.hidden ? this.stop() : this.start());
@@ -103,7 +103,7 @@ export class Live {
     this.changed();
   }
 
-  /** A refusal closes an EventSource permanently. It reopens a lost connection automatically. */
+  /** A rejection closes an EventSource permanently. An EventSource reopens a lost connection automatically. */
   async fail(source) {
     if (source !== this.source) return;
     this.isConnected = false;

@@ -1,4 +1,4 @@
-// Lists of objects: counts by verdict, cards of what needs action, what progresses, and what is settled, folded.
+// Lists of objects: counts by verdict, cards of objects that need action, rows that progress, settled rows, folded.
 // rows and `why/…` rows ──▶ Table: joined, filtered, in order ──▶ groups ──▶ cards and rows
 
 import { h, lazy } from "./dom.js";
@@ -68,7 +68,7 @@ export function find({ query, go }) {
   );
 }
 
-// ── rows with what explain says ──────────────────────────────────────────────
+// ── rows with the result of explain ──────────────────────────────────────────
 
 const WHY = "why/";
 const objectOf = (id) => (id.startsWith(WHY) ? id.slice(WHY.length) : id);
@@ -143,7 +143,7 @@ const GROUPS = {
   },
 };
 
-/** A page of one board. `given`: title, what one is called, what an empty page says first and its command. */
+/** A page of one board. `given`: its title, and the text and the command of an empty page. */
 export const board = (given) => (live, around) => {
   const { query } = around;
   const [kind, namespace, wanted, sort, text] = ["kind", "namespace", "verdict", "sort", "q"].map((key) => query.get(key));
@@ -263,7 +263,7 @@ function countedKinds(rows) {
   return [...kinds].map(([kind, number]) => many(number, kind)).join(", ");
 }
 
-const memos = new WeakMap(); // of a row: what its card with its parts was made from
+const memos = new WeakMap(); // of a row: the parts from which its card was made
 
 /** A value that changes when the row or one of its parts does. */
 export function memoOf(row, parts) {
@@ -365,7 +365,7 @@ function line(row, isChild) {
   );
 }
 
-/** For a chat: what needs action first, a line each. */
+/** Text for a chat: a line for each object, those that need action first. */
 function asText(title, around, rows, parts) {
   const lines = rows.slice(0, 50).map((row) => {
     const cause = row.code ? `: ${row.code}: ${clean(row.waits, 200)}` : "";

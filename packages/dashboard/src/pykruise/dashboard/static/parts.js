@@ -20,7 +20,7 @@ const toObject = (row) => address({ page: "workload", kind: row.resource, namesp
 /** The link of a card or row, which the keys j and k walk along. */
 export const workloadLink = (row, ...children) => h("a", { class: "main-link", href: toObject(row) }, ...children);
 
-/** A link to an object beside the one that a card or row is about. */
+/** A link to another object than the one of the card or row. */
 export const objectLink = (row, ...children) => h("a", { href: toObject(row) }, ...children);
 
 /** A node, with a link to its page. */
@@ -85,7 +85,7 @@ function parted(text, most) {
 /** Whether the row has counts: objects that only select pods have none. */
 export const hasProgress = (row) => row.begun !== undefined || row.desired !== undefined || row.updated !== undefined;
 
-/** A bar of pods: updated, ready, and where the partition stops. The text says the same. */
+/** A bar of pods: updated, ready, and where the partition stops. The text names the same numbers. */
 export function progress(row) {
   if (row.begun !== undefined) return done(row);
   if (!hasProgress(row)) return h("div", { class: "progress" });
@@ -134,13 +134,13 @@ export function words(text) {
   return [...found, plain];
 }
 const IN_PARTS = /[-/]|[:@_.]\w|[a-z][A-Z]/;
-const LONG_WORD = 40; // characters: a longer one begins where it is, and breaks between its parts
+const LONG_WORD = 40; // characters: a longer word stays in its line, and breaks between its parts
 
 /** A text of a cluster, as words(). */
 export const sentence = (text, most) => words(clean(text, most));
 
 async function copied(button, text, code) {
-  const label = button.firstChild; // the page's own text node: a redraw would put it back beside a new one
+  const label = button.firstChild; // keep the page's own text node: a redraw would add it again beside a new one
   const before = label.data;
   try {
     await navigator.clipboard.writeText(text);
@@ -171,7 +171,7 @@ export const copyText = (make) =>
 
 const SIZE = 100; // rows of one page
 
-/** The rows of the page that the address names, and links to the others. What is drawn at first is less. */
+/** The rows of the page that the address names, and links to the other pages. At first, fewer rows are drawn. */
 export function paged(rows, { query, drawn }) {
   const from = Math.min(Math.max(Number(query.get("from")) || 0, 0), Math.max(rows.length - 1, 0));
   const begin = from - (from % SIZE);
@@ -191,7 +191,7 @@ export function paged(rows, { query, drawn }) {
   return { shown, links, left: end - begin - shown.length };
 }
 
-/** A dialog over the page: content(dialog) ──▶ elements. It is taken away when it is closed. */
+/** A dialog over the page: content(dialog) ──▶ elements. It is removed when it is closed. */
 export function dialog(title, build) {
   const before = document.activeElement;
   const node = document.createElement("dialog");

@@ -1,6 +1,6 @@
 // Rows of a stream as a page shows them: joined, filtered, in order and counted.
 // what changed in the stream ──▶ Table: out of the old place, into the new one ──▶ rows, counts      A change costs a
-// search in the order, not a look at all rows; only another filter or order looks at all of them.
+// search in the order and does not read all rows. Only another filter or order reads all of them.
 
 export const compare = (a, b) => (a < b ? -1 : a > b ? 1 : 0);
 
@@ -114,9 +114,9 @@ export class Table {
   }
 
   /**
-   * The rows whose cause the row of another object says too, by their ids: each with the row whose card says it. That
-   * is an object that created the object, or each job that requests an image which the node does not have; `isShown`:
-   * whether a row has a card of its own, or may be folded under one.
+   * The rows whose cause another object's row shows too, by their ids: each with the row whose card shows the cause.
+   * That other object created the object, or it is a job that requests an image which the node does not have.
+   * `isShown`: whether a row has a separate card, or may be folded under one.
    */
   folded(isShown) {
     const parentOf = new Map();
@@ -148,7 +148,7 @@ export class Table {
     return owner ? [owner] : [];
   }
 
-  /** The row that owns a row; the row itself, where others name it as their owner; null: neither. */
+  /** The row that owns a row; the row itself if others name it as their owner; null: neither. */
   ownerOf(row) {
     const owner = row.owner && this.byName.get(nameOf(row.owner_kind, row.namespace, row.owner));
     if (owner) return owner;

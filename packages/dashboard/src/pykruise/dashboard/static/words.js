@@ -1,4 +1,4 @@
-// Texts as people read them. Whatever a cluster says is text: characters that would hide or turn others are shown.
+// Texts for people. Texts of a cluster are data: characters that would hide or reverse others become visible.
 
 const HIDDEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g;
 
@@ -27,7 +27,7 @@ export const count = (number) => NUMBERS.format(Number(number));
 /** A number with its noun, or with its noun and verb: 1 pod, 2 pods. `plural`: if it is not the singular with an s. */
 export const many = (number, word, plural = `${word}s`) => `${count(number)} ${number === 1 ? word : plural}`;
 
-/** Where a long word may break: before a capital, after punctuation, but not within a version. Returns its parts. */
+/** Parts of a long word, between which it may break: before a capital, after punctuation, not within a version. */
 export const pieces = (text) => text.split(/(?<=[a-z0-9])(?=[A-Z])|(?<=[/:@_-])|(?<=\.)(?!\d)/);
 
 /** First line of a page that is copied as text: the title, the cluster, and the time. */

@@ -16,7 +16,7 @@ export function workload(live, around) {
   const head = part(live, "head");
   if (!head) {
     const remark = part(live, "remark");
-    const text = remark ? capital(clean(remark.text, 1_000)) : absent(live, "There is nothing of that name that you may see.");
+    const text = remark ? capital(clean(remark.text, 1_000)) : absent(live, "There is no object with this name that you may see.");
     return { title: said, summary: "", left: 0, body: h("div", null, h("p", null, text), h("p", null, "Back to: ", BOARDS.map(([page, title], place) => [place ? " · " : "", h("a", { href: address({ page }) }, title)]))) };
   }
   const why = part(live, "explained");
@@ -110,7 +110,7 @@ function steps(given, row) {
     { key: "steps", id: "steps-of-rollout" },
     h("h3", null, given.strategy === "blueGreen" ? "Steps of blue-green" : "Steps of the canary", row.resource === rollout.resource ? null : [": Rollout ", workloadLink(rollout, name(rollout.name))]),
     row.resource === rollout.resource && workload.name
-      ? h("p", { class: "small" }, "Of ", broken(workload.kind), " ", workload.resource ? workloadLink(workload, name(workload.name)) : name(workload.name), ": a rollback there ends the canary.")
+      ? h("p", { class: "small" }, "It rolls out ", broken(workload.kind), " ", workload.resource ? workloadLink(workload, name(workload.name)) : name(workload.name), ". A rollback of this workload ends the canary.")
       : null,
     h(
       "ol",
@@ -134,8 +134,8 @@ const undoCommand = (head, number) => {
 };
 
 function causes(why, head, phase, live) {
-  if (!head.is_explained) return [h("h2", null, "Why"), h("p", null, "explain does not support this kind. Its conditions and events say more.")];
-  if (!why) return [h("h2", null, "Why"), h("p", null, head.row.waits ? sentence(head.row.waits, 2_000) : absent(live, "The reasons name pods: you may not list them."))];
+  if (!head.is_explained) return [h("h2", null, "Why"), h("p", null, "explain does not support this kind. See its conditions and events.")];
+  if (!why) return [h("h2", null, "Why"), h("p", null, head.row.waits ? sentence(head.row.waits, 2_000) : absent(live, "The reasons are not shown: they name pods, and you may not list pods."))];
   if (why.remark) return [h("h2", null, "Why"), h("p", null, sentence(why.remark, 2_000))];
   const isHeld = why.verdict === "done";
   const waits = (why.waits || []).map((wait, place) => {
@@ -337,7 +337,7 @@ function events(given, { kind, namespace, name: object }, live) {
       ? h("ol", { class: "timeline" }, given.events.map((row) => h("li", { class: row.type }, h("span", { class: "since" }, when(row.last)), h("span", null, row.type === "Warning" ? h("span", { class: "unseen" }, "Warning: ") : null, coded(row.reason), sentence(row.message, 2_000), row.count > 1 ? h("span", { class: "small" }, ` (${many(row.count, "time")})`) : null))))
       : given.problem
         ? null
-        : h("p", null, "None: the API server keeps events for an hour."),
+        : h("p", null, "There are no events. By default, the API server keeps events for one hour."),
     given.more ? [h("p", { class: "small" }, `${many(given.more, "more event is", "more events are")} not shown:`), command(`kubectl get events -n ${namespace || "default"} --field-selector involvedObject.name=${object},involvedObject.kind=${kind}`)] : null,
   );
 }
@@ -353,7 +353,7 @@ function history(given, head) {
         "details",
         { key: row.name, open: row.is_newest },
         h("summary", null, h("h3", { class: "inline" }, `Revision ${row.number}${row.is_newest ? ", the newest" : ""}`), row.cause ? ` ${clean(row.cause)}` : "", " ", when(row.created)),
-        (row.changes || []).length ? h("ul", { class: "changes" }, row.changes.map((text) => h("li", null, h("code", null, sentence(text, 2_000))))) : h("p", { class: "small" }, "The first revision that is stored, or no difference."),
+        (row.changes || []).length ? h("ul", { class: "changes" }, row.changes.map((text) => h("li", null, h("code", null, sentence(text, 2_000))))) : h("p", { class: "small" }, "This is the first stored revision, or it does not differ from the previous one."),
         row.is_newest ? null : command(undoCommand(head, row.number) || `kubectl kruise rollout history ${head.row.resource}/${head.row.name} --revision=${row.number}`),
       ),
     ),
@@ -426,7 +426,7 @@ const may = new Map();
 
 function actionRow(head, live, around) {
   if (!around.session.has_actions || !head.actions.length) return null;
-  if (!allowed(head.row, around)) return h("p", { key: "actions", class: "small" }, "There are no buttons: you may not change this object, or that is not known yet.");
+  if (!allowed(head.row, around)) return h("p", { key: "actions", class: "small" }, "There are no buttons: you may not change this object, or your permissions are not known yet.");
   const buttons = head.actions.map((action) => h("button", { key: action.id, type: "button", onclick: () => askFirst(action, head, live) }, `${clean(action.title)} …`));
   return foldedOnPhone("actions", "Actions", h("div", { id: "actions", class: "actions", role: "group", "aria-label": "Actions" }, buttons));
 }
@@ -473,7 +473,7 @@ function askFirst(action, head, live) {
       event.preventDefault();
       values = Object.fromEntries([...node.querySelectorAll("[data-field]")].map((field) => [field.name, field.value]));
       question = null;
-      draw("Looking at what would change …");
+      draw("Computing what would change …");
       try {
         question = await ask("question", about());
         draw("");

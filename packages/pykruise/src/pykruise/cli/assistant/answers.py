@@ -98,7 +98,7 @@ class PlanAnswer(ToolAnswer, frozen=True, kw_only=True):
 
     has_changes: bool
     is_refused: bool
-    """Whether the API server or its webhooks would refuse the change."""
+    """Whether the API server or its webhooks would reject the change."""
     forecasts: list[dict[str, Any]]
     """One document per object, as `pykruise plan -o json` prints it."""
 

@@ -11,7 +11,7 @@ from pykruise.cli.errors import CommandError
 from pykruise.kube.client.transport import Request, Response, WrappedTransport
 
 _REVIEWS: Final = ("selfsubjectaccessreviews", "selfsubjectrulesreviews", "selfsubjectreviews")
-"""Resources that answer a POST about the caller's own rights and store nothing."""
+"""Resources for which a POST only returns the caller's own permissions and stores nothing."""
 
 
 class ReadOnlyError(CommandError):
@@ -19,7 +19,7 @@ class ReadOnlyError(CommandError):
 
 
 class ReadOnlyTransport(WrappedTransport):
-    """Sends reads, dry runs and reviews of the caller's own rights; raises ReadOnlyError for everything else."""
+    """Sends reads, dry runs and reviews of the caller's own permissions; raises ReadOnlyError for everything else."""
 
     async def request(self, request: Request, /) -> Response:
         _check(request)

@@ -79,7 +79,7 @@ def _error_result(text: str) -> types.CallToolResult:
 
 
 async def serve_stdio(session: ToolSession) -> None:
-    """Answer on standard input and output until the client closes them."""
+    """Serve clients on standard input and output until these are closed."""
     server = make_assistant_server(session)
     async with stdio_server() as (requests, answers):
         await server.run(requests, answers, server.create_initialization_options())

@@ -108,7 +108,7 @@ def plan(
     context: str | None,
     feature_gates: str,
 ) -> None:
-    """Show the effects of applying a change: exit code 0 nothing, 2 changes, 1 error. Reads only.
+    """Show the effects of applying a change. Exit code 0: no changes; 2: changes; 1: error. Reads only.
 
     TARGET, without -f: the live object to change with --set, clonesets/web or clone web.
     """
@@ -148,7 +148,7 @@ def plan(
     "--change",
     type=options.PATH,
     multiple=True,
-    help="Manifest of the changed workload; twice compares two strategies.",
+    help="Manifest of the changed workload; give it twice to compare two strategies.",
 )
 @click.option("--pods-ready-after", default="2s", help="Time until a pod is ready: 10s, or 5s..30s.")
 @click.option(
@@ -267,7 +267,7 @@ def mcp(namespace: str | None, kubeconfig: Path | None, context: str | None) -> 
     """Serve explain, plan, simulate, rollout history, events and doctor as tools of the Model Context Protocol.
 
     An assistant starts this command and talks to it over standard input and output. No tool writes to the cluster. The
-    kubeconfig's rights decide what the tools can read.
+    permissions of the kubeconfig's user decide what the tools can read.
     """
     from importlib.util import find_spec
 

@@ -50,7 +50,7 @@ from pykruise.cli.errors import CommandError, CommandLineError
 @click.option(
     "--webhook-host",
     default="",
-    help="WEBHOOK_HOST of managers outside the cluster; none runs inside.",
+    help="WEBHOOK_HOST of managers outside the cluster; no manager is installed inside.",
 )
 @click.option(
     "--webhook-port",
@@ -179,7 +179,7 @@ def doctor(namespace: str, quiet: bool, output: str, kubeconfig: Path | None, co
 @options.kubeconfig
 @options.context
 def uninstall(check: bool, kubeconfig: Path | None, context: str | None) -> None:
-    """Show the objects that a cluster would lose with OpenKruise's kinds. Exit code 1 when there are any."""
+    """Show the objects that a cluster would lose if OpenKruise's CRDs were deleted. Exit code 1 if there are any."""
     from pykruise.cli.install import check_uninstall
 
     if not check:
@@ -273,7 +273,7 @@ def grafana(namespace: str) -> None:
 def kustomize_schema() -> None:
     """Print the file for the field `openapi` of a kustomization: patches then merge containers by name.
 
-    Kubernetes' own kinds are in it too, as such a file replaces what kustomize knows by itself.
+    The file contains Kubernetes' own kinds too, because it replaces kustomize's built-in schema.
     """
     import json
 
@@ -289,7 +289,7 @@ def kustomize_schema() -> None:
 def kube_state_metrics() -> None:
     """Print the file for the flag --custom-resource-state-config-file of kube-state-metrics.
 
-    Its series have the names of those that the manager serves with --state-metrics.
+    Its series have the same names as the series that the manager serves with --state-metrics.
     """
     from pykruise.manager.argocd import format_document
     from pykruise.manager.kube_state_metrics import build_custom_resource_state

@@ -28,9 +28,10 @@ def run(
     level: int = logging.ERROR,
     on: Callable[[], asyncio.AbstractEventLoop] | None = None,
 ) -> T:
-    """Run a command on an event loop from `on`, by default uvloop's, and return its result.
+    """Run a command on an event loop and return its result. `on` creates the loop; None: uvloop does.
 
-    The log shows this level and worse. Expected errors become one line on standard error and exit code 1.
+    The log contains messages of this level and of more severe ones. Expected errors become one line on standard error
+    and exit code 1.
     """
     logging.basicConfig(
         level=level, format="%(asctime)s %(levelname)s %(name)s %(message)s", stream=sys.stderr
@@ -52,8 +53,8 @@ def run(
 
 
 def said_of(error: Exception) -> str:
-    """Text of an expected error. For a cluster that is unreachable or refuses the user it adds a hint, and leaves out
-    which request failed.
+    """Text of an expected error. If the cluster is unreachable or rejects the user, the text has a hint instead of the
+    failed request.
     """
     if isinstance(error, UnreachableError):
         cause = error.__cause__

@@ -1,4 +1,4 @@
-"""Admission's answer to a manifest, and the fields that admission would change.
+"""Admission's response to a manifest, and the fields that admission would change.
 
 manifest ──dry run──▶ ask_admission() ──▶ Verdict      spec now, spec wanted ──▶ list_changed_paths()
     ──▶ lines for people
@@ -25,14 +25,14 @@ STRICT: Final = "Strict"
 
 
 class AdmissionVerdict(msgspec.Struct, frozen=True, kw_only=True):
-    """Answer of a cluster to a manifest."""
+    """Response of a cluster to a manifest."""
 
     resource: Resource
     key: Key
     live: Document | None = None
     """The object as it is stored now; None: it does not exist."""
     wanted: Document | None = None
-    """The object as it would be stored, with defaults; None: admission refuses it."""
+    """The object as it would be stored, with defaults; None: admission rejects it."""
     errors: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     """Warnings of the API server and of admission, as `kubectl apply` prints them."""
@@ -90,14 +90,16 @@ async def ask_admission(client: Client, resource: Resource, key: Key, document: 
 
 
 _PATCH: Final = "patch"
-"""Field of a refusal that quotes the whole object: the API server could not decode the result of a patch."""
+"""Field of a rejection whose message quotes the whole object, because the API server could not decode the patched
+object.
+"""
 
 
 async def _refusal_of_creation(
     client: Client, resource: Resource, key: Key, document: Document
 ) -> ApiError | None:
-    """Return the same refusal for a creation, which has a short message; None: a creation is not refused for this
-    reason.
+    """Return the rejection of the same object as a creation, because its message is short; None: a creation is not
+    rejected for this reason.
     """
     try:
         await client.create(resource, key.namespace, document, dry_run=True, field_validation=STRICT)
@@ -116,7 +118,7 @@ async def _get_stored(client: Client, resource: Resource, key: Key) -> Document 
 async def _dry_run(
     client: Client, resource: Resource, key: Key, live: Document | None, document: Document
 ) -> Document:
-    """Return the object as it would be stored, with defaults. Raises the error with which admission refuses it."""
+    """Return the object as it would be stored, with defaults. Raises the error with which admission rejects it."""
     if live is None:
         return decode(
             await client.create(resource, key.namespace, document, dry_run=True, field_validation=STRICT)
@@ -175,7 +177,7 @@ def _is_refusal(error: ApiError) -> bool:
 
 
 def errors_of(error: ApiError) -> tuple[str, ...]:
-    """Return every field error of a refusal with its path; without field errors, the message."""
+    """Return every field error of a rejection with its path; without field errors, return the message."""
     causes = [f"{cause.field}: {cause.message}" if cause.field else cause.message for cause in error.causes]
     return tuple(causes) or (str(error),)
 

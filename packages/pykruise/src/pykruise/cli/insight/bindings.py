@@ -1,4 +1,4 @@
-"""Bindings of unschedulable pods: the object or volume that binds a pod to nodes, and their state.
+"""Bindings of unschedulable pods: the object or volume that binds a pod to nodes, and the state of these nodes.
 
 Explanation with unschedulable pods ──objects of kinds that bind pods (Insight.bindings)──▶ add_bindings()
                                     ──volume_bindings.py──▶
@@ -30,8 +30,8 @@ from pykruise.pods.reasons import Code
 
 
 async def add_bindings(client: Client, explanation: Explanation) -> Explanation:
-    """Return the explanation with the bindings of the pods that cannot be scheduled. A volume comes before an object:
-    it binds its pod even without the object.
+    """Return the explanation with the bindings of the pods that cannot be scheduled. A volume has precedence over an
+    object, because it binds its pod even without the object.
     """
     pods = [name for wait in explanation.waits if wait.code == Code.UNSCHEDULABLE for name in wait.pods]
     if not pods:
@@ -49,8 +49,8 @@ async def add_bindings(client: Client, explanation: Explanation) -> Explanation:
 
 
 async def add_claims(client: Client, explanation: Explanation) -> Explanation:
-    """Return the explanation with the problems of PVCs, of an object whose pods have other owners: the waits of an
-    owner contain them already. Pods with different problems get waits of their own.
+    """Return the explanation of an object whose pods have other owners, with the problems of their PVCs. The waits of
+    an owner already contain them. Pods with different problems get separate waits.
     """
     waits: list[Wait] = []
     for wait in explanation.waits:

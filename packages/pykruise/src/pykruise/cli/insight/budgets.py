@@ -4,8 +4,8 @@ Client ──read_budgets()──▶ budgets of the namespace ──list_budgets
 
 Managers delete pods and update them in place. Only evictions check PodDisruptionBudgets. PodUnavailableBudgets are
 checked by a webhook or, with its feature gate, by the CloneSet's manager (which the simulation includes, see
-forecasting.py). So none of these budgets blocks the simulated rollout, but drains wait during that time, and a webhook
-may refuse to delete or update pods.
+forecasting.py). So none of these budgets blocks the simulated rollout. But drains wait during that time, and a webhook
+may reject deletions and updates of pods.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -44,7 +44,7 @@ def draw_terminal_chart(played: Played, *, width: int = _WIDTH) -> list[str]:
             else [
                 row("new", lambda sample: sample.revisions.get(played.target, 0), max),
                 row("older", lambda sample: sample.total - sample.revisions.get(played.target, 0), max),
-                # The minimum, so that no dip is hidden in its column.
+                # Each column shows the minimum, so that a short decrease stays visible.
                 row("available", lambda sample: sample.available, min),
             ]
         ),

@@ -3,8 +3,8 @@
 Sight, list of the children ──▶ add_children() ──▶ the Explanation with the waits of the children
 
 This module only reads. A kind lists the objects that it has created (`Insight.children`). A child of a known kind is
-explained as on a user's request. For a Job, the pods are examined. The text of each wait names its child. At most
-`MOST` children are examined, in the order in which their kind lists them.
+explained as `explain` explains it on the command line. For a Job, the pods are examined. The text of each wait names
+its child. At most `MOST` children are examined, in the order in which their kind lists them.
 """
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -94,8 +94,9 @@ def _failure_of(child: InsightChild, causes: Sequence[Wait]) -> Wait:
 
 
 def _redirect_remedy(child: InsightChild, wait: Wait) -> str:
-    """Return the remedy of a child's wait, with the parent if the remedy is to create the child again: the next child
-    would be created from the same template. Remedies of pods name the parent already.
+    """Return the remedy of a child's wait. If a child with a wrong image must be created again, the remedy also names
+    its parent, because the next child would be created from the same template. Remedies of pods name the parent
+    already.
     """
     again = child.correction.again if child.correction is not None else ""
     if not again or not wait.remedy or wait.code not in OF_A_SPEC or _runs_pods(child):

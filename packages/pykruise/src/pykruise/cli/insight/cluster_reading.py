@@ -100,7 +100,7 @@ async def look(
     settings: ManagerSettings | None = None,
     seed: int = 1,
 ) -> Sight:
-    """Read one object. Raises NotFoundError when it does not exist, and the error of a read that is refused."""
+    """Read one object. Raises NotFoundError when it does not exist, and the error of a read that is denied."""
     document = decode(await client.get(kind.resource, key.namespace, key.name))
     return await look_at(client, kind, document, now=now, settings=settings, seed=seed)
 
@@ -115,8 +115,8 @@ async def look_at(
     seed: int = 1,
     only: Mapping[Views[Any], Only] | None = None,
 ) -> Sight:
-    """Build the Sight of a document, which need not be stored, with the objects around it. `only` limits what is read
-    of a resource.
+    """Build the Sight of a document, which need not be stored, with the objects around it. `only` limits which objects
+    of a resource are read.
     """
     control = kind.control
     assert control is not None

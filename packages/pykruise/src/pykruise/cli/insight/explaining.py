@@ -53,10 +53,10 @@ class Wait(msgspec.Struct, frozen=True, kw_only=True):
     code: str
     words: str
     pods: tuple[str, ...] = ()
-    """Names of the pods, or of what the words are about: nodes, images, namespaces."""
+    """Names of the pods, or of other objects that the words are about: nodes, images, namespaces."""
     since: str = ""
     tried: str = ""
-    """Time of the last attempt of a refused write; empty: unknown."""
+    """Time of the last attempt of a rejected write; empty: unknown."""
     again: str = ""
     """Estimated time of the next attempt; empty: unknown."""
     remedy: str = ""
@@ -99,9 +99,9 @@ _FAILED: Final = frozenset({"FailedScale", "FailedUpdate", "FailedCreatePod", "F
 def explain(
     sight: Sight, plan: Plan, *, way_back: str | None = None, correction: Correction | None = None
 ) -> Explanation:
-    """Return the explanation of the workload that `plan` was made for, from the same snapshot. `way_back`: remedy
-    that rolls the workload back when another object owns it; None: its own remedy. `correction`: instruction for
-    correcting the template when another object contains it.
+    """Return the explanation of the workload that `plan` was made for, from the same snapshot. `way_back`: remedy that
+    rolls the workload back when another object owns it; None: the remedy of the workload itself. `correction`:
+    instruction for correcting the template when another object contains it.
     """
     now = sight.snapshot.now
     meta = sight.document["metadata"]
@@ -165,7 +165,7 @@ def verdict_of(waits: Sequence[Wait], plan: Plan, document: Document, phase: Pha
     if Code.REFUSED in codes:
         return "refused"
     if codes & NOT_WRITTEN:
-        return "waiting"  # the next write is refused or never tried
+        return "waiting"  # the next write is rejected or never tried
     if any(stage.purpose != Purpose.TIDY_UP for stage in plan.stages):
         return "moving"
     if codes - AT_REST:
@@ -261,8 +261,8 @@ def _target_of(sight: Sight, plan: Plan, status: Mapping[str, Any]) -> str:
 
 
 def _held_as(cause: WaitCause, pod: PodView, held: Reason | None, target: str) -> WaitCause:
-    """Return the cause of a pod; for one of an older template whose update a person holds, with the remedy that ends
-    the hold: the template may be correct already.
+    """Return the cause of a pod. If a person holds the update of a pod with an older template, the remedy ends the
+    hold, because the template may be correct already.
     """
     is_old = bool(target) and pod.revision != target
     if not is_old or held is None:
@@ -287,7 +287,7 @@ def _waits_of_object(sight: Sight, plan: Plan, status: Mapping[str, Any]) -> Ite
     if not is_refused and (sight.kind.insight is None or sight.kind.insight.has_observed_generation):
         yield from find_unobserved_changes(
             sight.document
-        )  # the manager never observes the generation of a refused spec
+        )  # the manager never observes the generation of a rejected spec
     is_zero = plan.waiting is not None and plan.waiting.code == Code.LIMIT_IS_ZERO
     if plan.waiting is not None and _is_own_wait(plan.waiting, sight):
         yield Wait(code=plan.waiting.code, words=plan.waiting.message, remedy=remedy_of(plan.waiting))
@@ -305,7 +305,7 @@ def _waits_of_object(sight: Sight, plan: Plan, status: Mapping[str, Any]) -> Ite
 
 
 def _is_own_wait(waiting: Reason, sight: Sight) -> bool:
-    """Whether the plan's reason for waiting becomes a wait of its own. For a workload, its pods usually explain it
+    """Whether the plan's reason for waiting becomes a separate wait. For a workload, its pods usually explain it
     better.
     """
     if waiting.code == Code.JOB_OVER:
@@ -437,7 +437,7 @@ def drop_harmful_remedies(
     """Return the waits without remedies that would make things worse.
 
     Obstacles that the new template may have caused get the command that restores the old template. When pods may only
-    be updated in place and cannot be, that obstacle comes first and the limits are left out.
+    be updated in place and an obstacle prevents that, the obstacle comes first and the limits are left out.
     """
     blocked = [wait for wait in waits if wait.code in _IN_PLACE_ONLY]
     if blocked:
@@ -480,7 +480,7 @@ def add_way_back(wait: Wait, back: str, *, replaces_stuck: bool, namespace: str)
     if wait.code not in OF_THE_TEMPLATE or wait.origin:
         return wait
     then = "" if replaces_stuck else f"; then kubectl delete pod {' '.join(wait.pods)} -n {namespace}"
-    # A pod whose gate is open serves; a new one would wait for its gate again.
+    # A pod that has passed its readiness gate serves; a new pod would wait for the gate again.
     first = "" if wait.code == Code.READINESS_GATE else then
     ways = [f"{text}{after}" for text, after in ((wait.remedy, first), (back, then)) if text]
     return msgspec.structs.replace(wait, remedy="; or ".join(ways))

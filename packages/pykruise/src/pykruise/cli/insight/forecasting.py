@@ -304,7 +304,7 @@ def _without_empty_fields(template: Mapping[str, Any]) -> Any:
 def _update_methods(
     workload: Kind, sight: Sight, wanted: Document, settings: ManagerSettings
 ) -> dict[str, str]:
-    """Return for each revision of existing pods: how these pods get the wanted template."""
+    """Return, for each revision of existing pods, how these pods get the wanted template."""
     strategy, _ = find_workload_insight(workload).strategy(wanted["spec"])
     if strategy is None:
         return {}
@@ -336,8 +336,8 @@ def _update_methods(
 
 
 def _in_place_by_node(how: UpdateSpec, revision: str, sight: Sight) -> str:
-    """Return how pods of a revision reach the target: in place, except on nodes that declare features without this
-    one.
+    """Return how pods of a revision reach the target: in place, except on nodes that declare their features and do not
+    declare the one that the update needs.
     """
     pods = [pod for pod in sight.snapshot.pods if pod.is_active and str(pod.revision) == revision]
     undeclaring = sight.snapshot.undeclaring

@@ -1,4 +1,5 @@
-"""Origin of a refusal of a workload's pods: its own template, or an object that changes its pods at creation.
+"""Origin of the rejection of a workload's pods: the workload's template, or an object that changes pods at their
+creation.
 
 a pod of the template ──dry run──▶ refused fields ──▶ PodOrigins.of_field (pure) ──▶ an object and its field
                       ──▶ PodOrigins.untraced (pure) ──dry run──▶ refused or not
@@ -20,7 +21,7 @@ from pykruise.plans.pod_steps import PodOrigin, PodOrigins
 
 
 async def find_refused_origin(client: Client, sight: Sight) -> PodOrigin | None:
-    """Return the admission plugin or webhook that adds the refused part to new pods; None: there is none, or it is
+    """Return the admission plugin or webhook that adds the rejected part to new pods; None: there is none, or it is
     unknown.
     """
     template = get_path(sight.document, "spec", "template")
@@ -48,7 +49,7 @@ async def _list_stored(client: Client, kind: Kind, namespace: str) -> Sequence[D
 
 
 async def _refused_fields(client: Client, namespace: str, pod: Document) -> list[str]:
-    """Return the paths that the API server refuses in a pod, including changes by webhooks."""
+    """Return the paths that the API server rejects in a pod, including changes by webhooks."""
     try:
         await client.create(PODS, namespace, pod, dry_run=True)
     except InvalidError as error:
@@ -71,7 +72,7 @@ def _origin_of_fields(
 async def _find_untraced(
     client: Client, workload: Document, pod: Document, stored: Mapping[str, Sequence[Document]]
 ) -> PodOrigin | None:
-    """Return the first origin that dry runs leave out and with which the pod is refused."""
+    """Return the first origin that dry runs leave out and because of which the pod is rejected."""
     for kind, origins in _find_origins():
         if origins.untraced is None:
             continue

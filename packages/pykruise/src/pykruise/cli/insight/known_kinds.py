@@ -2,7 +2,8 @@
 
 what a person typed ──▶ parse_target()      a manifest ──▶ find_kind_of_document()      ──▶ Kind (plans/kind.py)
 
-A command loads only the kind that a name selects. It loads all kinds for a nickname (`asts/web`), or to list them.
+A command loads only the kind that a name selects. It loads all kinds to resolve a short name (`asts/web`), or to list
+the kinds.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

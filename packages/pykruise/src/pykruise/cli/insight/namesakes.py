@@ -1,4 +1,4 @@
-"""Workloads with the name of a missing target, of another kind or group: perhaps the target reference is wrong.
+"""Workloads of another kind or group with the name of a missing target: perhaps the target reference is wrong.
 
 Explanation with a missing target ──workloads of that name──▶ with_namesakes()
 

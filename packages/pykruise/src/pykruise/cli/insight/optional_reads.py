@@ -9,7 +9,9 @@ from pykruise.kube.resources import Resource
 
 
 async def read_optional(client: Client, resource: Resource, key: Key) -> Document | None:
-    """Read an object; None when it does not exist or the user may not read it. Raises KubeError without an answer."""
+    """Read an object; None when it does not exist or the user may not read it. Raises KubeError when the API server
+    does not respond.
+    """
     try:
         return decode(await client.get(resource, key.namespace, key.name))
     except ApiError:

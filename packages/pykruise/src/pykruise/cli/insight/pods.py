@@ -75,7 +75,7 @@ class PodSight(msgspec.Struct, frozen=True, kw_only=True):
 async def look_at_pod(
     client: Client, key: Key, *, now: Instant, settings: ManagerSettings | None = None
 ) -> PodSight:
-    """Read one pod. Raises NotFoundError when it does not exist, and the error of a read that is refused."""
+    """Read one pod. Raises NotFoundError when it does not exist, and the error of a read that is denied."""
     raw = await client.get(PODS, key.namespace, key.name)
     view = project_pod(raw)
     named = budget_name_of(view)

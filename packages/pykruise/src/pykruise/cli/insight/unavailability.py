@@ -55,7 +55,7 @@ from pykruise.pods.workload.budgets import (
 from pykruise.runtime.plan import Plan
 
 KEPT_S: Final = 120.0
-"""Maximum age of a refusal, in seconds, for which its pod still counts as waiting."""
+"""Maximum age of a denied request, in seconds, for which its pod still counts as waiting."""
 
 
 class BudgetSight(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,7 +66,7 @@ class BudgetSight(msgspec.Struct, frozen=True, kw_only=True):
     pods: Mapping[str, Document] = {}
     """Pods that the budget covers, by name."""
     kept: Mapping[str, int] = {}
-    """Number of requests that the budget refused recently, by the name of the pod."""
+    """Number of requests that the budget denied recently, by the name of the pod."""
     disruption: Sequence[Document] = ()
     """PodDisruptionBudgets that select some of its pods."""
 
@@ -74,7 +74,7 @@ class BudgetSight(msgspec.Struct, frozen=True, kw_only=True):
 async def look_at(
     client: Client, key: Key, *, now: Instant, settings: ManagerSettings | None = None
 ) -> BudgetSight:
-    """Read one budget. Raises NotFoundError when it does not exist, and the error of a read that is refused."""
+    """Read one budget. Raises NotFoundError when it does not exist, and the error of a read that is denied."""
     document = decode(await client.get(POD_UNAVAILABLE_BUDGETS, key.namespace, key.name))
     return await _sight_of(client, document, now=now, settings=settings)
 

@@ -81,7 +81,7 @@ async def _list_claim_names(client: Client, pod: Key) -> list[str]:
 async def _find_binding(
     client: Client, claim: Document, nodes: Sequence[Document] | None
 ) -> VolumeBinding | None:
-    """`nodes`: all nodes of the cluster; None: they are not known."""
+    """Return the binding of a PVC. `nodes`: all nodes of the cluster; None: they are not known."""
     name = claim["metadata"]["name"]
     volume_name = get_path(claim, "spec", "volumeName")
     if not volume_name:

@@ -1,9 +1,9 @@
 """Whether API servers send new pods to webhooks, and recent events about an object.
 
 Client ──▶ has_pod_reviews(), read_events_about()
-    ──▶ make_unreviewed_wait(), list_fresh_warnings(): what an explanation says of them
+    ──▶ make_unreviewed_wait(), list_fresh_warnings(): the lines of an explanation about them
 
-This module only reads. A read that is refused is no error: the explanation leaves the part out.
+This module only reads. A read that is denied is not an error: the explanation leaves this part out.
 """
 
 from collections.abc import Collection, Iterable, Iterator

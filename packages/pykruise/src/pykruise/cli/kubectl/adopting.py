@@ -34,7 +34,7 @@ from pykruise.kube.values.owners import is_controlled_by
 
 POLL_S: Final = 0.5
 ADOPTION_S: Final = 60.0
-"""Seconds that the adoption may take without --timeout-seconds."""
+"""Maximum seconds of the adoption if --timeout-seconds is not given."""
 
 MANAGER: Final = "kubectl-kruise-migrate"
 HELD: Final[Mapping[str, Any]] = {"type": "OnDelete"}
@@ -166,7 +166,7 @@ def _convert_strategy(
 def _move_min_ready(
     spec: Mapping[str, Any], made: Document, strategy: Document, *, to_ours: bool
 ) -> Document:
-    """Move minReadySeconds: OpenKruise's StatefulSet has it in its strategy, Kubernetes' in its spec."""
+    """Move minReadySeconds: OpenKruise's StatefulSet has it in its strategy, Kubernetes' StatefulSet in its spec."""
     if not to_ours:
         if seconds := get_path(spec, "updateStrategy", "rollingUpdate", "minReadySeconds"):
             made["minReadySeconds"] = seconds
@@ -305,8 +305,8 @@ async def _create(session: Session, move: _Move, *, dry_run: bool) -> str:
 
 
 async def _carry_out(session: Session, move: _Move) -> None:
-    """Run the steps. A failure before the target is created puts the source back; the message of a later failure has
-    the command for the way back.
+    """Run the steps. If a step fails before the target exists, the source is created again. The message of a later
+    failure contains the command that undoes the migration.
     """
     client, info = await session.make_client(), move.source
     uid = info.document["metadata"]["uid"]

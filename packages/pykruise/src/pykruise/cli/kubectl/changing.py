@@ -68,7 +68,7 @@ async def patch(
     patch_type: PatchType = PatchType.MERGE,
     subresource: str = "",
 ) -> Info:
-    """Send a patch, as a dry run with `--dry-run=server`. Return the API server's answer."""
+    """Send a patch, as a dry run with `--dry-run=server`. Return the object in the API server's response."""
     client = await session.make_client()
     answer = await client.patch(
         info.resource,

@@ -26,8 +26,8 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     children: tuple["Command", ...] = ()
     examples: tuple[str, ...] = ()
     takes: str = "resources"
-    """Type of the arguments: resources, nothing, or words (also words that begin with a dash). The names kubectl and
-    pykruise instead select the program that runs the command.
+    """Type of the arguments: resources, nothing, or words (also words that begin with a dash). The values `kubectl` and
+    `pykruise` name another program that runs the command.
     """
     group: str = ""
     """Heading in the help text."""

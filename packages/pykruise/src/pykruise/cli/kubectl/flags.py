@@ -35,7 +35,7 @@ class KubectlFlag(msgspec.Struct, frozen=True, kw_only=True):
     """Value of the flag without a value on the command line; empty: a value is required (never for a boolean)."""
     is_hidden: bool = False
     deprecated: str = ""
-    """Replacement of a deprecated flag."""
+    """Notice about the replacement of a deprecated flag."""
 
 
 class CommandCall(msgspec.Struct, frozen=True, kw_only=True):

@@ -75,7 +75,9 @@ def make_formatter(
     allowed: Sequence[str] = FORMATS,
     allow_missing: bool = True,
 ) -> Show:
-    """Function that formats a document. `keeps`: with managedFields. Raises KubectlError for an unknown format."""
+    """Function that formats a document. `keeps`: whether it keeps managedFields. Raises KubectlError for an unknown
+    format.
+    """
 
     def prepared(show: Show) -> Show:
         return lambda document: show(

@@ -1,6 +1,6 @@
 """Revisions of a workload: ReplicaSets of a Deployment, ControllerRevisions of other kinds.
 
-Info, Session ──▶ read_revisions() ──▶ Revision, oldest first      the rest: pure
+Info, Session ──▶ read_revisions() ──▶ Revision, oldest first      all other functions: pure
 """
 
 from collections.abc import Iterable, Mapping, Sequence

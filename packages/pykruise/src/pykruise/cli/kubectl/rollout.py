@@ -40,7 +40,9 @@ RESTARTED_AT: Final = "RESTARTED_AT"
 async def run_for_each(
     session: Session, selection: SelectedObjects, do: Callable[[Info], Awaitable[None]]
 ) -> list[Error]:
-    """Call `do` for each object; an error does not stop the others. Return the errors, those of the selection first."""
+    """Call `do` for each object; an error does not stop the others. Return the errors; errors of the selection come
+    first.
+    """
     errors = list(selection.errors)
     for info in selection.infos:
         try:

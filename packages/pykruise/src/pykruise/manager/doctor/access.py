@@ -1,4 +1,4 @@
-"""Check of the manager's permissions: asks the API server about each right that the manager needs."""
+"""Check of the manager's permissions: asks the API server about each permission that the manager needs."""
 
 import asyncio
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ REVIEWS = Resource(
 
 
 async def check_rights(live: Live) -> Sequence[Finding]:
-    """Check that the manager's account has every right that its gates need."""
+    """Check that the manager's account has every permission that its gates need."""
     if await live.get(SERVICE_ACCOUNTS, live.namespace, ACCOUNT) is None:
         return [make_fault("rbac", f"there is no ServiceAccount {live.namespace}/{ACCOUNT}", APPLY)]
     rights = list_needed_rights(await live.read_gates())
@@ -38,7 +38,7 @@ async def check_rights(live: Live) -> Sequence[Finding]:
 
 
 async def _missing(live: Live, right: Right) -> list[str]:
-    """Return the verbs of a right that are not granted, as sentences."""
+    """Return a sentence for each verb of a permission that is not granted."""
     resource, _, subresource = right.resource.partition("/")
     result = []
     for verb in right.verbs:

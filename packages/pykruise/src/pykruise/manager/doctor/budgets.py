@@ -66,9 +66,8 @@ def _find_useless(budgets: Sequence[Document]) -> Iterator[Finding]:
 def _find_doubled(
     unavailable: Sequence[Document], disruption: Sequence[Document], pods: Sequence[Document]
 ) -> Iterator[Finding]:
-    """Yield pods with several budgets. An eviction can never remove pods of two PodDisruptionBudgets, or of two
-    budgets of which one allows no disruption. For others the finding only informs that both budgets must allow an
-    eviction.
+    """Yield pods with several budgets. An eviction can never remove pods of two PodDisruptionBudgets, or of two budgets
+    of which one allows no disruption. For other pods, the finding only states that both budgets must allow an eviction.
     """
     closed = {
         (entry["metadata"]["namespace"], entry["metadata"]["name"])

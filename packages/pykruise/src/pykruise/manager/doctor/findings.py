@@ -12,7 +12,7 @@ class FindingLevel(StrEnum):
     UNKNOWN = "unknown"
     """The check could not be run."""
     WARNING = "warning"
-    """It works, but perhaps not as expected."""
+    """The checked part works, but perhaps not as expected."""
     FAULT = "fault"
 
 

@@ -80,10 +80,10 @@ def _check_stanza(name: str, crd: Document, namespace: str) -> list[Finding]:
         return [make_fault("conversion", what, APPLY)]
     config = get_path(conversion, "webhook", "clientConfig", default={})
     if not config.get("caBundle"):
-        what = f"{name} names no authority for its conversion webhook: reading the other version fails"
+        what = f"{name} has no CA bundle for its conversion webhook: reading the other version fails"
         return [
             make_fault(
-                "conversion", what, "start a manager: it fills in the authority, or its log has the error"
+                "conversion", what, "start a manager: it fills in the CA bundle, or its log has the error"
             )
         ]
     service = config.get("service")

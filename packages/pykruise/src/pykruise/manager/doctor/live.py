@@ -33,7 +33,7 @@ class Live:
         self._seen: dict[tuple[Resource, str, str], Document | None] = {}
 
     async def get(self, resource: Resource, namespace: str, name: str) -> Document | None:
-        """Return an object; None when it does not exist. It is requested only once."""
+        """Return an object; None when it does not exist. Each object is requested only once."""
         key = (resource, namespace, name)
         if key not in self._seen:
             try:

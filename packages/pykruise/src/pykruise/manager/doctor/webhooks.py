@@ -109,9 +109,7 @@ async def check_certificate(live: Live) -> Sequence[Finding]:
 
 
 async def check_configurations(live: Live) -> Sequence[Finding]:
-    """Check that both configurations exist, point to the manager, trust its authority, and do not cover excluded
-    namespaces.
-    """
+    """Check that both configurations exist, point to the manager, trust its CA and leave out excluded namespaces."""
     settings = await _webhook_settings(live)
     secret = await live.get(SECRETS, live.namespace, settings.secret)
     authority = read_certificates(secret or {}).authority
@@ -145,8 +143,8 @@ async def check_configurations(live: Live) -> Sequence[Finding]:
     return findings or [
         make_fine(
             "webhooks",
-            f"{format_count(len(entries), 'is registered and believes', 'are registered and believe')}"
-            " the manager's authority",
+            f"{format_count(len(entries), 'is registered and trusts', 'are registered and trust')}"
+            " the manager's CA",
         )
     ]
 
@@ -191,14 +189,14 @@ def _check_entry(
         findings.append(make_fault("webhooks", what, APPLY))
     bundle = _bundle_of(config)
     if not bundle:
-        what = f"{name} names no authority: the API server refuses the manager's certificate"
+        what = f"{name} has no CA bundle: the API server rejects the manager's certificate"
         findings.append(make_fault("webhooks", what, f"start a manager, which fills it in; otherwise {log}"))
     elif problem := _problem_of(bundle):
         findings.append(
-            make_fault("webhooks", f"the authority of {name} {problem}", f"restart the manager; {log}")
+            make_fault("webhooks", f"the CA bundle of {name} {problem}", f"restart the manager; {log}")
         )
     elif service and authority and not shares_authority(bundle, authority):
-        what = f"{name} trusts another authority than the one that signed the manager's certificate"
+        what = f"{name} trusts another CA than the one that signed the manager's certificate"
         findings.append(make_fault("webhooks", what, f"restart the manager; {log}"))
     for where, labels in namespaces.items():
         if _guards_pods(entry) and _is_selected(entry, labels) and entry.get("failurePolicy") == "Fail":

@@ -44,8 +44,7 @@ async def check_cluster(live: Live) -> Sequence[Finding]:
     if not has_admission_policies(f"{version[0]}.{version[1]}"):
         what = (
             f"Kubernetes {text} has no ValidatingAdmissionPolicy: nothing restricts "
-            "an agent to its own node, so one whose"
-            " node is taken over can write of others"
+            "an agent to its own node, so the agent of a compromised node can write objects of other nodes"
         )
         return [make_warning("cluster", what, f"upgrade the cluster to {POLICIES_SINCE} or newer")]
     return [make_fine("cluster", f"Kubernetes {text}")]
@@ -80,7 +79,7 @@ async def check_manager(live: Live) -> Sequence[Finding]:
     status = deployment.get("status") or {}
     ready = status.get("readyReplicas", 0)
     if wanted == 0:
-        what = f"Deployment {name} is scaled to 0: nothing is reconciled and webhooks refuse"
+        what = f"Deployment {name} is scaled to 0: nothing is reconciled, and no webhook answers"
         return [
             make_fault(
                 "manager", what, f"kubectl -n {live.namespace} scale deployment {MANAGER} --replicas=2"

@@ -63,7 +63,7 @@ class SimulatedStore:
         return [item for item in items if is_controlled_by(item, metadata["uid"])]
 
     def list_writes(self, resource: Resource | None = None, *, sender: str = "") -> Iterator[Write]:
-        """Yield the writes to a `resource` (None: to all), oldest first. `sender`: how its name begins."""
+        """Yield the writes to a `resource` (None: to all), oldest first. `sender`: prefix of the sender's name."""
         for write in self._storage.writes:
             if resource is not None and write.resource != str(resource):
                 continue

@@ -142,7 +142,7 @@ def _waits_of_object(sight: SidecarSight, plan: Plan) -> Iterator[Wait]:
 
 
 def _waits_of_injection(sight: SidecarSight) -> Iterator[Wait]:
-    """Yield why new pods get other sidecars than the present ones, or are refused."""
+    """Yield why new pods get other sidecars than the present ones, or are rejected."""
     view = sight.view
     if not has_contents(view):
         return

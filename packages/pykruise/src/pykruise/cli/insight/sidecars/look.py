@@ -78,7 +78,7 @@ class SidecarSight(msgspec.Struct, frozen=True, kw_only=True):
 async def look_at(
     client: Client, name: str, *, now: Instant, settings: ManagerSettings | None = None
 ) -> SidecarSight:
-    """Read one SidecarSet. Raises NotFoundError when it does not exist, and the error of a read that is refused."""
+    """Read one SidecarSet. Raises NotFoundError when it does not exist, and the error of a read that is denied."""
     document = decode(await client.get(SIDECAR_SETS, "", name))
     return await sight_of(client, document, now=now, settings=settings)
 

@@ -1,4 +1,4 @@
-"""Simulation of a workload's rollout in a sandbox of its own, in virtual time.
+"""Simulation of a workload's rollout in a separate sandbox, in virtual time.
 
 Play (objects, a change, how nodes behave) ──▶ play() ──▶ Played: what was done when, samples, extremes
 

@@ -181,8 +181,9 @@ def _kubelet_settings(given: Play) -> KubeletSettings:
 
 
 def has_quiet_status(given: Play) -> bool:
-    """Whether nothing reads statuses before the end. Admission reads statuses that it also writes, a UnitedDeployment
-    reads those of its workloads, and a copy must behave exactly like its original.
+    """Whether nothing reads statuses before the end. Intermediate statuses matter in three cases: admission reads
+    statuses that it also writes, a UnitedDeployment reads the statuses of its workloads, and a copy must behave exactly
+    like its original.
     """
     is_read = given.united is not None or any(
         kind.control is not None and kind.control.is_status_shared for kind in list_kinds_beside(given)

@@ -112,8 +112,8 @@ class Others:
             await asyncio.sleep(AGAIN_S)
 
     async def _evict(self, pod: PodView) -> ApiError | None:
-        """Evict a pod and return the error that refuses the eviction; None: no error, or a budget refused it, which
-        is counted separately.
+        """Evict a pod and return the error of a rejected eviction; None: there was no error, or a budget denied the
+        eviction, which is counted separately.
         """
         body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod.name}}
         kept = self._record.kept.total()

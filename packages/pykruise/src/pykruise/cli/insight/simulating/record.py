@@ -72,7 +72,7 @@ class PlayRecord:
         self.events: list[tuple[float, str]] = []
         self.restarts = 0
         self.kept: Counter[tuple[str, str, str]] = Counter()
-        """Number of refused requests by kind and name of the refusing object, and by pod."""
+        """Number of denied requests by kind and name of the denying object, and by pod."""
         self.last = 0.0
         """Time of a pod's last change, in the loop's time."""
 
@@ -103,7 +103,7 @@ class PlayRecord:
         self.events.append((self._elapsed(), what))
 
     def keep(self, _component: str, report: StepReport) -> None:
-        """Record that an object refused a request to protect a pod. Every refusal is counted, and the first one
+        """Record that an object denied a request in order to protect a pod. Every denial is counted, and the first one
         becomes an event.
         """
         prevented = report.prevented

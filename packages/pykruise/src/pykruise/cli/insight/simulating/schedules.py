@@ -1,7 +1,6 @@
 """Simulation of a kind that creates objects on a schedule; a month takes a moment.
 
-ClockPlay (the object, what it has made, how long that runs) ──▶ play_clock() ──▶ ClockPlayed: what becomes of each
-time
+ClockPlay (the object, what it has made, how long that runs) ──▶ play_clock() ──▶ ClockPlayed: the result of each time
 
 Plans are the manager's own, from snapshots that the kind's own function builds. The API server and the created
 objects are simulated: the API server carries out each plan, and a created object runs for some time and ends. Time
@@ -39,7 +38,7 @@ LAG_S: Final = 0.05
 """Seconds after a time of the schedule at which the manager reconciles."""
 
 MOST_LOOKS: Final = 10
-"""Maximum number of plans at one moment; a plan that still has writes after that many is not settled."""
+"""Maximum number of plans at one moment. If the last of them still has writes, time advances nevertheless."""
 
 
 class ClockPlay(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,7 +85,7 @@ class ClockPlayed(msgspec.Struct, frozen=True, kw_only=True):
     """Result of a simulation."""
 
     refused: tuple[str, ...] = ()
-    """Errors with which admission refused the object; then all other fields are empty."""
+    """Errors with which admission rejected the object; then all other fields are empty."""
     warnings: tuple[str, ...] = ()
     """Warnings of admission about the object, as `kubectl apply` prints them."""
     begin: str = ""

@@ -1,6 +1,6 @@
-"""One simulation from begin to end.
+"""One simulation from beginning to end.
 
-existing objects settle ──▶ the change is written ──▶ time runs until nothing has happened for long ──▶ Played
+existing objects settle ──▶ the change is written ──▶ time runs until nothing has happened for a long time ──▶ Played
 """
 
 import asyncio
@@ -190,7 +190,7 @@ class _Stage:
         return beside.get(document["kind"], self._kind.resource)
 
     async def _until_quiet(self, client: Client, limit_s: float) -> bool:
-        """Wait until nothing has happened for long; return False when the limit is reached first."""
+        """Wait until nothing has happened for a long time; return False when the limit is reached first."""
         end = read_loop_time() + limit_s
         longest = max(self._given.ready_after_s[1], self._given.stop_s, QUIET_S) + QUIET_S
         if self._job is not None:

@@ -64,8 +64,8 @@ class Play(msgspec.Struct, frozen=True, kw_only=True):
     beside: Sequence[Document] = ()
     """Objects of kinds that take part in admission of pods; they are created before the workload."""
     beside_changes: Sequence[Document] = ()
-    """Wanted state of the other objects; they change before the workload. If they include a SidecarSet, revisions are
-    those of its sidecars instead of the workload's.
+    """Wanted state of the other objects; they change before the workload. If they include a SidecarSet, results count
+    revisions of its sidecars instead of revisions of the workload.
     """
     namespace: str = "default"
     is_admitted: bool = False
@@ -165,7 +165,7 @@ class Played(msgspec.Struct, frozen=True, kw_only=True):
     """Result of a simulation. Times count from the change."""
 
     refused: tuple[str, ...] = ()
-    """Errors with which admission refused the change; then all other fields but the warnings are empty."""
+    """Errors with which admission rejected the change; then all other fields but the warnings are empty."""
     warnings: tuple[str, ...] = ()
     """Warnings of the API server and of admission about the given objects, as `kubectl apply` prints them."""
     actions: tuple[PlayAction, ...] = ()
@@ -177,7 +177,7 @@ class Played(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds from the change to the last change of a pod."""
     restarts: int = 0
     kept: Mapping[str, int] = {}
-    """Requests that budgets refused, by the name of the budget."""
+    """Number of requests that budgets denied, by the name of the budget."""
     is_over: bool = True
     """Whether the rollout ended; False: `limit_s` was reached before."""
     status: Document = {}

@@ -54,7 +54,7 @@ class SpreadSight(msgspec.Struct, frozen=True, kw_only=True):
 async def look_at(
     client: Client, key: Key, *, now: Instant, settings: ManagerSettings | None = None
 ) -> SpreadSight:
-    """Read one WorkloadSpread. Raises NotFoundError when it does not exist, and the error of a read that is refused."""
+    """Read one WorkloadSpread. Raises NotFoundError when it does not exist, and the error of a read that is denied."""
     document = decode(await client.get(WORKLOAD_SPREADS, key.namespace, key.name))
     return await sight_of(client, document, now=now, settings=settings)
 

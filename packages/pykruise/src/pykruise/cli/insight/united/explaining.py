@@ -192,7 +192,7 @@ def _subset_lines(snapshot: UnitedSnapshot) -> Iterator[str]:
 
 
 def _failed_writes(document: Document) -> Iterator[Wait]:
-    """Yield writes that were refused at the last attempt."""
+    """Yield writes that were rejected at the last attempt."""
     conditions = (document.get("status") or {}).get("conditions") or ()
     known = {item.get("type"): item.get("reason") for item in conditions if item.get("status") == "True"}
     for condition in conditions:
@@ -268,7 +268,7 @@ async def _read_refusals(client: Client, workload: SubsetWorkload) -> Sequence[W
 
 def _correction_of(workload: SubsetWorkload, united: Document) -> Correction:
     """Return the correction in the UnitedDeployment, which reverts changes of its workloads. The patch of the subset
-    wins over the template.
+    has precedence over the template.
     """
     name = f"spec.template.{workload.template}"
     subsets = get_path(united, "spec", "topology", "subsets", default=())
