@@ -33,13 +33,13 @@ def _differences_of(about: str, *rows: tuple[str, str, str]) -> tuple[Difference
 _EVERYWHERE: Final = _differences_of(
     "all kinds",
     (
-        "a refusal has the code 400, 422 or 500",
-        "422 with every field error and its whole path; a refused eviction gets 429, other refusals 403",
+        "a rejection has the code 400, 422 or 500",
+        "422 with every field error and its whole path; a rejected eviction gets 429, other rejections 403",
         "clients can show the field, and drain tools try again",
     ),
     (
         "server-side apply treats the containers, volumes and other lists of a template as one value",
-        "it merges them by key, as in a Deployment; the API server refuses a template with the same name twice",
+        "it merges them by key, as in a Deployment; the API server rejects a template with the same name twice",
         "two users who apply parts of one template do not remove each other's containers",
     ),
     (
@@ -49,19 +49,21 @@ _EVERYWHERE: Final = _differences_of(
     ),
     (
         "the controller uses a changed `spec.selector` of a stored object",
-        "it changes nothing while the selector differs: `SelectorMismatch`",
-        "it would orphan all pods and create as many again",
+        "while the selector differs from the one that the controller used before, it changes nothing: "
+        "`SelectorMismatch`",
+        "with the changed selector, it would orphan all pods and create the same number again",
     ),
     (
         "a template, or a patch of pods, may have labels and annotations that belong to a single pod "
         "(`apps.kruise.io/specified-delete`, a lifecycle state, an instance id, a revision hash): each pod "
         "gets them",
-        "they are refused, and ignored in a stored template",
+        "admission rejects them, and the controller ignores them in a stored template",
         "pods would be created and deleted without end",
     ),
     (
         "a workload that marks its new pods for deletion creates and deletes them without end",
-        "an object that undoes its own work three times waits 1 s, 2 s, 4 s, … up to five minutes: `Churning`",
+        "after its writes have undone each other three times, an object waits 1 s, 2 s, 4 s, … up to five "
+        "minutes: `Churning`",
         "one object must not use up the API server",
     ),
     (
@@ -81,29 +83,29 @@ _EVERYWHERE: Final = _differences_of(
     ),
     (
         "revisions are compared byte by byte",
-        "they are compared by meaning: an explicit default of a definition or a webhook (also in a pod "
-        "template, such as `imagePullPolicy: Always`) makes no other revision",
-        "a switch of the manager rolls no pod",
+        "they are compared by meaning: writing a default value of a CRD or a webhook explicitly (also in a pod "
+        "template, such as `imagePullPolicy: Always`) does not create a new revision",
+        "switching the manager does not update any pod",
     ),
     (
         "the manager reads the newest version of each kind; when the cluster stores another version, a webhook "
         "converts",
         "it reads the version that the cluster stores and converts it",
-        "it works with the definitions of every release, and next to a manager that answers conversions",
+        "it works with the CRDs of every release, and beside another manager that serves the conversion webhook",
     ),
     (
-        "a write through one version removes the fields that this version lacks",
+        "a client that writes an object in one version removes the fields that this version lacks",
         "they are kept in the annotation `pykruise.io/conversion-<version>`",
-        "old clients remove nothing",
+        "clients of the old version remove no fields",
     ),
     (
         "no condition shows why a workload does not converge",
-        "the condition `Waiting`, and a Warning event when a user must act",
+        "the condition `Waiting` shows it, and a Warning event reports it when a user must act",
         "users need to know why",
     ),
     (
         "creations in a terminating namespace are retried with backoff",
-        "they are tried once",
+        "each creation is tried once",
         "such a namespace accepts no new objects",
     ),
     (
@@ -121,7 +123,7 @@ _EVERYWHERE: Final = _differences_of(
         "no webhook checks some fields for negative or malformed values (a BroadcastJob's `parallelism`, "
         "`activeDeadlineSeconds` and `restartLimit`, a StatefulSet's `revisionHistoryLimit`, an EphemeralJob's "
         "`replicas`)",
-        "such values are refused, with their field",
+        "such values are rejected, with their field",
         "they could only fail later",
     ),
 )
@@ -130,13 +132,13 @@ _CLONE_SET: Final = _differences_of(
     "CloneSet",
     (
         "a pod to be recreated first gets the label `specified-delete`, and is then deleted",
-        "it is deleted immediately when the budget allows it, with the same event `SuccessfulUpdatePodReCreate`",
+        "it is deleted as soon as the budget allows it, with the same event `SuccessfulUpdatePodReCreate`",
         "one write less per pod",
     ),
     (
-        "each pass sends `SuccessfulUpdatePodReCreate` while a labelled pod waits",
+        "each reconcile sends `SuccessfulUpdatePodReCreate` while a labelled pod waits",
         "the event is sent once",
-        "its count is right",
+        "the count of the event is right",
     ),
     (
         "an available CloneSet that is older than `progressDeadlineSeconds` exceeds its deadline as soon as a "
@@ -146,7 +148,7 @@ _CLONE_SET: Final = _differences_of(
     ),
     (
         "`ProgressDeadlineExceeded` stays until the CloneSet is available, paused or at its partition",
-        "it also ends when the template changes",
+        "the condition also ends when the template changes",
         "the new rollout has not exceeded its deadline",
     ),
     (
@@ -157,9 +159,9 @@ _CLONE_SET: Final = _differences_of(
     ),
     (
         "cpu and memory of containers change in place with the gate `InPlaceWorkloadVerticalScaling`; "
-        "resources of a whole pod never",
-        "without a gate on Kubernetes 1.35 and later, for whole pods on 1.36 and later; `=false` switches it "
-        "off",
+        "pod-level resources never change in place",
+        "containers are resized in place without a gate on Kubernetes 1.35 and later, and pod-level resources "
+        "on 1.36 and later; `=false` disables both",
         "the API server supports it, and nothing restarts",
     ),
     (
@@ -168,39 +170,41 @@ _CLONE_SET: Final = _differences_of(
         "the policy allows it",
     ),
     (
-        "a pod leaves service before its resize, and again after each refusal of the API server",
-        "a resize that restarts a container is sent as a dry run first, and other resizes come first",
-        "a refused resize takes no pod out of service",
+        "a pod leaves service before its resize, and again after each rejection of the API server",
+        "before the pod leaves service, a resize that restarts a container is tried as a dry run; a resize "
+        "that restarts nothing is sent while the pod stays in service",
+        "a rejected resize takes no pod out of service",
     ),
     (
-        "v1beta1 refuses `maxUnavailable: 0` together with a `maxSurge`, and OnDelete with a partial "
+        "v1beta1 rejects `maxUnavailable: 0` together with a `maxSurge`, and OnDelete with a partial "
         "`rollingUpdate`",
         "both are accepted",
         "v1alpha1 accepts them, and both have a meaning",
     ),
     (
         "`12.5%` is accepted and counts as 0, `5` counts as 5%",
-        "admission and controller read values in the same way; a number as a string is refused",
+        "admission and controller read values in the same way; a number as a string is rejected",
         "rollouts are not blocked",
     ),
     (
         "`scaleStrategy.maxUnavailable` is not checked; an invalid value stops scaling up",
-        "refused",
+        "rejected",
         "it could only fail later",
     ),
     (
         "under OnDelete the default of 20% is rounded down",
         "it is rounded up",
-        "a ready pod of a small CloneSet can be replaced",
+        "even in a small CloneSet a ready pod can be replaced",
     ),
     (
-        "while missing pods use up `maxUnavailable`, no pod is updated; an unavailable pod can block them",
+        "while missing pods use up `maxUnavailable`, no pod is updated; an unavailable pod can block the "
+        "creation of pods",
         "one unavailable pod is updated at a time",
         "a corrected template reaches pods that only an update can repair",
     ),
     (
-        "pods that are being deleted wait while pods are created",
-        "their deletion continues",
+        "the deletion of pods waits while other pods are created",
+        "it continues",
         "the two do not depend on each other",
     ),
     (
@@ -210,14 +214,14 @@ _CLONE_SET: Final = _differences_of(
     ),
     (
         "nothing reports pods of a deleted CloneSet that match a new one",
-        "they are not adopted either; `OrphansMatchSelector` names them",
+        "such pods are not adopted either, and `OrphansMatchSelector` names them",
         "after a switch, users do not expect an adoption",
     ),
     (
         "the successor of a pod is created as soon as the pod terminates",
         "the same; with the annotation `pykruise.io/pod-replacement-policy: Failed` it is created when the pod has "
         "ended",
-        "quotas, licences and GPUs are free only then",
+        "quotas, licences and GPUs are free only when the pod has ended",
     ),
     (
         "a changed ConfigMap or Secret begins no rollout",
@@ -248,13 +252,13 @@ _STATEFUL_SET: Final = _differences_of(
     ),
     (
         "under OrderedReady a hook can block all other pods forever",
-        "it blocks no pod forever, and a pod can return from `PreparingDelete`",
-        "no user must act",
+        "a hook blocks no other pod forever, and a pod can return from `PreparingDelete`",
+        "the user does not have to do anything",
     ),
     (
-        "after a new claim template, updates of pods fail",
-        "they do not fail",
-        "a running pod cannot get the volume",
+        "after a volumeClaimTemplate is added, in-place updates fail",
+        "running pods are updated without the new volume",
+        "a volume can be added only when a pod is created",
     ),
     (
         "with one invalid entry of `reserveOrdinals`, no entry counts, or the StatefulSet stops",
@@ -262,14 +266,14 @@ _STATEFUL_SET: Final = _differences_of(
         "a typing error has little effect",
     ),
     (
-        "specified deletion waits under OnDelete and while paused",
+        "a pod with the label `specified-delete` waits under OnDelete and while updates are paused",
         "the pod is deleted",
         "the user has named the pod",
     ),
     (
         "orphans are adopted at the next change of the StatefulSet",
         "they are adopted when they appear",
-        "no user must act",
+        "the user does not have to do anything",
     ),
     (
         "under a partition, the rollout counts as complete when the pods below the partition are missing, or "
@@ -280,11 +284,11 @@ _STATEFUL_SET: Final = _differences_of(
     (
         "the status is computed before the writes are done",
         "it is computed from the pods of one snapshot",
-        "its numbers are not wrong for long",
+        "wrong numbers are corrected soon",
     ),
     (
         "a template without containers is stored",
-        "refused",
+        "rejected",
         "no pod could be created",
     ),
     (
@@ -310,33 +314,35 @@ _DAEMON_SET: Final = _differences_of(
     (
         "the deletion of a node has no effect until another event",
         "its DaemonSets are reconciled",
-        "`desiredNumberScheduled` is right",
+        "`desiredNumberScheduled` is correct immediately",
     ),
     (
-        "percentages are of the numbers in the last status: 0 in the first pass, and `10%` of 5 nodes is "
-        "always 0",
-        "they are of the nodes of this pass, and a burst is at least 1",
-        "percentages work in the first pass and on small clusters",
+        "percentages are computed from the last status: the result is 0 in the first reconcile, and `10%` of "
+        "5 nodes is always 0",
+        "percentages are computed from the current number of nodes; `burstReplicas` is at least 1",
+        "percentages work in the first reconcile and on small clusters",
     ),
     (
         "`burstReplicas` and the node selector are not checked",
-        "invalid values are refused",
+        "invalid values are rejected",
         "they could only fail later",
     ),
     (
         "a pod that succeeded stays, and its node has no running pod",
         "it is replaced (`SucceededDaemonPod`)",
-        "the node has its daemon",
+        "the daemon runs on each node again",
     ),
     (
-        "when webhooks are down, the template's selector can be changed, and every node gets a second pod",
+        "when webhooks are down, `spec.selector` and the template's labels can be changed, and every node gets "
+        "a second pod",
         "no pod is changed ([how to recover](daemonset.md#the-selector-cannot-be-changed))",
         'see "all kinds"',
     ),
     (
-        "v1alpha1's annotation for progressive creation stays after v1beta1 switched it off",
-        "it is then not shown",
-        "a client of v1alpha1 does not switch it on again",
+        "the v1alpha1 annotation for progressive creation stays after a client disabled the feature through "
+        "v1beta1",
+        "v1alpha1 clients do not see the annotation then",
+        "a v1alpha1 client does not enable the feature again",
     ),
     (
         "a readiness gate of the template is added a second time",
@@ -344,50 +350,51 @@ _DAEMON_SET: Final = _differences_of(
         "one gate belongs to one condition",
     ),
     (
-        "nodes that are down use up `maxUnavailable` and can hold a rollout; pods that are not available are updated "
-        "beside it, all at the same time",
-        "the same; with the annotation `pykruise.io/ignore-unavailable-nodes` so many nodes do not use it up, and with "
-        "`pykruise.io/strict-max-unavailable` pods that are not available are updated within it",
-        "a few dead nodes do not hold a large cluster, and critical daemons do not restart together",
+        "nodes that are down use up `maxUnavailable` and can stop a rollout; pods that are not available are updated "
+        "in addition to that limit, all at the same time",
+        "the same; with the annotation `pykruise.io/ignore-unavailable-nodes` that number of unavailable nodes does "
+        "not count against `maxUnavailable`, and with `pykruise.io/strict-max-unavailable` the limit also applies "
+        "to pods that are not available",
+        "a few dead nodes do not stop the rollout of a large cluster, and critical daemons do not restart together",
     ),
 )
 
 _SIDECAR_SET: Final = _differences_of(
     "SidecarSet",
     (
-        "`maxUnavailable` limits only the upgrades of ready pods; a pod that is not ready is upgraded in "
-        "addition",
-        "a pod that is not ready is upgraded immediately and counts",
+        "`maxUnavailable` limits only the upgrades of ready pods; pods that are not ready are upgraded in "
+        "addition to that limit",
+        "a pod that is not ready is upgraded immediately and counts against the limit",
         "a corrected image does not make one more pod unavailable",
     ),
     (
         "with `NotUpdate`, the number of ready pods changes only when a pod is created",
         "the status follows changes of pods and namespaces immediately",
-        "otherwise the number is stale",
+        "the number is never stale",
     ),
     (
-        "whether two selectors can match the same pod is guessed",
-        "it is computed",
+        "admission guesses whether two selectors can match the same pod",
+        "admission computes it",
         "there is no false conflict, and no conflict is missed",
     ),
     (
         "a base cannot be updated while it has a canary",
-        "it can",
-        "the canary is recognised by the name of its base",
+        "the base can be updated",
+        "admission recognizes the canary by the name of its base",
     ),
     (
         "a hot sidecar without an empty image is accepted, and so are `cpu*cpu` and `100MB`",
-        "they are refused; `cpu - 2` is accepted",
-        "they could never be evaluated",
+        "they are rejected; `cpu - 2` is accepted",
+        "the rejected values could never be evaluated",
     ),
     (
-        "a pod's condition stays False when a refused change is reverted, and keeps the names of deleted "
+        "a pod's condition stays False when a rejected change is reverted, and keeps the names of deleted "
         "SidecarSets",
-        "it becomes True, and the names are removed",
+        "the condition becomes True, and the names are removed",
         "conditions describe the present state",
     ),
     (
-        "while the manager's cache is stale, new pods can miss a SidecarSet of about the same age",
+        "while the manager's cache is stale, a new pod can miss a SidecarSet that was created shortly before it",
         "while its watch is broken, the manager reads from the API server for each pod",
         "no pod lacks its sidecar after an outage",
     ),
@@ -402,18 +409,18 @@ _WORKLOAD_SPREAD: Final = _differences_of(
     "WorkloadSpread",
     (
         "pods for which no subset has room are adopted at a later sync, also into a full subset",
-        "they do not change: no annotation, no patch, no deletion cost",
+        "they do not change: they get no annotation, no patch and no deletion cost",
         "OpenKruise's own end-to-end tests expect this; pods of subsets have a higher deletion cost",
     ),
     (
         "an existing pod is adopted while admission may give its slot to another pod",
-        "it is adopted only when the status counts it",
+        "the pod is adopted only when the status counts it",
         "no subset gets more pods than its maximum",
     ),
     (
         "patches for an Advanced StatefulSet are checked against the built-in StatefulSet of that name; "
         "reserved ordinals use slots",
-        "they are checked against the target, and only existing ordinals use slots",
+        "patches are checked against the target, and only existing ordinals use slots",
         "both kinds of StatefulSet work in the same way",
     ),
     (
@@ -422,14 +429,14 @@ _WORKLOAD_SPREAD: Final = _differences_of(
         "the first pods get their subset",
     ),
     (
-        "the white list cannot contain a kind with the name of a built-in kind",
-        "it can",
-        "the group distinguishes them",
+        "the white list cannot contain a custom kind that has the name of a built-in kind",
+        "it can contain such a kind",
+        "the API group distinguishes the two kinds",
     ),
     (
         "`targetFilter` without a selector matches no pod at creation",
         "it matches all pods, as in the controller",
-        "it has one meaning",
+        "the field has the same meaning in admission and in the controller",
     ),
     (
         "StatefulSets are not watched, and the white list is read once",
@@ -440,17 +447,17 @@ _WORKLOAD_SPREAD: Final = _differences_of(
         "when all pods of a revision are rescheduled at the same time, the subset is no longer unschedulable, "
         "and new pods are placed there again",
         "the subset stays unschedulable for five minutes",
-        "pods were deleted and created again every `rescheduleCriticalSeconds`",
+        "otherwise pods are deleted and created again every `rescheduleCriticalSeconds`",
     ),
     (
-        "rescheduling waits for other events",
-        "events of the pod cause it",
+        "rescheduling waits until another event causes a reconcile",
+        "events of the pod cause the rescheduling",
         "it happens at the configured time",
     ),
     (
-        "a paused Deployment stops the status",
-        "only deletion costs wait",
-        "numbers are right",
+        "while a Deployment is paused, the status is not updated",
+        "only the pod deletion costs are not updated",
+        "the numbers in the status are correct",
     ),
     (
         "each admitted pod causes a write of the status",
@@ -458,14 +465,14 @@ _WORKLOAD_SPREAD: Final = _differences_of(
         "hundreds of pods can be created at the same time",
     ),
     (
-        "a slot is allocated again although the deletion of its pod was refused after admission",
+        "a slot is allocated again although the deletion of its pod was rejected after admission",
         "it is allocated again only when the deletion is observed",
         "no subset gets more pods than its maximum",
     ),
     (
         "a pod that is deleted right after its creation keeps its slot",
         "its replacement gets the slot",
-        "the replacement would stay in another subset forever",
+        "otherwise the replacement stays in another subset forever",
     ),
     (
         "a dry run of an eviction uses a slot for 15 s",
@@ -474,12 +481,12 @@ _WORKLOAD_SPREAD: Final = _differences_of(
     ),
     (
         "each deleted pod frees a slot",
-        "it frees none while the subset has more pods than its maximum",
+        "a deleted pod frees no slot while the subset has more pods than its maximum",
         "the number of pods reaches a lowered maximum",
     ),
     (
         "a patch that is a string or a number is accepted when the target does not exist",
-        "refused, with `spec.subsets[i].patch`",
+        "rejected, with `spec.subsets[i].patch`",
         "no pod could be created",
     ),
     (
@@ -489,16 +496,16 @@ _WORKLOAD_SPREAD: Final = _differences_of(
     ),
     (
         "a second WorkloadSpread for the same workload is accepted",
-        "refused",
-        "both would place the same pods",
+        "rejected",
+        "two WorkloadSpreads would place the same pods",
     ),
 )
 
 _RESOURCE_DISTRIBUTION: Final = _differences_of(
     "ResourceDistribution",
     (
-        "`stringData` of a Secret causes a write in each pass",
-        "it is compared as `data`",
+        "`stringData` of a Secret causes a write in each reconcile",
+        "`stringData` is compared as `data`",
         "without a change there is no write",
     ),
     (
@@ -507,23 +514,23 @@ _RESOURCE_DISTRIBUTION: Final = _differences_of(
         "a quota of one namespace causes no work for others",
     ),
     (
-        "when a conflicting object is deleted, the copy is created at the next other event",
-        "the deletion causes the creation",
-        "no user must act",
+        "after a conflicting object is deleted, the copy is created only when another event occurs",
+        "the deletion causes the creation of the copy",
+        "the user does not have to do anything",
     ),
     (
         "a copy that is being deleted counts in `succeeded` as long as its content is right",
-        "it does not; when a finalizer holds it, its namespace counts in `failed`",
+        "such a copy does not count; when a finalizer keeps it, its namespace counts in `failed`",
         "the namespace will have no copy until the finalizer is removed",
     ),
     (
         "all Secrets and ConfigMaps are cached completely",
         "only their metadata is cached, and digests of the contents of copies",
-        "the manager holds no foreign secrets",
+        "the manager does not hold other users' Secrets",
     ),
     (
-        "`failed` counts everything that did not succeed in the last pass",
-        "it counts only failures; during a pass, some namespaces have neither succeeded nor failed",
+        "`failed` counts every namespace that did not succeed in the last reconcile",
+        "`failed` counts only failures; during a reconcile, some namespaces have neither succeeded nor failed",
         "a running distribution is not a failure",
     ),
     (
@@ -536,20 +543,20 @@ _RESOURCE_DISTRIBUTION: Final = _differences_of(
 _PERSISTENT_POD_STATE: Final = _differences_of(
     "PersistentPodState",
     (
-        "annotations of a workload overwrite or delete an object of that name that a user wrote",
+        "annotations of a workload overwrite or delete a PersistentPodState of that name that a user created",
         "they affect only objects that the workload owns; the user's retention policy stays, and an event "
         "reports other objects",
         "objects of users stay",
     ),
     (
         "weights, keys and policies are not checked",
-        "values that would fail later are refused",
-        "pods would not be created",
+        "values that would fail later are rejected",
+        "with such values, pods could not be created",
     ),
     (
         "pods get an empty preferred term",
-        "it is left out",
-        "it matches no node",
+        "the empty term is left out",
+        "an empty term matches no node",
     ),
     (
         "`ordinals.start` is ignored: the record of a recreated pod is dropped",
@@ -559,17 +566,18 @@ _PERSISTENT_POD_STATE: Final = _differences_of(
     (
         "when a node cannot be read, the record is lost until the next event",
         "the read is retried",
-        "no user must act",
+        "the user does not have to do anything",
     ),
     (
         "when a label of a node changes, the old value stays recorded, also for pods that start on the node "
         "later",
         "the current labels of the node are recorded",
-        "no pod could return to the node, and with a required key perhaps to no node",
+        "with the old value, pods could not return to this node; if the key is required, they could perhaps not be "
+        "scheduled at all",
     ),
     (
-        "a malformed white list refuses all pods with a controller",
-        "it refuses only pods of kinds that need the list",
+        "a malformed white list rejects all pods with a controller",
+        "it rejects only pods of kinds that need the list",
         "a typing error has little effect",
     ),
 )
@@ -578,28 +586,28 @@ _POD_PROBE_MARKER: Final = _differences_of(
     "PodProbeMarker",
     (
         "removed probes of a marker, and pods that no longer match it, are probed forever",
-        "these probes are removed; a changed marker has an effect immediately",
-        "removed probes have no effect",
+        "the probes are removed; a changed marker has an effect immediately",
+        "a removed probe changes no pod",
     ),
     (
-        "the deletion of a marker `a` also removes the probes of a marker `xa`, and no probes on nodes without "
-        "pods of `a`",
-        "it removes exactly its own probes, on all nodes",
+        "the deletion of a marker `a` also removes the probes of a marker `xa`, but does not remove the probes on "
+        "nodes that have no pods of `a` any more",
+        "the deletion removes exactly the marker's own probes, on all nodes",
         "a marker does not change another one",
     ),
     (
-        "an IP that was empty when the pod matched is set only once",
-        "it follows the pod's IP",
+        "the IP of a pod that has no IP yet when it matches is set only once",
+        "the IP in the NodePodProbe follows the pod's IP",
         "probes reach this pod, and no other",
     ),
     (
         "a NodePodProbe that is created after its pods stays empty until one of them changes",
-        "its creation enqueues the markers",
+        "the creation of the NodePodProbe enqueues the markers",
         "probes run from the start",
     ),
     (
-        "a NodePodProbe is created for a deleted node",
-        "only for nodes that exist and are ready",
+        "a NodePodProbe is created even for a deleted node",
+        "it is created only for nodes that exist and are ready",
         "no objects of deleted nodes remain",
     ),
     (
@@ -608,14 +616,14 @@ _POD_PROBE_MARKER: Final = _differences_of(
         "API servers drop labels and annotations from a status update",
     ),
     (
-        "of two markers with the same condition type, the second has no effect and nothing reports it",
-        "the event `PodConditionConflict` names the first",
+        "if two markers have the same condition type, the second has no effect and nothing reports it",
+        "the event `PodConditionConflict` names the first marker",
         "users see the cause",
     ),
     (
         "`scheme` of an HTTP probe is required; a probe can overwrite conditions of Kubernetes and Kruise",
-        "the default is HTTP; `Ready` and similar conditions are refused",
-        "as for container probes; only the owner of a condition writes it",
+        "the default is HTTP; `Ready` and similar conditions are rejected",
+        "container probes have the same default; only the owner of a condition writes it",
     ),
     (
         "on virtual nodes, labels and annotations of the other state stay",
@@ -627,24 +635,25 @@ _POD_PROBE_MARKER: Final = _differences_of(
 _ADMISSION: Final = _differences_of(
     "admission",
     (
-        "a kind refuses every update while its gate is off",
-        "changes of labels and finalizers, and deletions, are allowed",
+        "a kind rejects every update while its gate is off",
+        "labels and finalizers can be changed, and objects can be deleted",
         "objects can be cleaned up",
     ),
     (
         "API servers call the webhook for every new pod",
-        "only for pods that may need a review ([how](webhooks.md#which-pods-the-webhooks-review))",
+        "they call it only for pods that may need an admission review "
+        "([how](webhooks.md#which-pods-the-webhooks-review))",
         "other pods do not depend on the manager",
     ),
     (
-        "a review may take 30 s",
+        "an admission review may take 30 s",
         "it may take 10 s",
         "a failing manager does not block an API server for long",
     ),
     (
         "unchanged stored fields are checked again",
         "only changed fields are checked",
-        "a stricter rule does not prevent the removal of finalizers",
+        "after a rule becomes stricter, finalizers can still be removed",
     ),
 )
 
@@ -652,8 +661,8 @@ _MANAGER: Final = _differences_of(
     "manager",
     (
         "`--rest-config-qps`, `--rest-config-burst` limit requests",
-        "no effect: the number of concurrent requests adapts to the API server's answers",
-        "no number fits all clusters",
+        "no effect: the number of concurrent requests adapts to the API server's responses",
+        "no fixed number fits all clusters",
     ),
     (
         "`--expectation-timeout`, gate `ForceDeleteTimeoutExpectationGate`",
@@ -678,41 +687,41 @@ _MANAGER: Final = _differences_of(
     (
         "`--controller-cache-sync-timeout` ends the process",
         "the log reports caches that are late, and the manager continues",
-        "a restart would begin again with empty caches",
+        "after a restart, all caches would be empty",
     ),
     (
-        "a CRD that is installed later needs a restart",
+        "after a CRD is installed later, the manager must be restarted",
         "its controller starts automatically",
         "you can install in any order",
     ),
     (
         "the Lease expires when a manager ends",
         "the manager releases it",
-        "the next one works within two seconds",
+        "the next manager works within two seconds",
     ),
 )
 
 _POD_UNAVAILABLE_BUDGET: Final = _differences_of(
     "PodUnavailableBudget",
     (
-        "a refused eviction gets 403, and an eviction with a dry run only in its body spends budget",
-        "it gets 429, and a dry run spends nothing",
+        "a rejected eviction gets 403, and an eviction with a dry run only in its body spends budget",
+        "a rejected eviction gets 429, and a dry run spends nothing",
         "`kubectl drain` tries again",
     ),
     (
         "a record counts for every pod with its name",
-        "it counts for one pod, by uid",
+        "a record counts for one pod, by uid",
         "the next pod of a StatefulSet has the same name",
     ),
     (
         "a resize is recorded in `disruptedPods`, among deletions",
         "it is recorded in `unavailablePods`",
-        "its pod stays",
+        "the pod of a resize stays",
     ),
     (
         "unknown replicas count as -1",
         "they count as 0, with the Warning `UnknownReplicas`",
-        "every deleted pod must have been counted",
+        "with -1, the budget allows one more unavailable pod than its spec",
     ),
     (
         "a pod of a deleted budget has no budget",
@@ -720,15 +729,15 @@ _POD_UNAVAILABLE_BUDGET: Final = _differences_of(
         "the pod stays protected",
     ),
     (
-        "after four conflicts a request is refused",
-        "it is retried for six seconds",
-        "no allowed request is refused only because of conflicts",
+        "after four conflicts a request is rejected",
+        "the request is retried for six seconds",
+        "no allowed request is rejected only because of conflicts",
     ),
     (
         "the cache decides whether a recorded pod may be deleted again, and when its record is removed",
         "a second deletion is allowed in the first half of the record's time; the record is removed only after "
         "a read of the pod from the API server",
-        "a stalled watch allows no deletion",
+        "a stale cache cannot allow a deletion",
     ),
 )
 
@@ -737,21 +746,21 @@ _BROADCAST_JOB: Final = _differences_of(
     (
         "when a node is cordoned, its finished pod is deleted, and the node gets a second run",
         "finished pods stay",
-        "no node gets two runs",
+        "the job does not run twice on a node",
     ),
     (
         "a restart of the manager removes a deadline",
-        "it stays",
-        "the deadline is kept",
+        "the deadline stays",
+        "a restart does not change the behavior of a job",
     ),
     (
-        "the failure policy `Pause` is not stored in the spec",
-        "it sets `spec.paused`",
+        "when the failure policy `Pause` pauses a job, the spec does not show it",
+        "the controller sets `spec.paused`",
         "a user sees it, and resumes the job there",
     ),
     (
         "a pod that Kubernetes marks as failed because its node was deleted may fail the job",
-        "it does not count",
+        "such a pod does not count",
         "nodes can be removed during the job",
     ),
     (
@@ -764,9 +773,9 @@ _BROADCAST_JOB: Final = _differences_of(
 _ADVANCED_CRON_JOB: Final = _differences_of(
     "AdvancedCronJob",
     (
-        "when the jobs of past times are deleted, these times start jobs again",
-        "the last time never goes back",
-        "no time starts two jobs",
+        "after past jobs are deleted, their scheduled times start jobs again",
+        "`status.lastScheduleTime` never moves backward",
+        "no scheduled time starts two jobs",
     ),
     (
         "more than 100 missed times stop it forever",
@@ -776,7 +785,7 @@ _ADVANCED_CRON_JOB: Final = _differences_of(
     (
         "a changed schedule, zone or deadline, and the end of a pause, start a job immediately for an earlier "
         "time",
-        "the first time after the change starts a job",
+        "the first scheduled time after the change starts a job",
         "jobs start only at scheduled times",
     ),
     (
@@ -790,10 +799,10 @@ _ADVANCED_CRON_JOB: Final = _differences_of(
         "the template has an effect",
     ),
     (
-        "`active` and `lastScheduleTime` are those of the last scheduled time, and jobs beyond the limits stay "
-        "until the next one",
-        "they follow the jobs",
-        "a finished job is not active",
+        "`active` and `lastScheduleTime` are updated only at a scheduled time, and jobs beyond the history limits "
+        "stay until the next scheduled time",
+        "both fields follow the jobs immediately",
+        "a finished job is not shown as active",
     ),
     (
         "no event reports a job that was created or skipped",
@@ -807,7 +816,7 @@ _UNITED_DEPLOYMENT: Final = _differences_of(
     (
         "from 1.9 on, the CloneSet template of a v1alpha1 object has the fields of a v1beta1 CloneSet, and "
         "reuses PVCs only if it sets the field; up to 1.8 it has those of a v1alpha1 CloneSet, and reuses them",
-        "both are read; a template without fields of either version reuses PVCs, as up to 1.8",
+        "both are read; a template without a version-specific field reuses PVCs, as in versions up to 1.8",
         "manifests of released versions keep their meaning",
     ),
     (
@@ -818,29 +827,29 @@ _UNITED_DEPLOYMENT: Final = _differences_of(
     ),
     (
         "after an error the status is not written",
-        "it is written with the error; `observedGeneration` is updated when all is done",
-        "otherwise nothing shows why there is no progress",
+        "the status is written with the error; `observedGeneration` is updated when all steps are done",
+        "users see why there is no progress",
     ),
     (
         "a patch that cannot be merged stops all subsets",
         "it stops only its own subset; admission warns about it",
-        "the other subsets work",
+        "the other subsets continue",
     ),
     (
         "workloads, pods and revisions of all namespaces are listed; a matching orphan in another namespace "
         "stops everything",
         "only its own namespace is listed; an orphan of another kind than the template's is not changed or "
         "deleted",
-        "objects of others do not change",
+        "objects of other users do not change",
     ),
     (
         "when `kubectl scale` makes percentages inconsistent by rounding, all scaling stops",
-        "the remaining pods are given to the largest fractions",
-        "50% and 50% of 3 is 2 and 1",
+        "the subsets with the largest fractions get the remaining pods",
+        "50% and 50% of 3 pods are 2 and 1",
     ),
     (
         "a new subset gets its replicas before other subsets are scaled down",
-        "it begins with the replicas that the others leave free; scale-downs are written before scale-ups",
+        "a new subset begins with the replicas that the others leave free; scale-downs are written before scale-ups",
         "all subsets together never have more than `spec.replicas`",
     ),
     (
@@ -850,19 +859,21 @@ _UNITED_DEPLOYMENT: Final = _differences_of(
     ),
     (
         "the controller does not find the revisions of CloneSet templates",
-        "they have the template's labels, are numbered, used again and truncated",
+        "the controller finds them by the template's labels, numbers them, reuses them and deletes old ones",
         "rollback and history work",
     ),
     (
         "a rollout may count as complete while a pod is old",
-        "only when every allocated pod is updated and ready, in workloads that have observed their spec",
+        "a rollout is complete only when every allocated pod is updated and ready, in workloads that have observed "
+        "their spec",
         "`currentRevision` is reliable",
     ),
     (
         "in reserve mode, pods that the partition holds back count as failed updates; a raised "
         "`maxUnavailable` stays",
-        "they do not count; it is reset, is at least 1, and a Deployment with Recreate does not get it",
-        "pods that the user keeps back get no substitutes",
+        "such pods do not count; `maxUnavailable` is reset to its old value, is at least 1, and is never set in a "
+        "Deployment with the strategy Recreate",
+        "pods that the user holds back get no substitutes",
     ),
 )
 
@@ -870,12 +881,13 @@ _IMAGES: Final = (
     *_differences_of(
         "ImagePullJob",
         (
-            "a user who may write ImagePullJobs and ImageListPullJobs can have images pulled on nodes without "
-            "a right to do this",
-            "no role of Kubernetes for namespaces has these rights: an administrator binds "
-            "`kruise-imagepulljobs-editor` and `kruise-imagelistpulljobs-editor`, and for an AdvancedCronJob "
-            "with a list of images, the webhook asks whether its user may create one",
-            "a manager must not lend its rights",
+            "a user needs only the permission to write ImagePullJobs and ImageListPullJobs to have images pulled on "
+            "nodes",
+            "the namespaced roles of Kubernetes do not contain these permissions: an administrator binds "
+            "`kruise-imagepulljobs-editor` and `kruise-imagelistpulljobs-editor`. When a user writes an "
+            "AdvancedCronJob with a list of images, the webhook checks whether the user may create an "
+            "ImageListPullJob",
+            "users must not get more permissions through the manager (privilege escalation)",
         ),
         (
             "in v1alpha1 admission adds a job's finalizer",
@@ -894,8 +906,8 @@ _IMAGES: Final = (
         ),
         (
             "when the namespace of copied secrets does not exist, a job cannot be deleted",
-            "it can",
-            "no secrets are left to release",
+            "the job can be deleted",
+            "without this namespace, there are no copies to delete",
         ),
         (
             "after a change of `spec.image`, the job's entries for the old image stay",
@@ -904,8 +916,8 @@ _IMAGES: Final = (
         ),
         (
             "an entry keeps the limits of the job that created it",
-            "it has the largest limits of all jobs that need it",
-            "no job is ended early by another",
+            "an entry has the largest limits of all jobs that need it",
+            "no job ends another job's pull early",
         ),
         (
             "the `sandboxConfig` of the last job replaces those of others",
@@ -916,9 +928,10 @@ _IMAGES: Final = (
     *_differences_of(
         "ImageListPullJob",
         (
-            "ImagePullJobs of a list have its time to live, and are created again when they are deleted first",
+            "the ImagePullJobs of a list have the time to live of the list; if they are deleted before the list, they "
+            "are created again",
             "they are deleted with the list",
-            "nothing is pulled again and again",
+            "images are not pulled repeatedly",
         ),
         (
             "a `pullPolicy` with one field gets no default for the other",
@@ -927,7 +940,7 @@ _IMAGES: Final = (
         ),
         (
             "a list with a deadline below its timeout never creates a job",
-            "it is refused",
+            "it is rejected",
             "the error names the field",
         ),
     ),
@@ -935,17 +948,18 @@ _IMAGES: Final = (
         "NodeImage",
         (
             "pull secrets of an image are used for each of its tags, for every job",
-            "for tags that a job of the secret's namespace needs; for tags without an owner, all secrets",
-            "users who may create jobs must not pull with credentials of others",
+            "a secret is used only for tags that a job in its namespace needs; for tags without an owner, all secrets "
+            "are used",
+            "users who may create jobs cannot pull with other users' credentials",
         ),
         (
             "entries of a running job are removed when their time to live ends",
             "they stay",
-            "no node pulls twice for one job",
+            "no node pulls an image twice for one job",
         ),
         (
             "a NodeImage is created empty and gets its labels in a second write",
-            "it is created with them",
+            "the NodeImage is created with its labels",
             "one write less per node",
         ),
     ),
@@ -954,11 +968,11 @@ _IMAGES: Final = (
 _EPHEMERAL_JOB: Final = _differences_of(
     "EphemeralJob",
     (
-        "a user who may write it can add containers to running pods without the right to "
+        "a user who may write EphemeralJobs can add containers to running pods without a permission for "
         "`pods/ephemeralcontainers`",
-        "no role of Kubernetes for namespaces has this right: an administrator binds the ClusterRole "
+        "the namespaced roles of Kubernetes do not contain this permission: an administrator binds the ClusterRole "
         "`kruise-ephemeraljobs-editor`",
-        "a manager must not lend its rights",
+        "users must not get more permissions through the manager (privilege escalation)",
     ),
     (
         "when some pods succeeded and others failed, the phase is `Unknown` forever",
@@ -991,7 +1005,7 @@ _EPHEMERAL_JOB: Final = _differences_of(
 _CONTAINER_RECREATE_REQUEST: Final = _differences_of(
     "ContainerRecreateRequest",
     (
-        "native sidecars (restartable init containers) are refused",
+        "native sidecars (restartable init containers) are rejected",
         "they can be recreated",
         "sidecars are containers too",
     ),
@@ -1007,7 +1021,7 @@ _CONTAINER_RECREATE_REQUEST: Final = _differences_of(
     ),
     (
         "`minStartedSeconds` and `ttlSecondsAfterFinished` below 0 are accepted in v1alpha1",
-        "refused in both versions",
+        "rejected in both versions",
         "they have no meaning",
     ),
 )
@@ -1015,7 +1029,7 @@ _CONTAINER_RECREATE_REQUEST: Final = _differences_of(
 _AGENT: Final = _differences_of(
     "agent on nodes",
     (
-        "a digest is pulled as `name:sha256:…`, which runtimes refuse",
+        "a digest is pulled as `name:sha256:…`, which runtimes reject",
         "it is pulled as `name@sha256:…`, and looked up in the image's digests",
         "images can be named by digest",
     ),

@@ -22,7 +22,7 @@ HEADINGS = [
     "Fields",
     "Status and events",
     "Why it waits",
-    "What is refused",
+    "What is rejected",
     "Differences from OpenKruise",
 ]
 KINDS = re.findall(
