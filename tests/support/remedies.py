@@ -1060,7 +1060,7 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     (r"correct spec.schedule", (correct_the_schedule,)),
     (r"label nodes so that they match it, or add such nodes", (make_room,)),
     (
-        r"(correct the image or its pull secret in|read its log \(kubectl logs -c \S+ --previous\), correct)"
+        r"(correct the image or its pull secret in|read its log \(kubectl logs [^()]+\), correct)"
         r" spec.subsets\[\d\].patch.*, then delete the pod, which keeps the old one(, or make it available)?",
         (correct_the_patch_and_delete_pods,),
     ),
