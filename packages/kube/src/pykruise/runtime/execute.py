@@ -52,7 +52,7 @@ from pykruise.runtime.reasons import Reason, WriteFault
 from pykruise.runtime.status import PER_SECOND
 from pykruise.runtime.tracing import NO_SPANS, Span
 
-__all__ = ["Executor", "Failure", "Outcome", "merge_notes"]
+__all__ = ["Executor", "Failure", "Outcome", "explain_refusal", "merge_notes"]
 
 MAX_IN_FLIGHT = 32
 """Maximum of concurrent chains. More would only queue at the API server and keep each pod out of service longer."""

@@ -61,7 +61,7 @@ function ownPart(own, live) {
 
 function agentPart(images, agent, live) {
   if (!images && !agent && !live.isSynced) return h("p", null, absent(live, ""));
-  const [phase, said] = AGENT[images ? images.agent : ""] || ["Paused", "It is unknown whether the agent answers: the node has no NodeImage, or you may not list NodeImages."];
+  const [phase, said] = AGENT[images ? images.agent : ""] || ["Paused", "It is unknown whether the agent responds: no images of the node are recorded, or you may not list them."];
   const own = agent ? agent.pods : [];
   return [
     h("p", null, chipOf(phase, images ? images.agent : "unknown"), " ", said),
