@@ -81,7 +81,7 @@ def _add_placement(
     if not fields:
         return wait
     names = " and ".join(field for field, _ in fields)
-    words = f"{wait.words}; {names} {of_subset} limits its nodes"
+    words = f"{wait.words}; {names} {of_subset} can exclude nodes"
     correct = f"correct {names} {of_subset}{KEEPS_OLD_ONE}"
     return msgspec.structs.replace(
         wait, words=words, remedy="; or ".join(filter(None, (wait.remedy, correct)))
