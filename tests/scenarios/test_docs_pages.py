@@ -20,7 +20,7 @@ LEFT_OUT: Final = {
     "assistants.md": ["pip install 'pykruise[mcp,sandbox]'"],
     "README.md": [
         "make demo    # a cluster in one process: a CloneSet is created, scaled up and down, and updated",
-        "make push REGISTRY=registry.example.com/team     # builds three images in a minute, without an engine",
+        "make push REGISTRY=registry.example.com/team     # builds three images in a minute, without a container engine",
     ],
     "dashboard.md": [
         "pip install ./packages/kube ./packages/agent ./packages/sandbox ./packages/pykruise ./packages/dashboard"
@@ -36,7 +36,7 @@ LEFT_OUT: Final = {
         "pykruise manifests karmada | kubectl apply --server-side -f -",
     ],
     "install.md": [
-        "make push REGISTRY=registry.example.com/team    # builds three images in a minute, without an engine",
+        "make push REGISTRY=registry.example.com/team    # builds three images in a minute, without a container engine",
         "pip install 'pykruise[sandbox]'                 # pykruise and kubectl kruise; or: uv tool install …",
         "helm install kruise oci://registry.example.com/team/charts/pykruise --version 0.1.0",
         "podman build -t registry.example.com/team/kruise-manager:v0.1.0 -f Containerfile \\",

@@ -211,8 +211,10 @@ def test_a_connection_that_has_ended_leaves_nothing_to_the_garbage_collector(
     async def run() -> None:
         async with served(authority, tmp_path) as world:
             await ending(world)
-        for _ in range(5):  # callbacks of the loop refer to the connections until they have run
+        for _ in range(500):  # callbacks of the loop refer to the connections until they have run
             await asyncio.sleep(0.01)
+            if not count_tls_objects() - before:
+                break
 
     # when
     with asyncio.Runner(loop_factory=LOOPS[loop]) as runner:

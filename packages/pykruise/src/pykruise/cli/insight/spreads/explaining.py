@@ -217,7 +217,8 @@ def _outlook(sight: SpreadSight, subset: Subset, *, is_last: bool) -> tuple[str,
             f"{words}subset {subset.name} is strict, so it waits",
             f"{room}; or set scheduleStrategy.type to Adaptive with adaptive.rescheduleCriticalSeconds",
         )
-    return f"{words}{patience} s after its creation it moves from subset {subset.name} to the next one", ""
+    later = f"{words}{patience} s after its creation it moves from subset {subset.name} to the next one"
+    return later, room if words else ""
 
 
 def _pods_without_subset(sight: SpreadSight, plan: Plan) -> Iterator[Wait]:
