@@ -20,7 +20,7 @@ LEFT_OUT: Final = {
     "assistants.md": ["pip install 'pykruise[mcp,sandbox]'"],
     "README.md": [
         "make demo    # a cluster in one process: a CloneSet is created, scaled up and down, and updated",
-        "make push REGISTRY=registry.example.com/team     # builds three images in a minute, without a container engine",
+        "make push REGISTRY=registry.example.com/team     # builds three images in a minute, without an engine",
     ],
     "dashboard.md": [
         "pip install ./packages/kube ./packages/agent ./packages/sandbox ./packages/pykruise ./packages/dashboard"
