@@ -109,13 +109,20 @@ def applied(live: Any, manifest: Any) -> Any:
 
 
 def leaves(node: Any, path: Path = ()) -> Iterator[Path]:
-    """Paths of all fields without fields of their own. Fields of a pod count as such: no conversion looks into them."""
-    is_pod = path[-2:] == ("template", "spec") and isinstance(node, dict) and "containers" in node
     if isinstance(node, dict) and node:
         for field, value in node.items():
-            yield from [(*path, field)] if is_pod else leaves(value, (*path, field))
+            yield from leaves(value, (*path, field))
     else:
         yield path
+
+
+def with_small_pods(node: Any) -> Any:
+    """The document with pods of one container alone: no conversion looks into a pod, and copying it takes long."""
+    if not isinstance(node, dict):
+        return node
+    if node.get("containers") and "restartPolicy" in node:
+        return {"containers": [{"name": "main", "image": "a"}], "nodeName": "n"}
+    return {field: with_small_pods(value) for field, value in node.items()}
 
 
 def without(doc: Document, path: Path) -> Document:
@@ -150,7 +157,7 @@ def test_a_manifest_that_is_applied_again_changes_nothing(name: str) -> None:
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_field_removed_from_a_manifest_has_no_effect_anymore(name: str) -> None:
-    manifest = {part: value for part, value in CASES[name].items() if part != "status"}
+    manifest = {part: with_small_pods(value) for part, value in CASES[name].items() if part != "status"}
     live, kept = read(manifest), {}
     for path in leaves(manifest["spec"], ("spec",)):
         less = without(manifest, path)
