@@ -21,9 +21,9 @@ from pykruise.kinds.sidecarset.view import read_canary_base
 from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS
 from pykruise.kinds.uniteddeployment.types import UNITED_DEPLOYMENTS
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
-from pykruise.kube.documents import annotations_of, decode
+from pykruise.kube.documents import annotations_of, decode, get_path
 from pykruise.kube.errors import AlreadyExistsError, InvalidError
-from pykruise.kube.resources import DEPLOYMENTS, PODS, STORAGE_CLASSES, Resource
+from pykruise.kube.resources import CONFIG_MAPS, DEPLOYMENTS, PODS, STORAGE_CLASSES, Resource
 from pykruise.pods.images.node_images import NODE_IMAGES
 from pykruise.pods.probes.api import POD_PROBE_MARKERS
 from pykruise.sandbox.cluster import ClusterSettings
@@ -86,8 +86,12 @@ def sidecarsets() -> list[Any]:
 
 @pytest.mark.parametrize("doc", workloads())
 async def test_workloads_of_the_shown_manifests_become_available(stage: Stage, doc: dict[str, Any]) -> None:
-    # given
+    # given the ConfigMaps that its containers need, which the pages show beside it
     await stage.start_manager()
+    for container in get_path(doc, "spec", "template", "spec", "containers", default=()):
+        for source in container.get("envFrom") or ():
+            name = source["configMapRef"]["name"]
+            await stage.create({"metadata": {"name": name}, "data": {"LEVEL": "info"}}, resource=CONFIG_MAPS)
     # when
     created = await stage.create(doc, resource=RESOURCES[doc["kind"]])
 
