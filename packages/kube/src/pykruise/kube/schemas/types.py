@@ -104,7 +104,7 @@ class ApiObject(Typed, frozen=True, kw_only=True):
     """An object as the API server stores it. A kind adds `spec` and `status`."""
 
     api_version: str = ""
-    """Group and version of the kind in which this object is written."""
+    """Group and version of the API: they determine the fields of this object."""
     kind: str = ""
     """Name of the kind."""
     metadata: Annotated[ObjectMeta, schema(any_metadata=True)]
@@ -123,7 +123,7 @@ class TemplateMeta(Typed, frozen=True, kw_only=True):
 
 
 class LabelSelectorRequirement(Typed, frozen=True, kw_only=True):
-    """A condition on a label; an object must meet all of them."""
+    """One condition on a label. An object must meet all conditions of its selector."""
 
     key: str
     """Key of the label that the selector applies to."""

@@ -92,7 +92,7 @@ async def forecast_and_play(
     settings: ManagerSettings | None = None,
     changed_config: Sequence[Document] = (),
 ) -> tuple[Forecast, "Played | None"]:
-    """Return the forecast with the simulated rollout, for a chart; None: admission refuses the manifest. Raises
+    """Return the forecast and the simulated rollout, for a chart; None if admission rejects the manifest. Raises
     CommandError without the sandbox. `changed_config`: ConfigMaps and Secrets that change too.
     """
     try:
@@ -160,7 +160,7 @@ async def _copy_cluster(
     used = sorted({pod["spec"].get("nodeName") or "" for pod in sight.pods.values()} - {""}) or ["node-1"]
     if is_per_node(sight.kind):
         used = sorted(sight.nodes)
-    # When nodes may not be read, pods still show the names of nodes.
+    # Without permission to read nodes, the names of nodes come from the pods.
     unknown = [name for name in used if name not in sight.nodes]
     specs = [
         *_to_specs(sight.nodes[name] for name in used if name in sight.nodes),
