@@ -58,7 +58,7 @@ class Watched(Protocol):
         """Use it for so long."""
 
     async def count_late(self) -> Mapping[str, int]:
-        """What the attacks have made the program do since."""
+        """Return what the attacks have made the program do since the last report."""
 
 
 # ── the agent ────────────────────────────────────────────────────────────────

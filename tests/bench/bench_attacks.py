@@ -58,7 +58,7 @@ from support.webhooks import LOOPBACK, free_port, install_configurations, instal
 RATE = 50
 """Honest reviews a second."""
 ANSWER_S = 10.0
-"""What an API server gives a review, and a user of the dashboard a request."""
+"""Seconds that an API server gives a review, and a user of the dashboard a request."""
 END_S = 60.0 + MOST_LATE_S
 """So long attacks may take to reach their aims and take back what they stored, beside other programs."""
 EACH_S = 8.0

@@ -12,7 +12,7 @@ import pytest
 
 from pykruise.agent.simulated import AgentTasks, make_simulated_agents
 from pykruise.cli.explain import read_and_explain
-from pykruise.cli.plan import run_plan
+from pykruise.cli.plan import find_config_changes, run_plan
 from pykruise.kinds.cloneset.kind import KIND
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.daemonset.types import DAEMON_SETS
@@ -22,7 +22,7 @@ from pykruise.kinds.uniteddeployment.types import UNITED_DEPLOYMENTS
 from pykruise.kube.client.client import Client
 from pykruise.kube.errors import InvalidError
 from pykruise.kube.ids import Key
-from pykruise.kube.resources import CONFIG_MAPS, PODS, SECRETS, Resource
+from pykruise.kube.resources import CONFIG_MAPS, NAMESPACES, PODS, SECRETS, Resource
 from pykruise.manager.settings import ManagerSettings
 from pykruise.plans.config_content import CONFIG_MISSING
 from pykruise.pods.template.config_content import CONTENT_ANNOTATION, START_ANNOTATION
@@ -365,3 +365,25 @@ async def test_plan_shows_the_workloads_that_a_changed_object_rolls(stage: Stage
     code, text = await plan_file(stage, tmp_path, config("1"))
     # then
     assert (code, "nothing would change" in text) == (0, True), text
+
+
+async def test_plan_gives_each_of_two_namesakes_the_object_of_its_namespace(stage: Stage) -> None:
+    """cloneset case 112"""
+    # given CloneSets of one name in two namespaces, each with a ConfigMap
+    other = f"{stage.namespace}-other"
+    await stage.client.create(NAMESPACES, "", {"metadata": {"name": other}})
+    for namespace in (stage.namespace, other):
+        workload = follow(cloneset(replicas=0), IN_ENVIRONMENT)
+        await stage.client.create(CONFIG_MAPS, namespace, config())
+        await stage.client.create(CLONE_SETS, namespace, workload)
+    changed = [config(), config("2", metadata={"name": "app", "namespace": other})]
+    # when
+    changes, rest = await find_config_changes(
+        stage.client, changed, (), namespace=stage.namespace, settings=FOLLOWING
+    )
+    # then
+    assert rest == []
+    assert [changes.of(follower, namespace="") for follower in changes.followers] == [
+        [doc] for doc in changed
+    ]
+    assert [follower["metadata"]["namespace"] for follower in changes.followers] == [stage.namespace, other]

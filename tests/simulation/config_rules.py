@@ -34,7 +34,7 @@ Content = tuple[int, Mapping[str, Any] | None]
 
 
 class FollowedRules(CloneSetRules):
-    """Of one CloneSet that follows one ConfigMap."""
+    """Rules of one CloneSet that follows one ConfigMap."""
 
     shelves = CloneSetRules.shelves | {CONFIGS}
 

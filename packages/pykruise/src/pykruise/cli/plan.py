@@ -25,7 +25,6 @@ from pykruise.cli.insight.followed_config import (
     find_followers,
     is_config,
     is_following_on,
-    select_followed,
 )
 from pykruise.cli.insight.forecasting import Forecast, forecast
 from pykruise.cli.insight.gates import fit_settings, parse_settings, read_manager_settings
@@ -100,7 +99,7 @@ async def run_plan(
                         namespace=namespace or document["metadata"].get("namespace") or default_namespace,
                         now=time.time(),
                         settings=settings,
-                        changed_config=changes.of(document),
+                        changed_config=changes.of(document, namespace=there),
                     ),
                 ),
                 f"planning {document['kind']} {document['metadata']['name']} ({number} of {len(documents)}) …",
@@ -226,14 +225,20 @@ def split_built_in(
 class ConfigChanges(msgspec.Struct, frozen=True, kw_only=True):
     """Changed ConfigMaps and Secrets with the workloads that follow them."""
 
-    by_workload: Mapping[tuple[str, str], Sequence[Document]] = {}
-    """Kind and name of a workload → the changed objects that it follows."""
+    by_workload: Mapping[tuple[str, str, str], Sequence[Document]] = {}
+    """Namespace, kind and name of a workload → the changed objects that it follows."""
     followers: Sequence[Document] = ()
     """Manifests of the stored workloads that follow them and have no manifest of their own."""
 
-    def of(self, document: Document) -> Sequence[Document]:
-        """Return the changed objects that a workload follows."""
-        return self.by_workload.get((document["kind"], document["metadata"]["name"]), ())
+    def of(self, document: Document, *, namespace: str) -> Sequence[Document]:
+        """Return the changed objects that a workload follows. `namespace`: that of a manifest without one."""
+        return self.by_workload.get(_identify(document, namespace), ())
+
+
+def _identify(document: Document, namespace: str) -> tuple[str, str, str]:
+    """Namespace, kind and name of a manifest. `namespace`: that of a manifest without one."""
+    metadata = document["metadata"]
+    return metadata.get("namespace") or namespace, document["kind"], metadata["name"]
 
 
 async def find_config_changes(
@@ -251,23 +256,19 @@ async def find_config_changes(
     changed = [document for document in others if is_config(document)]
     if not changed or not is_following_on(settings):
         return ConfigChanges(), list(others)
-    by_workload: dict[tuple[str, str], Sequence[Document]] = {}
-    manifests = {(document["kind"], document["metadata"]["name"]) for document in documents}
+    by_workload: dict[tuple[str, str, str], Sequence[Document]] = {}
+    manifests = {_identify(document, namespace) for document in documents}
     followers: list[Document] = []
-    followed: set[tuple[str, str]] = set()
-    places = {document["metadata"].get("namespace") or namespace for document in changed}
-    for place in sorted(places):
-        here = [doc for doc in changed if (doc["metadata"].get("namespace") or namespace) == place]
-        for kind, live in await find_followers(client, here, namespace=place):
-            name = live["metadata"]["name"]
-            own = select_followed(kind, live, here)
-            by_workload[kind.resource.kind, name] = own
-            followed |= {(doc["kind"], doc["metadata"]["name"]) for doc in own}
-            if (kind.resource.kind, name) not in manifests:
-                followers.append(await read_live_document(client, place, kind, name))
+    followed: set[tuple[str, str, str]] = set()
+    for place in sorted({_identify(document, namespace)[0] for document in changed}):
+        here = [document for document in changed if _identify(document, namespace)[0] == place]
+        for live, own in await find_followers(client, here, namespace=place):
+            by_workload[_identify(live, place)] = own
+            followed |= {_identify(document, place) for document in own}
+            if _identify(live, place) not in manifests:
+                followers.append(_to_manifest(live))
     changes = ConfigChanges(by_workload=by_workload, followers=followers)
-    rest = [doc for doc in others if (doc["kind"], doc["metadata"]["name"]) not in followed]
-    return changes, rest
+    return changes, [document for document in others if _identify(document, namespace) not in followed]
 
 
 def _is_built_in(document: Document) -> bool:
@@ -291,7 +292,12 @@ async def read_live_document(client: Client, namespace: str, kind: Kind, name: s
         live = decode(await client.get(resource, namespace, name))
     except NotFoundError as error:
         raise await make_missing_error(client, resource, Key(namespace, name), error) from error
-    metadata = {"name": name, **({"namespace": namespace} if namespace else {})}
+    return _to_manifest(live)
+
+
+def _to_manifest(live: Document) -> Document:
+    """A manifest with the name, namespace and spec of a stored object."""
+    metadata = {key: live["metadata"][key] for key in ("name", "namespace") if live["metadata"].get(key)}
     return {
         "apiVersion": live["apiVersion"],
         "kind": live["kind"],

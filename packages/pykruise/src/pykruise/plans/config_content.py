@@ -85,7 +85,7 @@ class FollowedConfig(msgspec.Struct, Generic[V], frozen=True):
 
     view: V
     problem: str = ""
-    """Why the content that is recorded is kept; empty: it was read."""
+    """Reason why the recorded content is kept; empty: the current content was read."""
 
 
 def make_config_notes(problem: str) -> tuple[Note, ...]:

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from pykruise.cli.insight.cluster_reading import ClaimProblem
+from pykruise.cli.insight.cluster_reading import ClaimProblem, list_claim_names
 from pykruise.kube.clock import Instant, format_time, parse_time
 from pykruise.kube.documents import Document
 from pykruise.kube.values.counts import format_count
@@ -100,12 +100,6 @@ def _add_claims(
         ]
         ways.append(f"correct storageClassName in {field}, then {' and '.join(deleted)}")
     return msgspec.structs.replace(cause, words=words, remedy="; or ".join(ways))
-
-
-def list_claim_names(pod: Document) -> list[str]:
-    """Names of the PVCs that the volumes of a pod use."""
-    claims = (volume.get("persistentVolumeClaim") for volume in pod["spec"].get("volumes") or ())
-    return [str(claim["claimName"]) for claim in claims if claim]
 
 
 _USUAL_GRACE_S: Final = 30

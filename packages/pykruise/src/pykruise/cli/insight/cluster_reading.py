@@ -160,12 +160,7 @@ async def _read_claim_problems(client: Client, sight: Sight) -> dict[str, ClaimP
     """
     insight = sight.kind.insight
     waiting = [pod for pod in sight.pods.values() if not pod["spec"].get("nodeName")]
-    names = {
-        name
-        for pod in waiting
-        for volume in pod["spec"].get("volumes") or ()
-        if (name := (volume.get("persistentVolumeClaim") or {}).get("claimName"))
-    }
+    names = {name for pod in waiting for name in list_claim_names(pod)}
     has_claim = insight.has_claim if isinstance(insight, WorkloadInsight) else None
     namespace = sight.document["metadata"].get("namespace", "")
     return await find_claim_problems(
@@ -174,6 +169,12 @@ async def _read_claim_problems(client: Client, sight: Sight) -> dict[str, ClaimP
         names,
         is_of_template=lambda claim: has_claim is not None and has_claim(sight.document, claim),
     )
+
+
+def list_claim_names(pod: Document) -> list[str]:
+    """Names of the PVCs that the volumes of a pod use."""
+    claims = (volume.get("persistentVolumeClaim") for volume in pod["spec"].get("volumes") or ())
+    return [str(claim["claimName"]) for claim in claims if claim]
 
 
 async def find_claim_problems(

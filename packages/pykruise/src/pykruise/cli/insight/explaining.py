@@ -12,8 +12,8 @@ from typing import Any, Final
 
 import msgspec
 
-from pykruise.cli.insight.causes import WaitCause, cause_of, list_claim_names
-from pykruise.cli.insight.cluster_reading import Sight
+from pykruise.cli.insight.causes import WaitCause, cause_of
+from pykruise.cli.insight.cluster_reading import Sight, list_claim_names
 from pykruise.cli.insight.known_kinds import correction_of, find_workload_insight, is_per_node
 from pykruise.cli.insight.surges import explain_surge
 from pykruise.cli.insight.way_back import find_revision_before

@@ -68,10 +68,11 @@ async def read_followed(
 
 async def find_followers(
     client: Client, changed: Sequence[Document], *, namespace: str
-) -> list[tuple[Kind, Document]]:
-    """Return the stored workloads of the namespace that follow one of these objects, by kind and name."""
-    wanted = {(document["kind"], document["metadata"]["name"]) for document in changed}
-    result = []
+) -> list[tuple[Document, Sequence[Document]]]:
+    """Return the stored workloads of the namespace that follow some of these objects, by kind and name, each with the
+    objects that it follows.
+    """
+    result: list[tuple[Document, Sequence[Document]]] = []
     for kind in list_follower_kinds():
         try:
             listed = await client.list(kind.resource, namespace)
@@ -82,15 +83,11 @@ async def find_followers(
             ({**about, **decode(raw)} for raw in listed.items),
             key=lambda entry: str(entry["metadata"]["name"]),
         ):
-            if wanted & {(use.kind, use.name) for use in _list_uses(kind, document)}:
-                result.append((kind, document))
+            uses = {(use.kind, use.name) for use in _list_uses(kind, document)}
+            followed = [entry for entry in changed if (entry["kind"], entry["metadata"]["name"]) in uses]
+            if followed:
+                result.append((document, followed))
     return result
-
-
-def select_followed(kind: Kind, workload: Document, changed: Sequence[Document]) -> Sequence[Document]:
-    """Return those of the changed objects that a workload follows."""
-    uses = {(use.kind, use.name) for use in _list_uses(kind, workload)}
-    return [document for document in changed if (document["kind"], document["metadata"]["name"]) in uses]
 
 
 def list_content_changes(old: Document | None, new: Document) -> Iterator[FieldChange]:

@@ -7,7 +7,7 @@ separates them. While every eligible node runs an older pod, no new pod fits, an
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
@@ -16,10 +16,8 @@ from pykruise.cli.insight.cluster_reading import Sight
 from pykruise.kube.documents import Document, get_path
 from pykruise.kube.values.selectors import SelectorError, parse_selector
 from pykruise.pods.corrections import Correction
-from pykruise.pods.template.node_placement import requirements_of
+from pykruise.pods.template.node_placement import REQUIRED, requirements_of
 from pykruise.pods.view.nodes import NodeView
-
-_REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
 def explain_surge(
@@ -32,7 +30,8 @@ def explain_surge(
     active = [other for other in sight.pods.values() if not other["metadata"].get("deletionTimestamp")]
     if field is None or field.read_value(sight.document) in (None, 0, "0%", "0") or len(active) <= wanted:
         return cause
-    nodes = [node for node in sight.nodes.values() if _is_eligible(pod, node)]
+    asked = requirements_of(pod["spec"])
+    nodes = [node for node in sight.nodes.values() if asked.find_obstacle(node) is None]
     exclusions = [_find_exclusion(pod, active, node, sight.nodes) for node in nodes]
     first = next(iter(exclusions), None)
     if first is None or not all(exclusions):
@@ -54,11 +53,6 @@ def _describe_remedy(sight: Sight, correction: Correction) -> str:
         path = f"{prefix}{'.'.join(unavailable.find_path(sight.document))}"
         also = f" and {path} to 1: one pod at a time is out of service"
     return f"set {prefix}{'.'.join(surge.find_path(sight.document))} to 0{also}"
-
-
-def _is_eligible(pod: Document, node: NodeView) -> bool:
-    asked = requirements_of(pod["spec"])
-    return not (node.is_cordoned or asked.find_mismatch(node) or asked.list_untolerated(node))
 
 
 def _find_exclusion(
@@ -93,7 +87,7 @@ def _list_separating_keys(pod: Document, other: Document) -> Iterator[str]:
     """Yield topology keys by which one of the two pods excludes the other."""
     for separated, neighbour in ((pod, other), (other, pod)):
         terms: Sequence[Mapping[str, Any]] = get_path(
-            separated["spec"], "affinity", "podAntiAffinity", _REQUIRED, default=()
+            separated["spec"], "affinity", "podAntiAffinity", REQUIRED, default=()
         )
         for term in terms:
             try:

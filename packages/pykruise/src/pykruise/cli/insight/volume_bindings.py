@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-from pykruise.cli.insight.cluster_reading import find_claim_problems
+from pykruise.cli.insight.cluster_reading import find_claim_problems, list_claim_names
 from pykruise.cli.insight.node_terms import describe_term
 from pykruise.cli.insight.optional_reads import read_optional
 from pykruise.kube.client.client import Client
@@ -54,7 +54,7 @@ async def list_volume_bindings(client: Client, pods: Iterable[Key]) -> dict[Key,
 
 
 async def _list_claims(client: Client, pod: Key) -> list[Document]:
-    names = await _list_claim_names(client, pod)
+    names = await _read_claim_names(client, pod)
     claims = [
         await read_optional(client, PERSISTENT_VOLUME_CLAIMS, Key(pod.namespace, name)) for name in names
     ]
@@ -65,17 +65,15 @@ async def describe_claims(client: Client, pod: Key) -> tuple[str, str]:
     """Return the PVCs of a pod that have no volume, each with its problem, and the remedy of the first one that has
     one; empty: there are none.
     """
-    names = await _list_claim_names(client, pod)
+    names = await _read_claim_names(client, pod)
     problems = await find_claim_problems(client, pod.namespace, names)
     texts = "; ".join(f"PVC {name} {problem.words}" for name, problem in problems.items())
     return texts, next((problem.remedy for problem in problems.values() if problem.remedy), "")
 
 
-async def _list_claim_names(client: Client, pod: Key) -> list[str]:
+async def _read_claim_names(client: Client, pod: Key) -> list[str]:
     document = await read_optional(client, PODS, pod)
-    volumes: Sequence[Mapping[str, Any]] = get_path(document or {}, "spec", "volumes", default=())
-    names = [str((volume.get("persistentVolumeClaim") or {}).get("claimName") or "") for volume in volumes]
-    return [name for name in names if name]
+    return [] if document is None else list_claim_names(document)
 
 
 async def _find_binding(

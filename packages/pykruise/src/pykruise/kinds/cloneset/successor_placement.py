@@ -16,7 +16,7 @@ from pykruise.kinds.cloneset.working_set import CloneSetWorkingSet
 from pykruise.kube.documents import Document
 from pykruise.kube.pod_rules.nodes import ZONE_LABEL
 from pykruise.pods.template.node_placement import requirements_of
-from pykruise.pods.template.subset_placement import PREFERRED, REQUIRED, add_required
+from pykruise.pods.template.subset_placement import prefer_nodes, require_nodes
 from pykruise.pods.view import keys
 from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.options import SUCCESSOR_PLACEMENT, SuccessorPlacement
@@ -66,7 +66,12 @@ def place_near(document: Document, predecessor: PodView, snapshot: ReadableClone
     metadata, spec = document["metadata"], document["spec"]
     annotations = {**metadata["annotations"], keys.REPLACES_ANNOTATION: predecessor.uid}
     if term := _find_term(spec, predecessor, snapshot, placement):
-        spec = _add_affinity(spec, term, placement)
+        affinity = spec.get("affinity") or {}
+        if placement.is_required:
+            affinity = require_nodes(affinity, term, field=SUCCESSOR_PLACEMENT.field)
+        else:
+            affinity = prefer_nodes(affinity, [{"weight": _WEIGHT, "preference": term}])
+        spec = {**spec, "affinity": affinity}
     return {**document, "metadata": {**metadata, "annotations": annotations}, "spec": spec}
 
 
@@ -83,14 +88,3 @@ def _find_term(
         return {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node.name]}]}
     zone = node.labels.get(ZONE_LABEL)
     return {"matchExpressions": [{"key": ZONE_LABEL, "operator": "In", "values": [zone]}]} if zone else None
-
-
-def _add_affinity(spec: Mapping[str, Any], term: Document, placement: SuccessorPlacement) -> Document:
-    affinity: Mapping[str, Any] = spec.get("affinity") or {}
-    nodes: Document = dict(affinity.get("nodeAffinity") or {})
-    if placement.is_required:
-        terms = (nodes.get(REQUIRED) or {}).get("nodeSelectorTerms")
-        nodes[REQUIRED] = {"nodeSelectorTerms": add_required(terms, term, field=SUCCESSOR_PLACEMENT.field)}
-    else:
-        nodes[PREFERRED] = [*(nodes.get(PREFERRED) or ()), {"weight": _WEIGHT, "preference": term}]
-    return {**spec, "affinity": {**affinity, "nodeAffinity": nodes}}

@@ -10,7 +10,7 @@ from typing import Any
 
 from pykruise.kinds.persistentpodstate.view import StateView
 from pykruise.kube.documents import Document, deep_copy, get_path
-from pykruise.pods.template.subset_placement import PREFERRED
+from pykruise.pods.template.node_placement import PREFERRED
 from pykruise.pods.view.keys import INJECTED_STATE_ANNOTATION
 
 

@@ -170,7 +170,7 @@ class StatefulSetSnapshot(Judged, frozen=True, kw_only=True):
     undeclaring: frozenset[str] = frozenset()
     """Nodes of its pods that declare features, but not the resize of whole pods (plans/declared_features.py)."""
     config_problem: str = ""
-    """Why a changed ConfigMap or Secret begins no rollout; empty: it would."""
+    """Reason why a changed ConfigMap or Secret begins no rollout; empty: it begins one."""
     now: Instant
     settings: StatefulSetSettings = StatefulSetSettings()
 

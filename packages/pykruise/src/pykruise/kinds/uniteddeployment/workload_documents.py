@@ -32,7 +32,7 @@ from pykruise.kube.pod_rules.names import is_dns1123_subdomain
 from pykruise.kube.values.go_text import encode_go_json
 from pykruise.kube.values.hashing import hash_fnv32, hash_text
 from pykruise.kube.values.int_or_percent import Rounding, resolve
-from pykruise.pods.template.subset_placement import REQUIRED, add_required, apply_patch
+from pykruise.pods.template.subset_placement import apply_patch, require_nodes
 from pykruise.pods.workload.derived_names import HASH
 
 _SUFFIX: Final = 5
@@ -125,16 +125,9 @@ def pod_template_of(wanted: WantedWorkload) -> Document:
         spec["tolerations"] = [*(spec.get("tolerations") or ()), *_to_json(subset.tolerations)]
     term: Document = _to_json(subset.node_selector_term) if subset.node_selector_term is not None else {}
     if term.get("matchExpressions") or term.get("matchFields"):
-        spec["affinity"] = _add_affinity(spec.get("affinity") or {}, term)
+        spec["affinity"] = require_nodes(spec.get("affinity") or {}, term, field="nodeSelectorTerm")
     result: Document = {**template, "metadata": {**metadata, "labels": labels}, "spec": spec}
     return apply_patch(result, subset.patch) if subset.patch is not None else result
-
-
-def _add_affinity(affinity: Mapping[str, Any], term: Document) -> Document:
-    nodes: Document = dict(affinity.get("nodeAffinity") or {})
-    terms: Any = (nodes.get(REQUIRED) or {}).get("nodeSelectorTerms")
-    nodes[REQUIRED] = {"nodeSelectorTerms": add_required(terms, term, field="nodeSelectorTerm")}
-    return {**affinity, "nodeAffinity": nodes}
 
 
 def _build_labels(wanted: WantedWorkload) -> Document:

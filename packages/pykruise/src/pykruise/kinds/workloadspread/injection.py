@@ -7,13 +7,13 @@ target's template, in the same way as on pods.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from pykruise.kinds.workloadspread.types import Subset
 from pykruise.kube.documents import Document
-from pykruise.pods.template.subset_placement import PREFERRED, REQUIRED, add_required, apply_patch
+from pykruise.pods.template.subset_placement import add_required, apply_patch, prefer_nodes, require_nodes
 from pykruise.pods.view.keys import MATCHED_SPREAD_ANNOTATION
 from pykruise.pods.view.pod_view import PodView
 
@@ -68,18 +68,18 @@ def _placed(spec: Mapping[str, Any], subset: Subset) -> Document:
     result: Document = dict(spec)
     if subset.tolerations:
         result["tolerations"] = [*(spec.get("tolerations") or ()), *msgspec.to_builtins(subset.tolerations)]
-    affinity: Mapping[str, Any] = spec.get("affinity") or {}
-    nodes: Document = dict(affinity.get("nodeAffinity") or {})
+    affinity: Document = dict(spec.get("affinity") or {})
+    affinity["nodeAffinity"] = affinity.get("nodeAffinity") or {}
     if subset.preferred_node_selector:
-        nodes[PREFERRED] = [
-            *(nodes.get(PREFERRED) or ()),
-            *msgspec.to_builtins(subset.preferred_node_selector),
-        ]
+        affinity = prefer_nodes(affinity, msgspec.to_builtins(subset.preferred_node_selector))
     if subset.required_node_selector is not None:
-        terms = (nodes.get(REQUIRED) or {}).get("nodeSelectorTerms")
-        nodes[REQUIRED] = {"nodeSelectorTerms": combine_required_terms(terms, subset)}
-    result["affinity"] = {**affinity, "nodeAffinity": nodes}
+        wanted = msgspec.to_builtins(subset.required_node_selector)
+        affinity = require_nodes(affinity, wanted, field=_REQUIRED_FIELD)
+    result["affinity"] = affinity
     return result
+
+
+_REQUIRED_FIELD: Final = "requiredNodeSelector"
 
 
 def combine_required_terms(terms: Sequence[Mapping[str, Any]] | None, subset: Subset) -> list[Document]:
@@ -88,4 +88,4 @@ def combine_required_terms(terms: Sequence[Mapping[str, Any]] | None, subset: Su
     Raises PlacementError for too many expressions.
     """
     wanted = msgspec.to_builtins(subset.required_node_selector)
-    return add_required(terms, wanted, field="requiredNodeSelector")
+    return add_required(terms, wanted, field=_REQUIRED_FIELD)

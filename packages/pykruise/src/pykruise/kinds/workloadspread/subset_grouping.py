@@ -28,6 +28,7 @@ from pykruise.kube.documents import Document, is_same
 from pykruise.kube.pod_rules.nodes import NO_EXECUTE, NO_SCHEDULE, matches_term, tolerates
 from pykruise.plans.views import NodeView
 from pykruise.pods.reasons import ONE_AT_A_TIME, Code
+from pykruise.pods.template.node_placement import REQUIRED
 from pykruise.pods.template.subset_placement import PlacementError
 from pykruise.pods.view.keys import MATCHED_SPREAD_ANNOTATION
 from pykruise.pods.view.pod_view import PodView
@@ -39,7 +40,6 @@ NOWHERE: Final = ""
 IGNORES_METADATA: Final = "workloadspread.kruise.io/ignore-patch-existing-pods-metadata"
 """Annotation of a WorkloadSpread: adopted pods get only their annotation, not the metadata of the subset's patch."""
 
-_REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _WITHOUT_LIMIT: Final = 2**31 - 1
 
 
@@ -200,7 +200,7 @@ def _score_fit(pod: Document, node: NodeView, subset: Subset) -> _Score | None:
         return None
     if subset.required_node_selector is not None:
         affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
-        terms = (affinity.get(_REQUIRED) or {}).get("nodeSelectorTerms")
+        terms = (affinity.get(REQUIRED) or {}).get("nodeSelectorTerms")
         try:
             wanted = combine_required_terms(terms, subset)
         except PlacementError:

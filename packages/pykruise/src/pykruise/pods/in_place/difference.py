@@ -195,7 +195,7 @@ def _explain_obstacle(change: _Change, settings: InPlaceSettings) -> str:
 
 
 def _explain_content(old: Document, new: Document, settings: InPlaceSettings) -> str:
-    """Why containers cannot get the content that they read when they start; empty: none must start again."""
+    """Return why containers cannot get the content that they read when they start; empty: none must start again."""
     before, after = (read_recorded(template).get(START_ANNOTATION) for template in (old, new))
     if after is None or after == before:
         return ""

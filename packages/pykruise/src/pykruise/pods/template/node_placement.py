@@ -25,7 +25,9 @@ Request = Mapping[str, Fraction]
 UNSCHEDULABLE: Final = Taint(key="node.kubernetes.io/unschedulable", effect=NO_SCHEDULE)
 """Taint of a cordoned node. It counts as soon as the node is cordoned, even if the node does not have it yet."""
 
-_REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
+"""Fields of an affinity."""
 
 LOST: Final = frozenset({"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"})
 """Taints of nodes whose kubelet does not report."""
@@ -107,7 +109,7 @@ def requirements_of(spec: Mapping[str, Any]) -> NodeRequirements:
 def read_required_terms(affinity: Any) -> Sequence[Mapping[str, Any]] | None:
     """Terms of the required node affinity; None: there is none."""
     try:
-        required = ((affinity or {}).get("nodeAffinity") or {}).get(_REQUIRED)
+        required = ((affinity or {}).get("nodeAffinity") or {}).get(REQUIRED)
         if required is None:
             return None
         return [term for term in required.get("nodeSelectorTerms") or () if isinstance(term, Mapping)]
@@ -121,7 +123,7 @@ def bind_to_node(spec: Document, node: str) -> Document:
     affinity = spec.get("affinity") or {}
     node_affinity = {
         **(affinity.get("nodeAffinity") or {}),
-        _REQUIRED: {"nodeSelectorTerms": [{"matchFields": [field]}]},
+        REQUIRED: {"nodeSelectorTerms": [{"matchFields": [field]}]},
     }
     return {**spec, "affinity": {**affinity, "nodeAffinity": node_affinity}}
 

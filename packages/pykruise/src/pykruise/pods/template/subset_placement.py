@@ -2,6 +2,7 @@
 
 pod or pod template + patch ──▶ apply_patch() ──▶ the pod or template with the patch, or PlacementError
 node selector terms + a term ──▶ add_required() ──▶ terms that each require it too
+affinity + a term ──▶ require_nodes(), prefer_nodes() ──▶ the affinity with it
 
 Pure; the arguments are not changed.
 """
@@ -15,10 +16,8 @@ from pykruise.kube.resources import PODS
 from pykruise.kube.schemas.zero_values import fill_zero_values
 from pykruise.kube.values.counts import format_count
 from pykruise.pods.template.metadata import drop_single_pod_keys
+from pykruise.pods.template.node_placement import PREFERRED, REQUIRED
 from pykruise.pods.template.typed_parts import POD_TEMPLATE, explain_unreadable
-
-REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
-PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 
 _found = find_definition(PODS)
 assert _found is not None
@@ -71,6 +70,21 @@ def add_required(
             f"at most {MOST_EXPRESSIONS} fit an object"
         )
     return [_merge_terms(term, wanted) for term in terms]
+
+
+def require_nodes(affinity: Mapping[str, Any], term: Mapping[str, Any], *, field: str) -> Document:
+    """Return the affinity of a pod whose node must also match the term. Raises PlacementError, as `add_required`."""
+    nodes: Document = dict(affinity.get("nodeAffinity") or {})
+    terms = (nodes.get(REQUIRED) or {}).get("nodeSelectorTerms")
+    nodes[REQUIRED] = {"nodeSelectorTerms": add_required(terms, term, field=field)}
+    return {**affinity, "nodeAffinity": nodes}
+
+
+def prefer_nodes(affinity: Mapping[str, Any], terms: Sequence[Mapping[str, Any]]) -> Document:
+    """Return the affinity of a pod that also prefers the nodes of these weighted terms."""
+    nodes: Document = dict(affinity.get("nodeAffinity") or {})
+    nodes[PREFERRED] = [*(nodes.get(PREFERRED) or ()), *terms]
+    return {**affinity, "nodeAffinity": nodes}
 
 
 def _merge_terms(term: Mapping[str, Any], wanted: Mapping[str, Any]) -> Document:

@@ -161,10 +161,8 @@ def _waits_of_patches(sight: SpreadSight) -> Iterator[Wait]:
 
 def _waits_of_pods(sight: SpreadSight, groups: Grouped) -> Iterator[Wait]:
     """Yield pods that do not run because of a patch, and pods without a node, with the cause and the next step."""
-    subsets, broken = (
-        sight.view.subsets,
-        {pod.name for pod, _ in find_patch_obstacles(sight.snapshot, groups)},
-    )
+    subsets = sight.view.subsets
+    broken = {pod.name for pod, _ in find_patch_obstacles(sight.snapshot, groups)}
     for number, subset in enumerate(subsets):
         for pod in groups.list_pods(subset.name):
             if pod.name in broken:
