@@ -2,12 +2,12 @@
 
 ConversionReview (request) ──▶ review() ──▶ ConversionReview (response): the objects, or the problems
 
-Pure; the webhook server mounts it at `/convert`. Either all objects of a request are converted or none: a failure
-names every object with a problem. Same rule as `apiextensions.k8s.io/v1 ConversionReview`; v1beta1 has the same
+Pure; the webhook server mounts it at `/convert`. If an object cannot be converted, none is, and the failure names the
+objects with a problem, at most 16. Same rule as `apiextensions.k8s.io/v1 ConversionReview`; v1beta1 has the same
 structure and gets a v1beta1 response.
 
-A request may have thousands of objects. They are decoded, converted and encoded one by one, so that only one of them
-is in memory as a document.
+A request may have thousands of objects. They are decoded, converted and encoded one by one, so that only one of them is
+in memory as a document.
 """
 
 import logging
@@ -118,8 +118,8 @@ def _encode_answer(version: str, uid: str, result: Document) -> bytes:
 def _convert_object(each: Any, wanted: str, table: Conversions) -> Document:
     """Convert one object; a list that was sent as one object is converted item by item.
 
-    The result always has metadata, which API servers require. During a server-side apply they convert objects without
-    the fields that an applier has released, and these may be all of the metadata.
+    The result always has metadata, which API servers require. During a server-side apply they also
+    convert objects without the fields that an applier has released. These may be all fields of the metadata.
     """
     if not isinstance(each, dict):
         raise ConversionError("it is not an object")

@@ -192,7 +192,7 @@ CODES: Final[Mapping[Code, Meaning]] = {
         "give one of the two another name",
     ),
     Code.NAME_TAKEN: Meaning(
-        "an object of that name exists that this distribution did not create; it stays unchanged",
+        "another object already has the name; it was not created for this object, and stays unchanged",
         "rename or delete it, or exclude the namespace",
     ),
     Code.NO_NAMESPACE: Meaning(
@@ -240,7 +240,7 @@ CODES: Final[Mapping[Code, Meaning]] = {
     Code.NODE_LOST: Meaning("a pod's node does not answer", "bring the node back, or delete it"),
     Code.NOT_READ: Meaning("a pod could not be read; the manager retries", "read the API server's message"),
     Code.FINALIZER: Meaning(
-        "a finalizer holds a terminating pod, PVC or copy",
+        "a finalizer holds a terminating pod, a PVC, or a copy of a ResourceDistribution",
         "the controller that set the finalizer must remove it",
     ),
     Code.IMAGE_PULL: Meaning("an image cannot be pulled", "correct the image or its pull secret"),
@@ -295,7 +295,8 @@ CODES: Final[Mapping[Code, Meaning]] = {
         "the preNormal hook is not on the pod yet", "the hook's owner must add it to the pod"
     ),
     Code.BACKOFF: Meaning(
-        "a pod ended again shortly after the last one", "find out why its pod ends on that node"
+        "a pod ended shortly after the pod before it; it is replaced after a delay",
+        "find out why its pod ends on that node",
     ),
     Code.NOT_INJECTED: Meaning("the pod has no sidecars of this set", f"recreate the pods {ONE_AT_A_TIME}"),
     Code.HOT_UPGRADE: Meaning("the pod is in a hot upgrade", moves_in_s=_A_NODE_S),
@@ -348,7 +349,8 @@ CODES: Final[Mapping[Code, Meaning]] = {
     ),
     Code.TURN: Meaning("other pods are handled first", moves_in_s=AS_ASKED),
     Code.OLDER_REVISION: Meaning(
-        "a pod of an older revision is not available, and is not updated before it is", "delete the pod"
+        "a pod of an older revision is not available, and is updated only after it is available",
+        "delete the pod",
     ),
     Code.SPECIFIED: Meaning(
         "the pod is specified for deletion and waits for its successor", moves_in_s=AS_ASKED
@@ -371,7 +373,7 @@ CODES: Final[Mapping[Code, Meaning]] = {
         "pykruise.io/ignore-unavailable-nodes",
     ),
     Code.NODE_LEFT_OUT: Meaning(
-        "a pod's node is out of service, and the budget of the update leaves it out",
+        "a pod's node is out of service, and the pod does not use up maxUnavailable",
         "bring the node back, or delete it",
     ),
     Code.PLACEMENT: Meaning("the node is not eligible for a pod", "free the node, or delete the pod"),

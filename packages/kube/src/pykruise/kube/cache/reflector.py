@@ -3,14 +3,14 @@
 API server ──list──▶ Reflector.run() ──Listing.read(), .finish()──▶ ingest.py
            ──watch─▶                 ──on_event()──▶
 
-Lists are always consistent reads, because `resourceVersion=0` could return a state older than an own write. A list
-below the known version (`Listing.floor`) is stale and is requested again. If that repeats, the cluster's storage was
-restored from a backup, and the server's response is accepted.
+Lists are always consistent reads, because `resourceVersion=0` could return a state older than a write of this program.
+A list below the known version (`Listing.floor`) is stale and is requested again. If that repeats, the reflector assumes
+that the cluster's storage was restored from a backup, and accepts the list.
 
 **Faults.** After a stream's normal end, and after silence, the reflector watches again from the same position. After
-410 in any form it lists. After a cut connection, 429, 5xx or 401 it waits (exponential with jitter, at most 30 s or
-Retry-After, reset by progress), then watches again. After 404 (the CRD does not exist yet) it tries again and keeps the
-known objects: an error never counts as an empty list.
+410 in any form it lists. After a cut connection, 429, 5xx or 401 it waits, then watches again. The wait grows
+exponentially, with jitter, to 30 s; it is as long as Retry-After if that is longer; progress resets it. After 404 (the
+CRD does not exist yet) it tries again and keeps the known objects: an error never counts as an empty list.
 """
 
 import asyncio
@@ -94,7 +94,7 @@ class Reflector:
         self._must_list = True
         self._distrust = ""
         self._end_watch: Callable[[], None] = _do_nothing
-        self._is_replaced = False  # the watched storage was replaced: the watch may receive no more events
+        self._is_replaced = False  # the watch was ended on purpose, to be opened again: not a failure
         self._wanted_lists: list[asyncio.Future[None]] = []
         self._stale_lists = 0
         self._is_running = False
@@ -262,7 +262,7 @@ class Reflector:
         self.last_error = f"{type(error).__name__.lstrip('_')}: {error}"
         self.last_code = error.code if isinstance(error, ApiError) else 0
         needs_list = _needs_list(error)
-        # Lists are expensive: progress between two lists is not enough, the watch must have lasted.
+        # Lists are expensive: before another list, progress resets the wait only if the watch was open long enough.
         if self._open_s >= _HEALTHY_S or (self._has_progressed and not needs_list):
             self._failures = 0
         # A server that returns after an outage has a new history and answers 410. It answers again, so the backoff

@@ -40,7 +40,7 @@ def hash_bytes(data: bytes) -> int:
 
 
 def encode_safely(data: bytes | str) -> str:
-    """Replace each byte (of a str: each character) by the one of `ALPHABET` at its number modulo 27.
+    """Replace each byte (in a str: each character) with the character of `ALPHABET` at its number modulo 27.
 
     Same rule as Kubernetes' `rand.SafeEncodeString`.
     """

@@ -36,7 +36,7 @@ __all__ = [
 ]
 
 QUIET_S: Final = 40.0
-"""Longer than any delay of an optional step."""
+"""Longer than any delay after which another step can follow."""
 KUBELET_SETTINGS: Final = {"start_s": 0.0, "start_jitter": 0.0, "ready_s": 0.0, "stop_s": 0.0}
 """Kubelets take no time, but each of their steps must be chosen."""
 MOMENT: Final = "a moment passes"
@@ -69,11 +69,10 @@ class DecidedWorld(Protocol):
 
 
 class Moments:
-    """The moments of one world.
+    """Chooser of the next step of one world.
 
-    `last`: prefixes of names (such as `node `) of steps that are possible only if no other step waits. They make a
-    world
-    smaller. `moment_s`: a delay that is not longer than this may end while other steps wait.
+    `last`: prefixes of names (such as `node `) of steps that are possible only if no other step waits. They reduce the
+    number of states. `moment_s`: a delay that is not longer than this may end while other steps wait.
     """
 
     def __init__(

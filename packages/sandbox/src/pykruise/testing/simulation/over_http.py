@@ -114,11 +114,11 @@ async def _until(life: "asyncio.Task[None]") -> None:
 def player_of(
     operator: RunOperator, *, quiet_s: float = 2.0, patience_s: float = 30.0
 ) -> Callable[[Simulation, SimulationScript], SimulationOutcome]:
-    """Return the `play` of `check()` and `hunt()` for an operator over HTTPS.
+    """Return the argument `play` of `check()` and `hunt()`, which plays a script for an operator over HTTPS.
 
     The Simulation's `faults` must be among HTTP_FAULTS, and its `length_s` is real time: some seconds. `quiet_s`:
-    seconds without a write after which the cluster is at rest; longer than the operator's longest retry.
-    `patience_s`: seconds within which it must come to rest.
+    the cluster is at rest after this number of seconds without a write; more than the operator's longest delay
+    between retries. `patience_s`: after the script, the cluster must come to rest within this number of seconds.
     """
 
     def play(simulation: Simulation, script: SimulationScript) -> SimulationOutcome:

@@ -1,11 +1,11 @@
-"""The cluster of a simulation, reduced to the parts that it needs, so that an hour takes almost no time.
+"""The cluster of a simulation with only the parts that it needs, so that a virtual hour takes almost no real time.
 
-Play ──▶ make_cluster() ──▶ Cluster (with webhooks that do what the manager's do, CRDs, and what was there before)
+Play ──▶ make_cluster() ──▶ Cluster (with the manager's webhooks, CRDs, and the objects that existed before the change)
                 ──▶ Manager over a marked transport
 
 The copy leaves out everything without effect: managedFields, heartbeats, events that are never read, controllers and
-mirrors of absent objects, intermediate statuses, bookmarks and ends of watches, versions of kinds that are never
-read.
+caches of kinds that have no objects, intermediate statuses, bookmarks and regular ends of watches, versions of kinds
+that are never read.
 """
 
 import random
@@ -165,9 +165,7 @@ def list_kinds_beside(given: Play) -> tuple[Kind, ...]:
 
 
 def _kubelet_settings(given: Play) -> KubeletSettings:
-    """Return kubelet settings that vary the start time of pods, because the given range of readiness times is the
-    difference between pods.
-    """
+    """Return the kubelet settings. The start times of pods differ within the given range of readiness times."""
     least, most = given.ready_after_s
     start_s = max(least, 0.01)
     return KubeletSettings(
