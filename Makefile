@@ -205,6 +205,7 @@ OLDER := $(addprefix tests/scenarios/test_,uniteddeployment.py cloneset_rollouts
 unit: $(VENV)/.compiled
 	@$(BIN)/python -m pytest -n auto $(PYTEST_ARGS)
 	@$(BIN)/python -m pytest -n auto -q --stored=v1alpha1 $(OLDER)
+	@$(BIN)/python -m pytest -n0 -q -m alone tests/unit/bench
 
 # Lint takes one processor for a moment; the tests that begin beside it wait for sockets and processes as well.
 test: $(VENV)/.ready-dev

@@ -81,11 +81,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what only --exhaustive has (of scenarios: tests/scenarios/conftest.py), and what needs a browser where
-    there is none; with PYKRUISE_REQUIRE_BROWSER=1 it fails then."""
+    """Leave out tests that run only with --exhaustive (of scenarios: tests/scenarios/conftest.py), with several workers
+    those that need all processors, and those that need a browser if there is none; with PYKRUISE_REQUIRE_BROWSER=1
+    these fail."""
+    unwanted = set[pytest.Item]()
     if not config.getoption("--exhaustive"):
         marked = (item for item in items if item.get_closest_marker("exhaustive"))
-        unwanted = {item for item in marked if "scenarios" not in item.path.parts}
+        unwanted |= {item for item in marked if "scenarios" not in item.path.parts}
+    if hasattr(config, "workerinput"):
+        unwanted |= {item for item in items if item.get_closest_marker("alone")}
+    if unwanted:
         config.hook.pytest_deselected(items=list(unwanted))
         items[:] = [item for item in items if item not in unwanted]
     if config.getoption("--cluster") == "real":

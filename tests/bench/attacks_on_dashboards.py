@@ -23,8 +23,12 @@ OPENED: Final = "pages of one user"
 
 
 async def one_user(target: Target) -> None:
-    """520 pages, each opened again when it ends, and logins of the same user one after the other."""
+    """520 pages, each opened again when it ends, and logins of the same user one after the other.
+
+    The pages begin with the first login: before, they would only be refused, and keep the login from being answered.
+    """
     cookie = ""
+    is_logged_in = asyncio.Event()
 
     async def log_in() -> None:
         nonlocal cookie
@@ -40,10 +44,12 @@ async def one_user(target: Target) -> None:
                     for line in lines
                     if line.lower().startswith("set-cookie:")
                 )
+                is_logged_in.set()
         finally:
             writer.close()
 
     async def look() -> None:
+        await is_logged_in.wait()
         talk = await connected(target.dashboard, target, tls=False)
         try:
             await _look(talk, cookie, target)

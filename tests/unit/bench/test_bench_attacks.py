@@ -19,6 +19,8 @@ from bench.lone_node import FLOODED
 
 pytestmark = [
     pytest.mark.real_time,
+    pytest.mark.timeout(400),
+    pytest.mark.alone,  # honest requests need the processor that the attacks leave them
     pytest.mark.skipif(sys.platform != "linux", reason="memory is read from /proc"),
 ]
 
