@@ -18,6 +18,7 @@ from bench.stage import NAMESPACE, PHASE_S, Bench, Latency, RealPhase
 from pykruise.kube.documents import Document, decode
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import Resource
+from pykruise.pods.images.node_images import NODE_IMAGES
 
 __all__ = ["Workload", "measure_work"]
 
@@ -206,6 +207,7 @@ class Work:
         """Pull an image on all nodes; the figures are per node."""
         nodes = self._workload.nodes
         resource = self._workload.resource("imagepulljobs", "ImagePullJob")
+        await self._wait_for_node_images(nodes)
 
         async def pull() -> None:
             await self._create(resource, self._workload.image_pull_job("ahead"))
@@ -215,6 +217,15 @@ class Work:
         await self._delete(resource, "ahead")
 
     # ── parts ────────────────────────────────────────────────────────────────
+
+    async def _wait_for_node_images(self, count: int) -> None:
+        """Wait until every node has its NodeImage: both managers create it only half a minute after the node.
+
+        A job that finds none ends immediately, without a node.
+        """
+        async with asyncio.timeout(PHASE_S):
+            while len((await self._bench.client.list(NODE_IMAGES, "")).items) < count:
+                await asyncio.sleep(0.5)
 
     async def _measure(self, name: str, work: Callable[[], Any], *, pods: int) -> None:
         self.phases.append(await self._bench.observe(name, work, pods=pods))

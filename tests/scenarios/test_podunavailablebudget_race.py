@@ -42,7 +42,9 @@ async def test_64_parallel_disruptions_through_three_replicas_never_exceed_the_b
     assert set(raced.answers) <= {"admitted", REFUSED}
     # and pods were let go many at once, by every replica
     assert all(raced.asked)
-    assert raced.writes <= GOING
+    # and each write of the budget's status let at least one pod go, or was repeated after a conflict
+    assert raced.writes - raced.conflicts <= GOING
+    assert raced.writes <= raced.decisions
     _log.info(
         "%d asked, %d admitted, fewest serving %d; %d status writes (%d conflicts), %.2f s, CPU %.1f ms each",
         *(raced.decisions, GOING, raced.fewest, raced.writes, raced.conflicts, raced.seconds),
