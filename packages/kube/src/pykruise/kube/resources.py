@@ -30,6 +30,7 @@ __all__ = [
     "PERSISTENT_VOLUME_CLAIMS",
     "PODS",
     "POD_DISRUPTION_BUDGETS",
+    "POD_GROUPS",
     "REPLICA_SETS",
     "SECRETS",
     "SERVICES",
@@ -37,6 +38,7 @@ __all__ = [
     "STATEFUL_SETS",
     "STORAGE_CLASSES",
     "SUBJECT_ACCESS_REVIEWS",
+    "WORKLOADS",
     "Resource",
     "collection_of",
     "flaw_of_segment",
@@ -158,6 +160,8 @@ SUBJECT_ACCESS_REVIEWS = Resource(
     "authorization.k8s.io", "v1", "subjectaccessreviews", "SubjectAccessReview", namespaced=False
 )
 POD_DISRUPTION_BUDGETS = Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget")
+POD_GROUPS = Resource("scheduling.k8s.io", "v1beta1", "podgroups", "PodGroup")
+WORKLOADS = Resource("scheduling.k8s.io", "v1beta1", "workloads", "Workload")
 CUSTOM_RESOURCE_DEFINITIONS = Resource(
     "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False
 )

@@ -18,6 +18,7 @@ class Purpose(StrEnum):
     LABEL_REVISIONS = "label revisions"
     MERGE_REVISIONS = "merge revisions"
     PRE_DOWNLOAD = "pull images ahead"
+    KEEP_GROUPS = "maintain groups of pods"
     REFRESH_PODS = "refresh pods"
     KEEP_PODS = "maintain pods"
     CREATE_PODS = "create pods"

@@ -107,6 +107,7 @@ class Code(StrEnum):
     MAX_UNAVAILABLE = "MaxUnavailable"
     TURN = "Turn"
     OLDER_REVISION = "OlderRevision"
+    POD_GROUP = "PodGroup"
     SPECIFIED = "Specified"
     PARTITION = "Partition"
     PARTITIONED_SCALING = "PartitionedScaling"
@@ -354,6 +355,10 @@ CODES: Final[Mapping[Code, Meaning]] = {
     ),
     Code.SPECIFIED: Meaning(
         "the pod is specified for deletion and waits for its successor", moves_in_s=AS_ASKED
+    ),
+    Code.POD_GROUP: Meaning(
+        "the pods of a group are updated together, and not all of them may be updated now",
+        "set maxUnavailable or maxSurge to 100%, and partition to 0",
     ),
     Code.PARTITION: Meaning(
         "the partition keeps the pod at its revision",

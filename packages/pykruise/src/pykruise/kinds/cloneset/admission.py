@@ -15,6 +15,7 @@ from pykruise.kinds.cloneset.validation import errors_of, warnings_of
 from pykruise.kube.admission import AdmissionRequest, Reviewer
 from pykruise.kube.documents import Document
 from pykruise.kube.errors import Cause
+from pykruise.plans.pod_groups import find_gate_errors
 from pykruise.plans.review import RevisionLookup, managed_selector_of
 from pykruise.pods.template.defaults import WorkloadDefaulting
 from pykruise.pods.template.typed_parts import TEMPLATES
@@ -36,14 +37,15 @@ mutate_cloneset: Final = build_mutating_review(WorkloadDefaulting())
 """The mutating review with default settings."""
 
 
-def build_validating_review(revisions: RevisionLookup | None) -> Reviewer:
+def build_validating_review(revisions: RevisionLookup | None, *, has_groups: bool = True) -> Reviewer:
     """The validating review. `revisions` finds the selector by which the pods are managed. Without it, the stored
-    selector is immutable.
+    selector is immutable. `has_groups`: whether the gate of the option gang-min-count is on.
     """
 
     async def errors(request: AdmissionRequest, doc: Document, spec: CloneSetSpec) -> list[Cause]:
         managed = await managed_selector_of(request, revisions)
-        return errors_of(doc, spec, old=request.old_object, managed=managed)
+        errors = errors_of(doc, spec, old=request.old_object, managed=managed)
+        return errors if has_groups else [*errors, *find_gate_errors(doc, old=request.old_object)]
 
     return _REVIEWS.build_judging_review(errors, warnings_of=warnings_of)
 

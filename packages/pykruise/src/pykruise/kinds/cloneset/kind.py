@@ -34,6 +34,7 @@ from pykruise.plans.kind import (
     list_workload_rights,
     make_two_versions,
 )
+from pykruise.plans.pod_groups import GROUP_GATES, list_group_reads, list_group_rights
 from pykruise.plans.purposes import Purpose
 from pykruise.plans.review import Reviews
 from pykruise.plans.stored_values import TEMPLATE_IS_JUDGED_LATER, StoredSpec, add_judgement
@@ -79,6 +80,7 @@ def _list_reads(settings: CloneSetSettings) -> Sequence[Views[Any]]:
         *((PULL_JOB_VIEWS,) if settings.pre_download else ()),
         *((BUDGET_VIEWS,) if settings.asks_budgets else ()),
         *list_config_reads(settings),
+        *list_group_reads(settings),
     )
 
 
@@ -173,11 +175,13 @@ KIND = Kind(
         ),
         DerivedName(what="the name of a pod's PVC", longest=LONGEST_NAME, of=_claim_names),
     ),
-    own_gates=GATES,
+    own_gates={**GATES, **GROUP_GATES},
     settings=CloneSetSettings,
     reviews=Reviews(
         mutating=lambda settings, _: build_mutating_review(settings.defaulting),
-        validating=lambda _, lookups: build_validating_review(lookups.revisions),
+        validating=lambda settings, lookups: build_validating_review(
+            lookups.revisions, has_groups=settings.pod_groups
+        ),
         spoke=lambda settings, lookups: make_spoke_rules(
             lookups.pods, resources_in_place=settings.in_place_vertical_scaling
         ),
@@ -218,7 +222,7 @@ KIND = Kind(
             IMAGE_PULL_JOBS, *READ, "create", "delete", why="CloneSet: to pull images ahead of updates"
         ),
     ),
-    rights_by_gate=list_follow_rights("CloneSet"),
+    rights_by_gate={**list_follow_rights("CloneSet"), **list_group_rights("CloneSet")},
     insight=INSIGHT,
     shown=SHOWN,
 )

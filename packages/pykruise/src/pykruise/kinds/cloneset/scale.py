@@ -16,6 +16,7 @@ from pykruise.kinds.cloneset.deletions import delete_within_budget
 from pykruise.kinds.cloneset.differences import label_of
 from pykruise.kinds.cloneset.evictions import choose_revision
 from pykruise.kinds.cloneset.limits import Numbers
+from pykruise.kinds.cloneset.pod_group import REPLACED_LATER
 from pykruise.kinds.cloneset.successor_placement import choose_predecessors, place_near
 from pykruise.kinds.cloneset.working_set import CloneSetWorkingSet
 from pykruise.kube.documents import Document
@@ -32,6 +33,7 @@ from pykruise.pods.view.names import format_pod_name
 from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.claims import add_claim_volumes
 from pykruise.pods.workload.options import POD_REPLACEMENT_POLICY, PodReplacementPolicy
+from pykruise.pods.workload.pod_groups import add_group
 from pykruise.pods.workload.revisions import RevisionView
 from pykruise.runtime.plan import Note
 from pykruise.runtime.reasons import Reason
@@ -49,8 +51,7 @@ _OCCUPIES: Final = Reason(
 
 def plan_scale(ws: CloneSetWorkingSet) -> PlanPhase:
     """Plan the scale phase. When it has stages, the number of pods changes and updates wait."""
-    kept = _keep(ws)
-    if kept:
+    if kept := _keep(ws):
         return kept
     numbers = ws.scale_numbers
     notes = _limit_note(ws, numbers)
@@ -60,13 +61,20 @@ def plan_scale(ws: CloneSetWorkingSet) -> PlanPhase:
         return msgspec.structs.replace(created, notes=notes, skipped=skipped)
     # This also runs when creations are limited: a pod that is being deleted may be the cause.
     going = _delete(ws, numbers)
-    skipped = {**_skip_occupying(ws, numbers), **created.skipped, **going.skipped}
+    staying = _skip_kept_group(ws, numbers)
+    skipped = {**_skip_occupying(ws, numbers), **created.skipped, **staying, **going.skipped}
     return msgspec.structs.replace(going, notes=notes, skipped=skipped)
 
 
 def _skip_occupying(ws: CloneSetWorkingSet, numbers: Numbers) -> dict[str, Reason]:
     """Terminating pods that creations wait for."""
     return skip(ws.occupying or (), _OCCUPIES) if numbers.create_held else {}
+
+
+def _skip_kept_group(ws: CloneSetWorkingSet, numbers: Numbers) -> dict[str, Reason]:
+    """Pods of an older group that stay until the new group is complete."""
+    is_kept = ws.gang is not None and ws.gang.is_incomplete and numbers.remove > 0
+    return skip(ws.old, REPLACED_LATER) if is_kept else {}
 
 
 def _sort_by_name(pods: Iterable[PodView]) -> list[PodView]:
@@ -115,10 +123,12 @@ def _create_pods(ws: CloneSetWorkingSet, numbers: Numbers) -> PlanPhase:
     skipped = {pod.name: _LEAVES_CLAIMS for pod in ws.snapshot.pods if pod.instance_id in awaited}
     decisions: list[CreatePod] = []
     missing, successors = new_pods[: numbers.create_now], new_pods[numbers.create_now :]
+    is_held = ws.gang is not None and ws.gang.creates_current
+    create_old = numbers.create_now if is_held else numbers.create_old
     predecessors = choose_predecessors(ws)
     for revision, chosen in (
-        (ws.current, missing[: numbers.create_old]),
-        (ws.update, missing[numbers.create_old :]),
+        (ws.current, missing[:create_old]),
+        (ws.update, missing[create_old:]),
     ):
         because = f"{numbers.create} missing; built from revision {revision.name}"
         for new_pod, document in zip(chosen, build_pod_documents(ws, revision, chosen), strict=True):
@@ -180,6 +190,8 @@ def build_pod_documents(
     if metadata.get("finalizers"):
         shared["finalizers"] = metadata["finalizers"]
     spec = add_ready_gates(revision.template.get("spec") or {})
+    if ws.gang is not None:
+        spec = add_group(spec, ws.gang.group_of(revision, update=ws.update))
     for new_pod in new_pods:
         yield {
             "apiVersion": PODS.api_version,
@@ -228,11 +240,14 @@ def _victims(ws: CloneSetWorkingSet, numbers: Numbers) -> list[PodView]:
     if numbers.remove <= 0:  # true in most plans, which then inspect no pod
         return []
     old_count = min(numbers.remove, numbers.remove_old)
+    new_count = numbers.remove - old_count
+    if ws.gang is not None and ws.gang.is_incomplete:
+        old_count = 0
     old: list[PodView] = []
     new: list[PodView] = []
     for pod, mark in zip(ws.pods, ws.scale_marks, strict=True):
         (new if mark.is_new else old).append(pod)
-    chosen = ((old, old_count), (new, numbers.remove - old_count))
+    chosen = ((old, old_count), (new, new_count))
     return [pod for pods, count in chosen for pod in _select_first_victims(ws, pods, count)]
 
 

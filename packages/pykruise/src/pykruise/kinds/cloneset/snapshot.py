@@ -20,6 +20,7 @@ from pykruise.kube.values.selectors import Selector
 from pykruise.plans.config_content import BY_CONFIG, follow_config, index_by_config
 from pykruise.plans.declared_features import find_undeclaring_nodes
 from pykruise.plans.in_place import SeenInPlace
+from pykruise.plans.pod_groups import FoundGroups, read_groups
 from pykruise.plans.stored_values import Judged
 from pykruise.plans.views import BUDGET_VIEWS, CLAIM_VIEWS, NODE_VIEWS, POD_VIEWS
 from pykruise.plans.workloads import list_revisions_around, pull_jobs_of
@@ -73,6 +74,9 @@ class CloneSetSettings(GateSettings, frozen=True, kw_only=True):
 
     roll_on_config: Annotated[bool, OnGate("RollOnConfig")] = False
     """Whether the content of ConfigMaps and Secrets may belong to the revision."""
+
+    pod_groups: Annotated[bool, OnGate("PodGroups")] = False
+    """Whether pods may be groups of Kubernetes' scheduler."""
 
     defaulting: WorkloadDefaulting = WorkloadDefaulting()
 
@@ -170,6 +174,8 @@ class CloneSetSnapshot(Judged, frozen=True, kw_only=True):
     """Nodes of its pods that declare features, but not the resize of whole pods (plans/declared_features.py)."""
     config_problem: str = ""
     """Reason why a changed ConfigMap or Secret begins no rollout; empty: it begins one."""
+    groups: FoundGroups = FoundGroups()
+    """Groups of the CloneSet's pods, with the option gang-min-count."""
     now: Instant
     ids: IdSource
     settings: CloneSetSettings = CloneSetSettings()
@@ -200,6 +206,7 @@ async def read_snapshot(view: CloneSetView, read: Read[CloneSetSettings]) -> Clo
     budgets = (
         read.list_by_index(BUDGET_VIEWS, BY_NAMESPACE, view.namespace) if read.is_read(BUDGET_VIEWS) else ()
     )
+    groups = await read_groups(view, read)
     now = read.now()
     pods = tuple(read.list_owned(POD_VIEWS, view.uid))
     template = view.spec.template if view.spec is not None else None
@@ -217,6 +224,7 @@ async def read_snapshot(view: CloneSetView, read: Read[CloneSetSettings]) -> Clo
         nodes=_list_nodes(view, read),
         undeclaring=find_undeclaring_nodes(template, pods, read, settings=read.settings.in_place),
         config_problem=followed.problem,
+        groups=groups,
         now=now,
         ids=IdSource(read.draw_seed()),
         settings=read.settings,

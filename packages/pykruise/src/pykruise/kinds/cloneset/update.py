@@ -16,6 +16,7 @@ import msgspec
 from pykruise.kinds.cloneset.differences import differences_to
 from pykruise.kinds.cloneset.in_place import begin
 from pykruise.kinds.cloneset.limits import NONE_MAY_GO, Numbers, allows_none
+from pykruise.kinds.cloneset.pod_group import TOGETHER, UPDATED_LATER
 from pykruise.kinds.cloneset.recreation import recreate
 from pykruise.kinds.cloneset.status import resize_refused_since
 from pykruise.kinds.cloneset.update_order import sort_candidates
@@ -32,6 +33,7 @@ from pykruise.plans.phases import (
 )
 from pykruise.plans.purposes import Purpose
 from pykruise.pods.api import PodUpdatePolicy
+from pykruise.pods.in_place import UpdateSpec
 from pykruise.pods.lifecycle.states import LifecycleState
 from pykruise.pods.reasons import Code
 from pykruise.pods.view.pod_view import PodView
@@ -46,6 +48,9 @@ _UPDATABLE: Final = frozenset({"", *LifecycleState} - {LifecycleState.PREPARING_
 ASK_AGAIN_S: Final = 1.0
 """Seconds until the next try after a PodUnavailableBudget rejected an update."""
 
+
+BEFORE_OTHERS: Final = "another pod of its group cannot be updated in place"
+"""Reason why a pod of a group is recreated although it could be updated in place."""
 
 SURPLUS_OF_SURGE: Final = Reason(
     Code.TURN, "is deleted once a pod of the newest revision is available in its place (maxSurge)"
@@ -86,16 +91,7 @@ def plan_update(ws: CloneSetWorkingSet) -> tuple[PlanPhase, Collection[str]]:
         return PlanPhase(skipped={pod.name: held for pod in ws.old}), ()
     choice = _choose_pods(ws, numbers)
     now, differences = choice.now, choice.differences
-    changes, reasons = differences.split(now) if differences else ([], {})
-    may_recreate = ws.spec.policy == PodUpdatePolicy.IN_PLACE_IF_POSSIBLE
-    if overdue := find_overdue_refusals(
-        changes if may_recreate else (),
-        refused_since=resize_refused_since(ws),
-        settings=ws.settings.in_place,
-        now=ws.now,
-    ):
-        changes = [(pod, change) for pod, change in changes if pod.name not in overdue]
-        reasons |= overdue
+    changes, reasons = _choose_ways(ws, now, differences)
     begun, others_first, is_partial = begin(ws, changes, choice.target)
     rest = [pod for pod in now if pod.name in reasons] if differences else now
     recreated, postponed = recreate(ws, rest, choice.target, reasons)
@@ -119,6 +115,29 @@ def plan_update(ws: CloneSetWorkingSet) -> tuple[PlanPhase, Collection[str]]:
     return phase, {pod.name for pod in choice.wanted}
 
 
+def _choose_ways(
+    ws: CloneSetWorkingSet, pods: Sequence[PodView], differences: Differences | None
+) -> tuple[Sequence[tuple[PodView, UpdateSpec]], dict[str, str]]:
+    """Return the changes of the pods that are updated in place, and the reasons for those that are recreated although
+    the policy prefers updates in place. A group is updated in one way.
+    """
+    if differences is None:
+        return [], {}
+    changes, reasons = differences.split(pods)
+    may_recreate = ws.spec.policy == PodUpdatePolicy.IN_PLACE_IF_POSSIBLE
+    if overdue := find_overdue_refusals(
+        changes if may_recreate else (),
+        refused_since=resize_refused_since(ws),
+        settings=ws.settings.in_place,
+        now=ws.now,
+    ):
+        changes = [(pod, change) for pod, change in changes if pod.name not in overdue]
+        reasons |= overdue
+    if ws.gang is not None and reasons:
+        return [], {**dict.fromkeys((pod.name for pod in pods), BEFORE_OTHERS), **reasons}
+    return changes, reasons
+
+
 def _choose_pods(ws: CloneSetWorkingSet, numbers: Numbers) -> UpdateSelection:
     """Choose the pods to update now, within all limits."""
     is_back, count = numbers.update < 0, abs(numbers.update)
@@ -139,6 +158,8 @@ def _choose_pods(ws: CloneSetWorkingSet, numbers: Numbers) -> UpdateSelection:
     failure = summary_of(stuck, Code.CANNOT_UPDATE)
     affordable = _within_budget(ws, able, numbers, target)
     now, refusal, spends = _select_allowed(ws, affordable)
+    if ws.gang is not None and len(now) < len(ordered):
+        return _hold_group(target, differences, ordered, refused=refused, refusal=refusal)
     used_up = NONE_MAY_GO if allows_none(ws.limits) else MAX_UNAVAILABLE_USED_UP
     stay = _reason_to_stay(ws)
     return UpdateSelection(
@@ -153,6 +174,33 @@ def _choose_pods(ws: CloneSetWorkingSet, numbers: Numbers) -> UpdateSelection:
             **stuck,
         },
         failure=failure,
+        refusal=refusal,
+    )
+
+
+def _hold_group(
+    target: RevisionView,
+    differences: Differences | None,
+    pods: Sequence[PodView],
+    *,
+    refused: Mapping[str, Reason],
+    refusal: Reason | None,
+) -> UpdateSelection:
+    """Update none of the pods, because not all pods of the group may be updated now."""
+    others = refusal or next(iter(refused.values()), None)
+    reason = (
+        UPDATED_LATER
+        if others is None
+        else Reason(others.code, f"{TOGETHER}; {others.message}", others.remedy)
+    )
+    return UpdateSelection(
+        target=target,
+        differences=differences,
+        wanted=pods,
+        now=(),
+        spends={},
+        skipped={**_skip_pods(pods, reason), **refused},
+        failure=summary_of(refused, Code.CANNOT_UPDATE),
         refusal=refusal,
     )
 

@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from pykruise.kinds.cloneset.defaults import add_defaults
+from pykruise.kinds.cloneset.pod_group import find_gang_errors
 from pykruise.kinds.cloneset.types import NO_DEADLINE, CloneSetSpec, RollingUpdate
 from pykruise.kube.errors import Cause
 from pykruise.kube.pod_rules.field_errors import make_invalid_error
@@ -28,6 +29,7 @@ from pykruise.pods.template.defaults import WorkloadDefaulting
 from pykruise.pods.workload.claims import read_template_name
 from pykruise.pods.workload.options import (
     EVICTION_SURGE,
+    GANG_MIN_COUNT,
     POD_REPLACEMENT_POLICY,
     ROLL_ON_CONFIG,
     SUCCESSOR_PLACEMENT,
@@ -63,6 +65,7 @@ OPTIONS: tuple[Option[Any], ...] = (
     EVICTION_SURGE,
     SUCCESSOR_PLACEMENT,
     ROLL_ON_CONFIG,
+    GANG_MIN_COUNT,
 )
 """Annotations of a CloneSet that are options."""
 
@@ -91,6 +94,7 @@ def errors_of(
     errors = list(find_metadata_errors(metadata))
     errors += find_option_errors(metadata.get("annotations"), OPTIONS)
     errors += find_follow_errors(metadata, given.get("template"))
+    errors += find_gang_errors(metadata, given.get("template"), spec)
     errors += check_not_negative(spec.replicas, "spec.replicas")  # rule 2
     if spec.replicas > LARGEST_SET and spec.replicas != ((old or {}).get("spec") or {}).get("replicas"):
         errors.append(make_invalid_error("spec.replicas", spec.replicas, describe_excess(spec.replicas)))

@@ -15,6 +15,7 @@ from pykruise.kinds.cloneset.claims import ClaimPlan, plan_claims
 from pykruise.kinds.cloneset.differences import differences_to
 from pykruise.kinds.cloneset.evictions import CloneSetEvictions, find_evictions
 from pykruise.kinds.cloneset.limits import MARKS, CloneSetLimits, Mark, Numbers, numbers_of, tally_of
+from pykruise.kinds.cloneset.pod_group import CloneSetGang, find_gang
 from pykruise.kinds.cloneset.snapshot import CloneSetSettings, CloneSetSnapshot, ReadableCloneSet
 from pykruise.kinds.cloneset.surge import is_surging
 from pykruise.kinds.cloneset.types import CloneSetSpec
@@ -60,6 +61,8 @@ class CloneSetWorkingSet(msgspec.Struct, frozen=True, kw_only=True):
     update_numbers: Numbers
     """Numbers of the update phase, in which only pods with exactly the update revision count as new."""
     claims: ClaimPlan
+    gang: CloneSetGang | None
+    """Groups of new pods, with the option gang-min-count."""
     occupying: Sequence[PodView] | None
     """Terminating pods whose successors wait until they have ended; None: no pod waits for terminating pods."""
     old: Sequence[PodView]
@@ -157,6 +160,16 @@ def build_working_set(
             count=min(scale_numbers.create_now + len(evicted), MOST_AT_ONCE),
             matching=all_pods,
             mismatched=mismatched,
+        ),
+        gang=find_gang(
+            snapshot,
+            limits,
+            update=update,
+            current=current,
+            pods=pods,
+            marks=marks,
+            differences=differences,
+            surges=surges,
         ),
         occupying=occupying,
         old=having(lambda mark: not mark.is_new),

@@ -93,6 +93,10 @@ class _InitContainer(msgspec.Struct, gc=False, rename="camel"):
     restart_policy: str | None = None
 
 
+class _SchedulingGroup(msgspec.Struct, gc=False, rename="camel"):
+    pod_group_name: str | None = None
+
+
 class _Spec(msgspec.Struct, gc=False, rename="camel"):
     node_name: str | None = None
     affinity: msgspec.Raw = msgspec.Raw()
@@ -101,6 +105,7 @@ class _Spec(msgspec.Struct, gc=False, rename="camel"):
     ephemeral_containers: msgspec.Raw = msgspec.Raw()
     readiness_gates: tuple[_Gate, ...] | None = None
     restart_policy: str | None = None
+    scheduling_group: _SchedulingGroup | None = None
     resources: RawResources | None = None
     image_pull_secrets: msgspec.Raw = msgspec.Raw()
     volumes: msgspec.Raw = msgspec.Raw()
@@ -258,6 +263,9 @@ class PodProjector:
             if status.resources is not None
             else None,
             claim_volumes=_find_claim_volumes(spec.volumes, controller),
+            pod_group=share(group, group)
+            if spec.scheduling_group and (group := spec.scheduling_group.pod_group_name)
+            else "",
             asks_of_nodes=_find_node_requirements(spec, controller),
             phase=share(phase, phase),
             ip=status.pod_ip or "",

@@ -79,6 +79,8 @@ class PodView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """Resources of the pod as a whole that its node reports; None: the node reports none."""
     claim_volumes: tuple[tuple[str, str], ...] = ()
     """Claim volumes of an Advanced StatefulSet's pod, as volume name and claim name."""
+    pod_group: str = ""
+    """Name of the PodGroup in which the scheduler places the pod; empty: the scheduler places it alone."""
     asks_of_nodes: NodeRequirements | None = None
     """Requirements on nodes, for a pod of a BroadcastJob."""
 

@@ -147,6 +147,19 @@ def _parse_surge(text: str) -> IntOrPercent:
     raise ValueError("must be a number of pods, at least 1, or a percentage from 1% to 100%")
 
 
+ALL_PODS: Final = "all"
+
+
+def _parse_least(text: str) -> IntOrPercent:
+    if text == ALL_PODS:
+        return "100%"
+    if _WHOLE_NUMBER.fullmatch(text) is not None and 0 < int(text) <= LONGEST_S:
+        return int(text)
+    if is_whole_percent(text) and 0 < int(text[:-1]) <= 100:
+        return text
+    raise ValueError("must be all, a number of pods, at least 1, or a percentage from 1% to 100%")
+
+
 ALL_OBJECTS: Final = "all"
 
 _OBJECT_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
@@ -204,4 +217,9 @@ NO_EVICTION_SURGE: Final = Option(annotation=EVICTION_SURGE.annotation, parse=_r
 ROLL_ON_CONFIG: Final = Option(annotation="pykruise.io/roll-on-config", parse=_parse_objects)
 """Names of the ConfigMaps and Secrets of the template whose content belongs to the revision; `all`: every one. Needs
 the feature gate RollOnConfig.
+"""
+
+GANG_MIN_COUNT: Final = Option(annotation="pykruise.io/gang-min-count", parse=_parse_least)
+"""Number of pods that the scheduler starts together or not at all, or a percentage of all pods, rounded up; `all`:
+every pod. The pods are a group of Kubernetes' scheduler. Needs the feature gate PodGroups.
 """

@@ -1,0 +1,245 @@
+"""Workload and PodGroups of a workload, with the option gang-min-count.
+
+view of a workload + Read ──▶ read_groups() ──▶ FoundGroups: its groups, or the reason why it cannot have groups
+FoundGroups + the groups of its pods ──▶ keep_groups() ──▶ stage of writes before the pods are created
+                                     ──▶ drop_groups() ──▶ deletions of groups without pods
+
+The functions that plan are pure. Without the gate nothing is watched, and no object is written without the option.
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any, Final, Protocol
+
+import msgspec
+
+from pykruise.kube.errors import Cause
+from pykruise.kube.ids import Key
+from pykruise.kube.patches.types import PatchType
+from pykruise.kube.pod_rules.field_errors import make_invalid_error
+from pykruise.kube.rbac import READ, Right, make_right
+from pykruise.kube.resources import POD_GROUPS, WORKLOADS, Resource
+from pykruise.plans.pod_writes import stage_of
+from pykruise.plans.purposes import Purpose
+from pykruise.pods.settings import Gate
+from pykruise.pods.workload.options import GANG_MIN_COUNT
+from pykruise.pods.workload.pod_groups import (
+    TEMPLATE_NAME,
+    GroupView,
+    build_pod_group,
+    build_workload,
+    project_group,
+)
+from pykruise.pods.workload.views import WorkloadView
+from pykruise.runtime.actions import Create, delete_object, patch_object
+from pykruise.runtime.plan import Chain, Note, Stage, Step
+from pykruise.runtime.read import Read
+from pykruise.runtime.views import BY_CONTROLLER, BY_NAMESPACE, Views
+
+GROUP_GATE: Final = "PodGroups"
+
+GROUP_GATES: Final[Mapping[str, Gate]] = {
+    GROUP_GATE: Gate(
+        False,
+        "alpha",
+        f"pods of workloads with the annotation {GANG_MIN_COUNT.annotation} are groups of Kubernetes' scheduler",
+    )
+}
+"""Gates of the kinds whose pods may be groups; OpenKruise does not have them."""
+
+
+def _index_by_controller(group: GroupView) -> tuple[str, ...]:
+    return (group.controller_uid,) if group.controller_uid else ()
+
+
+POD_GROUP_VIEWS, WORKLOAD_VIEWS = (
+    Views[GroupView](
+        resource=resource,
+        projector=lambda: project_group,
+        indexes={BY_CONTROLLER: _index_by_controller, BY_NAMESPACE: lambda group: (group.namespace,)},
+        is_apart=True,
+    )
+    for resource in (POD_GROUPS, WORKLOADS)
+)
+
+NO_GATE: Final = (
+    f"needs the feature gate {GROUP_GATE}: start the manager with --feature-gates={GROUP_GATE}=true, or remove the "
+    "annotation"
+)
+NOT_SERVED: Final = (
+    f"needs the API {POD_GROUPS.api_version}, which the API server does not serve: enable it and the feature gate "
+    "GenericWorkload in Kubernetes 1.37 or later, or remove the annotation"
+)
+
+LOOK_AGAIN_S: Final = 30.0
+"""Seconds until the API is looked up again."""
+
+
+class GroupSettings(Protocol):
+    """Settings of a kind whose pods may be groups."""
+
+    @property
+    def pod_groups(self) -> bool: ...
+
+
+class FoundGroups(msgspec.Struct, frozen=True, kw_only=True):
+    """The Workload and the PodGroups of a workload."""
+
+    problem: str = ""
+    """Reason why the option cannot be followed; empty: it can, or it is not set."""
+    workload: GroupView | None = None
+    groups: Mapping[str, GroupView] = {}
+    """PodGroups of the workload by name."""
+    taken: frozenset[str] = frozenset()
+    """Names of further PodGroups of the namespace, and of PodGroups that are being deleted."""
+
+
+def list_group_rights(kind: str) -> Mapping[str, tuple[Right, ...]]:
+    """Return the further rights of a kind's controller with the gate."""
+    why = f"{kind}: to group pods for the scheduler (gate {GROUP_GATE})"
+    verbs = (*READ, "create", "patch", "delete")
+    return {GROUP_GATE: tuple(make_right(resource, *verbs, why=why) for resource in (POD_GROUPS, WORKLOADS))}
+
+
+def list_group_reads(settings: GroupSettings) -> Sequence[Views[Any]]:
+    """Return the views that a kind reads for groups; none without the gate."""
+    return (POD_GROUP_VIEWS, WORKLOAD_VIEWS) if settings.pod_groups else ()
+
+
+async def read_groups(view: WorkloadView, read: Read[Any]) -> FoundGroups:
+    """Return the groups of a workload, or the reason why it cannot have groups."""
+    is_wanted = GANG_MIN_COUNT.annotation in view.annotations
+    if not read.settings.pod_groups:
+        return FoundGroups(problem=_name_field(NO_GATE) if is_wanted else "")
+    for views in (POD_GROUP_VIEWS, WORKLOAD_VIEWS):
+        is_served = await read.wait_served(views) if is_wanted else read.is_read(views)
+        if not is_served:
+            return FoundGroups(problem=_name_field(NOT_SERVED) if is_wanted else "")
+    owned = {group.name: group for group in read.list_owned(POD_GROUP_VIEWS, view.uid)}
+    groups = {name: group for name, group in owned.items() if not group.is_deleting}
+    every = read.list_by_index(POD_GROUP_VIEWS, BY_NAMESPACE, view.namespace) if is_wanted else ()
+    return FoundGroups(
+        workload=next(iter(read.list_owned(WORKLOAD_VIEWS, view.uid)), None),
+        groups=groups,
+        taken=frozenset(group.name for group in every if group.name not in groups),
+    )
+
+
+def _name_field(problem: str) -> str:
+    return f"{GANG_MIN_COUNT.field}: {problem}"
+
+
+# Writes
+
+
+def keep_groups(
+    found: FoundGroups,
+    *,
+    owner: WorkloadView,
+    resource: Resource,
+    min_count: int,
+    needed: Collection[str],
+    priority_class: str,
+) -> tuple[Stage, ...]:
+    """Return the stage that creates the Workload and the needed PodGroups, and gives all of them this minCount."""
+    chains = [
+        *_keep_workload(
+            found, owner=owner, resource=resource, min_count=min_count, priority_class=priority_class
+        )
+    ]
+    for name in sorted(needed):
+        group = found.groups.get(name)
+        if group is None:
+            document = build_pod_group(
+                owner, resource, name, min_count=min_count, priority_class=priority_class
+            )
+            chains.append(_create(POD_GROUPS, document, f"{min_count} of its pods start together"))
+        elif group.min_count not in (None, min_count):
+            body = {"spec": {"schedulingPolicy": {"gang": {"minCount": min_count}}}}
+            action = patch_object(POD_GROUPS, group, body)
+            chains.append(_chain(name, Step(action=action, because=_explain_change(group, min_count))))
+    return stage_of(Purpose.KEEP_GROUPS, chains)
+
+
+def _keep_workload(
+    found: FoundGroups, *, owner: WorkloadView, resource: Resource, min_count: int, priority_class: str
+) -> Iterator[Chain]:
+    stored = found.workload
+    document = build_workload(owner, resource, min_count=min_count, priority_class=priority_class)
+    if stored is None:
+        yield _create(WORKLOADS, document, f"{owner.name} is scheduled in groups")
+    elif stored.is_deleting:
+        return
+    elif stored.min_count is None or stored.priority_class != priority_class:
+        step = Step(
+            action=delete_object(WORKLOADS, stored),
+            because="its template cannot be changed; it is created again",
+        )
+        yield _chain(stored.name, step)
+    elif stored.min_count != min_count:
+        path = "/spec/podGroupTemplates/0"
+        patch = [
+            {"op": "test", "path": f"{path}/name", "value": TEMPLATE_NAME},
+            {"op": "replace", "path": f"{path}/schedulingPolicy/gang/minCount", "value": min_count},
+        ]
+        action = patch_object(WORKLOADS, stored, patch, patch_type=PatchType.JSON)
+        yield _chain(stored.name, Step(action=action, because=_explain_change(stored, min_count)))
+
+
+def drop_groups(found: FoundGroups, *, used: Collection[str], is_wanted: bool) -> Iterator[Chain]:
+    """Yield the deletions of PodGroups that no pod has, and of the Workload without the option. `used`: PodGroups of
+    pods that exist or are being created.
+    """
+    unused = [group for name, group in sorted(found.groups.items()) if name not in used]
+    for group in unused:
+        action = delete_object(POD_GROUPS, group)
+        yield _chain(group.name, Step(action=action, because="none of the pods has this group"))
+    workload = found.workload
+    if (
+        not is_wanted
+        and workload is not None
+        and not workload.is_deleting
+        and len(unused) == len(found.groups)
+    ):
+        action = delete_object(WORKLOADS, workload)
+        yield _chain(workload.name, Step(action=action, because="no pod has a group"))
+
+
+def _explain_change(group: GroupView, min_count: int) -> str:
+    return f"minCount changes from {group.min_count} to {min_count}"
+
+
+def _create(resource: Resource, document: dict[str, Any], because: str) -> Chain:
+    metadata = document["metadata"]
+    name = metadata["name"]
+    failed = Note(
+        reason=f"FailedCreate{resource.kind}",
+        message=f"failed to create {resource.kind} {name}",
+        warning=True,
+    )
+    step = Step(
+        action=Create(resource=resource, key=Key(metadata["namespace"], name), body=document),
+        because=because,
+        failed=failed,
+    )
+    return _chain(name, step)
+
+
+def _chain(name: str, *steps: Step) -> Chain:
+    return Chain(subject=name, steps=steps)
+
+
+# Admission
+
+
+def find_gate_errors(doc: Mapping[str, Any], *, old: Mapping[str, Any] | None) -> Iterator[Cause]:
+    """Yield an error when the option is set while the gate is off. A stored option stays, so that other fields can be
+    changed.
+    """
+    text = _read_text(doc)
+    if text is not None and text != _read_text(old or {}):
+        yield make_invalid_error(GANG_MIN_COUNT.field, text, NO_GATE)
+
+
+def _read_text(doc: Mapping[str, Any]) -> str | None:
+    text: str | None = ((doc.get("metadata") or {}).get("annotations") or {}).get(GANG_MIN_COUNT.annotation)
+    return text
