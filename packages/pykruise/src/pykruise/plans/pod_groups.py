@@ -92,6 +92,11 @@ class FoundGroups(msgspec.Struct, frozen=True, kw_only=True):
     taken: frozenset[str] = frozenset()
     """Names of further PodGroups of the namespace, and of PodGroups that are being deleted."""
 
+    @property
+    def is_any(self) -> bool:
+        """Whether the workload has a Workload or a PodGroup."""
+        return bool(self.groups) or self.workload is not None
+
 
 def list_group_rights(kind: str) -> Mapping[str, tuple[Right, ...]]:
     """Return the further rights of a kind's controller with the gate."""

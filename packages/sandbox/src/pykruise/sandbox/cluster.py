@@ -29,11 +29,13 @@ from pykruise.kube.resources import (
     PERSISTENT_VOLUME_CLAIMS,
     PERSISTENT_VOLUMES,
     POD_DISRUPTION_BUDGETS,
+    POD_GROUPS,
     PODS,
     STORAGE_CLASSES,
     Resource,
 )
 from pykruise.kube.schemas.releases import NEWEST_MINOR
+from pykruise.runtime.objects import DocumentView, make_object_views
 from pykruise.sandbox.apiserver import ApiServer, ReviewRule
 from pykruise.sandbox.apiserver.access.users import User
 from pykruise.sandbox.apiserver.catalog import Conversions
@@ -68,6 +70,8 @@ class ClusterSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     kubernetes: str = NEWEST_MINOR
     """Minor version of the cluster: it decides fields, defaults and rules, and the reported version."""
+    feature_gates: frozenset[str] = frozenset()
+    """Feature gates that are on although they are off by default in this minor."""
     nodes: int = 3
     """Number of nodes, named `node-1` and so on."""
     pods_per_node: int = 110
@@ -199,6 +203,7 @@ class Cluster:
             service_accounts=self.settings.service_accounts,
             checks_accounts=self.settings.checks_accounts,
             kubernetes=self.settings.kubernetes,
+            gates=self.settings.feature_gates,
         )
         self.server.count_quotas()
         self.transport = self.make_transport(ADMIN, managed_fields=True)
@@ -267,6 +272,7 @@ class Cluster:
             only=self.settings.collected,
         )
         self.namespaces = Namespaces(manager_client, clock=self.clock, rng=self._branch())
+        self._groups: Cache[DocumentView] | None = None
         self.controllers = Controllers(
             manager_client,
             clock=self.clock,
@@ -276,6 +282,16 @@ class Cluster:
             names=self.settings.controllers,
         )
         self._connect_scheduler_to_volumes()
+        if "GenericWorkload" in self.settings.feature_gates:
+            views = make_object_views(POD_GROUPS)
+            self._groups = Cache(
+                scheduler_client,
+                POD_GROUPS,
+                project=views.projector(),
+                clock=self.clock,
+                rng=self._branch(),
+            )
+            self.scheduler.respect_groups(self._groups)
 
     def _connect_scheduler_to_volumes(self) -> None:
         """Let pods wait for their claims, if the controller that binds claims runs."""
@@ -353,7 +369,7 @@ class Cluster:
 
         Raises ComponentError when a component dies meanwhile.
         """
-        for cache in (self._pods, self._nodes):
+        for cache in (self._pods, self._nodes, *([self._groups] if self._groups is not None else [])):
             self._in_background(cache.run, f"cache of {cache.resource}")
         for recorder in self._recorders:
             self._in_background(recorder.run, "event recorder")

@@ -79,10 +79,15 @@ class _Named(msgspec.Struct, frozen=True, gc=False):
     name: str = ""
 
 
+class _SchedulingGroup(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    pod_group_name: str = ""
+
+
 class _Spec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     node_name: str = ""
     scheduler_name: str = ""
     scheduling_gates: tuple[Mapping[str, Any], ...] | None = None
+    scheduling_group: _SchedulingGroup | None = None
     priority: int | None = None
     preemption_policy: str | None = None
     restart_policy: str = "Always"
@@ -196,6 +201,7 @@ class SandboxPodProjector:
             node_name=spec.node_name,
             scheduler_name=spec.scheduler_name,
             is_gated=bool(spec.scheduling_gates),
+            pod_group=spec.scheduling_group.pod_group_name if spec.scheduling_group else "",
             priority=spec.priority or 0,
             preempts=spec.preemption_policy != "Never",
             restart_policy=spec.restart_policy,

@@ -294,6 +294,8 @@ class SandboxPodView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     scheduler_name: str = ""
     is_gated: bool = False
     """Whether scheduling gates prevent its scheduling."""
+    pod_group: str = ""
+    """Name of its PodGroup; empty: it is scheduled alone."""
     priority: int = 0
     preempts: bool = True
     """Whether it may preempt pods of lower priority."""

@@ -7,7 +7,7 @@ Kubernetes.
 Pure.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import cache
 from typing import Final
 
@@ -19,10 +19,12 @@ _SWITCHED_ON: Final[Mapping[str, frozenset[str]]] = {"1.32": frozenset({"InPlace
 
 
 @cache
-def find_served_release(minor: str) -> Release:
-    """The release for a sandbox of this minor. Raises ValueError for an unknown minor."""
+def find_served_release(minor: str, gates: Collection[str] = ()) -> Release:
+    """The release for a sandbox of this minor. `gates`: feature gates that are on, whatever their default. Raises
+    ValueError for an unknown minor.
+    """
     release = release_of(minor)
-    return Release(release.minor, release.off - _SWITCHED_ON.get(minor, frozenset()))
+    return Release(release.minor, release.off - _SWITCHED_ON.get(minor, frozenset()) - frozenset(gates))
 
 
 def version_of(minor: str) -> Mapping[str, str]:

@@ -263,8 +263,9 @@ def _tidy(ws: CloneSetWorkingSet, scale: PlanPhase, *, status_is_stored: bool) -
     """Delete unused groups, and truncate the history and podsToDelete. podsToDelete is written only when the status
     is already stored: writing the status changes the resourceVersion that this patch requires.
     """
-    used = {*_list_new_groups(scale), *(pod.pod_group for pod in ws.snapshot.pods)}
-    yield from drop_groups(ws.snapshot.groups, used=used, is_wanted=ws.gang is not None)
+    if ws.snapshot.groups.is_any:
+        used = {*_list_new_groups(scale), *(pod.pod_group for pod in ws.snapshot.pods)}
+        yield from drop_groups(ws.snapshot.groups, used=used, is_wanted=ws.gang is not None)
     live = {ws.update.hash, ws.current.hash, *{pod.revision for pod in ws.all_pods}}
     uid = ws.snapshot.cloneset.uid
     own = (revision for revision in ws.snapshot.revisions if revision.controller_uid == uid)

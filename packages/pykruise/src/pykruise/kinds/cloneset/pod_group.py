@@ -18,6 +18,7 @@ from pykruise.kube.errors import Cause
 from pykruise.kube.pod_rules.field_errors import make_invalid_error
 from pykruise.kube.values.int_or_percent import IntOrPercent, Rounding, resolve
 from pykruise.plans.in_place import Differences
+from pykruise.pods.api import PodUpdatePolicy
 from pykruise.pods.in_place import UpdateSpec
 from pykruise.pods.reasons import Code
 from pykruise.pods.view.pod_view import PodView
@@ -32,7 +33,7 @@ from pykruise.pods.workload.pod_groups import (
 from pykruise.pods.workload.revisions import RevisionView
 from pykruise.runtime.reasons import Reason
 
-TOGETHER: Final = "the pods of its group are updated together"
+TOGETHER: Final = "the pods of a group are updated together"
 
 UPDATED_LATER: Final = Reason(
     Code.POD_GROUP, f"{TOGETHER}, and maxUnavailable, maxSurge or the partition allows only some of them"
@@ -40,7 +41,7 @@ UPDATED_LATER: Final = Reason(
 """Reason for pods that could be updated now, but not together with all pods of their group."""
 
 REPLACED_LATER: Final = Reason(
-    Code.POD_GROUP, "is deleted once all pods of the new group are available (maxSurge)"
+    Code.TURN, "is deleted once all pods of the new group are available (maxSurge)"
 )
 
 
@@ -91,13 +92,15 @@ def find_gang(
             new or (old if in_place else ()), workload=workload, revision=update.hash, taken=taken
         ),
         current=choose_group(old or new, workload=workload, revision=current.hash, taken=taken),
-        creates_current=bool(old) and not in_place and not updates_together(spec, limits),
+        creates_current=bool(old) and not in_place and not _recreates_together(spec, limits),
         is_incomplete=bool(old) and replaces_beside and available < limits.replicas,
     )
 
 
-def updates_together(spec: CloneSetSpec, limits: CloneSetLimits) -> bool:
-    """Whether the strategy allows to update all pods at the same time."""
+def _recreates_together(spec: CloneSetSpec, limits: CloneSetLimits) -> bool:
+    """Whether the strategy allows the recreation of all pods at the same time."""
+    if spec.policy == PodUpdatePolicy.IN_PLACE_ONLY:
+        return False
     is_whole = max(limits.max_unavailable, limits.max_surge) >= limits.replicas
     return is_whole and limits.partition == 0 and not (spec.is_paused or spec.is_on_delete)
 

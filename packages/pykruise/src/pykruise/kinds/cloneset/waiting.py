@@ -22,8 +22,8 @@ from pykruise.pods.workload.amounts import limit_is_zero
 from pykruise.pods.workload.waiting import find_pod_wait, find_strategy_wait
 from pykruise.runtime.reasons import Reason
 
-_SAID_AS_THEY_ARE: Final = frozenset({Code.NOT_IN_PLACE, Code.BROKEN_UPDATE})
-"""Reasons for pods of an older template that need a person to act on the pods."""
+_SAID_AS_THEY_ARE: Final = frozenset({Code.NOT_IN_PLACE, Code.BROKEN_UPDATE, Code.POD_GROUP})
+"""Reasons for pods of an older template that need a person, whatever the pod."""
 
 
 def is_converged(ws: CloneSetWorkingSet) -> bool:

@@ -1,6 +1,6 @@
 """Catalog of this API server: every resource in every version, built in or defined by a live CRD.
 
-data/discovery.json ──┐
+data/discovery.json ──┐   (and discovery_gated.json)
                       ├──▶ Catalog ──▶ CatalogEntry: read by routing, discovery, OpenAPI, tables and writes
 live CRDs (crds.py) ──┘
 
@@ -11,6 +11,7 @@ The entries are frozen. The catalog changes only through `install` and `remove`,
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
+from itertools import chain
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -19,7 +20,7 @@ import orjson
 from pykruise.kube.documents import Document
 from pykruise.kube.package_data import read_package_data
 from pykruise.kube.resources import Resource
-from pykruise.kube.schemas.releases import NEWEST_MINOR, number_of
+from pykruise.kube.schemas.releases import NEWEST_MINOR, Release, release_of
 from pykruise.sandbox.apiserver.custom.conversions import EVENT_FACTS, EVENT_FIELDS, EventConverter
 from pykruise.sandbox.apiserver.objects.strategies import Strategy
 
@@ -287,13 +288,15 @@ _WORKLOAD_SCALE: Final = ServedScalePaths(
 
 
 def list_builtin_entries(
-    strategy_for: Callable[[Resource], Strategy], *, minor: str = NEWEST_MINOR
+    strategy_for: Callable[[Resource], Strategy], *, release: Release | None = None
 ) -> tuple[CatalogEntry, ...]:
-    """Entries that a Kubernetes of this minor serves without CRDs, from data/discovery.json and data/tables.json."""
+    """Entries that a Kubernetes of this release serves without CRDs, from data/discovery.json and data/tables.json."""
+    served = release or release_of(NEWEST_MINOR)
     columns = _read_tables()
     catalog_entries: list[CatalogEntry] = []
-    for group_version, every in _read_discovery().items():
-        listed = [item for item in every if _is_served(item["name"], minor)]
+    gated = [resources for gate, resources in _read_gated().items() if served.has(gate)]
+    for group_version, every in chain.from_iterable(part.items() for part in (_read_discovery(), *gated)):
+        listed = [item for item in every if _is_served(item["name"], served)]
         group, _, version = group_version.rpartition("/")
         for item in listed:
             if "/" not in item["name"]:
@@ -361,21 +364,30 @@ has on.
 """
 _FIRST_SERVED: Final[Mapping[str, str]] = {
     "pods/resize": FIRST_WITH_RESIZE,
+    "podgroups": "1.37",
     "validatingadmissionpolicies": "1.30",
     "validatingadmissionpolicybindings": "1.30",
+    "workloads": "1.37",
 }
 """First minor that serves each of these resources, for resources that not all minors have."""
 
 
-def _is_served(name: str, minor: str) -> bool:
-    first = _FIRST_SERVED.get(name) or _FIRST_SERVED.get(name.partition("/")[0]) or minor
-    return number_of(minor) >= number_of(first)
+def _is_served(name: str, release: Release) -> bool:
+    first = _FIRST_SERVED.get(name) or _FIRST_SERVED.get(name.partition("/")[0]) or release.minor
+    return release.is_at_least(first)
 
 
 @cache
 def _read_discovery() -> Mapping[str, list[dict[str, Any]]]:
     discovery: Mapping[str, list[dict[str, Any]]] = orjson.loads(_read_data("discovery.json"))
     return discovery
+
+
+@cache
+def _read_gated() -> Mapping[str, Mapping[str, list[dict[str, Any]]]]:
+    """Resources by the feature gate without which they are not served."""
+    gated: Mapping[str, Mapping[str, list[dict[str, Any]]]] = orjson.loads(_read_data("discovery_gated.json"))
+    return gated
 
 
 @cache

@@ -114,7 +114,7 @@ class ApiServer:
     users may do what their roles allow; without it, all users may do everything. With `service_accounts`, new pods
     get an account and a volume with its token. With `checks_accounts`, a pod is refused while the service account
     that it names (other than `default`) does not exist. `kubernetes` is the minor that decides fields, defaults and
-    rules.
+    rules; `gates` are feature gates that are on although they are off by default.
     """
 
     def __init__(
@@ -133,8 +133,9 @@ class ApiServer:
         service_accounts: bool = False,
         checks_accounts: bool = True,
         kubernetes: str = NEWEST_MINOR,
+        gates: frozenset[str] = frozenset(),
     ) -> None:
-        release = find_served_release(kubernetes)
+        release = find_served_release(kubernetes, gates)
         own = admission if admission is not None else AdmissionChain(reviewers)
         caller = webhooks if webhooks is not None else NoCaller()
         configured = WebhookAdmission(own, caller)
@@ -142,7 +143,7 @@ class ApiServer:
         self._core = Core(
             storage=storage if storage is not None else MemoryStorage(),
             catalog=Catalog(
-                list_builtin_entries(partial(_strategy_for, release=release), minor=kubernetes),
+                list_builtin_entries(partial(_strategy_for, release=release), release=release),
                 minor=kubernetes,
             ),
             hub=Hub(buffer_events=watch_buffer),

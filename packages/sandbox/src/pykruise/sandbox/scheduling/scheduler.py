@@ -44,6 +44,7 @@ from pykruise.sandbox.pod_decoding import SandboxPodProjector
 from pykruise.sandbox.pod_view import SandboxPodView
 from pykruise.sandbox.running import run_beside, wait_for_condition
 from pykruise.sandbox.scheduling.filters import ChosenNode, NoPlace, choose, explain
+from pykruise.sandbox.scheduling.gangs import format_gang_message, is_in_group, read_min_count
 from pykruise.sandbox.scheduling.preemption import HELPLESS, NEVER, Budget, NoRoom, PreemptionRoom, make_room
 
 DEFAULT_SCHEDULER = "default-scheduler"
@@ -126,6 +127,7 @@ class Scheduler:
         self.ledger = NodeLedger()
         self._around: SchedulerSurroundings | None = None
         self._world: VolumeChoiceWorld | None = None
+        self._groups: Cache[DocumentView] | None = None
         self._assumed: dict[Key, str] = {}  # → uid
         self._binding: dict[Key, _Binding] = {}
         self._nominated: dict[Key, SandboxPodView] = {}
@@ -160,6 +162,11 @@ class Scheduler:
         around.volumes.subscribe(lambda change: self._wake_waiting())
         around.classes.subscribe(lambda change: self._wake_waiting())
 
+    def respect_groups(self, groups: Cache[DocumentView]) -> None:
+        """Bind the pods of a gang only when minCount of them fit. Without this call each pod is scheduled alone."""
+        self._groups = groups
+        groups.subscribe(lambda change: self._wake_waiting())
+
     # ── running ──────────────────────────────────────────────────────────────
 
     async def run(self) -> None:
@@ -186,6 +193,8 @@ class Scheduler:
         if self._around is not None:
             for cache in (self._around.claims, self._around.volumes, self._around.classes):
                 await cache.wait_synced()
+        if self._groups is not None:
+            await self._groups.wait_synced()
 
     async def stop(self) -> None:
         """Finish the bindings in progress; then `run()` returns."""
@@ -277,6 +286,12 @@ class Scheduler:
             return await self._continue_binding(pod, self._binding[key])
         if self._assumed.get(key) == pod.uid:
             return None
+        if self._groups is not None and pod.pod_group:
+            others = [other for other in self.pods.values() if is_in_group(other, pod)]
+            with_node = sum(bool(other.node_name) or other.key in self._assumed for other in others)
+            least = read_min_count(self._groups.get(Key(pod.namespace, pod.pod_group)))
+            if least > with_node:
+                return await self._schedule_gang(pod, others, least=least, with_node=with_node)
         volumes = volumes_of(pod, self._world) if pod.claims and self._world is not None else None
         if isinstance(volumes, Hopeless):
             nodes = len(self.ledger.list_candidates())
@@ -311,6 +326,37 @@ class Scheduler:
                 else f" {_describe_no_preemption(pod, nodes)}"
             )
         return await self._report_waiting(pod, message)
+
+    async def _schedule_gang(
+        self, pod: SandboxPodView, others: Sequence[SandboxPodView], *, least: float, with_node: int
+    ) -> float | None:
+        """Bind all pods of the group that fit, if these are enough, otherwise none. Volumes of the pods do not choose
+        the nodes.
+        """
+        if len(others) < least:
+            self._waiting[pod.key] = None  # the real scheduler does not try it, and reports nothing
+            return _RETRY_S
+        chosen: list[tuple[SandboxPodView, str]] = []
+        message = ""
+        for other in others:
+            if self._is_mine(other) and other.key not in self._assumed:
+                answer = choose(other, self.ledger, rng=self._rng)
+                if isinstance(answer, ChosenNode):
+                    self.ledger.place(other, answer.node)
+                    chosen.append((other, answer.node))
+                elif other.key == pod.key or not message:
+                    message = answer.message
+        if with_node + len(chosen) < least:
+            for other, _ in chosen:
+                self.ledger.unplace(other.key)
+            return await self._report_waiting(
+                pod, format_gang_message(least, with_node + len(chosen), message)
+            )
+        for other, _ in chosen:
+            self._assumed[other.key] = other.uid
+        await asyncio.gather(*(self._bind_pod(other, node) for other, node in chosen))
+        has_node = any(other.key == pod.key for other, _ in chosen)
+        return None if has_node else await self._report_waiting(pod, message)
 
     async def _report_waiting(self, pod: SandboxPodView, message: str) -> float:
         """Report why the pod has no node. Return the seconds until the next attempt without a change."""

@@ -28,8 +28,10 @@ from pykruise.sandbox.apiserver.builtin.policies import (
     HorizontalPodAutoscalerStrategy,
     LeaseStrategy,
     PodDisruptionBudgetStrategy,
+    PodGroupStrategy,
     PriorityClassStrategy,
     RuntimeClassStrategy,
+    WorkloadStrategy,
 )
 from pykruise.sandbox.apiserver.builtin.quotas import LimitRangeStrategy, ResourceQuotaStrategy
 from pykruise.sandbox.apiserver.builtin.rbac import RoleBindingStrategy, RoleStrategy
@@ -85,6 +87,7 @@ _STRATEGIES: Final[Mapping[str, _Make]] = {
     "persistentvolumeclaims": PersistentVolumeClaimStrategy,
     "persistentvolumes": PersistentVolumeStrategy,
     "poddisruptionbudgets.policy": PodDisruptionBudgetStrategy,
+    "podgroups.scheduling.k8s.io": PodGroupStrategy,
     "pods": PodStrategy,
     "podtemplates": PodTemplateStrategy,
     "priorityclasses.scheduling.k8s.io": PriorityClassStrategy,
@@ -102,6 +105,7 @@ _STRATEGIES: Final[Mapping[str, _Make]] = {
     "validatingadmissionpolicies.admissionregistration.k8s.io": AdmissionPolicyStrategy,
     "validatingadmissionpolicybindings.admissionregistration.k8s.io": AdmissionPolicyBindingStrategy,
     "validatingwebhookconfigurations.admissionregistration.k8s.io": WebhookConfigurationStrategy,
+    "workloads.scheduling.k8s.io": WorkloadStrategy,
 }
 
 

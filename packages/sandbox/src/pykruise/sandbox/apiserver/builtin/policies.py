@@ -216,6 +216,55 @@ class PriorityClassStrategy(BuiltinStrategy):
         return [*causes, *check_immutable(*policies, "preemptionPolicy")]
 
 
+class PodGroupStrategy(BuiltinStrategy):
+    """PodGroups: only the minCount of a gang changes."""
+
+    has_status = True
+    allows_unconditional_update = False
+
+    def default(self, doc: Document) -> Document:
+        doc.setdefault("spec", {}).setdefault("disruptionMode", {"single": {}})
+        return doc
+
+    def validate_create(self, doc: Document) -> list[Cause]:
+        return list(_check_gang(_policy_of(doc), "spec.schedulingPolicy"))
+
+    def validate_update(self, new: Document, old: Document) -> list[Cause]:
+        causes = self.validate_create(new)
+        if ("gang" in _policy_of(new)) != ("gang" in _policy_of(old)):
+            causes.append(make_invalid_error("spec.schedulingPolicy", None, "field is immutable"))
+        for field in ("workloadRef", "disruptionMode", "priorityClassName"):
+            causes += check_immutable(new["spec"].get(field), old["spec"].get(field), f"spec.{field}")
+        return causes
+
+
+class WorkloadStrategy(BuiltinStrategy):
+    """Workloads: only the minCount of their templates changes."""
+
+    allows_unconditional_update = False
+
+    def validate_create(self, doc: Document) -> list[Cause]:
+        templates = enumerate((doc.get("spec") or {}).get("podGroupTemplates") or ())
+        return [
+            cause
+            for number, template in templates
+            for cause in _check_gang(
+                template.get("schedulingPolicy") or {}, f"spec.podGroupTemplates[{number}].schedulingPolicy"
+            )
+        ]
+
+
+def _policy_of(doc: Doc) -> Doc:
+    policy: Doc = doc["spec"].get("schedulingPolicy") or {}
+    return policy
+
+
+def _check_gang(policy: Doc, path: str) -> Causes:
+    least = (policy.get("gang") or {}).get("minCount", 1)
+    if least < 1:
+        yield make_invalid_error(f"{path}.gang.minCount", least, "must be greater than or equal to 1")
+
+
 _SYSTEM_PRIORITIES: Final = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 
 

@@ -1,0 +1,30 @@
+"""Gangs: pods that the scheduler binds together or not at all.
+
+a pod with a PodGroup + the other pods ──▶ is_in_group(), read_min_count() ──▶ scheduler.py
+
+Pure. Same rule as the plugin GangScheduling: pods of the group that have a node count, and terminating ones too.
+"""
+
+import math
+
+from pykruise.kube.documents import get_path
+from pykruise.runtime.objects import DocumentView
+from pykruise.sandbox.pod_view import SandboxPodView
+
+
+def is_in_group(other: SandboxPodView, pod: SandboxPodView) -> bool:
+    """Whether a pod that has not ended is in the PodGroup of another pod, or is that pod."""
+    return (other.namespace, other.pod_group) == (pod.namespace, pod.pod_group) and not other.is_over
+
+
+def read_min_count(group: DocumentView | None) -> float:
+    """Return the number of pods of a PodGroup that must have a node; 0: it is no gang; infinite: it does not exist."""
+    if group is None:
+        return math.inf
+    least: int = get_path(group.doc, "spec", "schedulingPolicy", "gang", "minCount", default=0)
+    return least
+
+
+def format_gang_message(least: float, fitting: int, message: str) -> str:
+    """Return the reason why no pod of the gang gets a node."""
+    return f"{message} {fitting} of at least {least:.0f} pods of the pod group fit."
