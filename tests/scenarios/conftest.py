@@ -343,6 +343,7 @@ def manager_rights() -> Authorizer:
                 SidecarTerminator=True,
                 ResourceDistributionGate=True,
                 ImagePullJobGate=True,
+                PodGroups=True,
             ),
             namespace="scenario",
         )

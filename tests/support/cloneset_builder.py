@@ -222,6 +222,12 @@ class CloneSetBuilder(WorkloadBuilder):
         """Specified for deletion by the label."""
         return self.labelled({keys.SPECIFIED_DELETE_LABEL: "true"}, *short_names)
 
+    def grouped(self, group: str, *short_names: str) -> Self:
+        """These are in this PodGroup."""
+        for short in short_names:
+            self.pods[short]["spec"]["schedulingGroup"] = {"podGroupName": group}
+        return self
+
     def cost(self, amount: str, *short_names: str) -> Self:
         return self.annotated({keys.DELETION_COST_ANNOTATION: amount}, *short_names)
 

@@ -35,6 +35,7 @@ GATES = Gates.of(
     ResourceDistributionGate=True,
     SidecarTerminator=True,
     ImagePullJobGate=True,
+    PodGroups=True,
 )
 """Those of the gates that scenarios switch on which need rights of their own."""
 

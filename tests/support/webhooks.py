@@ -32,6 +32,7 @@ GATES = Gates.of(
     ImagePullJobGate=True,
     ResourceDistributionGate=True,
     PodUnavailableBudgetUpdateGate=True,
+    PodGroups=True,
 )
 """Of webhooks in scenarios on every cluster. Protection concerns labelled objects only, budgets only pods that are tied
 to them, and kinds of the other gates only those who make them, so they can always be on."""

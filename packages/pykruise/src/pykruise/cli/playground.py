@@ -39,6 +39,7 @@ from pykruise.manager.install import MANAGER, POD_LABELS, RUNS_IN
 from pykruise.manager.manager import Manager
 from pykruise.manager.roles import build_aggregated_roles
 from pykruise.manager.settings import NAMESPACE, SECRETS_NAMESPACE, ManagerSettings
+from pykruise.plans.pod_groups import list_server_gates
 from pykruise.plans.pod_steps import ReaderPlace, StepReport
 from pykruise.plans.review import make_live_lookups
 from pykruise.sandbox.apiserver import ConversionFunctions
@@ -190,9 +191,10 @@ def _build_cluster(
         report=lambda component, report: reports.put_nowait((component, report)),
         rng=rng,
     )
+    server_gates = list_server_gates(manager_settings.gates.__getitem__)
     # The reviews use the cluster only after it exists.
     cluster = Cluster(
-        settings,
+        msgspec.structs.replace(settings, feature_gates=settings.feature_gates | server_gates),
         clock=clock,
         rng=rng,
         storage=contents.storage,

@@ -7,7 +7,7 @@ FoundGroups + the groups of its pods ──▶ keep_groups() ──▶ stage of 
 The functions that plan are pure. Without the gate nothing is watched, and no object is written without the option.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -47,6 +47,15 @@ GROUP_GATES: Final[Mapping[str, Gate]] = {
 """Gates of the kinds whose pods may be groups; OpenKruise does not have them."""
 
 
+_SERVER_GATE: Final = "GenericWorkload"
+"""Feature gate of Kubernetes without which it serves no groups."""
+
+
+def list_server_gates(gates: Callable[[str], bool]) -> frozenset[str]:
+    """Return the feature gates that a simulated Kubernetes needs for these gates of the manager."""
+    return frozenset({_SERVER_GATE}) if gates(GROUP_GATE) else frozenset()
+
+
 def _index_by_controller(group: GroupView) -> tuple[str, ...]:
     return (group.controller_uid,) if group.controller_uid else ()
 
@@ -67,7 +76,7 @@ NO_GATE: Final = (
 )
 NOT_SERVED: Final = (
     f"needs the API {POD_GROUPS.api_version}, which the API server does not serve: enable it and the feature gate "
-    "GenericWorkload in Kubernetes 1.37 or later, or remove the annotation"
+    f"{_SERVER_GATE} in Kubernetes 1.37 or later, or remove the annotation"
 )
 
 LOOK_AGAIN_S: Final = 30.0

@@ -40,6 +40,7 @@ from pykruise.pods.template.config_content import find_follow_errors
 from pykruise.pods.view import keys
 from pykruise.pods.workload.options import (
     NO_EVICTION_SURGE,
+    NO_GANG,
     REPLACE_NEVER_READY,
     ROLL_ON_CONFIG,
     Option,
@@ -69,7 +70,7 @@ MUTABLE: Final = (
 )
 """Fields of the spec that an update may change."""
 
-OPTIONS: Final[tuple[Option[Any], ...]] = (REPLACE_NEVER_READY, NO_EVICTION_SURGE, ROLL_ON_CONFIG)
+OPTIONS: Final[tuple[Option[Any], ...]] = (REPLACE_NEVER_READY, NO_EVICTION_SURGE, ROLL_ON_CONFIG, NO_GANG)
 """Annotations of a StatefulSet that are options, or that it cannot have."""
 
 KIND: Final = "statefulset"

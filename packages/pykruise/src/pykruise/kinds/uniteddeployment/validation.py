@@ -54,6 +54,7 @@ from pykruise.pods.template.validation import find_template_errors, list_unknown
 from pykruise.pods.workload.options import (
     EVICTION_SURGE,
     NO_EVICTION_SURGE,
+    NO_GANG,
     POD_REPLACEMENT_POLICY,
     REPLACE_NEVER_READY,
     ROLL_ON_CONFIG,
@@ -82,8 +83,8 @@ _MUTABLE: Final[Mapping[str, tuple[str, ...]]] = {
 """Fields of a template's spec that an update may change; templates of other kinds may change without limits."""
 
 _OPTIONS: Final[Mapping[str, tuple[Option[Any], ...]]] = {
-    CLONE_SET: (POD_REPLACEMENT_POLICY, EVICTION_SURGE, SUCCESSOR_PLACEMENT, ROLL_ON_CONFIG),
-    ADVANCED_STATEFUL_SET: (REPLACE_NEVER_READY, NO_EVICTION_SURGE, ROLL_ON_CONFIG),
+    CLONE_SET: (POD_REPLACEMENT_POLICY, EVICTION_SURGE, SUCCESSOR_PLACEMENT, ROLL_ON_CONFIG, NO_GANG),
+    ADVANCED_STATEFUL_SET: (REPLACE_NEVER_READY, NO_EVICTION_SURGE, ROLL_ON_CONFIG, NO_GANG),
 }
 """Options of the workloads, which get the annotations of their template."""
 

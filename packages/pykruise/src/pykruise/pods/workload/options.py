@@ -179,6 +179,10 @@ def _refuse_surge(_text: str) -> None:
     )
 
 
+def _refuse_gang(_text: str) -> None:
+    raise ValueError("is only for CloneSets that no other workload creates")
+
+
 POD_REPLACEMENT_POLICY: Final = Option(annotation="pykruise.io/pod-replacement-policy", parse=_parse_policy)
 """Whether the successor of a terminating pod waits until the pod has ended."""
 
@@ -223,3 +227,6 @@ GANG_MIN_COUNT: Final = Option(annotation="pykruise.io/gang-min-count", parse=_p
 """Number of pods that the scheduler starts together or not at all, or a percentage of all pods, rounded up; `all`:
 every pod. The pods are a group of Kubernetes' scheduler. Needs the feature gate PodGroups.
 """
+
+NO_GANG: Final = Option(annotation=GANG_MIN_COUNT.annotation, parse=_refuse_gang)
+"""Annotation of GANG_MIN_COUNT on other kinds: every value is an error."""

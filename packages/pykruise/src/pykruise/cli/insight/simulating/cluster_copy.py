@@ -46,6 +46,7 @@ from pykruise.kube.schemas.releases import NEWEST_MINOR
 from pykruise.manager.manager import Manager
 from pykruise.plans.insight import JobInsight
 from pykruise.plans.kind import Kind
+from pykruise.plans.pod_groups import list_server_gates
 from pykruise.plans.pod_steps import ReaderPlace
 from pykruise.plans.review import make_live_lookups
 from pykruise.runtime.assemble import Tuning
@@ -69,6 +70,7 @@ def make_cluster(given: Play, kind: Kind, record: PlayRecord, *, clock: Clock) -
     is_copy = bool(given.world.nodes)
     settings = ClusterSettings(
         kubernetes=given.settings.kubernetes or NEWEST_MINOR,
+        feature_gates=list_server_gates(given.settings.gates.__getitem__),
         nodes=0 if given.world.nodes else given.nodes,
         kubelet=_kubelet_settings(given),
         tracks_fields=False,
