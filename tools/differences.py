@@ -241,6 +241,12 @@ _CLONE_SET: Final = _differences_of(
         "of the replaced pod",
         "images, caches and local data are there",
     ),
+    (
+        "each pod is scheduled alone",
+        "the same; with the gate `PodGroups` and the annotation `pykruise.io/gang-min-count` the pods are a PodGroup of "
+        "Kubernetes' scheduler, and are updated together",
+        "a part of the pods would only occupy its nodes",
+    ),
 )
 
 _STATEFUL_SET: Final = _differences_of(
