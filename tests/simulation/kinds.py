@@ -25,7 +25,7 @@ from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS
 from pykruise.kinds.uniteddeployment.types import UNITED_DEPLOYMENTS
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
-from pykruise.kube.resources import CONFIG_MAPS, JOBS, SECRETS, Resource
+from pykruise.kube.resources import CONFIG_MAPS, JOBS, POD_GROUPS, SECRETS, WORKLOADS, Resource
 from pykruise.pods.images.node_images import NODE_IMAGES
 from pykruise.pods.probes.api import NODE_POD_PROBES, POD_PROBE_MARKERS
 from simulation import (
@@ -37,6 +37,7 @@ from simulation import (
     generate_containerrecreaterequest,
     generate_daemonset,
     generate_ephemeraljob,
+    generate_groups,
     generate_handover,
     generate_imagelistpulljob,
     generate_imagepulljob,
@@ -58,6 +59,7 @@ from simulation.daemonset_rules import DaemonSetRules
 from simulation.distribution_rules import DistributionRules
 from simulation.ephemeraljob_rules import EphemeralJobRules
 from simulation.further_fields import with_further_fields
+from simulation.group_rules import GroupRules
 from simulation.handover_rules import HandOverRules
 from simulation.job_rules import JobRules
 from simulation.probe_rules import ProbeRules
@@ -131,6 +133,9 @@ _PULLING: Mapping[str, Any] = {
 KINDS: Mapping[str, SimulatedKind] = {
     "cloneset": SimulatedKind(CLONE_SETS, CloneSetRules),
     "rollonconfig": SimulatedKind(CLONE_SETS, FollowedRules, gates=Gates.of(RollOnConfig=True)),
+    "podgroups": SimulatedKind(
+        CLONE_SETS, GroupRules, makes=(POD_GROUPS, WORKLOADS), gates=Gates.of(PodGroups=True)
+    ),
     "handover": SimulatedKind(CLONE_SETS, HandOverRules),
     "slots": SimulatedKind(CLONE_SETS, HandOverRules),
     "daemonset": SimulatedKind(DAEMON_SETS, DaemonSetRules),
@@ -177,6 +182,7 @@ KINDS: Mapping[str, SimulatedKind] = {
 GENERATORS: Mapping[str, Callable[[int], Script]] = {
     "cloneset": generate_cloneset.generate,
     "rollonconfig": generate_config.generate,
+    "podgroups": generate_groups.generate,
     "daemonset": generate_daemonset.generate,
     "statefulset": generate_statefulset.generate,
     "broadcastjob": generate_broadcastjob.generate,

@@ -38,6 +38,7 @@ from pykruise.kube.resources import (
 )
 from pykruise.manager.manager import Manager
 from pykruise.manager.settings import ManagerSettings
+from pykruise.plans.pod_groups import list_server_gates
 from pykruise.plans.pod_steps import StepReport
 from pykruise.plans.review import Lookups
 from pykruise.pods.images.node_images import NODE_IMAGES
@@ -158,6 +159,7 @@ class Stage:
             steady_watches=self.has_steady_watches,
             controllers=CONTROLLERS,
             collected=(*COLLECTED, *self._resources),
+            feature_gates=list_server_gates(self._kind.gates.__getitem__),
         )
         webhooks = self._webhooks() if self._beside else None
         rules = (

@@ -345,6 +345,12 @@ async def widen_the_selector(person: Person, _match: re.Match[str]) -> None:
     await person._patch(nested("spec.updateStrategy.rollingUpdate.selector", None))
 
 
+async def allow_the_whole_group(person: Person, _match: re.Match[str]) -> None:
+    await person._patch(
+        nested("spec.updateStrategy.rollingUpdate", {"maxUnavailable": "100%", "partition": 0})
+    )
+
+
 async def undo_the_change(person: Person, _match: re.Match[str]) -> None:
     await person.change(template={"spec": {"containers": [{"name": "main", "image": "nginx:1"}]}})
 
@@ -890,6 +896,7 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     ),
     (r"delete (such pods|pods of it) one at a time.*", (replace_one_at_a_time,)),
     (r"if this lasts, check that the manager runs.*", (start_a_manager,)),
+    (r"set maxUnavailable or maxSurge to 100%, and partition to 0", (allow_the_whole_group,)),
     (r"widen rollingUpdate.selector to continue", (widen_the_selector,)),
     (r"restore the old selector", (put_the_selector_back,)),
     (r"correct (the field that the message names|what the message names).*", (correct_the_field,)),

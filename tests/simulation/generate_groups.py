@@ -1,0 +1,52 @@
+"""A script by chance: a CloneSet whose pods are a group of the scheduler.
+
+seed ──▶ generate() ──▶ Script of kind `podgroups`
+"""
+
+import random
+from typing import Any
+
+import msgspec
+
+from simulation import generate_cloneset
+from simulation.script import Operation, Script
+
+__all__ = ["generate"]
+
+KIND = "podgroups"
+_REFUSED = ("limit_scaling", "on_delete")
+"""Operations that admission refuses for a group."""
+
+
+def generate(seed: int) -> Script:
+    """The script of this seed, always the same."""
+    script = generate_cloneset.generate(seed)
+    rng = random.Random(f"groups-{seed}")
+    return msgspec.structs.replace(
+        script,
+        kind=KIND,
+        object=_grouped(rng, script.object),
+        operations=tuple(operation for operation in script.operations if _is_allowed(operation)),
+    )
+
+
+def _is_allowed(operation: Operation) -> bool:
+    if operation.do == "rolling":
+        return bool({"paused", "podUpdatePolicy"} & set(operation.args))
+    return operation.do not in _REFUSED
+
+
+def _grouped(rng: random.Random, document: dict[str, Any]) -> dict[str, Any]:
+    """The CloneSet with the option, and a strategy with which all pods are updated together."""
+    metadata, spec = document["metadata"], {**document["spec"]}
+    annotations = {**metadata.get("annotations", {}), "pykruise.io/gang-min-count": "all"}
+    rolling = {**spec["updateStrategy"]["rollingUpdate"], "maxUnavailable": "100%"}
+    for field in ("partition", "maxSurge"):
+        rolling.pop(field, None)
+    if rolling["podUpdatePolicy"] != "InPlaceOnly" and rng.random() < 0.4:
+        rolling |= {"maxUnavailable": 0, "maxSurge": "100%"}
+    spec["updateStrategy"] = {"type": "RollingUpdate", "rollingUpdate": rolling}
+    spec["scaleStrategy"] = {
+        name: value for name, value in (spec.get("scaleStrategy") or {}).items() if name != "maxUnavailable"
+    }
+    return {**document, "metadata": {**metadata, "annotations": annotations}, "spec": spec}

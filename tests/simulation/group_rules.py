@@ -1,0 +1,104 @@
+"""Rules of a CloneSet whose pods are a group of the scheduler (pykruise.io/gang-min-count).
+
+commits of PodGroups and pods ──▶ GroupRules ──▶ a new pod has a group that exists; at rest the pods are one group
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from pykruise.testing.simulation.history import Commit, Reconcile
+from simulation.cloneset_rules import CloneSetRules, Workload
+from simulation.pods import Version
+from simulation.rules import Violation
+
+__all__ = ["GroupRules"]
+
+GROUPS, WORKLOADS = "podgroups.scheduling.k8s.io", "workloads.scheduling.k8s.io"
+
+
+class GroupRules(CloneSetRules):
+    """Rules of one CloneSet whose pods start together and are updated together."""
+
+    shelves = CloneSetRules.shelves | {GROUPS, WORKLOADS}
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
+        self._groups: dict[str, Any] = {}
+        self._least: dict[str, int] = {}
+        """minCount of each Workload."""
+        self._group_of: dict[str, str] = {}
+        """Group of each pod, by uid."""
+
+    def on_other(self, commit: Commit) -> Iterator[Violation]:
+        name = commit.key.name
+        if commit.shelf == GROUPS:
+            if commit.new is not None:
+                self._groups[name] = commit.new
+            else:
+                self._groups.pop(name, None)
+                yield from self._is_unused(commit, name)
+        elif commit.shelf == WORKLOADS:
+            if commit.new is not None:
+                (template,) = commit.new["spec"]["podGroupTemplates"]
+                self._least[name] = template["schedulingPolicy"]["gang"]["minCount"]
+            else:
+                self._least.pop(name, None)
+        else:
+            yield from super().on_other(commit)
+
+    def _is_unused(self, commit: Commit, name: str) -> Iterator[Violation]:
+        """A manager deletes no group of a pod that it knows."""
+        if commit.reconcile is None:
+            return
+        used = [
+            pod.name
+            for pod in self.pods.latest()
+            if self._group_of.get(pod.uid) == name and self._is_known(commit.reconcile, pod.uid)
+        ]
+        if used:
+            yield self._broken(commit, "group", f"group {name} is deleted, but {used} are in it")
+
+    def on_commit(self, commit: Commit) -> Iterator[Violation]:
+        if commit.shelf == "pods" and commit.new is not None:
+            group = commit.new["spec"].get("schedulingGroup") or {}
+            self._group_of[commit.new["metadata"]["uid"]] = group.get("podGroupName", "")
+        yield from super().on_commit(commit)
+
+    def on_created(
+        self, commit: Commit, reconcile: Reconcile, pod: Version, workloads: list[Workload]
+    ) -> Iterator[Violation]:
+        yield from super().on_created(commit, reconcile, pod, workloads)
+        group = self._group_of[pod.uid]
+        if group not in self._groups:
+            yield self._broken(
+                commit, "group", f"{pod.name} is created in the group {group!r}, which does not exist"
+            )
+            return
+        strangers = [
+            other.name
+            for other in self.pods.latest()
+            if other.uid != pod.uid
+            and self._group_of.get(other.uid) == group
+            and self._is_known(reconcile, other.uid)
+            and not other.is_active
+        ]
+        friends = [
+            other.name
+            for other in self.pods.latest()
+            if other.uid != pod.uid and self._group_of.get(other.uid) == group and other.is_active
+        ]
+        if strangers and not friends and len(reconcile.known) and self._is_calm:
+            yield self._broken(commit, "group", f"{pod.name} joins {strangers}, which terminate")
+
+    def settled(
+        self, members: list[Version], workload: Workload, target: str, now: float
+    ) -> Iterator[Violation]:
+        yield from super().settled(members, workload, target, now)
+        used = {self._group_of[pod.uid] for pod in members}
+        if len(used) > 1:
+            yield Violation("together", f"the pods are in several groups: {sorted(used)}", now)
+        if set(self._groups) != used:
+            yield Violation("group", f"groups {sorted(self._groups)} exist, pods are in {sorted(used)}", now)
+        least = {group["spec"]["schedulingPolicy"]["gang"]["minCount"] for group in self._groups.values()}
+        if members and (least | set(self._least.values())) != {workload.replicas}:
+            yield Violation("group", f"minCount is {least}, {workload.replicas} pods are wanted", now)
