@@ -243,8 +243,8 @@ _CLONE_SET: Final = _differences_of(
     ),
     (
         "each pod is scheduled alone",
-        "the same; with the gate `PodGroups` and the annotation `pykruise.io/gang-min-count` the pods are a PodGroup of "
-        "Kubernetes' scheduler, and are updated together",
+        "the same; with the gate `PodGroups` and the annotation `pykruise.io/gang-min-count` the pods are a PodGroup "
+        "of Kubernetes' scheduler, and are updated together",
         "a part of the pods would only occupy its nodes",
     ),
 )

@@ -59,12 +59,13 @@ def cluster_settings(cluster_settings: ClusterSettings, request: pytest.FixtureR
     )
 
 
-def gang(*, value: str = "all", cpu: str = "1", strategy: Object | None = None, **spec: Any) -> Object:
+def gang(*, value: str = "all", cpu: str = "", strategy: Object | None = None, **spec: Any) -> Object:
     """A CloneSet whose pods are a group. `cpu`: request of each pod; a node has 32."""
     document = cloneset(updateStrategy=strategy or rolling(maxUnavailable="100%"), **spec)
     document["metadata"]["annotations"] = {GANG_MIN_COUNT.annotation: value}
     (container,) = document["spec"]["template"]["spec"]["containers"]
-    container["resources"] = {"requests": {"cpu": cpu}}
+    if cpu:
+        container["resources"] = {"requests": {"cpu": cpu}}
     return document
 
 

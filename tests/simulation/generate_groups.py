@@ -14,7 +14,7 @@ from simulation.script import Operation, Script
 __all__ = ["generate"]
 
 KIND = "podgroups"
-_REFUSED = ("limit_scaling", "on_delete")
+_REFUSED = ("limit_scaling", "strategy")
 """Operations that admission refuses for a group."""
 
 
