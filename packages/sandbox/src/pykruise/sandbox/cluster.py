@@ -369,7 +369,10 @@ class Cluster:
 
         Raises ComponentError when a component dies meanwhile.
         """
-        for cache in (self._pods, self._nodes, *([self._groups] if self._groups is not None else [])):
+        caches: list[Cache[Any]] = [self._pods, self._nodes]
+        if self._groups is not None:
+            caches.append(self._groups)
+        for cache in caches:
             self._in_background(cache.run, f"cache of {cache.resource}")
         for recorder in self._recorders:
             self._in_background(recorder.run, "event recorder")
