@@ -55,7 +55,9 @@ TABLE = """
 3 only      | a~@old b~@old c~@old         | *a *b *c
 3 surge     | a~@old b~@old c~@old         | +new +new +new
 3 surge     | a~@old b~@old c~@old d@new   | +new +new
+3 surge     | a~@old b~@old c~@old d@new e@new | +new
 3 surge     | a~@old b~@old c~@old d@new e@new f@new! | nothing
+3 surge     | a~@old d@new e@new | +new
 3 surge     | a~@old b~@old c~@old d@new e@new f@new  | -a -b -c
 3 some      | a~@old b~@old c~@old         | nothing
 3 some      | a~@old b~@old                | +old
@@ -186,7 +188,7 @@ def test_without_the_gate_or_the_api_nothing_is_written(is_on: bool) -> None:
             snapshot, groups=FoundGroups(problem=f"{GANG_MIN_COUNT.field}: {problem}")
         )
     plan = plan_cloneset(snapshot)
-    assert not plan.steps
+    assert plan.stages == ()
     assert plan.waiting is not None
     assert plan.waiting.message == f"{GANG_MIN_COUNT.field}: {problem}"
     assert plan.requeue_after_s == 30
@@ -234,7 +236,7 @@ def test_admission_refuses_what_cannot_work_with_a_group(
     """cloneset case 124"""
     builder = gang(cloneset(4, pods=0), value, **ALL).with_spec(**fields)
     document = add_defaults(builder.document, old=None, settings=WorkloadDefaulting())
-    spec, problem = read_spec(document)
+    spec, problem = read_spec(document["spec"])
     assert problem == ""
     fields_of_errors = [error.field for error in errors_of(document, spec)]
     assert [field for field in fields_of_errors if field in (*expected, OPTION)] == expected

@@ -237,6 +237,7 @@ def numbers_of(
     surge_for_updates: bool = True,
     restarts: bool = True,
     terminating: int | None = None,
+    is_gang: bool = False,
 ) -> Numbers:
     """Compute the numbers of a CloneSet (specification: "Numbers").
 
@@ -244,13 +245,15 @@ def numbers_of(
     where a surplus pod would never be needed: under OnDelete, and where an update restarts no container (not
     `restarts`). An update without restarts still updates as many pods at the same time as the surplus would allow.
     `terminating`: terminating pods whose successors wait until they have ended; None: no pod waits for terminating
-    pods.
+    pods. `is_gang`: the surplus stays as large as the old group until the new group has all its pods.
     """
     old_diff = tally.total_old - tally.pre_deleting_old - limits.partition
     new_diff = tally.total_new - tally.pre_deleting_new - (limits.replicas - limits.partition)
     if not may_roll_back:
         old_diff, new_diff = max(old_diff, 0), min(new_diff, 0)
-    surge, surge_old = _compute_surge(tally, limits, old_diff, new_diff, for_updates=surge_for_updates)
+    surge, surge_old = _compute_surge(
+        tally, limits, old_diff, new_diff, for_updates=surge_for_updates, is_gang=is_gang
+    )
     total, total_old = tally.total, tally.total_old
     if exclude_preparing_delete:
         total -= tally.pre_deleting
@@ -288,7 +291,13 @@ def numbers_of(
 
 
 def _compute_surge(
-    tally: CloneSetTally, limits: CloneSetLimits, old_diff: int, new_diff: int, *, for_updates: bool
+    tally: CloneSetTally,
+    limits: CloneSetLimits,
+    old_diff: int,
+    new_diff: int,
+    *,
+    for_updates: bool,
+    is_gang: bool,
 ) -> tuple[int, int]:
     """Count the pods beyond replicas, and how many of those are of the current revision.
 
@@ -299,7 +308,7 @@ def _compute_surge(
     scale_old = max(scale - tally.to_delete_new, 0)
     update = update_old = 0
     if for_updates and old_diff * new_diff < 0:
-        update = min(abs(old_diff), abs(new_diff))
+        update = abs(old_diff) if is_gang else min(abs(old_diff), abs(new_diff))
         update_old = update if old_diff < 0 else 0
     if scale >= update:
         surge = min(limits.max_surge, scale)

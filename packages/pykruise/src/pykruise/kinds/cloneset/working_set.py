@@ -25,7 +25,7 @@ from pykruise.plans.phases import MOST_AT_ONCE
 from pykruise.pods.lifecycle.states import LifecycleState
 from pykruise.pods.view.names import RevisionHash
 from pykruise.pods.view.pod_view import FINISHED, PodView
-from pykruise.pods.workload.options import POD_REPLACEMENT_POLICY, PodReplacementPolicy
+from pykruise.pods.workload.options import GANG_MIN_COUNT, POD_REPLACEMENT_POLICY, PodReplacementPolicy
 from pykruise.pods.workload.revisions import RevisionView
 
 
@@ -229,6 +229,7 @@ def _compute_numbers(
         surge_for_updates=surges,
         restarts=surges or spec.is_on_delete,
         terminating=None if occupying is None else len(occupying),
+        is_gang=GANG_MIN_COUNT.annotation in snapshot.cloneset.annotations,
     )
 
 
