@@ -28,6 +28,8 @@ class GroupRules(CloneSetRules):
         """minCount of each Workload."""
         self._group_of: dict[str, str] = {}
         """Group of each pod, by uid."""
+        self._owners: dict[str, Any] = {}
+        """Workloads by name."""
 
     def on_other(self, commit: Commit) -> Iterator[Violation]:
         name = commit.key.name
@@ -41,10 +43,15 @@ class GroupRules(CloneSetRules):
             if commit.new is not None:
                 (template,) = commit.new["spec"]["podGroupTemplates"]
                 self._least[name] = template["schedulingPolicy"]["gang"]["minCount"]
+                self._owners[name] = commit.new
             else:
                 self._least.pop(name, None)
         else:
             yield from super().on_other(commit)
+
+    def _list_least(self, uid: str) -> set[int]:
+        """minCount of the Workloads of this owner."""
+        return {least for name, least in self._least.items() if _is_owned(self._owners[name], uid)}
 
     def _is_unused(self, commit: Commit, name: str) -> Iterator[Violation]:
         """A manager deletes no group of a pod that it knows."""
@@ -95,10 +102,15 @@ class GroupRules(CloneSetRules):
     ) -> Iterator[Violation]:
         yield from super().settled(members, workload, target, now)
         used = {self._group_of[pod.uid] for pod in members}
+        own = {name: doc for name, doc in self._groups.items() if _is_owned(doc, workload.uid)}
         if len(used) > 1:
             yield Violation("together", f"the pods are in several groups: {sorted(used)}", now)
-        if set(self._groups) != used:
-            yield Violation("group", f"groups {sorted(self._groups)} exist, pods are in {sorted(used)}", now)
-        least = {group["spec"]["schedulingPolicy"]["gang"]["minCount"] for group in self._groups.values()}
-        if members and (least | set(self._least.values())) != {workload.replicas}:
+        if set(own) != used:
+            yield Violation("group", f"groups {sorted(own)} exist, pods are in {sorted(used)}", now)
+        least = {group["spec"]["schedulingPolicy"]["gang"]["minCount"] for group in own.values()}
+        if members and (least | self._list_least(workload.uid)) != {workload.replicas}:
             yield Violation("group", f"minCount is {least}, {workload.replicas} pods are wanted", now)
+
+
+def _is_owned(document: Any, uid: str) -> bool:
+    return any(reference["uid"] == uid for reference in document["metadata"].get("ownerReferences") or ())

@@ -12,6 +12,7 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
+from pykruise.kube.documents import Document
 from pykruise.kube.errors import Cause
 from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
@@ -27,6 +28,8 @@ from pykruise.pods.workload.pod_groups import (
     GroupView,
     build_pod_group,
     build_workload,
+    find_free_name,
+    format_workload_name,
     project_group,
 )
 from pykruise.pods.workload.views import WorkloadView
@@ -100,6 +103,8 @@ class FoundGroups(msgspec.Struct, frozen=True, kw_only=True):
     """PodGroups of the workload by name."""
     taken: frozenset[str] = frozenset()
     """Names of further PodGroups of the namespace, and of PodGroups that are being deleted."""
+    taken_workloads: frozenset[str] = frozenset()
+    """Names of further Workloads of the namespace, such as those that a deleted owner left behind."""
 
     @property
     def is_any(self) -> bool:
@@ -131,8 +136,11 @@ async def read_groups(view: WorkloadView, read: Read[Any]) -> FoundGroups:
     owned = {group.name: group for group in read.list_owned(POD_GROUP_VIEWS, view.uid)}
     groups = {name: group for name, group in owned.items() if not group.is_deleting}
     every = read.list_by_index(POD_GROUP_VIEWS, BY_NAMESPACE, view.namespace) if is_wanted else ()
+    workload = next(iter(read.list_owned(WORKLOAD_VIEWS, view.uid)), None)
+    others = read.list_by_index(WORKLOAD_VIEWS, BY_NAMESPACE, view.namespace) if is_wanted else ()
     return FoundGroups(
-        workload=next(iter(read.list_owned(WORKLOAD_VIEWS, view.uid)), None),
+        workload=workload,
+        taken_workloads=frozenset(other.name for other in others if other is not workload),
         groups=groups,
         taken=frozenset(group.name for group in every if group.name not in groups),
     )
@@ -155,16 +163,15 @@ def keep_groups(
     priority_class: str,
 ) -> tuple[Stage, ...]:
     """Return the stage that creates the Workload and the needed PodGroups, and gives all of them this minCount."""
-    chains = [
-        *_keep_workload(
-            found, owner=owner, resource=resource, min_count=min_count, priority_class=priority_class
-        )
-    ]
+    base = format_workload_name(resource, owner.name)
+    workload = found.workload.name if found.workload else find_free_name(base, found.taken_workloads)
+    document = build_workload(owner, resource, workload, min_count=min_count, priority_class=priority_class)
+    chains = [*_keep_workload(found.workload, document, min_count=min_count, priority_class=priority_class)]
     for name in sorted(needed):
         group = found.groups.get(name)
         if group is None:
             document = build_pod_group(
-                owner, resource, name, min_count=min_count, priority_class=priority_class
+                owner, resource, name, workload=workload, min_count=min_count, priority_class=priority_class
             )
             chains.append(_create(POD_GROUPS, document, f"{min_count} of its pods start together"))
         elif group.min_count not in (None, min_count):
@@ -175,12 +182,10 @@ def keep_groups(
 
 
 def _keep_workload(
-    found: FoundGroups, *, owner: WorkloadView, resource: Resource, min_count: int, priority_class: str
+    stored: GroupView | None, document: Document, *, min_count: int, priority_class: str
 ) -> Iterator[Chain]:
-    stored = found.workload
-    document = build_workload(owner, resource, min_count=min_count, priority_class=priority_class)
     if stored is None:
-        yield _create(WORKLOADS, document, f"{owner.name} is scheduled in groups")
+        yield _create(WORKLOADS, document, "its owner is scheduled in groups")
     elif stored.is_deleting:
         return
     elif stored.min_count is None or stored.priority_class != priority_class:

@@ -120,7 +120,11 @@ def choose_group(beside: Iterable[PodView], *, workload: str, revision: str, tak
     groups = Counter(pod.pod_group for pod in beside)
     if groups:
         return min(groups, key=lambda name: (-groups[name], name))
-    base = f"{workload}-{revision}"
+    return find_free_name(f"{workload}-{revision}", taken)
+
+
+def find_free_name(base: str, taken: Collection[str]) -> str:
+    """Return the name, or the name with the first number that makes it free: `base`, `base-2`, `base-3`."""
     names = chain((base,), (f"{base}-{number}" for number in count(2)))
     return next(name for name in names if name not in taken)
 
@@ -129,14 +133,14 @@ def choose_group(beside: Iterable[PodView], *, workload: str, revision: str, tak
 
 
 def build_workload(
-    owner: WorkloadView, resource: Resource, *, min_count: int, priority_class: str
+    owner: WorkloadView, resource: Resource, name: str, *, min_count: int, priority_class: str
 ) -> Document:
     """Build the Workload of an object."""
     return {
         "apiVersion": WORKLOADS.api_version,
         "kind": WORKLOADS.kind,
         "metadata": {
-            "name": format_workload_name(resource, owner.name),
+            "name": name,
             "namespace": owner.namespace,
             "ownerReferences": [owner.build_reference(resource)],
         },
@@ -148,10 +152,15 @@ def build_workload(
 
 
 def build_pod_group(
-    owner: WorkloadView, resource: Resource, name: str, *, min_count: int, priority_class: str
+    owner: WorkloadView,
+    resource: Resource,
+    name: str,
+    *,
+    workload: str,
+    min_count: int,
+    priority_class: str,
 ) -> Document:
-    """Build a PodGroup of an object."""
-    workload = format_workload_name(resource, owner.name)
+    """Build a PodGroup of an object. `workload`: name of its Workload."""
     return {
         "apiVersion": POD_GROUPS.api_version,
         "kind": POD_GROUPS.kind,
