@@ -61,7 +61,7 @@ documents = st.none() | st.dictionaries(keys, anything, max_size=5)
 
 
 def answered(path: str, body: bytes) -> Reply:
-    reply = read(asyncio.run(REVIEWS.answer(path, body)))
+    reply = read(asyncio.run(REVIEWS.answer(path, body, timeout_s=600.0)))
     assert INNER not in reply.message, reply.message
     return reply
 

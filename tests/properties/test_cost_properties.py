@@ -34,6 +34,9 @@ NUMBERS: Final = (200_000, 1_000_000_000)
 DIGITS: Final = 64
 """What texts of the larger numbers may cost on a line."""
 
+LONGEST_S: Final = 600.0
+"""Time limit of a review: lines are counted, not seconds, so a busy machine must not end one."""
+
 IMMUTABLE: Final = ("containerrecreaterequests",)
 """Kinds whose changes are refused at once: nothing but a creation is looked at."""
 
@@ -135,7 +138,7 @@ def _reviewed(reviews: Any, path: str, plural: str, resource: Document) -> Use:
         body = orjson.dumps(
             {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
         )
-        answer = orjson.loads(asyncio.run(reviews.answer(path, body)))["response"]
+        answer = orjson.loads(asyncio.run(reviews.answer(path, body, timeout_s=LONGEST_S)))["response"]
         code = answer.get("status", {}).get("code", 200)
         refused = 400 if plural == "persistentpodstates" else 422  # each kind as its specification says
         assert code in (200, refused), answer
@@ -219,7 +222,7 @@ def _new_pods() -> Use:
         body = orjson.dumps(
             {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
         )
-        answer = asyncio.run(reviews.answer("/mutate-pod", body))
+        answer = asyncio.run(reviews.answer("/mutate-pod", body, timeout_s=LONGEST_S))
         assert orjson.loads(answer)["response"]["allowed"], answer
 
     return use
