@@ -241,6 +241,12 @@ _CLONE_SET: Final = _differences_of(
         "of the replaced pod",
         "images, caches and local data are there",
     ),
+    (
+        "pods that are updated in place on nodes that do not respond use up `maxUnavailable` and can stop a rollout",
+        "the same; with the annotation `pykruise.io/ignore-unavailable-nodes` that number of nodes out of service does "
+        "not count against `maxUnavailable`",
+        "a dead node does not stop the rollout on all others",
+    ),
 )
 
 _STATEFUL_SET: Final = _differences_of(
@@ -301,6 +307,12 @@ _STATEFUL_SET: Final = _differences_of(
         "the same; with the annotation `pykruise.io/replace-never-ready-after-seconds` the newest revision replaces a "
         "pod that has never been ready",
         "no person, and no program beside the manager, has to delete such pods",
+    ),
+    (
+        "pods on nodes that do not respond use up `maxUnavailable` and can stop a rollout",
+        "the same; with the annotation `pykruise.io/ignore-unavailable-nodes` that number of nodes out of service does "
+        "not count against `maxUnavailable` (with podManagementPolicy Parallel)",
+        "a dead node does not stop the rollout on all others",
     ),
 )
 

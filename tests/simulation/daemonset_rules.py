@@ -17,17 +17,15 @@ from simulation.rules import (
     REVISIONS,
     Violation,
     WorkloadRules,
+    is_out_of_service,
     number,
     plain,
+    read_taints,
 )
 
 __all__ = ["DaemonSetRules", "Workload"]
 
 SETS, NODES = "daemonsets.apps.kruise.io", "nodes"
-
-_OUT_OF_SERVICE = frozenset(
-    f"node.kubernetes.io/{state}" for state in ("not-ready", "unreachable", "unschedulable")
-)
 
 
 class Workload(msgspec.Struct, frozen=True):
@@ -120,13 +118,13 @@ class DaemonSetRules(WorkloadRules[Workload]):
 
     def on_other(self, commit: Commit) -> Iterator[Violation]:
         doc: Any = commit.new if commit.new is not None else commit.old
-        taints = (doc.get("spec") or {}).get("taints") or ()
+        taints = read_taints(doc)
         node = Node(
             revision=commit.revision,
             is_there=commit.new is not None,
             pool=(doc["metadata"].get("labels") or {}).get("sim/pool", ""),
             effects=frozenset(taint["effect"] for taint in taints if taint["key"] == "sim/taint"),
-            is_out_of_service=any(taint["key"] in _OUT_OF_SERVICE for taint in taints),
+            is_out_of_service=is_out_of_service(taints),
         )
         self._nodes.setdefault(commit.key.name, []).append(node)
         yield from ()

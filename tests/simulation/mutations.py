@@ -47,7 +47,7 @@ from pykruise.kube.cache import cache, reflector
 from pykruise.kube.election import takeover as hand_over
 from pykruise.kube.errors import KubeError
 from pykruise.kube.values.int_or_percent import Rounding
-from pykruise.plans import in_place, phases, pod_writes
+from pykruise.plans import in_place, nodes_out_of_service, phases, pod_writes
 from pykruise.pods.in_place import NotInPlace
 from pykruise.pods.view import decoding
 from pykruise.pods.workload.ordinals import Reserved
@@ -325,6 +325,16 @@ STATEFULSET: dict[str, tuple[Change, ...]] = {
     ),
     "StatefulSet: one additional pod may be unavailable": (
         _set_limits(max_unavailable=lambda limits: limits.max_unavailable + 1),
+    ),
+    "StatefulSet: nodes in service are left out": (
+        (nodes_out_of_service, "_explain_node", always("is not ready")),
+    ),
+    "StatefulSet: one node more than the option says is left out": (
+        (
+            nodes_out_of_service,
+            "resolve",
+            lambda original: lambda *args, **kwargs: original(*args, **kwargs) + 1,
+        ),
     ),
     "StatefulSet: scaleStrategy.maxUnavailable is ignored": (
         _set_limits(scale_max_unavailable=lambda _limits: None),

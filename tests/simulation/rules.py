@@ -31,8 +31,10 @@ __all__ = [
     "images_of",
     "is_hooked",
     "is_image_change",
+    "is_out_of_service",
     "number",
     "plain",
+    "read_taints",
 ]
 
 READ_AT_START = "pykruise.io/config-at-start"
@@ -435,6 +437,21 @@ def number(value: Any, of: int, *, up: bool) -> int:
         whole, rest = divmod(hundredths, 100_000)
         return whole + (1 if up and rest else 0)
     return int(value)
+
+
+_OUT_OF_SERVICE = frozenset(
+    f"node.kubernetes.io/{state}" for state in ("not-ready", "unreachable", "unschedulable")
+)
+
+
+def read_taints(node: Any) -> list[Any]:
+    """The taints of a Node."""
+    return (node.get("spec") or {}).get("taints") or []
+
+
+def is_out_of_service(taints: list[Any]) -> bool:
+    """Whether taints say that the node is cordoned, or does not answer."""
+    return any(taint["key"] in _OUT_OF_SERVICE for taint in taints)
 
 
 def plain(template: Any) -> Any:

@@ -6,6 +6,7 @@ ordinal that the set wants, its rank the place among all slots.
 """
 
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -19,16 +20,19 @@ from simulation.rules import (
     Violation,
     WorkloadRules,
     is_image_change,
+    is_out_of_service,
     number,
     plain,
+    read_taints,
 )
 
 __all__ = ["StatefulSetRules", "Workload"]
 
-SETS, CLAIMS = "statefulsets.apps.kruise.io", "persistentvolumeclaims"
+SETS, CLAIMS, NODES = "statefulsets.apps.kruise.io", "persistentvolumeclaims", "nodes"
 POD_NAME = "statefulset.kubernetes.io/pod-name"
 
 REPLACEMENT = "pykruise.io/replace-never-ready-after-seconds"
+IGNORED_NODES = "pykruise.io/ignore-unavailable-nodes"
 
 _TAKEN_OUT = ("PreparingUpdate", "Updating", "Updated", "PreparingDelete")
 
@@ -59,6 +63,8 @@ class Workload(msgspec.Struct, frozen=True):
     when_deleted: str
     replaces_after_s: float | None
     """Age at which a pod of an older revision that has never been ready is replaced; None: it is not."""
+    ignored: str
+    """Limit of nodes out of service that use up no maxUnavailable; empty: every node uses it up."""
     current: str
     status: Mapping[str, Any]
     generation: int
@@ -102,7 +108,8 @@ def read_workload(doc: Any, revision: int) -> Workload:
     retention = spec.get("persistentVolumeClaimRetentionPolicy") or {}
     replicas = spec.get("replicas", 1)
     limit = (spec.get("scaleStrategy") or {}).get("maxUnavailable")
-    after_s = (doc["metadata"].get("annotations") or {}).get(REPLACEMENT)
+    annotations = doc["metadata"].get("annotations") or {}
+    after_s = annotations.get(REPLACEMENT)
 
     def hook(name: str) -> Mapping[str, str]:
         return (lifecycle.get(name) or {}).get("labelsHandler") or {}
@@ -131,6 +138,7 @@ def read_workload(doc: Any, revision: int) -> Workload:
         when_scaled=retention.get("whenScaled", "Retain"),
         when_deleted=retention.get("whenDeleted", "Retain"),
         replaces_after_s=None if after_s is None else float(after_s),
+        ignored=annotations.get(IGNORED_NODES, ""),
         current=(status.get("currentRevision") or "").rpartition("-")[2],
         status=status,
         generation=doc["metadata"].get("generation", 0),
@@ -156,7 +164,7 @@ class StatefulSetRules(WorkloadRules[Workload]):
     """Of one StatefulSet."""
 
     shelf = SETS
-    shelves = frozenset({SETS, PODS, CLAIMS, REVISIONS})
+    shelves = frozenset({SETS, PODS, CLAIMS, REVISIONS, NODES})
 
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)
@@ -164,6 +172,8 @@ class StatefulSetRules(WorkloadRules[Workload]):
         """Per name: each version with its revision; None: it is gone."""
         self._scaled_away: dict[str, tuple[str, int]] = {}
         """Claims that go with the pod that a manager scaled away: name → uid of the claim, and when that was."""
+        self._nodes: dict[str, list[tuple[int, bool]]] = {}
+        """Per name: each version's revision, and whether the node is out of service."""
 
     def read(self, document: Any, revision: int) -> Workload:
         return read_workload(document, revision)
@@ -174,6 +184,9 @@ class StatefulSetRules(WorkloadRules[Workload]):
         return super().hook_answer(state)
 
     def on_other(self, commit: Commit) -> Iterator[Violation]:
+        if commit.shelf == NODES:
+            is_out = commit.new is not None and is_out_of_service(read_taints(commit.new))
+            self._nodes.setdefault(commit.key.name, []).append((commit.revision, is_out))
         if commit.shelf == CLAIMS and commit.key.namespace == self._namespace:
             self._claims.setdefault(commit.key.name, []).append((commit.revision, commit.new))
             if commit.reconcile is not None and commit.new is not None and self.workloads:
@@ -480,13 +493,34 @@ class StatefulSetRules(WorkloadRules[Workload]):
             ):
                 return ""
             down = self._surely_down(reconcile, workload.others(before.name), workload, until=commit.at)
-            most = workload.max_unavailable
+            most = workload.max_unavailable + self._count_ignored(reconcile, down, workload)
             return f"{down} are out already, {most} may be" if len(down) >= most else ""
 
         problems = [breaks(workload) for workload in workloads]
         if all(problems):
             what = f"{before.name} is taken out of service: {problems[-1]}"
             yield self._broken(commit, "availability", what)
+
+    def _count_ignored(self, reconcile: Reconcile, names: list[str], workload: Workload) -> int:
+        """At most so many of these pods may be left out, because their nodes are out of service."""
+        if not workload.ignored:
+            return 0
+        targets = [
+            {version.target for versions in self._of_name(reconcile, name) for version in versions} - {""}
+            for name in names
+        ]
+        out = Counter(
+            node for nodes in targets for node in nodes if self._may_be_out_of_service(reconcile, node)
+        )
+        limit = workload.ignored if "%" in workload.ignored else int(workload.ignored)
+        largest = sorted(out.values(), reverse=True)[: number(limit, len(self._nodes), up=True)]
+        return sum(largest)
+
+    def _may_be_out_of_service(self, reconcile: Reconcile, node: str) -> bool:
+        states = self._nodes.get(node) or []
+        known = reconcile.known.get(NODES, 0)
+        first = max(0, bisect_right(states, known, key=lambda state: state[0]) - 1)
+        return any(is_out for _, is_out in states[first:])
 
     # ── at rest ──────────────────────────────────────────────────────────────
 

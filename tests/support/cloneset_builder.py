@@ -17,6 +17,7 @@ import orjson
 from pykruise.kinds.cloneset.kind import KIND
 from pykruise.kinds.cloneset.snapshot import CLONE_SET_VIEWS, CloneSetSettings, CloneSetSnapshot, CloneSetView
 from pykruise.kube.clock import format_time
+from pykruise.kube.pod_rules.nodes import Taint
 from pykruise.plans.views import CLAIM_VIEWS, NODE_VIEWS, POD_VIEWS, REVISION_VIEWS, NodeView
 from pykruise.pods.view import keys
 from pykruise.pods.view.decoding import project_pod
@@ -98,6 +99,7 @@ class CloneSetBuilder(WorkloadBuilder):
         self.occupied: set[str] = set()
         self.node_labels: dict[str, dict[str, str]] = {}
         self.cordoned: set[str] = set()
+        self.taints: dict[str, tuple[Taint, ...]] = {}
         """Names of nodes."""
         self.settings = CloneSetSettings()
         self.old_template = template("nginx:0")
@@ -374,6 +376,7 @@ class CloneSetBuilder(WorkloadBuilder):
                 uid=f"uid-{name}",
                 resource_version=1,
                 labels=labels,
+                taints=self.taints.get(name, ()),
                 is_cordoned=name in self.cordoned,
             )
             for name, labels in self.node_labels.items()

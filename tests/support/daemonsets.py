@@ -97,6 +97,30 @@ class Pool:
         await self.patch_node(node, {"spec": {"unschedulable": unschedulable or None}})
         await self.taint(node, *(["node.kubernetes.io/unschedulable:NoSchedule"] if unschedulable else []))
 
+    async def cut_off(self, node: str, *, app: str = "web") -> None:
+        """Stop the node, as its status, its taints and its pods report it. The node lifecycle controller writes all
+        this, and the control plane of the tests has none.
+        """
+        self.stage.kubelets.stop_node(node)
+        lost = {"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}}
+        client = self.stage.client
+        await client.patch(NODES, "", node, lost, patch_type=PatchType.STRATEGIC, subresource="status")
+        key = "node.kubernetes.io/unreachable"
+        await self.taint(node, f"{key}:NoSchedule", f"{key}:NoExecute")
+        for pod in (await self.by_node(app)).get(node, ()):
+            body = {"status": {"conditions": [{"type": "Ready", "status": "False"}]}}
+            await client.patch(
+                *(PODS, self.stage.namespace, pod.name, body),
+                patch_type=PatchType.STRATEGIC,
+                subresource="status",
+            )
+
+    async def bring_back(self, *nodes: str) -> None:
+        """Start nodes that were cut off."""
+        for node in nodes:
+            self.stage.kubelets.start_node(node)
+            await self.taint(node)
+
     async def restore(self) -> None:
         """Leave the nodes as they were found, for tests to come. Nodes that joined leave."""
         listed = await self.stage.client.list(NODES)

@@ -25,10 +25,11 @@ from pykruise.kinds.statefulset.snapshot import (
 from pykruise.kube.clock import format_time, parse_time
 from pykruise.kube.documents import Document
 from pykruise.kube.resources import PERSISTENT_VOLUME_CLAIMS, PODS
-from pykruise.plans.views import CLAIM_VIEWS, POD_VIEWS, PULL_JOB_VIEWS, REVISION_VIEWS
+from pykruise.plans.views import CLAIM_VIEWS, NODE_VIEWS, POD_VIEWS, PULL_JOB_VIEWS, REVISION_VIEWS
 from pykruise.pods.images.pull_jobs import project_pull_job
 from pykruise.pods.view import keys
 from pykruise.pods.view.decoding import PodProjector
+from pykruise.pods.view.nodes import NodeView
 from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.claims import ClaimView, project_claim
 from pykruise.pods.workload.revisions import (
@@ -140,6 +141,7 @@ class StatefulSetBuilder:
         self.classes: list[Document] = []
         self.jobs: list[Document] | None = None
         self.revisions: list[Document] | None = None
+        self.nodes: list[NodeView] = []
         self.settings = StatefulSetSettings()
         self.now = NOW
         self.old_template = template("nginx:0")
@@ -375,6 +377,11 @@ class StatefulSetBuilder:
             self.not_ready(ordinal)
         return self
 
+    def on_node(self, node: NodeView, *ordinals: int | str) -> Self:
+        """Pods on this node."""
+        self.nodes.append(node)
+        return self._each(ordinals, lambda pod: pod["spec"].update(nodeName=node.name))
+
     def pending(self, *ordinals: int | str) -> Self:
         def change(pod: Document) -> None:
             del pod["spec"]["nodeName"]
@@ -428,6 +435,7 @@ class StatefulSetBuilder:
                 POD_VIEWS: self.pod_views(),
                 REVISION_VIEWS: self.revision_views(),
                 CLAIM_VIEWS: self.claim_views(),
+                NODE_VIEWS: self.nodes,
                 STORAGE_CLASS_VIEWS: [project_storage_class(orjson.dumps(class_)) for class_ in self.classes],
                 PULL_JOB_VIEWS: None
                 if jobs is None

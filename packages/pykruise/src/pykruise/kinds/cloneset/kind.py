@@ -34,6 +34,7 @@ from pykruise.plans.kind import (
     list_workload_rights,
     make_two_versions,
 )
+from pykruise.plans.nodes_out_of_service import wake_for_node_states
 from pykruise.plans.purposes import Purpose
 from pykruise.plans.review import Reviews
 from pykruise.plans.stored_values import TEMPLATE_IS_JUDGED_LATER, StoredSpec, add_judgement
@@ -93,6 +94,7 @@ def _list_wakes(settings: CloneSetSettings) -> Sequence[Wake]:
         ),
         Wake(on=CLAIM_VIEWS, keys=_enqueue_by_claim),
         wake_namesake(REVISION_VIEWS, CLONE_SET_VIEWS),
+        wake_for_node_states(CLONE_SET_VIEWS),
         *list_config_wakes(CLONE_SET_VIEWS, settings),
     )
 

@@ -237,6 +237,7 @@ def numbers_of(
     surge_for_updates: bool = True,
     restarts: bool = True,
     terminating: int | None = None,
+    left_out: int = 0,
 ) -> Numbers:
     """Compute the numbers of a CloneSet (specification: "Numbers").
 
@@ -244,7 +245,7 @@ def numbers_of(
     where a surplus pod would never be needed: under OnDelete, and where an update restarts no container (not
     `restarts`). An update without restarts still updates as many pods at the same time as the surplus would allow.
     `terminating`: terminating pods whose successors wait until they have ended; None: no pod waits for terminating
-    pods.
+    pods. `left_out`: pods on nodes out of service that do not use up maxUnavailable.
     """
     old_diff = tally.total_old - tally.pre_deleting_old - limits.partition
     new_diff = tally.total_new - tally.pre_deleting_new - (limits.replicas - limits.partition)
@@ -268,7 +269,7 @@ def numbers_of(
     # Specified pods that do not serve are missing too. OpenKruise does not count them here, and then also deletes
     # serving ones: with two pods specified, one of which is down, maxUnavailable 1 lets both be down at the same
     # time.
-    down = tally.unavailable + tally.to_delete_unavailable
+    down = tally.unavailable + tally.to_delete_unavailable - left_out
     update = old_diff if abs(old_diff) <= abs(new_diff) else -new_diff
     return Numbers(
         create=create,

@@ -140,7 +140,7 @@ def _choose_pods(ws: CloneSetWorkingSet, numbers: Numbers) -> UpdateSelection:
     affordable = _within_budget(ws, able, numbers, target)
     now, refusal, spends = _select_allowed(ws, affordable)
     used_up = NONE_MAY_GO if allows_none(ws.limits) else MAX_UNAVAILABLE_USED_UP
-    stay = _reason_to_stay(ws)
+    stay, chosen = _reason_to_stay(ws), {pod.name for pod in now}
     return UpdateSelection(
         target=target,
         differences=differences,
@@ -148,6 +148,7 @@ def _choose_pods(ws: CloneSetWorkingSet, numbers: Numbers) -> UpdateSelection:
         now=now,
         spends=spends,
         skipped={
+            **{name: why for name, why in ws.left_out.items() if name not in chosen},
             **{pod.name: stay for pod in kept},
             **_skip_pods(able[len(now) :], refusal or used_up),
             **stuck,
@@ -214,22 +215,27 @@ def _within_budget(
     One pod that is already out of service may always be updated, even when missing pods have used up the budget. Its
     update makes no pod unavailable, and only the update may bring it back (a corrected image; a pod in
     PreparingUpdate). If its update waited while scaleStrategy.maxUnavailable limits creations, each would wait for
-    the other forever.
+    the other forever. Pods on nodes that are left out use up nothing, before and after their update.
     """
     budget = numbers.update_budget
-    down = len(ws.unavailable)
+    counted = [pod for pod in ws.unavailable if pod.name not in ws.left_out]
+    down = len(counted)
     if down + len(wanted) <= budget:
         return wanted
-    down_of_target = sum(pod.revision == target.hash for pod in ws.unavailable)
-    down_names = {pod.name for pod in ws.unavailable}
-    for count, pod in enumerate(wanted):
+    down_of_target = sum(pod.revision == target.hash for pod in counted)
+    down_names = {pod.name for pod in counted}
+    updated = 0
+    for index, pod in enumerate(wanted):
+        if pod.name in ws.left_out:
+            continue
         is_down = pod.name in down_names
-        if down_of_target + count >= max(budget, int(is_down)):
-            return wanted[:count]
+        if down_of_target + updated >= max(budget, int(is_down)):
+            return wanted[:index]
         if not is_down:
             if down >= budget:
-                return wanted[:count]
+                return wanted[:index]
             down += 1
+        updated += 1
     return wanted
 
 

@@ -28,9 +28,11 @@ from pykruise.pods.template.defaults import WorkloadDefaulting
 from pykruise.pods.workload.claims import read_template_name
 from pykruise.pods.workload.options import (
     EVICTION_SURGE,
+    IGNORE_UNAVAILABLE_NODES,
     POD_REPLACEMENT_POLICY,
     ROLL_ON_CONFIG,
     SUCCESSOR_PLACEMENT,
+    UNAVAILABLE_NODES_SELECTOR,
     Option,
     PodReplacementPolicy,
     find_option_errors,
@@ -63,6 +65,8 @@ OPTIONS: tuple[Option[Any], ...] = (
     EVICTION_SURGE,
     SUCCESSOR_PLACEMENT,
     ROLL_ON_CONFIG,
+    IGNORE_UNAVAILABLE_NODES,
+    UNAVAILABLE_NODES_SELECTOR,
 )
 """Annotations of a CloneSet that are options."""
 

@@ -18,7 +18,7 @@ from pykruise.plans.in_place import is_resize_infeasible
 from pykruise.plans.views import NodeView
 from pykruise.pods.lifecycle.availability import is_ready_long_enough
 from pykruise.pods.lifecycle.states import LifecycleState
-from pykruise.pods.template.node_placement import LOST, UNSCHEDULABLE
+from pykruise.pods.template.node_placement import has_cordon_taint, has_lost_taint
 from pykruise.pods.view.pod_view import PodView
 
 TEMPLATE_GENERATION_LABEL: Final = "pod-template-generation"
@@ -126,8 +126,8 @@ def examine(
         place=fit.place,
         because=fit.because,
         labels={} if node is None else node.labels,
-        is_lost=node is not None and any(taint.key in LOST for taint in node.taints),
-        is_cordoned=node is not None and any(taint.key == UNSCHEDULABLE.key for taint in node.taints),
+        is_lost=node is not None and has_lost_taint(node.taints),
+        is_cordoned=node is not None and has_cordon_taint(node.taints),
         pods=own,
         mismatched=mismatched,
         quiet=_quiet(terms, fit.place, own, mismatched, now=now),

@@ -2,8 +2,8 @@
 
 nodes that take part in an update ──▶ find_nodes_left_out() ──▶ those out of service, each with the reason ──▶ update.py
 
-Pure. Without the option ignore-unavailable-nodes there are none. The node lifecycle controller of Kubernetes taints a
-node that is not ready or is cordoned, so the taints show both states.
+Pure. Without the option ignore-unavailable-nodes there are none. plans/nodes_out_of_service.py decides which states of
+a node mean that it is out of service.
 """
 
 from collections.abc import Iterable, Mapping
@@ -14,6 +14,7 @@ from pykruise.kinds.daemonset.placement import Place
 from pykruise.kinds.daemonset.working_set import DaemonSetWorkingSet
 from pykruise.kube.values.int_or_percent import Rounding, resolve
 from pykruise.kube.values.selectors import Selector
+from pykruise.plans.nodes_out_of_service import explain_node_out_of_service, has_failed
 from pykruise.pods.workload.options import IGNORE_UNAVAILABLE_NODES, UNAVAILABLE_NODES_SELECTOR
 
 
@@ -35,17 +36,14 @@ def find_nodes_left_out(ws: DaemonSetWorkingSet, states: Iterable[NodeState]) ->
 
 
 def explain_unavailable_node(ws: DaemonSetWorkingSet, state: NodeState, selector: Selector | None) -> str:
-    """Return why a node without an available pod is out of service; empty: in service, or its pod is available.
-
-    A node that is not ready counts as in service when a pod of the update revision has started there and has never
-    been ready: the update may be the cause, and must not continue on other nodes.
-    """
+    """Return why a node without an available pod is out of service; empty: in service, or its pod is available."""
     pods = [pod for pod in state.pods if not pod.is_deleting]
     if any(ws.is_available(pod) for pod in pods):
         return ""
-    if selector is not None and selector.matches(state.labels):
-        return "is selected as unavailable"
-    if state.is_cordoned:
-        return "is cordoned"
-    has_failed = any(pod.is_never_ready and pod.container_statuses and ws.is_updated(pod) for pod in pods)
-    return "is not ready" if state.is_lost and not has_failed else ""
+    return explain_node_out_of_service(
+        labels=state.labels,
+        is_lost=state.is_lost,
+        is_cordoned=state.is_cordoned,
+        has_failed=has_failed(pods, is_updated=ws.is_updated),
+        selector=selector,
+    )

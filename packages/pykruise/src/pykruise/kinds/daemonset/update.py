@@ -27,6 +27,7 @@ from pykruise.plans.failed_resizes import (
     read_refused_since,
 )
 from pykruise.plans.in_place import Differences, Recall, count_begun_updates
+from pykruise.plans.nodes_out_of_service import explain_left_out
 from pykruise.plans.phases import (
     MAX_UNAVAILABLE_USED_UP,
     ON_DELETE,
@@ -42,7 +43,6 @@ from pykruise.pods.in_place import UpdateSpec, start
 from pykruise.pods.reasons import CODES, Code
 from pykruise.pods.view import keys
 from pykruise.pods.view.pod_view import PodView
-from pykruise.pods.workload.options import IGNORE_UNAVAILABLE_NODES
 from pykruise.pods.workload.waiting import WAITING
 from pykruise.runtime.reasons import Reason
 
@@ -164,10 +164,7 @@ def _explain_pods_left_out(
 ) -> dict[str, Reason]:
     """Return the reasons of the pods that use up no maxUnavailable and do not change now."""
     return {
-        pod.name: Reason(
-            Code.NODE_LEFT_OUT,
-            f"does not use up maxUnavailable, because its node {name} {why} ({IGNORE_UNAVAILABLE_NODES.annotation})",
-        )
+        pod.name: explain_left_out(name, why)
         for here in chosen
         if (why := left_out.get(name := here.state.name))
         for pod in here.state.pods

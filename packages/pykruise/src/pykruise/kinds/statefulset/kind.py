@@ -36,6 +36,7 @@ from pykruise.plans.kind import (
     list_workload_rights,
     make_two_versions,
 )
+from pykruise.plans.nodes_out_of_service import wake_for_node_states
 from pykruise.plans.purposes import Purpose
 from pykruise.plans.review import Reviews
 from pykruise.plans.stored_values import TEMPLATE_IS_JUDGED_LATER, StoredSpec, add_judgement
@@ -66,8 +67,7 @@ _COLUMNS = (
 
 def _list_reads(settings: StatefulSetSettings) -> Sequence[Views[Any]]:
     return (
-        *(POD_VIEWS, REVISION_VIEWS, CLAIM_VIEWS),
-        *((NODE_VIEWS,) if settings.in_place.can_resize_pods else ()),
+        *(POD_VIEWS, REVISION_VIEWS, CLAIM_VIEWS, NODE_VIEWS),
         *((PULL_JOB_VIEWS,) if settings.pre_download else ()),
         *((STORAGE_CLASS_VIEWS,) if settings.auto_resize_claims else ()),
         *list_config_reads(settings),
@@ -82,6 +82,7 @@ def _list_wakes(settings: StatefulSetSettings) -> Sequence[Wake]:
         Wake(on=POD_VIEWS, keys=_enqueue_by_pod_name),
         Wake(on=CLAIM_VIEWS, keys=_enqueue_by_claim),
         wake_namesake(REVISION_VIEWS, STATEFUL_SET_VIEWS),
+        wake_for_node_states(STATEFUL_SET_VIEWS),
         *((Wake(on=STORAGE_CLASS_VIEWS, keys=_enqueue_by_class),) if settings.auto_resize_claims else ()),
         *list_config_wakes(STATEFUL_SET_VIEWS, settings),
     )

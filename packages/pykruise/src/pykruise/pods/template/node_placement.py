@@ -35,6 +35,16 @@ LOST: Final = frozenset({"node.kubernetes.io/not-ready", "node.kubernetes.io/unr
 _UNCORDON: Final = "uncordon the node"
 
 
+def has_lost_taint(taints: Iterable[Taint]) -> bool:
+    """Whether the taints show that the node's kubelet does not report."""
+    return any(taint.key in LOST for taint in taints)
+
+
+def has_cordon_taint(taints: Iterable[Taint]) -> bool:
+    """Whether the taints show that the node is cordoned."""
+    return any(taint.key == UNSCHEDULABLE.key for taint in taints)
+
+
 class NodeObstacle(msgspec.Struct, frozen=True):
     """Reason why a pod cannot run on a node, and the remedy."""
 
