@@ -23,10 +23,10 @@ HOSTNAME: Final = "kubernetes.io/hostname"
 _INT64_MAX: Final = 2**63 - 1
 
 MOST_WEIGHTS: Final = 256
-"""Number of weightPriority terms that count: each is matched against every pod."""
+"""Maximum number of weightPriority terms that are used: each is matched against every pod."""
 
 MOST_SCATTERED: Final = 256
-"""Number of effective scatter terms that count: each iterates over all pods."""
+"""Maximum number of effective scatter terms that are used: each iterates over all pods."""
 
 P = TypeVar("P")
 
@@ -135,7 +135,7 @@ def _sort_by_rank(
 
 
 def update_order(pods: Iterable[PodView]) -> list[PodView]:
-    """Sort pods in the base order: pods whose loss costs least first. Cost and spread do not count."""
+    """Sort pods in the base order: pods whose loss costs least first. The deletion cost and the spread are ignored."""
     return sorted(pods, key=lambda pod: pod.rank)
 
 

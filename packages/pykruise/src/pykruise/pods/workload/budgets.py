@@ -175,7 +175,7 @@ _decode = msgspec.json.Decoder(_Budget).decode
 def project_budget(raw: bytes | msgspec.Raw) -> BudgetView:
     """Decode a budget's JSON text (v1beta1) into its view. Raises msgspec.DecodeError when the text is not a budget.
 
-    If a typed field is empty, its v1alpha1 annotation counts, because CRDs installed with OpenKruise do not convert.
+    If a typed field is empty, its v1alpha1 annotation is used, because CRDs installed with OpenKruise do not convert.
     """
     budget = _decode(raw)
     meta, annotations = budget.metadata, budget.metadata.annotations or {}
@@ -420,7 +420,7 @@ def is_counted_as_available(pod: PodView, *, now: Instant, settings: InPlaceSett
 
 
 def find_counting_time(pod: PodView, *, now: Instant, settings: InPlaceSettings) -> Instant | None:
-    """Time at which a pod that does not count may count without an event; None: time alone does not change it."""
+    """Time at which a pod may begin to count as available without an event; None: time alone does not change that."""
     if not _is_ready(pod) or not _needs_check(pod):
         return None
     return judge_pod(pod, now=now, settings=settings).look_at
