@@ -127,7 +127,7 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
     templates: tuple[str, ...] = ()
     """Paths of its pod templates; an object need not have all of them."""
     has_fixed_template: bool = False
-    """Whether admission rejects a changed pod template, so that `set image` is impossible."""
+    """Whether admission rejects a changed pod template, so that no image can be set."""
     pod_spec: str = ""
     """Path of a pod spec without a template."""
     verbs: Verbs = Verbs()

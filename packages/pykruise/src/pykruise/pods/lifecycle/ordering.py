@@ -106,8 +106,8 @@ def _sort_by_rank(
     *,
     available: Callable[[PodView], bool] = lambda _: True,
 ) -> list[PodView]:
-    """Sort pods by rank and spread. One comprehension builds the sort keys without calls of its own, because a large
-    set that shrinks sorts all its pods.
+    """Sort pods by rank and spread. One comprehension builds the sort keys without helper functions, because scaling
+    down a large set sorts all its pods.
     """
     spread_of = spread.get
     sort_keys: list[tuple[Any, ...]] = [

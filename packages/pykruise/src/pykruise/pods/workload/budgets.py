@@ -36,10 +36,10 @@ MOST_UNCONFIRMED: Final = 2000
 """Maximum number of pods on a budget's lists that its controller has not confirmed yet."""
 
 DISRUPTED_S: Final = 20.0
-"""Seconds within which an admitted deletion must start; otherwise the pod counts again."""
+"""Seconds within which an admitted deletion must start; otherwise the pod counts as available again."""
 
 UPDATED_S: Final = 10.0
-"""Seconds within which an admitted update must appear on the pod; otherwise the pod counts again."""
+"""Seconds within which an admitted update must appear on the pod; otherwise the pod counts as available again."""
 
 UNAVAILABLE_LABEL: Final = "unavailable-pod.kruise.io/"
 """Prefix of labels that make a pod count as not ready."""
@@ -283,8 +283,8 @@ def is_exempt(annotations: Mapping[str, str]) -> bool:
 
 
 def is_recorded(budget: BudgetView, pod: PodView) -> bool:
-    """Whether the budget has already admitted the deletion or update of the pod. A record older than the pod belongs
-    to an earlier pod of the same name. A record without a readable time counts until the controller drops it.
+    """Whether the budget has already admitted the deletion or update of the pod. A record older than the pod belongs to
+    an earlier pod of the same name. A record without a readable time is valid until the controller drops it.
     """
     since = budget.disrupted.get(pod.name, budget.unavailable.get(pod.name))
     if since is None:
