@@ -17,9 +17,9 @@ from pykruise.runtime.read import Mirrors
 def find_undeclaring_nodes(
     template: Mapping[str, Any] | None, pods: Iterable[PodView], read: Mirrors, *, settings: InPlaceSettings
 ) -> frozenset[str]:
-    """Return the names of nodes that declare features, but not this one. Nodes are read only if whole pods can be
-    resized, and only for a template with pod-level resources. A node without declared features may be older than the
-    declaration of features, so the API server decides.
+    """Return the names of nodes that declare features, but not the feature for resizing whole pods. Nodes are read only
+    if whole pods can be resized, and only for a template with pod-level resources. A node without declared features may
+    be older than the declaration of features, so the API server decides.
     """
     spec = (template or {}).get("spec") or {}
     if not settings.can_resize_pods or not spec.get("resources"):

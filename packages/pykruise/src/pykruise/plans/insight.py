@@ -90,7 +90,7 @@ class Binding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class InsightChild(msgspec.Struct, frozen=True, kw_only=True):
-    """An object that another one created, and whose problems are also problems of the other one."""
+    """An object that its parent created. Problems of the child are also problems of the parent."""
 
     resource: Resource
     key: Key
@@ -122,7 +122,7 @@ class Insight(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def find_children_at_work(insight: Insight | None) -> ChildrenOf | None:
-    """Return the function that lists the children that a parent waits for; None: it has none. Omits failed ones."""
+    """Return the function that lists the children for which a parent waits, without failed ones; None: it has none."""
     children = None if insight is None else insight.children
     if children is None:
         return None
@@ -155,7 +155,9 @@ class WorkloadInsight(Insight, frozen=True, kw_only=True):
     has_known_names: bool = False
     """Whether the names of new pods are known in advance."""
     replaces_stuck: Callable[[Mapping[str, Any]], bool] = lambda _: True
-    """Whether a pod that never became ready is replaced automatically when its template is rolled back, by the spec."""
+    """Whether, with this spec, a pod that never became ready is replaced automatically when its template is rolled
+    back.
+    """
 
 
 class JobInsight(Insight, frozen=True, kw_only=True):

@@ -117,8 +117,8 @@ def release_pods(
     because: str = _RELEASED,
     before: Mapping[str, tuple[Step, ...]] | None = None,
 ) -> PlanPhase:
-    """Decide to release these pods, each with its event, only if its labels are still the planned ones. `before`: the
-    writes to a pod's claims that come first, by name of the pod; these pods have no event.
+    """Decide to release these pods, each only if the pod is unchanged, and with an event. `before`: writes to a pod's
+    claims that precede its release, by name of the pod; then there are no events.
     """
     decisions = [
         ChangePod(

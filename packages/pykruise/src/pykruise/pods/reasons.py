@@ -556,7 +556,7 @@ pulled.
 OF_A_SPEC: Final = frozenset(
     {Code.IMAGE_PULL, Code.IMAGE_PULLING, Code.NOTHING_SELECTED, Code.NO_NODE_IMAGE, Code.JOB_FAILED}
 )
-"""Codes of a job without pods whose remedy changes the spec of the job."""
+"""Codes whose remedy changes the spec of a job, if the job creates no pods."""
 
 
 def compute_longest_wait_s(code: Code, spec: Mapping[str, Any]) -> float:

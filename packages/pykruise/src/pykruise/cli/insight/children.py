@@ -49,7 +49,8 @@ async def add_children(
     client: Client, explanation: Explanation, sight: Sight, explain: Explain, *, creator: str = ""
 ) -> Explanation:
     """Return the explanation with the waits of the children. `explain` explains one object of a known kind. `creator`:
-    object that would create the object again and is named in its place; empty: there is none.
+    object that creates the explained one; if it is set, remedies name no object of the explained kind to create again.
+    Empty: there is none.
     """
     insight = sight.kind.insight
     if insight is None or insight.children is None:

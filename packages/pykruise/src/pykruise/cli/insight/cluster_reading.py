@@ -184,7 +184,7 @@ async def find_claim_problems(
     *,
     is_of_template: Callable[[Document], bool] = lambda _: False,
 ) -> dict[str, ClaimProblem]:
-    """Return the problems of those of the named PVCs that have no volume; empty without the right to read them.
+    """Return the problems of those of the named PVCs that have no volume; empty without permission to read them.
     `is_of_template`: whether a claim template of the explained object defines the PVC.
     """
     if not names:

@@ -457,7 +457,7 @@ def drop_harmful_remedies(
 
 
 def _is_about_older_pods(wait: Wait, plan: Plan) -> bool:
-    """Whether all pods of the wait have an older revision whose deletion the remedy describes already."""
+    """Whether the plan skips all pods of the wait because they have an older revision."""
     reasons = [plan.skipped.get(pod) for pod in wait.pods]
     return bool(reasons) and all(
         reason is not None and reason.code == Code.OLDER_REVISION for reason in reasons

@@ -62,8 +62,8 @@ async def _list_claims(client: Client, pod: Key) -> list[Document]:
 
 
 async def describe_claims(client: Client, pod: Key) -> tuple[str, str]:
-    """Return the PVCs of a pod that have no volume, each with its problem, and the remedy of the first one that has
-    one; empty: there are none.
+    """Return the PVCs of a pod that have no volume, each with its problem, and the first known remedy; empty: there are
+    none.
     """
     names = await _read_claim_names(client, pod)
     problems = await find_claim_problems(client, pod.namespace, names)

@@ -23,7 +23,7 @@ Request = Mapping[str, Fraction]
 """Requested resources with their quantities; only quantities above zero."""
 
 UNSCHEDULABLE: Final = Taint(key="node.kubernetes.io/unschedulable", effect=NO_SCHEDULE)
-"""Taint of a cordoned node. It counts as soon as the node is cordoned, even if the node does not have it yet."""
+"""Taint of a cordoned node. It takes effect as soon as the node is cordoned, even if the node does not have it yet."""
 
 REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
@@ -88,7 +88,7 @@ class NodeRequirements(msgspec.Struct, frozen=True, kw_only=True):
         return None
 
     def list_untolerated(self, node: NodeView) -> Sequence[Taint]:
-        """Taints of the node that keep the pod away. Mere preferences (PreferNoSchedule) do not count."""
+        """Taints of the node that keep the pod away. Preferences (PreferNoSchedule) are ignored."""
         return [
             taint
             for taint in node.taints

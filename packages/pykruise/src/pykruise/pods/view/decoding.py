@@ -338,7 +338,7 @@ class PodProjector:
         return shared
 
     def _share_status(self, raw: RawStatus) -> ContainerStatusFacts:
-        """Share only parts of the status, because it contains its container's id."""
+        """Share only parts of the status, because a whole status contains the container's id, so no two are equal."""
         share = self._shared.share
         state = raw.state
         if state is not None and state.waiting is None and state.terminated is None and raw.resources is None:
@@ -448,7 +448,9 @@ def _parse_readiness(conditions: tuple[_Condition, ...]) -> tuple[bool, Instant 
 def _find_open_gates(
     gates: tuple[str, ...], conditions: tuple[ConditionView, ...], annotations: Mapping[str, str]
 ) -> tuple[str, ...]:
-    """This project's gates without a clean True. The gate of a running in-place update is left to that update."""
+    """This project's gates that still need their condition: InPlaceUpdateReady must be True without reason and message,
+    and KruisePodReady must exist. The gate of a running in-place update is left to that update.
+    """
     in_place = kruise = None
     for condition in conditions:
         if condition.type == keys.IN_PLACE_READY:

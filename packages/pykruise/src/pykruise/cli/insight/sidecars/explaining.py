@@ -199,7 +199,7 @@ def _changed_fields(pod: ManagedPod, sight: SidecarSight) -> str:
 
 
 def _not_serving(pod: ManagedPod, sight: SidecarSight) -> Iterator[Wait]:
-    """Yield why a pod with the present sidecars does not count as ready and therefore holds up others."""
+    """Yield why a pod with the present sidecars does not count as ready and therefore delays upgrades of other pods."""
     if _is_serving(pod):
         return
     cause = cause_of(sight.pods[pod.label], pod.pod, now=sight.snapshot.now, correction=OF_THE_WORKLOAD)

@@ -160,7 +160,7 @@ def _waits_of_patches(sight: SpreadSight) -> Iterator[Wait]:
 
 
 def _waits_of_pods(sight: SpreadSight, groups: Grouped) -> Iterator[Wait]:
-    """Yield pods that do not run because of a patch, and pods without a node, with the cause and the next step."""
+    """Yield pods that a patch prevents from running, and pods without a node, with the cause and the next step."""
     subsets = sight.view.subsets
     broken = {pod.name for pod, _ in find_patch_obstacles(sight.snapshot, groups)}
     for number, subset in enumerate(subsets):

@@ -259,7 +259,7 @@ async def _explain_workload(
 
 
 async def _read_refusals(client: Client, workload: SubsetWorkload) -> Sequence[Wait]:
-    """Return why the API server refuses the pods of a workload; empty when the user may not read events."""
+    """Return why the API server rejects the pods of a workload; empty when the user may not read events."""
     try:
         return await read_refused_creations(client, workload.uid, workload.namespace)
     except ApiError:
