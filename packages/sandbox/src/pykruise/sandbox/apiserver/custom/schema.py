@@ -1,6 +1,6 @@
 """Custom resources by their schema: defaulting, pruning and validation as a Kubernetes API server does them.
 
-    openAPIV3Schema of a CRD version ──▶ StructuralSchema.from_crd_schema()   (once; refuses an invalid schema)
+    openAPIV3Schema of a CRD version ──▶ StructuralSchema.from_crd_schema()   (once; rejects an invalid schema)
                                                 │ compiles the schema to closures
     a document ──▶ prune() ──▶ default() ──▶ validate() ──▶ causes of a 422, with the server's messages
 
@@ -80,7 +80,7 @@ class StructuralSchema:
         return schema
 
     def default(self, obj: Document) -> Document:
-        """Fill in defaults where a value is absent, or is null without being nullable. Changes `obj`."""
+        """Fill in defaults where a value is absent, or is null but not nullable. Changes `obj`."""
         if self._fill:
             self._fill(obj)
         return obj
@@ -103,7 +103,7 @@ class StructuralSchema:
 
         With `old`, errors in parts that an update does not change are not reported, so that a schema can be tightened
         without blocking objects that were stored before (the server calls this ratcheting). Repeated items
-        of sets and maps are reported unless the old object had some.
+        of sets and maps are reported unless the old object already had repeated items.
         """
         wrong: Found = []
         self._check(obj, None, wrong)

@@ -2,9 +2,9 @@
 
 writes.py ──▶ PolicyAdmission.validate() ──▶ verdicts.py, for each policy and binding ──▶ `rest`
 
-Owns the configuration, and updates it in the step of each commit of a policy or binding. A policy without a binding
-has no effect. Same rules as apiserver's `policy/validating` dispatcher, but audit annotations are not recorded, and
-policies run in the order of their names.
+This module owns the configuration, and updates it in the same step as each commit of a policy or binding. A policy
+without a binding has no effect. Same rules as apiserver's `policy/validating` dispatcher, but audit annotations are
+not recorded, and policies run in the order of their names.
 """
 
 from typing import Any, Final

@@ -3,7 +3,7 @@
 stored policies ──▶ parse_policy() ──▶ Policy      stored bindings ──▶ parse_binding() ──▶ PolicyBinding
 
 Pure. Policies were checked when they were written (builtin/admission_policies.py), so their expressions compile. A
-policy that was not written here, but comes from a copy of a cluster, may be broken, and then refuses the writes that
+policy that was not written here, but comes from a copy of a cluster, may be broken, and then rejects the writes that
 it matches.
 """
 

@@ -170,8 +170,8 @@ class WatchStream:
         self._buffer: deque[tuple[str, Publication]] = deque()
         self._waiter: asyncio.Future[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
-        """Set at the first wait, and kept for the next waits, because the next bookmark or the end is never due
-        earlier.
+        """It is set at the first wait, and kept for the next waits, because neither the next bookmark nor the end can
+        become due earlier.
         """
         self._ended = False
         self._overrun = False
