@@ -202,7 +202,7 @@ def _is_later(pod: SandboxPodView, other: SandboxPodView) -> bool:
 
 
 def count_failures_after(job: DocumentView, replaced: SandboxPodView | None) -> tuple[int, int]:
-    """Number of failures of a new pod's index: those that count, and ignored ones."""
+    """Numbers of failures of a new pod's index: counted ones and ignored ones."""
     if replaced is None:
         return 0, 0
     counted, ignored = replaced.index_failures

@@ -52,7 +52,7 @@ LEASE_VIEWS: Final = make_document_views(LEASES)
 class Renewals:
     """Time at which the last renewal of each node's Lease was observed.
 
-    The time in the Lease does not count: clocks differ, and after a restart of this cluster all Leases are old.
+    The time in the Lease is not used: clocks differ, and after a restart of this cluster all Leases are old.
     """
 
     def __init__(self) -> None:

@@ -79,7 +79,7 @@ def decide_next_step(
 
 
 def _blocked_until(owner: DocumentView, pod: SandboxPodView, now: Instant) -> Instant | None:
-    """None when the next pod may follow this one; else the time when it may (0: after the next change)."""
+    """Return None if the next pod may follow this one, else the time from which it may (0: after the next change)."""
     if pod.is_deleting:
         return 0.0
     due = find_available_time(pod, min_ready_s=owner.count("spec", "minReadySeconds"))

@@ -1,6 +1,6 @@
 """Pods on nodes, updated pod by pod.
 
-pods, nodes ──place(), set_node()──▶ Ledger ──▶ NodeLoad of each node, counts of labels and of aversions by node
+pods, nodes ──place(), set_node()──▶ Ledger ──▶ NodeLoad of each node, counts of pods by selector and anti-affinity term
 
 No I/O, no clock, no randomness. scheduling/filters.py reads it to decide which node a pod gets.
 """
