@@ -505,7 +505,7 @@ def _warning_header(warnings: Sequence[str]) -> str:
 
 
 def _discovery_type(doc: Document) -> str:
-    """Media type of a discovery document. Aggregated discovery has its own."""
+    """Media type of a discovery document. Aggregated discovery has its own media type."""
     if str(doc.get("kind", "")).startswith("APIGroupDiscovery"):
         version = str(doc.get("apiVersion", "")).rpartition("/")[2] or "v2"
         return f"{JSON};g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList"

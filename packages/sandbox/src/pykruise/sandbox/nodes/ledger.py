@@ -214,7 +214,7 @@ def group_of(term: Mapping[str, Any], pod: SandboxPodView) -> LedgerGroup:
     selector = selector_of(term, pod)
     if (names := term.get("namespaceSelector")) is not None and not names:
         return LedgerGroup(None, selector)
-    # Namespaces that are selected by labels are not looked up; without names, only the pod's own namespace counts.
+    # Namespaces that are selected by labels are not looked up; without names, only the pod's own namespace is used.
     return LedgerGroup(tuple(sorted(term.get("namespaces") or (pod.namespace,))), selector)
 
 

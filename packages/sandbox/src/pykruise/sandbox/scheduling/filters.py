@@ -447,7 +447,7 @@ class _SpreadRule:
 def _eligible_nodes(
     constraint: Mapping[str, Any], pod: SandboxPodView, ledger: NodeLedger
 ) -> list[SandboxNodeView]:
-    """Nodes whose domains count: by default those that match the pod's node affinity, regardless of their taints."""
+    """Nodes whose domains are used: by default those that match the pod's node affinity, regardless of their taints."""
     views = [view for _, view in ledger.list_candidates()]
     if constraint.get("nodeAffinityPolicy", "Honor") == "Honor" and (matches := _node_matcher(pod)):
         views = [view for view in views if matches(view)]

@@ -8,7 +8,7 @@ of the path to them. So rules should read stored objects: a rule that reads `sto
 one path to each state.
 
 An operator may keep memory that the runtime knows (caches, queues, plans). Other variables are not part of a state,
-so states that differ only in them count as equal.
+so states that differ only in them are treated as equal.
 """
 
 import asyncio

@@ -32,7 +32,7 @@ from pykruise.sandbox.apiserver.schemas.validations import compile_rules, find_r
 
 
 class NotStructuralError(ValueError):
-    """A schema that a CRD may not have. `causes` lists every error with its field path."""
+    """A schema that is not allowed in a CRD. `causes` lists every error with its field path."""
 
     def __init__(self, value: Sequence[Cause]) -> None:
         super().__init__("; ".join(f"{cause.field}: {cause.message}" for cause in value))

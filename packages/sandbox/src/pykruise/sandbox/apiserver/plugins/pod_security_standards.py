@@ -2,7 +2,7 @@
 
 pod, PodSecurityPolicy ──▶ explain_violations() ──▶ one message, or empty
 
-Pure. Same rules as k8s.io/pod-security-admission from v1.25 on; an older version of a standard counts as v1.25.
+Pure. Same rules as k8s.io/pod-security-admission from v1.25 on; an older version of a standard is treated as v1.25.
 """
 
 import re

@@ -150,7 +150,7 @@ class PolicyAdmission:
                     warnings.append(f"Validation failed for {text}: {denial.message}")
 
     def _match(self, matching: Matching, request: AdmissionRequest) -> SeenByAdmission | None:
-        """Return the form in which the policy sees the write; None when it does not match."""
+        """Return the form in which the policy sees the write; None when the policy does not match."""
         looks = matching.namespace_selector is not None
         labels = self._seeing.read_namespace_labels(request) if looks else None
         if not matching.selects(labels, request.object, request.old_object):

@@ -130,7 +130,7 @@ class _Reader:
                 yield (f"{when} {text}" if self.wanted.stamps else f"{text} at {when}").encode()
 
     def cut(self, line: bytes) -> bytes:
-        """The part of the line within `limitBytes`; the line end counts."""
+        """The part of the line within `limitBytes`, which includes the line end."""
         if self._left is None:
             return line
         line, self._left = line[: self._left], self._left - len(line) - 1

@@ -58,8 +58,8 @@ class HubStats(msgspec.Struct, frozen=True):
 
 
 class Hub:
-    """All watches. A watcher is registered under the most selective value that its selection fixes, so that a change
-    reaches only those watchers that it may concern, however many there are.
+    """All watches. A watcher is registered under the most selective value that its selection requires, so that a change
+    reaches only the watchers whose selection may include the object.
     """
 
     def __init__(self, *, buffer_events: int = 10_000) -> None:

@@ -188,7 +188,7 @@ class WebhookAdmission:
     # --- matching ----------------------------------------
 
     async def _match(self, webhook: Webhook, request: AdmissionRequest) -> "SeenByAdmission | None":
-        """Return the form in which the webhook sees the write; None when it does not match. Raises Refusal."""
+        """Return the form in which the webhook sees the write; None when the webhook does not match. Raises Refusal."""
         seen = self._match_rules(webhook, request)
         if seen is None or not self._selectors_match(webhook, request):
             return None
