@@ -167,7 +167,7 @@ def is_worth_reporting(
 ) -> bool:
     """Whether to write the status now: always, except for a short time before the first start.
 
-    A real kubelet writes then, too, but the next write a second later has the same information.
+    A real kubelet also writes in this short time, but its next write a second later has the same information.
     """
     if pod.status.start_time is not None:
         return True
