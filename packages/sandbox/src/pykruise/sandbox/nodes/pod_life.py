@@ -36,7 +36,7 @@ from pykruise.sandbox.pod_view import PodContainer, SandboxPodView, SecurityCont
 _HALF_DELETED_S = 1.0  # longest time that a pod without remaining grace period may still exist
 _DEFERRED_S = 10.0  # interval of attempts for a deferred change of resources
 UNMOUNTED = ""
-"""In a mapping by container: the key of the obstacle that prevents the pod's volumes from being mounted."""
+"""Key, in a mapping by container, of the obstacle that prevents the pod's volumes from being mounted."""
 
 _MISSING_S = 1.0  # interval of attempts for a container with an incomplete environment
 _SETTLED_S = 600.0  # a container that has run this long restarts its backoff

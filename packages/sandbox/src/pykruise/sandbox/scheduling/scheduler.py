@@ -323,8 +323,8 @@ class Scheduler:
 
     @contextmanager
     def _with_nominated_placed(self, pod: SandboxPodView) -> Iterator[None]:
-        """In this context, the ledger has the nominated pods of at least the same priority on their nodes, where they
-        wait for evictions.
+        """Place nominated pods of at least the same priority in the ledger during this context. They wait for evictions
+        on their nodes.
         """
         others = [
             other

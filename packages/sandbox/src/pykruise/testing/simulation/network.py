@@ -145,7 +145,7 @@ class Wire:
         self._under_way: set[asyncio.Task[Any]] = set()
         self.dead = False
         self.held: dict[str, int] = {}
-        """By path, the version of an event that is held back: a later event is delivered before it."""
+        """Versions of events that are held back, by path: a later event is delivered first."""
         self.writes = 0
 
     async def request(self, request: Request, /) -> Response:
