@@ -42,6 +42,6 @@ class Guard:
         return ""
 
     def _is_own(self, origin: str, host: str) -> bool:
-        """Whether a page loaded from this dashboard sent the request. Names of proxies count if they are allowed."""
+        """Whether a page loaded from this dashboard sent the request, perhaps through a proxy with an allowed name."""
         text = urlsplit(origin).netloc.lower()
         return bool(text) and (text == host or text in self._hosts)

@@ -125,7 +125,7 @@ class Sources:
 
     @property
     def caches(self) -> Sequence[Cache[Any]]:
-        """All caches, including those beside others."""
+        """All caches, including those that are `is_apart`."""
         return tuple(self._caches.values())
 
     @property

@@ -174,7 +174,7 @@ class Controller(Generic[K]):
         assert task is not None  # a coroutine runs in a task
         while not self._is_stopping:
             while task.uncancel():
-                # A TaskGroup of the previous reconcile may have left some (retried_task.py).
+                # A TaskGroup of the previous reconcile may have left cancellation requests (retried_task.py).
                 pass
             try:
                 key = await self.queue.get()

@@ -15,7 +15,7 @@ __all__ = ["Ranges", "merge_ranges"]
 
 
 class Ranges(msgspec.Struct, frozen=True):
-    """A set of whole numbers. Create it with `merged`."""
+    """A set of whole numbers. Create it with `merge_ranges`."""
 
     firsts: tuple[int, ...] = ()
     """First number of each range, ascending."""
