@@ -1,6 +1,6 @@
 """Checks of requests: the dashboard answers those of its own page, not those of another site in the same browser.
 
-Request ──▶ Guard.build_refusal(): Host (a name that another site has given this address), Origin, Sec-Fetch-Site, own
+Request ──▶ Guard.find_refusal(): Host (a name that another site has given this address), Origin, Sec-Fetch-Site, own
 header
 
 Pure.

@@ -179,7 +179,7 @@ class Store(Generic[T]):
         self.position = 0
         """W."""
         self.changed = 0
-        """The version of the latest known change. Another watch must reach it to know as much."""
+        """The version of the latest known change. Another watch that reaches it has shown all these changes."""
         self._sets = 0
         self.ignored = 0
         """Events and responses that were older than the known state."""

@@ -68,7 +68,7 @@ class Controller(Generic[K]):
 
     `reconcile(key)` moves one object towards its desired state and returns the seconds until the next reconcile (0:
     immediately; None: when an event enqueues the key). `grace_s`: how long `stop()` waits for reconciles in flight.
-    `cpu_time` measures the cost of a reconcile; use `unmeasured` where every run must be identical.
+    `cpu_time` measures the cost of a reconcile; use `skip_measuring` where every run must be identical.
     """
 
     def __init__(
