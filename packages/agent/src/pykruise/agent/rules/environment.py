@@ -32,7 +32,7 @@ class EnvSource(msgspec.Struct, frozen=True, gc=False):
 def parse_env_source(variable: str, field_path: str) -> EnvSource | None:
     """Return the label or annotation that a field path names, `metadata.labels['app']`; None for other paths.
 
-    None also for whole maps, and for the variables that SidecarSets set.
+    Return None also for whole maps, and for the variables that SidecarSets set.
     """
     if variable in _EXCLUDED_VARIABLES or not field_path.endswith("']"):
         return None

@@ -12,7 +12,7 @@ Keys that are expensive to plan are planned less often: after work that cost d s
 cost_s=d)`; costs below `cost_threshold_s` do not count). Adds during the rest take effect at its end; adds with
 `force=True` end it.
 
-The wait of a failing key doubles with each failure. The wait depends on how long the key has been failing, not on
+Each wait of a failing key is twice as long as the previous one. It depends on how long the key has been failing, not on
 the number of failures: a key that an event wakes before its wait has ended, and that fails again, keeps its remaining
 wait. Otherwise each of the many events that arrive while a server recovers would double the wait.
 
