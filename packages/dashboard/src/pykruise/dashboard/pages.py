@@ -570,7 +570,7 @@ class _HealthPage:
         self.is_read = False
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Refresh the page until cancelled."""
         while True:
             try:
                 rows = await build_health_rows(self._client, namespace=self._namespace)
