@@ -127,9 +127,7 @@ class AdvancedCronJobSnapshot(Judged, frozen=True, kw_only=True):
     children: Sequence[ChildView]
     """Objects of the children's kind that the AdvancedCronJob controls, by name."""
     others: frozenset[str] = frozenset()
-    """Names of other objects of that kind, controlled by nobody or by others, that have the name prefix of its
-    children.
-    """
+    """Names of objects of that kind with the name prefix of its children, but with another controller or none."""
     latest_made: Instant | None = None
     """The latest tick for which a child was observed; the child may be deleted by now. None: no child was observed."""
     job_pods: Mapping[str, Sequence[PodView]] = {}
