@@ -29,7 +29,7 @@ TEMPLATES: Final[Mapping[str, Resource]] = {
     "imageListPullJobTemplate": IMAGE_LIST_PULL_JOB,
     "broadcastJobTemplate": BROADCAST_JOB,
 }
-"""Field of `spec.template` → resource of its children. The first field that is set counts."""
+"""Field of `spec.template` → resource of its children. The first field that is set is used."""
 
 
 class Ending(StrEnum):

@@ -61,7 +61,9 @@ def _list_wakes(_: AdvancedCronJobSettings) -> Sequence[Wake]:
 
 
 def _enqueue_owner_of_job(change: Change[PodView], around: Around[AdvancedCronJobSettings]) -> Iterator[Key]:
-    """Enqueue the AdvancedCronJob of the Job that controls the pod, when the pod meets another obstacle."""
+    """Enqueue the AdvancedCronJob of the Job that controls the pod, when the pod appears, disappears or gets another
+    obstacle.
+    """
     old, new, owner = change.old, change.new, change.latest.controller
     if owner is None or (owner.group, owner.kind) != (JOB.group, JOB.kind):
         return

@@ -127,11 +127,11 @@ class AdvancedCronJobSnapshot(Judged, frozen=True, kw_only=True):
     children: Sequence[ChildView]
     """Objects of the children's kind that the AdvancedCronJob controls, by name."""
     others: frozenset[str] = frozenset()
-    """Names of objects of that kind that it does not control and that have the same prefix as its children."""
+    """Names of objects of that kind with the name prefix of its children, but with another controller or none."""
     latest_made: Instant | None = None
     """The latest tick for which a child was observed; the child may be deleted by now. None: no child was observed."""
     job_pods: Mapping[str, Sequence[PodView]] = {}
-    """Pods of Kubernetes' own Jobs that have not ended, by the Job's uid; other children report their waits."""
+    """Pods of batch/v1 Jobs that have not ended, by the Job's uid; children of other kinds report why they wait."""
     changed_at: Instant | None = None
     """Time of the last change of schedule, zone, pause or deadline; None: no change is known since the creation."""
     now: Instant

@@ -3,7 +3,7 @@
 BroadcastJobSnapshot ──▶ targets_of() ──▶ decide_fan_out() ──▶ Plan: the job's new state, pods to delete, pods to create
 
 Pure. When a job ends, is paused or resumes, the plan first stores this in the status, and then acts. A manager that
-restarts in between finds the stored status, with the counts from before.
+restarts in between finds the new state and the counts in the stored status.
 """
 
 from collections import Counter
@@ -145,7 +145,7 @@ def _plan_after_end(
     if job.has_failed:
         remedy = make_deadline_remedy(_DEADLINE) if _was_late(job) else ""
         waiting = Reason(Code.JOB_FAILED, _describe_failure(job), remedy)
-    if not job.ends:  # it still counts its current pods
+    if not job.ends:  # a job that never ends still counts its pods
         status = _document_if_changed(job, compute_status(snapshot, decision.counts, phase=FAILED))
     return Plan(
         stages=tuple(stages),
@@ -352,9 +352,7 @@ def _stop_pods(targets: BroadcastJobTargets, names: Iterable[str], because: str)
 
 
 def _drop_left_to_gc(targets: BroadcastJobTargets, names: Iterable[str]) -> Iterator[str]:
-    """Drop pods on nodes that do not exist, because Kubernetes deletes these pods, or this cache does not contain the
-    node yet.
-    """
+    """Drop pods on unknown nodes: Kubernetes deletes these pods, or this cache does not contain the node yet."""
     return (name for name in names if name not in targets.is_left_to_gc)
 
 
@@ -399,7 +397,7 @@ def _list_active_pods(targets: BroadcastJobTargets) -> Iterator[PodView]:
 def _find_requeue_s(
     snapshot: ReadableBroadcastJob, targets: BroadcastJobTargets, decision: FanOutDecision
 ) -> float | None:
-    """Seconds until the plan changes without an event: the time of the decision, or when a pod is late to start."""
+    """Seconds until the plan changes without an event: until the decision's requeue, or until a pod is late."""
     late_at = find_next_blocker_time(_list_active_pods(targets), now=snapshot.now)
     return find_soonest([decision.requeue_after_s, compute_seconds_until(late_at, now=snapshot.now)])
 

@@ -107,7 +107,7 @@ def _is_relevant(change: Change[PodView], key: Key, around: Around[CloneSetSetti
 
 
 def _enqueue_by_claim(change: Change[ClaimView], around: Around[CloneSetSettings]) -> Iterable[Key]:
-    """CloneSets to enqueue when a PVC gets another owner, or appears unexpectedly: its creation took effect long
+    """Enqueue CloneSets when a PVC gets another owner, or appears unexpectedly. The API server may create a PVC long
     after the client's timeout, when its pod no longer exists.
 
     A PVC that this manager is creating enqueues nothing, because its pod does. A deleted PVC enqueues nothing either.

@@ -210,7 +210,9 @@ class Numbers(msgspec.Struct, frozen=True, kw_only=True):
     create_old: int = 0
     """Missing pods of the current revision."""
     create_now: int = 0
-    """Pods that may be created now. scaleStrategy.maxUnavailable limits them, and terminating pods if these count."""
+    """Pods that may be created now. scaleStrategy.maxUnavailable limits them, and so do terminating pods if these
+    count.
+    """
     create_held: int = 0
     """Further pods that may be created as soon as terminating pods have ended."""
     remove: int = 0

@@ -104,8 +104,8 @@ BY_UID: Final = "uid"
 """Index of CloneSets by UID: a claim contains its owner's UID."""
 
 BY_SELECTOR: Final = "selector"
-"""Index of CloneSets: (namespace, key, value) of one label that the selector requires, with each allowed value. The
-labels of a pod thus find the CloneSets whose selector matches it.
+"""Index of CloneSets by one label that the selector requires: an entry (namespace, key, value) for each allowed value.
+The labels of a pod thus find all CloneSets whose selector may match it.
 """
 
 ANY_POD: Final = ("", "")
@@ -113,7 +113,7 @@ ANY_POD: Final = ("", "")
 
 
 def _index_by_selector(cloneset: CloneSetView) -> Iterable[tuple[str, str, str]]:
-    """Return the entries of the index BY_SELECTOR: of the required labels, the label with the fewest values."""
+    """Return the entries of the index BY_SELECTOR, for the required label with the fewest allowed values."""
     if cloneset.selector is None or cloneset.selector.is_empty:
         return ()
     listed = min(cloneset.selector.listed_values(), key=lambda value: len(value[1]), default=None)

@@ -50,11 +50,13 @@ ASK_AGAIN_S: Final = 1.0
 SURPLUS_OF_SURGE: Final = Reason(
     Code.TURN, "is deleted once a pod of the newest revision is available in its place (maxSurge)"
 )
-"""Reason for old pods beyond replicas, which no partition keeps."""
+"""Reason for old pods beyond replicas when there is no partition that could keep them."""
 
 
 def _reason_to_stay(ws: CloneSetWorkingSet) -> Reason:
-    """Reason why pods that are not updated stay: without a partition, they are surplus because of the surge."""
+    """Reason why pods keep their revision: the partition keeps them, or without one, they are surplus because of
+    maxSurge.
+    """
     return KEPT_BY_PARTITION if ws.limits.partition else SURPLUS_OF_SURGE
 
 
@@ -200,7 +202,7 @@ def _select_candidates(ws: CloneSetWorkingSet, *, back: bool) -> list[PodView]:
 
 
 def _is_kept_in_grace(ws: CloneSetWorkingSet, pod: PodView) -> bool:
-    """Whether the pod's grace period is over, but ends with a resize, which the API server rejects."""
+    """Whether the pod's grace period is over, and the next step is a resize, which the API server rejects."""
     if not pod.is_in_grace:
         return False
     decision = ws.recall.find_progress(pod, now=ws.now, settings=ws.settings.in_place).decision
@@ -210,7 +212,7 @@ def _is_kept_in_grace(ws: CloneSetWorkingSet, pod: PodView) -> bool:
 def _within_budget(
     ws: CloneSetWorkingSet, wanted: Sequence[PodView], numbers: Numbers, target: RevisionView
 ) -> Sequence[PodView]:
-    """Return the longest prefix that keeps enough pods available, of all pods and of the target revision.
+    """Return the longest prefix whose update keeps enough pods available, both of all pods and of the target revision.
 
     One pod that is already out of service may always be updated, even when missing pods have used up the budget. Its
     update makes no pod unavailable, and only the update may bring it back (a corrected image; a pod in

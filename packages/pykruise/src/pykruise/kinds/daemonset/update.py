@@ -2,7 +2,7 @@
 
 DaemonSetWorkingSet ──▶ plan_update() ──▶ PlanPhase
 
-Pure. The partition and the node selector decide which nodes take part; maxUnavailable or maxSurge limits how many
+Pure. The partition and the node selector decide which nodes are updated; maxUnavailable or maxSurge limits how many
 update at the same time. A node whose pod is unavailable uses no budget, because an update can only help it. Pods are
 updated in place where that is possible. Otherwise the old pod is deleted and the next plan creates the new one; with
 surge, the new pod is created first. The budget leaves out the nodes of nodes_left_out.py.
@@ -48,10 +48,10 @@ from pykruise.runtime.reasons import Reason
 
 BY_PARTITION: Final = Reason(Code.PARTITION, "the partition keeps this many nodes on older revisions")
 BY_SELECTOR: Final = Reason(Code.NODE_SELECTOR, "its node is not one that rollingUpdate.selector selects")
-"""Reason that the spec itself keeps a pod at its revision."""
+"""Reason for a pod that the spec itself keeps at its revision."""
 
 MOST_NAMED: Final = 5
-"""Most nodes that a reason names."""
+"""Maximum number of nodes that a reason names."""
 
 MAX_SURGE_USED_UP: Final = Reason(
     Code.BUDGET, "waits for its turn: maxSurge is used up", "wait, or raise maxSurge"
@@ -87,7 +87,7 @@ def _choose_nodes(ws: DaemonSetWorkingSet) -> tuple[list[OldAndNew], dict[str, R
     Nodes that are updated or updating come first and count against the number of nodes that the partition allows to
     update. So raising the partition reverts no update.
     """
-    updated: list[OldAndNew | None] = []  # None: a settled node, which only takes a place
+    updated: list[OldAndNew | None] = []  # None: a settled node; it is only counted
     updating: list[OldAndNew] = []
     rest: list[OldAndNew] = []
     skipped: dict[str, Reason] = {}

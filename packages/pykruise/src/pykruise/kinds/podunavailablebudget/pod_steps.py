@@ -319,7 +319,7 @@ def _make_surge_message(cloneset: str) -> str:
 
 
 def _make_status(operation: Operation, message: str, *causes: Cause) -> ErrorStatus:
-    """Build the refusal. `causes`: its reason for programs, in addition to OpenKruise's answer."""
+    """Build the rejection. `causes`: machine-readable reasons, which OpenKruise's response does not have."""
     details = StatusDetails(causes=causes) if causes else None
     is_eviction = operation == Operation.EVICT
     reason, code = ("TooManyRequests", 429) if is_eviction else ("Forbidden", 403)
@@ -327,7 +327,9 @@ def _make_status(operation: Operation, message: str, *causes: Cause) -> ErrorSta
 
 
 def _select_covered_pods(budgets: Iterable[BudgetView]) -> list[Meant]:
-    """Pods that budgets cover. For a target all pods count, because the labels of its pods are unknown."""
+    """Pods that budgets cover. For a target these are all pods of the namespace, because the labels of its pods are
+    unknown.
+    """
     return [
         Meant(
             selector=budget.selector if budget.target is None else EVERYTHING, namespaces=(budget.namespace,)

@@ -1,5 +1,5 @@
-"""Reads of pod admission besides the request: budgets, the evicted pod, its CloneSet, owners of
-owners; and the record of an eviction that waits.
+"""Reads of pod admission besides the request: budgets, the evicted pod, its CloneSet, owners of owners. There is also
+one write: the record of an eviction that waits.
 
 LiveBudgets     reads from the API server each time: for reviews in the process of a sandbox
 CachedBudgets   reads budgets from a cache: a pod without a budget costs no request

@@ -63,7 +63,7 @@ def _keys_listed_by_pod(change: Change[PodView], _: Around[SidecarSetSettings]) 
 
 
 def _keys_selecting_pod(change: Change[PodView], around: Around[SidecarSetSettings]) -> Iterator[Key]:
-    """Keys of the SidecarSets that select the pod, when it becomes, or no longer is, a pod without sidecars."""
+    """Keys of the SidecarSets that select the pod: they report selected pods that have no sidecars."""
     old, new = change.old, change.new
     if old is not None and new is not None and (old.is_active, old.labels) == (new.is_active, new.labels):
         return

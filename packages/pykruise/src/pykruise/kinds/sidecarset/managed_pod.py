@@ -2,7 +2,7 @@
 
 PodView + SidecarSetView ──▶ is_managed(), build_managed_pod() ──▶ ManagedPod ──▶ status, upgrade, hot upgrade
 
-Pure. Containers may be absent from any lookup.
+Pure. Each lookup accepts that the pod does not have the container.
 """
 
 from collections.abc import Collection, Iterable, Mapping

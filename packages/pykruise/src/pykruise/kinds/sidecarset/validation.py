@@ -119,7 +119,9 @@ def _has_same_options(doc: Mapping[str, Any], old: Mapping[str, Any] | None) -> 
 
 
 def _updated_pods_errors(doc: Mapping[str, Any], spec: SidecarSetSpec) -> Iterator[Cause]:
-    """Without an older revision for new pods, each new pod would be one updated pod more."""
+    """Yield the errors of options. updated-pods needs an older revision for new pods: otherwise each new pod would be
+    one more updated pod.
+    """
     annotations = annotations_of(doc)
     yield from find_option_errors(annotations, OPTIONS)
     choice = spec.revision_choice
@@ -169,7 +171,7 @@ def _revision_errors(choice: RevisionChoice, facts: SidecarSetFacts, *, sidecars
 
 
 def _choice_errors(choice: RevisionChoice | None) -> Iterator[Cause]:
-    """Errors of the choice that do not depend on the existing revisions."""
+    """Errors of injectionStrategy.revision that do not depend on the existing revisions."""
     if choice is None:
         return
     if choice.policy not in ("", "Always", "Partial"):

@@ -89,7 +89,7 @@ def _list_wakes(settings: StatefulSetSettings) -> Sequence[Wake]:
 
 
 def _enqueue_by_pod_name(change: Change[PodView], around: Around[StatefulSetSettings]) -> Iterable[Key]:
-    """The set that needs the name of a deleted pod, of any owner."""
+    """Enqueue the set that needs the name of a deleted pod, whatever owner the pod had."""
     if change.new is not None or change.old is None:
         return ()
     return _key_if_cached(Key(change.old.namespace, split_name(change.old.name)[0]), around)
@@ -102,8 +102,8 @@ CLAIM_S: Final = 5.0
 def _enqueue_by_claim(
     change: Change[ClaimView], around: Around[StatefulSetSettings]
 ) -> Iterator[Key | Later]:
-    """Enqueue a set for a change of a PVC: the set that expanded it. For another changed PVC, the sets whose status
-    counts it. For a deleted PVC, the sets whose pod may wait for its deletion.
+    """Enqueue the set that expanded a changed PVC. For a PVC that no set expanded, enqueue the sets whose status counts
+    it. For a deleted PVC, enqueue the sets whose pod may wait for its deletion.
     """
     old, new = change.old, change.new
     if new is not None and old is not None:

@@ -252,7 +252,9 @@ def _decide_surplus(ws: StatefulSetWorkingSet, pod: PodView) -> DeletePod | Chan
 def _surplus_writes(
     ws: StatefulSetWorkingSet, pod: PodView, decision: DeletePod | ChangePod | Reason | None
 ) -> Sequence[Decision]:
-    """Give the claims of the pod their owners, before its deletion if it is deleted."""
+    """Return the writes for a surplus pod: first the owners of its claims, then the deletion or change of the pod, if
+    any.
+    """
     steps = plan_owners(ws, pod, is_surplus=True)
     if decision is None or isinstance(decision, Reason):
         return [Chain(subject=pod.name, steps=steps)] if steps else ()

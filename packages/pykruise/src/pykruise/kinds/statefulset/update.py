@@ -4,8 +4,8 @@ StatefulSetWorkingSet + differences + Scale ──▶ plan_update() ──▶ Pl
 
 Pure. Every slot whose pod is missing, not healthy, in an update, or not yet available counts against maxUnavailable,
 whatever its place in the order. Surplus pods never count, and with the option ignore-unavailable-nodes neither do pods
-on nodes out of service. A candidate that is already unavailable costs nothing. The
-first candidate that exceeds the limit ends the pass, except that pods that already prepare continue.
+on nodes out of service. A candidate that is already unavailable costs nothing. The first candidate that exceeds the
+limit ends the pass, but pods that already prepare for their update or deletion continue.
 """
 
 from collections.abc import Mapping, Sequence
@@ -225,8 +225,8 @@ def _update_pods(current: _Pass, wanted: Sequence[Slot], differences: Difference
 
 
 def _continue_preparing(current: _Pass, slots: Sequence[Slot], differences: Differences) -> None:
-    """Continue pods that already prepare, whatever the order: the first pod in the order waits for the budget that
-    they use.
+    """Continue pods in PreparingUpdate or PreparingDelete, whatever the order: they use up the budget that the first
+    pod in the order waits for.
     """
     for slot in slots:
         if current.failure is None and slot.pod is not None and slot.pod.state in _PREPARING:

@@ -280,8 +280,8 @@ async def _read_whole_pods(
 def _find_full_versions(
     spread: SpreadView, pods: Iterable[PodView], versioned: frozenset[str]
 ) -> frozenset[str]:
-    """Versions of which no subset has room, according to the stored status. Of their pods without the annotation,
-    only those older than the WorkloadSpread must be read.
+    """Versions whose subsets are all full according to the stored status. If a pod of such a version has no annotation,
+    it must be read only if it is older than the WorkloadSpread.
 
     A version is not included while the status counts pods without the annotation: these are adopted next.
     """
