@@ -233,7 +233,7 @@ async def delete_by_force(person: Person, _match: re.Match[str]) -> None:
 
 
 async def replace_one_at_a_time(person: Person, _match: re.Match[str]) -> None:
-    """Each when the one before has been replaced and is available."""
+    """Delete one pod, and the next one after the replacement is available."""
     stage = person.stage
     for name in person.pods or [pod.name for pod in await stage.pods()]:
         before = {pod.uid for pod in await stage.pods()}
