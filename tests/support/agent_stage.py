@@ -1,4 +1,4 @@
-"""An agent on paper: an API server in virtual time, a FakeRuntime, and the real Agent between them.
+"""The real Agent between an API server in virtual time and a FakeRuntime.
 
 async with agent_stage() as stage:
     await stage.ask({"nginx": [tag("1.9")]})
@@ -69,7 +69,7 @@ def pull_secret(name: str, **users: str) -> Object:
 
 
 class AgentStage(Place):
-    """What tests do with an agent and its node."""
+    """An agent and its node, with methods for tests."""
 
     def __init__(self, place: Place, runtime: FakeRuntime) -> None:
         super().__init__(place.cluster)

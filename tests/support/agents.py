@@ -1,4 +1,4 @@
-"""Agents as processes on real nodes, each with the rights that `pykruise install` gives them and no others.
+"""Agents as processes on real nodes, each with exactly the permissions of `pykruise install`.
 
 agents = Agents(stage); await agents.start(); …; await agents.kill("node-1"); await agents.start("node-1")
 """
@@ -30,7 +30,7 @@ def _resource(kind: str) -> Resource:
 
 
 class Agents:
-    """One agent a node."""
+    """One agent per node."""
 
     program: Sequence[str] = (
         sys.executable,

@@ -1,8 +1,8 @@
-"""A BroadcastJob with its nodes and pods on paper: plans are made of them and carried out.
+"""A simulated BroadcastJob with its nodes and pods: the kind plans, and the plans are carried out.
 
 world = BroadcastWorld(5, parallelism=2); world.sync(); world.end("n1"); world.sync()
 
-Everything goes through the real projections, as JSON. Pods are called by their nodes.
+The real views decode all objects from JSON. A pod has the name of its node.
 """
 
 import copy
@@ -55,7 +55,7 @@ def node(name: str, **status: Any) -> dict[str, Any]:
 
 
 class BroadcastWorld:
-    """Nodes n1, n2, …; a BroadcastJob; what became of it. `events`: their reasons, in order."""
+    """Nodes n1, n2, …; a BroadcastJob and its results. `events`: their reasons, in order."""
 
     def __init__(self, nodes: int = 5, **spec: Any) -> None:
         self.nodes = {f"n{number}": node(f"n{number}") for number in range(1, nodes + 1)}

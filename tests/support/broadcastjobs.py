@@ -1,4 +1,4 @@
-"""BroadcastJobs in scenarios: a job on the test's own nodes, and what a test waits for.
+"""BroadcastJobs in scenarios: a job on the test's own nodes, and the states that a test waits for.
 
 broadcast = Broadcast(stage, pool); await broadcast.create(parallelism=2); await broadcast.phase("completed")
 """

@@ -1,4 +1,4 @@
-"""Pod specs that no API server makes a pod of: one thing is wrong with each."""
+"""Pod specs that every API server rejects: each has one error."""
 
 from collections.abc import Mapping
 from typing import Any

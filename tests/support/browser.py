@@ -1,8 +1,8 @@
-"""Chromium, driven as a person uses it, and what a page says and does there.
+"""Chromium, used as a person uses it, and the texts and behaviour of a page.
 
-Browser ──▶ open(), text(), until(); problems(): what axe-core finds; longest_task_ms(); console()
+Browser ──▶ open(), text(), until(); problems(): findings of axe-core; longest_task_ms(); console()
 
-The driver is the one of the distribution, at its path: nothing is downloaded.
+It uses the driver of the distribution, so nothing is downloaded.
 """
 
 import re

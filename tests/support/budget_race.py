@@ -1,8 +1,8 @@
-"""Many pods that are to go at once, through several webhook replicas, with a budget that lets few go at a time.
+"""Many concurrent deletions through several webhook replicas, with a budget that allows few at a time.
 
-Place (an API server whose webhooks are behind a balancer) ──▶ race() ──▶ Raced: the pods that were let go, and the cost
+Place (an API server whose webhooks are behind a balancer) ──▶ race() ──▶ Raced: the deleted pods, and the cost
 
-No kubelet is there: the race makes pods serve, and replaces those that go. Time and sockets are real.
+There is no kubelet: the race makes pods ready, and replaces deleted pods. Time and sockets are real.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ AGAIN_S: Final = 0.2
 
 
 class Raced(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of a race."""
+    """Results of a race."""
 
     answers: Mapping[str, int]
     """How often each answer was given: `admitted`, or the words of a refusal."""
@@ -59,7 +59,7 @@ class Raced(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Pods:
-    """Pods that serve, and clients that delete and evict some of them."""
+    """Ready pods, and clients that delete and evict some of them."""
 
     def __init__(self, place: Place, count: int) -> None:
         self.user: Client = place.user

@@ -241,8 +241,8 @@ def world(
 
 
 class Stored:
-    """An API server that is asked for objects. `scales`: scale subresources of workloads, by name. `forbidden`: kinds
-    that may not be read; their scales may."""
+    """An API server that serves objects. `scales`: scale subresources of workloads, by name. `forbidden`: kinds
+    that cannot be read; their scales can."""
 
     def __init__(
         self,
@@ -304,7 +304,7 @@ def update(old: Document, new: Document, **fields: Any) -> AdmissionRequest:
 
 
 class BudgetServer:
-    """Stores budgets and pods, and refuses status writes that come too late."""
+    """Stores budgets and pods, and rejects status writes with an old resourceVersion."""
 
     def __init__(self, *budgets: Document, pods: Iterable[Document] = ()) -> None:
         self.budgets = {budget["metadata"]["name"]: budget for budget in budgets}

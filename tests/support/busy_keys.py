@@ -1,11 +1,11 @@
-"""A sandbox with a manager that says which objects it is busy with, in virtual time.
+"""A sandbox with a manager, and counts of the reconciles and writes of each object, in virtual time.
 
 async with busy_cluster(reviewed=False) as place:
     await place.create(CLONE_SETS, wild)
-    quiet = await place.busy_over(60)   # who was reconciled, who wrote, how often, within a virtual minute
+    quiet = await place.busy_over(60)   # number of reconciles and writes of each object in a virtual minute
 
-Without reviews everything that the definitions' schemas take is stored: what an older version stored, or what was
-written while no webhook answered.
+Without reviews the server stores everything that the CRDs' schemas accept, like objects of an older version, or
+objects that were written while no webhook responded.
 """
 
 import asyncio
@@ -54,7 +54,7 @@ AGENTS = make_simulated_agents(AgentTasks(pulls_ahead=True, recreates=True, prob
 
 
 class Busy(msgspec.Struct, frozen=True):
-    """What happened within a time."""
+    """Counts within a period."""
 
     seconds: float
     reconciles: Counter[tuple[str, Key]]
@@ -69,7 +69,7 @@ class Busy(msgspec.Struct, frozen=True):
 
 
 class _Counting:
-    """Counts reconciles, as a recorder of spans sees them."""
+    """Counts reconciles as a recorder of spans."""
 
     def __init__(self) -> None:
         self.reconciles = Counter[tuple[str, Key]]()

@@ -1,7 +1,7 @@
-"""A Helm chart rendered in this process: Go templates with the few functions of Helm's that the chart uses.
+"""Rendering of a Helm chart in this process: Go templates with the functions of Helm that the chart uses.
 
-Not Helm itself: `gotpl` executes the templates as Go's text/template does; the functions below follow Sprig's.
-A function that a template uses and that is not here fails the test.
+This is not Helm itself: `gotpl` executes the templates as Go's text/template does; the functions below follow Sprig's.
+The test fails if a template uses another function.
 """
 
 import copy
@@ -23,7 +23,7 @@ IMAGE_VALUES: Values = {"image": {"registry": "pykruise"}}
 
 
 class ChartRefusalError(Exception):
-    """The chart says what is missing."""
+    """The chart reports a missing value."""
 
 
 def _fail(message: str) -> str:

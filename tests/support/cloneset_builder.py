@@ -1,9 +1,9 @@
-"""Builders for snapshots of CloneSets: say what matters, get the rest.
+"""Builders for snapshots of CloneSets: a test sets the fields that matter, and the builder sets all others.
 
 cloneset(replicas=5, max_unavailable=1).marked("a").not_ready("a").snapshot()
 
 A CloneSet starts with as many pods as it has replicas, named a, b, c, …, all of the update revision, running,
-ready for an hour and available. Everything goes through the real projections, as JSON.
+ready for an hour and available. The real views decode all objects from JSON.
 """
 
 import copy

@@ -1,4 +1,4 @@
-"""Faults that the scenarios of every workload share, made of those of faults.py.
+"""Faults that the scenarios of every workload share, built from those of faults.py.
 
 @WRITE_FAULTS  a parameter `fault`: every way in which one write can fail, or seem to
 the_writes(3, 15, fault=…), at_random(rng), changes_of("/clonesets")  for FaultyTransport.on()

@@ -1,7 +1,7 @@
-"""The real control plane of testbed/ for tests: one for a whole run, with pykruise's kinds and roles in it.
+"""The real control plane of testbed/ for tests: one for a whole run, with pykruise's CRDs and roles.
 
-The manager is a ServiceAccount there (testbed/settings.py): it may do what `pykruise install` gives it, and
-nothing else. So a scenario that passes shows that the generated roles are enough.
+The manager is a ServiceAccount there (testbed/settings.py): it has exactly the permissions of
+`pykruise install`. So a scenario that passes shows that the generated roles are sufficient.
 """
 
 import asyncio

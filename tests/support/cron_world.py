@@ -1,8 +1,8 @@
-"""An AdvancedCronJob with what it made, on paper: plans are made and carried out while time passes.
+"""A simulated AdvancedCronJob with its children: plans are computed and carried out while time passes.
 
 world = CronWorld("*/5 * * * *"); world.run(minutes=20); world.made
 
-Everything goes through the real projections, as JSON.
+The real views decode all objects from JSON.
 """
 
 import copy
@@ -35,7 +35,7 @@ TEMPLATES: dict[str, dict[str, Any]] = {
 
 
 class CronWorld:
-    """`created`: when the object was, and time begins. `made`: names of all children ever made, in order."""
+    """`created`: the time of the object's creation, at which the world begins. `made`: names of all children."""
 
     def __init__(
         self,

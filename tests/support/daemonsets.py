@@ -1,8 +1,8 @@
-"""DaemonSets in scenarios: a pool of nodes of the test's own, documents, and what a test waits for.
+"""DaemonSets in scenarios: a pool of the test's own nodes, documents, and the states that a test waits for.
 
 pool = await node_pool(stage, 5); await stage.create(pool.daemonset(), resource=DAEMON_SETS); await pool.settled()
 
-A real cluster keeps its nodes from test to test, so a test has a pool: nodes with a label that only it uses.
+A real cluster keeps its nodes between tests. So each test has a pool: nodes with a label that only this test uses.
 """
 
 import asyncio
@@ -206,10 +206,10 @@ async def node_pool(stage: Stage, count: int) -> Pool:
 
 
 class Watcher:
-    """Watches the pods of one DaemonSet and remembers the extremes.
+    """Watches the pods of one DaemonSet and records the extremes.
 
-    `most_on_a_node`: live pods that one node ever had at once. `most_down`: nodes that ever had no serving pod
-    at once, since `from_now()`. `uids`: of all pods there ever were.
+    `most_on_a_node`: the maximum of live pods on one node. `most_down`: the maximum of nodes without a serving pod
+    since `from_now()`. `uids`: the uids of all pods so far.
     """
 
     def __init__(self, pool: Pool, app: str) -> None:

@@ -1,4 +1,4 @@
-"""The dashboard in a browser: addresses of its pages, rows, buttons and keys, as all its tests use them."""
+"""The dashboard in a browser: addresses of its pages, rows, buttons and keys, for all its tests."""
 
 import re
 

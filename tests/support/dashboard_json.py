@@ -1,7 +1,7 @@
 """The fields of the dashboard's JSON interface, as docs/dashboard.md lists them.
 
 docs/dashboard.md ──▶ read_documented_fields() ──▶ {heading: {row of the table: fields}}
-rows of a stream ──▶ find_undocumented() ──▶ each field that no table has
+rows of a stream ──▶ find_undocumented() ──▶ each field that is in no table
 
 A table row "… in `images`" is about the objects in the field `images` of the row above it.
 """

@@ -1,6 +1,6 @@
-"""`pykruise dashboard` as a process, and a cluster to change while it is looked at.
+"""`pykruise dashboard` as a process, and a client that changes the cluster.
 
-serving(kubeconfig) ──▶ Served: link, url      Hand: create, patch, delete with a client of one's own
+serving(kubeconfig) ──▶ Served: link, url      Hand: create, patch, delete with its own client
 """
 
 import asyncio
@@ -119,7 +119,7 @@ class Hand:
 
 
 class Served:
-    """One that serves. `link`: opens once; empty where people log in."""
+    """A running dashboard. `link`: works once; empty if users log in."""
 
     def __init__(self, url: str, link: str, pid: int) -> None:
         self.url = url

@@ -1,6 +1,6 @@
 """A dashboard in the test's process, and its client: a browser without a screen, on the level of HTTP.
 
-HttpSandbox ──▶ serve_dashboard() ──▶ Visitor: log_in(), rows of a stream as they are after so many events
+HttpSandbox ──▶ serve_dashboard() ──▶ Visitor: log_in(), rows of a stream after a number of events
 """
 
 import asyncio
@@ -41,7 +41,7 @@ async def _connected(value: Dashboard) -> None:
 
 
 class Stream:
-    """Rows as a browser has them, with everything that was ever sent, as text."""
+    """Rows as a browser has them, and the text of everything that was sent."""
 
     def __init__(self, answer: aiohttp.ClientResponse) -> None:
         self._answer = answer
@@ -90,7 +90,7 @@ class Stream:
 
 
 class Visitor:
-    """A user with a browser. `token`: of the link, or a bearer token."""
+    """A user with a browser. `token`: the token of the link, or a bearer token."""
 
     def __init__(self, http: aiohttp.ClientSession, url: str) -> None:
         self.http = http

@@ -1,9 +1,9 @@
-"""A ResourceDistribution with namespaces and objects, on paper: plans are made and carried out.
+"""A simulated ResourceDistribution with namespaces and objects: plans are computed and carried out.
 
 world = DistributionWorld({"allNamespaces": True}, {"a": {}, "b": {}}); world.settle(); world.objects
 
-Everything goes through the real projections, as JSON. What the API server checks, this checks too: names that are
-taken, uids, resource versions.
+The real views decode all objects from JSON. Like an API server, the world checks names that are taken, uids
+and resource versions.
 """
 
 import copy

@@ -1,4 +1,4 @@
-"""ResourceDistributions in scenarios: one that distributes a Secret to namespaces of the test's own."""
+"""ResourceDistributions in scenarios: one that distributes a Secret to the test's own namespaces."""
 
 import base64
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""An EphemeralJob and pods, as documents, with a manager on paper: `sync()` plans and does what the plan says."""
+"""An EphemeralJob and pods, as documents: `sync()` computes a plan and carries it out."""
 
 from typing import Any
 
@@ -29,7 +29,7 @@ def container(name: str = "debug", **fields: Any) -> dict[str, Any]:
 
 
 class EphemeralWorld:
-    """`count` running pods with `app: web`, pod-1 the oldest."""
+    """`count` running pods with `app: web`; pod-1 is the oldest."""
 
     def __init__(self, count: int, *, containers: list[dict[str, Any]] | None = None, **spec: Any) -> None:
         template = {"ephemeralContainers": [container()] if containers is None else containers}

@@ -1,4 +1,4 @@
-"""Writes of a plan that fail, as the status after a failed plan gets them."""
+"""Failed writes of a plan, in the form in which the next status gets them."""
 
 from pykruise.kube.errors import ErrorStatus, ForbiddenError
 from pykruise.kube.ids import Key

@@ -1,4 +1,4 @@
-"""A container runtime on paper, with the methods of CriClient; cri_server.py puts it behind a socket.
+"""A simulated container runtime with the methods of CriClient; cri_server.py serves it at a socket.
 
 tests ──▶ FakeRuntime: images and their registry, pods, containers, events      agent ──▶ the same methods
 """
@@ -66,8 +66,8 @@ class FakeContainer(msgspec.Struct, kw_only=True):
 
 
 class FakeRuntime:
-    """One node's runtime. `clock`: as the agent's. `restarts_in_s`: what the kubelet does about a container that
-    was stopped: another one of the same name so much later; None: nothing."""
+    """One node's runtime. `clock`: the agent's clock. `restarts_in_s`: seconds after which the kubelet starts a new
+    container in place of a stopped one; None: it starts none."""
 
     def __init__(
         self,

@@ -1,9 +1,9 @@
-"""A proxy between a client and the sandbox's API server that answers with whatever a test wants on the wire.
+"""A proxy between a client and the sandbox's API server. It sends the bytes that a test chooses.
 
 HttpTransport ──plain HTTP──▶ FaultyProxy ──▶ ApiServer in this process
-                                  └── the next requests that match get a Wire: bytes, pauses, resets, as they come
+                                  └── the next requests that match get a Wire: bytes, pauses, resets
 
-Faults at the transport (tests/support/faults.py) cannot break HTTP itself: this can.
+Unlike the faults at the transport (tests/support/faults.py), it can break HTTP itself.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ __all__ = ["Asked", "FaultyProxy", "Wire", "answered", "proxied"]
 
 @dataclass(frozen=True)
 class Asked:
-    """A request as it came, and the true answer where the fault wants it."""
+    """A received request, and the server's response if the fault needs it."""
 
     method: str
     path: str
@@ -42,7 +42,7 @@ class Asked:
 
 @dataclass
 class Line:
-    """The connection under a fault."""
+    """A connection with a fault."""
 
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
@@ -74,7 +74,7 @@ def answered(body: bytes, status: str = "200 OK", *fields: str) -> bytes:
 
 
 class FaultyProxy:
-    """Listens on loopback. `next_faults`: what becomes of the next requests; then all goes well."""
+    """Listens on loopback. `next_faults`: faults of the next requests; later requests have none."""
 
     def __init__(self) -> None:
         self.server = ApiServer(clock=read_system_clock, rng=random.Random(1))

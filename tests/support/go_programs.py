@@ -1,4 +1,4 @@
-"""Programs in Go for tests: built once a run with the flags of testbed/build.py, whose packages they share."""
+"""Programs in Go for tests: built once per run with the flags of testbed/build.py, to share its packages."""
 
 import os
 import shutil

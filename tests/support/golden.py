@@ -1,6 +1,6 @@
-"""Texts as a person reads them, compared with files.
+"""Comparison of texts for people with files.
 
-`PYKRUISE_GOLDEN=write pytest …` writes the files anew.
+`PYKRUISE_GOLDEN=write pytest …` writes the files again.
 """
 
 import difflib

@@ -1,4 +1,4 @@
-"""NodeImages, jobs and nodes on paper, as the kinds about images see them.
+"""Simulated NodeImages, jobs and nodes, as the kinds of images see them.
 
 node_image("n1", entry("nginx", "1", jobs=[job("a")])) ──▶ NodeImageView      job("a") ──▶ PullJobView
 """

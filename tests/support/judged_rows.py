@@ -1,6 +1,6 @@
-"""Rows of the dashboard beside a manager in virtual time: with the verdicts that explain gives, as a browser gets them.
+"""Rows of the dashboard in virtual time, with the verdicts of explain, as a browser gets them.
 
-Stage ──caches, Feeds, Verdicts──▶ JudgedRows.of(resource, key): the row; why(): what it waits for
+Stage ──caches, Feeds, Verdicts──▶ JudgedRows.of(resource, key): the row; why(): its cause
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""A long session with `kubectl kruise` as data, and what is answered, made comparable between clusters.
+"""A long session with `kubectl kruise` as data, and its outputs, made comparable between clusters.
 
 BUILT_IN ──▶ by_kubectl(), by_kruise() ──▶ Answer, masked      OURS ──▶ by_kruise()
 """
@@ -27,7 +27,7 @@ __all__ = ["BUILT_IN", "MANIFESTS", "OURS", "Answer", "Step", "by_kruise", "by_k
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """What was said, masked."""
+    """A masked output."""
 
     code: int
     out: str

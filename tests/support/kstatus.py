@@ -1,6 +1,6 @@
-"""What Flux, Helm 4 and kpt make of an object: the rules of kstatus, for kinds that it does not know by name.
+"""The status that Flux, Helm 4 and kpt compute for an object: the rules of kstatus for custom resources.
 
-document ──▶ kstatus() ──▶ Terminating, InProgress, Failed or Current: the first rule that holds
+document ──▶ kstatus() ──▶ Terminating, InProgress, Failed or Current: the first rule that applies
 
 Pure. The rules are those of cli-utils, `pkg/kstatus/status/generic.go`, of 2025-10.
 """

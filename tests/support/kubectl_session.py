@@ -1,4 +1,4 @@
-"""A long session with kubectl as data, and its answers made comparable between clusters.
+"""A long session with kubectl as data, and its outputs, made comparable between clusters.
 
 SESSION ──▶ play(kubectl, folder) ──▶ {title: Answer}, masked: names with hashes, times, uids, addresses, widths
 """
@@ -23,7 +23,7 @@ PATIENCE_S: Final = 60.0
 
 
 class Answer(TypedDict):
-    """What kubectl said, masked."""
+    """A masked output of kubectl."""
 
     code: int
     out: Any
@@ -31,7 +31,7 @@ class Answer(TypedDict):
 
 
 class Step(msgspec.Struct, frozen=True):
-    """One command. The namespace is given by the session unless the command names one."""
+    """One command. The session adds the namespace, unless the command names one."""
 
     title: str
     command: str

@@ -1,4 +1,4 @@
-"""A cluster whose API server answers late: a test holds answers back, looks at what clients say, and lets go.
+"""A cluster whose API server responds late: a test holds responses, checks the clients, and releases the responses.
 
 HttpSandbox ──▶ LateSandbox: hold(path) ──▶ requests wait ──▶ let_go()
 """
@@ -16,7 +16,7 @@ __all__ = ["LateSandbox"]
 
 
 class LateSandbox(HttpSandbox):
-    """Answers to GET wait while their path has the held words in it; `held_count` are waiting."""
+    """Responses to GET wait while their path contains a held text; `held_count`: the number of waiting ones."""
 
     held_count = 0
     _held: str | None = None

@@ -1,6 +1,6 @@
-"""Argo CD's way with scripts: Lua 5.1 with few libraries, `obj` is the object, what the script returns is the answer.
+"""Lua scripts as Argo CD runs them: Lua 5.1 with few libraries; `obj` is the object, and the script returns the result.
 
-script + document ──▶ run_lua() ──▶ what it returns, as plain values
+script + document ──▶ run_lua() ──▶ the returned values
 """
 
 from typing import Any

@@ -1,7 +1,7 @@
-"""Fields that a text names, and whether a kind has them and lets them be changed.
+"""Fields that a text names, and whether a kind has them and allows changes of them.
 
 text ──▶ fields_in() ──▶ `spec.parallelism` ──▶ has_field(): in the schemas of the kind's versions
-                                           ──▶ forbidden(): what admission answers when it is changed (a dry run)
+                                           ──▶ forbidden(): admission's response to a change (a dry run)
 """
 
 import re

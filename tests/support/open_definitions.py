@@ -1,7 +1,7 @@
-"""Our definitions with templates as open as OpenKruise's are: an API server passes on whatever is in them.
+"""pykruise's CRDs with templates as open as OpenKruise's: an API server keeps every value in them.
 
-A cluster has those when only the manager was exchanged (`pykruise install --no-crds`), so whatever reads a template has
-to bear any value in it.
+A cluster has such CRDs if only the manager was replaced (`pykruise install --no-crds`). So code that reads a template
+must handle any value in it.
 """
 
 from collections.abc import Mapping

@@ -1,24 +1,24 @@
-"""Pages of the documentation as sessions: what they show is played against a cluster of their own.
+"""Pages of the documentation as sessions: their blocks run against their own cluster.
 
-page ──▶ read_page() ──▶ Page(steps) ──▶ play(page, folder) ──▶ [what did not come as it is shown]
+page ──▶ read_page() ──▶ Page(steps) ──▶ play(page, folder) ──▶ [differences from the page]
 
 A page is played from its top to its end, in one folder and with a cluster of its own. Its blocks are
 
-    console   commands after `$ `, each with the whole output that comes
-    sh        commands that succeed; what they print is not looked at
-    yaml      whole objects are applied; a part of one is put into the page's first object
-    python    run as a program; tests that are no file are run by packages/sandbox/tests/testing
+    console   commands after `$ `, each with its whole output
+    sh        commands that must succeed; their output is not compared
+    yaml      whole objects are applied; a part is merged into the page's first object
+    python    run as a program; packages/sandbox/tests/testing runs tests that are not in a file
     text      not run: pictures, formulas
 
-In outputs a line that is `…` stands for any lines, and `…` in a line for any text. Random ends of names, ages, times,
-uids and the widths of columns are not compared. A command that only reads is repeated until its output comes. A name
-with a random end that an output shows stands, in commands after it, for the one that came in its place.
+In outputs a line `…` matches any lines, and `…` in a line matches any text. Random ends of names, ages, times,
+uids and the widths of columns are not compared. A command that only reads is repeated until its output is correct. If
+an output shows a name with a random end, later commands use the real name in its place.
 
-What readers do not see is in comments:
+Comments, which readers do not see, contain:
 
     <!-- setup … -->                    commands, as in a console block
     <!-- apply … -->                    objects, as in a yaml block
-    <!-- not run: why -->               the next block is left alone
+    <!-- not run: why -->               the next block does not run
     <!-- cluster: nodes=5 plain -->     a new cluster from here on (options of HttpSandbox); `plain`: without the kinds
     <!-- failures: [{…}] -->            from here on
     <!-- file: web.yaml -->             the next block is a file that commands read

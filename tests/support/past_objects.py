@@ -1,4 +1,4 @@
-"""Generations of objects with names that never repeat, and everything that the program keeps in memory.
+"""Generations of objects whose names never repeat, and counts of everything that the program keeps in memory.
 
 documents ──▶ Generations.pass_one(): create, change, delete, wait until all are deleted ──▶ count_memory() ──▶ Counts
 

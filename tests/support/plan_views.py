@@ -1,4 +1,4 @@
-"""What a plan does, in the short names of the builder: `delete_object(plan) == {"a"}`."""
+"""The actions of a plan, with the short names of the builder: `delete_object(plan) == {"a"}`."""
 
 from typing import Any
 

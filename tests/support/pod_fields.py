@@ -1,11 +1,11 @@
-"""Every field of a pod's spec in a minor of Kubernetes, each in a pod that says as little as it can besides.
+"""Every field of a pod's spec in a minor version of Kubernetes, each in a pod with as few other fields as possible.
 
 minor ──▶ pod_fields(minor) ──▶ path → spec   `containers[].lifecycle.stopSignal` → {"containers": […], …}
-spec + what a server made of it ──▶ outcome() ──▶ kept, dropped or refused
+spec + the pod that a server stored ──▶ outcome() ──▶ kept, dropped or refused
 
-minor ──▶ recorded() ──▶ path → what the API server of the minor made of it
+minor ──▶ recorded() ──▶ path → the result of the minor's API server
 
-The values are made from the types; where a rule asks for more than a type, VALUES has one that keeps it.
+The values are generated from the types. If a rule restricts a field further, VALUES has a valid value.
 """
 
 import json

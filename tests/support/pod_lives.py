@@ -1,8 +1,8 @@
-"""What happens to pods, recorded in the same words from a simulated and from a real kubelet.
+"""Records of the lives of pods, in the same form for a simulated and a real kubelet.
 
 life(stage, pod) as Life: create, steps ──watch──▶ statuses ──record_of()──▶ Record: settled states, each field's values
 
-Only what a client can rely on makes a difference. Of times, addresses and ids it is recorded whether they are there.
+Records contain only what a client can rely on. For times, addresses and ids they contain only whether a value exists.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ _UID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 class Stored(msgspec.Struct, frozen=True):
-    """A pod as stored."""
+    """A stored pod."""
 
     namespace: str
     name: str
@@ -46,7 +46,7 @@ def project(raw: bytes | msgspec.Raw) -> Stored:
 
 
 class Life:
-    """One pod, watched from its creation on. `settled`: what it had come to after each step."""
+    """One pod, watched from its creation on. `settled`: its state after each step."""
 
     def __init__(self, stage: Stage, name: str) -> None:
         self.stage = stage

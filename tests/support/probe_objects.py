@@ -1,4 +1,4 @@
-"""PodProbeMarkers, NodePodProbes, pods and nodes on paper.
+"""Simulated PodProbeMarkers, NodePodProbes, pods and nodes.
 
 marker("game", probe("idle")) ──▶ MarkerView      node_probes("n1", entry(pod("a"), "game#idle")) ──▶ NodeProbesView
 """

@@ -1,4 +1,4 @@
-"""`pykruise manager` and `pykruise-agent` as processes: what they say, what their servers answer, how they end."""
+"""`pykruise manager` and `pykruise-agent` as processes: their output, the responses of their servers, and their end."""
 
 import asyncio
 import os
@@ -23,7 +23,7 @@ FLAGS = (
 
 
 class ManagerProcess:
-    """A running program, and what it has logged."""
+    """A running program and its log."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self.process = process

@@ -1,8 +1,8 @@
-"""As much of Prometheus as alerts need: expressions over scrapes, and alerts that wait for their time.
+"""The part of Prometheus that alerts need: expressions over scrapes, and alerts with a duration.
 
 scrapes (text) ──▶ Scrapes ──▶ evaluate(expr) ──▶ series; Alarm.at(scrapes) ──▶ firing or not
 
-The grammar is that of promql-parser, which is Prometheus' own. What is not needed is an error, never a guess.
+The grammar is that of promql-parser, which follows Prometheus. Anything else is an error, never a guess.
 """
 
 import re
@@ -34,7 +34,7 @@ _ENDS = {
 
 
 class Scrapes:
-    """Samples by time, as one target showed them."""
+    """Samples of one target by time."""
 
     def __init__(self) -> None:
         self._found: list[tuple[float, Vector]] = []

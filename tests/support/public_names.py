@@ -1,4 +1,4 @@
-"""The names that users may import, as lines that a file keeps: `module.name(parameters)`, and members of classes.
+"""The names that users may import, as lines of a file: `module.name(parameters)`, and members of classes.
 
 packages ──▶ public_modules() ──▶ public_lines() ──▶ compared with tests/unit/golden/public_names.txt
 

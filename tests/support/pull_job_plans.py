@@ -1,6 +1,6 @@
-"""Plans of ImagePullJobs on paper, and what they ask of nodes.
+"""Plans of simulated ImagePullJobs, and their requests to nodes.
 
-planned(held(parallelism=2), *nodes("a", "b")) ──▶ Plan ──asked()──▶ node → what becomes of its entry for nginx
+planned(held(parallelism=2), *nodes("a", "b")) ──▶ Plan ──asked()──▶ node → the change of its entry for nginx
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""ImagePullJobs in scenarios: nodes that pull, jobs on them, and what a test waits for.
+"""ImagePullJobs in scenarios: nodes that pull, jobs on them, and the states that a test waits for.
 
 pulls = Pulls(stage, pool); await pulls.ready(); await pulls.create(parallelism=2); await pulls.completed()
 """

@@ -1,8 +1,8 @@
-"""RBAC as an API server applies it, around a transport: what generated roles do not allow is refused.
+"""RBAC as an API server applies it, around a transport: it denies what the generated roles do not allow.
 
-build_roles() ──▶ Authorizer.allows() ──▶ AuthorizingTransport ──▶ 403 with Kubernetes' words, or the inner transport
+build_roles() ──▶ Authorizer.allows() ──▶ AuthorizingTransport ──▶ 403 with Kubernetes' message, or the inner transport
 
-A scenario that passes through it shows that the generated roles are enough.
+A scenario that uses it and passes shows that the generated roles are sufficient.
 """
 
 import json
@@ -20,7 +20,7 @@ _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete
 
 
 class Authorizer:
-    """Answers whether the subject of all bindings in `documents` may do something."""
+    """Decides whether the subject of all bindings in `documents` may send a request."""
 
     def __init__(self, documents: Iterable[Mapping[str, Any]]) -> None:
         self._wide: list[Mapping[str, Any]] = []
@@ -49,7 +49,7 @@ class Authorizer:
 
 
 class AuthorizingTransport(WrappedTransport):
-    """Refuses what `authorizer` does not allow. `refused` remembers it."""
+    """Denies what `authorizer` does not allow. `refused` lists the denied requests."""
 
     def __init__(self, inner: Transport, authorizer: Authorizer) -> None:
         super().__init__(inner)

@@ -1,8 +1,8 @@
 """`make real`: a real control plane with nodes and pykruise's CRDs, until Ctrl-C; `make demo REAL=1`: the demo on it.
 
-testbed ──▶ control plane ──▶ CRDs ──▶ `pykruise kubelets` in a process of its own, or real nodes ──▶ what to type next
+testbed ──▶ control plane ──▶ CRDs ──▶ `pykruise kubelets` in its own process, or real nodes ──▶ hints
 
-The manager is not started: it is what one works on. The demo has one in this process.
+The manager is not started, because a developer starts the version under work. The demo runs one in this process.
 """
 
 import argparse

@@ -1,9 +1,9 @@
 """The manager's webhooks for a whole run against the real control plane, on this machine's loopback.
 
-They are asked and they write as the manager's ServiceAccount, which has the generated roles and no other right.
+They write as the manager's ServiceAccount, which has the generated roles and no other permission.
 
-They live in a thread with an event loop of its own: tests come and go, each with its loop, and what a cluster
-does between two tests is reviewed too.
+They run in a thread with its own event loop, because each test has another loop, and a cluster also sends
+admission reviews between two tests.
 """
 
 import asyncio

@@ -1,10 +1,10 @@
-"""Documents with one value of their spec that a schema lets pass and admission refuses, of every kind.
+"""Documents of every kind with one value in the spec that the schema accepts and admission rejects.
 
 a CRD's schema + a valid document ──▶ spoilt_specs() ──▶ the document with another value at one field
-reviewers ──▶ refused_fields() ──▶ the fields that the reviews of a creation name
+reviewers ──▶ refused_fields() ──▶ the fields that admission reviews of a creation name
 
-Pure. A schema decides types and enums before a webhook is asked, so values have the field's own type. What a schema
-leaves open (templates, containers, patches) is left alone.
+Pure. The API server checks types and enums before it calls a webhook, so values have the field's type. Fields that a
+schema leaves open (templates, containers, patches) are not changed.
 """
 
 import re
@@ -30,7 +30,7 @@ LISTS: Final[Sequence[Any]] = ([],)
 
 
 class Spoilt(msgspec.Struct, frozen=True):
-    """A document, and what was put where."""
+    """A document, the changed field and its value."""
 
     path: Path
     value: Any

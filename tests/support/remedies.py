@@ -1,9 +1,9 @@
-"""Remedies of `explain`, followed to the letter by a person who knows nothing else.
+"""Remedies of `explain`, followed exactly by a person who knows nothing else.
 
-Explanation ──▶ ways_of() ──▶ Ways: what each remedy says can be done, one alternative each
-Way ──▶ followed(): done as it is written ──▶ pods available meanwhile, never fewer than before
+Explanation ──▶ ways_of() ──▶ Ways: one for each alternative in a remedy
+Way ──▶ followed(): carried out as written ──▶ never fewer available pods than before
 
-Every sentence has its entry in WAYS; one without a way to follow it fails its test.
+Every sentence has an entry in WAYS; a sentence without an entry fails its test.
 """
 
 import asyncio
@@ -59,7 +59,7 @@ __all__ = ["Way", "each_case", "each_way", "follow_way", "followed", "ways_of"]
 
 
 class Person(msgspec.Struct, frozen=True, kw_only=True):
-    """A person who follows a remedy, of this object."""
+    """A person who follows a remedy of this object."""
 
     stage: Stage
     kind: Kind
@@ -90,7 +90,7 @@ Do = Callable[[Person, re.Match[str]], Awaitable[None]]
 
 
 class Way(msgspec.Struct, frozen=True):
-    """One thing that a remedy says can be done."""
+    """One alternative of a remedy."""
 
     wait: Wait
     sentence: str
@@ -222,7 +222,7 @@ async def delete_pods(person: Person, match: re.Match[str]) -> None:
 
 
 async def delete_at_once(person: Person, _match: re.Match[str]) -> None:
-    """Nothing says that they are to go one by one."""
+    """Delete all pods: the remedy does not require one at a time."""
     for name in person.pods:
         await person.stage.delete(name, resource=PODS)
 

@@ -1,4 +1,4 @@
-"""Several replicas of the webhooks behind one address, as a Service puts them.
+"""Several replicas of the webhooks behind one address, like those of a Service.
 
 API server ──▶ Balancer (one port) ──connection by connection──▶ Webhooks, Webhooks, …
 """
@@ -16,7 +16,7 @@ from support.webhooks import GATES, LOOPBACK, running_webhooks, wait_ready, webh
 
 
 class Balancer:
-    """One port for several replicas: a connection goes to the next one that takes it."""
+    """One port for several replicas: the next replica that accepts a connection gets it."""
 
     def __init__(self) -> None:
         self.targets: list[int] = []

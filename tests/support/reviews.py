@@ -1,4 +1,4 @@
-"""AdmissionReviews as an API server posts them, and what it makes of the answers."""
+"""AdmissionReviews as an API server sends them, and its interpretation of the responses."""
 
 import base64
 from collections.abc import Iterable, Mapping
@@ -71,7 +71,7 @@ def posted(asked: AdmissionRequest, *, api_version: str = "admission.k8s.io/v1",
 
 
 class Reply(msgspec.Struct):
-    """What comes back, read as an API server reads it."""
+    """A response, read as an API server reads it."""
 
     api_version: str
     uid: str

@@ -1,4 +1,4 @@
-"""Clusters for the sandbox's tests, in virtual time: made with a seed, asked in few words.
+"""Clusters for the sandbox's tests, in virtual time, with a seed and short methods.
 
 async with small_cluster(nodes=2) as place:
     await place.create(PODS, pod("web"))
@@ -70,7 +70,7 @@ def owned_by(owner: Object, *, blocks: bool = False, **changes: Any) -> Object:
 
 
 class Place:
-    """A cluster and what tests do with it, in the namespace `default`."""
+    """A cluster with methods for tests, in the namespace `default`."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster

@@ -1,8 +1,8 @@
-"""A cluster for one scenario: what a test does to it, and what it sees.
+"""A cluster for one scenario: the actions of a test, and its observations.
 
 `Stage` wraps a cluster (the sandbox, or a real control plane with simulated kubelets) and starts and kills
-managers on it. What a test asserts is what the API server stores, seen by the test's own client; invariants
-over time are watched by a `PodWatch`, which has a watch of its own.
+managers on it. A test asserts what the API server stores, and reads it with its own client. A `PodWatch` checks
+invariants over time, with its own watch.
 """
 
 import asyncio
@@ -62,7 +62,7 @@ def rolling(**fields: Any) -> Object:
 
 
 class AdmissionSwitch:
-    """Whether the webhooks are asked. Without webhooks (a real control plane) it changes nothing."""
+    """Whether the webhooks are called. Without webhooks (a real control plane) it changes nothing."""
 
     def __init__(self) -> None:
         self.is_on = True
@@ -80,10 +80,10 @@ class AdmissionSwitch:
 
 
 class Stage:
-    """One scenario's cluster: a client with all rights, a namespace, managers to start and kill.
+    """One scenario's cluster: a client with all permissions, a namespace, managers to start and kill.
 
-    `patience_s`: how long `until` waits. `long_s`: how long to wait for what must not happen. `kubelets`: of
-    all its nodes, or else they are real ones: `nodes`.
+    `patience_s`: how long `until` waits. `long_s`: how long to wait for something that must not happen. `kubelets`:
+    the simulated kubelets of all nodes; `nodes`: the real nodes, if there are any.
     """
 
     def __init__(
@@ -346,10 +346,10 @@ class Stage:
 
 
 class PodWatch:
-    """Watches pods of one owner at the API server and remembers the extremes.
+    """Watches pods of one owner at the API server and records the extremes.
 
-    `most` is the highest number of active pods there ever was, `fewest_available` the lowest number of
-    available ones since `watch_from_now()`; `created` counts pods, `names` their names.
+    `most` is the maximum number of active pods, `fewest_available` the minimum number of
+    available pods since `watch_from_now()`; `created` counts pods, `names` their names.
     """
 
     def __init__(self, client: Client, namespace: str, *, app: str, clock: Clock, rng: random.Random) -> None:

@@ -1,8 +1,8 @@
-"""Documents made from the schema of a CRD, as large as is asked for, and as valid as a schema alone can make them.
+"""Documents that are generated from the schema of a CRD, with a given size, and as valid as a schema alone can ensure.
 
 schema + Growth ──▶ document_of() ──▶ a document with every field: of lists and maps at one depth `size` members
 
-Pure. What a schema leaves open (pod templates, claims) is made from the types of Kubernetes' own kinds.
+Pure. Parts that a schema leaves open (pod templates, PVCs) are generated from the types of Kubernetes' own kinds.
 """
 
 from collections.abc import Callable, Mapping
@@ -72,7 +72,7 @@ USUAL: Final = 3
 
 
 class Growth(msgspec.Struct, frozen=True, kw_only=True):
-    """What is large in a document."""
+    """The part of a document that is large."""
 
     depth: int = -1
     """Lists and maps inside so many others have `size` members; -1: none has more than one."""

@@ -1,4 +1,4 @@
-"""A transport that answers from a script and remembers what it was asked.
+"""A transport that responds from a script and records the requests.
 
     transport = ScriptedTransport(answer(200, {...}), UnreachableError("no"), answer(201, {...}))
 
@@ -19,7 +19,7 @@ from pykruise.kube.client.transport import Request, Response
 
 
 class Asked(Request, frozen=True, kw_only=True):
-    """One request as it arrived, and when (seconds of the event loop)."""
+    """One received request, and its time (seconds of the event loop)."""
 
     at: float
 

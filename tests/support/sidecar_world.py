@@ -1,8 +1,8 @@
-"""A SidecarSet with its pods on paper: plans are carried out on documents, and the kubelet has its turn.
+"""A simulated SidecarSet with its pods: plans are carried out on documents, and then the kubelet acts.
 
 world = SidecarWorld(sidecarset("log", container("log"))); world.add(3); world.change(container("log", "log:2"))
 
-Patches go through the real strategic merge, so a patch that would destroy something does so here too.
+The real strategic merge applies patches, so a harmful patch does harm here, too.
 """
 
 from collections.abc import Callable, Mapping

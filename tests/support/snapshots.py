@@ -1,8 +1,8 @@
-"""Snapshots of objects on paper, by the kinds' own snapshot functions.
+"""Snapshots of simulated objects, from the kinds' own snapshot functions.
 
 objects by their views ──▶ read_of() ──▶ Read ──a kind's snapshot(view, read)──▶ snapshot_of()
 
-Only what the kind says that it reads under these settings is there: a snapshot that looks up something else fails.
+Only data that the kind declares for these settings exists: a snapshot that reads anything else fails.
 """
 
 import random

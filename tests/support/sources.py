@@ -1,4 +1,4 @@
-"""Where the sources are: each folder of packages/ is a distribution, all of them put modules into `pykruise`.
+"""Folders of the sources: each folder of packages/ is a distribution with modules of `pykruise`.
 
 DISTRIBUTIONS  folders with a pyproject.toml         SOURCES  their folders src/pykruise
 """

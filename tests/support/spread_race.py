@@ -1,6 +1,6 @@
-"""Many pods at once through several webhook replicas: for the race test and the bench.
+"""Many concurrent pods through several webhook replicas: for the race test and the bench.
 
-race(pods=500, at_once=64, replicas=2) ──▶ Race: where the pods are, writes of the status, CPU
+race(pods=500, at_once=64, replicas=2) ──▶ Race: the nodes of the pods, writes of the status, CPU
 """
 
 import asyncio
@@ -32,7 +32,7 @@ NAMESPACE = "default"
 
 
 class Race(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of it."""
+    """Results of a race."""
 
     pods: Counter[str]
     """By subset; under the empty name those of none."""
@@ -144,7 +144,7 @@ async def _missing(client: Client) -> dict[str, int]:
 
 
 class _Late:
-    """The cluster's client, which is there only after the reviewers are."""
+    """The cluster's client, which exists only after the reviewers."""
 
     def __init__(self, clients: list[Client]) -> None:
         self._clients = clients

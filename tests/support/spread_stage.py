@@ -1,4 +1,4 @@
-"""Two zones of two nodes, a workload of any kind, and a WorkloadSpread over it: what scenarios of it share."""
+"""Two zones of two nodes, a workload of any kind, and a WorkloadSpread over it, for scenarios."""
 
 from collections import Counter
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""What the controller of WorkloadSpreads looks at, on paper, and what its plans say.
+"""Simulated input of the controller of WorkloadSpreads, and its plans.
 
 plan = plan_spread(world(spread(subset("a", 3), subset("b")), stored("p1", "a"), stored("p2", node="n1")))
 assert status_of(plan)["a"] == entry("a", 2, 1)

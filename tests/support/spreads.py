@@ -142,7 +142,7 @@ def placed_in(document: Document | None) -> str:
 
 
 class SpreadServer:
-    """Stores WorkloadSpreads and workloads; `replica()` is a webhook replica with a copy of its own."""
+    """Stores WorkloadSpreads and workloads; `replica()` is a webhook replica with its own copy."""
 
     def __init__(self, *spreads: Document, owners: Sequence[Document] = ()) -> None:
         self.spreads = {spread["metadata"]["name"]: spread for spread in spreads}

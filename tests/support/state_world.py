@@ -1,9 +1,9 @@
-"""A PersistentPodState with its workload, pods and nodes, on paper: plans are made and carried out.
+"""A simulated PersistentPodState with its workload, pods and nodes: plans are computed and carried out.
 
 world = StateWorld(); world.put_pod(0, node="n0"); world.sync(); world.records
 
-Everything goes through the real projections and the real snapshot, as JSON; annotations of pods are read from the
-world as if it was an API server.
+The real views and the real snapshot decode all objects from JSON. The world serves annotations of pods like an
+API server.
 """
 
 import asyncio
@@ -47,7 +47,7 @@ RECORDED = "kruise.io/persistent-pod-annotations"
 
 
 class StateWorld:
-    """`state`: the PersistentPodState, None where there is none; `workload`: None where it is gone; `pods` and `nodes`
+    """`state`: the PersistentPodState, or None; `workload`: None if it is deleted; `pods` and `nodes`
     by name."""
 
     def __init__(self, *, replicas: int = 3, owner: str = "", **spec: Any) -> None:

@@ -1,9 +1,9 @@
-"""Builders for snapshots of StatefulSets: say what matters, get the rest.
+"""Builders for snapshots of StatefulSets: a test sets the fields that matter, and the builder sets all others.
 
 statefulset(3, parallel=True, maxUnavailable=2).all_old().not_ready(1).plan()
 
 A set starts with its pods by ordinal, all of the update revision, running, ready for an hour and available.
-Everything goes through the real projections, as JSON.
+The real views decode all objects from JSON.
 """
 
 import copy

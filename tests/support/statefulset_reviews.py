@@ -1,4 +1,4 @@
-"""Reviews of StatefulSets: documents that admission accepts, and what is wrong with others.
+"""Reviews of StatefulSets: documents that admission accepts, and the errors of others.
 
 fields(document(parallel=True, replicas=-1)) == ["spec.replicas"]
 """

@@ -1,4 +1,4 @@
-"""StatefulSets in scenarios: documents, and what a test does and waits for.
+"""StatefulSets in scenarios: documents, the actions of a test, and the states that it waits for.
 
 sets = Sets(stage); await sets.create("web", replicas=3); await sets.settled(replicas=3)
 """
@@ -157,10 +157,10 @@ class Sets:
 
 
 class Order:
-    """Watches pods of one set: which were ever there, how many at once, and how many were down.
+    """Watches pods of one set: their names, and the maximum of existing and of unavailable pods.
 
-    `most_down`: wanted pods that were not serving at once, since `from_now()`. `broken`: pods that were made
-    while one with a lower number was missing or not serving (meant for OrderedReady).
+    `most_down`: the maximum of wanted pods that did not serve, since `from_now()`. `broken`: pods that were created
+    while a pod with a lower ordinal was missing or did not serve (for OrderedReady).
     """
 
     def __init__(self, stage: Stage, app: str) -> None:

@@ -1,7 +1,7 @@
-"""A sandbox's storage with pykruise's CRDs in it, as after an installation.
+"""A sandbox's storage with pykruise's CRDs, as after an installation.
 
-Creating two dozen large CRDs costs as much as a small scenario does, and gives the same each time; so it is done
-once in a process, and what was stored then is what every cluster begins with.
+Creating two dozen large CRDs costs as much as a small scenario, and the result is always the same. So a process does
+it once, and every cluster begins with the stored result.
 """
 
 import random

@@ -1,4 +1,4 @@
-"""What commands read of a cluster, from a few documents: as much of a client as they use."""
+"""A client that serves a few documents, with the methods that commands use."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -16,7 +16,7 @@ class _Listed(NamedTuple):
 
 
 class StoredObjects:
-    """Objects by plural; whatever else is asked for is not there."""
+    """Objects by plural; all other objects do not exist."""
 
     def __init__(self, objects: Mapping[str, Sequence[dict[str, Any]]]) -> None:
         self._objects = {

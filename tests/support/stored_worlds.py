@@ -1,9 +1,9 @@
-"""A cluster in which one kind's example lives, to plan documents of it that were never applied.
+"""A cluster with one kind's example, to plan documents of it that were never applied.
 
 example files of the kind ──▶ stored_world() ──▶ World: the example as it is stored ──▶ plan_of(document) ──▶ Plan
 
-Two worlds of a kind matter: a fresh one, where all other kinds' controllers have run and its own has not, so that
-everything is still to be made; and a settled one, where the next plan changes what is there.
+Two worlds of a kind matter: a fresh one, where the controllers of all other kinds have run and its own has not, so that
+its objects do not exist yet; and a settled one, where the next plan changes existing objects.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ IMAGES: Final = ("nginx:1.27", "nginx:1.25", "busybox:1.36", "fluent-bit:3.1", "
 
 
 class World:
-    """A cluster that stands still but for its clock, and the kind's example in it."""
+    """A cluster that does not change except for its clock, and the kind's example."""
 
     def __init__(self, place: BusyPlace, kind: Kind, document: Document) -> None:
         self._place = place

@@ -1,9 +1,9 @@
-"""Stuck rollouts: what `explain` has to say of them, and what refuses the manager's writes in them.
+"""Stuck rollouts: the causes that `explain` must name, and objects that make an API server reject the manager's writes.
 
 case.stage_it(stage) ──▶ named(): explain, until it names the cause ──▶ its text
 
-On the real cluster no test waits for hours, so there the cause is asked for until it is named, and once more a moment
-later; in virtual time a minute and a half has passed before.
+On a real cluster no test waits for hours, so there `explain` runs until it names the cause, and once more shortly
+after. In virtual time a minute and a half passes first.
 """
 
 import asyncio
@@ -149,7 +149,7 @@ async def used_up_quota(stage: Stage, *, pods: int) -> None:
 
 
 class Refusal:
-    """What stands between a manager and new pods of one namespace, and is taken away at the end."""
+    """Makes an API server reject a manager's new pods in one namespace, and is removed at the end."""
 
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
@@ -239,7 +239,7 @@ _NEW_PODS = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"],
 
 
 class _As(WrappedTransport):
-    """Requests in another user's name, as `kubectl --as` sends them. The stage closes what is below."""
+    """Requests in the name of another user, as with `kubectl --as`. The stage closes the inner transport."""
 
     def __init__(self, inner: Transport, user: str) -> None:
         super().__init__(inner)

@@ -1,9 +1,9 @@
-"""A UnitedDeployment with its workloads and pods on paper: plans are made of them and carried out.
+"""A simulated UnitedDeployment with its workloads and pods: plans are computed and carried out.
 
 world = UnitedWorld("a", "b", replicas=4); world.settle(); world.close("a"); world.pass_time(31).sync()
 
-Everything goes through the real projections, as JSON. `act()` is what the workloads' own controllers, scheduler and
-kubelets would do: pods come and go, are updated beyond the partition, and are ready unless their subset is closed.
+The real views decode all objects from JSON. `act()` does the work of the workloads' controllers, scheduler and
+kubelets: pods are created, deleted, updated as the partition allows, and ready unless their subset is closed.
 """
 
 import copy
@@ -59,7 +59,7 @@ def subset(name: str, **fields: Any) -> Document:
 
 
 class UnitedWorld:
-    """Subsets by name or as documents; a UnitedDeployment; what became of it."""
+    """Subsets by name or as documents; a UnitedDeployment and its results."""
 
     def __init__(self, *subsets: str | Document, template: str = CLONE_SET, **spec: Any) -> None:
         given = [subset(item) if isinstance(item, str) else item for item in subsets]

@@ -1,4 +1,4 @@
-"""A UnitedDeployment over two zones, with any of its templates: what scenarios of it share.
+"""A UnitedDeployment over two zones, with any of its templates, for scenarios.
 
 united = United(stage, pool, template="cloneSetTemplate"); await united.label_nodes(); await united.create(replicas=4)
 """

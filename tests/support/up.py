@@ -1,4 +1,4 @@
-"""kubectl against a cluster whose parts run in processes of their own.
+"""kubectl with a cluster whose parts run in their own processes.
 
 running_up():  `pykruise up`, all in one                                        ──▶ Up: kubectl, greeting
 running_real(): a real control plane, `pykruise kubelets` and `pykruise manager` ──▶ Kubectl
@@ -121,7 +121,7 @@ class Kubectl:
 
 
 class Up(Kubectl):
-    """One `pykruise up` that is ready."""
+    """A ready `pykruise up`."""
 
     def __init__(self, process: "subprocess.Popen[str]", kubeconfig: Path, greeting: str) -> None:
         super().__init__(kubeconfig)

@@ -1,4 +1,4 @@
-"""Which keys an event enqueues, by a kind's own declarations, beside objects on paper.
+"""Keys that an event enqueues according to a kind's declarations, with simulated objects.
 
 Woken(KIND, {CLONE_SET_VIEWS: [view]}, settings=Settings()).by(POD_VIEWS, None, pod) == ["web"]
 """
@@ -18,7 +18,7 @@ from support.snapshots import OnPaper, control_of, listed
 
 
 class Woken:
-    """A kind's wakes, and what they can look up: these objects. `is_making`: whether a creation is under way."""
+    """A kind's wakes, and the objects that they can look up. `is_making`: whether a creation is in progress."""
 
     def __init__(
         self,

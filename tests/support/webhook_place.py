@@ -1,5 +1,5 @@
 """A cluster without controllers, whose webhooks are several replicas behind one address: a real API server, or the
-sandbox's, asked over HTTPS like a real one.
+sandbox's, over HTTPS like a real one.
 
 API server ──HTTPS──▶ Balancer ──▶ Webhooks, Webhooks, …
 """

@@ -1,4 +1,4 @@
-"""Webhooks of managers under test: installed, started, published at an address of their own."""
+"""Webhooks of managers under test: installed, started, and registered with their own address."""
 
 import asyncio
 import random

@@ -1,7 +1,7 @@
 """Documents with one wrong value somewhere, of every kind in every version, and of pods.
 
 CRDs, types of Kubernetes ──▶ objects() ──▶ a full document ──▶ spoilt() ──▶ the document with another value at a path
-                                                                             └── some of all, the same each time
+                                                                             └── a fixed selection of all
 """
 
 import zlib

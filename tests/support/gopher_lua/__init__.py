@@ -1,6 +1,6 @@
-"""The Lua of Argo CD (gopher-lua) as a program, beside the one that most tests run (support/lua.py).
+"""The Lua of Argo CD (gopher-lua) as a program. Most tests use another one (support/lua.py).
 
-scripts with their globals ──▶ results_of() ──main.go──▶ what each returns
+scripts with their globals ──▶ results_of() ──main.go──▶ the result of each
 """
 
 import json

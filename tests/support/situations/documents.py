@@ -1,4 +1,4 @@
-"""Objects of situations, as short as they can be said.
+"""Objects of situations, as short as possible.
 
 cloneset(), statefulset(), sidecarset(), … ──▶ documents; keywords are fields of the spec
 """

@@ -1,4 +1,4 @@
-"""Situations of workloads: pods that are to run for ever.
+"""Situations of workloads whose pods run forever.
 
 CLONE_SETS, STATEFUL_SETS, DAEMON_SETS, UNITED ──▶ tables.py
 """

@@ -1,8 +1,8 @@
-"""A cluster in which situations are staged, and what a row of the tables is.
+"""A cluster for situations, and the rows of the tables.
 
 Situation.stage(World) ──▶ World.explained() ──▶ Explanation
 
-Everything is on that `pykruise up` has on: agents on all nodes, and the gates of all kinds.
+It has everything of `pykruise up`: agents on all nodes, and the gates of all kinds.
 """
 
 import asyncio
@@ -67,7 +67,7 @@ def with_agents(settings: ClusterSettings) -> ClusterSettings:
 
 
 class World:
-    """What a situation does to the cluster of a stage."""
+    """Actions of a situation on the cluster of a stage."""
 
     def __init__(self, stage: Stage) -> None:
         self.stage = stage
