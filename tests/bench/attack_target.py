@@ -1,6 +1,6 @@
-"""The target of attacks, and what all of them do: connect from an address of their own, try again, store objects.
+"""The target of attacks, and their common actions: connect from their own address, retry, store objects.
 
-Target ──▶ connected() ──▶ one connection      repeated(256, work) ──▶ so many at once, until cancelled
+Target ──▶ connected() ──▶ one connection      repeated(256, work) ──▶ this number in parallel, until cancelled
 """
 
 import asyncio
@@ -50,7 +50,7 @@ MIB: Final = 1024 * 1024
 
 
 class Target(msgspec.Struct, frozen=True):
-    """Where a manager listens, and how a user of one namespace reaches the API server."""
+    """Addresses of a manager, and access of a user of one namespace to the API server."""
 
     webhook: int
     plain: tuple[int, ...] = ()

@@ -1,7 +1,7 @@
-"""The node's agent and the shared dashboard under attack, each with an honest user beside.
+"""The node's agent and the shared dashboard under attack, each with a legitimate user.
 
-attacked_agent() ──▶ lone_agent.py + lone_node.py: how late honest pods' probes are
-attacked_dashboard() ──▶ `pykruise dashboard --shared`: how long an honest user's requests take
+attacked_agent() ──▶ lone_agent.py + lone_node.py: the delay of legitimate pods' probes
+attacked_dashboard() ──▶ `pykruise dashboard --shared`: the duration of a legitimate user's requests
 """
 
 import asyncio
@@ -33,7 +33,7 @@ ASKS_A_SECOND: Final = 10
 
 
 class Seen(msgspec.Struct, frozen=True):
-    """What an honest user saw of a program."""
+    """Observations of a legitimate user of a program."""
 
     seconds: list[float]
     refused: list[str]
@@ -49,7 +49,7 @@ class Seen(msgspec.Struct, frozen=True):
 
 
 class Watched(Protocol):
-    """A program that is attacked while an honest user uses it."""
+    """A program that is attacked while a legitimate user uses it."""
 
     name: str
     pid: int
@@ -65,7 +65,7 @@ class Watched(Protocol):
 
 
 class AttackedAgent:
-    """An agent, and the node whose honest pods it probes."""
+    """An agent, and the node whose legitimate pods it probes."""
 
     name = "agent"
 

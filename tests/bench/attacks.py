@@ -1,14 +1,14 @@
-"""What a pod that can reach the webhook's port, or a user of one namespace, can do to hold up a manager. Loopback only.
+"""Attacks on a manager by a pod that can reach the webhook's port, or by a user of one namespace. Loopback only.
 
 Target (ports of a manager under test) ──▶ ATTACKS[name](target), until cancelled
 
 PYTHONPATH=tests:. python -m bench.attacks --webhook PORT [--plain PORT,PORT] --seconds 60 [--only NAME,NAME]
                         [--kubeconfig FILE] [--dashboard PORT --token TOKEN]
 
-It prints what the attacks got, as JSON: counts by words.
+It prints the results of the attacks as JSON: counts by name.
 
-Each attack comes from an address of its own (127.0.0.2, .3, …), as pods have them, and is bounded: so many connections,
-so many bytes at once. It speaks TLS without looking at certificates, as an attacker would.
+Each attack has its own address (127.0.0.2, .3, …), like a pod, and limits its number of connections and of
+bytes in memory. It uses TLS without verifying certificates, like an attacker.
 """
 
 import argparse

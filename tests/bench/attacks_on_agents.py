@@ -1,10 +1,10 @@
-"""What a user whose pods run on a node can ask the node's agent for: probes and hooks that carry more than they say.
+"""Attacks of a user whose pods run on a node on the node's agent: probes and hooks with hidden content.
 
-Target ──▶ http_heads(): headers and paths with line ends, to a service that counts what it is sent
+Target ──▶ http_heads(): headers and paths with line ends, to a service that counts the requests
        ──▶ probe_output(): commands that print 16 MB each
 
-The pods are those of lone_node.py. What admission refuses is stored where no webhook is asked; what the
-manager does not pass on to the agent is written where the agent reads it.
+The pods are those of lone_node.py. Objects that admission rejects are stored without a webhook. Values that the
+manager does not pass on to the agent are written to the objects that the agent reads.
 """
 
 import asyncio

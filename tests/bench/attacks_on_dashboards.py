@@ -1,4 +1,4 @@
-"""One user of a shared dashboard who opens pages and logs in as often as it can.
+"""One user of a shared dashboard who opens pages and logs in as often as possible.
 
 Target (dashboard, token) ──▶ one_user(), until cancelled
 """

@@ -1,4 +1,4 @@
-"""Objects that make a manager create and delete, or write again and again, stored where no webhook is asked about them.
+"""Objects that make a manager create and delete, or write repeatedly. They are stored without a webhook.
 
 Target ──▶ churn(): templates with marks that are for single pods, the objects of restless_objects.py
 """

@@ -1,18 +1,18 @@
 """A yardstick: a bare asyncio script that makes the same writes to pods as a manager does, and nothing else.
 
-scripted_life() ──▶ this file as a process of its own ──▶ API server; the scheduler and the nodes do their part
-lines of JSON on its standard input (what to do) ──▶ an empty line on its standard output (ready, done)
+scripted_life() ──▶ this file as its own process ──▶ API server; the scheduler and the nodes run as usual
+lines of JSON on its standard input (the work) ──▶ an empty line on its standard output (ready, done)
 
-It decides nothing: no cache, no plan, no revision, no status, no retry. It says how many pods a second this
-machine takes when what the manager itself costs is next to nothing, so that a manager's figures can be compared
-between machines as a share of it.
+It decides nothing: no cache, no plan, no revision, no status, no retry. It measures how many pods per second this
+machine handles if a manager costs almost nothing. So the figures of a manager, as a share of it, can be compared
+between machines.
 
-- up: a POST a pod, and once it has a node one PATCH of its status (readiness condition, lifecycle state). At most
-  `in_flight` requests at once. Over when all pods are ready.
+- up: one POST per pod, and one PATCH of its status when it has a node (readiness condition, lifecycle state). At most
+  `in_flight` requests in parallel. It ends when all pods are ready.
 - in place: each of `in_flight` workers takes a pod out of service (PATCH of the status), changes its image and
-  labels (PATCH), waits until the container runs it, brings the pod back (PATCH of the status), waits until it is
+  labels (PATCH), waits until the container runs it, returns the pod to service (PATCH of the status), waits until it is
   ready, and takes the next one.
-- down: a DELETE a pod.
+- down: one DELETE per pod.
 """
 
 import asyncio
@@ -53,7 +53,7 @@ NOW = "2026-01-31T12:00:00Z"
 
 
 class Yardstick(msgspec.Struct, frozen=True, kw_only=True):
-    """What the script reached before and after the manager did the same; ratios are of the mean of both."""
+    """Figures of the script before and after the manager did the same work; ratios use the mean of both."""
 
     of: str
     """The manager's phase."""
@@ -227,11 +227,11 @@ class _List(msgspec.Struct, frozen=True):
 
 
 class _RefusedError(Exception):
-    """A write that must succeed did not."""
+    """A write that must succeed failed."""
 
 
 class _NotReachedError(Exception):
-    """What the script waited for did not come."""
+    """The state for which the script waited did not occur."""
 
 
 PATIENCE_S: Final = 120.0

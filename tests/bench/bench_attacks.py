@@ -1,16 +1,16 @@
-"""Programs that are attacked for a minute, and what honest users saw of them meanwhile.
+"""Programs that are attacked for a minute, and the observations of legitimate users.
 
-attacked_cluster.py ◀── lone_manager.py: the manager, with a watch on its loop ◀── attacks.py: a process of its own
+attacked_cluster.py ◀── lone_manager.py: the manager, with a watch on its loop ◀── attacks.py: its own process
                                                                                ◀── this process: 50 reviews a second
-                    ◀── attacked_programs.py: an agent and a dashboard, where an attack is on these
+                    ◀── attacked_programs.py: an agent and a dashboard, for attacks on these
 
 PYTHONPATH=tests:. python -m bench.bench_attacks [--seconds 60] [--only halves,idle] [--each] [--cluster sandbox]
 PYTHONPATH=tests:. python -m bench.bench_attacks --page [--seconds 60]. Prints; asserts nothing.
 
-`--each`: one attack after the other, `--seconds` each. `--page`: each for EACH_S, then all at once for `--seconds`, and
-the figures as the tables of docs/lab/security.md. Everything is on this machine's loopback: honest reviews come from
-127.0.0.1 as those of an API server, each attack from another address. The manager and the process that converts for
-it have one processor to themselves, as a pod has its CPU; all others share the rest. `--shared`: all share all.
+`--each`: one attack after the other, `--seconds` each. `--page`: each for EACH_S, then all together for `--seconds`,
+with the tables of docs/lab/security.md. Everything uses this machine's loopback: legitimate reviews come from
+127.0.0.1, like those of an API server, and each attack from another address. The manager and its conversion process
+have their own processor, like a pod; all others share the remaining ones. `--shared`: all programs share all.
 """
 
 import argparse
@@ -66,7 +66,7 @@ EACH_S = 8.0
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What honest users of one program saw, and what it took of the program."""
+    """Observations of legitimate users of one program, and its resource usage."""
 
     attack: str
     program: str
@@ -96,7 +96,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Victim(msgspec.Struct, frozen=True):
-    """A manager at work."""
+    """A running manager."""
 
     manager: LoneManager
     client: Client
@@ -182,7 +182,7 @@ async def _leader(client: Client) -> tuple[str, int]:
 
 
 class Honest:
-    """An API server's reviews of pods, at their times whether the one before is answered or not."""
+    """An API server's reviews of pods, at fixed times, independent of earlier responses."""
 
     def __init__(self, victim: Victim, answer_s: float) -> None:
         self._answer_s = answer_s
@@ -395,7 +395,7 @@ async def _make_a_set(client: Client, title: str, *, within_s: float) -> float:
 
 
 class Memory:
-    """How much a process and its children have in memory, looked at every quarter of a second in a thread."""
+    """Memory of a process and its children; a thread measures it every quarter of a second."""
 
     def __init__(self, pid: int) -> None:
         self.highest_mb = 0.0

@@ -1,4 +1,4 @@
-"""What a DaemonSet costs by its nodes: a plan, a node's event, and the writes per pod. Prints; asserts nothing.
+"""Cost of a DaemonSet by its nodes: a plan, a node's event, and the writes per pod. Prints; asserts nothing.
 
 PYTHONPATH=tests python -m bench.bench_daemonset [--nodes 1000] [--sets 10] [--only-plans]
 """
@@ -230,8 +230,8 @@ async def measure_life(nodes: int) -> None:
 
 
 class Looks:
-    """How often the DaemonSet is looked at meanwhile, how long snapshot and plan take, and which nodes are
-    examined."""
+    """Number of reconciles of the DaemonSet, duration of snapshot and plan, and the examined
+    nodes."""
 
     def __init__(self) -> None:
         self.seconds: list[float] = []

@@ -1,4 +1,4 @@
-"""The dashboard with many workloads that change: how long a browser is busy at a time, and what the server takes.
+"""The dashboard with many changing workloads: the longest tasks of a browser, and the cost of the server.
 
 HttpSandbox (2,000 CloneSets, no manager) ──100 changes a second──▶ pykruise dashboard ──▶ Chromium: long tasks, paint
 

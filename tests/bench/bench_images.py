@@ -1,10 +1,10 @@
-"""What it costs to have an image pulled on a thousand nodes: writes a node, wakes, time.
+"""Cost of an image pull on a thousand nodes: writes per node, wakes, time.
 
 PYTHONPATH=tests python -m bench.bench_images [--nodes 1000] [--parallelism 100] [--beside 50] [--pull-s 0.2]
 
-Nodes get their NodeImages, a job that never ends has all of them pull, one node's status changes alone, and the job is
-deleted. `--beside`: further jobs that never end, for other images; they must not be woken. Everything is in
-one process, the sandbox's API server and the nodes' agents too. Prints; asserts nothing.
+Nodes get their NodeImages, a job that never ends makes all of them pull, the status of one node changes, and the job
+is deleted. `--beside`: number of further jobs that never end, for other images; they must not be enqueued. Everything
+runs in one process, including the sandbox's API server and the nodes' agents. Prints; asserts nothing.
 """
 
 import argparse

@@ -1,8 +1,8 @@
-"""What a BroadcastJob over a thousand nodes and a month of an AdvancedCronJob cost: writes, plans, CPU.
+"""Cost of a BroadcastJob on a thousand nodes, and of a month of an AdvancedCronJob: writes, plans, CPU.
 
 PYTHONPATH=tests python -m bench.bench_jobs [--nodes 1000] [--parallelism 10%]
 
-Everything is in one process, the sandbox's API server and its kubelets too. Prints; asserts nothing.
+Everything runs in one process, including the sandbox's API server and kubelets. Prints; asserts nothing.
 """
 
 import argparse

@@ -1,12 +1,12 @@
-"""Compare a small operator on our runtime with the same one in kopf, sequentially, over HTTPS with a sandbox server.
+"""Compare a small operator on pykruise's runtime with the same one in kopf, sequentially, over HTTPS with a sandbox.
 
-Sandbox cluster + HttpFront (counts requests) ◀── HTTPS ── page_operators/on_runtime.py or on_kopf.py, a process each
+Sandbox cluster + HttpFront (counts requests) ◀── HTTPS ── page_operators/on_runtime.py or on_kopf.py, one process each
 
     make bench-kopf [N=10000] [CHANGES=1000] [ROUNDS=2]
 
 For each contender and round: N Sites are created and settle; CHANGES of them change; the operator ends, a hundredth of
 the Sites change, and it starts again. A Site is settled when its ConfigMap has its page and its status its generation.
-The bench's own requests go past HTTPS, so that only the operator's are counted. Prints; asserts nothing.
+The bench's own requests do not use HTTPS, so that only the operator's requests are counted. Prints; asserts nothing.
 """
 
 import argparse

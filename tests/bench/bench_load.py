@@ -1,13 +1,13 @@
-"""What one `pykruise up` bears: writes in process and over HTTPS, watchers, large objects, many objects.
+"""Load on one `pykruise up`: writes in process and over HTTPS, watchers, large objects, many objects.
 
-Each part runs in a process of its own, on an API server alone (but for `up`: that is a whole `pykruise up`, its
-controllers at work): `python tests/bench/bench_load.py [--part NAME] [--objects N] [--writes N]`. Prints; asserts
-nothing. Latencies are of one request among those that are under way at the same time.
+Each part runs in its own process, with an API server alone (except `up`, which is a whole `pykruise up` with its
+controllers): `python tests/bench/bench_load.py [--part NAME] [--objects N] [--writes N]`. Prints; asserts
+nothing. Latencies are those of one of several concurrent requests.
 
-The writes are those of seven kinds (`OPERATIONS`), as many of each: POST, PATCH and DELETE of a small ConfigMap
-and of a pod, and PATCH of a pod's status. managedFields are kept and answered. In process, the CPU of a write is
-that of client and server together; over HTTPS the two are told apart. Over HTTPS the server has a process of its
-own, and so the other core of a machine that has two.
+There are seven types of writes (`OPERATIONS`), the same number of each: POST, PATCH and DELETE of a small ConfigMap
+and of a pod, and PATCH of a pod's status. managedFields are stored and returned. In process, the CPU time of a write
+is that of client and server together; over HTTPS both are measured separately. Over HTTPS the server has its own
+process, and so the other core of a machine with two.
 """
 
 import argparse
@@ -129,7 +129,7 @@ def cpu_s(process: int) -> float:
 
 
 class Operation(NamedTuple):
-    """A kind of write, or GET to compare with: its name, and what does number n of it."""
+    """A type of write, or GET for comparison: its name, and the function for number n."""
 
     name: str
     work: Callable[[Client, int], Awaitable[object]]
@@ -224,7 +224,7 @@ async def serve(_: int) -> None:
 
 
 class Sum(NamedTuple):
-    """Writes a second, and the server's seconds of CPU for each (in process: the client's too)."""
+    """Writes per second, and the server's CPU seconds for each (in process: including the client's)."""
 
     rate: float
     cpu: float

@@ -1,11 +1,12 @@
-"""How long pods are out of service while an image is changed on real nodes: in place, and by a rolling Deployment.
+"""Time for which pods are out of service during an image update on real nodes: in place, and with a Deployment.
 
 PYTHONPATH=tests:. python -m bench.bench_nodes [--nodes 3] [--pods 60] [--pull]
 
-The same pods, in turn: a CloneSet updated in place with maxUnavailable 20% and 100%, a CloneSet that recreates its pods
-with 20%, and a Deployment with maxUnavailable 20% without surge. Out of service is what is missing of the wanted
-number of ready pods, integrated over time and divided by that number: seconds a pod, as a client sees them. Both
-images are pulled on all nodes before, unless `--pull`. Prints; asserts nothing. Needs root (testbed/node.py).
+The same pods belong to one workload after the other: a CloneSet updated in place with maxUnavailable 20% and 100%, a
+CloneSet that recreates its pods with 20%, and a Deployment with maxUnavailable 20% without surge. "Out of service" is
+the number of missing ready pods, integrated over time and divided by the wanted number: seconds per pod, as a client
+sees them. Both images are pulled on all nodes before, unless `--pull` is set. Prints; asserts nothing. Needs root
+(testbed/node.py).
 """
 
 import argparse
@@ -47,7 +48,7 @@ WAYS: Mapping[str, tuple[Resource, dict[str, Any]]] = {
 
 
 class Service:
-    """Watches pods, and adds up what is missing of the wanted number of ready ones."""
+    """Watches pods, and adds up the number of missing ready pods over time."""
 
     def __init__(self, client: Client, wanted: int) -> None:
         self._wanted = wanted

@@ -1,4 +1,4 @@
-"""What a pod costs: decoding, memory, and its share of a plan. Prints; asserts nothing.
+"""Cost of a pod: decoding, memory, and its share of a plan. Prints; asserts nothing.
 
 PYTHONPATH=tests python -m bench.bench_plan [--pods 10000]
 """

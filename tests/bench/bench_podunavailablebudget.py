@@ -1,9 +1,9 @@
-"""What a PodUnavailableBudget costs: status writes and CPU per decision, when many pods are to be deleted at once.
+"""Cost of a PodUnavailableBudget: status writes and CPU per decision, during many concurrent deletions.
 
 PYTHONPATH=tests:. python -m bench.bench_podunavailablebudget [--pods 200] [--going 64] [--let-go 20] [--replicas 3]
 
-Users, webhooks (over HTTPS, behind one address), the manager and the sandbox's API server are in one process. CPU is
-printed beside that of the same race without a budget. Prints; asserts nothing.
+Users, webhooks (over HTTPS, behind one address), the manager and the sandbox's API server are in one process. The CPU
+time of the same race without a budget is also printed. Prints; asserts nothing.
 """
 
 import argparse

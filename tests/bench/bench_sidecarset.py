@@ -1,9 +1,9 @@
-"""What injection costs a pod, and what a plan costs by its pods. Prints; asserts nothing.
+"""Cost of injection per pod, and of a plan by its pods. Prints; asserts nothing.
 
 PYTHONPATH=tests python -m bench.bench_sidecarset [--sets 20] [--pods 2000]
 
-A pod of about 5 KB goes through the step of pod admission with that many SidecarSets in the cluster: all of them
-mean it, one of them does, or none. Every SidecarSet has one sidecar with a mount, a shared one and a variable
+The step of pod admission handles a pod of about 5 KB, with this number of SidecarSets in the cluster: all of them
+select it, one of them does, or none. Every SidecarSet has one sidecar with a mount, a shared one and a variable
 from the pod's own container.
 """
 

@@ -1,4 +1,4 @@
-"""What a StatefulSet costs: its plans, and with --real its life on a control plane of its own. Asserts nothing.
+"""Cost of a StatefulSet: its plans, and with --real its life on a real control plane. Asserts nothing.
 
 PYTHONPATH=tests python -m bench.bench_statefulset [--pods 2000]                      plans, CPU time of one
 PYTHONPATH=tests python -m bench.bench_statefulset --real [--pods 500] [--nodes 10]   as bench/real.py measures

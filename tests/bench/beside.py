@@ -5,10 +5,10 @@ control plane ◀── pykruise kubelets (one process for all runs) ── node
               ◀── this process ── the work (beside_phases.py), watches, CPU and memory of each process
 runs ──▶ compare_runs() ──▶ Comparison (JSON) ──▶ table_of() ──▶ docs/performance.md; chart_of() ──▶ SVG
 
-Both managers get the same rights, definitions (OpenKruise's), leader election, webhooks and objects. OpenKruise's
+Both managers get the same permissions, CRDs (OpenKruise's), leader election, webhooks and objects. OpenKruise's
 client-side throttling is lifted (500 requests per second, bursts of 1,000), or left at its default with `--throttled`.
 A figure is the median of all runs; a ratio is the median of the ratios of each pair, so that a slow minute of the
-machine counts for both.
+machine affects both.
 """
 
 import argparse
@@ -50,7 +50,7 @@ REST_S: Final = 6.0
 
 
 class ManagerRun(msgspec.Struct, frozen=True, kw_only=True):
-    """All work, done once by one manager."""
+    """The work of one manager, done once."""
 
     manager: ManagerName
     phases: list[RealPhase]
@@ -80,7 +80,7 @@ class PhaseComparison(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LatencyComparison(msgspec.Struct, frozen=True, kw_only=True):
-    """Milliseconds at one replica, (pykruise, OpenKruise)."""
+    """Latencies with one replica in milliseconds, (pykruise, OpenKruise)."""
 
     name: str
     p50_ms: tuple[float, float]

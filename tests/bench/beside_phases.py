@@ -1,9 +1,9 @@
-"""The work of `bench.beside`: what each manager does to the same objects, in the same order.
+"""The work of `bench.beside`: each manager does it with the same objects, in the same order.
 
-measure_work(bench, workload) ──▶ one RealPhase per piece of work, and the latencies at one replica
+measure_work(bench, workload) ──▶ one RealPhase per piece of work, and the latencies with one replica
 
-Each piece of work creates or changes objects and returns when their statuses report the end of it. The last ones
-delete what they created, so that the next manager begins with an empty namespace.
+Each piece of work creates or changes objects and returns when their statuses report its end. The last ones
+delete the objects, so that the next manager begins with an empty namespace.
 """
 
 import asyncio

@@ -1,14 +1,14 @@
-"""A manager alone with ten thousand pods: its memory, its CPU, and how long its event loop ever stands still.
+"""A manager alone with ten thousand pods: its memory, its CPU, and the longest stop of its event loop.
 
-sandbox (a process of its own, HTTP and TLS) ◀── lone_manager.py: `pykruise manager` with a watch on its loop
+sandbox (its own process, HTTP and TLS)      ◀── lone_manager.py: `pykruise manager`, whose loop is measured
                                              ◀── this process: writes, and waiting for them
 
 PYTHONPATH=tests python -m bench.large [--pods 10000] [--nodes 100] [--touched 500]. Prints; asserts nothing.
-The pods are there before the measured manager starts; then some of them are touched in each way.
+The pods exist before the measured manager starts; then the bench changes some of them in each way.
 
-With --beside CHECKOUT the manager of another checkout runs at the same moment, on a sandbox of its own, --pairs times
-(8) in turn, and what is printed are ratios of this one's figures to that one's. A machine that is faster at one time
-than at another is so for both, so medians of eight differ by a hundredth or two where single runs differ by ten.
+With --beside CHECKOUT the manager of another checkout runs at the same time, on its own sandbox, --pairs (8)
+times, and the ratios of the figures of this checkout to those of the other are printed. Changes of the machine's speed
+affect both, so medians of eight differ by one or two hundredths, and single runs by ten.
 """
 
 import argparse
@@ -50,7 +50,7 @@ PATIENCE_S = 1800.0
 
 
 class LargePhase(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing done to some pods; everything is the manager's alone."""
+    """One operation on some pods; all figures are those of the manager alone."""
 
     name: str
     pods: int

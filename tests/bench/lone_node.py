@@ -1,10 +1,10 @@
-"""A node's container runtime with pods of honest and of hostile users, for the agent that bench_attacks.py attacks.
+"""A node's container runtime with pods of legitimate and of hostile users, for the agent that bench_attacks.py attacks.
 
-honest pods' probe ──PodProbeMarker──▶ manager ──NodePodProbe──▶ agent ──CRI──▶ FakeRuntime: when each command is run
-line on standard input ──▶ one line of JSON on standard output: how late the honest probes were since the last one
+legitimate pods' probe ──PodProbeMarker──▶ manager ──NodePodProbe──▶ agent ──CRI──▶ FakeRuntime: times of commands
+line on standard input ──▶ one line of JSON on standard output: the delays of legitimate probes since the last one
 
-PYTHONPATH=tests:. python -m bench.lone_node SOCKET KUBECONFIG. It is a process of its own, because what hostile
-commands print costs it as much as it costs the agent.
+PYTHONPATH=tests:. python -m bench.lone_node SOCKET KUBECONFIG. It has its own process, because the output of hostile
+commands costs it as much as it costs the agent.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ LOST_S: Final = 10.0
 
 
 class Probes:
-    """When the honest pods' probe was made, by pod."""
+    """Times of the legitimate pods' probes, by pod."""
 
     def __init__(self) -> None:
         self._last: dict[str, float] = {}

@@ -1,13 +1,13 @@
-"""Where the memory of a manager goes: what it loads before its first pod, and what it keeps at work.
+"""Memory of a manager: the modules that it loads before its first pod, and its memory at work.
 
-PYTHONPATH=tests:. python -m bench.memory                     each line: what was added by loading that part, in the
+PYTHONPATH=tests:. python -m bench.memory                     each line: the memory that this part adds, in the
                                                               order in which a manager loads it
-PYTHONPATH=tests:. python -m bench.memory --at 0,500,10000    managers at work on so many pods, without webhooks and
-                                                              with them
+PYTHONPATH=tests:. python -m bench.memory --at 0,500,10000    managers with these numbers of pods, without
+                                                              and with webhooks
 
-Prints; asserts nothing. RSS is what the kernel counts, USS what would be free without this process (shared libraries
-left out), "Python" what was asked of the allocator (tracemalloc, in a second process: it costs memory itself).
-Modules come from bytecode that was made before, as in an image: what compiling them leaves behind is not counted.
+Prints; asserts nothing. RSS is the kernel's count, USS the memory that would be free without this process (without
+shared libraries), "Python" the memory that Python allocated (tracemalloc in a second process, as it costs memory).
+Modules are loaded from existing bytecode, as in an image, so the memory of compiling is not counted.
 """
 
 import argparse

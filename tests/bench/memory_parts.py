@@ -1,8 +1,8 @@
-"""What each part of a manager adds to a process that loads it: the process that memory.py looks at from inside.
+"""Memory that each part of a manager adds to the process that loads it: the process that memory.py starts.
 
 PYTHONPATH=tests:. python -m bench.memory_parts [--traced]: rows of name, RSS, USS and Python's objects in MiB, by tabs
 
-It imports nothing of its own that it can do without.
+It imports no other modules if possible.
 """
 
 import gc

@@ -1,4 +1,4 @@
-"""Processes of a bench that do not outlive it, however it ends: also one that `timeout` has killed."""
+"""Processes of a bench that always end with it, also if `timeout` kills the bench."""
 
 import ctypes
 import signal

@@ -1,15 +1,14 @@
-"""What a manager does to a real API server, and what it costs: `make bench CLUSTER=real [N=500] [NODES=10]`.
+"""The writes of a manager to a real API server, and their cost: `make bench CLUSTER=real [N=500] [NODES=10]`.
 
-control plane (testbed) ◀── pykruise kubelets (a process) ── nodes on which pods start and stop at once
-                        ◀── pykruise manager (a process)  ── what is measured
+control plane (testbed) ◀── pykruise kubelets (a process) ── nodes on which pods start and stop immediately
+                        ◀── pykruise manager (a process)  ── the measured process
                         ◀── a bare script (bare.py), before and after the manager ── a yardstick: the same writes
-                        ◀── this process ── writes, watches, and the bare writes to compare with (limits.py)
+                        ◀── this process ── writes, watches, and the bare writes for comparison (limits.py)
 
-With `webhooks` the API server asks the same manager process about every new pod and every CloneSet, as in a
-cluster where OpenKruise's webhooks are installed; what that costs is part of the manager's figures, but not of
-the script's.
+With `webhooks` the API server sends admission reviews of every new pod and every CloneSet to the same manager, as in
+a cluster with OpenKruise's webhooks. Their cost is part of the manager's figures, but not of the script's.
 
-The audit log, by which writes are counted, costs the API server a little in every figure, the bare writes' included.
+The audit log, which counts the writes, adds a small cost to every figure, including those of the bare writes.
 """
 
 import asyncio

@@ -1,19 +1,19 @@
-"""Several managers that share the work (--shards) against one: throughput, and a cluster of a hundred thousand pods.
+"""Several managers that share the work (--shards), compared with one: throughput, and a cluster of 100,000 pods.
 
-sandbox (a process of its own, HTTPS, writes answered after a fixed delay) ◀── 1, 2, 4 × lone_manager.py
+sandbox (its own process, HTTPS, responses to writes after a fixed delay)  ◀── 1, 2, 4 × lone_manager.py
                                                                            ◀── this process: writes, waiting, figures
 
 PYTHONPATH=tests:. python -m bench.slots throughput [--sets 160] [--pods 20] [--delay 0.2] [--managers 1,4]
 PYTHONPATH=tests:. python -m bench.slots large      [--sets 1000] [--pods 100] [--touched 100] [--delay 0.2]
                                                      [--managers 1,2,4] [--real]
 
-throughput: `sets` CloneSets of `pods` pods are made, and then updated in place.
-large: the pods are there; managers start on them, rest, and update all pods of `touched` sets in place.
+throughput: `sets` CloneSets of `pods` pods are created, and then updated in place.
+large: the pods exist; managers start, rest, and update all pods of `touched` sets in place.
 
-An answer to a write takes `delay` seconds, so one manager is limited by how many writes it has under way, and neither
-by its processor nor by the server's: the machine need not have a processor for each manager. It shows how well the keys
-are shared, not what a processor can do. With --delay 0 it is the other way round. With --real the server is that of
-testbed/, with simulated kubelets, and answers as fast as it can; its writes are not counted.
+The response to a write takes `delay` seconds. So the number of concurrent writes limits a manager, and neither its
+processor nor the server's does: the machine needs no processor for each manager. The bench shows how well managers
+share the keys, but not the speed of a processor. With --delay 0 the processors are the limit. With --real the server
+is that of testbed/, with simulated kubelets and without delays; its writes are not counted.
 
 Prints; asserts nothing. CPU and memory are those of the managers, each and together.
 """
@@ -77,7 +77,7 @@ LOOK_S = 1.0
 
 
 class Phase(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing done by so many managers."""
+    """One operation by a number of managers."""
 
     managers: int
     name: str
@@ -97,7 +97,7 @@ class Phase(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Slow:
-    """An API server that counts writes, and answers those of managers after `delay_s`, but for Leases."""
+    """An API server that counts writes, and responds to those of managers after `delay_s`, except for Leases."""
 
     def __init__(self, server: Any, delay_s: float) -> None:
         self._server = server
@@ -190,7 +190,7 @@ def _is_done(value: Mapping[str, Any], pods: int, fields: Sequence[str]) -> bool
 
 
 class Stage(msgspec.Struct, frozen=True, kw_only=True):
-    """A cluster that managers are started on."""
+    """A cluster for managers."""
 
     client: Client
     folder: Path
@@ -203,7 +203,7 @@ class Stage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Fleet:
-    """So many managers at work on one cluster, and what they have used."""
+    """A number of managers on one cluster, and their CPU time and memory."""
 
     def __init__(self, stage: Stage, managers: Sequence[LoneManager]) -> None:
         self._client = stage.client

@@ -1,6 +1,6 @@
-"""The stage of a bench on a real control plane: nodes, a client, and the process that is measured.
+"""The stage of a bench on a real control plane: nodes, a client, and the measured process.
 
-on_stage(): kubelets in a process of their own ──▶ Stage ──▶ managed(): a manager ──▶ Bench.measure() ──▶ RealPhase
+on_stage(): kubelets in their own process ──▶ Stage ──▶ managed(): a manager ──▶ Bench.measure() ──▶ RealPhase
                                                         ──▶ any other process (bare.py) ──▶ Bench.measure()
 
 Writes are counted in the API server's audit log, by the manager's user; CPU and memory are the kernel's figures
@@ -51,7 +51,7 @@ PHASE_S = 600.0
 
 
 class RealPhase(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing done to all pods."""
+    """One operation on all pods."""
 
     name: str
     pods: int
@@ -85,7 +85,7 @@ class RealPhase(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Latency(msgspec.Struct, frozen=True, kw_only=True):
-    """From a changed spec to what follows from it, at one replica; milliseconds."""
+    """Milliseconds from a changed spec to its effect, with one replica."""
 
     name: str
     rounds: int
@@ -95,7 +95,7 @@ class Latency(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Outages:
-    """How long pods are not ready, as a watch sees it; only of pods that were ready before and are again."""
+    """Times for which pods are not ready, as a watch sees them; only for pods that were ready before and after."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -128,7 +128,7 @@ class Outages:
 
 
 class Bench:
-    """A stage with a process on it that is measured."""
+    """A stage with a measured process."""
 
     def __init__(self, stage: "Stage", *, worker: str, pid: int, kind: Resource) -> None:
         self.stage = stage

@@ -1,4 +1,4 @@
-"""Hunting: many seeds, and for each failure its shortest script.
+"""Play many seeds, and find the shortest script of each failure.
 
 make simulate SEEDS=100000            seeds 0 to 99999, on all cores
 python -m simulation --first 5 --seeds 1 --trace

@@ -1,12 +1,12 @@
-"""What holds for a PodUnavailableBudget over a workload, whatever happens around it.
+"""Rules of a PodUnavailableBudget over a workload.
 
-a pod that serves is deleted, evicted or changed ──▶ it was recorded, and enough others go on serving
-a request is refused                             ──▶ its pod serves, and the budget was spent
-at rest                                          ──▶ the status says the truth, and every pod is tied
+a pod that serves is deleted, evicted or changed ──▶ it was recorded, and enough others serve
+a request is rejected                            ──▶ its pod serves, and the budget was spent
+at rest                                          ──▶ the status is correct, and every pod names its budget
 
-Numbers are worked out from what the API server stores: the budget's spec, the workload's replicas, the pods. Pods
-that fail by themselves break no rule; they are excused as long as the controller, when it wrote the status that
-was decided on, could not know of them.
+Numbers are computed from stored objects: the budget's spec, the workload's replicas, the pods. A pod that fails
+breaks no rule; it does not count if the controller could not know of it when it wrote the status that the decision
+used.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -33,7 +33,7 @@ BY_DEFAULT = ("DELETE", "UPDATE", "EVICT")
 
 
 class Review(msgspec.Struct, frozen=True):
-    """What a webhook knew when it was asked about a pod."""
+    """Knowledge of a webhook when it got a request about a pod."""
 
     operation: str
     pod: str
@@ -48,7 +48,7 @@ REVIEW: ContextVar[Review | None] = ContextVar("review", default=None)
 
 
 class Basis(msgspec.Struct, frozen=True):
-    """A status that a manager wrote: when, and what it knew."""
+    """A status that a manager wrote, with its time and the manager's knowledge."""
 
     revision: int
     known: Mapping[str, int]
@@ -56,14 +56,14 @@ class Basis(msgspec.Struct, frozen=True):
 
 
 class Stored(msgspec.Struct, frozen=True):
-    """One version of an object; None: it was not there."""
+    """One version of an object; None: it did not exist."""
 
     revision: int
     doc: Any
 
 
 class BudgetRules:
-    """Of one budget. `pods`: those of its workload `name`, whose objects are on the shelf `target`."""
+    """Rules of one budget. `pods`: those of its workload `name`, whose objects are on the shelf `target`."""
 
     controllers = ("podunavailablebudget",)
 

@@ -1,4 +1,4 @@
-"""What generators of scripts share: containers, paces, and what happens to pods and machines of any workload.
+"""Functions that generators of scripts share: containers, paces, and operations on pods and nodes of any workload.
 
 random.Random ──▶ a generator of a kind ──▶ these ──▶ parts of its Script
 """
@@ -23,7 +23,7 @@ __all__ = [
 
 
 class Chooser:
-    """Collects operations at times by chance. `length_s`: how long the script is busy."""
+    """Collects operations at random times. `length_s`: the time in which operations happen."""
 
     def __init__(self, rng: random.Random, length_s: float) -> None:
         self.rng = rng

@@ -1,7 +1,7 @@
-"""What holds for a CloneSet at every commit, whatever happens around it.
+"""Rules of a CloneSet for every commit.
 
-Rules are those of the specification's "Numbers", "Scale" and "Update", written down a second time and in another
-way; rules.py says how what a manager could know is taken into account.
+The rules are those of the specification's "Numbers", "Scale" and "Update", implemented independently;
+rules.py describes how they consider what a manager could know.
 """
 
 from collections.abc import Iterator, Mapping
@@ -110,7 +110,7 @@ def read_workload(doc: Any, revision: int) -> Workload:
 
 
 class CloneSetRules(WorkloadRules[Workload]):
-    """Of one CloneSet."""
+    """Rules of one CloneSet."""
 
     shelf = SETS
     shelves = frozenset({SETS, PODS, CLAIMS, REVISIONS})

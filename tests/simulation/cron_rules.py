@@ -1,9 +1,9 @@
-"""What holds for an AdvancedCronJob at every commit, whatever happens to its manager, its children and the clocks.
+"""Rules of an AdvancedCronJob for every commit, also if clocks jump and children never end.
 
 Commit ──▶ CronRules.on_commit() ──▶ Violations          at the end ──▶ CronRules.at_rest() ──▶ Violations
 
-Schedules of scripts have a period, so a time of one is known without reading cron. Children are Jobs without a
-controller: scripts say when one ends.
+Schedules of scripts have a period, so the rules know their times without parsing cron. Children are Jobs without a
+controller: scripts determine when a child ends.
 """
 
 import math
@@ -137,7 +137,7 @@ def read_child(commit: Commit) -> Child:
 
 
 class CronRules:
-    """Of one AdvancedCronJob, by its name, through its lives. See `WorkloadRules`."""
+    """Rules of one AdvancedCronJob, by its name, across deletions and new creations. See `WorkloadRules`."""
 
     shelves = frozenset({CRONS, CHILDREN})
 

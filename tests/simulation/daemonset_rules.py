@@ -1,7 +1,7 @@
-"""What holds for a DaemonSet at every commit, whatever happens around it.
+"""Rules of a DaemonSet for every commit.
 
-Rules are those of the specification's "Placement", "Manage" and "Update", written down a second time and in another
-way; rules.py says how what a manager could know is taken into account.
+The rules are those of the specification's "Placement", "Manage" and "Update", implemented independently;
+rules.py describes how they consider what a manager could know.
 """
 
 from bisect import bisect_right
@@ -106,7 +106,7 @@ class Node(msgspec.Struct, frozen=True):
 
 
 class DaemonSetRules(WorkloadRules[Workload]):
-    """Of one DaemonSet."""
+    """Rules of one DaemonSet."""
 
     shelf = SETS
     shelves = frozenset({SETS, PODS, REVISIONS, NODES})

@@ -1,9 +1,9 @@
-"""What holds for a ResourceDistribution at every commit, whatever happens to namespaces and copies.
+"""Rules of a ResourceDistribution for every commit.
 
 Commit ──▶ DistributionRules.on_commit() ──▶ Violations          at the end ──▶ at_rest() ──▶ Violations
 
-What a copy has to hold, and which namespaces are to have one, is worked out here a second time; rules.py says how
-what a manager could know is taken into account.
+The content of copies and their namespaces are computed here independently; rules.py describes how rules consider
+what a manager could know.
 """
 
 from base64 import b64encode
@@ -42,7 +42,7 @@ def content_of(kind: str, document: Document) -> Document:
 
 
 class Namespace(msgspec.Struct, frozen=True):
-    """One namespace as it was from `revision` on. It is open as long as it is there and does not go."""
+    """One namespace as it was from `revision` on. It is open while it exists and is not terminating."""
 
     revision: int
     is_there: bool
@@ -97,7 +97,7 @@ class Distribution(msgspec.Struct, frozen=True):
 
 
 class Copy(msgspec.Struct, frozen=True):
-    """An object of the name that is distributed, whoever made it, as it was from `revision` on."""
+    """An object with the distributed name, of any owner, as it was from `revision` on."""
 
     revision: int
     uid: str
@@ -116,7 +116,7 @@ class Copy(msgspec.Struct, frozen=True):
 
 
 class DistributionRules:
-    """Of one ResourceDistribution, by its name, through its lives. See `WorkloadRules`."""
+    """Rules of one ResourceDistribution, by its name, across deletions and new creations. See `WorkloadRules`."""
 
     shelves = frozenset({DISTRIBUTIONS, NAMESPACES, *SHELVES.values()})
 

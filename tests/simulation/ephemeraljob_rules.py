@@ -1,9 +1,9 @@
-"""What holds for an EphemeralJob at every commit, whatever happens to its pods.
+"""Rules of an EphemeralJob for every commit.
 
 Commit ──▶ EphemeralJobRules.on_commit() ──▶ Violations          at the end ──▶ at_rest() ──▶ Violations
 
-Which pods the job is for, and how far its containers are in them, is worked out here a second time; rules.py says how
-what a manager could know is taken into account.
+The pods of the job and the state of its containers are computed here independently; rules.py describes how rules
+consider what a manager could know.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -129,7 +129,7 @@ class Job(msgspec.Struct, frozen=True):
 
 
 class EphemeralJobRules:
-    """Of one EphemeralJob, by its name, through its lives. See `WorkloadRules`."""
+    """Rules of one EphemeralJob, by its name, across deletions and new creations. See `WorkloadRules`."""
 
     shelves = frozenset({JOBS, PODS})
 

@@ -1,4 +1,4 @@
-"""What goes wrong meanwhile, by chance: the same for every kind.
+"""Random faults: the same for every kind.
 
 random.Random ──▶ faults_by_chance() ──▶ Faults
 

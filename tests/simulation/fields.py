@@ -1,4 +1,4 @@
-"""Which fields of each kind's spec the seeds set, as its CRD's schema has them.
+"""Fields of each kind's spec that seeds set, compared with the schema of its CRD.
 
     python -m simulation.fields --seeds 2000      for each kind the fields that no seed sets
 
@@ -74,7 +74,7 @@ class _Listed(msgspec.Struct):
 
 
 class _Recorder:
-    """A client that keeps what is written; what is read is what was there at the start. There are no pods."""
+    """A client that records writes and serves the objects of the start. There are no pods."""
 
     def __init__(self, objects: Mapping[Resource, Object]) -> None:
         self._objects = objects

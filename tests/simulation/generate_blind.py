@@ -1,10 +1,10 @@
-"""A script by chance that keeps a manager in the dark just when it matters: CloneSets, in their blind spots.
+"""A random script of a CloneSet in which the manager does not know the current state at critical times.
 
 seed ──▶ generate() ──▶ Script of kind cloneset
 
-What the usual scripts meet rarely happens here all the time: the answer of a write is lost while the watch lags, a
-watch stalls and its history is gone when it comes back, pods recover unseen, claims are reused, a user wants
-another pod gone before the watch has reported the deletion of the first, the workload goes and no watch says so.
+Situations that are rare in the usual scripts are frequent here: the response to a write is lost while the watch lags,
+the history is compacted while a watch stalls, pods recover unobserved, PVCs are reused, a user requests the deletion
+of another pod before the watch has reported the first deletion, no watch reports the deletion of the workload.
 """
 
 import random

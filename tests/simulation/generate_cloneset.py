@@ -1,4 +1,4 @@
-"""A script by chance: a CloneSet, what happens to it, and what goes wrong meanwhile.
+"""A random script: a CloneSet, operations on it, and faults.
 
 seed ──▶ generate() ──▶ Script
 

@@ -1,4 +1,4 @@
-"""A script by chance: a workload whose containers are to be started anew, and what goes wrong meanwhile.
+"""A random script: a workload whose containers are recreated, and faults.
 
 seed ──▶ generate() ──▶ Script
 """

@@ -1,4 +1,4 @@
-"""A script by chance: an EphemeralJob, pods that come and go during its run, and what goes wrong meanwhile.
+"""A random script: an EphemeralJob, pods that are created and deleted during its run, and faults.
 
 seed ──▶ generate() ──▶ Script
 """

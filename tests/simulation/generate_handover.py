@@ -1,6 +1,6 @@
-"""A script by chance in which leaders come and go while the standbys' watches lag.
+"""A random script in which the leader changes while the standbys' watches lag.
 
-seed ──▶ generate() ──▶ Script of kind handover, with two or three managers that stand for election
+seed ──▶ generate() ──▶ Script of kind handover, with two or three managers that take part in leader election
 seed ──▶ generate_slots() ──▶ Script of kind slots, with two to four managers that share the work
 """
 

@@ -1,9 +1,9 @@
-"""A script by chance: an ImagePullJob, nodes that come and go while they pull, images that fail, and further faults.
+"""A random script: an ImagePullJob, nodes that join and leave while they pull, images that fail, and faults.
 
 seed ──▶ generate() ──▶ Script
 
-Jobs come a little later than nodes: one that selects none is complete at once. Some scripts are long, for nodes that
-are silent for ten minutes and for entries that go after their time.
+Jobs are created a little later than nodes, because a job that selects no node is complete immediately. Some scripts
+are long, for nodes that are silent for ten minutes and for entries that expire.
 """
 
 import random

@@ -1,8 +1,8 @@
-"""A script by chance: a StatefulSet whose pods come back to where they were, and what goes wrong meanwhile.
+"""A random script: a StatefulSet whose pods return to their nodes, and faults.
 
 seed ──▶ generate() ──▶ Script
 
-A zone never loses its last node, for its pods could not come back: the first two nodes keep their labels.
+A zone never loses its last node, because its pods could not return: the first two nodes keep their labels.
 """
 
 import random

@@ -1,8 +1,9 @@
-"""A script by chance: a CloneSet whose pods are probed for markers, and what goes wrong meanwhile.
+"""A random script: a CloneSet whose pods are probed for markers, and faults.
 
 seed ──▶ generate() ──▶ Script
 
-Markers have keys of their own: what two make of one label is not said. One marker's name ends with another's.
+Each marker has its own keys, because the result of two markers for one label is not specified. The name of one marker
+ends with the name of another.
 """
 
 import random

@@ -1,5 +1,5 @@
-"""A script by chance: a CloneSet, StatefulSet or DaemonSet whose pods a PodUnavailableBudget guards, and what takes
-pods out of service meanwhile: deletions, evictions, drains, updates, node losses, all at once.
+"""A random script: a CloneSet, StatefulSet or DaemonSet with a PodUnavailableBudget, and operations that take pods out
+of service at the same time: deletions, evictions, drains, updates, node losses.
 
 seed ──▶ generate() ──▶ Script
 """

@@ -1,4 +1,4 @@
-"""A script by chance: a ResourceDistribution, namespaces that come, go and change, and users who touch its copies.
+"""A random script: a ResourceDistribution, namespaces that are created, changed and deleted, and changes of its copies.
 
 seed ──▶ generate() ──▶ Script
 """

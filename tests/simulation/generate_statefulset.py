@@ -1,4 +1,4 @@
-"""A script by chance: an Advanced StatefulSet, what happens to it, and what goes wrong meanwhile.
+"""A random script: an Advanced StatefulSet, operations on it, and faults.
 
 seed ──▶ generate() ──▶ Script
 """

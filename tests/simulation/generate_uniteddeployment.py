@@ -1,4 +1,4 @@
-"""A script by chance: a UnitedDeployment that divides CloneSets among zones, and what goes wrong meanwhile.
+"""A random script: a UnitedDeployment that divides replicas among zones, and faults.
 
 seed ──▶ generate() ──▶ Script
 """

@@ -1,4 +1,4 @@
-"""A script by chance: a CloneSet whose pods a WorkloadSpread spreads over zones, and what goes wrong meanwhile.
+"""A random script: a CloneSet whose pods a WorkloadSpread spreads over zones, and faults.
 
 seed ──▶ generate() ──▶ Script
 """

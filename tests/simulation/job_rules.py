@@ -1,9 +1,9 @@
-"""What holds for a BroadcastJob at every commit, whatever happens around it.
+"""Rules of a BroadcastJob for every commit.
 
 Commit ──▶ JobRules.on_commit() ──▶ Violations          at the end ──▶ JobRules.at_rest() ──▶ Violations
 
-Rules are those of the specification, written down a second time; rules.py says how what a manager could know is taken
-into account.
+The rules are those of the specification, implemented independently; rules.py describes how they consider what a
+manager could know.
 """
 
 from bisect import bisect_right
@@ -115,7 +115,7 @@ class Node(msgspec.Struct, frozen=True):
 
 
 class JobRules:
-    """Of one BroadcastJob, by its name, through its lives. See `WorkloadRules`."""
+    """Rules of one BroadcastJob, by its name, across deletions and new creations. See `WorkloadRules`."""
 
     shelves = frozenset({JOBS, PODS, NODES})
 

@@ -1,4 +1,4 @@
-"""The kinds that the simulator plays: one line each.
+"""The kinds that can be simulated: one line each.
 
 Script.kind ──▶ KINDS ──▶ SimulatedKind: resource, rules; seed ──▶ generate() by GENERATORS ──▶ Script
 """
@@ -88,7 +88,7 @@ Rules = (
 
 
 class SimulatedKind(msgspec.Struct, frozen=True):
-    """What a kind brings to the simulator."""
+    """The part of a kind in the simulation."""
 
     resource: Resource
     """Of the workload that scripts are about."""

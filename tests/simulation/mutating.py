@@ -1,6 +1,6 @@
-"""The product with something changed, for as long as a block runs.
+"""A change of the product while a block runs.
 
-Change ──▶ mutated() ──▶ patched in, and out again
+Change ──▶ mutated() ──▶ applied, and reverted at the end of the block
 """
 
 from collections.abc import Callable, Iterator

@@ -1,9 +1,9 @@
-"""Does the simulator notice? Rules of the product are broken on purpose, and each has to be caught.
+"""Mutations: the product is broken on purpose, and the simulation must detect each mutation.
 
-    make simulate-mutations               each within 500 seeds; exit code 1 if one is not
+    make simulate-mutations               at most 500 seeds for each; exit code 1 if one is not detected
     python -m simulation.mutations --only "tombstones are ignored"
 
-Mutation ──▶ patched in ──▶ seeds, until a rule is broken ──▶ patched out
+Mutation ──▶ applied ──▶ seeds, until a rule is broken ──▶ reverted
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""Rules of ResourceDistributions that are broken on purpose; mutations.py looks whether the simulator notices."""
+"""Mutations of ResourceDistributions; see mutations.py."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""Rules of images that are pulled ahead, broken on purpose; see mutations.py."""
+"""Mutations of ImagePullJobs and ImageListPullJobs; see mutations.py."""
 
 from collections.abc import Callable
 from typing import Any

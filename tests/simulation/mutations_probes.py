@@ -1,4 +1,4 @@
-"""Rules of PodProbeMarkers and NodePodProbes that are broken on purpose; see mutations.py."""
+"""Mutations of PodProbeMarkers and NodePodProbes; see mutations.py."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""Rules of ContainerRecreateRequests that are broken on purpose; see mutations.py."""
+"""Mutations of ContainerRecreateRequests; see mutations.py."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""Rules of PersistentPodState that are broken on purpose; see mutations.py."""
+"""Mutations of PersistentPodStates; see mutations.py."""
 
 from collections.abc import Callable
 from typing import Any

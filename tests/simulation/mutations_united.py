@@ -1,4 +1,4 @@
-"""Rules of UnitedDeployment that are broken on purpose; see mutations.py."""
+"""Mutations of UnitedDeployments; see mutations.py."""
 
 from typing import Any
 

@@ -1,8 +1,8 @@
-"""What users, other controllers and machines do to a simulated cluster.
+"""Operations of users, other controllers and machines on a simulated cluster.
 
 Operation of a script ──▶ Operations.do() ──▶ requests by `user`, or changes of nodes and kubelets
 
-An operation that makes no sense any more (no such pod, no such object, refused by admission) is passed over.
+An operation that is no longer possible (no such pod or object, rejected by admission) is skipped.
 """
 
 import asyncio
@@ -46,7 +46,7 @@ class Operations(
 ):
     """Operations on one cluster, with the user's client. `first`: the workload as it was created at the start.
 
-    `beside`: what is there beside it, with its resource; None: nothing is.
+    `beside`: the object that acts on its pods, with its resource, or None.
     """
 
     def __init__(

@@ -1,8 +1,8 @@
-"""What users do to namespaces, and to the copies in them that a ResourceDistribution keeps.
+"""Operations of users on namespaces, and on the copies of a ResourceDistribution in them.
 
 Operation of a script ──▶ Operations.do() ──▶ CopyOperations: requests by `user`
 
-Which copy is meant is a number: of the objects of that kind and name, whoever made them.
+A number selects the copy among the objects of that kind and name, of any owner.
 """
 
 from typing import Any

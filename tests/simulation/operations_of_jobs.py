@@ -1,4 +1,4 @@
-"""What users and other controllers do with jobs: pods and children of theirs, and jobs beside the first.
+"""Operations of users and other controllers on jobs, on their pods and children, and on other jobs.
 
 Operation of a script ──▶ Operations.do() (operations.py) ──▶ these
 """

@@ -1,4 +1,4 @@
-"""What users do that a PodProbeMarker has to do with: other markers, other probes, and containers that fail them.
+"""Operations of users that concern a PodProbeMarker: other markers, other probes, and containers whose probes fail.
 
 Operation of a script ──▶ Operations.do() ──▶ ProbeOperations: requests by `user`, or rules of the nodes
 """

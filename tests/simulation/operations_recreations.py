@@ -1,4 +1,4 @@
-"""What users do that a ContainerRecreateRequest has to do with: they ask, withdraw, and hold pods themselves.
+"""Operations of users that concern a ContainerRecreateRequest: they create and withdraw it, and hold pods themselves.
 
 Operation of a script ──▶ Operations.do() ──▶ RecreationOperations: requests by `user`
 """

@@ -1,8 +1,8 @@
 """Pods as rules see them: every version of every pod, read from what the API server stored.
 
-Commit ──▶ PodHistory.take() ──▶ Version ──▶ rules ask: what was it, and what was it since a revision
+Commit ──▶ PodHistory.take() ──▶ Version ──▶ rules read the state at a revision, and all states since
 
-Read on its own terms, not with the product's projection: a mistake there must not hide itself here.
+It does not use the product's view of a pod, so a bug of that view cannot hide here.
 """
 
 from bisect import bisect_right
@@ -23,7 +23,7 @@ INSTANCE = "apps.kruise.io/cloneset-instance-id"
 
 
 class Version(msgspec.Struct, frozen=True):
-    """One pod as it was from `revision` on, written by `sender`. `gone`: it is no longer there."""
+    """One pod as it was from `revision` on, written by `sender`. `gone`: it is deleted."""
 
     revision: int
     at: float

@@ -1,4 +1,4 @@
-"""PodProbeMarkers, NodePodProbes and pods as rules of probes see them, read on their own terms.
+"""PodProbeMarkers, NodePodProbes and pods for rules of probes, decoded without the product's views.
 
 Commit ──▶ read_marker() ──▶ Marker     Commit ──▶ read_node_probes() ──▶ NodeProbes     Commit ──▶ read_pod() ──▶ Pod
 """
@@ -116,7 +116,7 @@ def _holds(expression: Document, labels: Mapping[str, str]) -> bool:
 
 
 class Entry(msgspec.Struct, frozen=True):
-    """What is to be checked in one pod."""
+    """The probes of one pod."""
 
     namespace: str
     name: str

@@ -1,11 +1,11 @@
-"""What holds for PodProbeMarkers beside a workload, and for the NodePodProbes of all nodes.
+"""Rules of PodProbeMarkers of a workload's pods, and of the NodePodProbes of all nodes.
 
-a marker is written  ──▶ each node is asked for its probes of the pods that it selects, and for nothing else
-an agent has looked  ──▶ pods have the conditions, labels and annotations that markers make of that, and no others
-a marker, a pod or a node goes ──▶ nothing is asked for it any more, and nothing of it stays
+a marker is written  ──▶ each node gets the marker's probes for the selected pods, and nothing else
+an agent has reported ──▶ pods get the conditions, labels and annotations that markers define for it, and no others
+a marker, a pod or a node is deleted ──▶ its probes are removed
 
-Whose decision a change of a NodePodProbe was is told by the names in it; rules.py says how what a manager could know
-is taken into account. There are no virtual nodes.
+The names in a NodePodProbe show the marker that caused a change; rules.py describes how rules consider what a manager
+could know. There are no virtual nodes.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -41,7 +41,7 @@ Found = tuple[Document, Document, Collection[str]]
 
 
 class ProbeRules:
-    """Of all markers of the namespace. See `BesideRules`."""
+    """Rules of all markers of the namespace. See `BesideRules`."""
 
     controllers = ("podprobemarker", "nodepodprobe")
     shelves = frozenset({MARKERS, PROBES, NODES, PODS})

@@ -1,8 +1,8 @@
-"""ImagePullJobs, NodeImages and nodes as rules see them: every version, read from what the API server stored.
+"""ImagePullJobs, NodeImages and nodes for rules: every version that the API server stored.
 
 Commit ──▶ read_pull_job(), read_node_image(), read_node() ──▶ versions ──▶ pull_rules.py: since(versions, revision)
 
-Read on the specification's terms, not with the product's projections.
+They are decoded according to the specification, without the product's views.
 """
 
 from collections.abc import Mapping
@@ -143,7 +143,7 @@ def template_of(spec: Any) -> Any:
 
 
 class Entry(msgspec.Struct, frozen=True):
-    """What is asked of a node: one tag of one image."""
+    """A request to a node: one tag of one image."""
 
     version: int
     owners: tuple[str, ...]
@@ -157,7 +157,7 @@ class Entry(msgspec.Struct, frozen=True):
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """What a node said of one tag."""
+    """The result of a node for one tag."""
 
     version: int
     phase: str

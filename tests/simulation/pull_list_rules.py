@@ -1,4 +1,4 @@
-"""What holds for an ImageListPullJob at every commit; its ImagePullJobs follow the rules of theirs.
+"""Rules of an ImageListPullJob for every commit; the rules of ImagePullJobs apply as well.
 
 Commit ──▶ ListRules.on_commit() ──▶ Violations          at the end ──▶ ListRules.at_rest() ──▶ Violations
                 └── PullRules: the ImagePullJobs, and the NodeImages
@@ -72,7 +72,7 @@ def _ending(job: PullJob) -> str:
 
 
 class ListRules(PullRules):
-    """Of one ImageListPullJob, by its name, through its lives, and of all ImagePullJobs."""
+    """Rules of one ImageListPullJob by its name, across deletions and new creations, and of all ImagePullJobs."""
 
     shelves = PullRules.shelves | {LISTS}
 

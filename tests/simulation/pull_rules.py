@@ -1,9 +1,10 @@
-"""What holds for ImagePullJobs and NodeImages at every commit, whatever happens to nodes, their agents and the manager.
+"""Rules of ImagePullJobs and NodeImages for every commit.
 
 Commit ──▶ PullRules.on_commit() ──▶ Violations          at the end ──▶ PullRules.at_rest() ──▶ Violations
 
-Jobs are told apart by uid: several may want one image. A NodeImage is written only as it was read, so what a write
-changes is judged by the version before it; jobs, nodes and pods count as the manager may have known them (rules.py).
+The uid identifies a job, because several jobs may request one image. A write of a NodeImage succeeds only for the
+version that was read, so rules compare it with the previous version; of jobs, nodes and pods they consider all
+versions that the manager may have known (rules.py).
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -44,7 +45,7 @@ NOT_THERE = NodeImage(0, False, {}, {}, {}, {}, {})
 
 
 class PullRules:
-    """Of all ImagePullJobs of a namespace, and of all NodeImages. See `WorkloadRules`."""
+    """Rules of all ImagePullJobs of a namespace, and of all NodeImages. See `WorkloadRules`."""
 
     shelves = frozenset({JOBS, NODE_IMAGES, NODES, PODS})
 

@@ -1,4 +1,4 @@
-"""Pods and ContainerRecreateRequests as their rules see them, read on their own terms.
+"""Pods and ContainerRecreateRequests for their rules, decoded without the product's views.
 
 Commit ──▶ read_pod() ──▶ Pod          Commit ──▶ read_request() ──▶ Request
 """
@@ -37,7 +37,7 @@ STOPPED = 137
 
 
 class Run(msgspec.Struct, frozen=True):
-    """The present run of one container, as the kubelet says."""
+    """The current run of one container, as the kubelet reports it."""
 
     id: str
     restarts: int

@@ -1,11 +1,11 @@
-"""What holds for ContainerRecreateRequests beside a workload, whatever happens to its pods.
+"""Rules of ContainerRecreateRequests for pods of a workload.
 
-a request is made ──▶ it knows its pod as it was, and does not change
-the agent works   ──▶ one request of a pod at a time, no container is stopped twice, too early, or out of turn
-the manager works ──▶ the pod is out of service as long as was asked; what it mirrors was so; it ends what is not done
-at rest           ──▶ every request is over, and nothing is left of it
+a request is created ──▶ it describes its pod correctly, and its content does not change
+the agent works   ──▶ one request per pod at a time; no container is stopped twice, too early, or in the wrong order
+the manager works ──▶ the pod is out of service for the grace period; reported states were true; late requests end
+at rest           ──▶ every request has ended, and its pod has no marks of it
 
-Agents are judged by what is stored, for their watches are sound; managers as rules.py says.
+Agents are checked by the stored objects, because their watches have no faults; managers as in rules.py.
 """
 
 from collections.abc import Iterator, Sequence
@@ -42,7 +42,7 @@ STOPPING_S = 30.0
 
 
 class RecreationRules:
-    """Of all requests of the namespace. See `BesideRules`."""
+    """Rules of all requests of the namespace. See `BesideRules`."""
 
     controllers = ("crr",)
     shelves = frozenset({REQUESTS, PODS})

@@ -1,13 +1,13 @@
-"""What holds for a kind at every commit, and when it has come to rest: the seam, and what all kinds share.
+"""Rules of a kind for every commit and for the state at rest: the interface, and the part that all kinds share.
 
 Commit ──▶ Rules.on_commit() ──▶ Violation(rule, what)          at the end ──▶ Rules.at_rest() ──▶ Violations
 
-A further kind brings a `WorkloadRules` of its own, how its object is read (`Workload`) and a generator of scripts, and
-is entered in kinds.py; network, history, operations on pods and nodes, shrinking and replaying are the same for all.
+A new kind needs its own `WorkloadRules`, a decoder of its object (`Workload`), a generator of scripts, and an entry in
+kinds.py. Network, history, operations on pods and nodes, shrinking and replaying are the same for all kinds.
 
-A commit by a manager is right if there is a version of the workload that the manager may have known, under which it
-is right for pods (and nodes) as the manager may have known them. So nothing is asked that could not be known, and
-what is left is exact: no tolerance, no time-outs.
+A commit by a manager is correct if it is correct for at least one combination of versions of the workload, the pods
+and the nodes that the manager may have known. So rules require nothing that a manager could not know, and are exact:
+they have no tolerances and no time-outs.
 """
 
 import math
@@ -42,7 +42,7 @@ PODS, REVISIONS = "pods", "controllerrevisions.apps"
 
 
 class Workload(Protocol):
-    """One version of a workload, as far as all kinds have it. `revision` is the API server's."""
+    """One version of a workload, with the fields of all kinds. `revision` is the API server's."""
 
     @property
     def revision(self) -> int: ...
@@ -63,8 +63,8 @@ class Workload(Protocol):
 
 
 class Scene(msgspec.Struct, frozen=True, kw_only=True):
-    """What rules of something beside a workload are about: the pods of the workload of this name. `start`, `skew_s` and
-    `is_calm`: see WorkloadRules."""
+    """Input of the rules of an object that acts on a workload's pods: the pods of the workload of this name. `start`,
+    `skew_s` and `is_calm`: see WorkloadRules."""
 
     pods: PodHistory
     namespace: str
@@ -78,11 +78,11 @@ W = TypeVar("W", bound=Workload)
 
 
 class WorkloadRules(Generic[W]):
-    """Follows one workload (by name) through its lives. `skew_s`: how far managers' clocks may be off. `is_calm`:
-    nothing goes wrong between managers and API server, so what was begun is brought to its end.
+    """Follows one workload (by name) across deletions and new creations. `skew_s`: the maximum error of managers'
+    clocks. `is_calm`: there are no faults between managers and API server, so started work is completed.
 
-    A kind says where its objects are (`shelf`, `shelves`), reads them, and gives `on_created`, `on_changed` and
-    `settled`.
+    A kind defines its resources (`shelf`, `shelves`), decodes the objects, and implements `on_created`, `on_changed`
+    and `settled`.
     """
 
     shelf: str

@@ -1,4 +1,4 @@
-"""A script that fails, made short: operations, faults and settings go as long as the same rule is still broken.
+"""Shortening of a failing script: operations, faults and settings are removed while the same rule is still broken.
 
 Script, rule ──▶ shrink() ──▶ a shorter Script that breaks the same rule
 """

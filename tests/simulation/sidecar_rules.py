@@ -1,12 +1,13 @@
-"""What holds for a SidecarSet over the pods of a CloneSet, whatever happens around it.
+"""Rules of a SidecarSet over the pods of a CloneSet.
 
-the controller writes to a pod ──▶ images of sidecars change and what the pod says of them, nothing else; to what is
-                                   wanted; not while paused, not against partition or selector; and no pod that serves
-                                   while as many upgraded ones are out of service as may be
+the controller writes to a pod ──▶ only images of sidecars and their annotations change, to the wanted values; not
+                                   while paused, not against partition or selector; and no serving pod while the
+                                   allowed number of upgraded pods is out of service
 a pod is created ──▶ it has the sidecars of some version of the SidecarSet
-at rest ──▶ every pod has the wanted sidecars, or a reason not to, and the status says so
+at rest ──▶ every pod has the wanted sidecars, or a reason not to have them, and the status is correct
 
-Sidecars here are cold. As everywhere a write is right if it is right for something that the manager may have known.
+Hot upgrades are not simulated. As always, a write is correct if it is correct for one state that the manager may have
+known.
 """
 
 import json
@@ -107,7 +108,7 @@ def read_sidecarset(doc: Any, revision: int) -> SidecarSet:
 
 
 class SidecarRules:
-    """Of one SidecarSet. `pods`: those of the workload whose pods it is about."""
+    """Rules of one SidecarSet. `pods`: those of the selected workload."""
 
     controllers = ("sidecarset",)
     shelves = frozenset({SETS, PODS, REVISIONS})

@@ -1,12 +1,12 @@
-"""What holds for a WorkloadSpread over a CloneSet, whatever happens around it.
+"""Rules of a WorkloadSpread over a CloneSet.
 
-admission takes a place (a write of the status) ──▶ no subset has more pods and promised places than it takes
-a pod is created ──▶ it is in the subset that its note says, and has a place there
-the controller writes ──▶ notes and costs of pods, and nothing else of them
-at rest ──▶ the status counts what is there, and deletion costs keep the spread
+admission allocates a slot (a write of the status) ──▶ no subset has more pods and promised slots than its limit
+a pod is created ──▶ it is in the subset of its annotation, and has a slot there
+the controller writes ──▶ only annotations and deletion costs of pods
+at rest ──▶ the status counts the existing pods, and deletion costs preserve the spread
 
-A place is taken as long as admission waits for its pod (30 s), and when the manager that wrote the status last had
-seen the pod. A pod that shows itself later may be one too many.
+A slot is used while admission waits for its pod (30 s), and while the manager that wrote the last status had observed
+the pod. A pod that is created later may exceed the limit.
 """
 
 import json
@@ -32,7 +32,7 @@ PATIENCE_S = 29.0
 
 
 class SpreadRules:
-    """Of one WorkloadSpread. `pods`: those of its workload `name`."""
+    """Rules of one WorkloadSpread. `pods`: those of its workload `name`."""
 
     controllers = ("workloadspread",)
     shelves = frozenset({SPREADS, TARGETS, PODS})

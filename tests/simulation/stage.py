@@ -1,6 +1,6 @@
-"""What is played on: a cluster, its managers and webhooks, and rules that look at each commit.
+"""The stage of a simulation: a cluster, its managers and webhooks, and rules that check each commit.
 
-Script ──▶ Stage.running() ──▶ what happens on it: a script (world.py), or every choice (exploration)
+Script ──▶ Stage.running() ──▶ a script runs on it (world.py), or every choice is tried (exploration)
 
 Everything runs in one event loop with virtual time and seeded randomness.
 """
@@ -98,7 +98,7 @@ class Life:
 
 
 class Stage:
-    """One cluster, and all that is known of what happens on it."""
+    """One cluster, and the records of all events."""
 
     has_steady_watches = False
     """See ClusterSettings."""

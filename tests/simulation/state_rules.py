@@ -1,12 +1,12 @@
-"""What holds for a PersistentPodState over a StatefulSet, whatever happens around it.
+"""Rules of a PersistentPodState over a StatefulSet.
 
-a pod is created ──▶ it is bound to where the pod of its name was recorded last, and to nothing else
-the controller writes ──▶ records that are true, and none is dropped that is still wanted
-a StatefulSet asks by its annotations ──▶ a PersistentPodState of its name comes, follows and goes
-at rest ──▶ every pod is recorded, and nothing that is not wanted any more
+a pod is created ──▶ it is bound to the last recorded node of its name, and to nothing else
+the controller writes ──▶ records are true, and no wanted record is removed
+a StatefulSet has the annotations ──▶ a PersistentPodState of its name is created, updated and deleted
+at rest ──▶ every pod is recorded, and no unwanted record remains
 
-Which version of the PersistentPodState a webhook went by is not known: where nothing goes wrong one of the last two
-seconds, else any.
+The rules do not know the version of the PersistentPodState that a webhook used: without faults it is one of the last
+two seconds, otherwise any version.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -37,7 +37,7 @@ Topology = tuple[tuple[str, ...], tuple[tuple[int, tuple[str, ...]], ...], tuple
 
 
 class Record(msgspec.Struct, frozen=True):
-    """Where one pod was."""
+    """The recorded node of one pod."""
 
     node: str
     labels: Mapping[str, str]
@@ -137,7 +137,7 @@ class Set(msgspec.Struct, frozen=True):
 
 
 class StateRules:
-    """Of one PersistentPodState, through its lives. `pods`: those of its workload `name`."""
+    """Rules of one PersistentPodState, across deletions and new creations. `pods`: those of its workload `name`."""
 
     controllers = ("persistentpodstate",)
     shelves = frozenset({STATES, SETS, PODS, NODES})

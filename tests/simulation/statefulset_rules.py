@@ -1,8 +1,8 @@
-"""What holds for an Advanced StatefulSet at every commit, whatever happens around it.
+"""Rules of an Advanced StatefulSet for every commit.
 
-Rules are those of the specification's "Main pass", "Building", "Update pass" and "Claim retention", written down a
-second time and in another way; rules.py says how what a manager could know is taken into account. A slot is one
-ordinal that the set wants, its rank the place among all slots.
+The rules are those of the specification's "Main pass", "Building", "Update pass" and "Claim retention", implemented
+independently; rules.py describes how they consider what a manager could know. A slot is an ordinal that the set
+wants; its rank is its position among all slots.
 """
 
 from bisect import bisect_right
@@ -153,7 +153,7 @@ def _slots(replicas: int, reserved: Any) -> tuple[int, ...]:
 
 
 class StatefulSetRules(WorkloadRules[Workload]):
-    """Of one StatefulSet."""
+    """Rules of one StatefulSet."""
 
     shelf = SETS
     shelves = frozenset({SETS, PODS, CLAIMS, REVISIONS})

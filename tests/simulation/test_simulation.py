@@ -1,6 +1,6 @@
 """Seeds that are played in every test run, and every script that once failed.
 
-`make simulate SEEDS=100000` plays more; docs/lab/simulation.md says how to replay one.
+`make simulate SEEDS=100000` plays more; docs/lab/simulation.md describes how to replay a seed.
 """
 
 import logging

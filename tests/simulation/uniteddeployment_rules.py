@@ -1,13 +1,13 @@
-"""What holds for a UnitedDeployment with CloneSets, whatever happens around it.
+"""Rules of a UnitedDeployment with CloneSets.
 
-a workload is made     ──▶ for a subset of the spec that has none
+a workload is created  ──▶ for a subset of the spec that has none
 a workload is written  ──▶ all together never have more than the replicas, as far as the manager could know;
                            the partition and the template are those of the spec
 a workload is deleted  ──▶ its subset is not in the spec, or another workload of the subset is older
-pods                   ──▶ are nothing to the controller, but where they may be in reserve
-at rest                ──▶ every subset has its workload, bounds hold, no replica is lost, the status says so
+pods                   ──▶ the controller does not write them, except pods in reserve
+at rest                ──▶ every subset has its workload, bounds hold, no replica is lost, the status is correct
 
-A write is judged by every version of the UnitedDeployment, and of the workloads, that the manager may have known.
+A write must be correct for one version of the UnitedDeployment and the workloads that the manager may have known.
 """
 
 from bisect import bisect_right
@@ -35,7 +35,7 @@ RESTLESS_S = 60.0
 
 
 class _Seen(msgspec.Struct, frozen=True):
-    """One workload as it was from `revision` on; no document: it was gone."""
+    """One workload as it was from `revision` on; no document: it was deleted."""
 
     revision: int
     document: Any
@@ -46,7 +46,7 @@ class _Seen(msgspec.Struct, frozen=True):
 
 
 class UnitedDeploymentRules:
-    """Of one UnitedDeployment, by name, through its lives."""
+    """Rules of one UnitedDeployment by its name, across deletions and new creations."""
 
     shelves = frozenset({UNITED, WORKLOADS, PODS, REVISIONS})
 

@@ -1,8 +1,8 @@
-"""The manager's webhooks in a simulation: replicas with caches of their own, over wires as bad as the manager's.
+"""The manager's webhooks in a simulation: replicas with their own caches, and networks with the manager's faults.
 
 request ──▶ API server ──▶ build_reviewers() ──▶ one of the replicas ──Wire──▶ API server
 
-They are asked in process, as the sandbox does it; what they read and write themselves goes over the wire.
+The API server calls them in process, like the sandbox; their own reads and writes use the simulated network.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ NAMESPACE = "kruise-system"
 
 
 class _Later(WrappedTransport):
-    """A transport that is known only once the cluster is there."""
+    """A transport that is known only after the cluster exists."""
 
     def __init__(self) -> None:
         """Nothing to pass requests on to yet."""
@@ -55,12 +55,12 @@ class _Later(WrappedTransport):
 
 
 class Webhooks:
-    """Two replicas: each spreads pods, puts sidecars into them, asks budgets, or has pods come back to where they were;
-    any of them is asked, by chance.
+    """Two replicas: each spreads pods, injects sidecars, checks budgets, or returns pods to their nodes. A random
+    replica gets each request.
 
-    `kind` is what they are there for: the plural of WorkloadSpreads, SidecarSets, PodUnavailableBudgets or
-    PersistentPodStates. `wire(name, transport)` makes the way to the API server; `versioned`: see the flag
-    --ws-enabled-versioned-status. `revision()` is what is stored now; `report` is called with what pod steps report.
+    `kind`: the plural of WorkloadSpreads, SidecarSets, PodUnavailableBudgets or PersistentPodStates.
+    `wire(name, transport)` creates the connection to the API server; `versioned`: see the flag
+    --ws-enabled-versioned-status. `revision()`: the current stored revision; `report` gets the reports of pod steps.
     """
 
     def __init__(
@@ -194,7 +194,7 @@ class Webhooks:
 
 
 class _AnySidecars:
-    """SidecarSets as whichever replica is asked knows them."""
+    """SidecarSets as the chosen replica knows them."""
 
     def __init__(self, rng: random.Random, all_of_them: Sequence[CachedSidecars]) -> None:
         self._rng = rng

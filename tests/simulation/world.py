@@ -1,10 +1,10 @@
-"""One simulation: a cluster, its managers, operations and faults on one virtual clock, and what came of it.
+"""One simulation: a cluster, its managers, operations and faults on one virtual clock, and the result.
 
 Script ──▶ run() ──▶ Outcome (violations, trace)
 
 Everything runs in one event loop with virtual time and seeded randomness, so a script gives the same trace each
-time. After the last operation all is healed; then the workload has to come to rest as it was asked for, and once at
-rest nothing may be written any more.
+time. After the last operation all faults end. Then the workload must come to rest as the spec requests, and at
+rest nothing may be written.
 """
 
 import asyncio
@@ -47,7 +47,7 @@ MANAGER_KINDS = (
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """What came of a simulation."""
+    """Result of a simulation."""
 
     violations: tuple[Violation, ...]
     trace: tuple[str, ...]
@@ -79,7 +79,7 @@ def run(script: Script) -> Outcome:
 
 
 class _World(Stage):
-    """A stage on which a script is played."""
+    """A stage for a script."""
 
     async def play(self) -> Outcome:
         """The whole script."""
