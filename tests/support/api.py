@@ -134,7 +134,7 @@ class Api:
         return Reply(opened)
 
     async def changes_since(self, path: str, revision: str, **query: str) -> list[tuple[str, Document]]:
-        """What a watch from that revision sends, up to now."""
+        """Events of a watch from that revision until now."""
         stream = await self.watch(path, resourceVersion=revision, **query)
         since = await ready(stream)
         await stream.aclose()

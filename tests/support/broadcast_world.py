@@ -110,7 +110,7 @@ class BroadcastWorld:
         return ",".join(condition["type"] for condition in self.status.get("conditions") or ())
 
     def pod_on(self, name: str) -> dict[str, Any]:
-        """The newest pod of the node. Raises IndexError when it has none."""
+        """The newest pod of the node. Raises IndexError if the node has none."""
         return [pod for pod in self.pods.values() if self._view(pod).target_node == name][-1]
 
     @property
@@ -176,7 +176,7 @@ class BroadcastWorld:
         return self
 
     def end(self, *nodes: str, phase: str = "Succeeded") -> Self:
-        """The pods of these nodes (none: of all) end."""
+        """End the pods of these nodes (default: of all nodes)."""
         for name in nodes or self.placed:
             pod = self.pod_on(name)
             pod["spec"]["nodeName"] = name
@@ -203,7 +203,7 @@ class BroadcastWorld:
         return self
 
     def let_go(self) -> Self:
-        """Terminating pods are gone."""
+        """Delete terminating pods."""
         self.pods = {
             name: pod for name, pod in self.pods.items() if "deletionTimestamp" not in pod["metadata"]
         }

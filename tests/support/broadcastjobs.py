@@ -53,7 +53,7 @@ class Broadcast:
         return await self.stage.get(NAME, resource=BROADCAST_JOBS)
 
     async def status(self) -> Object:
-        """Its status; empty before the first one."""
+        """Status of the job; empty before the first one."""
         status: Object = (await self.get()).get("status") or {}
         return status
 

@@ -54,7 +54,7 @@ class Raced(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def decisions(self) -> int:
-        """Requests that were answered."""
+        """Number of decided requests."""
         return sum(self.answers.values())
 
 
@@ -142,8 +142,8 @@ async def running_manager(place: Place) -> AsyncIterator[Manager]:
 async def race(
     place: Place, *, pods: int = 200, going: int = 64, let_go: int | None = 20, replicas: int = 3
 ) -> Raced:
-    """`going` of the pods are deleted and evicted at once, until all are gone and replaced. `let_go`: so many may be
-    out at a time; None: there is no budget."""
+    """Delete and evict `going` of the pods concurrently, until all are deleted and replaced. `let_go`: the
+    number of pods that may be unavailable; None: there is no budget."""
     actors = Pods(place, pods)
     async with place.replicas(replicas) as webhookses, running_manager(place):
         watching = asyncio.create_task(actors.cache.run())

@@ -110,7 +110,7 @@ class BusyPlace(Place):
         self._counting = counting
 
     async def busy_over(self, seconds: float) -> Busy:
-        """What happens from now on, for so long."""
+        """Counts of the next seconds."""
         self._counting.reconciles.clear()
         self._counting.writes.clear()
         await asyncio.sleep(seconds)
@@ -127,8 +127,8 @@ async def busy_cluster(
     nodes: int = 2,
     further: Sequence[ReviewRule] = (),
 ) -> AsyncIterator[BusyPlace]:
-    """A running cluster and a manager of all kinds, or of `kinds`. `reviewed`: whether its webhooks are asked;
-    `further`: webhooks of others."""
+    """A running cluster and a manager of all kinds, or of `kinds`. `reviewed`: whether its webhooks are called;
+    `further`: other webhooks."""
     clock, rng = make_loop_clock(start=START), random.Random(seed)
     cluster = Cluster(
         ClusterSettings(

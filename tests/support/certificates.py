@@ -42,7 +42,7 @@ class Authority:
     def server_context(
         self, folder: Path, *, hosts: tuple[str, ...] = ("127.0.0.1",), asks_clients: bool = False
     ) -> ssl.SSLContext:
-        """What a server uses that calls itself `hosts`, and accepts this authority's clients."""
+        """TLS context of a server for `hosts`, which accepts clients of this CA."""
         certificate, key = self.issue("server", hosts=hosts)
         chain = folder / "server.pem"
         chain.write_bytes(certificate + key)

@@ -43,7 +43,8 @@ def render(
     kubernetes: str = "v1.37.0",
     **values: Any,
 ) -> list[Any]:
-    """All objects of a chart. `values` replace those of values.yaml (mappings are merged), beside IMAGE_VALUES."""
+    """All objects of a chart. `values` replace those of values.yaml (mappings are merged), in addition to
+    IMAGE_VALUES."""
     result = _merged(yaml_document((chart / "values.yaml").read_text()), {**IMAGE_VALUES, **values})
     about = yaml_document((chart / "Chart.yaml").read_text())
     data = {

@@ -53,7 +53,7 @@ WRITE_FAULTS = pytest.mark.parametrize(
 
 
 def the_writes(*numbers: int, fault: Any) -> Callable[[Request], Any]:
-    """Of all requests it is asked about, those with these numbers (from 0) get the fault."""
+    """Matching requests with these numbers (from 0) get the fault."""
     count = 0
 
     def choose(_request: Request) -> Any:

@@ -40,7 +40,7 @@ _NANO: Final = 1e9
 
 @asynccontextmanager
 async def serving(runtime: FakeRuntime, socket: Path) -> AsyncIterator[None]:
-    """The runtime answers at this socket."""
+    """Serve the runtime at this socket."""
     server = Server([_Calls(runtime)])
     await server.start(path=str(socket))
     try:

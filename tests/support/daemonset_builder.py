@@ -287,7 +287,7 @@ class DaemonSetBuilder(WorkloadBuilder):
         return self
 
     def stored_revisions(self) -> list[dict[str, Any]]:
-        """Given ones; else the update revision, and the old one before it when a pod is of it."""
+        """The given revisions; by default the update revision, and before it the old one if a pod has it."""
         if self.revisions is not None:
             return self.revisions
         update = revision(self.spec["template"], 2)
@@ -314,7 +314,7 @@ class DaemonSetBuilder(WorkloadBuilder):
         *,
         memories: Memories | None = None,
     ) -> DaemonSetSnapshot:
-        """With these nodes, pods and revisions instead of its own."""
+        """Snapshot with these nodes, pods and revisions instead of its own."""
         snapshot: DaemonSetSnapshot = snapshot_of(
             KIND,
             self.view(),

@@ -36,7 +36,7 @@ class Mirror:
         return self._snapshot(self._memories)
 
     def afresh(self) -> DaemonSetSnapshot:
-        """As one that has just started has it."""
+        """Snapshot without memory, as in a manager that has just started."""
         return self._snapshot(Memories())
 
     def _snapshot(self, memories: Memories) -> DaemonSetSnapshot:

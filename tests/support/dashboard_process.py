@@ -39,7 +39,7 @@ class Hand:
 
     @contextmanager
     def connected(self) -> Iterator[Self]:
-        """Keep one connection for all requests of the block: a connection costs more than its requests."""
+        """Keep one connection for all requests of the block, because a connection costs more than its requests."""
         with asyncio.Runner() as runner:
             transport = runner.run(self._connect())
             self._kept = runner, transport
@@ -71,7 +71,7 @@ class Hand:
         return runner.run(done(transport))
 
     def namespace(self, name: str) -> str:
-        """A new one."""
+        """Create a namespace."""
         self.do(lambda client: client.create(NAMESPACES, "", {"metadata": {"name": name}}))
         return name
 
@@ -100,7 +100,7 @@ class Hand:
     def token(
         self, namespace: str, name: str, *resources: str, verbs: tuple[str, ...] = ("get", "list", "watch")
     ) -> str:
-        """Of a new service account that may read these in its namespace, or what `verbs` say."""
+        """Token of a new service account that may read these resources in its namespace, or do `verbs`."""
         self.create(SERVICE_ACCOUNTS, namespace, {"metadata": {"name": name}})
         rule = {"apiGroups": ["*"], "resources": list(resources), "verbs": list(verbs)}
         self.create(ROLES, namespace, {"metadata": {"name": name}, "rules": [rule]})
@@ -137,7 +137,7 @@ def free_port() -> int:
 
 @contextmanager
 def serving(kubeconfig: Path, *arguments: str) -> Iterator[Served]:
-    """Start it, wait for what it says, and end it with Ctrl-C."""
+    """Start it, wait for its output, and end it with Ctrl-C."""
     process = subprocess.Popen(
         [*PYKRUISE, "dashboard", "--kubeconfig", str(kubeconfig), *arguments],
         stdout=subprocess.PIPE,

@@ -23,7 +23,7 @@ NOW = parse_time("2026-05-01T12:00:00Z")
 
 
 def container(name: str = "debug", **fields: Any) -> dict[str, Any]:
-    """One that is put into pods."""
+    """A container that a job adds to pods."""
     policies = {"terminationMessagePolicy": "File", "imagePullPolicy": "IfNotPresent"}
     return {"name": name, "image": "busybox:1", **policies, **fields}
 
@@ -98,7 +98,7 @@ class EphemeralWorld:
         return plan
 
     def report(self, pod: str, *, name: str = "debug", **state: Any) -> None:
-        """The kubelet says how a container is: `running={}`, `terminated={"exitCode": 1}`."""
+        """Report a container's state as the kubelet does: `running={}`, `terminated={"exitCode": 1}`."""
         status = self.pods[pod]["status"]
         others = [item for item in status.get("ephemeralContainerStatuses", ()) if item["name"] != name]
         status["ephemeralContainerStatuses"] = [*others, {"name": name, "state": state}]

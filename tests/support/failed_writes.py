@@ -16,7 +16,7 @@ QUOTA, RAISE_QUOTA = "exceeded quota", "raise the ResourceQuota, or free some of
 
 
 def failure(purpose: str, message: str = QUOTA) -> Failure:
-    """The creation of a pod for this purpose is refused with this message."""
+    """A rejected creation of a pod for this purpose, with this message."""
     action = Create(resource=PODS, key=Key("shop", POD), body={"metadata": {"name": POD}})
     error = ForbiddenError(ErrorStatus(code=403, reason="Forbidden", message=message))
     return Failure(Purpose(purpose), POD, Step(action=action, because="too few"), error)

@@ -143,7 +143,7 @@ class FakeRuntime:
         return made
 
     def end_container(self, container_id: str) -> None:
-        """It ends, and the kubelet starts another one."""
+        """End the container; the kubelet starts another one."""
         self._end(self.running[container_id])
 
     def newest(self, name: str, pod_uid: str) -> FakeContainer:

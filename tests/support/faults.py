@@ -49,7 +49,7 @@ Predicate = Callable[[Request], bool]
 
 
 def requests(*methods: str, path: str = "") -> Predicate:
-    """Requests with one of the methods (none: any) and `path` in their path."""
+    """Requests with one of the methods (default: any) and `path` in their path."""
     return lambda request: (not methods or request.method in methods) and path in request.path
 
 
@@ -59,7 +59,7 @@ def writes(path: str = "") -> Predicate:
 
 
 def workload_writes(path: str = "") -> Predicate:
-    """As `writes`, without those of NodeImages, which every manager makes for every node."""
+    """Like `writes`, without those of NodeImages, which every manager writes for every node."""
     return lambda request: writes(path)(request) and "/nodeimages" not in request.path
 
 
@@ -357,7 +357,7 @@ class FaultyTransport:
         self._rules: list[_Rule] = []
 
     def on(self, when: Predicate, *faults: Fault | Callable[[Request], Fault]) -> None:
-        """The next matching requests get these faults, one each; a function is asked for every request."""
+        """The next matching requests get these faults, one each; a function is called for every request."""
         for fault in faults:
             if fault is not None and not hasattr(fault, "request") and not hasattr(fault, "lines"):
                 assert len(faults) == 1, "a function stands alone"
@@ -366,7 +366,7 @@ class FaultyTransport:
         self._rules.append(_Rule(when, list(faults)))  # type: ignore[arg-type]  # no functions among them
 
     def clear(self) -> None:
-        """From now on all goes well."""
+        """Remove all faults."""
         self._rules.clear()
 
     async def request(self, sent: SentRequest, /) -> Response:
@@ -410,7 +410,7 @@ class FaultyTransport:
                     yield changed
 
     async def close(self) -> None:
-        """Wait for what takes effect late, and close the inner transport."""
+        """Wait for writes that take effect late, and close the inner transport."""
         await asyncio.gather(*self.later)
         await self.inner.close()
 

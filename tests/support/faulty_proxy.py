@@ -52,7 +52,7 @@ class Line:
         await self.writer.drain()
 
     async def forever(self, data: bytes, *, most: int) -> None:
-        """The same again and again, until the client has enough or so many bytes are sent."""
+        """Repeat the bytes until the client closes the connection or this number of bytes is sent."""
         for _ in range(most // len(data)):
             await self.say(data)
 
@@ -68,7 +68,7 @@ Wire = Callable[[Line, Asked], Awaitable[bool | None]]
 
 
 def answered(body: bytes, status: str = "200 OK", *fields: str) -> bytes:
-    """A whole answer."""
+    """A complete response."""
     lines = [f"HTTP/1.1 {status}", "Content-Type: application/json", *fields, f"Content-Length: {len(body)}"]
     return "\r\n".join([*lines, "", ""]).encode() + body
 
@@ -144,7 +144,7 @@ class FaultyProxy:
 
 @asynccontextmanager
 async def proxied() -> AsyncIterator[FaultyProxy]:
-    """One that listens."""
+    """A listening proxy."""
     proxy = FaultyProxy()
     tasks: set[asyncio.Task[None]] = set()
 

@@ -9,7 +9,7 @@ __all__ = ["build_program", "has_go"]
 
 
 def has_go() -> bool:
-    """Whether there is a Go to build with."""
+    """Whether Go is installed."""
     return shutil.which("go") is not None
 
 

@@ -19,10 +19,10 @@ _AGES = re.compile(r"\(for [0-9hms]+\)|(?<=^  in )[0-9hms]+(?=:)", re.MULTILINE)
 
 
 def same_as(file: str | Path, text: str, *, namespace: str = "", with_ages: bool = True) -> None:
-    """Compare with the file; a mere name is one of COMMANDS.
+    """Compare a text with a file; a name without a path is one of COMMANDS.
 
-    Random parts of names stand there as their number of appearance, `namespace` as shop. Without `with_ages` it
-    does not matter how long something lasts.
+    The order of their appearance replaces random parts of names, and `namespace` becomes shop. Without `with_ages`
+    durations are not compared.
     """
     result: dict[str, str] = {}
     plain = text.replace(namespace, "shop") if namespace else text

@@ -40,7 +40,7 @@ class JudgedRows:
         return self._row(format_row_id(resource, key.namespace, key.name))
 
     def why(self, resource: Resource, key: Key) -> dict[str, Any]:
-        """What explain says of it. Raises LookupError."""
+        """The cause that explain gives. Raises LookupError."""
         return self._row(f"why/{format_row_id(resource, key.namespace, key.name)}")
 
     def all(self) -> dict[str, dict[str, Any]]:

@@ -84,8 +84,9 @@ PATIENCE_S: Final = 30.0
 
 
 def _wait_observed(kubectl: Kubectl, namespace: str) -> None:
-    """Until controllers have seen what was written: of two templates in quick succession they may see the last alone,
-    and then it has another revision. Asked without kubectl, whose start costs a hundred times as much."""
+    """Wait until controllers have observed the write: of two templates in quick succession they may observe only
+    the last, which then has another revision. It does not use kubectl, whose start costs a hundred times as
+    much."""
     asyncio.run(_observed(kubectl, namespace))
 
 
@@ -133,7 +134,7 @@ _MASKS: Final = (
 
 
 def masked(text: str, namespace: str) -> str:
-    """The text without what differs from run to run, and from one program to the other."""
+    """The text without parts that differ between runs or between the two programs."""
     text = text.replace("kubectl kruise", "kubectl").replace(namespace, "NAMESPACE")
     for pattern, mask in _MASKS:
         text = pattern.sub(mask, text)

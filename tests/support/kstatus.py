@@ -18,7 +18,7 @@ CURRENT: Final = "Current"
 
 
 def condition(value: dict[str, Any], kind: str) -> dict[str, Any] | None:
-    """The condition of this type, if there is one."""
+    """The condition of this type, or None."""
     conditions = (value.get("status") or {}).get("conditions") or ()
     return next((condition for condition in conditions if condition["type"] == kind), None)
 

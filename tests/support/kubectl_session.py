@@ -341,7 +341,7 @@ DIFFERENCES_OF: Final[Mapping[str, Mapping[str, str]]] = {
 
 
 def play(kubectl: Kubectl, folder: Path) -> dict[str, Answer]:
-    """Type the whole session; what was answered, by title."""
+    """Run the whole session, and return the outputs by title."""
     return {step.title: _type(kubectl, step, folder) for step in SESSION}
 
 
@@ -420,7 +420,7 @@ _MASKS: Final = tuple(
 
 
 def masked(text: str) -> str:
-    """The text without what differs from run to run."""
+    """The text without parts that differ between runs."""
     for pattern, mask in _MASKS:
         text = pattern.sub(mask, text)
     return "\n".join(line.strip() for line in text.strip().splitlines())
@@ -443,7 +443,7 @@ _VOLATILE: Final = frozenset(
 
 
 def masked_document(value: Any) -> Any:
-    """A document without what differs from run to run."""
+    """A document without fields that differ between runs."""
     match value:
         case dict():
             return {

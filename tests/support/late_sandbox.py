@@ -22,11 +22,11 @@ class LateSandbox(HttpSandbox):
     _held: str | None = None
 
     def hold(self, words: str = "") -> None:
-        """Hold back the answers to these paths; without words: to all."""
+        """Hold the responses to these paths; without words: all responses."""
         self._held = words
 
     def let_go(self) -> None:
-        """All that waited is answered, and nothing waits any more."""
+        """Send all held responses, and hold no more."""
         self._held = None
 
     @asynccontextmanager

@@ -18,7 +18,7 @@ for _, name in ipairs({"string", "math", "io", "debug", "coroutine", "jit", "bit
 
 
 def run_lua(script: str, obj: dict[str, Any], **values: Any) -> Any:
-    """What the script returns. `values`: further globals, such as `actionParams`. Raises LuaError."""
+    """Return the result of the script. `values`: further globals, such as `actionParams`. Raises LuaError."""
     lua = LuaRuntime(unpack_returned_tuples=True, register_eval=False, register_builtins=False)
     lua.execute(_FEW_LIBRARIES)
     scope = lua.globals()

@@ -214,8 +214,8 @@ class ModelServer:
         return self._store(old | {"metadata": old["metadata"] | meta})
 
     def remove(self, name: str, *, returns_object: bool = False) -> Written:
-        """A DELETE that ends the object: answered with a Status, or with the object as it last was (a
-        terminating one with its grace period cut to 0)."""
+        """A DELETE that removes the object. The response is a Status, or the last version of the object (with a grace
+        period of 0 if it is terminating)."""
         doc = self.objects[name]
         if "deletionTimestamp" in doc["metadata"]:
             doc = doc | {"metadata": doc["metadata"] | {"deletionGracePeriodSeconds": 0}}
@@ -277,7 +277,7 @@ class ModelServer:
             stream.wakeup.set()
 
     def send(self, *items: Any) -> None:
-        """Put lines or errors into every open stream, ahead of what it would say."""
+        """Put lines or errors into every open stream, before its next lines."""
         for stream in self.streams:
             stream.inbox.extend(items)
             stream.wakeup.set()
@@ -300,7 +300,7 @@ class ModelServer:
         self.oldest = self.version
 
     def refuse(self, what: str, *answers: Response | KubeError) -> None:
-        """Answer the next requests ("list" or "watch") with these."""
+        """Respond to the next requests ("list" or "watch") with these errors."""
         self.refusals[what].extend(answers)
 
     def history_after(self, version: int) -> Iterator[_Change]:

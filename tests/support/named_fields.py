@@ -35,7 +35,7 @@ def _schemas(kind: str) -> tuple[Mapping[str, Any], ...]:
 
 
 def has_field(kind: Kind, path: str) -> bool:
-    """Whether a version of the kind has it; what is below a pod template is Kubernetes' own."""
+    """Whether a version of the kind has the field; fields below a pod template are Kubernetes' own."""
     return any(_has(schema, path.split(".")) for schema in _schemas(kind.resource.kind))
 
 
@@ -78,7 +78,7 @@ async def forbidden(stage: Stage, kind: Kind, key: Key, document: Object, path: 
 
 
 def _changed(value: Any) -> Any:
-    """Another value of the same sort; None: no other is known to be one."""
+    """Another value of the same type; None: no other valid value is known."""
     match value:
         case bool():
             return not value

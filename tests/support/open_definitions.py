@@ -21,7 +21,8 @@ def open_crds(conversion: Mapping[str, Any] | None = None) -> list[Document]:
 
 
 def opened(crd: Document) -> Document:
-    """One definition. Only what kube/schemas/merged_lists.py makes may be null, so that is what is taken out."""
+    """Open one CRD: remove the schemas that kube/schemas/merged_lists.py generates, because only these can be
+    null."""
     versions = [
         {**version, "schema": {"openAPIV3Schema": _opened(version["schema"]["openAPIV3Schema"])}}
         for version in crd["spec"]["versions"]

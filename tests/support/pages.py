@@ -141,7 +141,7 @@ def read_page(path: Path) -> Page:
 
 
 def commands_of(block: Block) -> list[Command]:
-    """The commands of a block; a backslash at a line's end goes on with the next."""
+    """The commands of a block; a backslash at the end of a line continues it."""
     lines = block.text.replace("\\\n", " ").splitlines()
     if block.language == "sh":
         return [Command(line=script, shown=None) for script in _scripts(lines)]
@@ -156,7 +156,7 @@ def commands_of(block: Block) -> list[Command]:
 
 
 def _scripts(lines: Sequence[str]) -> Iterator[str]:
-    """The lines as scripts: one that goes on until Ctrl-C is alone."""
+    """The lines as scripts: a command that runs until Ctrl-C is separate."""
     script: list[str] = []
     for line in lines:
         if not _STAYS.match(line):
@@ -191,7 +191,8 @@ def _masked(line: str) -> str:
 
 
 def same_output(shown: str, said: str) -> dict[str, str] | None:
-    """Whether a command said what a page shows, by the rules above: the names that came for those shown; else None."""
+    """Whether an output matches the page by the rules above: the real names for those on the page; otherwise
+    None."""
     names: list[str] = []
     pattern = "\n".join(_pattern(_masked(line), names) for line in shown.strip("\n").splitlines())
     match = re.fullmatch(pattern, "\n".join(_masked(line) for line in said.strip("\n").splitlines()))
@@ -276,7 +277,7 @@ class Player:
                     yield f"$ {command.line}\n{problem}"
 
     def close(self) -> None:
-        """End the cluster, and what commands have started."""
+        """End the cluster, and all programs that commands have started."""
         self._cluster.close()
 
     def _apply(self, block: Block) -> Iterator[str]:
@@ -294,7 +295,7 @@ class Player:
             yield done[1]
 
     def _type(self, command: Command) -> str:
-        """Run a command; what is wrong with what came."""
+        """Run a command, and return the differences of its output."""
         if _STAYS.match(command.line):
             return self._start(command.line)
         line = command.line
@@ -317,7 +318,7 @@ class Player:
             time.sleep(next(waits))
 
     def _write(self, command: Command, said: str) -> None:
-        """Put what came into the page."""
+        """Write the real output into the page."""
         before = f"$ {command.line}\n{command.shown}\n" if command.shown else f"$ {command.line}\n"
         text = self._page.read_text("utf-8")
         self._page.write_text(text.replace(before, f"$ {command.line}\n{said.strip(chr(10))}\n", 1), "utf-8")

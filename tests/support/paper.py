@@ -97,7 +97,7 @@ class PaperPod:
         self.world = msgspec.structs.replace(self.world, rules=rules)
 
     def set_image(self, container: str, image: str) -> None:
-        """What an update in place does."""
+        """Change the image, as an in-place update does."""
         for item in (*self.doc["spec"]["containers"], *self.doc["spec"].get("initContainers", ())):
             if item["name"] == container:
                 item["image"] = image

@@ -59,7 +59,7 @@ def handed_over(plan: Plan) -> dict[str, str]:
 
 
 def leaving_claims(plan: Plan) -> dict[str, str | None]:
-    """Name of the claim → uid of the pod that it is said to leave with; None: it stays after all."""
+    """Name of the PVC → uid of the pod with which it will be deleted; None: it is kept."""
     return {
         step.action.key.name: step.action.body["metadata"]["annotations"][keys.LEAVES_WITH_ANNOTATION]
         for step in plan.steps

@@ -237,7 +237,7 @@ def _wrapped(value: Any, marks: str) -> Any:
 
 
 def has_field(spec: Any, path: str) -> bool:
-    """Whether a spec says the field at this path, in any item of lists."""
+    """Whether a spec contains the field at this path, in any item of lists."""
     return _has(spec, path.split("."))
 
 
@@ -257,7 +257,7 @@ def _has(value: Any, steps: list[str]) -> bool:
 
 
 def outcome(status: int, body: Any, path: str) -> str:
-    """What a server makes of a pod with this field: `kept`, `dropped`, or `refused` with the code and causes."""
+    """Result of a server for a pod with this field: `kept`, `dropped`, or `refused` with the code and causes."""
     if status == 201:
         return "kept" if has_field(body["spec"], path) else "dropped"
     causes = (body.get("details") or {}).get("causes") or ()
@@ -303,7 +303,7 @@ DIFFERENCES: Final[Mapping[str, str]] = {
 
 
 def refusals(result: Played) -> list[str]:
-    """Why the CloneSet was not taken, or its pod was not."""
+    """Reasons for which the CloneSet or its pod was rejected."""
     conditions = result.status.get("conditions") or []
     pods = [condition["message"] for condition in conditions if condition["reason"] in NOT_WRITTEN]
     return [*result.refused, *pods]

@@ -56,7 +56,7 @@ class Life:
         self._is_gone = False
 
     async def step(self, what: str, is_done: Callable[[Record], Any]) -> None:
-        """Wait until the pod is so, and for the end of what happens to it then."""
+        """Wait until the pod has this state, and until it has settled."""
         await self.stage.until(lambda: self.seen and is_done(self.seen[-1]), what=f"{self.name}: {what}")
         count = 0
         while count != len(self.seen) or not is_done(self.seen[-1]):
@@ -161,7 +161,7 @@ def _without_ids(value: Any, pod: Document) -> Any:
 
 
 def _values(seen: list[Record]) -> Iterator[tuple[str, list[Any]]]:
-    """Each field's values in the order in which they were first seen: how often each comes depends on moments."""
+    """Each field's values in the order of their first appearance: the number of appearances depends on timing."""
     paths = dict.fromkeys(path for record in seen for path in _short(record))
     for path in paths:
         values: list[Any] = []
@@ -173,7 +173,7 @@ def _values(seen: list[Record]) -> Iterator[tuple[str, list[Any]]]:
 
 
 def _short(record: Record) -> dict[str, Any]:
-    """What is followed from change to change: no messages, which depend on moments."""
+    """The fields that are compared from change to change: no messages, because they depend on timing."""
     short = {"phase": record["phase"], "isTerminating": record.get("isTerminating", False)}
     for kind, condition in record["conditions"].items():
         short[f"conditions.{kind}"] = " ".join(filter(None, (condition["status"], condition.get("reason"))))
@@ -190,7 +190,7 @@ def _word(state: Record) -> str:
 
 
 def differences(recorded: Record, here: Record, path: str = "") -> Iterator[tuple[str, Any, Any]]:
-    """Where two records differ: the path, what was recorded, and what is here."""
+    """Differences of two records: the path, the recorded value, and the current value."""
     if isinstance(recorded, Mapping) and isinstance(here, Mapping):
         for key in {**recorded, **here}:
             yield from differences(recorded.get(key), here.get(key), f"{path}/{key}" if path else key)

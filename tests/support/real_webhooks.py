@@ -74,7 +74,7 @@ class _Thread(threading.Thread):
         return self._webhooks
 
     def end(self) -> None:
-        """Returns when all is closed; raises the error that ended it meanwhile."""
+        """Return when everything is closed; raises the error that ended the webhooks before."""
         if self._loop is not None and self._ending is not None and self.is_alive():
             self._loop.call_soon_threadsafe(self._ending.set)
         self.join(READY_S)

@@ -52,9 +52,8 @@ def spoilt_specs(whole: Whole, base: Document) -> Iterator[Spoilt]:
 
 
 def sparse_specs(whole: Whole, base: Document) -> Iterator[Document]:
-    """`base` without each of its fields. And `base` with one more field, for each field of the whole document: as it
-    is, and without each field beside or below the added one. Fields below those of a pod stay.
-    """
+    """`base` without each of its fields. And `base` with one more field, for each field of the whole document:
+    unchanged, and without each field next to or below the added one. Fields below those of a pod stay."""
     yield base
     for path in paths(base["spec"]):
         if isinstance(path[-1], str) and not _is_in_pod(base, ("spec", *path)):
@@ -91,7 +90,7 @@ def _without(document: Any, path: Path) -> Any:
 
 
 def refused_fields(rules: Sequence[ReviewRule], resource: Resource, document: Document) -> Sequence[str]:
-    """Fields that the reviews of a creation refuse the document for; none: they allow it."""
+    """Fields for which admission reviews of a creation reject the document; empty if they allow it."""
     refusal = after_both(rules, resource, document).refusal
     if refusal is None:
         return ()

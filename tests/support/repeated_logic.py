@@ -52,7 +52,8 @@ class Repeat(NamedTuple):
 
 
 def repeated(root: Path, *, least: int) -> list[Repeat]:
-    """Every pair of runs of at least `least` lines below a folder, each as long as it goes on; longest first."""
+    """Every pair of equal sequences of at least `least` lines below a folder, each as long as possible; longest
+    first."""
     files = {
         str(path.relative_to(root)): shaped_lines(path.read_text()) for path in sorted(root.rglob("*.py"))
     }

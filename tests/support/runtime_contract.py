@@ -28,7 +28,7 @@ class Hands(Protocol):
     """Actions of a test on a runtime."""
 
     async def run_container(self, name: str, *, pod_uid: str, attempt: int = 0) -> str:
-        """A container that sleeps, in a pod of its own; returns its id."""
+        """Run a container that sleeps in its own pod, and return its id."""
         ...
 
     async def publish(self, reference: str, *, user: str = "", takes_s: float = 0.0) -> str:
@@ -40,7 +40,7 @@ class Hands(Protocol):
         ...
 
     async def restart(self) -> None:
-        """... and comes back."""
+        """Restart the runtime."""
         ...
 
 

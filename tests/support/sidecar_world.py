@@ -95,7 +95,7 @@ class SidecarWorld:
         self.pods[name] = document
 
     def runs(self, name: str, *, ready: bool = True, failing: tuple[str, ...] = ()) -> None:
-        """The kubelet catches up: every container runs what its spec says; those in `failing` are not ready."""
+        """Let the kubelet run every container of the spec; those in `failing` are not ready."""
 
         def catch_up(document: Document) -> None:
             statuses = [
@@ -170,7 +170,7 @@ class SidecarWorld:
         return plan_sidecarset(self.snapshot())
 
     def round(self) -> Plan:
-        """One plan, carried out."""
+        """Carry out one plan."""
         plan = self.plan()
         self.carry_out(plan)
         return plan

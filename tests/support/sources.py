@@ -15,7 +15,7 @@ SOURCES = [distribution / "src" / "pykruise" for distribution in DISTRIBUTIONS]
 
 @functools.cache
 def source_of(file: str) -> str | None:
-    """`kube/cache/cache.py` for that module's file; None for what is not pykruise's."""
+    """`kube/cache/cache.py` for that module's file; None for files outside pykruise."""
     for folder in SOURCES:
         if file.startswith(f"{folder}/"):
             return file.removeprefix(f"{folder}/")

@@ -48,7 +48,7 @@ class Race(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def alternating(tables: list[tuple[ReviewRule, ...]]) -> list[ReviewRule]:
-    """One table whose reviews go to the replicas in turn."""
+    """A table that sends reviews to the replicas alternately."""
 
     def in_turn(asked: list[Reviewer]) -> Reviewer:
         turn = cycle(asked)
@@ -72,7 +72,7 @@ async def race(
     replicas: int = 2,
     seed: int = 1,
 ) -> Race:
-    """Create `pods` pods, `at_once` at the same time. Without subsets there is no WorkloadSpread at all."""
+    """Create `pods` pods, `at_once` in parallel. Without subsets there is no WorkloadSpread."""
     rng = random.Random(seed)
     clients: list[Client] = []
     readers = [

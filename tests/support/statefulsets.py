@@ -24,7 +24,7 @@ GATE = {"conditionType": keys.IN_PLACE_READY}
 def statefulset(
     name: str = "web", *, replicas: int = 3, image: str = "nginx:1", parallel: bool = False, **spec: Any
 ) -> Object:
-    """An Advanced StatefulSet with one container; further fields of the spec as keywords."""
+    """An Advanced StatefulSet with one container; keywords are further fields of the spec."""
     return {
         "apiVersion": ADVANCED_STATEFUL_SETS.api_version,
         "kind": ADVANCED_STATEFUL_SETS.kind,
@@ -66,7 +66,7 @@ class Sets:
         self.stage = stage
 
     async def create(self, name: str = "web", **spec: Any) -> Object:
-        """Create one, and return it as stored."""
+        """Create a StatefulSet, and return it as stored."""
         return await self.stage.create(statefulset(name, **spec), resource=ADVANCED_STATEFUL_SETS)
 
     async def get(self, name: str = "web") -> Object:
@@ -74,7 +74,7 @@ class Sets:
         return await self.stage.get(name, resource=ADVANCED_STATEFUL_SETS)
 
     async def status(self, name: str = "web") -> Object:
-        """Its status; empty before the first one."""
+        """Status of the set; empty before the first one."""
         status: Object = (await self.get(name)).get("status") or {}
         return status
 
@@ -113,7 +113,7 @@ class Sets:
         return {ordinal: pod.containers[0].image for ordinal, pod in (await self.pods(name)).items()}
 
     async def label(self, pod: str, labels: dict[str, str | None]) -> None:
-        """Set labels of a pod; None takes one off."""
+        """Set labels of a pod; None removes one."""
         await self.stage.merge(pod, {"metadata": {"labels": labels}}, resource=PODS)
 
     async def settled(
@@ -149,7 +149,7 @@ class Sets:
         return result
 
     async def until(self, claim: Any, *, what: str = "") -> Any:
-        """As `Stage.until`; what it failed with also shows the set's status."""
+        """Like `Stage.until`; a failure also shows the set's status."""
         try:
             return await self.stage.until(claim, what=what)
         except AssertionError as error:
@@ -184,7 +184,7 @@ class Order:
         self.most_down = 0
 
     def from_now(self, *wanted: int) -> None:
-        """Forget what was seen; `most_down` counts these ordinals."""
+        """Reset the records; `most_down` counts these ordinals."""
         self._wanted = frozenset(wanted)
         self.most_down = 0
         self.restarted = []

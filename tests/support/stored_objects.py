@@ -32,7 +32,7 @@ class StoredObjects:
         return result[0]
 
     async def get_path(self, path: str) -> bytes:
-        """Nothing is served that it was not made for."""
+        """Serves only the given objects."""
         raise _refusal("NotFoundError", 404)
 
     async def list(self, resource: Any, namespace: str = "", **_: Any) -> _Listed:
@@ -40,7 +40,7 @@ class StoredObjects:
         return _Listed([msgspec.Raw(data) for data in self._objects.get(resource.plural, [])])
 
     async def read_list(self, resource: Any, namespace: str, on_page: Any, on_restart: Any, **_: Any) -> str:
-        """The same, as one page."""
+        """The same objects as one page."""
         await on_page([msgspec.Raw(data) for data in self._objects.get(resource.plural, [])])
         return "9"
 

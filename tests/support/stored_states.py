@@ -23,7 +23,7 @@ class StoredStates:
         self._seen: list[Object] = []
 
     def note(self, change: Change[Any]) -> None:
-        """One more state of an object."""
+        """Add a state of an object."""
         if change.new is not None:
             self._seen.append(change.new.document)
 

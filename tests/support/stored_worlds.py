@@ -50,12 +50,12 @@ class World:
         """As it is stored."""
 
     async def plan_of(self, document: Document) -> Plan | None:
-        """What its manager would do if this were stored; None: there is nothing to decide."""
+        """The plan of its manager if this document were stored; None: there is no decision."""
         sight = await self.sight_of(document)
         return None if sight.snapshot is None else sight.plan()
 
     async def sight_of(self, document: Document) -> Sight:
-        """All that its plan would be made of."""
+        """All input of its plan."""
         return await look_at(
             self._place.client,
             self.kind,
@@ -86,13 +86,13 @@ async def stored_world(kind: Kind, *, is_settled: bool) -> AsyncIterator[World]:
 
 
 async def _stored(place: BusyPlace, kind: Kind, own: Sequence[str]) -> Document:
-    """The example, or the first object that a controller has made for it."""
+    """The example, or the first object that a controller has created for it."""
     name = own[0] if own else (await place.names(kind.resource))[0]
     return await place.get(kind.resource, name)
 
 
 def examples_of(kind: Kind) -> Sequence[Document]:
-    """The documents of the first example with one of the kind: what it is about comes first."""
+    """The documents of the first example with the kind; objects that it depends on are the first."""
     names = [
         FILES.get(kind.name, f"{kind.name}.yaml"),
         *sorted(str(path.relative_to(ROOT / "examples")) for path in (ROOT / "examples").rglob("*.yaml")),

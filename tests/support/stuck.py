@@ -79,9 +79,8 @@ async def explain_until(
     within_s: float,
     lasts: bool = True,
 ) -> Explanation:
-    """Return the first explanation of an object that is wanted; with `lasts`, it is wanted for a second. Fails with the
-    text of the last one.
-    """
+    """Return the first explanation of an object that `is_wanted` accepts; with `lasts`, it must accept it
+    for a second. Fails with the text of the last one."""
     latest: Explanation | None = None
 
     async def is_reached() -> bool:
@@ -157,7 +156,7 @@ class Refusal:
         self._made: list[tuple[Resource, str]] = []
 
     async def by_dead_webhook(self) -> None:
-        """A webhook that must be asked, and that does not answer."""
+        """A required webhook that does not respond."""
         hook = {
             "name": "pods.example.com",
             "clientConfig": {"url": "https://127.0.0.1:1/"},
@@ -199,7 +198,7 @@ class Refusal:
         return _As(self._stage.client.transport, self._name)
 
     async def end(self) -> None:
-        """Nothing is refused any more."""
+        """Remove all rejections."""
         for resource, name in reversed(self._made):
             with suppress(NotFoundError):
                 await self._stage.client.delete(resource, "", name)
@@ -255,4 +254,4 @@ class _As(WrappedTransport):
         return msgspec.structs.replace(request, headers={**request.headers, **self._user})
 
     async def close(self) -> None:
-        """Nothing of its own."""
+        """Close nothing."""

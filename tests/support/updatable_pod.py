@@ -195,7 +195,7 @@ class PaperPod:
     def restarts(
         self, name: str, *, image: str = "", image_id: str = "", ready: bool = True, as_named: bool = False
     ) -> None:
-        """The kubelet replaces a container; it runs what the spec says unless `image` is given."""
+        """Let the kubelet replace a container; it runs the image of the spec unless `image` is given."""
         wanted = self.spec_of(name)["image"]
         status = self.status_of(name)
         number = int(status["containerID"].rpartition("-")[2]) + 1

@@ -105,7 +105,7 @@ class WorkMeter:
             sys.modules.update(others)
 
     def measured(self, call: Callable[[], Any]) -> dict[str, int]:
-        """The work of a call, by line. What calls before it left in caches of bounded size is forgotten."""
+        """The work of a call, by line. Caches of bounded size are emptied before."""
         for cache in self._caches:
             cache.cache_clear()
         self.work[:] = [0] * len(self.work)
@@ -185,7 +185,7 @@ class WorkMeter:
 
 
 def _weight(called: Any, given: tuple[Any, ...], result: Any) -> int:
-    """What a call of something that is not written in Python costs."""
+    """Cost of a call of a function that is not written in Python."""
     if isinstance(called, type):
         return _size(result) + sum(map(_size, given)) if called in _BUILDING else _numeral(called, given)
     if isinstance(called, _lru_cache_wrapper):
@@ -268,8 +268,8 @@ class _Loader(SourceFileLoader):
 
 
 def _is_constant(called: ast.expr) -> bool:
-    """Whether a call needs no count of its own: its cost is a constant, and what it stands in is counted. Functions of
-    ours that have such a name count where they begin."""
+    """Whether a call needs no count: its cost is constant, and its caller is counted. pykruise's functions of
+    such a name are counted at their start."""
     match called:
         case ast.Name(id=name) | ast.Attribute(attr=name):
             return name in _CONSTANT

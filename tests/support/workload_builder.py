@@ -83,7 +83,7 @@ class WorkloadBuilder:
         return self
 
     def set_condition(self, short: str, kind: str, status: str | None, **fields: Any) -> Self:
-        """`status=None` takes the condition off."""
+        """Set a condition; `status=None` removes it."""
         conditions = self.pods[short]["status"]["conditions"]
         conditions[:] = [condition for condition in conditions if condition["type"] != kind]
         if status is not None:

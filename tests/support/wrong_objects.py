@@ -112,7 +112,7 @@ def views() -> Mapping[str, Any]:
 
 
 def view_of(kind: str, document: Document) -> Any:
-    """As caches keep it, and as it is looked up."""
+    """The view, as caches keep it and look it up."""
     result = views()[kind]
     view = result.project(orjson.dumps(document))
     for entries in result.indexes.values():

@@ -22,7 +22,7 @@ def build(folder: Path) -> Path:
 
 
 def results_of(program: Path, scripts: Sequence[tuple[str, Mapping[str, Any]]]) -> list[Any]:
-    """What each script returns. Raises AssertionError for one that fails."""
+    """The result of each script. Raises AssertionError if one fails."""
     question = [{"script": script, "values": values} for script, values in scripts]
     done = subprocess.run([program], input=json.dumps(question), capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

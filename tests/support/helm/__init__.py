@@ -65,7 +65,7 @@ class Helm:
         }
 
     def run(self, *arguments: str, values: Mapping[str, Any] | None = None) -> str:
-        """What it prints. Fails when it does."""
+        """The output of the command. Fails if the command fails."""
         with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
             yaml.safe_dump({**IMAGE_VALUES, **(values or {})}, file)
             file.flush()

@@ -33,7 +33,7 @@ def build(folder: Path) -> Path:
 
 
 def asked(program: Path, *, rules: str, scrapes: Scrapes, expressions: Sequence[str]) -> Answer:
-    """Ask it. `rules`: groups as YAML or JSON."""
+    """Run the program. `rules`: groups as YAML or JSON."""
     question = {
         "rules": rules,
         "scrapes": [

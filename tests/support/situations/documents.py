@@ -56,7 +56,7 @@ def cloneset(name: str = "web", **more: Any) -> Object:
 
 
 def statefulset(name: str = "web", **more: Any) -> Object:
-    """An Advanced StatefulSet of three pods, made all at once."""
+    """An Advanced StatefulSet of three pods, created in parallel."""
     return workload("StatefulSet", name, **{"podManagementPolicy": "Parallel", **more})
 
 

@@ -61,7 +61,7 @@ SETTINGS: Final = ManagerSettings(
 
 
 def with_agents(settings: ClusterSettings) -> ClusterSettings:
-    """The same cluster, whose nodes do what a node agent does."""
+    """The same cluster with nodes that do the work of a node agent."""
     kubelet = msgspec.structs.replace(settings.kubelet, pull_s=1.0)
     return msgspec.structs.replace(settings, kubelet=kubelet, agents=make_simulated_agents(ALL_TASKS))
 
@@ -177,7 +177,7 @@ class World:
         return RESOURCES[document["apiVersion"].rpartition("/")[0], document["kind"]]
 
     def resource_named(self, word: str) -> Resource:
-        """Of `cloneset`, `pod`; `statefulset` is the advanced one."""
+        """Resource of a name such as `cloneset` or `pod`; `statefulset` is the Advanced StatefulSet."""
         if (kind := KINDS.get(word)) is not None:
             return kind.resource
         return next(resource for resource in _BUILT_IN if resource.kind.lower() == word)
