@@ -25,7 +25,7 @@ HERE = Path(__file__).parent
 
 
 def main() -> None:
-    """Run what was asked for."""
+    """Run the requested measurements."""
     parser = argparse.ArgumentParser(prog="make bench", description="Measure CloneSets.")
     parser.add_argument("--cluster", choices=("sandbox", "real"), default="sandbox")
     parser.add_argument("--pods", type=int, default=1000)
@@ -65,7 +65,7 @@ def measure_real(*, pods: int, nodes: int, webhooks: bool, file: Path | None, ch
 
 
 def measure_sandbox(asked: argparse.Namespace) -> None:
-    """In the sandbox, and what needs no cluster at all."""
+    """Measure in the sandbox, and without a cluster."""
     if not asked.only_life:
         for part in ("bench_cache.py", "bench_plan.py", "bench_admission.py", "bench_daemonset.py"):
             print(f"── {part}", flush=True)

@@ -93,7 +93,7 @@ def head(path: str, length: int) -> bytes:
 
 
 async def repeated(count: int, work: Callable[[], Awaitable[None]]) -> None:
-    """So many do it, again and again."""
+    """Run this number of copies of the work in parallel, repeatedly."""
 
     async def again() -> None:
         while True:
@@ -110,7 +110,7 @@ async def repeated(count: int, work: Callable[[], Awaitable[None]]) -> None:
 
 
 def typed(resource: Resource) -> Document:
-    """The two fields that say what an object is."""
+    """The fields apiVersion and kind of an object."""
     return {"apiVersion": resource.api_version, "kind": resource.kind}
 
 
@@ -125,7 +125,7 @@ async def storing(target: Target) -> AsyncIterator[Client]:
 
 
 async def store(client: Client, resource: Resource, namespace: str, doc: Document) -> None:
-    """Create the object; where that fails, because a review of it fails or it is there already, go on."""
+    """Create the object; ignore errors of its admission review, and an existing object."""
     try:
         await client.create(resource, namespace, {**typed(resource), **doc})
     except KubeError as error:

@@ -51,7 +51,7 @@ class AttackedCluster(msgspec.Struct, frozen=True, kw_only=True):
 
 @asynccontextmanager
 async def attacked_cluster(name: ClusterName, folder: Path) -> AsyncIterator[AttackedCluster]:
-    """Start one, with the kinds."""
+    """Start a cluster with the kinds."""
     async with _real() if name == "real" else _sandbox(folder) as cluster:
         yield cluster
 

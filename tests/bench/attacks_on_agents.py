@@ -89,7 +89,7 @@ async def http_heads(target: Target) -> None:
 
 
 def _counting(target: Target) -> Any:
-    """A service of the node's network that answers, and counts requests by whether a probe may send them."""
+    """A service in the node's network that responds, and counts requests by whether a probe may send them."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -137,7 +137,7 @@ async def _put_into_node(client: Client, probes: Sequence[Document]) -> None:
 
 
 async def _recreate_again(client: Client, gets: Sequence[Mapping[str, Any]]) -> None:
-    """One request after the other whose hook asks for such paths and headers."""
+    """Requests whose hooks have such paths and headers, sequentially."""
     number = 0
     while True:
         listed = await client.list(PODS, UNREVIEWED, label_selector=HOSTILE)

@@ -23,9 +23,9 @@ OPENED: Final = "pages of one user"
 
 
 async def one_user(target: Target) -> None:
-    """520 pages, each opened again when it ends, and logins of the same user one after the other.
+    """520 pages, each opened again when it ends, and sequential logins of the same user.
 
-    The pages begin with the first login: before, they would only be refused, and keep the login from being answered.
+    The pages begin after the first login, because earlier pages would only be rejected and delay the login.
     """
     cookie = ""
     is_logged_in = asyncio.Event()

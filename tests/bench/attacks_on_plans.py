@@ -27,7 +27,7 @@ MOST_CHURNED: Final = 2 * SETS * REPLICAS * (FREE_TURNS + 6)
 
 
 async def churn(target: Target) -> None:
-    """Twenty workloads whose template marks each of its pods for deletion, beside one of each restless object."""
+    """Twenty workloads whose template marks each of its pods for deletion, and one of each restless object."""
     objects = [
         *((CLONE_SETS, _marked(f"churn-clone-{number}")) for number in range(SETS)),
         *(

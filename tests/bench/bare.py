@@ -79,7 +79,7 @@ def yardsticks(
     in_place: "RealPhase",
     pods: int,
 ) -> list[Yardstick]:
-    """Both lives of the script beside the manager's phases. A host that has a good or a bad minute has it once."""
+    """The script before and after the manager's phases, so that changes of the host's speed affect both."""
 
     def yardstick(of: "RealPhase", in_flight: int, real_phase: "RealPhase", other: "RealPhase") -> Yardstick:
         return Yardstick(
@@ -105,13 +105,14 @@ def _divide_cpu(cpu_ms: float, base_ms: float) -> float:
 
 
 def out_at_once(pods: int) -> int:
-    """Pods that a manager has out of service at once in an update in place (measured): those that one plan begins,
-    and those of the plan before, which are on their way back."""
+    """Number of pods that a manager has out of service during an in-place update (measured): those of the
+    current plan, and those of the last plan that are not ready yet."""
     return 2 * count_begun_updates(pods) - 2
 
 
 async def scripted_life(stage: "Stage", *, pods: int) -> list["RealPhase"]:
-    """Scale up, update in place with as many pods out of service as a manager has, and with 32; and all deleted."""
+    """Scale up, update in place with the same number of pods out of service as a manager has, and with 32; then
+    delete all."""
     owner = await _owner(stage)
     async with _started(stage.plane.manager_kubeconfig, owner) as (process, do):
         bench = stage.bench(process.pid, worker="script")
@@ -271,7 +272,7 @@ class Script:
                 turn.set_result(None)
 
     async def do(self, task: dict[str, Any]) -> None:
-        """One order of the bench."""
+        """Handle one command of the bench."""
         names = [f"bare-{number:05}" for number in range(task["pods"])]
         in_flight = task["in_flight"]
         match task["do"]:
@@ -313,7 +314,7 @@ class Script:
             raise _RefusedError(f"{method} {name}: {answer.status} {answer.body[:300]!r}")
 
     async def _until(self, name: str, what: str, is_met: Callable[[_Pod], bool]) -> None:
-        """Wait until a pod is as `what` says. Raises _NotReachedError after PATIENCE_S."""
+        """Wait until a pod has the state `what`. Raises _NotReachedError after PATIENCE_S."""
         pod = self._pods.get(name)
         if pod is not None and is_met(pod):
             return
@@ -415,7 +416,7 @@ def _other_image(image: str) -> dict[str, Any]:
 
 
 async def main() -> None:
-    """Orders, one after another, until there is no further one."""
+    """Handle commands sequentially until there are no more."""
     transport = HttpTransport(load_kubeconfig(Path(sys.argv[1])), pool=MANAGERS_AT_ONCE)
     script = Script(transport, owner=sys.argv[2])
     watching = asyncio.create_task(script.watch())

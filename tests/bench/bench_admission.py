@@ -86,7 +86,7 @@ async def serve(folder: Path) -> None:
 
 
 async def measure(folder: Path, authority: Authority, *, count: int) -> list[Figures]:
-    """Ask it, first one by one, then 32 at once."""
+    """Send reviews sequentially, and then 32 in parallel."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     child = await asyncio.create_subprocess_exec(
         sys.executable,

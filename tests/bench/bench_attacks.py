@@ -108,7 +108,7 @@ class Victim(msgspec.Struct, frozen=True):
 
 @contextmanager
 def processors(numbers: set[int]) -> Iterator[None]:
-    """What is started meanwhile runs on these processors alone."""
+    """Processes that start in this block use only these processors."""
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, numbers)
     try:
@@ -121,7 +121,7 @@ def processors(numbers: set[int]) -> Iterator[None]:
 async def victim(
     cluster: AttackedCluster, folder: Path, log: int | None, own: set[int]
 ) -> AsyncIterator[Victim]:
-    """A manager as in a pod, with leader election, webhooks and all its ports, on processors of its own."""
+    """A manager as in a pod, with leader election, webhooks and all its ports, on its own processors."""
     account = cluster.account(folder / "manager", of_manager=True)
     ports = {name: free_port() for name in ("metrics", "health-probe", "pprof")}
     webhook = free_port()
@@ -231,9 +231,9 @@ async def run(
     shared: bool = False,
     answer_s: float = ANSWER_S,
 ) -> list[Outcome]:
-    """Quiet, and then the attacks: one after the other, for `each_s` (0: not so), and all `at_once`.
+    """Measure without attacks, then sequentially with each attack for `each_s` (0: skip), and with all for `at_once`.
 
-    An honest request counts as refused when no answer comes within `answer_s`.
+    A legitimate request counts as rejected if no response arrives within `answer_s`.
     """
     outcomes: list[Outcome] = []
     every = os.sched_getaffinity(0)
@@ -360,7 +360,7 @@ async def _attack(
 
 
 async def _counts(attacker: asyncio.subprocess.Process) -> dict[str, int]:
-    """What it got, when it has ended. Raises RuntimeError when an attack failed: then nothing was measured."""
+    """Results of an ended attack. Raises RuntimeError if an attack failed, because then nothing was measured."""
     try:
         async with asyncio.timeout(END_S):
             said, _ = await attacker.communicate()
@@ -376,7 +376,7 @@ async def _counts(attacker: asyncio.subprocess.Process) -> dict[str, int]:
 
 
 async def _make_a_set(client: Client, title: str, *, within_s: float) -> float:
-    """Seconds until a CloneSet of one pod had it; infinite when it never had within that time."""
+    """Seconds until a CloneSet of one pod had its pod; infinite if it had none within this time."""
     await asyncio.sleep(within_s / 4)
     template = {
         "metadata": {"labels": {"app": title}},
@@ -447,7 +447,7 @@ def _got(outcome: Outcome) -> str:
 
 
 def page(outcomes: Sequence[Outcome]) -> str:
-    """The tables of docs/lab/security.md: all at once, and one attack after the other."""
+    """The tables of docs/lab/security.md: all attacks in parallel, and sequentially."""
     whole = [outcome for outcome in outcomes if outcome.attack == "all"]
     single = [outcome for outcome in outcomes if outcome.attack != "all"]
     # The agent and the dashboard have figures where an attack is on them, and beside those of no attack.

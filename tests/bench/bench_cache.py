@@ -139,7 +139,7 @@ def make_lines(*, objects: int, events: int, padding: int) -> list[bytes]:
 
 
 async def events_per_second(lines: list[bytes], *, objects: int) -> float:
-    """What a cache makes of these lines, alone on the event loop; decoding and projection included."""
+    """Events per second of a cache for these lines, alone on the event loop; it includes decoding and views."""
     feed = Feed(lines)
     cache: Cache[PodItem] = Cache(
         Client(feed),

@@ -61,7 +61,7 @@ async def change(client: Client, number: int, turn: int) -> None:
 
 
 async def keep_changing(client: Client, count: int, a_second: int, seconds: float) -> int:
-    """Evenly; returns how many were made."""
+    """Make changes at a constant rate, and return their number."""
     begun, made = time.monotonic(), 0
     while (now := time.monotonic() - begun) < seconds:
         due = int(now * a_second) - made

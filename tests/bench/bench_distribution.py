@@ -58,7 +58,7 @@ class Bench:
         self.counting = MeteredTransport(cluster.make_transport("manager"))
 
     async def phase(self, name: str, act: Callable[[], Awaitable[Any]]) -> None:
-        """Do it, wait until all namespaces have it, and print what it took."""
+        """Run the work, wait until all namespaces have the copy, and print the cost."""
         self.counting.requests.clear()
         began, cpu = time.perf_counter(), time.process_time()
         await act()
@@ -124,7 +124,7 @@ async def in_parallel(count: int, make: Callable[[int], Awaitable[Any]]) -> None
 
 
 async def run(*, namespaces: int, others: int, kilobytes: int) -> None:
-    """Create, change, tamper, and start anew."""
+    """Create, change, change a copy, and restart."""
     rng = random.Random(1)
     async with Cluster(
         ClusterSettings(nodes=1, controllers=()),

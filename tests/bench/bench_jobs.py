@@ -99,7 +99,7 @@ def timed(what: str, plan: Callable[[], Any], *, times: int = 15) -> None:
 
 
 def plans(nodes: int) -> None:
-    """Of worlds on paper; views are made beforehand, as caches have them."""
+    """Plans of simulated worlds; views are computed before, as in caches."""
     from pykruise.kinds.broadcastjob.plan import plan_broadcastjob
 
     world = BroadcastWorld(nodes)
@@ -113,7 +113,7 @@ def plans(nodes: int) -> None:
 
 
 def months() -> None:
-    """What `pykruise simulate` plays."""
+    """A month of `pykruise simulate`."""
     for schedule in ("0 * * * *", "*/5 * * * *"):
         document = CronWorld(schedule, created=format_time(BEGIN)).document
         began = time.process_time()

@@ -107,7 +107,7 @@ class CountingFront(HttpFront):
         self.last_at = time.perf_counter()
 
     async def answer(self, request: WireRequest) -> Response | Streamed:
-        """Count, and answer."""
+        """Count the request, and respond."""
         resource = next(
             (name for name in ("sites", "configmaps", "events") if f"/{name}" in request.path), "others"
         )
@@ -134,7 +134,7 @@ class KopfBench:
         self._version = 0
 
     async def measure(self, start: Start) -> Figures:
-        """Let one contender live its life."""
+        """Run all phases of one contender."""
         async with self._running(start) as pid:
             await self._until_watching()
             began, before = time.perf_counter(), self._front.requests.total()
@@ -269,7 +269,7 @@ async def run(*, sites: int, changes: int, rounds: int) -> dict[str, list[Figure
 
 
 def rotate(names: Sequence[str], by: int) -> list[str]:
-    """Return the names beginning with another one: none is always the first."""
+    """Return the names, beginning with another one each time."""
     first = by % len(names)
     return [*names[first:], *names[:first]]
 

@@ -49,7 +49,7 @@ PYKRUISE = (sys.executable, "-c", "from pykruise.cli.entry import main; main()")
 
 
 def main() -> None:
-    """Run all parts one after another, or the one that was asked for."""
+    """Run all parts sequentially, or the requested one."""
     parser = argparse.ArgumentParser(description="Measure what the sandbox bears.")
     parser.add_argument("--part", choices=sorted(PARTS))
     parser.add_argument("--objects", type=int, default=100_000, help="in memory")
@@ -67,7 +67,7 @@ def main() -> None:
 
 
 def pod(name: str) -> dict[str, object]:
-    """A pod such as a workload makes: about 2 KB as stored."""
+    """A pod like those of a workload: about 2 KB in the storage."""
     return {
         "metadata": {"name": name, "labels": {"app": "web", "controller-revision-hash": "web-6b9f5c7d4f"}},
         "spec": {
@@ -97,7 +97,7 @@ def server() -> tuple[ApiServer, Client]:
 async def spread(
     count: int, work: Callable[[int], Awaitable[object]], *, at_once: int = AT_ONCE
 ) -> list[float]:
-    """Do `count` things, so many at once; the seconds that each took."""
+    """Do `count` operations, this number in parallel; returns the seconds of each."""
     took: list[float] = []
     numbers = iter(range(count))
 
@@ -171,7 +171,7 @@ OPERATIONS = (
 
 
 async def writes(count: int) -> None:
-    """All kinds of writes in process, then over HTTPS to an API server in a process of its own."""
+    """All types of writes in process, then over HTTPS to an API server in its own process."""
     client = server()[1]
     here = await _measured("in process", client, OPERATIONS, count, process=None)
     alone = await asyncio.create_subprocess_exec(
@@ -192,7 +192,7 @@ async def writes(count: int) -> None:
 
 
 async def up(count: int) -> None:
-    """Writes over HTTPS to a `pykruise up` in a process of its own, its controllers at work."""
+    """Writes over HTTPS to a `pykruise up` in its own process, with its controllers."""
     with tempfile.TemporaryDirectory() as folder:
         kubeconfig = Path(folder) / "kubeconfig"
         process = await asyncio.create_subprocess_exec(
@@ -307,7 +307,7 @@ async def watches(_: int) -> None:
 
 
 async def slow(_: int) -> None:
-    """What a watcher that never reads costs one that does, over HTTPS."""
+    """Effect of a watcher that never reads on one that reads, over HTTPS."""
     made, client = server()
     front = HttpFront(made, token="t", certificate=issue(now=read_system_clock()), send_timeout_s=2.0)
     await front.start()
@@ -369,7 +369,7 @@ async def large(_: int) -> None:
 
 
 async def memory(objects: int) -> None:
-    """Many objects at once."""
+    """Memory of many objects."""
     client = server()[1]
     gc.collect()
     before = rss_mb()

@@ -95,7 +95,7 @@ class Service:
 
 
 def workload(resource: Resource, strategy: dict[str, Any], pods: int) -> dict[str, Any]:
-    """The same pods, whatever owns them; they end at once when they are asked to."""
+    """The same pods for every owner; they end immediately after the signal."""
     spec: dict[str, Any] = {
         "replicas": pods,
         "selector": {"matchLabels": {"app": "shop"}},
@@ -123,7 +123,7 @@ async def until(claim: Any, what: str) -> None:
 
 
 async def measure(client: Client, way: str, pods: int) -> None:
-    """One line: how long the rollout took, seconds out of service a pod, and how many were ready at least."""
+    """One line: the duration of the rollout, seconds out of service per pod, and the minimum of ready pods."""
     resource, strategy = WAYS[way]
     service = Service(client, pods)
     watching = asyncio.create_task(service.cache.run())
@@ -166,7 +166,7 @@ async def pull_ahead(client: Client, nodes: Nodes) -> None:
 
 
 async def run(*, kubernetes: str | None, count: int, pods: int, is_pulled: bool) -> None:
-    """All ways, one after the other, on one cluster."""
+    """Run all types of rollouts sequentially on one cluster."""
     check()
     async with (
         await ControlPlane.start(kubernetes, nodes=True) as plane,
@@ -192,7 +192,7 @@ async def run(*, kubernetes: str | None, count: int, pods: int, is_pulled: bool)
 
 
 def main() -> None:
-    """Run what was asked for."""
+    """Run the requested measurements."""
     parser = argparse.ArgumentParser(description="Measure updates on real nodes.")
     parser.add_argument("--kubernetes", metavar="MINOR")
     parser.add_argument("--nodes", type=int, default=3)

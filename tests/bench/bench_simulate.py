@@ -56,7 +56,8 @@ def main() -> None:
 
 
 def _manifests(folder: Path, pods: int) -> list[str]:
-    """Arguments that play an hour: a pod is ready as long after its start as makes all of them take that."""
+    """Arguments of a simulation of an hour: the start of a pod takes the time for which all of them need an
+    hour."""
     files = []
     for name, image in (("app.yaml", "nginx:1"), ("new.yaml", "nginx:2")):
         files.append(folder / name)

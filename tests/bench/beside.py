@@ -113,7 +113,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
 async def measure_beside(
     *, workload: Workload, pairs: int, rounds: int, release: str, throttled: bool, rest_s: float = REST_S
 ) -> Comparison:
-    """Run all pairs on a control plane of their own."""
+    """Run all pairs on their own control plane."""
     runs: list[ManagerRun] = []
     async with await ControlPlane.start(audit=True) as plane:
         original = OpenKruise(plane, release, kubeconfig=plane.manager_kubeconfig, throttled=throttled)

@@ -221,7 +221,7 @@ class Work:
     async def _wait_for_node_images(self, count: int) -> None:
         """Wait until every node has its NodeImage: both managers create it only half a minute after the node.
 
-        A job that finds none ends immediately, without a node.
+        A job that finds no NodeImage ends immediately, without a node.
         """
         async with asyncio.timeout(PHASE_S):
             while len((await self._bench.client.list(NODE_IMAGES, "")).items) < count:
@@ -284,7 +284,7 @@ class Work:
 async def measure_work(
     bench: Bench, workload: Workload, *, rounds: int
 ) -> tuple[list[RealPhase], list[Latency]]:
-    """Do all work. `rounds`: how often one replica is created and deleted for the latencies."""
+    """Do all work. `rounds`: the number of times that one replica is created and deleted for the latencies."""
     work = Work(bench, workload)
     await work.roll_one()
     await work.scale_down()

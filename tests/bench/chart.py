@@ -33,8 +33,8 @@ class BarPhase(Protocol):
 
 
 def svg(phases: Sequence[BarPhase], *, title: str) -> str:
-    """Bars of a phase: what the manager reached, what a bare script with the same writes did (where that was
-    measured), and what the API server alone takes of them."""
+    """Bars of a phase: the figures of the manager, of a bare script with the same writes (if it was measured),
+    and of a bare client."""
     rates = (
         rate
         for phase in phases

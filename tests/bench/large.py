@@ -124,9 +124,9 @@ class LoneManager:
         log: int | None = None,
         checkout: Path | None = None,
     ) -> "LoneManager":
-        """As in a pod: with a service account, and where the API server is in the environment.
+        """Start a manager as in a pod: with a service account, and the API server's address in the environment.
 
-        `log`: a file that its log is written to. `checkout`: whose manager; None: this one's.
+        `log`: a file for its log. `checkout`: the checkout of the manager; None: this one.
         """
         quiet = None if os.environ.get("PROFILE") else asyncio.subprocess.DEVNULL
         server = urlsplit(url)
@@ -158,7 +158,7 @@ class LoneManager:
         return report
 
     async def end(self) -> None:
-        """At once."""
+        """End it immediately."""
         if self._process.returncode is None:
             self._process.kill()
         await self._process.wait()
@@ -243,7 +243,7 @@ async def _life(client: Client, manager: LoneManager, pods: int, touched: int) -
 
 
 async def settled(client: Client, replicas: int, *, updated: int | None = None) -> None:
-    """Return when the CloneSet has so many pods at work, so many of them updated."""
+    """Return when this number of the CloneSet's pods is available, and this number is updated."""
     async with asyncio.timeout(PATIENCE_S):
         while not await _is_done(client, replicas, updated):
             await asyncio.sleep(0.2)
@@ -283,7 +283,7 @@ def text(phases: list[LargePhase]) -> str:
 async def compare(
     beside: Path, *, pairs: int, pods: int, nodes: int, touched: int
 ) -> Sequence[Sequence[tuple[LargePhase, LargePhase]]]:
-    """So many pairs of runs, as this one's and that one's phases."""
+    """Run this number of pairs, and return the phases of both checkouts."""
     compare = []
     for _ in range(pairs):
         both = (
@@ -295,7 +295,7 @@ async def compare(
 
 
 def ratios(pairs: Sequence[Sequence[tuple[LargePhase, LargePhase]]]) -> str:
-    """The medians of what one takes of what the other takes, by phase and of all phases together."""
+    """The medians of the ratios of both checkouts, by phase and for all phases together."""
 
     def median(figures: Sequence[tuple[float, float]]) -> float:
         return statistics.median(here / there for here, there in figures)

@@ -28,7 +28,7 @@ class Limit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def bare_writes(stage: Stage, pods: int) -> list[Limit]:
-    """The writes that pods are made of, alone: no scheduler takes these pods."""
+    """The writes of pods alone: no scheduler handles these pods."""
     await asyncio.sleep(2)
     template = cloneset(1)["spec"]["template"]
     names = [f"bare-{number:05}" for number in range(pods)]

@@ -77,7 +77,7 @@ class LoopWatch:
                 self.where = self._seen[1] if self._seen[0] == self._turn else ""
 
     def _look(self) -> None:
-        """What the loop is in, when it has been in it for a while."""
+        """Record the place of the loop if an iteration takes long."""
         turn, seen = self._turn, Counter[str]()
         while True:
             time.sleep(0.005)
@@ -100,7 +100,7 @@ class LoopWatch:
             self.collecting_s = max(self.collecting_s, time.thread_time() - self._collection_began)
 
     def report(self) -> dict[str, object]:
-        """Since the last one."""
+        """Figures since the last report."""
         report: dict[str, object] = {
             "stop_ms": self.longest_s * 1000,
             "wait_ms": self.waited_s * 1000,
@@ -137,7 +137,7 @@ class Plans:
         msgspec.structs.force_setattr(control, "plan", timed)
 
     def report(self) -> dict[str, float]:
-        """Since the last one; times in milliseconds."""
+        """Figures since the last report; times in milliseconds."""
         report = {
             "plans": self.count,
             "plans_ms": self.sum_s * 1000,
@@ -172,7 +172,7 @@ class Samples:
             frame = frame.f_back
 
     def write(self) -> None:
-        """Add what was found since the last time."""
+        """Append the samples since the last call."""
         # Samples go on while this writes.
         count, own, whole = self._count or 1, self._own, self._whole
         self._count, self._own, self._whole = 0, Counter(), Counter()

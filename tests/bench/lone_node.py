@@ -53,14 +53,14 @@ class Probes:
         """Commands that printed 16 MB."""
 
     def note(self, pod: str) -> None:
-        """It is made now."""
+        """Record a probe."""
         now = time.monotonic()
         if pod in self._last:
             self._late_s.append(now - self._last[pod] - PERIOD_S)
         self._last[pod] = now
 
     def report(self) -> dict[str, object]:
-        """Since the last one; a probe that is due for long counts with what it is late by now."""
+        """Delays since the last report; an overdue probe counts with its current delay."""
         now = time.monotonic()
         due = [late_s for last in self._last.values() if (late_s := now - last - PERIOD_S) > LOST_S]
         late_s, self._late_s = [*self._late_s, *due], []
@@ -90,7 +90,7 @@ class Node:
         return NOTHING
 
     async def fill(self) -> None:
-        """The node, its pods, and the honest ones' probes: one marker a pod, whose command names it."""
+        """Create the node, its pods, and the legitimate probes: one marker per pod, whose command names it."""
         await self._client.create(NODES, "", {**typed(NODES), "metadata": {"name": NODE}})
         ready = {"type": "Ready", "status": "True", "lastTransitionTime": format_time(read_system_clock())}
         await self._client.patch(

@@ -44,7 +44,7 @@ CALM_S = 15.0
 
 
 async def at_work(pods: int, environment: Mapping[str, str]) -> None:
-    """Managers on a cluster with so many pods, without webhooks and with them."""
+    """Managers on a cluster with this number of pods, without and with webhooks."""
     with TemporaryDirectory() as name:
         folder = Path(name)
         command = (sys.executable, "-m", "bench.large", "--serve", name, "--pods", str(pods))
@@ -104,7 +104,7 @@ async def update(client: Client, **spec: Any) -> None:
 
 
 async def retried(work: Callable[[], Awaitable[None]]) -> None:
-    """Until the webhooks answer."""
+    """Retry until the webhooks respond."""
     async with asyncio.timeout(PATIENCE_S):
         while True:
             try:
@@ -119,7 +119,7 @@ def _print(what: str, manager: LoneManager) -> None:
 
 
 def main() -> None:
-    """Print tables, or be the process that is looked at from inside."""
+    """Print tables, or run as the measured process."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--at", type=lambda text: [int(part) for part in text.split(",")])
     asked = parser.parse_args()

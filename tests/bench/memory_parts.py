@@ -30,7 +30,7 @@ PARTS: tuple[tuple[str, tuple[str, ...]], ...] = (
 
 
 def loaded() -> list[tuple[str, float, float, float]]:
-    """What loading each part adds to this process: RSS, USS, Python's objects in MiB."""
+    """Memory that each loaded part adds to this process: RSS, USS, Python objects in MiB."""
     rows = [("the interpreter", *resident(), 0.0)]
     for name, modules in PARTS:
         before = (*resident(), tracemalloc.get_traced_memory()[0])

@@ -9,5 +9,5 @@ _SET_PARENT_DEATH_SIGNAL = 1
 
 
 def end_with_parent() -> None:
-    """Have the kernel kill this process when the one that started it is gone. Linux."""
+    """Make the kernel kill this process when its starter ends (Linux)."""
     ctypes.CDLL(None).prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGKILL)

@@ -56,7 +56,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def run(*, pods: int, nodes: int, webhooks: bool = False) -> Report:
-    """Everything, on a control plane of its own."""
+    """Measure everything on a control plane."""
     async with await ControlPlane.start(audit=True) as plane:
         await install_kinds(plane)
         async with on_stage(plane, pods=pods, nodes=nodes) as stage:
@@ -88,7 +88,7 @@ async def run(*, pods: int, nodes: int, webhooks: bool = False) -> Report:
 
 
 def with_script(phase: RealPhase, sticks: list[Yardstick]) -> RealPhase:
-    """The phase beside the first script that did the same."""
+    """The phase with the figures of the first script for the same work."""
     stick = next((stick for stick in sticks if stick.of == phase.name), None)
     if stick is None:
         return phase
@@ -132,9 +132,9 @@ async def life(bench: Bench, pods: int) -> list[RealPhase]:
 
 
 async def latency(bench: Bench, *, rounds: int = ROUNDS) -> list[Latency]:
-    """Scale between 0 and 1, and measure when the pod and the status follow; both are watched.
+    """Scale between 0 and 1, and measure the time until the pod and the status change; both are watched.
 
-    First with a rest after each change, then with changes that follow each other: the next one comes `CHASE_S` after
+    First there is a pause after each change. Then changes follow each other: the next one is made `CHASE_S` after
     the status of the last one.
     """
     pod_came: asyncio.Queue[float] = asyncio.Queue()

@@ -86,7 +86,7 @@ def _hunt(seeds: range, *, kind: str, processes: int, out: Path, most: int) -> i
 
 
 def _begin() -> None:
-    """In each process: what lives from here on is all that the garbage collector looks at."""
+    """Prepare each process: the garbage collector examines only objects that are created from now on."""
     logging.disable(logging.CRITICAL)
     run(generate(0))
     gc.collect()

@@ -76,8 +76,8 @@ class Together:
 
 
 def _by(controllers: Collection[str], commit: Commit) -> Commit:
-    """The commit as the rules of these controllers see it: what another one decided is no reconcile to them, and comes
-    from another client: it may be under way while they decide."""
+    """The commit for the rules of these controllers: a decision of another controller is no reconcile for them,
+    but the write of another client, which may be in progress while they decide."""
     if commit.reconcile is None or commit.reconcile.controller in controllers:
         return commit
     return replace(commit, reconcile=None, sender=f"{commit.sender}/{commit.reconcile.controller}")

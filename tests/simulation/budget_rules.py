@@ -92,7 +92,7 @@ class BudgetRules:
     # ── every commit ─────────────────────────────────────────────────────────
 
     def on_commit(self, commit: Commit) -> Iterator[Violation]:
-        """Called for each commit to `shelves`, in order; after the pods have taken it."""
+        """Called for each commit to `shelves` in order, after `pods` has recorded it."""
         if commit.key.namespace != self._namespace:
             return
         self._times.append((commit.at, commit.revision))
@@ -156,10 +156,10 @@ class BudgetRules:
             yield self._broken(commit, "budget", what)
 
     def _may_count(self, version: Version, bases: list[Basis]) -> bool:
-        """Whether it serves, and no request that the budget let through has taken it out since.
+        """Whether it serves, and no request that the budget has admitted has taken it out of service since then.
 
-        Where two managers lead for a moment, one takes a pod off the lists that it has seen go. The other has not, and
-        finds no record of it.
+        While two managers lead for a short time, one removes the record of a pod whose deletion it has observed. The
+        other manager has not observed it, and finds no record of it.
         """
         spent, dropped = self._spent.get(version.name, 0), self._dropped.get(version.name)
         is_unsaid = dropped is not None and any(
@@ -179,16 +179,16 @@ class BudgetRules:
         )
 
     def _has_served(self, old: Any, review: Review) -> bool:
-        """Whether it served all the time since the webhook was asked."""
+        """Whether it has always served since the webhook got the request."""
         return all(_counts(version) for version in self._pods.since(_uid(old), review.revision)[:-1])
 
     def _bases_since(self, revision: int) -> list[Basis]:
-        """What is known to the status that was there at a revision, and to later ones."""
+        """The knowledge of the status that was stored at a revision, and of later ones."""
         before = [base for base in self._bases if base.revision <= revision][-1:]
         return [*before, *(base for base in self._bases if base.revision > revision)] if before else []
 
     def _known(self, bases: list[Basis], shelf: str) -> int:
-        """Up to which revision what is on a shelf must be known. Where nothing goes wrong, all is known soon."""
+        """The revision up to which objects of a shelf must be known. Without faults everything is known soon."""
         known = min((basis.known.get(shelf, 0) for basis in bases), default=0)
         if not self._is_calm:
             return known
@@ -226,9 +226,9 @@ class BudgetRules:
     # ── refusals ─────────────────────────────────────────────────────────────
 
     def on_prevented(self, prevented: PreventedDisruption, now: float) -> Iterator[Violation]:
-        """A budget kept a pod: it served when the webhook was asked, or later.
+        """A budget kept a pod: it served when the webhook got the request, or later.
 
-        It goes by the uid: when the webhook answers, the pod may be gone, and another one have its name.
+        The uid identifies it: when the webhook responds, the pod may be deleted, and another one may have its name.
         """
         review, name = REVIEW.get(), prevented.pod
         assert review is not None
@@ -242,7 +242,7 @@ class BudgetRules:
     # ── at rest ──────────────────────────────────────────────────────────────
 
     def at_rest(self, now: float) -> Iterator[Violation]:
-        """What is wrong although everything has gone well for long."""
+        """Errors that remain after a long time without faults."""
         budget, workload = self._budgets[-1].doc, self._workloads[-1].doc
         if budget is None:
             return
@@ -297,7 +297,8 @@ def _serves(doc: Any) -> bool:
 
 
 def _counts(pod: Version) -> bool:
-    """Where a readiness gate was closed and the node has not said so yet, the pod still gets traffic: it counts."""
+    """Whether the pod counts: if a readiness gate was closed and the node has not reported it yet, the pod still
+    gets traffic."""
     return (
         pod.is_active
         and pod.has_ready_condition

@@ -315,7 +315,7 @@ class CloneSetRules(WorkloadRules[Workload]):
         *,
         is_prepared: bool = False,
     ) -> Iterator[Violation]:
-        """A user has to have asked for it, it is surplus, or it has to be recreated."""
+        """A user has requested the deletion, the pod is surplus, or it has to be recreated."""
         if not is_prepared:
             self._deleted_ids.add(pod.labels.get(INSTANCE, ""))
         versions = self.pods.since(pod.uid, reconcile.known.get(PODS, 0))
@@ -431,7 +431,8 @@ class CloneSetRules(WorkloadRules[Workload]):
         return ""
 
     def _wrong_group(self, reconcile: Reconcile, pod: Version, workloads: list[Workload], left: int) -> bool:
-        """Whether an old pod goes as surplus although the partition wants it and a new one could go."""
+        """Whether an old pod is deleted as surplus although the partition keeps it and a new one could be
+        deleted."""
 
         def is_wrong(workload: Workload) -> bool:
             target = self._hash_of(workload)
@@ -541,7 +542,7 @@ class CloneSetRules(WorkloadRules[Workload]):
     # ── what is known ────────────────────────────────────────────────────────
 
     def _lenient_members(self, reconcile: Reconcile, workload: Workload, *, without: str) -> int:
-        """Pods that the manager may count, apart from one."""
+        """Pods that the manager may count, except one."""
         return sum(
             1
             for versions in self.pods.all_since(reconcile.known.get(PODS, 0), reconcile)

@@ -60,7 +60,8 @@ class Cron(msgspec.Struct, frozen=True):
         return period_of(self.schedule)
 
     def latest(self, now: float, *, since: float) -> float:
-        """The latest time that is not after `now`; before or at `since`: there is none after that."""
+        """The latest time that is not after `now`; a time before or at `since` means that there is none after
+        it."""
         begin = int(since) if self.schedule.startswith("@every") else 0
         return begin + (now - begin) // self.period * self.period
 
@@ -102,7 +103,7 @@ class Child(msgspec.Struct, frozen=True):
 
     @property
     def is_active(self) -> bool:
-        """Whether it goes on."""
+        """Whether it has not ended."""
         return not self.ending and not self.gone
 
 
@@ -251,7 +252,7 @@ class CronRules:
     # ── at rest ──────────────────────────────────────────────────────────────
 
     def at_rest(self, now: float) -> Iterator[Violation]:
-        """What is wrong, or still to come, although everything has gone well for long."""
+        """Errors, or missing work, that remain after a long time without faults."""
         if not self._crons:
             return
         self._at_rest_since = min(self._at_rest_since, now)
@@ -276,7 +277,7 @@ class CronRules:
     def _nothing_is_missed(
         self, cron: Cron, active: set[str], clock: float, now: float
     ) -> Iterator[Violation]:
-        """The latest time is served, unless something stands against it; and the next one is far away."""
+        """The latest time has had its run, unless a rule prevents it; and the next one is far away."""
         served = [many[0].tick for many in self._children.values() if many[0].owner == cron.uid]
         if served and cron.last != max(served):
             yield Violation("status", f"the last time is {max(served)}, it says {cron.last}", now)
@@ -305,7 +306,7 @@ class CronRules:
         return versions[max(0, bisect_right(versions, known, key=lambda version: version.revision) - 1) :]
 
     def _surely_active(self, reconcile: Reconcile, child: Child) -> Iterator[list[Child]]:
-        """Children that the manager has to know, and that surely go on and stay."""
+        """Children that the manager must know, and that certainly continue and stay."""
         known = reconcile.known.get(CHILDREN, 0)
         for many in self._children.values():
             first = many[0]

@@ -97,11 +97,11 @@ class Node(msgspec.Struct, frozen=True):
     """Whether it is cordoned, or does not answer."""
 
     def runs(self, workload: Workload) -> bool:
-        """Whether it is to run a pod."""
+        """Whether the node should run a pod."""
         return self.is_there and not self.effects and workload.pool in ("", self.pool)
 
     def expels(self, workload: Workload) -> bool:
-        """Whether a pod that is there has to go."""
+        """Whether an existing pod must be deleted."""
         return not self.is_there or "NoExecute" in self.effects or workload.pool not in ("", self.pool)
 
 
@@ -241,7 +241,8 @@ class DaemonSetRules(WorkloadRules[Workload]):
     def _on_taken_out(
         self, commit: Commit, reconcile: Reconcile, before: Version, after: Version, workloads: list[Workload]
     ) -> Iterator[Violation]:
-        """A pod that serves goes out of service for an update only while few enough nodes are on their way."""
+        """A serving pod leaves service for an update only while the number of nodes in transition is below the
+        limit."""
 
         def breaks(workload: Workload) -> str:
             if not self._is_taken_out(commit, reconcile, before, after, workload):
@@ -386,7 +387,7 @@ class DaemonSetRules(WorkloadRules[Workload]):
         return {name for name, states in self._nodes.items() if states[-1].runs(workload)}
 
     def _nodes_since(self, name: str, reconcile: Reconcile) -> list[Node]:
-        """What a manager may take for the present state of a node."""
+        """States of a node that a manager may assume to be the current one."""
         states = self._nodes.get(name) or []
         known = reconcile.known.get(NODES, 0)
         first = max(0, bisect_right(states, known, key=lambda state: state.revision) - 1)
@@ -397,7 +398,7 @@ class DaemonSetRules(WorkloadRules[Workload]):
         return all(len(self._nodes_since(name, reconcile)) == 1 for name in self._nodes)
 
     def _on_node(self, reconcile: Reconcile, node: str) -> Iterator[list[Version]]:
-        """Pods of one node, each with the versions that the manager may take for the present one."""
+        """Pods of one node, each with the versions that the manager may assume to be the current one."""
         for versions in self.pods.all_since(reconcile.known.get(PODS, 0), reconcile):
             if versions[0].target == node:
                 yield versions

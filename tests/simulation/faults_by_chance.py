@@ -17,7 +17,8 @@ __all__ = ["faults_by_chance"]
 def faults_by_chance(
     rng: random.Random, length_s: float, *, paths: Sequence[str], watches: Sequence[str]
 ) -> list[Fault]:
-    """What goes wrong in so many seconds: requests by parts of their `paths`, watches of `watches`, managers."""
+    """Random faults of this number of seconds: requests by parts of their `paths`, watches of `watches`,
+    managers."""
     faults: list[Fault] = []
     share = rng.choice(("calm", "calm", "some", "wild"))
 

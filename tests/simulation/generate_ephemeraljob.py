@@ -65,7 +65,7 @@ def _job(rng: random.Random) -> dict[str, Any]:
 
 
 def _containers(rng: random.Random) -> list[dict[str, Any]]:
-    """One that ends, or two; or one that a person has to leave."""
+    """One container that ends, or two; or one that a person must end."""
     rest = {"imagePullPolicy": "IfNotPresent", "terminationMessagePolicy": "File"}
     containers: list[dict[str, Any]] = [{"name": "look", "image": "tool:1", **rest}]
     if rng.random() < 0.25:

@@ -54,7 +54,7 @@ def generate(seed: int) -> Script:
 
 
 def generate_slots(seed: int) -> Script:
-    """The same, of managers that share the work: it is the one that works on the CloneSet that goes."""
+    """The same for managers that share the work: the manager that owns the CloneSet ends."""
     script = generate(seed)
     rng = random.Random(f"slots-{seed}")
     return msgspec.structs.replace(script, kind="slots", shares=True, managers=rng.choice((2, 3, 4)))

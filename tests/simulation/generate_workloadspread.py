@@ -126,7 +126,8 @@ def _operations(rng: random.Random, length_s: float, *, nodes: int) -> list[Oper
 
 
 def _rush(rng: random.Random) -> list[Operation]:
-    """Many pods come and go at once: admission and controller write the status at the same time."""
+    """Many pods are created and deleted at the same time: admission and controller write the status
+    concurrently."""
     at = rng.uniform(5, 15)
     operations: list[Operation] = []
     for _ in range(rng.choice((2, 4, 8))):

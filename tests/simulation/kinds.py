@@ -118,7 +118,7 @@ def _guarded(resource: Resource, workload: Callable[..., WorkloadRules[Any]]) ->
 
 
 def _recreated(resource: Resource, workload: Callable[..., WorkloadRules[Any]]) -> SimulatedKind:
-    """A workload whose containers are started anew by request."""
+    """A workload whose containers are recreated by request."""
     rules = partial(Together, workload, resource.kind.lower(), RecreationRules)
     return SimulatedKind(resource, rules, beside=CONTAINER_RECREATE_REQUESTS)
 
@@ -205,8 +205,8 @@ PLAIN = 500
 
 
 def generate(seed: int, generator: str = "cloneset") -> Script:
-    """The script of this seed. From seed 500 on further fields are set, and every other manager reads what it hears
-    of pods in portions."""
+    """The script of this seed. From seed 500 on further fields are set, and every second manager decodes events
+    of pods in batches."""
     script = GENERATORS[generator](seed)
     if seed < PLAIN:
         return script

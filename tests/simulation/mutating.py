@@ -18,7 +18,7 @@ Change = tuple[Any, str, Any]
 
 
 def always(value: Any) -> Callable[[Any], Any]:
-    """A function that returns this, whatever it is given."""
+    """A function that always returns this value."""
     return lambda _original: lambda *_args, **_kwargs: value
 
 

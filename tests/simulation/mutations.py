@@ -105,7 +105,7 @@ def _round(rounding: Rounding) -> Callable[[Any], Any]:
 
 
 def _write_once(_original: Any) -> Any:
-    """A lost answer is taken for a failure, and the next plan begins without knowing."""
+    """A lost response counts as a failure, and the next plan begins without knowing the result."""
 
     async def write(self: Any, action: Any, *, priority: int) -> None:
         try:
@@ -143,7 +143,7 @@ def _terminating_is_ignored(original: Any) -> Any:
 
 
 def _tombless(_original: Any) -> Any:
-    """The answer to a DELETE does not count; only the watch does."""
+    """The response to a DELETE does not count; only the watch does."""
     return lambda *_args, **_kwargs: None
 
 
@@ -453,9 +453,9 @@ def generator_of(name: str) -> str:
 def caught_by(
     changes: tuple[Change, ...], *, generator: str = "cloneset", most_seeds: int = MOST_SEEDS
 ) -> tuple[str, str] | None:
-    """What fails first, and the rule that is broken: a seed, or else a script of `found/`; None: the mutation survives.
+    """The first failing script (a seed, or a script of `found/`), and the broken rule; None: no rule detects it.
 
-    A mutation that does not run at all raises: that is no rule that noticed.
+    Raises an error if the code of the mutation does not run, because then no rule has detected it.
     """
     scripts = chain(
         ((str(seed), generate(seed, generator)) for seed in range(most_seeds)),

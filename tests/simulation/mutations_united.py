@@ -14,7 +14,7 @@ replace = msgspec.structs.replace
 
 
 def _grows_first(original: Any) -> Any:
-    """What grows is written before what shrinks."""
+    """Workloads that grow are written before those that shrink."""
 
     def stages(*args: Any) -> Any:
         result = original(*args)

@@ -45,7 +45,7 @@ class ProbeOperations:
         await self._client.delete(POD_PROBE_MARKERS, self._namespace, name)
 
     async def _delete_node_probes(self, node: int) -> None:
-        """A person who does not know what it is for."""
+        """A person deletes it without knowing its purpose."""
         await self._client.delete(NODE_POD_PROBES, "", self._node(node))
 
     async def _fail_probe(self, probe: str, after_s: float = 0.0) -> None:

@@ -144,7 +144,7 @@ def read_pod(commit: Commit) -> Version:
 
 
 def is_injected(container: Any) -> bool:
-    """Whether a container came with a SidecarSet."""
+    """Whether a SidecarSet has injected the container."""
     return any(
         variable["name"] == "IS_INJECTED" and variable.get("value") == "true"
         for variable in container.get("env") or ()
@@ -177,7 +177,7 @@ class PodHistory:
         self._versions: dict[str, list[Version]] = {}
 
     def take(self, commit: Commit) -> tuple[Version | None, Version]:
-        """The version before, and the new one."""
+        """The previous version, and the new one."""
         version = read_pod(commit)
         versions = self._versions.setdefault(version.uid, [])
         before = versions[-1] if versions else None
@@ -189,11 +189,11 @@ class PodHistory:
         return (versions[-1] for versions in self._versions.values() if not versions[-1].gone)
 
     def all_since(self, known: int, reconcile: Reconcile | None) -> Iterator[list[Version]]:
-        """For each pod that a manager may believe to exist: every version that it may take for the present.
+        """For each pod that a manager may assume to exist: every version that it may assume to be the current one.
 
-        That is the one at revision `known` and all later ones. After a write of its own it knows better than
-        what was before that; what it wrote later is no knowledge of this reconcile, whose write may take effect late.
-        None: what any manager may have believed before it wrote.
+        These are the version at revision `known` and all later ones. After its own write a manager knows that older
+        versions are gone; but its later writes are not part of the knowledge of this reconcile, whose write may take
+        effect late. None: every version that any manager may have assumed before it wrote.
         """
         for versions in self._versions.values():
             if versions[-1].gone and versions[-1].revision <= known:
@@ -206,7 +206,7 @@ class PodHistory:
             yield versions[first:]
 
     def since(self, uid: str, known: int) -> list[Version]:
-        """The versions of one pod from revision `known` on, the one at `known` included."""
+        """The versions of one pod since revision `known`, including the one at `known`."""
         versions = self._versions[uid]
         return versions[max(0, bisect_right(versions, known, key=lambda version: version.revision) - 1) :]
 

@@ -149,7 +149,7 @@ class ProbeRules:
         )
 
     def _known(self, uid: str, name: str, reconcile: Reconcile) -> Iterator[tuple[Marker, Pod]]:
-        """What a probe's marker and pod may be to a manager."""
+        """Versions of a probe's marker and pod that a manager may know."""
         markers = list_versions_since(self._markers.get(marker_of(name), ()), reconcile.known.get(MARKERS, 0))
         yield from product(
             markers, list_versions_since(self._pods.get(uid, ()), reconcile.known.get(PODS, 0))
@@ -158,8 +158,8 @@ class ProbeRules:
     # ── what agents find ─────────────────────────────────────────────────────
 
     def _on_found(self, commit: Commit, before: NodeProbes, after: NodeProbes) -> Iterator[Violation]:
-        """A state comes when it was found often enough in a row, and its time is that of its change. What was found
-        before is shown by then."""
+        """A state is reported after enough consecutive results, and its time is the time of its change. Earlier
+        results are then visible on the pod."""
         if self._is_calm and commit.at - self._last_at > LATE_S:
             for uid, pods in self._pods.items():
                 # What a person takes away comes again when it is found the next time.
@@ -293,7 +293,7 @@ class ProbeRules:
     # ── at rest ──────────────────────────────────────────────────────────────
 
     def at_rest(self, now: float) -> Iterator[Violation]:
-        """What is wrong, or still to come, although everything has gone well for long."""
+        """Errors, or missing work, that remain after a long time without faults."""
         markers = [versions[-1] for versions in self._markers.values()]
         probes = {name: versions[-1] for name, versions in self._probes.items() if versions[-1].is_stored}
         nodes = {name for name, versions in self._nodes.items() if versions[-1].is_there}
@@ -382,7 +382,7 @@ def _condition(state: Document) -> tuple[str, str]:
 
 
 def _makes(probe: Document, state: str, field: str, key: str, value: str | None) -> bool:
-    """Whether a policy gives a pod in this state such a value; None: takes the key off."""
+    """Whether a policy sets such a value for a pod in this state; None: it removes the key."""
     policies: Sequence[Mapping[str, Document]] = probe.get("markerPolicy") or ()
     held = [policy for policy in policies if key in (policy.get(field) or {})]
     if value is None:

@@ -87,12 +87,12 @@ class PullJob(msgspec.Struct, frozen=True):
 
     @property
     def started(self) -> float | None:
-        """When it was first looked at."""
+        """Time of its first reconcile."""
         text = self.status.get("startTime")
         return parse_time(text) if text else None
 
     def selects(self, node: str, labels: Mapping[str, str]) -> bool:
-        """Whether a node is meant, as far as pods do not decide it."""
+        """Whether the job selects a node, as far as this does not depend on pods."""
         names = self.selector.get("names")
         return node in names if names is not None else matches(self.selector, labels)
 
@@ -134,7 +134,8 @@ def read_pull_job(commit: Commit) -> PullJob:
 
 
 def template_of(spec: Any) -> Any:
-    """What ImagePullJobs of one list have in common, as admission stores it: all but images and the time to live."""
+    """The common fields of the ImagePullJobs of one list, as admission stores them: all except images and the
+    time to live."""
     done = {
         name: value for name, value in spec["completionPolicy"].items() if name != "ttlSecondsAfterFinished"
     }
@@ -178,7 +179,7 @@ class NodeImage(msgspec.Struct, frozen=True):
     status: Mapping[str, Any]
 
     def ended(self, image: Image) -> float | None:
-        """When the node has answered this very entry, for good; None: it has not."""
+        """Time at which the node has reported a final result for this entry; None: it has not."""
         answer = self.answers.get(image)
         is_same = answer is not None and answer.version == self.entries[image].version
         return answer.ended if answer is not None and is_same else None

@@ -53,11 +53,11 @@ class SidecarSet(msgspec.Struct, frozen=True):
     status: Mapping[str, Any]
 
     def hash_on(self, pod: Version) -> str:
-        """The hash of this SidecarSet that the pod says it has."""
+        """The hash of this SidecarSet in the pod's annotation."""
         return _recorded(pod, HASH, self.name)
 
     def has(self, pod: Version) -> bool:
-        """Whether the pod is one of its pods."""
+        """Whether it selects the pod."""
         return (
             pod.is_active
             and self.labels.items() <= pod.labels.items()
@@ -126,7 +126,7 @@ class SidecarRules:
         """Pods that were upgraded when they did not serve, with the reconcile: they cost that reconcile nothing."""
 
     def on_commit(self, commit: Commit) -> Iterator[Violation]:
-        """Called for each commit to `shelves`, in order; after the pods have taken it."""
+        """Called for each commit to `shelves` in order, after `pods` has recorded it."""
         if commit.shelf == SETS:
             self._is_gone = commit.new is None
             if commit.old is None:
@@ -179,7 +179,7 @@ class SidecarRules:
     def _why_not(
         self, commit: Commit, reconcile: Reconcile, before: Version, after: Version, sidecarset: SidecarSet
     ) -> tuple[str, str]:
-        """The rule that it breaks and how; empty: it is right."""
+        """The rule that it breaks, and the details; empty: it is correct."""
         if sidecarset.is_deleting:
             return "terminating", "the SidecarSet terminates"
         if sidecarset.is_paused or sidecarset.is_only_injected:
@@ -236,7 +236,7 @@ class SidecarRules:
     # ── at rest ──────────────────────────────────────────────────────────────
 
     def at_rest(self, now: float) -> Iterator[Violation]:
-        """What is wrong although everything has gone well for long."""
+        """Errors that remain after a long time without faults."""
         if self._is_gone or not self._sidecarsets:
             return
         sidecarset = self._sidecarsets[-1]
@@ -298,7 +298,7 @@ def _is_consistent(pod: Version) -> bool:
 
 
 def _without_sidecars(doc: Any) -> Any:
-    """A pod without what may change in it when sidecars are upgraded."""
+    """A pod without the fields that an upgrade of sidecars may change."""
     meta = {
         name: value
         for name, value in doc["metadata"].items()

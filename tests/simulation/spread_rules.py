@@ -61,7 +61,7 @@ class SpreadRules:
         """Those whose pod no manager has seen: when, and for which version."""
 
     def on_commit(self, commit: Commit) -> Iterator[Violation]:
-        """Called for each commit to `shelves`, in order; after the pods have taken it."""
+        """Called for each commit to `shelves` in order, after `pods` has recorded it."""
         if commit.key.namespace != self._namespace:
             return
         if commit.shelf == SPREADS:
@@ -137,7 +137,7 @@ class SpreadRules:
                 del self._open[place]
 
     def _still_promised(self, uid: str, subset: str, version: str, now: float) -> set[str]:
-        """Pods that neither webhook nor controller may have given up yet, whatever the status says."""
+        """Pods for which neither webhook nor controller may have released the slot yet, for any status."""
         latest = {pod.name: pod for pod in self._pods.latest()}
         own = {pod.name for pod in self._members()}
         return {
@@ -279,7 +279,7 @@ class SpreadRules:
     # ── at rest ──────────────────────────────────────────────────────────────
 
     def at_rest(self, now: float) -> Iterator[Violation]:
-        """What is wrong although everything has gone well for long."""
+        """Errors that remain after a long time without faults."""
         if self._doc is None or self._target is None or self._doc["metadata"].get("deletionTimestamp"):
             return
         status = self._doc.get("status") or {}
@@ -356,7 +356,7 @@ _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
 def limit_of(spec: Any, subset: str, replicas: int) -> int | None:
-    """How many pods it takes; ANY_NUMBER without a maximum, None: there is no such subset."""
+    """Limit of a subset; ANY_NUMBER without a maximum, None: the subset does not exist."""
     for item in spec["subsets"]:
         if item["name"] == subset:
             most = item.get("maxReplicas")

@@ -69,17 +69,17 @@ class Workload(msgspec.Struct, frozen=True):
         return self.slots.index(ordinal) if ordinal in self.slots else -1
 
     def lower(self, name: str) -> list[str]:
-        """Wanted pods that come before this one."""
+        """Wanted pods with lower ordinals than this one."""
         ordinal = _ordinal(name)
         return [_named(name, slot) for slot in self.slots if slot < ordinal]
 
     def higher(self, name: str) -> list[str]:
-        """Wanted pods that come after this one."""
+        """Wanted pods with higher ordinals than this one."""
         ordinal = _ordinal(name)
         return [_named(name, slot) for slot in self.slots if slot > ordinal]
 
     def others(self, name: str) -> list[str]:
-        """Wanted pods apart from this one."""
+        """All other wanted pods."""
         return [*self.lower(name), *self.higher(name)]
 
 
@@ -138,7 +138,7 @@ def read_workload(doc: Any, revision: int) -> Workload:
 
 
 def _slots(replicas: int, reserved: Any) -> tuple[int, ...]:
-    """The first so many ordinals that are not reserved."""
+    """The first ordinals that are not reserved, this number of them."""
     taken: set[int] = set()
     for entry in reserved:
         first, _, last = str(entry).partition("-")
@@ -223,7 +223,7 @@ class StatefulSetRules(WorkloadRules[Workload]):
     def _why_not_its_turn(
         self, commit: Commit, reconcile: Reconcile, pod: Version, workload: Workload
     ) -> str:
-        """Empty when the pods before it let it be made."""
+        """Empty if the pods before it allow its creation."""
         down = self._surely_down(reconcile, workload.lower(pod.name), workload, until=commit.at)
         if not workload.is_parallel:
             return f"{down} come first" if down else ""
@@ -269,7 +269,7 @@ class StatefulSetRules(WorkloadRules[Workload]):
     def _are_claims_there(
         self, commit: Commit, reconcile: Reconcile, pod: Version, workloads: list[Workload]
     ) -> Iterator[Violation]:
-        """Its claims are there, and none is about to go with a pod that had the name before."""
+        """Its PVCs exist, and none will be deleted with an earlier pod of that name."""
         if len(workloads) != 1:
             return
         for template in workloads[0].claim_templates:
@@ -296,7 +296,8 @@ class StatefulSetRules(WorkloadRules[Workload]):
     def _is_wanted_gone(
         self, commit: Commit, reconcile: Reconcile, pod: Version, workloads: list[Workload]
     ) -> Iterator[Violation]:
-        """A user asked for it, it is surplus and it is its turn, or it has to be recreated."""
+        """A user requested the deletion, the pod is surplus and the next one in the order, or it has to be
+        recreated."""
         versions = self.pods.since(pod.uid, reconcile.known.get(PODS, 0))
         if any(version.is_marked for version in versions):
             return
@@ -324,7 +325,7 @@ class StatefulSetRules(WorkloadRules[Workload]):
     def _why_surplus_waits(
         self, commit: Commit, reconcile: Reconcile, pod: Version, workload: Workload
     ) -> str:
-        """In order, the highest goes, when nothing is missing below."""
+        """With ordered management, the highest pod is deleted, if no lower pod is missing."""
         if down := self._surely_down(
             reconcile, [_named(pod.name, slot) for slot in workload.slots], workload, until=commit.at
         ):
@@ -343,7 +344,7 @@ class StatefulSetRules(WorkloadRules[Workload]):
     def _do_claims_go(
         self, commit: Commit, reconcile: Reconcile, pod: Version, workloads: list[Workload]
     ) -> Iterator[Violation]:
-        """Claims that are to go with a pod that is scaled away know it before the pod is deleted."""
+        """PVCs that must be deleted with a scaled-down pod are marked before the pod is deleted."""
         if any(workload.when_scaled != "Delete" for workload in workloads):
             return
         for template in workloads[-1].claim_templates:
@@ -428,9 +429,9 @@ class StatefulSetRules(WorkloadRules[Workload]):
     def _is_order_kept(
         self, commit: Commit, reconcile: Reconcile, pod: Version, workloads: list[Workload]
     ) -> Iterator[Violation]:
-        """In order, no wanted pod that is out of service is updated, unless the manager took it out of service, a user
-        marked it, it has ended, or it has never been ready and the set asks for its replacement.
-        """
+        """With ordered management, no wanted pod that is out of service is updated, unless the manager took it
+        out of service, a user marked it, it has ended, or it has never been ready and the set requests its
+        replacement."""
         known = self.pods.since(pod.uid, reconcile.known.get(PODS, 0))
         versions = [version for version in known if version.revision < commit.revision] or [pod]
         if any(
@@ -450,7 +451,7 @@ class StatefulSetRules(WorkloadRules[Workload]):
         )
 
     def _may_be_replaced(self, commit: Commit, pod: Version, workload: Workload) -> bool:
-        """Whether the set asks for the replacement of this pod, which has never been ready in its whole life."""
+        """Whether the set requests the replacement of this pod, which has never been ready."""
         if workload.replaces_after_s is None:
             return False
         age_s = commit.at - self.pods.created_at(pod.uid).at + self._skew_s
@@ -472,7 +473,7 @@ class StatefulSetRules(WorkloadRules[Workload]):
     def _on_taken_out(
         self, commit: Commit, reconcile: Reconcile, before: Version, after: Version, workloads: list[Workload]
     ) -> Iterator[Violation]:
-        """A wanted pod that serves goes out of service only while few enough others are out."""
+        """A wanted, serving pod leaves service only while the number of unavailable pods is below the limit."""
 
         def breaks(workload: Workload) -> str:
             if workload.rank(before.name) < 0 or not self._is_taken_out(
@@ -579,8 +580,8 @@ class StatefulSetRules(WorkloadRules[Workload]):
     # ── what is known ────────────────────────────────────────────────────────
 
     def _of_name(self, reconcile: Reconcile, name: str) -> list[list[Version]]:
-        """Pods of this name, each with the versions that the manager may take for the present one; the last of
-        them is the one that is there now."""
+        """Pods of this name, each with the versions that the manager may assume to be the current one; the last
+        pod is the existing one."""
         return [
             versions
             for versions in self.pods.all_since(reconcile.known.get(PODS, 0), reconcile)
@@ -594,7 +595,7 @@ class StatefulSetRules(WorkloadRules[Workload]):
     def _surely_down(
         self, reconcile: Reconcile, names: list[str], workload: Workload, *, until: float
     ) -> list[str]:
-        """Those of these pods that are missing or out of service, whatever the manager may take for the present."""
+        """Those of these pods that are missing or out of service in every state that the manager may assume."""
         return [
             name
             for name in names
@@ -606,7 +607,7 @@ class StatefulSetRules(WorkloadRules[Workload]):
         ]
 
     def _claim_since(self, name: str, reconcile: Reconcile) -> list[Any]:
-        """What a manager may take for the present state of a claim."""
+        """States of a PVC that a manager may assume to be the current one."""
         versions = self._claims.get(name) or []
         known = reconcile.known.get(CLAIMS, 0)
         first = max(0, bisect_right(versions, known, key=lambda version: version[0]) - 1)
@@ -617,7 +618,7 @@ class StatefulSetRules(WorkloadRules[Workload]):
 
 
 def _pod_owners(claim: Any) -> list[str]:
-    """Uids of the pods that a claim goes with."""
+    """Uids of the pods with which a PVC is deleted."""
     owners = claim["metadata"].get("ownerReferences") or ()
     return [owner["uid"] for owner in owners if owner["kind"] == "Pod"]
 

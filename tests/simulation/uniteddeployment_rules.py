@@ -185,7 +185,7 @@ class UnitedDeploymentRules:
     def _is_conserved(
         self, commit: Commit, old: Any | None, new: Any, united_versions: list[Any]
     ) -> Iterator[Violation]:
-        """What grows leaves all together within the replicas."""
+        """After a scale-up all workloads together do not have more than the replicas."""
         assert commit.reconcile is not None
         size = int(new["spec"]["replicas"])
         if size <= (int(old["spec"]["replicas"]) if old is not None else 0):
@@ -201,7 +201,8 @@ class UnitedDeploymentRules:
     def _is_stored_first(
         self, commit: Commit, old: Any | None, new: Any, united_versions: list[Any]
     ) -> Iterator[Violation]:
-        """What gets less than its bounds and pods that run elsewhere leave it was stored to be passed over."""
+        """A workload gets less than its bounds and the pods that run elsewhere require only after the stored
+        status passes over its subset."""
         size, subset = int(new["spec"]["replicas"]), new["metadata"]["labels"].get(SUBSET)
         if old is None or size >= int(old["spec"]["replicas"]):
             return
@@ -221,7 +222,7 @@ class UnitedDeploymentRules:
     def _others_of(
         self, reconcile: Reconcile, workload: Any, united_versions: list[Any]
     ) -> Iterator[tuple[str, list[int]]]:
-        """Each other workload: its subset, and every size that the manager may take for the present one."""
+        """Each other workload: its subset, and every size that the manager may assume to be the current one."""
         known = reconcile.known.get(WORKLOADS, 0)
         for uid, value in self._live({united["metadata"]["uid"] for united in united_versions}):
             if uid != workload["metadata"]["uid"]:
@@ -236,7 +237,7 @@ class UnitedDeploymentRules:
                 yield uid, document
 
     def _united_since(self, reconcile: Reconcile) -> list[Any]:
-        """Versions of the UnitedDeployment that the manager may take for the present one."""
+        """Versions of the UnitedDeployment that the manager may assume to be the current one."""
         seens = _since(self._versions, reconcile.known.get(UNITED, 0))
         return [seen.document for seen in seens if seen.document is not None]
 
@@ -250,7 +251,7 @@ class UnitedDeploymentRules:
     # ── at rest ──────────────────────────────────────────────────────────────
 
     def at_rest(self, now: float) -> Iterator[Violation]:
-        """What is wrong although everything has gone well for long."""
+        """Errors that remain after a long time without faults."""
         united = self._versions[-1].document if self._versions else None
         if united is None:
             uids = {
@@ -354,7 +355,7 @@ class UnitedDeploymentRules:
 
 
 def _since(history: list[_Seen], known: int) -> list[_Seen]:
-    """The versions that a manager with this knowledge may take for the present one."""
+    """The versions that a manager with this knowledge may assume to be the current one."""
     first = max(0, bisect_right(history, known, key=lambda seen: seen.revision) - 1)
     return history[first:]
 
@@ -390,7 +391,7 @@ def _is_adaptive(united: Any) -> bool:
 
 
 def _passed_over(united: Any) -> list[str]:
-    """Subsets that its status says find no nodes."""
+    """Subsets without nodes according to its status."""
     return [
         status["name"]
         for status in (united.get("status") or {}).get("subsetStatuses") or ()

@@ -50,7 +50,7 @@ class _Later(WrappedTransport):
         """Nothing to pass requests on to yet."""
 
     def connect(self, inner: Transport) -> None:
-        """From now on there is."""
+        """Set the transport."""
         self._inner = inner
 
 
@@ -159,7 +159,7 @@ class Webhooks:
         replicas: Sequence[tuple[ReviewRule, ...]],
         any_of: Callable[[Sequence[Reviewer]], Reviewer],
     ) -> tuple[ReviewRule, ...]:
-        """Each request is reviewed by one of the replicas."""
+        """One of the replicas reviews each request."""
         return tuple(
             msgspec.structs.replace(same[0], reviewer=any_of([rule.reviewer for rule in same]))
             for same in zip(*replicas, strict=True)
@@ -172,7 +172,7 @@ class Webhooks:
         return review
 
     def _any_noted(self, replicas: Sequence[Reviewer]) -> Reviewer:
-        """The same, and what the replica knew then is noted."""
+        """The same, and the knowledge of the replica is recorded."""
 
         async def review(request: AdmissionRequest) -> AdmissionAnswer:
             number = self._rng.randrange(len(replicas))

@@ -65,8 +65,8 @@ class Outcome(msgspec.Struct, frozen=True):
 def run(script: Script) -> Outcome:
     """Play a script from beginning to end.
 
-    The garbage collector of Python waits meanwhile: what it ends, such as an unfinished generator,
-    would end at another moment each time. And it would take a quarter of the time.
+    Python's garbage collector is off during the run, because it ends objects such as an unfinished generator at a
+    different moment in each run. It would also take a quarter of the time.
     """
     was_on = gc.isenabled()
     gc.disable()
@@ -146,7 +146,7 @@ class _World(Stage):
                 self._storage.compact(self._storage.revision)
 
     async def _at_any_await(self, steps: int) -> None:
-        """Wait so many turns of the loop: any task may be at any of its awaits then."""
+        """Wait for this number of iterations of the loop, after which each task may be at any of its awaits."""
         for _ in range(steps):
             await asyncio.sleep(0)
 
@@ -166,7 +166,7 @@ class _World(Stage):
     # ── the end ──────────────────────────────────────────────────────────────
 
     async def _come_to_rest(self) -> None:
-        """Heal everything, wait until nothing changes any more, and look."""
+        """End all faults, wait until nothing changes, and check the state."""
         self._network_faults.clear()
         while self._helpers:
             await asyncio.wait(self._helpers)
@@ -206,7 +206,7 @@ class _World(Stage):
             await self._stay_at_rest()
 
     async def _ask_what_stands_still(self, quiet_s: float) -> None:
-        """That no action is needed is not said while nothing moves for longer than was promised."""
+        """An explanation must not claim that no action is needed after the promised time without a change."""
         kind = next(kind for kind in list_kinds() if kind.resource == self._resource)
         try:
             namespace = NAMESPACE if kind.resource.namespaced else ""
@@ -225,8 +225,8 @@ class _World(Stage):
                 )
 
     async def _say_why_they_rest(self) -> None:
-        """The object names what explain names first, where that has a remedy and the object is neither over nor paused;
-        and it says of nothing that stands still that it passes by itself."""
+        """The object reports the first cause of explain, if that has a remedy and the object has neither ended
+        nor is paused; and it does not claim of anything unchanged that it ends automatically."""
         kind = next(kind for kind in list_kinds() if kind.resource == self._resource)
         if kind.control is None or kind.control.standing is None:
             return
@@ -254,7 +254,7 @@ class _World(Stage):
                 )
 
     async def _stay_at_rest(self) -> None:
-        """A restarted manager, and one that just waits, has nothing to write."""
+        """A restarted manager, and one that only waits, write nothing."""
         await self._kill()
         self._start_manager()
         before = len(self._storage.trace)
