@@ -43,7 +43,7 @@ _log = logging.getLogger(__name__)
 HOST: Final = "127.0.0.1"
 NAMESPACE: Final = "attacked"
 UNREVIEWED: Final = "attacked-unreviewed"
-"""A namespace that API servers ask no webhook about: what admission refuses can be stored there."""
+"""A namespace without webhooks, in which objects can be stored that admission rejects."""
 NODE: Final = "node-a"
 """The node of the agent that is attacked."""
 MIB: Final = 1024 * 1024
@@ -56,14 +56,14 @@ class Target(msgspec.Struct, frozen=True):
     plain: tuple[int, ...] = ()
     """Ports of probes, metrics and thread dumps."""
     address: str = "127.0.0.2"
-    """Where the attack comes from."""
+    """Address of the attack."""
     kubeconfig: str = ""
     dashboard: int = 0
     """Port of a shared dashboard."""
     token: str = ""
     """Of a user of the dashboard."""
     counts: Counter[str] = msgspec.field(default_factory=Counter)
-    """What the attacks got, by words; all attacks of a run add to the same."""
+    """Results of the attacks by name; all attacks of a run add to them."""
 
 
 Talk = tuple[asyncio.StreamReader, asyncio.StreamWriter]

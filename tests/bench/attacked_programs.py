@@ -29,7 +29,7 @@ __all__ = ["AttackedAgent", "AttackedDashboard", "Seen", "Watched", "attacked_ag
 
 READY_S: Final = 60.0
 ASKS_A_SECOND: Final = 10
-"""Requests of the honest user of the dashboard."""
+"""Requests per second of the legitimate user of the dashboard."""
 
 
 class Seen(msgspec.Struct, frozen=True):
@@ -38,7 +38,7 @@ class Seen(msgspec.Struct, frozen=True):
     seconds: list[float]
     refused: list[str]
     counts: dict[str, int] = {}
-    """What the attacks made the program do, by words."""
+    """Effects of the attacks on the program, by name."""
 
     def add(self, counts: Mapping[str, int]) -> "Seen":
         """Add the later effects of the attacks on the program."""

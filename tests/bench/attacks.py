@@ -427,7 +427,7 @@ ATTACKS: Final[Mapping[str, Attack]] = {
 """By the names that --only takes: attacks on the server, objects that users may store, and those on other programs."""
 
 ASIDE: Final = frozenset({"refusals", "http-heads", "churn", "probe-output", "one-user"})
-"""Attacks that need little of a processor, and a process of their own, so that those that flood leave them some."""
+"""Attacks that need little CPU time. They have their own process, so that others do not use all of it."""
 AT_AGENT: Final = frozenset({"http-heads", "probe-output"})
 """Attacks on the agent of a node."""
 AT_DASHBOARD: Final = frozenset({"one-user"})
@@ -440,9 +440,9 @@ AIMS: Final[Mapping[str, frozenset[str]]] = {
     "probe-output": frozenset({REPORTED}),
     "one-user": frozenset({LOGINS, OPENED}),
 }
-"""The words under which these attacks count what they got."""
+"""The names of the results of these attacks."""
 MOST_LATE_S: Final = 60.0
-"""An attack that has got nothing yet goes on for so long at most, where other programs use the processors."""
+"""Maximum seconds for which an attack without a result continues while other programs use the processors."""
 
 
 async def attack(names: list[str], target: Target, seconds: float) -> None:

@@ -15,9 +15,9 @@ from pykruise.dashboard.guard import OWN_HEADER
 __all__ = ["LOGINS", "OPENED", "one_user"]
 
 STREAMS: Final = 520
-"""Pages at once."""
+"""Number of parallel pages."""
 LOGGING_IN: Final = 4
-"""Logins at once; with each answered within 100 ms that is 1,150 in half a minute."""
+"""Number of parallel logins; if each takes 100 ms, this is 1,150 in half a minute."""
 LOGINS: Final = "logins of one user"
 OPENED: Final = "pages of one user"
 

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 NAMESPACE = "bench"
 MANAGERS_AT_ONCE = 32
-"""Requests that a manager has under way at most, and the most pods that it begins to update with one plan."""
+"""Maximum number of a manager's concurrent requests, and of pods that one plan begins to update."""
 JSON = "application/json"
 STRATEGIC = "application/strategic-merge-patch+json"
 STATE, CHANGED_AT = "lifecycle.apps.kruise.io/state", "lifecycle.apps.kruise.io/timestamp"
@@ -236,7 +236,7 @@ class _NotReachedError(Exception):
 
 
 PATIENCE_S: Final = 120.0
-"""Seconds after which the script gives up on one pod."""
+"""Seconds after which waiting for one pod fails."""
 
 
 class Script:

@@ -56,13 +56,13 @@ from support.reviews import posted, read, request
 from support.webhooks import LOOPBACK, free_port, install_configurations, install_namespace, webhook_settings
 
 RATE = 50
-"""Honest reviews a second."""
+"""Legitimate reviews per second."""
 ANSWER_S = 10.0
 """Seconds that an API server gives a review, and a user of the dashboard a request."""
 END_S = 60.0 + MOST_LATE_S
-"""So long attacks may take to reach their aims and take back what they stored, beside other programs."""
+"""Maximum seconds in which attacks reach their goals and delete their objects, while other programs run."""
 EACH_S = 8.0
-"""One attack of `--page`."""
+"""Seconds of one attack with `--page`."""
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,13 +73,13 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     asked: int
     """Reviews, requests, or probes."""
     refused: int
-    """Not answered, or with something else than what was asked for."""
+    """Requests without the right response."""
     p50_ms: float
     p99_ms: float
     longest_ms: float
     """Of a probe: how late it was."""
     memory_mb: float
-    """At its highest, the program and the processes that it has started together; what they share counts once."""
+    """Maximum memory of the program and its child processes together; shared memory counts once."""
     stop_ms: float = 0.0
     """CPU time of the loop's thread between two turns, at most. This and the next ones: of the manager alone."""
     wait_ms: float = 0.0
@@ -90,9 +90,9 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     lease_kept: bool
     """By the manager."""
     set_s: float = 0.0
-    """Until a CloneSet of another namespace had its pod, made in the middle of the attack."""
+    """Seconds until a CloneSet of another namespace, created during the attack, had its pod."""
     counts: dict[str, int] = {}
-    """What the attacks got, by words."""
+    """Results of the attacks, by name."""
 
 
 class Victim(msgspec.Struct, frozen=True):

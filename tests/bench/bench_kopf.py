@@ -68,7 +68,7 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
     cpu_ms_per_change: float
     """CPU of the operator's process, in milliseconds."""
     start_s: float
-    """From its start as a process until the Sites that changed meanwhile are settled."""
+    """Seconds from the start of the process until the Sites that changed before are settled."""
     start_requests: float
     start_cpu_s: float
     """Until it has nothing left to do."""

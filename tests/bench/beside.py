@@ -70,7 +70,7 @@ class PhaseComparison(msgspec.Struct, frozen=True, kw_only=True):
     writes: tuple[float, float]
     rss_mb: tuple[float, float]
     out_p50_ms: tuple[float, float]
-    """Time out of service per pod that stays; 0: no pod left service and came back."""
+    """Time for which a kept pod is out of service; 0: no pod left and returned to service."""
     out_p99_ms: tuple[float, float]
     speed_ratio: float
     """Pods per second, pykruise / OpenKruise."""
@@ -185,7 +185,7 @@ _ALL_RIGHTS: Final = json.dumps(
         "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": USERS[MANAGER]}],
     }
 )
-"""Both managers have the rights of an administrator, so that no difference comes from their roles."""
+"""Both managers have the permissions of an administrator, so that their roles cause no difference."""
 
 
 def _peak_rss_mb(pid: int) -> float:

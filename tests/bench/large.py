@@ -65,7 +65,7 @@ class LargePhase(msgspec.Struct, frozen=True, kw_only=True):
     plans: int
     """Of the CloneSet."""
     plan_ms: float
-    """CPU time of one, on average."""
+    """Mean CPU time of one."""
     longest_plan_ms: float
     where: str
     """In which call the longest stop was; only with WHERE in the environment."""

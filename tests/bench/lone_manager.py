@@ -52,7 +52,7 @@ class LoopWatch:
     def __init__(self) -> None:
         self.longest_s = 0.0
         self.waited_s = 0.0
-        """The longest time between two turns, whatever used it: other threads, other processes."""
+        """The longest time between two iterations, including that of other threads and processes."""
         self.where = ""
         self.collecting_s = 0.0
         """The longest garbage collection."""

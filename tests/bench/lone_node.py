@@ -33,14 +33,14 @@ from support.cri_server import serving
 from support.fake_runtime import FakeRuntime
 
 PODS_EACH: Final = 8
-"""Of the honest user, and of the hostile one."""
+"""Number of pods of the legitimate user, and of the hostile one."""
 OUTPUT: Final = ExecResult(exit_code=0, stdout=b"x" * 16_000_000, stderr=b"")
 NOTHING: Final = ExecResult(exit_code=0, stdout=b"", stderr=b"")
 FLOODED: Final = "commands that printed 16 MB"
 """The words under which they are counted."""
 PERIOD_S: Final = 1.0
 LOST_S: Final = 10.0
-"""A probe that is so late counts as one that was not made."""
+"""Delay after which a probe counts as missing."""
 
 
 class Probes:

@@ -37,10 +37,10 @@ WEBHOOKS = (
     "--metrics-addr=127.0.0.1:0",
     "--pprof-addr=0",
 )
-"""Flags of a manager that serves everything that one in a cluster serves."""
+"""Flags of a manager with all servers of a manager in a cluster."""
 
 CALM_S = 15.0
-"""After the pods are seen, until the manager's memory is looked at."""
+"""Seconds from the observation of the pods until the manager's memory is measured."""
 
 
 async def at_work(pods: int, environment: Mapping[str, str]) -> None:

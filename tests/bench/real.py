@@ -29,7 +29,7 @@ from support.control_plane import install_kinds
 from testbed.control_plane import ControlPlane
 
 ROUNDS = 30
-"""Of the latency at one replica."""
+"""Number of measurements of the latency with one replica."""
 
 CHASE_S = 0.2
 """Seconds between a status and the next change, where changes follow each other."""
@@ -44,7 +44,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     pods: int
     nodes: int
     webhooks: bool = False
-    """Whether the manager's webhooks were asked."""
+    """Whether the manager's webhooks were called."""
     phases: list[RealPhase]
     latencies: list[Latency]
     limits: list[Limit]

@@ -66,7 +66,7 @@ class RealPhase(msgspec.Struct, frozen=True, kw_only=True):
     """By it."""
     writes: Mapping[str, int]
     script_pods_per_s: float = 0.0
-    """What a bare script reached with the same writes to pods, nodes and scheduler at work; 0: not measured."""
+    """Pods per second of a bare script with the same writes, nodes and scheduler; 0: not measured."""
     of_script: float = 0.0
     """`pods_per_s` of that."""
     bare_pods_per_s: float = 0.0
@@ -74,7 +74,7 @@ class RealPhase(msgspec.Struct, frozen=True, kw_only=True):
     ratio: float = 0.0
     """`pods_per_s` of that."""
     out_p50_ms: float = 0.0
-    """Time out of service, from not ready to ready, of pods that stay; 0: none left it."""
+    """Time from not ready to ready of kept pods; 0: no pod left service."""
     out_p99_ms: float = 0.0
     out_at_once: float = 0.0
     """Pods out of service at the same time, on average: it does not depend on how fast the machine is."""
@@ -134,7 +134,7 @@ class Bench:
         self.stage = stage
         self.client = stage.client
         self.kind = kind
-        """What is measured: objects called NAME of this resource."""
+        """The measured objects: those called NAME of this resource."""
         self._worker = worker
         self._pid = pid
         self._audit_read = 0

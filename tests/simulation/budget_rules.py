@@ -28,7 +28,7 @@ TIES = ("pub.kruise.io/related-pub", "kruise.io/related-pub")
 UNAVAILABLE = "unavailable-pod.kruise.io/"
 RECORDS = ("disruptedPods", "unavailablePods")
 SEEN_S = 5.0
-"""So soon the controller has seen what happened, and has written its status, when nothing goes wrong."""
+"""Seconds in which the controller observes a change and writes its status, without faults."""
 BY_DEFAULT = ("DELETE", "UPDATE", "EVICT")
 
 

@@ -56,7 +56,7 @@ class Workload(msgspec.Struct, frozen=True):
     places_successors: bool
     """Whether new pods prefer the nodes of the pods that they replace (pykruise.io/successor-placement)."""
     eviction_surge: int
-    """Successors of pods that are to be evicted, at the same time; 0: the option is not set."""
+    """Maximum number of successors of evicted pods at the same time; 0: the option is not set."""
     current: str
     status: Mapping[str, Any]
     generation: int
@@ -119,9 +119,9 @@ class CloneSetRules(WorkloadRules[Workload]):
         super().__init__(**given)
         self._claims: dict[str, Any] = {}
         self._claims_made: dict[str, str] = {}
-        """Claims, and who made them: a manager."""
+        """PVCs, and the managers that created them."""
         self._ids_without_claims: set[str] = set()
-        """Instance ids whose claims another manager deleted than the one that made them."""
+        """Instance ids whose PVCs were deleted by another manager than the one that created them."""
         """Names, but of those that managers deleted: what others take away is not for them to know at once."""
         self._deleted_ids: set[str] = set()
         """Instance ids of pods that managers deleted: their claims go with them, also where claims are reused."""

@@ -24,7 +24,7 @@ __all__ = ["CronRules", "period_of"]
 CRONS, CHILDREN = "advancedcronjobs.apps.kruise.io", "jobs.batch"
 SCHEDULED_AT = "apps.kruise.io/scheduled-at"
 PATIENCE_S = 250.0
-"""So long after its time, and after all is healed, a time may still come to be served."""
+"""Seconds after a scheduled time, and after the end of all faults, in which its run may still begin."""
 FAR_S = 110.0
 """An object is at rest only while its next time is so far away."""
 
@@ -52,7 +52,7 @@ class Cron(msgspec.Struct, frozen=True):
     last: float | None
     active: frozenset[str]
     changed: float | None = None
-    """When the spec was changed into what it says of times."""
+    """Time at which the schedule of the spec changed."""
 
     @property
     def period(self) -> float:

@@ -45,9 +45,9 @@ class Workload(msgspec.Struct, frozen=True):
     min_ready_s: int
     template: Any
     pool: str
-    """Nodes have to carry this label; empty: all do."""
+    """Label of the nodes of the pool; empty: all nodes."""
     ignored: str
-    """Limit of the nodes out of service that the budget leaves out; empty: none are."""
+    """Maximum of nodes out of service that do not use up the budget; empty: none."""
     is_strict: bool
     pre_delete: Mapping[str, str]
     in_place_hook: Mapping[str, str]
@@ -92,9 +92,9 @@ class Node(msgspec.Struct, frozen=True):
     is_there: bool
     pool: str
     effects: frozenset[str]
-    """Of the taint that no pod here tolerates."""
+    """Effects of the taint that no pod here tolerates."""
     is_out_of_service: bool
-    """Whether it is cordoned, or does not answer."""
+    """Whether it is cordoned, or does not respond."""
 
     def runs(self, workload: Workload) -> bool:
         """Whether the node should run a pod."""

@@ -57,7 +57,7 @@ class Distribution(msgspec.Struct, frozen=True):
     uid: str
     generation: int
     is_there: bool
-    """False: it is gone, or goes."""
+    """False: it is deleted, or terminating."""
     resource: Document
     content: Document
     targets: Document
@@ -128,7 +128,7 @@ class DistributionRules:
         self._distributions: list[Distribution] = []
         self._namespaces: dict[str, list[Namespace]] = {}
         self._copies: dict[str, list[Copy]] = {}
-        """By namespace. There is one kind and one name."""
+        """Copies by namespace. There is one kind and one name."""
 
     def hook_answer(self, state: str) -> Mapping[str, str | None]:
         """There are no lifecycle hooks."""

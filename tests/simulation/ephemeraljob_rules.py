@@ -50,7 +50,7 @@ class Job(msgspec.Struct, frozen=True):
     revision: int
     uid: str
     is_there: bool
-    """False: it is gone, or goes."""
+    """False: it is deleted, or terminating."""
     has_finalizer: bool
     spec: Document
     status: Document

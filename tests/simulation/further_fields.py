@@ -49,7 +49,7 @@ TEMPLATE: Values = {
         }
     ],
 }
-"""Of a pod template, in every kind that has one."""
+"""Fields of a pod template, in every kind that has one."""
 
 PRE_DOWNLOAD: Values = {
     "imagePreDownloadParallelism": lambda rng: rng.choice((1, 5)),
@@ -165,4 +165,4 @@ def _set_some(spec: Object, values: Values, rng: random.Random) -> None:
 
 
 _MADE = {"metadata", "inPlaceUpdateStrategy", "injectionStrategy", "updateStrategy"}
-"""What is made where it is not there; nothing is set in what else is not."""
+"""Objects that are created if they are missing; in other missing objects nothing is set."""

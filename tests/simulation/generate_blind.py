@@ -143,4 +143,4 @@ _RARE: Mapping[int, Callable[[random.Random, float], tuple[list[Operation], list
     5: _gone_owner,
     7: _other_victim,
 }
-"""What has a number of its own, by the rest of the seed."""
+"""Generators of rare scripts, by the remainder of the seed."""

@@ -27,7 +27,7 @@ _HOOKS: tuple[dict[str, Any], ...] = (
 )
 _NODES = 3
 _NAMES = 5
-"""Of requests: a name is used again when its request is gone."""
+"""Number of names of requests: a name is used again after its request is deleted."""
 
 
 def generate(seed: int) -> Script:

@@ -106,7 +106,7 @@ class Node(msgspec.Struct, frozen=True):
     revision: int
     is_there: bool
     is_open: bool
-    """Neither cordoned nor with a taint: no pod here tolerates any."""
+    """Neither cordoned nor tainted, because no pod here tolerates a taint."""
     pool: str
 
     def fits(self, job: Job) -> bool:
@@ -128,7 +128,7 @@ class JobRules:
         self._jobs: list[Job] = []
         self._gone_at = 0
         self._made_in: dict[str, Reconcile] = {}
-        """By the uid of a pod: in which reconcile of a manager it was made."""
+        """By the uid of a pod: the reconcile of a manager that created it."""
         self._nodes: dict[str, list[Node]] = {}
 
     def hook_answer(self, state: str) -> Mapping[str, str | None]:

@@ -95,15 +95,15 @@ class SimulatedKind(msgspec.Struct, frozen=True):
     rules: Callable[..., Rules]
     """Called with namespace, name, start, skew_s and is_calm."""
     beside: Resource | None = None
-    """Of what is about its pods, whose controller and webhooks run too."""
+    """The kind that acts on its pods, whose controller and webhooks run too."""
     makes: tuple[Resource, ...] = ()
-    """What it makes that goes with it; controllers of our kinds among them run too."""
+    """Kinds of its children; the controllers of pykruise's kinds among them run too."""
     gates: Gates = Gates()
     """Of the manager and the webhooks."""
     flags: Mapping[str, Any] = {}
     """Of the manager."""
     is_made_by_script: bool = False
-    """An operation of the script creates the object: there has to be something before it."""
+    """An operation of the script creates the object, because other objects must exist before."""
 
 
 def _guarded(resource: Resource, workload: Callable[..., WorkloadRules[Any]]) -> SimulatedKind:

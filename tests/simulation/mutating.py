@@ -14,7 +14,7 @@ from pykruise.runtime import named_objects as named
 __all__ = ["Change", "always", "mutated", "trusts_the_cache"]
 
 Change = tuple[Any, str, Any]
-"""Where, which name, and a function that makes of what stands there what stands there instead."""
+"""The object, the name, and a function that returns the replacement of the value."""
 
 
 def always(value: Any) -> Callable[[Any], Any]:
@@ -30,7 +30,7 @@ def _never_asks(_original: Any) -> Any:
 
 
 trusts_the_cache: Change = (named, "_ask", _never_asks)
-"""What is named and not in a cache is gone."""
+"""A named object that is not in a cache counts as deleted."""
 
 
 @contextmanager

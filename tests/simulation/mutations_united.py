@@ -79,4 +79,4 @@ UNITEDDEPLOYMENT: dict[str, tuple[Change, ...]] = {
         (plan, "plan_adoption", lambda _original: lambda *_args: []),
     ),
 }
-"""By name: what is changed. Found by scripts of the kind `uniteddeployment`."""
+"""Changes by name. Scripts of the kind `uniteddeployment` detect them."""

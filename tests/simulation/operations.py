@@ -31,9 +31,9 @@ __all__ = ["Operations"]
 Object = dict[str, Any]
 
 AGAIN_S = 5.0
-"""How often a client tries again what was refused."""
+"""Seconds between a client's retries of a rejected request."""
 REFUSED_AT_MOST = 12
-"""So many times a removal of a released pod is tried: a minute long, and all is healed meanwhile."""
+"""Number of tries to remove a released pod: for a minute, in which all faults end."""
 
 
 class Operations(

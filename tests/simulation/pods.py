@@ -35,7 +35,7 @@ class Version(msgspec.Struct, frozen=True):
     annotations: Mapping[str, str]
     is_active: bool
     has_ready_condition: bool
-    """As the node said last."""
+    """Whether the node has reported the condition, in its last report."""
     is_ready: bool
     """... and the readiness gate of updates in place is open, whether the node knows or not."""
     ready_since: float
@@ -47,7 +47,7 @@ class Version(msgspec.Struct, frozen=True):
     """Images that the node reports, by container."""
     node: str
     target: str
-    """The node that it runs on or is made for; empty: any."""
+    """The node on which it runs or for which it was created; empty: any."""
     preferred: str = ""
     """The node that its affinity prefers; empty: none."""
     phase: str = ""
@@ -56,7 +56,7 @@ class Version(msgspec.Struct, frozen=True):
     is_deleting: bool = False
     gone: bool = False
     reconcile: int = 0
-    """Number of the one that wrote it and heard of it; 0: none, or it was over by then."""
+    """Number of the reconcile that wrote it and got the response; 0: none, or it had ended."""
 
     @property
     def hash(self) -> str:

@@ -137,7 +137,7 @@ class NodeProbes(msgspec.Struct, frozen=True):
     entries: Mapping[str, Entry]
     """By uid of the pod."""
     states: Mapping[str, Sequence[Document]]
-    """What its agent has found, by uid of the pod."""
+    """Results of its agent, by uid of the pod."""
 
     def probes(self) -> Iterator[tuple[str, str, tuple[str, Document]]]:
         """Every check: uid of the pod, name, container and check."""

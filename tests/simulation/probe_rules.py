@@ -32,7 +32,7 @@ __all__ = ["ProbeRules"]
 MARKERS, PROBES, NODES = "podprobemarkers.apps.kruise.io", "nodepodprobes.apps.kruise.io", "nodes"
 FINALIZER = "kruise.io/node-pod-probe-cleanup"
 LATE_S = 10.0
-"""Where nothing goes wrong, what is due at some time is done by then."""
+"""Seconds in which due work is done, without faults."""
 CLOCK_S = 1.0
 """Times are stored in whole seconds."""
 

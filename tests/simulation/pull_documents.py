@@ -72,7 +72,7 @@ class PullJob(msgspec.Struct, frozen=True):
     owner: str
     """Uid of the list that it is of."""
     template: Any
-    """The spec without what is pulled."""
+    """The spec without the images."""
     status: Mapping[str, Any]
 
     @property

@@ -36,9 +36,9 @@ DEFAULT_TTL_S, SPREAD_S = 300, 300
 DAY_S = 86_400
 SILENT_S = 600.0
 PATIENCE_S = 100.0
-"""So much later what is due has surely happened where nothing goes wrong."""
+"""Seconds after which due work is certainly done, without faults."""
 FAR_S = 3000.0
-"""What is to happen later than that is not waited for."""
+"""Events that are due after more than this are not awaited."""
 NOW = 1 << 62
 """A revision that is later than all."""
 NOT_THERE = NodeImage(0, False, {}, {}, {}, {}, {})
@@ -60,7 +60,7 @@ class PullRules:
         self._node_images: dict[str, list[NodeImage]] = {}
         self._nodes: dict[str, list[Node]] = {}
         self._asked: dict[tuple[str, int, str], int] = {}
-        """By manager, number of the reconcile and job: how many nodes it has asked."""
+        """By manager, number of the reconcile and job: the number of nodes with its requests."""
 
     def hook_answer(self, state: str) -> Mapping[str, str | None]:
         """There are no lifecycle hooks."""

@@ -43,7 +43,7 @@ class Run(msgspec.Struct, frozen=True):
     restarts: int
     is_ready: bool
     started_at: float | None
-    """None: it does not run."""
+    """None: it is not running."""
     stopped: Mapping[str, float]
     """By id: when runs that an agent has stopped ended, of the last two."""
 
@@ -57,13 +57,13 @@ class Pod(msgspec.Struct, frozen=True):
     name: str
     is_stored: bool
     is_there: bool
-    """Neither gone nor on its way out."""
+    """Neither deleted nor terminating."""
     is_gated: bool
     runs: Mapping[str, Run]
     holders: Sequence[tuple[str, str]]
-    """Who keeps it out of service."""
+    """The requests that keep it out of service."""
     gate: str
-    """Status of the condition that they share; empty: there is none."""
+    """Status of their common condition; empty: there is none."""
     document: Document
 
     @property

@@ -34,11 +34,11 @@ NO_ANSWER = "daemon has not responded for a long time"
 TOO_LATE = "recreating has exceeded the activeDeadlineSeconds"
 ANSWER_S = 60.0
 LATE_S = 10.0
-"""Where nothing goes wrong, what is due at some time is done by then."""
+"""Seconds in which due work is done, without faults."""
 SEEN_S = 2.0
-"""So soon agents know of a request, and so old may be what a webhook has read, where nothing goes wrong."""
+"""Seconds after which agents know a request, and maximum age of the data of a webhook, without faults."""
 STOPPING_S = 30.0
-"""A container that is being stopped ends so much later, whatever becomes of the request meanwhile."""
+"""Seconds until a container that is being stopped ends, independent of the request."""
 
 
 class RecreationRules:

@@ -101,9 +101,9 @@ class WorkloadRules(Generic[W]):
         self.workloads: list[W] = []
         self._gone_at = 0
         self._templates: dict[str, Any] = {}
-        """By hash of their revision, also of those that are gone."""
+        """Templates by hash of their revision, including deleted revisions."""
         self._missing_until: dict[str, float] = {}
-        """By hash, of revisions that others than managers removed: the commit by which each was made again."""
+        """By hash, for revisions that other clients deleted: the revision of the commit that created each again."""
         self._image_writes: dict[tuple[str, str], int] = {}
 
     # ── every commit ─────────────────────────────────────────────────────────

@@ -29,14 +29,14 @@ class Script(msgspec.Struct, frozen=True, omit_defaults=True):
     object: dict[str, Any] = {}
     """The workload that is created at the start."""
     beside: dict[str, Any] = {}
-    """What is created just before it: a WorkloadSpread or a SidecarSet, for kinds that are about pods of others."""
+    """The object that is created just before it: a WorkloadSpread or a SidecarSet, for kinds that act on other pods."""
     is_versioned: bool = False
-    """Whether a WorkloadSpread tells revisions of the CloneSet apart (--ws-enabled-versioned-status)."""
+    """Whether a WorkloadSpread distinguishes revisions of the CloneSet (--ws-enabled-versioned-status)."""
     nodes: int = 4
     managers: int = 1
-    """More than one: they stand for election, and faults may end the one that leads."""
+    """More than one: they take part in leader election, and faults may end the leader."""
     shares: bool = False
-    """Whether managers share the work (election/membership.py); faults may end the one that works on the workload."""
+    """Whether managers share the work (election/membership.py); faults may end the one that owns the workload."""
     operations: tuple[Operation, ...] = ()
     faults: tuple[Fault, ...] = ()
     latency_s: float = 0.02

@@ -26,7 +26,7 @@ SETS = "sidecarsets.apps.kruise.io"
 HASH, IMAGELESS = "kruise.io/sidecarset-hash", "kruise.io/sidecarset-hash-without-image"
 LISTED = "kruise.io/sidecarset-injected-list"
 SEEN_S = 2.0
-"""So soon webhooks know what is new, when nothing goes wrong."""
+"""Seconds in which webhooks know a change, without faults."""
 
 
 class SidecarSet(msgspec.Struct, frozen=True):
@@ -40,7 +40,7 @@ class SidecarSet(msgspec.Struct, frozen=True):
     hash: str
     imageless: str
     labels: Mapping[str, str]
-    """Pods that are meant."""
+    """Labels of the selected pods."""
     only: Mapping[str, str]
     """Pods whose sidecars are upgraded; empty: all."""
     partition: int | str

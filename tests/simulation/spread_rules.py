@@ -26,9 +26,9 @@ COST = "controller.kubernetes.io/pod-deletion-cost"
 ALL_VERSIONS = "versionIgnored"
 ANY_NUMBER = -1
 SEEN_S = 2.0
-"""So soon webhooks know what is new, when nothing goes wrong."""
+"""Seconds in which webhooks know a change, without faults."""
 PATIENCE_S = 29.0
-"""So long a promised place is kept for its pod: 30 s, of which times in whole seconds may take one."""
+"""Seconds for which a promised slot is kept for its pod: 30 s, minus one for times in whole seconds."""
 
 
 class SpreadRules:
@@ -51,7 +51,7 @@ class SpreadRules:
         self._replicas: list[tuple[int, int]] = []
         """Those of the workload, by the API server's revision."""
         self._basis: tuple[Mapping[str, int], Any] | None = None
-        """What the manager knew that wrote the status last, and the spec that it wrote it for."""
+        """Knowledge of the manager that wrote the last status, and the spec of that status."""
         self._skew_s = scene.skew_s
         self._ended: set[str] = set()
         """Names of pods that were there."""

@@ -71,7 +71,7 @@ CONTROLLERS = (
     "taint-eviction",
     "volumes",
 )
-"""Of those that every Kubernetes brings: the ones that have something to do here."""
+"""Built-in controllers that have work in a simulation."""
 COLLECTED = (PODS, CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAIMS)
 MOST_WRITES = 3000
 DEFINITIONS = {crd["metadata"]["name"]: crd for crd in build_crds()}
@@ -83,7 +83,7 @@ class Life:
     def __init__(self, manager: Manager, wires: tuple[Wire, ...], task: "asyncio.Task[None]") -> None:
         self.manager = manager
         self.wires = wires
-        """Of the manager, and of its elector where it has one."""
+        """Networks of the manager, and of its elector if it has one."""
         self.task = task
 
     @property
@@ -103,7 +103,7 @@ class Stage:
     has_steady_watches = False
     """See ClusterSettings."""
     is_overseen = True
-    """Whether managers look after their caches."""
+    """Whether managers check their caches."""
 
     def __init__(self, script: Script) -> None:
         self._script = script

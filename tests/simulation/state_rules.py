@@ -25,7 +25,7 @@ __all__ = ["StateRules"]
 STATES, SETS, NODES = "persistentpodstates.apps.kruise.io", "statefulsets.apps.kruise.io", "nodes"
 INJECTED = "kruise.io/injected-persistent-pod-state"
 SEEN_S = 2.0
-"""So soon webhooks know what is new, when nothing goes wrong."""
+"""Seconds in which webhooks know a change, without faults."""
 
 
 GENERATE = "kruise.io/auto-generate-persistent-pod-state"
@@ -53,7 +53,7 @@ class State(msgspec.Struct, frozen=True):
     is_deleting: bool
     name: str
     owner: str
-    """Uid of the StatefulSet that asked for it; empty: a person wrote it."""
+    """Uid of the StatefulSet that requested it; empty: a person created it."""
     generation: int
     required: tuple[str, ...]
     preferred: tuple[tuple[int, tuple[str, ...]], ...]

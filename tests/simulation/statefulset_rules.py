@@ -58,7 +58,7 @@ class Workload(msgspec.Struct, frozen=True):
     when_scaled: str
     when_deleted: str
     replaces_after_s: float | None
-    """Age at which a pod of an older revision that has never been ready is replaced; None: it is not."""
+    """Age at which a pod of an older revision that has never been ready is replaced; None: never."""
     current: str
     status: Mapping[str, Any]
     generation: int
@@ -161,7 +161,7 @@ class StatefulSetRules(WorkloadRules[Workload]):
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)
         self._claims: dict[str, list[tuple[int, Any]]] = {}
-        """Per name: each version with its revision; None: it is gone."""
+        """By name: each version with its revision; None: it is deleted."""
         self._scaled_away: dict[str, tuple[str, int]] = {}
         """Claims that go with the pod that a manager scaled away: name → uid of the claim, and when that was."""
 

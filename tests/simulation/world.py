@@ -36,7 +36,7 @@ __all__ = ["Outcome", "run"]
 QUIET_S = 40.0
 """So long nothing may have changed for the workload to be at rest."""
 PATIENCE_S = 3600.0
-"""So long it may take to come to rest once all is healed."""
+"""Maximum seconds until the cluster is at rest after the end of all faults."""
 REST_S = 60.0
 """So long a restarted manager is watched for writes that nothing calls for."""
 MANAGER_KINDS = (

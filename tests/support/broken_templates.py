@@ -113,4 +113,4 @@ BROKEN: Mapping[str, Spec] = {
     "a readiness gate without a type": spec(readinessGates=[{"conditionType": ""}]),
     "ephemeral containers": spec(ephemeralContainers=[container(name="debug")]),
 }
-"""What is wrong → the spec."""
+"""The error → the spec."""

@@ -33,14 +33,14 @@ __all__ = ["REFUSED", "Raced", "race"]
 REFUSED: Final = "pub unavailable allowed is negative"
 ADMITTED: Final = "admitted"
 AGAIN_S: Final = 0.2
-"""So long one that is refused waits before the next try."""
+"""Seconds that a rejected request waits before its next try."""
 
 
 class Raced(msgspec.Struct, frozen=True, kw_only=True):
     """Results of a race."""
 
     answers: Mapping[str, int]
-    """How often each answer was given: `admitted`, or the words of a refusal."""
+    """Number of each response: `admitted`, or the message of a rejection."""
     fewest: int
     """Pods that served at the lowest."""
     asked: tuple[int, ...] = ()

@@ -50,7 +50,7 @@ MANAGER = "system:serviceaccount:kruise-system:kruise-manager"
 ALL_GATES = Gates.of(**dict.fromkeys(GATES, True))
 STILL = KubeletSettings(lease_s=None, heartbeat_s=1e9)
 AGENTS = make_simulated_agents(AgentTasks(pulls_ahead=True, recreates=True, probes=True))
-"""Nodes that do what agents do, and write nothing as long as nothing happens."""
+"""Nodes that do the work of agents, and write nothing while nothing changes."""
 
 
 class Busy(msgspec.Struct, frozen=True):
@@ -60,7 +60,7 @@ class Busy(msgspec.Struct, frozen=True):
     reconciles: Counter[tuple[str, Key]]
     """By kind and object."""
     writes: Counter[str]
-    """By what was written to."""
+    """Number of writes by resource."""
 
     def above(self, per_s: float) -> dict[str, float]:
         """Objects that were reconciled more often, with their rates."""

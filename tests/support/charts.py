@@ -19,7 +19,7 @@ from support.yaml_documents import yaml_document, yaml_documents
 Values = dict[str, Any]
 
 IMAGE_VALUES: Values = {"image": {"registry": "pykruise"}}
-"""What the chart does not render without: where its images are."""
+"""Required values of the chart: the registry of its images."""
 
 
 class ChartRefusalError(Exception):

@@ -275,4 +275,4 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
         "Invalid",
     ),
 ]
-"""Specs that break one rule each; the field that is named, and the reason without `FieldValue`."""
+"""Specs that break one rule each; the field in the error, and the reason without `FieldValue`."""

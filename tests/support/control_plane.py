@@ -36,7 +36,7 @@ GATES = Gates.of(
     SidecarTerminator=True,
     ImagePullJobGate=True,
 )
-"""Those of the gates that scenarios switch on which need rights of their own."""
+"""Gates that scenarios switch on and that need their own permissions."""
 
 _ROLES = {
     kind: Resource(RBAC, "v1", f"{kind.lower()}s", kind, namespaced=not kind.startswith("Cluster"))

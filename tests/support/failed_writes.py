@@ -12,7 +12,7 @@ POD = "web-x7k2p"
 """The pod that was to be created."""
 
 QUOTA, RAISE_QUOTA = "exceeded quota", "raise the ResourceQuota, or free some of it"
-"""What an API server says, and what a person can do about it."""
+"""A message of an API server, and its remedy."""
 
 
 def failure(purpose: str, message: str = QUOTA) -> Failure:

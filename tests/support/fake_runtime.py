@@ -36,7 +36,7 @@ __all__ = ["FakeContainer", "FakeRuntime", "Remote"]
 OK: Final = ExecResult(exit_code=0, stdout=b"", stderr=b"")
 
 Exec = Callable[[str, Sequence[str]], Awaitable[ExecResult]]
-"""Name of a container and a command to what it ends with."""
+"""Name of a container and a command → its exit code and output."""
 
 
 class Remote(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,7 +46,7 @@ class Remote(msgspec.Struct, frozen=True, kw_only=True):
     user: str = ""
     """`name:password`; empty: everyone may pull it."""
     fails: int = 0
-    """So many tries fail before one succeeds; -1: all."""
+    """Number of tries that fail before one succeeds; -1: all."""
     digest: str = "sha256:" + "a" * 64
 
 

@@ -335,7 +335,7 @@ class Together:
 # ── the transport ────────────────────────────────────────────────────────────
 
 Fault = RequestFault | StreamFault | None
-"""None: pass as if nothing were."""
+"""None: no fault."""
 
 
 @dataclass

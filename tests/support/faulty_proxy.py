@@ -64,7 +64,7 @@ class Line:
 
 
 Wire = Callable[[Line, Asked], Awaitable[bool | None]]
-"""What is done instead of an answer; True: the connection stays."""
+"""The action instead of a response; True: the connection stays open."""
 
 
 def answered(body: bytes, status: str = "200 OK", *fields: str) -> bytes:

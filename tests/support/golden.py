@@ -11,7 +11,7 @@ from pathlib import Path
 __all__ = ["same_as"]
 
 COMMANDS = Path(__file__).parents[2] / "packages" / "pykruise" / "tests" / "cli" / "golden"
-"""What the commands say."""
+"""Folder with outputs of the commands."""
 
 _HASH = "[bcdfghjklmnpqrstvwxz2456789]{8,10}"
 _RANDOM = re.compile(rf"\b(web|agent)-((?:[a-z0-9]{{8,10}}-)?[a-z0-9]{{5}}|{_HASH})\b")

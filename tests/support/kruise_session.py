@@ -39,7 +39,7 @@ class Step(msgspec.Struct, frozen=True):
 
     command: str
     is_last_line: bool = False
-    """Of what is said while one waits, the end alone counts."""
+    """Of the output during a wait, only the end counts."""
 
 
 def by_kubectl(kubectl: Kubectl, namespace: str, folder: Path) -> Callable[[Step], Answer]:
@@ -379,7 +379,7 @@ wait deploy/web --for=condition=Nope --timeout=1s
 wait deploy/web --for=condition=Available --timeout=30s
 """),
 )
-"""Of Deployment, StatefulSet, DaemonSet and what stands beside them: kubectl says the same."""
+"""Steps for Deployments, StatefulSets, DaemonSets and other built-in objects: kubectl has the same outputs."""
 
 
 _WEB: Final = "rollout status clone/cs --timeout=60s"

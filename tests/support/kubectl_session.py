@@ -40,13 +40,13 @@ class Step(msgspec.Struct, frozen=True):
     until: str = ""
     """Repeat it until its output has this in it."""
     whole: bool = False
-    """Or until this is all of it: while a pod of before goes, there is more."""
+    """Or until the output is exactly this: while an older pod terminates, there is more."""
     document: bool = False
-    """The answer is JSON or YAML."""
+    """The output is JSON or YAML."""
     editor: str = ""
     """For `edit`: a sed expression that changes the file."""
     unordered: bool = False
-    """Lines come in any order."""
+    """The order of lines does not matter."""
 
 
 def deployment(image: str = "nginx:1", replicas: int = 2, **labels: str) -> str:
@@ -328,7 +328,7 @@ DIFFERENCES: Final[Mapping[str, str]] = {
     "api-versions": "groups whose kinds no controller here acts on are not served",
     "auth whoami": "the user of the kubeconfig has another name",
 }
-"""Steps in which the sandbox answers otherwise on purpose, with the reason."""
+"""Steps in which the sandbox intentionally responds differently, with the reason."""
 
 DIFFERENCES_OF: Final[Mapping[str, Mapping[str, str]]] = {
     "1.32": {"get quotas": "the age comes last, as it does in 1.37"},
@@ -337,7 +337,7 @@ DIFFERENCES_OF: Final[Mapping[str, Mapping[str, str]]] = {
         "pods on their way out are not counted (terminatingReplicas), as it is in 1.32",
     ),
 }
-"""Steps in which it differs from one minor only, because the minors differ and it follows the other one."""
+"""Steps in which it differs from only one minor version, because the versions differ and it follows the other one."""
 
 
 def play(kubectl: Kubectl, folder: Path) -> dict[str, Answer]:

@@ -14,7 +14,7 @@ _FEW_LIBRARIES = """
 debug.setmetatable("", nil)
 for _, name in ipairs({"string", "math", "io", "debug", "coroutine", "jit", "bit"}) do _G[name] = nil end
 """
-"""Argo CD opens package, base, table, and of os what tells the time."""
+"""Argo CD opens package, base, table, and the functions of os for times."""
 
 
 def run_lua(script: str, obj: dict[str, Any], **values: Any) -> Any:

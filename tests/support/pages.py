@@ -62,9 +62,9 @@ OTHER_KINDS: Final = Path(__file__).with_name("other_kinds.yaml")
 """Definitions of kinds of other programs that pages apply objects of."""
 
 PATIENCE_S: Final = 20.0
-"""How long a command that reads is repeated until its output comes."""
+"""Seconds for which a command that only reads is repeated until its output is correct."""
 WRITING_S: Final = 5.0
-"""The same where the page is written anew."""
+"""The same when the page is written again."""
 COMMAND_S: Final = 60.0
 
 

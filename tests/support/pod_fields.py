@@ -145,7 +145,7 @@ LEAST: Final[Mapping[str, Document]] = {
         "podAffinityTerm": {"topologyKey": "zone", "labelSelector": {"matchLabels": {"a": "b"}}},
     },
 }
-"""The least that a value of a definition says, where nothing is not enough."""
+"""The minimum fields of a value of a definition, if an empty value is not valid."""
 
 VALUES: Final[Mapping[str, Any]] = {
     "Container.imagePullPolicy": "Always",
@@ -179,11 +179,11 @@ VALUES: Final[Mapping[str, Any]] = {
     "VolumeMount.mountPropagation": "HostToContainer",
     "VolumeMount.recursiveReadOnly": "Disabled",
 }
-"""Values of fields, as `Definition.field`, for which one of their type would break a rule."""
+"""Values of fields, as `Definition.field`, for which another value of their type would break a rule."""
 
 
 INSTEAD: Final = frozenset({"Probe.httpGet", "Probe.grpc", "Probe.tcpSocket"})
-"""Fields that stand in place of what their definition says at least."""
+"""Fields that replace the minimum fields of their definition."""
 _OF_SIDECARS: Final = ("lifecycle", "livenessProbe", "readinessProbe", "startupProbe")
 
 
@@ -279,7 +279,7 @@ IN_TEMPLATES: Final[Mapping[str, str]] = {
     r"^activeDeadlineSeconds$": "Admission of CloneSets forbids it, as OpenKruise's does.",
     r"^restartPolicy$": "Pods of a CloneSet run for ever: it takes Always alone.",
 }
-"""Pattern of paths → why a CloneSet may not have what a pod may have."""
+"""Pattern of paths → the reason for which a CloneSet may not have a field that a pod may have."""
 OF_DROPPED: Final[Mapping[str, str]] = {
     r"\bresources\.claims\b": "A claim of resources needs one of the pod's.",
     r"^resources\.(limits|requests)$": "Pods as a whole have cpu and memory alone.",

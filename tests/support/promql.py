@@ -30,7 +30,7 @@ _ENDS = {
     "gauge": ("",),
     "info": ("_info",),
 }
-"""What the names of series end with, by the type of their metric."""
+"""Ends of the names of series, by the type of their metric."""
 
 
 class Scrapes:

@@ -27,7 +27,7 @@ from support.scenario import Object, Stage
 NAME = "ahead"
 
 PULLING = ManagerSettings(gates=Gates.of(ImagePullJobGate=True), flags={"nodeimage-creation-delay": 0.0})
-"""A manager that asks nodes to pull, and new nodes at once."""
+"""A manager that requests pulls from nodes, and immediately from new nodes."""
 
 
 def with_agents(settings: ClusterSettings, *, pull_s: float) -> ClusterSettings:

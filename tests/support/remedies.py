@@ -1125,7 +1125,7 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     (r"read the API server's message", ()),
     (r"read the message about the pod", ()),
 )
-"""A sentence, and what it says can be done."""
+"""A sentence, and its actions."""
 
 _THEN: Final = re.compile(r"(?P<first>.*); then kubectl delete pod (?P<names>.+) -n \S+")
 

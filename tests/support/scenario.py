@@ -110,7 +110,7 @@ class Stage:
         self._kubelets = kubelets
         self._nodes = nodes
         self.is_refused_at_times = False
-        """Whether managers may be refused what their roles allow: by an API server that has just started."""
+        """Whether an API server that has just started may deny requests that the roles of managers allow."""
         self._admission = admission or AdmissionSwitch()
         self._managers: list[tuple[Manager, asyncio.Task[None]]] = []
 

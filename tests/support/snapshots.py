@@ -21,7 +21,7 @@ from pykruise.runtime.views import Views
 S = TypeVar("S")
 
 OnPaper = Mapping[Views[Any], Iterable[Any] | None]
-"""Objects by the views that they are of; None: the API server does not serve the resource."""
+"""Objects by their views; None: the API server does not serve the resource."""
 
 
 class Seed(random.Random):

@@ -35,14 +35,14 @@ class Race(msgspec.Struct, frozen=True, kw_only=True):
     """Results of a race."""
 
     pods: Counter[str]
-    """By subset; under the empty name those of none."""
+    """Pods by subset; the empty name has those without a subset."""
     missing: dict[str, int]
-    """Free places by subset, as the status says."""
+    """Free slots by subset, from the status."""
     writes: int
     """Status writes that were sent, conflicts among them."""
     conflicts: int
     repeated: int
-    """Creations that were refused for conflicts and tried again."""
+    """Creations that were rejected because of conflicts and retried."""
     cpu_s: float
     """Of the whole process: API server, webhooks and client."""
 

@@ -180,7 +180,7 @@ class Order:
         self.ordinals: set[int] = set()
         self.broken: list[str] = []
         self.restarted: list[int] = []
-        """Ordinals in the order in which pods became ready at another image or anew."""
+        """Ordinals in the order in which pods became ready with another image or as new pods."""
         self.most_down = 0
 
     def from_now(self, *wanted: int) -> None:

@@ -30,7 +30,7 @@ __all__ = ["World", "examples_of", "stored_world"]
 
 SETTLE_S: Final = 60.0
 REQUEST: Final = "../tests/support/data/containerrecreaterequest.yaml"
-"""A request beside its workload; examples/requests/ has one for a pod that runs."""
+"""A request and its workload; examples/requests/ has a request for a running pod."""
 FILES: Final = {
     "containerrecreaterequest": REQUEST,
     "nodeimage": "imagepulljob.yaml",

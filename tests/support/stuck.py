@@ -52,9 +52,9 @@ class Stuck(NamedTuple):
     says: str
     verdict: str = "waiting"
     ways: int = 1
-    """How many things its remedies say can be done."""
+    """Number of alternatives in its remedies."""
     useless: tuple[int, ...] = ()
-    """Which of them do no harm, and do not help here."""
+    """Alternatives that do no harm, and do not help here."""
 
 
 async def named(
@@ -102,12 +102,12 @@ async def explain_until(
 
 
 _NOT_KNOWN_TO_IT: Final = frozenset({Code.NO_MANAGER, Code.NODE_LOST})
-"""That no manager runs says no manager; and only a DaemonSet looks at nodes."""
+"""No manager can report that no manager runs; and only a DaemonSet reads nodes."""
 _WORDS_OF: Final[Mapping[str, set[str]]] = {
     Code.REFUSED: {Code.REFUSED, Code.INVALID_SPEC, Code.SELECTOR_CHANGED, Code.SELECTING_ALL},
     Code.BROKEN_UPDATE: {Code.BROKEN_UPDATE, Code.BROKEN_UPDATE_STATE},
 }
-"""Codes that say the same: `explain` of all of a kind, the condition of the one."""
+"""A code of `explain`, and all codes of the condition that have the same meaning."""
 
 
 async def _condition_says_the_same(stage: Stage, kind: Kind, key: Key, explanation: Explanation) -> None:

@@ -25,7 +25,7 @@ ALONE = (
     "--health-probe-addr=0",
     "--pprof-addr=0",
 )
-"""Flags of a manager that is the only one, without health probes and without webhooks."""
+"""Flags of a single manager without health probes and webhooks."""
 
 PYKRUISE = (sys.executable, "-m", "pykruise.cli")
 

@@ -24,7 +24,7 @@ VALUES: Final[Sequence[Any]] = (
     *([], [None], {}, {"x": None}),
 )
 LABELS: Final = {"key-0": "a-0"}
-"""What the selectors of the documents select."""
+"""Labels that the selectors of the documents select."""
 
 
 class Whole(msgspec.Struct, frozen=True):

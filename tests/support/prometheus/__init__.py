@@ -22,7 +22,7 @@ class Answer(msgspec.Struct, frozen=True):
     """A result of Prometheus."""
 
     errors: list[str]
-    """What is wrong with the rules."""
+    """Errors of the rules."""
     results: list[list[Vector]]
     """Of each expression, after each scrape."""
 

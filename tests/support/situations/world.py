@@ -201,8 +201,8 @@ class Situation(msgspec.Struct, frozen=True, kw_only=True):
     is_early: bool = False
     """Whether it starts its manager itself."""
     ways: int = 0
-    """Things that the remedies say can be done; 0: only a person can judge what to do."""
+    """Number of alternatives in the remedies; 0: only a person can decide what to do."""
     useless: tuple[int, ...] = ()
-    """Which of them do no harm, and do not help here."""
+    """Alternatives that do no harm, and do not help here."""
     known_by: Literal["status", "plan"] = "status"
     """The nearest place that knows the cause: the object's status, or the manager's plan and so the metric."""
