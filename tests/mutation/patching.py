@@ -20,7 +20,7 @@ class NotPatchedError(Exception):
 
 
 class Functions:
-    """The functions of a process, by file and place; wrapped and decorated ones too, because they are looked up by code."""
+    """The functions of a process, by file and place, including wrapped and decorated ones: the lookup uses code."""
 
     def __init__(self) -> None:
         self._found: dict[tuple[str, str, int], list[FunctionType]] = {}
