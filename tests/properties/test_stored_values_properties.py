@@ -1,7 +1,7 @@
 """A stored value that admission would have rejected changes nothing, and is reported with its field, in all kinds.
 
-Objects are stored while webhooks are off, by an older version, and by `kubectl scale`. An example of each kind exists in
-a cluster. Its plan is computed with each field of its spec, one at a time, set to a value that the reviews of a
+Objects are stored while webhooks are off, by an older version, and by `kubectl scale`. A cluster has an example of
+each kind. Its plan is computed with each field of its spec, one at a time, set to a value that the reviews of a
 creation reject (support/refused_values.py).
 """
 
