@@ -1,4 +1,4 @@
-"""Whatever is sent to the webhooks: an answer that an API server understands, and never an inner failure."""
+"""Every request to the webhooks gets a response that an API server understands, and never an internal error."""
 
 import asyncio
 import copy

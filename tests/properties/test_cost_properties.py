@@ -1,9 +1,9 @@
-"""Work grows with what users write, and never with its square: every review, conversion, plan and explanation of
-every kind.
+"""The work of every review, conversion, plan and explanation of every kind grows with the size of users' objects, and
+never with its square.
 
-Documents are made from the CRDs' schemas, with more and more members in all lists and maps of one depth, longer texts
-or larger numbers. Work is counted line by line (support/work_meter.py), so that a few dozen members show what
-thousands would cost. A kind is here as soon as it has a CRD, a webhook, a conversion or an explanation.
+Documents are generated from the CRDs' schemas, with more and more members in all lists and maps of one depth, longer
+texts or larger numbers. Work is counted line by line (support/work_meter.py), so that a few dozen members show the
+cost of thousands. A kind is tested as soon as it has a CRD, a webhook, a conversion or an explanation.
 """
 
 import asyncio
@@ -52,7 +52,7 @@ Use = Callable[[Document], None]
 
 
 class Kind:
-    """One version of a kind: its documents, and everything that reads them."""
+    """One version of a kind: its documents, and all functions that read them."""
 
     def __init__(self, name: str, resource: Document, version: Document, uses: Mapping[str, Use]) -> None:
         self.is_stored = version["storage"]
@@ -158,7 +158,7 @@ def _converted(wanted: str) -> Use:
 
 
 class _Cluster:
-    """What admission of pods reads, where there is one object."""
+    """The reads of pod admission if there is one object."""
 
     def __init__(self, doc: Document) -> None:
         self._doc = doc

@@ -144,7 +144,7 @@ async def test_a_partition_is_at_rest(stage: Stage, united: United) -> None:
     assert "(subset a)" in next(wait for wait in result.waits if wait.code == "Partition").words
 
 
-async def test_without_a_manager_that_is_the_cause(stage: Stage, united: United) -> None:
+async def test_a_missing_manager_is_the_cause(stage: Stage, united: United) -> None:
     await united.create(replicas=4)
     explanation = await caused(stage, "NoManager")
     assert explanation.next, "what would be done is listed"

@@ -240,7 +240,7 @@ async def test_a_manager_that_is_new_takes_copies_over_without_a_write(stage: St
     assert after == before
 
 
-async def test_without_the_gate_nothing_is_distributed(stage: Stage) -> None:
+async def test_nothing_is_distributed_without_the_gate(stage: Stage) -> None:
     distribution = Distribution(stage)
     await distribution.add_namespace("a")
     manager = await stage.start_manager()

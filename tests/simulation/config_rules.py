@@ -83,14 +83,14 @@ class FollowedRules(CloneSetRules):
         return super()._is_taken_out(commit, reconcile, before, after, workload)
 
     def _list_possible(self, first: int) -> list[Mapping[str, Any] | None]:
-        """Contents that a manager may record which knows the content of this number. None: no record."""
+        """Contents that a manager may record if it knows the content of this number. None: no record."""
         since = [content for _, content in self._contents[first:]]
         if None not in since:
             return since
         return [content for _, content in self._contents]
 
     def _with_latest(self, workload: Workload) -> Workload:
-        """The version with the newest content; without a ConfigMap with the last one that existed."""
+        """The version with the newest content; without a ConfigMap with the last content that existed."""
         existing = [content for _, content in self._contents if content is not None]
         return _with_content(workload, existing[-1] if existing else None)
 

@@ -1,4 +1,4 @@
-"""A script by chance: a CloneSet whose pods get the sidecars of a SidecarSet, and what goes wrong meanwhile.
+"""A random script: a CloneSet whose pods get the sidecars of a SidecarSet, and faults.
 
 seed ──▶ generate() ──▶ Script
 """

@@ -1,4 +1,4 @@
-"""A script by chance: an Advanced StatefulSet, what happens to it, and what goes wrong meanwhile.
+"""A random script: an Advanced StatefulSet, operations on it, and faults.
 
 seed ──▶ generate() ──▶ Script
 """
@@ -46,9 +46,8 @@ def generate(seed: int) -> Script:
 
 
 def _with_options(seed: int, document: dict[str, Any]) -> tuple[dict[str, Any], list[Operation]]:
-    """Some sets replace pods that have never been ready, and their revisions often are faulty. The seed's other choices
-    stay what they were.
-    """
+    """Some sets replace pods that have never been ready, and their revisions often are faulty. The other random
+    values of the seed do not change."""
     rng = random.Random(f"options-{seed}")
     if rng.random() > 0.3:
         return document, []

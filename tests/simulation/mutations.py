@@ -1,9 +1,9 @@
-"""Does the simulator notice? Rules of the product are broken on purpose, and each has to be caught.
+"""Mutations: the product is broken on purpose, and the simulation must detect each mutation.
 
-    make simulate-mutations               each within 500 seeds; exit code 1 if one is not
+    make simulate-mutations               at most 500 seeds for each; exit code 1 if one is not detected
     python -m simulation.mutations --only "tombstones are ignored"
 
-Mutation ──▶ patched in ──▶ seeds, until a rule is broken ──▶ patched out
+Mutation ──▶ applied ──▶ seeds, until a rule is broken ──▶ reverted
 """
 
 import argparse
@@ -105,7 +105,7 @@ def _round(rounding: Rounding) -> Callable[[Any], Any]:
 
 
 def _write_once(_original: Any) -> Any:
-    """A lost answer is taken for a failure, and the next plan begins without knowing."""
+    """A lost response counts as a failure, and the next plan begins without knowing the result."""
 
     async def write(self: Any, action: Any, *, priority: int) -> None:
         try:
@@ -143,7 +143,7 @@ def _terminating_is_ignored(original: Any) -> Any:
 
 
 def _tombless(_original: Any) -> Any:
-    """The answer to a DELETE does not count; only the watch does."""
+    """The response to a DELETE does not count; only the watch does."""
     return lambda *_args, **_kwargs: None
 
 
@@ -463,9 +463,9 @@ def generator_of(name: str) -> str:
 def caught_by(
     changes: tuple[Change, ...], *, generator: str = "cloneset", most_seeds: int = MOST_SEEDS
 ) -> tuple[str, str] | None:
-    """What fails first, and the rule that is broken: a seed, or else a script of `found/`; None: the mutation survives.
+    """The first failing script (a seed, or a script of `found/`), and the broken rule; None: no rule detects it.
 
-    A mutation that does not run at all raises: that is no rule that noticed.
+    Raises an error if the code of the mutation does not run, because then no rule has detected it.
     """
     scripts = chain(
         ((str(seed), generate(seed, generator)) for seed in range(most_seeds)),

@@ -1,4 +1,4 @@
-"""Rules of WorkloadSpread, SidecarSet and PodUnavailableBudget that are broken on purpose; see mutations.py."""
+"""Mutations of WorkloadSpread, SidecarSet and PodUnavailableBudget; see mutations.py."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Broken rules of workloads that follow the content of ConfigMaps and Secrets."""
+"""Mutations of workloads that follow the content of ConfigMaps and Secrets; see mutations.py."""
 
 from typing import Any
 

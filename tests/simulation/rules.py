@@ -1,13 +1,13 @@
-"""What holds for a kind at every commit, and when it has come to rest: the seam, and what all kinds share.
+"""Rules of a kind for every commit and for the state at rest: the interface, and the part that all kinds share.
 
 Commit ──▶ Rules.on_commit() ──▶ Violation(rule, what)          at the end ──▶ Rules.at_rest() ──▶ Violations
 
-A further kind brings a `WorkloadRules` of its own, how its object is read (`Workload`) and a generator of scripts, and
-is entered in kinds.py; network, history, operations on pods and nodes, shrinking and replaying are the same for all.
+A new kind needs its own `WorkloadRules`, a decoder of its object (`Workload`), a generator of scripts, and an entry in
+kinds.py. Network, history, operations on pods and nodes, shrinking and replaying are the same for all kinds.
 
-A commit by a manager is right if there is a version of the workload that the manager may have known, under which it
-is right for pods (and nodes) as the manager may have known them. So nothing is asked that could not be known, and
-what is left is exact: no tolerance, no time-outs.
+A commit by a manager is correct if it is correct for at least one combination of versions of the workload, the pods
+and the nodes that the manager may have known. So rules require nothing that a manager could not know, and are exact:
+they have no tolerances and no time-outs.
 """
 
 import math
@@ -44,7 +44,7 @@ PODS, REVISIONS = "pods", "controllerrevisions.apps"
 
 
 class Workload(Protocol):
-    """One version of a workload, as far as all kinds have it. `revision` is the API server's."""
+    """One version of a workload, with the fields of all kinds. `revision` is the API server's."""
 
     @property
     def revision(self) -> int: ...
@@ -65,8 +65,8 @@ class Workload(Protocol):
 
 
 class Scene(msgspec.Struct, frozen=True, kw_only=True):
-    """What rules of something beside a workload are about: the pods of the workload of this name. `start`, `skew_s` and
-    `is_calm`: see WorkloadRules."""
+    """Input of the rules of an object that acts on a workload's pods: the pods of the workload of this name. `start`,
+    `skew_s` and `is_calm`: see WorkloadRules."""
 
     pods: PodHistory
     namespace: str
@@ -80,11 +80,11 @@ W = TypeVar("W", bound=Workload)
 
 
 class WorkloadRules(Generic[W]):
-    """Follows one workload (by name) through its lives. `skew_s`: how far managers' clocks may be off. `is_calm`:
-    nothing goes wrong between managers and API server, so what was begun is brought to its end.
+    """Follows one workload (by name) across deletions and new creations. `skew_s`: the maximum error of managers'
+    clocks. `is_calm`: there are no faults between managers and API server, so started work is completed.
 
-    A kind says where its objects are (`shelf`, `shelves`), reads them, and gives `on_created`, `on_changed` and
-    `settled`.
+    A kind defines its resources (`shelf`, `shelves`), decodes the objects, and implements `on_created`, `on_changed`
+    and `settled`.
     """
 
     shelf: str
@@ -103,9 +103,9 @@ class WorkloadRules(Generic[W]):
         self.workloads: list[W] = []
         self._gone_at = 0
         self._templates: dict[str, Any] = {}
-        """By hash of their revision, also of those that are gone."""
+        """Templates by hash of their revision, including deleted revisions."""
         self._missing_until: dict[str, float] = {}
-        """By hash, of revisions that others than managers removed: the commit by which each was made again."""
+        """By hash, for revisions that other clients deleted: the revision of the commit that created each again."""
         self._image_writes: dict[tuple[str, str], int] = {}
 
     # ── every commit ─────────────────────────────────────────────────────────
@@ -117,7 +117,7 @@ class WorkloadRules(Generic[W]):
     def on_created(
         self, commit: Commit, reconcile: Reconcile, pod: Version, workloads: list[W]
     ) -> Iterator[Violation]:
-        """A manager made a pod; it has to be right under one of these versions of the workload."""
+        """A manager created a pod; it must be correct for one of these versions of the workload."""
         raise NotImplementedError
 
     def on_changed(
@@ -131,15 +131,16 @@ class WorkloadRules(Generic[W]):
         yield from ()
 
     def settled(self, members: list[Version], workload: W, target: str, now: float) -> Iterator[Violation]:
-        """Everything has gone well for long: nothing is missing, left over or unsaid. `target`: its revision."""
+        """Errors after a long time without faults: missing or surplus objects, missing reports. `target`: its
+        revision."""
         raise NotImplementedError
 
     def on_other(self, commit: Commit) -> Iterator[Violation]:
-        """Something on another of the shelves, in whatever namespace."""
+        """Handle a commit to another of the shelves, in any namespace."""
         yield from ()
 
     def left_behind(self, workload: W, now: float) -> Iterator[Violation]:
-        """The workload is gone for long: what of it is still there?"""
+        """Objects of the workload that exist long after its deletion."""
         left = [pod.name for pod in self.pods.latest() if pod.owner == workload.uid]
         if left:
             yield Violation("gone", f"the workload is gone, but {left} are there", now)
@@ -159,7 +160,7 @@ class WorkloadRules(Generic[W]):
             yield from self.on_other(commit)
 
     def at_rest(self, now: float) -> Iterator[Violation]:
-        """What is wrong although everything has gone well for long."""
+        """Errors that remain after a long time without faults."""
         if not self.workloads:
             return
         workload = self.workloads[-1]
@@ -224,7 +225,7 @@ class WorkloadRules(Generic[W]):
     def _concerned(
         self, commit: Commit, after: Version, before: Version | None
     ) -> Iterator[Violation | list[W]]:
-        """The versions of the workload under which a manager's write to a pod has to be right, if there are any."""
+        """The versions of the workload for which a manager's write to a pod must be correct, if there are any."""
         assert commit.reconcile is not None
         workloads = self._workloads_since(commit.reconcile.known.get(self.shelf, 0))
         if not workloads or after.owner not in {workload.uid for workload in workloads}:
@@ -238,7 +239,7 @@ class WorkloadRules(Generic[W]):
     # ── rules of containers ──────────────────────────────────────────────────
 
     def _is_built_right(self, commit: Commit, pod: Version) -> Iterator[Violation]:
-        """A new pod is as its revision says."""
+        """A new pod matches its revision."""
         if pod.hash in self._templates:
             expected = images_of(self._templates[pod.hash])
             if dict(pod.images) != expected:
@@ -247,7 +248,7 @@ class WorkloadRules(Generic[W]):
                 )
 
     def _on_completed(self, commit: Commit, before: Version, after: Version) -> Iterator[Violation]:
-        """An update in place is over when the node runs what the pod wants, and not before."""
+        """An in-place update ends when the node runs the containers of the pod's spec, and not before."""
         if before.state != "Updating" or after.state not in ("Normal", "Updated"):
             return
         late = [
@@ -261,7 +262,7 @@ class WorkloadRules(Generic[W]):
     def _on_images(
         self, commit: Commit, before: Version, after: Version, workloads: list[W]
     ) -> Iterator[Violation]:
-        """No container is restarted twice for one revision, none under its hook, none to another image."""
+        """No container is restarted twice for one revision, while its hook holds the pod, or to another image."""
         assert commit.reconcile is not None
         if after.hash != before.hash:
             self._image_writes = {
@@ -297,7 +298,7 @@ class WorkloadRules(Generic[W]):
     def _is_rollout_over(
         self, commit: Commit, reconcile: Reconcile, workload: W, *, was: str, current: str
     ) -> Iterator[Violation]:
-        """The update revision becomes the current one only when no pod is surely of another."""
+        """The update revision becomes the current one only when no pod certainly has another."""
         if was in ("", current) or self._may_be_missing(reconcile, was):
             return
         old = [
@@ -321,7 +322,7 @@ class WorkloadRules(Generic[W]):
     def _is_taken_out(
         self, commit: Commit, reconcile: Reconcile, before: Version, after: Version, workload: W
     ) -> bool:
-        """Whether a commit takes a pod out of service that served when that was decided, whatever the clocks say."""
+        """Whether a commit takes a pod out of service that served when it was decided, independent of clocks."""
         surely = before.is_available(min_ready_s=workload.min_ready_s, at=reconcile.at - self._skew_s)
         return surely and not after.is_available(
             min_ready_s=workload.min_ready_s, at=commit.at + self._skew_s
@@ -351,14 +352,14 @@ class WorkloadRules(Generic[W]):
                 yield Violation("template", what, now)
 
     def _counts_are_true(self, workload: W, wanted: Mapping[str, int], now: float) -> Iterator[Violation]:
-        """The status says these numbers; one that it does not say is 0."""
+        """The status has these numbers; a missing number is 0."""
         said = {name: workload.status.get(name, 0) for name in wanted}
         wrong = {name: (said[name], want) for name, want in wanted.items() if said[name] != want}
         if wrong:
             yield Violation("status", f"the status says something else (said, true): {wrong}", now)
 
     def _is_impossible(self, old: Iterable[Version], workload: W, condition: str) -> bool:
-        """Some of these pods cannot be updated in place, and the status says so in this condition."""
+        """Some of these pods cannot be updated in place, and the status reports it in this condition."""
         said = {
             condition["type"]: condition["status"] for condition in workload.status.get("conditions") or ()
         }
@@ -377,20 +378,20 @@ class WorkloadRules(Generic[W]):
     # ── what is known ────────────────────────────────────────────────────────
 
     def _is_known(self, reconcile: Reconcile, uid: str) -> bool:
-        """Whether the manager has to know that there is such a pod."""
+        """Whether the manager must know that such a pod exists."""
         first = self.pods.created_at(uid)
         return first.revision <= reconcile.known.get(PODS, 0) or first.is_own(reconcile)
 
     def _may_be_missing(self, reconcile: Reconcile, hash_: str) -> bool:
-        """Whether a revision was not there in some state that the manager may take for the present one.
+        """Whether a revision did not exist in a state that the manager may assume to be the current one.
 
-        Garbage collection removes revisions of a workload that is gone, and a manager may hear of that first. Where
-        the current revision is missing, the specification has pods made of the update revision.
+        Garbage collection removes revisions of a deleted workload, and a manager may be notified of that first. If
+        the current revision is missing, the specification requires pods of the update revision.
         """
         return self._missing_until.get(hash_, 0) > reconcile.known.get(REVISIONS, 0)
 
     def _workloads_since(self, known: int) -> list[W]:
-        """Versions that a manager with this knowledge may take for the present one."""
+        """Versions that a manager with this knowledge may assume to be the current one."""
         first = max(0, bisect_right(self.workloads, known, key=lambda workload: workload.revision) - 1)
         if self._gone_at > self.workloads[-1].revision and self._gone_at <= known:
             return []
@@ -403,7 +404,7 @@ class WorkloadRules(Generic[W]):
         return (pod for pod in self.pods.latest() if self._is_member(pod, workload))
 
     def _hash_of(self, workload: W) -> str:
-        """The revision of its template; empty: it has none yet. Of equal ones the newest counts."""
+        """The revision of its template; empty: it has none yet. The newest of equal ones counts."""
         return next(
             (name for name, template in reversed(self._templates.items()) if template == workload.template),
             "",
@@ -415,7 +416,7 @@ class WorkloadRules(Generic[W]):
     # ── hooks ────────────────────────────────────────────────────────────────
 
     def hook_answer(self, state: str) -> Mapping[str, str | None]:
-        """Labels that the owner of the lifecycle hooks sets on a pod in this state; None takes one off."""
+        """Labels that the owner of the lifecycle hooks sets on a pod in this state; None removes one."""
         if not self.workloads:
             return {}
         workload = self.workloads[-1]
@@ -455,7 +456,7 @@ def is_out_of_service(taints: list[Any]) -> bool:
 
 
 def plain(template: Any) -> Any:
-    """A template without what revisions carry for their history's sake."""
+    """A template without the fields that revisions add for their history."""
     metadata = {name: value for name, value in (template.get("metadata") or {}).items() if value is not None}
     spec = {name: value for name, value in template["spec"].items() if value not in ({}, [], None)}
     for field in ("containers", "initContainers"):

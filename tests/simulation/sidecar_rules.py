@@ -1,12 +1,13 @@
-"""What holds for a SidecarSet over the pods of a CloneSet, whatever happens around it.
+"""Rules of a SidecarSet over the pods of a CloneSet.
 
-the controller writes to a pod ──▶ images of sidecars change and what the pod says of them, nothing else; to what is
-                                   wanted; not while paused, not against partition or selector; and no pod that serves
-                                   while as many upgraded ones are out of service as may be
+the controller writes to a pod ──▶ only images of sidecars and their annotations change, to the wanted values; not
+                                   while paused, not against partition or selector; and no serving pod while the
+                                   allowed number of upgraded pods is out of service
 a pod is created ──▶ it has the sidecars of some version of the SidecarSet
-at rest ──▶ every pod has the wanted sidecars, or a reason not to, and the status says so
+at rest ──▶ every pod has the wanted sidecars, or a reason not to have them, and the status is correct
 
-Sidecars here are cold. As everywhere a write is right if it is right for something that the manager may have known.
+Hot upgrades are not simulated. As always, a write is correct if it is correct for one state that the manager may have
+known.
 """
 
 import json
@@ -25,7 +26,7 @@ SETS = "sidecarsets.apps.kruise.io"
 HASH, IMAGELESS = "kruise.io/sidecarset-hash", "kruise.io/sidecarset-hash-without-image"
 LISTED = "kruise.io/sidecarset-injected-list"
 SEEN_S = 2.0
-"""So soon webhooks know what is new, when nothing goes wrong."""
+"""Seconds in which webhooks know a change, without faults."""
 
 
 class SidecarSet(msgspec.Struct, frozen=True):
@@ -39,7 +40,7 @@ class SidecarSet(msgspec.Struct, frozen=True):
     hash: str
     imageless: str
     labels: Mapping[str, str]
-    """Pods that are meant."""
+    """Labels of the selected pods."""
     only: Mapping[str, str]
     """Pods whose sidecars are upgraded; empty: all."""
     partition: int | str
@@ -52,11 +53,11 @@ class SidecarSet(msgspec.Struct, frozen=True):
     status: Mapping[str, Any]
 
     def hash_on(self, pod: Version) -> str:
-        """The hash of this SidecarSet that the pod says it has."""
+        """The hash of this SidecarSet in the pod's annotation."""
         return _recorded(pod, HASH, self.name)
 
     def has(self, pod: Version) -> bool:
-        """Whether the pod is one of its pods."""
+        """Whether it selects the pod."""
         return (
             pod.is_active
             and self.labels.items() <= pod.labels.items()
@@ -107,7 +108,7 @@ def read_sidecarset(doc: Any, revision: int) -> SidecarSet:
 
 
 class SidecarRules:
-    """Of one SidecarSet. `pods`: those of the workload whose pods it is about."""
+    """Rules of one SidecarSet. `pods`: those of the selected workload."""
 
     controllers = ("sidecarset",)
     shelves = frozenset({SETS, PODS, REVISIONS})
@@ -125,7 +126,7 @@ class SidecarRules:
         """Pods that were upgraded when they did not serve, with the reconcile: they cost that reconcile nothing."""
 
     def on_commit(self, commit: Commit) -> Iterator[Violation]:
-        """Called for each commit to `shelves`, in order; after the pods have taken it."""
+        """Called for each commit to `shelves` in order, after `pods` has recorded it."""
         if commit.shelf == SETS:
             self._is_gone = commit.new is None
             if commit.old is None:
@@ -178,7 +179,7 @@ class SidecarRules:
     def _why_not(
         self, commit: Commit, reconcile: Reconcile, before: Version, after: Version, sidecarset: SidecarSet
     ) -> tuple[str, str]:
-        """The rule that it breaks and how; empty: it is right."""
+        """The rule that it breaks, and the details; empty: it is correct."""
         if sidecarset.is_deleting:
             return "terminating", "the SidecarSet terminates"
         if sidecarset.is_paused or sidecarset.is_only_injected:
@@ -235,7 +236,7 @@ class SidecarRules:
     # ── at rest ──────────────────────────────────────────────────────────────
 
     def at_rest(self, now: float) -> Iterator[Violation]:
-        """What is wrong although everything has gone well for long."""
+        """Errors that remain after a long time without faults."""
         if self._is_gone or not self._sidecarsets:
             return
         sidecarset = self._sidecarsets[-1]
@@ -297,7 +298,7 @@ def _is_consistent(pod: Version) -> bool:
 
 
 def _without_sidecars(doc: Any) -> Any:
-    """A pod without what may change in it when sidecars are upgraded."""
+    """A pod without the fields that an upgrade of sidecars may change."""
     meta = {
         name: value
         for name, value in doc["metadata"].items()

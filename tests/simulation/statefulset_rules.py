@@ -1,8 +1,8 @@
-"""What holds for an Advanced StatefulSet at every commit, whatever happens around it.
+"""Rules of an Advanced StatefulSet for every commit.
 
-Rules are those of the specification's "Main pass", "Building", "Update pass" and "Claim retention", written down a
-second time and in another way; rules.py says how what a manager could know is taken into account. A slot is one
-ordinal that the set wants, its rank the place among all slots.
+The rules are those of the specification's "Main pass", "Building", "Update pass" and "Claim retention", implemented
+independently; rules.py describes how they consider what a manager could know. A slot is an ordinal that the set
+wants; its rank is its position among all slots.
 """
 
 from bisect import bisect_right
@@ -62,7 +62,7 @@ class Workload(msgspec.Struct, frozen=True):
     when_scaled: str
     when_deleted: str
     replaces_after_s: float | None
-    """Age at which a pod of an older revision that has never been ready is replaced; None: it is not."""
+    """Age at which a pod of an older revision that has never been ready is replaced; None: never."""
     ignored: str
     """Limit of nodes out of service that use up no maxUnavailable; empty: every node uses it up."""
     current: str
@@ -75,17 +75,17 @@ class Workload(msgspec.Struct, frozen=True):
         return self.slots.index(ordinal) if ordinal in self.slots else -1
 
     def lower(self, name: str) -> list[str]:
-        """Wanted pods that come before this one."""
+        """Wanted pods with lower ordinals than this one."""
         ordinal = _ordinal(name)
         return [_named(name, slot) for slot in self.slots if slot < ordinal]
 
     def higher(self, name: str) -> list[str]:
-        """Wanted pods that come after this one."""
+        """Wanted pods with higher ordinals than this one."""
         ordinal = _ordinal(name)
         return [_named(name, slot) for slot in self.slots if slot > ordinal]
 
     def others(self, name: str) -> list[str]:
-        """Wanted pods apart from this one."""
+        """All other wanted pods."""
         return [*self.lower(name), *self.higher(name)]
 
 
@@ -146,7 +146,7 @@ def read_workload(doc: Any, revision: int) -> Workload:
 
 
 def _slots(replicas: int, reserved: Any) -> tuple[int, ...]:
-    """The first so many ordinals that are not reserved."""
+    """The first ordinals that are not reserved, this number of them."""
     taken: set[int] = set()
     for entry in reserved:
         first, _, last = str(entry).partition("-")
@@ -161,7 +161,7 @@ def _slots(replicas: int, reserved: Any) -> tuple[int, ...]:
 
 
 class StatefulSetRules(WorkloadRules[Workload]):
-    """Of one StatefulSet."""
+    """Rules of one StatefulSet."""
 
     shelf = SETS
     shelves = frozenset({SETS, PODS, CLAIMS, REVISIONS, NODES})
@@ -169,7 +169,7 @@ class StatefulSetRules(WorkloadRules[Workload]):
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)
         self._claims: dict[str, list[tuple[int, Any]]] = {}
-        """Per name: each version with its revision; None: it is gone."""
+        """By name: each version with its revision; None: it is deleted."""
         self._scaled_away: dict[str, tuple[str, int]] = {}
         """Claims that go with the pod that a manager scaled away: name → uid of the claim, and when that was."""
         self._nodes: dict[str, list[tuple[int, bool]]] = {}
@@ -236,7 +236,7 @@ class StatefulSetRules(WorkloadRules[Workload]):
     def _why_not_its_turn(
         self, commit: Commit, reconcile: Reconcile, pod: Version, workload: Workload
     ) -> str:
-        """Empty when the pods before it let it be made."""
+        """Empty if the pods before it allow its creation."""
         down = self._surely_down(reconcile, workload.lower(pod.name), workload, until=commit.at)
         if not workload.is_parallel:
             return f"{down} come first" if down else ""
@@ -282,7 +282,7 @@ class StatefulSetRules(WorkloadRules[Workload]):
     def _are_claims_there(
         self, commit: Commit, reconcile: Reconcile, pod: Version, workloads: list[Workload]
     ) -> Iterator[Violation]:
-        """Its claims are there, and none is about to go with a pod that had the name before."""
+        """Its PVCs exist, and none will be deleted with an earlier pod of that name."""
         if len(workloads) != 1:
             return
         for template in workloads[0].claim_templates:
@@ -309,7 +309,8 @@ class StatefulSetRules(WorkloadRules[Workload]):
     def _is_wanted_gone(
         self, commit: Commit, reconcile: Reconcile, pod: Version, workloads: list[Workload]
     ) -> Iterator[Violation]:
-        """A user asked for it, it is surplus and it is its turn, or it has to be recreated."""
+        """A user requested the deletion, the pod is surplus and the next one in the order, or it has to be
+        recreated."""
         versions = self.pods.since(pod.uid, reconcile.known.get(PODS, 0))
         if any(version.is_marked for version in versions):
             return
@@ -337,7 +338,7 @@ class StatefulSetRules(WorkloadRules[Workload]):
     def _why_surplus_waits(
         self, commit: Commit, reconcile: Reconcile, pod: Version, workload: Workload
     ) -> str:
-        """In order, the highest goes, when nothing is missing below."""
+        """With ordered management, the highest pod is deleted, if no lower pod is missing."""
         if down := self._surely_down(
             reconcile, [_named(pod.name, slot) for slot in workload.slots], workload, until=commit.at
         ):
@@ -356,7 +357,7 @@ class StatefulSetRules(WorkloadRules[Workload]):
     def _do_claims_go(
         self, commit: Commit, reconcile: Reconcile, pod: Version, workloads: list[Workload]
     ) -> Iterator[Violation]:
-        """Claims that are to go with a pod that is scaled away know it before the pod is deleted."""
+        """PVCs that must be deleted with a scaled-down pod are marked before the pod is deleted."""
         if any(workload.when_scaled != "Delete" for workload in workloads):
             return
         for template in workloads[-1].claim_templates:
@@ -441,9 +442,9 @@ class StatefulSetRules(WorkloadRules[Workload]):
     def _is_order_kept(
         self, commit: Commit, reconcile: Reconcile, pod: Version, workloads: list[Workload]
     ) -> Iterator[Violation]:
-        """In order, no wanted pod that is out of service is updated, unless the manager took it out of service, a user
-        marked it, it has ended, or it has never been ready and the set asks for its replacement.
-        """
+        """With ordered management, no wanted pod that is out of service is updated, unless the manager took it
+        out of service, a user marked it, it has ended, or it has never been ready and the set requests its
+        replacement."""
         known = self.pods.since(pod.uid, reconcile.known.get(PODS, 0))
         versions = [version for version in known if version.revision < commit.revision] or [pod]
         if any(
@@ -463,7 +464,7 @@ class StatefulSetRules(WorkloadRules[Workload]):
         )
 
     def _may_be_replaced(self, commit: Commit, pod: Version, workload: Workload) -> bool:
-        """Whether the set asks for the replacement of this pod, which has never been ready in its whole life."""
+        """Whether the set requests the replacement of this pod, which has never been ready."""
         if workload.replaces_after_s is None:
             return False
         age_s = commit.at - self.pods.created_at(pod.uid).at + self._skew_s
@@ -485,7 +486,7 @@ class StatefulSetRules(WorkloadRules[Workload]):
     def _on_taken_out(
         self, commit: Commit, reconcile: Reconcile, before: Version, after: Version, workloads: list[Workload]
     ) -> Iterator[Violation]:
-        """A wanted pod that serves goes out of service only while few enough others are out."""
+        """A wanted, serving pod leaves service only while the number of unavailable pods is below the limit."""
 
         def breaks(workload: Workload) -> str:
             if workload.rank(before.name) < 0 or not self._is_taken_out(
@@ -613,8 +614,8 @@ class StatefulSetRules(WorkloadRules[Workload]):
     # ── what is known ────────────────────────────────────────────────────────
 
     def _of_name(self, reconcile: Reconcile, name: str) -> list[list[Version]]:
-        """Pods of this name, each with the versions that the manager may take for the present one; the last of
-        them is the one that is there now."""
+        """Pods of this name, each with the versions that the manager may assume to be the current one; the last
+        pod is the existing one."""
         return [
             versions
             for versions in self.pods.all_since(reconcile.known.get(PODS, 0), reconcile)
@@ -628,7 +629,7 @@ class StatefulSetRules(WorkloadRules[Workload]):
     def _surely_down(
         self, reconcile: Reconcile, names: list[str], workload: Workload, *, until: float
     ) -> list[str]:
-        """Those of these pods that are missing or out of service, whatever the manager may take for the present."""
+        """Those of these pods that are missing or out of service in every state that the manager may assume."""
         return [
             name
             for name in names
@@ -640,7 +641,7 @@ class StatefulSetRules(WorkloadRules[Workload]):
         ]
 
     def _claim_since(self, name: str, reconcile: Reconcile) -> list[Any]:
-        """What a manager may take for the present state of a claim."""
+        """States of a PVC that a manager may assume to be the current one."""
         versions = self._claims.get(name) or []
         known = reconcile.known.get(CLAIMS, 0)
         first = max(0, bisect_right(versions, known, key=lambda version: version[0]) - 1)
@@ -651,7 +652,7 @@ class StatefulSetRules(WorkloadRules[Workload]):
 
 
 def _pod_owners(claim: Any) -> list[str]:
-    """Uids of the pods that a claim goes with."""
+    """Uids of the pods with which a PVC is deleted."""
     owners = claim["metadata"].get("ownerReferences") or ()
     return [owner["uid"] for owner in owners if owner["kind"] == "Pod"]
 

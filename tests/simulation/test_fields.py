@@ -1,4 +1,4 @@
-"""Which fields of the kinds no seed sets, each with the reason: another one that is never set has to be noticed."""
+"""Fields of the kinds that no seed sets, each with the reason: the test fails for any other unset field."""
 
 from collections.abc import Mapping
 

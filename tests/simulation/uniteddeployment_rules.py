@@ -1,13 +1,13 @@
-"""What holds for a UnitedDeployment with CloneSets, whatever happens around it.
+"""Rules of a UnitedDeployment with CloneSets.
 
-a workload is made     ──▶ for a subset of the spec that has none
+a workload is created  ──▶ for a subset of the spec that has none
 a workload is written  ──▶ all together never have more than the replicas, as far as the manager could know;
                            the partition and the template are those of the spec
 a workload is deleted  ──▶ its subset is not in the spec, or another workload of the subset is older
-pods                   ──▶ are nothing to the controller, but where they may be in reserve
-at rest                ──▶ every subset has its workload, bounds hold, no replica is lost, the status says so
+pods                   ──▶ the controller does not write them, except pods in reserve
+at rest                ──▶ every subset has its workload, bounds hold, no replica is lost, the status is correct
 
-A write is judged by every version of the UnitedDeployment, and of the workloads, that the manager may have known.
+A write must be correct for one version of the UnitedDeployment and the workloads that the manager may have known.
 """
 
 from bisect import bisect_right
@@ -35,7 +35,7 @@ RESTLESS_S = 60.0
 
 
 class _Seen(msgspec.Struct, frozen=True):
-    """One workload as it was from `revision` on; no document: it was gone."""
+    """One workload as it was from `revision` on; no document: it was deleted."""
 
     revision: int
     document: Any
@@ -46,7 +46,7 @@ class _Seen(msgspec.Struct, frozen=True):
 
 
 class UnitedDeploymentRules:
-    """Of one UnitedDeployment, by name, through its lives."""
+    """Rules of one UnitedDeployment by its name, across deletions and new creations."""
 
     shelves = frozenset({UNITED, WORKLOADS, PODS, REVISIONS})
 
@@ -185,7 +185,7 @@ class UnitedDeploymentRules:
     def _is_conserved(
         self, commit: Commit, old: Any | None, new: Any, united_versions: list[Any]
     ) -> Iterator[Violation]:
-        """What grows leaves all together within the replicas."""
+        """After a scale-up all workloads together do not have more than the replicas."""
         assert commit.reconcile is not None
         size = int(new["spec"]["replicas"])
         if size <= (int(old["spec"]["replicas"]) if old is not None else 0):
@@ -201,7 +201,8 @@ class UnitedDeploymentRules:
     def _is_stored_first(
         self, commit: Commit, old: Any | None, new: Any, united_versions: list[Any]
     ) -> Iterator[Violation]:
-        """What gets less than its bounds and pods that run elsewhere leave it was stored to be passed over."""
+        """A workload gets less than its bounds and the pods that run elsewhere require only after the stored
+        status passes over its subset."""
         size, subset = int(new["spec"]["replicas"]), new["metadata"]["labels"].get(SUBSET)
         if old is None or size >= int(old["spec"]["replicas"]):
             return
@@ -221,7 +222,7 @@ class UnitedDeploymentRules:
     def _others_of(
         self, reconcile: Reconcile, workload: Any, united_versions: list[Any]
     ) -> Iterator[tuple[str, list[int]]]:
-        """Each other workload: its subset, and every size that the manager may take for the present one."""
+        """Each other workload: its subset, and every size that the manager may assume to be the current one."""
         known = reconcile.known.get(WORKLOADS, 0)
         for uid, value in self._live({united["metadata"]["uid"] for united in united_versions}):
             if uid != workload["metadata"]["uid"]:
@@ -236,7 +237,7 @@ class UnitedDeploymentRules:
                 yield uid, document
 
     def _united_since(self, reconcile: Reconcile) -> list[Any]:
-        """Versions of the UnitedDeployment that the manager may take for the present one."""
+        """Versions of the UnitedDeployment that the manager may assume to be the current one."""
         seens = _since(self._versions, reconcile.known.get(UNITED, 0))
         return [seen.document for seen in seens if seen.document is not None]
 
@@ -250,7 +251,7 @@ class UnitedDeploymentRules:
     # ── at rest ──────────────────────────────────────────────────────────────
 
     def at_rest(self, now: float) -> Iterator[Violation]:
-        """What is wrong although everything has gone well for long."""
+        """Errors that remain after a long time without faults."""
         united = self._versions[-1].document if self._versions else None
         if united is None:
             uids = {
@@ -354,7 +355,7 @@ class UnitedDeploymentRules:
 
 
 def _since(history: list[_Seen], known: int) -> list[_Seen]:
-    """The versions that a manager with this knowledge may take for the present one."""
+    """The versions that a manager with this knowledge may assume to be the current one."""
     first = max(0, bisect_right(history, known, key=lambda seen: seen.revision) - 1)
     return history[first:]
 
@@ -390,7 +391,7 @@ def _is_adaptive(united: Any) -> bool:
 
 
 def _passed_over(united: Any) -> list[str]:
-    """Subsets that its status says find no nodes."""
+    """Subsets without nodes according to its status."""
     return [
         status["name"]
         for status in (united.get("status") or {}).get("subsetStatuses") or ()

@@ -1,9 +1,9 @@
-"""Builders for snapshots of CloneSets: say what matters, get the rest.
+"""Builders for snapshots of CloneSets: a test sets the fields that matter, and the builder sets all others.
 
 cloneset(replicas=5, max_unavailable=1).marked("a").not_ready("a").snapshot()
 
 A CloneSet starts with as many pods as it has replicas, named a, b, c, …, all of the update revision, running,
-ready for an hour and available. Everything goes through the real projections, as JSON.
+ready for an hour and available. The real views decode all objects from JSON.
 """
 
 import copy
@@ -125,7 +125,7 @@ class CloneSetBuilder(WorkloadBuilder):
         return self.with_rolling(paused=True)
 
     def managed_by(self, selector: dict[str, Any] | None) -> Self:
-        """The selector recorded with the revisions (default: that of the spec); None: no record."""
+        """Set the selector that is recorded with the revisions (default: that of the spec); None: no record."""
         self.managed = selector
         return self
 
@@ -253,7 +253,7 @@ class CloneSetBuilder(WorkloadBuilder):
         return self
 
     def fresh(self, *short_names: str) -> Self:
-        """As the API server has them right after creation, but already on a node."""
+        """Pods as the API server has them right after creation, but already bound to a node."""
         for short in short_names:
             pod = self.pods[short]
             pod["metadata"]["labels"][keys.STATE_LABEL] = "PreparingNormal"
@@ -305,7 +305,7 @@ class CloneSetBuilder(WorkloadBuilder):
         return self
 
     def stored_revisions(self) -> list[dict[str, Any]]:
-        """Given ones; else the update revision, and the old one before it when a pod is of it."""
+        """The given revisions; by default the update revision, and before it the old one if a pod has it."""
         if self.revisions:
             return self.revisions
         update = revision(self.spec["template"], 2)
@@ -351,7 +351,7 @@ class CloneSetBuilder(WorkloadBuilder):
         memories: Memories | None = None,
         **more: Any,
     ) -> CloneSetSnapshot:
-        """With these pods and revisions instead of its own; `more`: fields of the snapshot as they are."""
+        """Snapshot with these pods and revisions instead of its own; `more`: further fields of the snapshot."""
         objects: OnPaper = {
             POD_VIEWS: [*pods, *self._occupying()],
             REVISION_VIEWS: revisions,
@@ -412,7 +412,7 @@ def cloneset(
     image: str = "nginx:1",
     **spec: Any,
 ) -> CloneSetBuilder:
-    """`pods` pods (default: as many as replicas), the first `old` of them of the older revision."""
+    """A CloneSet with `pods` pods (default: the replicas); the first `old` of them have the older revision."""
     builder = CloneSetBuilder(
         {
             "replicas": replicas,

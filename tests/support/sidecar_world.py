@@ -1,8 +1,8 @@
-"""A SidecarSet with its pods on paper: plans are carried out on documents, and the kubelet has its turn.
+"""A simulated SidecarSet with its pods: plans are carried out on documents, and then the kubelet acts.
 
 world = SidecarWorld(sidecarset("log", container("log"))); world.add(3); world.change(container("log", "log:2"))
 
-Patches go through the real strategic merge, so a patch that would destroy something does so here too.
+The real strategic merge applies patches, so a harmful patch does harm here, too.
 """
 
 from collections.abc import Callable, Mapping
@@ -95,7 +95,7 @@ class SidecarWorld:
         self.pods[name] = document
 
     def runs(self, name: str, *, ready: bool = True, failing: tuple[str, ...] = ()) -> None:
-        """The kubelet catches up: every container runs what its spec says; those in `failing` are not ready."""
+        """Let the kubelet run every container of the spec; those in `failing` are not ready."""
 
         def catch_up(document: Document) -> None:
             statuses = [
@@ -170,7 +170,7 @@ class SidecarWorld:
         return plan_sidecarset(self.snapshot())
 
     def round(self) -> Plan:
-        """One plan, carried out."""
+        """Carry out one plan."""
         plan = self.plan()
         self.carry_out(plan)
         return plan

@@ -1,4 +1,4 @@
-"""Situations with their cause in the objects around: sidecars of others, volumes, secrets, rivals, suspended children.
+"""Situations caused by other objects: sidecars, volumes, secrets, conflicting objects, suspended children.
 
 AROUND: rows by the name of their kind ──▶ tables.py
 """

@@ -1,4 +1,4 @@
-"""Situations of what acts on the objects of others.
+"""Situations of kinds that act on the objects of other kinds.
 
 SIDECAR_SETS, SPREADS, BUDGETS, DISTRIBUTIONS, POD_STATES ──▶ tables.py
 """

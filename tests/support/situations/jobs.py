@@ -1,4 +1,4 @@
-"""Situations of what ends: jobs of pods, schedules, containers, requests.
+"""Situations of kinds that end: jobs of pods, schedules, containers, requests.
 
 BROADCAST_JOBS, CRON_JOBS, EPHEMERAL_JOBS, REQUESTS ──▶ tables.py
 """

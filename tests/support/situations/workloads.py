@@ -1,4 +1,4 @@
-"""Situations of workloads: pods that are to run for ever.
+"""Situations of workloads whose pods run forever.
 
 CLONE_SETS, STATEFUL_SETS, DAEMON_SETS, UNITED ──▶ tables.py
 """
@@ -111,7 +111,8 @@ async def its_init_container_fails(world: World) -> None:
 
 
 def _without_a_class(name: str | None) -> dict[str, Any]:
-    """A claim template whose storage class does not exist; None: no class, and no default one exists."""
+    """A claim template whose storage class does not exist; None: it names no class, and there is no default
+    class."""
     wanted = {} if name is None else {"storageClassName": name}
     spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}, **wanted}
     return {"volumeClaimTemplates": [{"metadata": {"name": "data"}, "spec": spec}]}

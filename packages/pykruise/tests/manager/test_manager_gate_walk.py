@@ -170,7 +170,7 @@ WITHOUT_DAEMON = Gates.of(
 )
 
 
-def test_without_the_daemon_nothing_of_what_needs_it_is_watched_allowed_or_set() -> None:
+def test_objects_of_the_daemon_are_not_watched_allowed_or_set_without_it() -> None:
     plurals = ("nodeimages", "imagepulljobs", "imagelistpulljobs", "containerrecreaterequests")
     more = ("nodepodprobes", "podprobemarkers")
     assert not {name for name in watched(WITHOUT_DAEMON) if name.partition(".")[0] in (*plurals, *more)}

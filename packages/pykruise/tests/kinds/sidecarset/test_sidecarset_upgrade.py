@@ -767,7 +767,7 @@ def test_a_terminating_sidecarset_changes_no_pods_and_revisions() -> None:
     assert world.round().is_settled
 
 
-def test_without_updates_pods_are_reported_and_left() -> None:
+def test_pods_are_reported_and_not_changed_without_updates() -> None:
     """pitfall 17"""
     world = started(2, type="NotUpdate")
     new_image(world)

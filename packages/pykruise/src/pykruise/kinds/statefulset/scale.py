@@ -285,7 +285,7 @@ def _create_pod(
         value.skipped[slot.name] = _name_taken(slot.name, ws.snapshot.taken[slot.name])
         return
     if stale := find_stale_claim(ws, slot):
-        message = f"is not created before claim {stale.name} of its last pod is deleted"
+        message = f"is not created until PVC {stale.name} of its old pod is deleted"
         value.skipped[slot.name] = explain_leaving_claim(stale, message)
         return
     steps, waits = plan_claims(ws, slot)
