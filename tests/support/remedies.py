@@ -190,8 +190,17 @@ async def set_another_condition_type(person: Person, _match: re.Match[str]) -> N
     await person.change(probes=[{**probe, "podConditionType": "example.com/own"} for probe in probes])
 
 
-async def create_the_missing_secret(person: Person, _match: re.Match[str]) -> None:
-    await person.stage.create({"metadata": {"name": "missing"}, "type": "Opaque"}, resource=SECRETS)
+async def create_the_mounted(person: Person, match: re.Match[str]) -> None:
+    """What the command creates; a namespace or a name that it lacks would fail."""
+    resource = SECRETS if match["kind"] == "secret generic" else CONFIG_MAPS
+    document = {"metadata": {"name": match["mounted"]}}
+    await person.stage.client.create(resource, match["place"], document)
+
+
+async def create_the_claim(person: Person, match: re.Match[str]) -> None:
+    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    document = {"metadata": {"name": match["claim"]}, "spec": spec}
+    await person.stage.create(document, resource=PERSISTENT_VOLUME_CLAIMS)
 
 
 async def correct_the_schedule(person: Person, _match: re.Match[str]) -> None:
@@ -704,6 +713,12 @@ _BY_A_LIST: Final = (
 )
 
 
+_CREATING: Final = (
+    r"; kubectl create (?P<kind>configmap|secret generic) -n (?P<place>\S+) (?P<mounted>\S+) --from-file=FILE creates"
+    r" \w+ \S+"
+)
+
+
 async def create_what_is_missing(person: Person, _match: re.Match[str]) -> None:
     await person.stage.create({"metadata": {"name": "missing"}}, resource=CONFIG_MAPS)
 
@@ -1039,14 +1054,15 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     ),
     (
         r"create the missing ones of these, or correct the volume in .* or in SidecarSet (?P<sidecars>\w+), then delete"
-        r" the pod, which keeps the old one",
-        (create_the_missing_secret, correct_the_sidecars_and_delete_pods),
+        r" the pod, which keeps the old one" + _CREATING,
+        (create_the_mounted, correct_the_sidecars_and_delete_pods),
     ),
     (
         r"create the missing ones of these, or (create AdvancedCronJob \S+ again with the volume corrected|correct the"
-        r" volume in .*)",
-        (create_the_missing_secret,),
+        r" volume in .*)" + _CREATING,
+        (create_the_mounted,),
     ),
+    (r"create the missing PVC (?P<claim>\S+)", (create_the_claim,)),
     (r"if its data may be lost, delete PVC (?P<claim>\S+), then the pod", (give_up_the_data,)),
     (
         r"create a PersistentVolume of storage class (?P<class>\S+) for a node that can run the pod",
@@ -1084,6 +1100,8 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         (),
     ),
     (r"correct its cause, and create the job again" + _BY_A_LIST, ()),
+    (r"correct what kept its pods from ending; to raise activeDeadlineSeconds, create \S+ \S+ again", ()),
+    (r"correct what kept its pods from ending, or raise spec.\S+; then create the job again", ()),
     (r"correct the name; .*", ()),
     (
         r"make the image available, or correct the image or its pull secrets; then create the job again"
