@@ -46,6 +46,16 @@ async def an_injected_sidecar_lacks_a_config_map(world: World) -> None:
     await world.put(sidecarset("mesh", containers=missing), cloneset())
 
 
+async def its_volume_lacks_its_config_map(world: World) -> None:
+    await world.put(cloneset(pod={"volumes": [{"name": "conf", "configMap": {"name": "shop"}}]}))
+    await world.wait(60)
+
+
+async def its_volume_lacks_its_claim(world: World) -> None:
+    volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "shop"}}]
+    await world.put(cloneset(pod={"volumes": volumes}))
+
+
 async def an_injected_volume_lacks_its_secret(world: World) -> None:
     await world.put(_mesh_with_volume(), cloneset())
     await world.wait(60)
@@ -404,9 +414,20 @@ AROUND: Final[Mapping[str, tuple[Situation, ...]]] = {
             ways=2,
         ),
         Situation(
+            stage=its_volume_lacks_its_config_map,
+            cause=Code.NOT_MOUNTED,
+            says="kubectl create configmap -n scenario shop --from-file=FILE creates ConfigMap shop",
+            ways=1,
+        ),
+        Situation(
+            stage=its_volume_lacks_its_claim,
+            cause=Code.UNBOUND_CLAIMS,
+            says="PVC shop does not exist",
+            ways=1,
+        ),
+        Situation(
             stage=an_injected_volume_lacks_its_secret,
             cause=Code.NOT_MOUNTED,
-            phase=Phase.PROGRESSING,
             says="in spec.template or in SidecarSet mesh",
             ways=3,
         ),
@@ -432,7 +453,6 @@ AROUND: Final[Mapping[str, tuple[Situation, ...]]] = {
         Situation(
             stage=a_volume_of_its_sidecars_lacks_its_secret,
             cause=Code.NOT_MOUNTED,
-            phase=Phase.PROGRESSING,
             says="Secret missing",
             ways=3,
             known_by=_PLAN,
@@ -522,7 +542,6 @@ AROUND: Final[Mapping[str, tuple[Situation, ...]]] = {
         Situation(
             stage=a_volume_of_its_pods_lacks_its_secret,
             cause=Code.NOT_MOUNTED,
-            phase=Phase.PROGRESSING,
             says="Secret missing",
             ways=1,
             known_by=_PLAN,
@@ -562,7 +581,6 @@ AROUND: Final[Mapping[str, tuple[Situation, ...]]] = {
         Situation(
             stage=a_volume_of_recorded_pods_lacks_its_secret,
             cause=Code.NOT_MOUNTED,
-            phase=Phase.PROGRESSING,
             says="Secret missing",
             ways=1,
             known_by=_PLAN,
@@ -572,7 +590,6 @@ AROUND: Final[Mapping[str, tuple[Situation, ...]]] = {
         Situation(
             stage=a_volume_of_debugged_pods_lacks_its_secret,
             cause=Code.NOT_MOUNTED,
-            phase=Phase.PROGRESSING,
             says="Secret missing",
             ways=1,
         ),
@@ -595,7 +612,6 @@ AROUND: Final[Mapping[str, tuple[Situation, ...]]] = {
         Situation(
             stage=a_volume_of_its_subsets_lacks_its_secret,
             cause=Code.NOT_MOUNTED,
-            phase=Phase.PROGRESSING,
             says="in spec.template.cloneSetTemplate",
             ways=1,
         ),
@@ -610,7 +626,6 @@ AROUND: Final[Mapping[str, tuple[Situation, ...]]] = {
         Situation(
             stage=a_volume_of_a_job_lacks_its_secret,
             cause=Code.NOT_MOUNTED,
-            phase=Phase.PROGRESSING,
             says="then delete the pod",
             ways=1,
         ),
@@ -626,7 +641,6 @@ AROUND: Final[Mapping[str, tuple[Situation, ...]]] = {
         Situation(
             stage=a_volume_of_its_run_lacks_its_secret,
             cause=Code.NOT_MOUNTED,
-            phase=Phase.PROGRESSING,
             says="create AdvancedCronJob web again",
             ways=1,
             known_by=_PLAN,

@@ -60,7 +60,21 @@ async def a_partition_holds_its_upgrade(world: World) -> None:
     await world.set("sidecarset/web", containers=[{"name": "log", "image": "log:2"}])
 
 
+async def a_budget_refuses_its_upgrade(world: World) -> None:
+    await world.put(sidecarset(), cloneset())
+    await world.wait(30)
+    await world.put(budget(maxUnavailable=0))
+    await world.wait(5)
+    await world.set("sidecarset/web", containers=[{"name": "log", "image": "log:2"}])
+
+
 SIDECAR_SETS: Final = (
+    Situation(
+        stage=a_budget_refuses_its_upgrade,
+        cause=Code.DISRUPTION_REFUSED,
+        says="raise maxUnavailable of PodUnavailableBudget web: now it refuses every disruption",
+        known_by="plan",
+    ),
     Situation(stage=a_sidecarset_is_as_it_should_be, cause="", phase=Phase.HEALTHY),
     Situation(
         stage=its_pods_are_older,
@@ -265,6 +279,11 @@ async def the_name_of_its_statefulset_is_misspelt(world: World) -> None:
     await world.put(podstate(target="wbe"))
 
 
+async def only_a_cloneset_has_the_misspelt_name(world: World) -> None:
+    await world.put(statefulset(), cloneset("wbe"))
+    await world.put(podstate(target="wbe"))
+
+
 async def its_statefulset_is_not_there(world: World) -> None:
     await world.put(podstate())
 
@@ -306,6 +325,13 @@ POD_STATES: Final = (
     Situation(stage=its_statefulset_is_not_there, cause=Code.NO_TARGET, ways=2, known_by="plan"),
     Situation(
         stage=the_name_of_its_statefulset_is_misspelt,
+        cause=Code.NO_TARGET,
+        says="did you mean web?",
+        ways=2,
+        known_by="plan",
+    ),
+    Situation(
+        stage=only_a_cloneset_has_the_misspelt_name,
         cause=Code.NO_TARGET,
         says="did you mean web?",
         ways=2,

@@ -266,3 +266,31 @@ def test_a_node_counts_as_lost_a_minute_after_its_pod_was_marked() -> None:
     status = ContainerStatusFacts(name="main", ready=True)
     marked = msgspec.structs.replace(pod, container_statuses=(status,), ready_since=NOW - 10)
     assert find_next_blocker_time([marked], now=NOW) == NOW + 50
+
+
+@pytest.mark.parametrize(
+    ("prepared", "code", "is_named"),
+    [
+        ("False", Code.NOT_MOUNTED, True),  # before the node pulls images
+        ("True", Code.STARTING, False),  # the node pulls an image
+        (None, Code.STARTING, True),  # Kubernetes 1.28: one or the other
+    ],
+)
+def test_only_a_node_that_has_not_prepared_a_pod_waits_for_its_volumes(
+    prepared: str | None, code: Code, is_named: bool
+) -> None:
+    # given
+    builder = waiting("ContainerCreating")
+    pod = builder.pods["a"]
+    pod["spec"]["volumes"] = [{"name": "conf", "configMap": {"name": "shop"}}]
+    conditions = [
+        {"type": "PodScheduled", "status": "True", "lastTransitionTime": format_time(NOW - 120)},
+        *([] if prepared is None else [{"type": "PodReadyToStartContainers", "status": prepared}]),
+    ]
+    pod["status"] |= {"phase": "Pending", "conditions": conditions}
+    # when
+    blocker = found(builder)
+    # then
+    assert blocker is not None
+    assert blocker.code == code
+    assert ("ConfigMap shop" in blocker.message) is is_named

@@ -540,18 +540,11 @@ NEEDS_A_PERSON: Final = frozenset(code for code in CODES if rank_of(code) < rank
     Code.TERMINATING_OBJECT,
     Code.NO_MANAGER,
     Code.HOT_UPGRADE,
-    Code.NOT_MOUNTED,
     Code.NOT_READY,
     Code.NOT_READ,
     Code.BACKOFF,
 }
 """Codes that need a person: all except temporary stages and requested limits."""
-
-REPEATED: Final = NEEDS_A_PERSON | {Code.NOT_MOUNTED}
-"""Codes that an owner repeats from its pods or workloads. NOT_MOUNTED may also mean that a large image is being
-pulled.
-"""
-
 
 OF_A_SPEC: Final = frozenset(
     {Code.IMAGE_PULL, Code.IMAGE_PULLING, Code.NOTHING_SELECTED, Code.NO_NODE_IMAGE, Code.JOB_FAILED}
