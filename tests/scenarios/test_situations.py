@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pykruise.cli.explain import code_of
-from pykruise.cli.insight.explaining import Explanation
+from pykruise.cli.insight.explanations import Explanation
 from pykruise.dashboard.jobs import build_job_row
 from pykruise.dashboard.others import build_other_row
 from pykruise.dashboard.rollouts import build_rollout_row

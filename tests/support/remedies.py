@@ -17,7 +17,8 @@ import msgspec
 import pytest
 
 from pykruise.cli.explain import read_and_explain
-from pykruise.cli.insight.explaining import Explanation, Wait, format_explanation
+from pykruise.cli.insight.explanation_text import format_explanation
+from pykruise.cli.insight.explanations import Explanation, Wait
 from pykruise.kinds import list_kinds
 from pykruise.kinds.broadcastjob.types import BROADCAST_JOBS
 from pykruise.kinds.cloneset.types import CLONE_SETS
@@ -192,9 +193,16 @@ async def set_another_condition_type(person: Person, _match: re.Match[str]) -> N
 
 async def create_the_mounted(person: Person, match: re.Match[str]) -> None:
     """What the command creates; a namespace or a name that it lacks would fail."""
-    resource = SECRETS if match["kind"] == "secret generic" else CONFIG_MAPS
-    document = {"metadata": {"name": match["mounted"]}}
-    await person.stage.client.create(resource, match["place"], document)
+    resource = SECRETS if match["kind"] == "Secret" else CONFIG_MAPS
+    await person.stage.client.create(resource, match["place"], {"metadata": {"name": match["mounted"]}})
+
+
+async def create_what_it_says_is_missing(person: Person, _match: re.Match[str]) -> None:
+    missing = re.search(r"there is no (?P<kind>\w+) (?P<mounted>\S+) in its namespace", person.wait.words)
+    assert missing is not None, person.wait
+    resource = SECRETS if missing["kind"] == "Secret" else CONFIG_MAPS
+    document = {"metadata": {"name": missing["mounted"]}}
+    await person.stage.client.create(resource, person.stage.namespace, document)
 
 
 async def create_the_claim(person: Person, match: re.Match[str]) -> None:
@@ -713,12 +721,6 @@ _BY_A_LIST: Final = (
 )
 
 
-_CREATING: Final = (
-    r"; kubectl create (?P<kind>configmap|secret generic) -n (?P<place>\S+) (?P<mounted>\S+) --from-file=FILE creates"
-    r" \w+ \S+"
-)
-
-
 async def create_what_is_missing(person: Person, _match: re.Match[str]) -> None:
     await person.stage.create({"metadata": {"name": "missing"}}, resource=CONFIG_MAPS)
 
@@ -1054,12 +1056,17 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     ),
     (
         r"create the missing ones of these, or correct the volume in .* or in SidecarSet (?P<sidecars>\w+), then delete"
-        r" the pod, which keeps the old one" + _CREATING,
-        (create_the_mounted, correct_the_sidecars_and_delete_pods),
+        r" the pod, which keeps the old one",
+        (create_what_it_says_is_missing, correct_the_sidecars_and_delete_pods),
     ),
     (
         r"create the missing ones of these, or (create AdvancedCronJob \S+ again with the volume corrected|correct the"
-        r" volume in .*)" + _CREATING,
+        r" volume in .*)",
+        (create_what_it_says_is_missing,),
+    ),
+    (
+        r"create (?P<kind>ConfigMap|Secret) \S+ \(kubectl create (configmap|secret generic) -n (?P<place>\S+)"
+        r" (?P<mounted>\S+) --from-file=FILE\)",
         (create_the_mounted,),
     ),
     (r"create the missing PVC (?P<claim>\S+)", (create_the_claim,)),

@@ -51,6 +51,13 @@ async def its_volume_lacks_its_config_map(world: World) -> None:
     await world.wait(60)
 
 
+async def the_volume_of_its_new_template_lacks_its_secret(world: World) -> None:
+    await world.put(cloneset())
+    await world.wait(30)
+    await world.set("cloneset/web", template={"spec": {"volumes": _CERTS}})
+    await world.wait(90)
+
+
 async def its_volume_lacks_its_claim(world: World) -> None:
     volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "shop"}}]
     await world.put(cloneset(pod={"volumes": volumes}))
@@ -416,8 +423,14 @@ AROUND: Final[Mapping[str, tuple[Situation, ...]]] = {
         Situation(
             stage=its_volume_lacks_its_config_map,
             cause=Code.NOT_MOUNTED,
-            says="kubectl create configmap -n scenario shop --from-file=FILE creates ConfigMap shop",
-            ways=1,
+            says="create ConfigMap shop (kubectl create configmap -n scenario shop --from-file=FILE)",
+            ways=2,
+        ),
+        Situation(
+            stage=the_volume_of_its_new_template_lacks_its_secret,
+            cause=Code.NOT_MOUNTED,
+            says="create Secret missing (kubectl create secret generic -n scenario missing --from-file=FILE)",
+            ways=3,
         ),
         Situation(
             stage=its_volume_lacks_its_claim,
@@ -429,7 +442,7 @@ AROUND: Final[Mapping[str, tuple[Situation, ...]]] = {
             stage=an_injected_volume_lacks_its_secret,
             cause=Code.NOT_MOUNTED,
             says="in spec.template or in SidecarSet mesh",
-            ways=3,
+            ways=4,
         ),
     ),
     "workloadspread": (
@@ -454,7 +467,7 @@ AROUND: Final[Mapping[str, tuple[Situation, ...]]] = {
             stage=a_volume_of_its_sidecars_lacks_its_secret,
             cause=Code.NOT_MOUNTED,
             says="Secret missing",
-            ways=3,
+            ways=4,
             known_by=_PLAN,
         ),
         Situation(
@@ -543,7 +556,7 @@ AROUND: Final[Mapping[str, tuple[Situation, ...]]] = {
             stage=a_volume_of_its_pods_lacks_its_secret,
             cause=Code.NOT_MOUNTED,
             says="Secret missing",
-            ways=1,
+            ways=2,
             known_by=_PLAN,
         ),
         Situation(
@@ -582,7 +595,7 @@ AROUND: Final[Mapping[str, tuple[Situation, ...]]] = {
             stage=a_volume_of_recorded_pods_lacks_its_secret,
             cause=Code.NOT_MOUNTED,
             says="Secret missing",
-            ways=1,
+            ways=2,
             known_by=_PLAN,
         ),
     ),
@@ -591,7 +604,7 @@ AROUND: Final[Mapping[str, tuple[Situation, ...]]] = {
             stage=a_volume_of_debugged_pods_lacks_its_secret,
             cause=Code.NOT_MOUNTED,
             says="Secret missing",
-            ways=1,
+            ways=2,
         ),
     ),
     "imagepulljob": (
@@ -613,7 +626,7 @@ AROUND: Final[Mapping[str, tuple[Situation, ...]]] = {
             stage=a_volume_of_its_subsets_lacks_its_secret,
             cause=Code.NOT_MOUNTED,
             says="in spec.template.cloneSetTemplate",
-            ways=1,
+            ways=2,
         ),
     ),
     "broadcastjob": (
@@ -627,7 +640,7 @@ AROUND: Final[Mapping[str, tuple[Situation, ...]]] = {
             stage=a_volume_of_a_job_lacks_its_secret,
             cause=Code.NOT_MOUNTED,
             says="then delete the pod",
-            ways=1,
+            ways=2,
         ),
     ),
     "advancedcronjob": (
@@ -642,7 +655,7 @@ AROUND: Final[Mapping[str, tuple[Situation, ...]]] = {
             stage=a_volume_of_its_run_lacks_its_secret,
             cause=Code.NOT_MOUNTED,
             says="create AdvancedCronJob web again",
-            ways=1,
+            ways=2,
             known_by=_PLAN,
         ),
     ),

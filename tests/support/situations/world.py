@@ -13,7 +13,8 @@ import msgspec
 
 from pykruise.agent.simulated import ALL_TASKS, make_simulated_agents
 from pykruise.cli.explain import read_and_explain
-from pykruise.cli.insight.explaining import Explanation, format_explanation
+from pykruise.cli.insight.explanation_text import format_explanation
+from pykruise.cli.insight.explanations import Explanation
 from pykruise.kinds import list_kinds
 from pykruise.kinds.gates import Gates
 from pykruise.kube.client.transport import Transport

@@ -17,7 +17,9 @@ from pykruise.cli.errors import CommandError, CommandLineError
 from pykruise.cli.insight.bindings import add_bindings, add_claims
 from pykruise.cli.insight.children import add_children
 from pykruise.cli.insight.cluster_reading import Sight, look
-from pykruise.cli.insight.explaining import Explanation, Wait, explain, format_explanation, rank_waits
+from pykruise.cli.insight.explaining import explain
+from pykruise.cli.insight.explanation_text import format_explanation
+from pykruise.cli.insight.explanations import Explanation, Wait, rank_waits
 from pykruise.cli.insight.gates import fit_settings, parse_settings, read_manager_settings
 from pykruise.cli.insight.injection_check import find_refused_origin
 from pykruise.cli.insight.kind_insights import ATTACHED

@@ -14,7 +14,7 @@ import msgspec
 
 from pykruise.cli.insight.causes import cause_of
 from pykruise.cli.insight.cluster_reading import Sight
-from pykruise.cli.insight.explaining import Explanation, Wait, rank_waits, wait_of
+from pykruise.cli.insight.explanations import Explanation, Wait, rank_waits, wait_of
 from pykruise.cli.insight.known_kinds import list_known_kinds
 from pykruise.kube.client.client import Client
 from pykruise.kube.client.object_events import last_time_of, list_events_about

@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from pykruise.cli.insight.explaining import Explanation, Wait
+from pykruise.cli.insight.explanations import Explanation, Wait
 from pykruise.cli.insight.optional_reads import find_pod_key, read_optional
 from pykruise.kube.client.client import Client
 from pykruise.kube.documents import Document, decode, encode
@@ -82,15 +82,18 @@ async def _with_mount(
     words = [wait.words, *(f"there is no {kind} {name} in its namespace" for kind, name in missing)]
     if message:
         words.append(f"a volume cannot be mounted: {message}")
-    remedy = wait.remedy or f"create what is missing, or {correction.describe_for('the volume')}"
-    place = key.namespace if key is not None else namespace
-    ways = [
-        f"{_COMMANDS[kind][1]} -n {place} {name} --from-file=FILE creates {kind} {name}"
-        for kind, name in missing
-    ]
-    return msgspec.structs.replace(
-        wait, code=Code.NOT_MOUNTED, words="; ".join(words), remedy="; ".join([remedy, *ways])
-    )
+    correct = correction.describe_for("the volume")
+    if missing:
+        place = key.namespace if key is not None else namespace
+        created = [f"{kind} {name} ({_format_command(kind, place, name)})" for kind, name in missing]
+        remedy = f"create {' and '.join(created)}; or {wait.remedy or correct}"
+    else:
+        remedy = wait.remedy or f"create what is missing, or {correct}"
+    return msgspec.structs.replace(wait, code=Code.NOT_MOUNTED, words="; ".join(words), remedy=remedy)
+
+
+def _format_command(kind: str, namespace: str, name: str) -> str:
+    return f"{_COMMANDS[kind][1]} -n {namespace} {name} --from-file=FILE"
 
 
 async def _list_missing(client: Client, pod: Key) -> list[tuple[str, str]]:

@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from pykruise.cli.insight.explaining import Explanation, Wait
+from pykruise.cli.insight.explanations import Explanation, Wait
 from pykruise.cli.insight.optional_reads import find_pod_key, read_optional
 from pykruise.cli.insight.sidecars.strategies import add_strategy
 from pykruise.cli.insight.spreads.patches import add_patch

@@ -13,7 +13,7 @@ import msgspec
 
 from pykruise.cli.insight.budgets import describe_disruption_budget, make_selection, read_disruption_budgets
 from pykruise.cli.insight.causes import cause_of
-from pykruise.cli.insight.explaining import Explanation, Wait, rank_waits, wait_of
+from pykruise.cli.insight.explanations import Explanation, Wait, rank_waits, wait_of
 from pykruise.cli.insight.unavailability import BudgetSight, explain_budget, headline_of, look_at
 from pykruise.kinds.podunavailablebudget.kind import KIND
 from pykruise.kinds.podunavailablebudget.readers import LiveBudgets, find_surging_owner
