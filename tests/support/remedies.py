@@ -192,7 +192,7 @@ async def set_another_condition_type(person: Person, _match: re.Match[str]) -> N
 
 
 async def create_the_mounted(person: Person, match: re.Match[str]) -> None:
-    """What the command creates; a namespace or a name that it lacks would fail."""
+    """Create the object of the command, in its namespace and with its name."""
     resource = SECRETS if match["kind"] == "Secret" else CONFIG_MAPS
     await person.stage.client.create(resource, match["place"], {"metadata": {"name": match["mounted"]}})
 
