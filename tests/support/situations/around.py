@@ -362,6 +362,7 @@ async def two_markers_set_one_condition_on_it(world: World) -> None:
 
 
 _PLAN: Final[Any] = "plan"
+_EXPLAIN: Final[Any] = "explain"
 
 AROUND: Final[Mapping[str, tuple[Situation, ...]]] = {
     "cloneset": (
@@ -422,15 +423,17 @@ AROUND: Final[Mapping[str, tuple[Situation, ...]]] = {
         ),
         Situation(
             stage=its_volume_lacks_its_config_map,
-            cause=Code.NOT_MOUNTED,
+            cause=Code.MOUNT_FAILS,
             says="create ConfigMap shop (kubectl create configmap -n scenario shop --from-file=FILE)",
             ways=2,
+            known_by=_EXPLAIN,
         ),
         Situation(
             stage=the_volume_of_its_new_template_lacks_its_secret,
-            cause=Code.NOT_MOUNTED,
+            cause=Code.MOUNT_FAILS,
             says="create Secret missing (kubectl create secret generic -n scenario missing --from-file=FILE)",
             ways=3,
+            known_by=_EXPLAIN,
         ),
         Situation(
             stage=its_volume_lacks_its_claim,
@@ -440,9 +443,10 @@ AROUND: Final[Mapping[str, tuple[Situation, ...]]] = {
         ),
         Situation(
             stage=an_injected_volume_lacks_its_secret,
-            cause=Code.NOT_MOUNTED,
+            cause=Code.MOUNT_FAILS,
             says="in spec.template or in SidecarSet mesh",
             ways=4,
+            known_by=_EXPLAIN,
         ),
     ),
     "workloadspread": (
@@ -465,10 +469,10 @@ AROUND: Final[Mapping[str, tuple[Situation, ...]]] = {
     "sidecarset": (
         Situation(
             stage=a_volume_of_its_sidecars_lacks_its_secret,
-            cause=Code.NOT_MOUNTED,
+            cause=Code.MOUNT_FAILS,
             says="Secret missing",
             ways=4,
-            known_by=_PLAN,
+            known_by=_EXPLAIN,
         ),
         Situation(
             stage=the_own_container_of_its_pods_crashes,
@@ -554,10 +558,10 @@ AROUND: Final[Mapping[str, tuple[Situation, ...]]] = {
         ),
         Situation(
             stage=a_volume_of_its_pods_lacks_its_secret,
-            cause=Code.NOT_MOUNTED,
+            cause=Code.MOUNT_FAILS,
             says="Secret missing",
             ways=2,
-            known_by=_PLAN,
+            known_by=_EXPLAIN,
         ),
         Situation(
             stage=another_marker_sets_its_condition,
@@ -593,18 +597,19 @@ AROUND: Final[Mapping[str, tuple[Situation, ...]]] = {
         ),
         Situation(
             stage=a_volume_of_recorded_pods_lacks_its_secret,
-            cause=Code.NOT_MOUNTED,
+            cause=Code.MOUNT_FAILS,
             says="Secret missing",
             ways=2,
-            known_by=_PLAN,
+            known_by=_EXPLAIN,
         ),
     ),
     "ephemeraljob": (
         Situation(
             stage=a_volume_of_debugged_pods_lacks_its_secret,
-            cause=Code.NOT_MOUNTED,
+            cause=Code.MOUNT_FAILS,
             says="Secret missing",
             ways=2,
+            known_by=_EXPLAIN,
         ),
     ),
     "imagepulljob": (
@@ -624,9 +629,10 @@ AROUND: Final[Mapping[str, tuple[Situation, ...]]] = {
         ),
         Situation(
             stage=a_volume_of_its_subsets_lacks_its_secret,
-            cause=Code.NOT_MOUNTED,
+            cause=Code.MOUNT_FAILS,
             says="in spec.template.cloneSetTemplate",
             ways=2,
+            known_by=_EXPLAIN,
         ),
     ),
     "broadcastjob": (
@@ -638,9 +644,10 @@ AROUND: Final[Mapping[str, tuple[Situation, ...]]] = {
         ),
         Situation(
             stage=a_volume_of_a_job_lacks_its_secret,
-            cause=Code.NOT_MOUNTED,
+            cause=Code.MOUNT_FAILS,
             says="then delete the pod",
             ways=2,
+            known_by=_EXPLAIN,
         ),
     ),
     "advancedcronjob": (
@@ -653,10 +660,10 @@ AROUND: Final[Mapping[str, tuple[Situation, ...]]] = {
         ),
         Situation(
             stage=a_volume_of_its_run_lacks_its_secret,
-            cause=Code.NOT_MOUNTED,
+            cause=Code.MOUNT_FAILS,
             says="create AdvancedCronJob web again",
             ways=2,
-            known_by=_PLAN,
+            known_by=_EXPLAIN,
         ),
     ),
     "nodeimage": (

@@ -205,5 +205,6 @@ class Situation(msgspec.Struct, frozen=True, kw_only=True):
     """Things that the remedies say can be done; 0: only a person can judge what to do."""
     useless: tuple[int, ...] = ()
     """Which of them do no harm, and do not help here."""
-    known_by: Literal["status", "plan"] = "status"
-    """The nearest place that knows the cause: the object's status, or the manager's plan and so the metric."""
+    known_by: Literal["status", "plan", "explain"] = "status"
+    """The nearest place that knows the cause: the object's status; the manager's plan and so the metric; or only
+    `explain` and the dashboard, which read what managers do not."""

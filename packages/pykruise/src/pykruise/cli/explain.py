@@ -74,7 +74,7 @@ async def read_and_explain(
             explanation = await add_tries(client, explanation, uid=uid, is_writing=is_writing, now=now)
             explanation = await with_namesakes(client, explanation, document, insight_of(kind).targets)
             if insight_of(kind).children is None or explanation.verdict == "refused":
-                return await _add_details(client, explanation, correction_of(kind, document), kind)
+                return await _add_details(client, explanation, correction_of(kind, document), kind, now)
         sight = await look(client, kind, key, now=now, settings=settings)
     except NotFoundError as error:
         raise await make_missing_error(client, kind.resource, key, error) from error
@@ -90,16 +90,16 @@ async def read_and_explain(
         return await add_children(client, said, inner, explain_child, creator=creator)
 
     explanation = await add_children(client, explanation, sight, explain_child)
-    return await _add_details(client, explanation, correction_of(kind, sight.document), kind)
+    return await _add_details(client, explanation, correction_of(kind, sight.document), kind, now)
 
 
 async def _add_details(
-    client: Client, explanation: Explanation, correction: Correction, kind: Kind
+    client: Client, explanation: Explanation, correction: Correction, kind: Kind, now: Instant
 ) -> Explanation:
     """Return the explanation with details about its pods that only other objects contain."""
     if not _has_own_pods(kind):
         explanation = await add_claims(client, explanation)
-    explanation = await add_mounts(client, await add_bindings(client, explanation), correction)
+    explanation = await add_mounts(client, await add_bindings(client, explanation), correction, now=now)
     return await add_pod_origins(client, explanation)
 
 
@@ -234,7 +234,7 @@ async def read_and_explain_pod(
         explanation = explain_pod(await look_at_pod(client, key, now=now, settings=settings))
     except NotFoundError as error:
         raise await make_missing_error(client, PODS, key, error) from error
-    return await add_mounts(client, explanation, OF_THE_WORKLOAD)
+    return await add_mounts(client, explanation, OF_THE_WORKLOAD, now=now)
 
 
 DONE, FAILED, WAITING, BROKEN = 0, 1, 2, 3

@@ -313,10 +313,14 @@ def with_waits_of_children(phase: Phase, codes: Iterable[str]) -> Phase:
     return Phase.PAUSED if waiting in OPEN and Code.PAUSED in codes else waiting
 
 
+_UNREADY: Final = frozenset({Code.NOT_READY, Code.NOT_MOUNTED})
+"""Codes of pods that are not ready, and may become ready without help."""
+
+
 def _phase_with(phase: Phase, codes: Iterable[str], *, if_in: Collection[Phase]) -> Phase:
     known = frozenset(codes)
     causes = NEEDS_A_PERSON & known
-    if phase is Phase.HEALTHY and not causes and Code.NOT_READY in known:
+    if phase is Phase.HEALTHY and not causes and known & _UNREADY:
         return Phase.PROGRESSING
     if phase not in if_in or not causes:
         return phase

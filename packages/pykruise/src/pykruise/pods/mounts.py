@@ -2,10 +2,10 @@
 
 spec.volumes ──▶ mounts_of() ──▶ `ConfigMap a`, `Secret b`
 
-Pure. A pod whose volumes cannot be mounted does not report the reason: it is Pending, its containers wait with
-ContainerCreating, and its condition PodReadyToStartContainers is False (Kubernetes 1.29 and later; it becomes True
-before images are pulled). Managers may not read Secrets, so messages list everything the pod needs instead of what
-is missing.
+Pure. A pod whose volumes cannot be mounted does not report the reason: it is Pending, and its containers wait with
+ContainerCreating, as if its node pulled a large image. Only nodes of recent versions of Kubernetes tell the two apart,
+by the condition PodReadyToStartContainers. Managers may not read Secrets, so messages list everything the pod needs
+instead of what is missing.
 """
 
 from collections.abc import Iterator
@@ -35,10 +35,6 @@ class CreatingView(msgspec.Struct, frozen=True, gc=False):
     """Time at which the pod got its node."""
     mounts: tuple[str, ...]
     """Secrets and ConfigMaps that its volumes need; never empty."""
-    is_unmounted: bool
-    """Whether the node reports that it has not prepared the pod. False: it does not report this, and may also pull an
-    image.
-    """
 
 
 class _Secret(msgspec.Struct, gc=False, rename="camel"):

@@ -62,6 +62,7 @@ class Code(StrEnum):
     RESIZE_DEFERRED = "ResizeDeferred"
     RESIZE_PENDING = "ResizePending"
     READINESS_GATE = "ReadinessGate"
+    MOUNT_FAILS = "MountFails"
     NOT_MOUNTED = "NotMounted"
     NOT_READY = "NotReady"
     # updates that cannot continue, and hooks
@@ -270,6 +271,10 @@ CODES: Final[Mapping[Code, Meaning]] = {
     ),
     Code.READINESS_GATE: Meaning(
         "a readiness gate of the pod is not True", "the controller of the condition must set it"
+    ),
+    Code.MOUNT_FAILS: Meaning(
+        "a volume of the pod cannot be mounted: its Secret or ConfigMap does not exist, or the node reports an error",
+        "create what is missing, or correct the volume",
     ),
     Code.NOT_MOUNTED: Meaning(
         "the pod's containers are not created; its volumes need a Secret or ConfigMap",
@@ -540,11 +545,18 @@ NEEDS_A_PERSON: Final = frozenset(code for code in CODES if rank_of(code) < rank
     Code.TERMINATING_OBJECT,
     Code.NO_MANAGER,
     Code.HOT_UPGRADE,
+    Code.NOT_MOUNTED,
     Code.NOT_READY,
     Code.NOT_READ,
     Code.BACKOFF,
 }
 """Codes that need a person: all except temporary stages and requested limits."""
+
+REPEATED: Final = NEEDS_A_PERSON | {Code.NOT_MOUNTED}
+"""Codes that an owner repeats from its pods or workloads. NOT_MOUNTED may also mean that a large image is being
+pulled.
+"""
+
 
 OF_A_SPEC: Final = frozenset(
     {Code.IMAGE_PULL, Code.IMAGE_PULLING, Code.NOTHING_SELECTED, Code.NO_NODE_IMAGE, Code.JOB_FAILED}

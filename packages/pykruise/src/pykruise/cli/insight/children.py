@@ -29,7 +29,7 @@ from pykruise.plans.kind import Kind
 from pykruise.plans.progress import Phase, with_waits_of_children
 from pykruise.pods.corrections import OF_A_JOB, Correction, read_events
 from pykruise.pods.lifecycle.blockers import explain_failure
-from pykruise.pods.reasons import NEEDS_A_PERSON, NOT_WRITTEN, OF_A_SPEC, Code
+from pykruise.pods.reasons import NOT_WRITTEN, OF_A_SPEC, REPEATED, Code
 from pykruise.pods.view.decoding import project_pod
 from pykruise.runtime.execute import explain_refusal
 
@@ -38,7 +38,7 @@ MOST: Final = 10
 
 _VERDICTS: Final = {Phase.FAILED: "failed", Phase.PAUSED: "paused"}
 
-_CAUSES: Final = NEEDS_A_PERSON | NOT_WRITTEN | {Code.PAUSED}
+_CAUSES: Final = REPEATED | NOT_WRITTEN | {Code.PAUSED}
 """Codes of a child's waits that also explain why the parent waits."""
 
 _DETAILED: Final = frozenset({Code.IMAGE_PULLING})

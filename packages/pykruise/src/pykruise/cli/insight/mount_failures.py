@@ -11,14 +11,17 @@ from typing import Final
 
 import msgspec
 
-from pykruise.cli.insight.explanations import Explanation, Wait
+from pykruise.cli.insight.explanations import Explanation, Wait, rank_waits
 from pykruise.cli.insight.optional_reads import find_pod_key, read_optional
 from pykruise.kube.client.client import Client
+from pykruise.kube.client.object_events import last_time_of
+from pykruise.kube.clock import Instant, parse_time
 from pykruise.kube.documents import Document, decode, encode
 from pykruise.kube.errors import ApiError, NotFoundError
 from pykruise.kube.excerpts import excerpt
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import CONFIG_MAPS, EVENTS, PODS, SECRETS, Resource
+from pykruise.plans.progress import Phase, add_waits
 from pykruise.pods.corrections import Correction
 from pykruise.pods.mounts import list_mounts
 from pykruise.pods.reasons import Code
@@ -36,52 +39,72 @@ MOST: Final = 10
 """Maximum number of waits of which a pod is examined."""
 
 
-async def add_mounts(client: Client, explanation: Explanation, correction: Correction) -> Explanation:
+RETRIED_IN_S: Final = 180.0
+"""Longest time between two attempts of a kubelet to mount a volume: an older message may be about a past failure."""
+
+
+class _Report(msgspec.Struct, frozen=True):
+    """Latest message of a kubelet about the volumes of a pod."""
+
+    message: str
+    is_recent: bool
+
+
+async def add_mounts(
+    client: Client, explanation: Explanation, correction: Correction, *, now: Instant
+) -> Explanation:
     """Return the explanation with the objects that are missing, and with the kubelets' messages, which only events
-    contain. `correction`: where a user corrects the pods' template.
+    contain. Managers read neither, so only this shows that a person must act. `correction`: where a user corrects the
+    pods' template.
     """
     if not any(wait.code in _MOUNTING and wait.pods for wait in explanation.waits):
         return explanation
-    said = await _read_messages(client, explanation.namespace)
+    reports = await _read_reports(client, explanation.namespace, now)
     waits = [
-        await _with_mount(client, wait, explanation.namespace, said, correction)
+        await _with_mount(client, wait, explanation.namespace, reports, correction)
         if wait.code in _MOUNTING and wait.pods and number < MOST
         else wait
         for number, wait in enumerate(explanation.waits)
     ]
-    return msgspec.structs.replace(explanation, waits=tuple(waits))
+    if not any(wait.code == Code.MOUNT_FAILS for wait in waits):
+        return msgspec.structs.replace(explanation, waits=tuple(waits))
+    phase = add_waits(explanation.phase, (Code.MOUNT_FAILS,))
+    verdict = "waiting" if phase is Phase.DEGRADED else explanation.verdict
+    return msgspec.structs.replace(explanation, waits=rank_waits(waits), phase=phase, verdict=verdict)
 
 
-async def _read_messages(client: Client, namespace: str) -> Mapping[str, str]:
-    """Return the latest message about a mount by name of the pod, in both forms of the name."""
+async def _read_reports(client: Client, namespace: str, now: Instant) -> Mapping[str, _Report]:
+    """Return the latest report by name of the pod, in both forms of the name."""
     try:
         listed = await client.list(
             EVENTS, namespace, field_selector="involvedObject.kind=Pod,reason=FailedMount"
         )
     except ApiError:
         return {}
-    events = sorted(map(decode, listed.items), key=lambda event: str(event.get("lastTimestamp") or ""))
-    return {name: text for event in events for name, text in _name_mount_failure(event)}
+    events = sorted(map(decode, listed.items), key=last_time_of)
+    return {name: report for event in events for name, report in _name_report(event, now)}
 
 
-def _name_mount_failure(event: Document) -> Iterator[tuple[str, str]]:
-    """Yield the message for both forms of the pod's name in explanations: without its namespace and with it."""
-    pod, message = event["involvedObject"], excerpt(str(event.get("message") or ""))
-    yield str(pod.get("name")), message
-    yield f"{pod.get('namespace')}/{pod.get('name')}", message
+def _name_report(event: Document, now: Instant) -> Iterator[tuple[str, _Report]]:
+    """Yield the report for both forms of the pod's name in explanations: without its namespace and with it."""
+    pod, last = event["involvedObject"], last_time_of(event)
+    is_recent = bool(last) and now - parse_time(last) <= RETRIED_IN_S
+    report = _Report(excerpt(str(event.get("message") or "")), is_recent)
+    yield str(pod.get("name")), report
+    yield f"{pod.get('namespace')}/{pod.get('name')}", report
 
 
 async def _with_mount(
-    client: Client, wait: Wait, namespace: str, said: Mapping[str, str], correction: Correction
+    client: Client, wait: Wait, namespace: str, reports: Mapping[str, _Report], correction: Correction
 ) -> Wait:
-    message = next((said[pod] for pod in wait.pods if pod in said), "")
+    report = next((reports[pod] for pod in wait.pods if pod in reports), None)
     key = find_pod_key(wait.pods[0], namespace)
     missing = [] if key is None else await _list_missing(client, key)
-    if not message and not missing:
+    if report is None and not missing:
         return wait
     words = [wait.words, *(f"there is no {kind} {name} in its namespace" for kind, name in missing)]
-    if message:
-        words.append(f"a volume cannot be mounted: {message}")
+    if report is not None:
+        words.append(f"a volume cannot be mounted: {report.message}")
     correct = correction.describe_for("the volume")
     if missing:
         place = key.namespace if key is not None else namespace
@@ -89,7 +112,9 @@ async def _with_mount(
         remedy = f"create {' and '.join(created)}; or {wait.remedy or correct}"
     else:
         remedy = wait.remedy or f"create what is missing, or {correct}"
-    return msgspec.structs.replace(wait, code=Code.NOT_MOUNTED, words="; ".join(words), remedy=remedy)
+    is_late = wait.code == Code.NOT_MOUNTED and report is not None and report.is_recent
+    code = Code.MOUNT_FAILS if missing or is_late else Code.NOT_MOUNTED
+    return msgspec.structs.replace(wait, code=code, words="; ".join(words), remedy=remedy)
 
 
 def _format_command(kind: str, namespace: str, name: str) -> str:

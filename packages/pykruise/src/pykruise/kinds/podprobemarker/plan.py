@@ -33,7 +33,7 @@ from pykruise.pods.probes.views import (
     MarkerView,
     NodeProbesView,
 )
-from pykruise.pods.reasons import NEEDS_A_PERSON, Code
+from pykruise.pods.reasons import REPEATED, Code
 from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.waiting import find_repeated_wait
 from pykruise.runtime.actions import patch_object
@@ -95,7 +95,7 @@ def plan_marker(snapshot: PodProbeMarkerSnapshot) -> Plan:
 def _list_stuck(snapshot: PodProbeMarkerSnapshot) -> dict[str, Reason]:
     """Selected pods that do not run and cannot be probed, because of something that needs a person."""
     stuck = blockers_of(snapshot.unprobed, None, now=snapshot.now, correction=OF_THE_WORKLOAD)
-    return {pod.name: reason for pod, reason in stuck if reason.code in NEEDS_A_PERSON}
+    return {pod.name: reason for pod, reason in stuck if reason.code in REPEATED}
 
 
 def _reason_of_nothing(snapshot: PodProbeMarkerSnapshot) -> Reason | None:

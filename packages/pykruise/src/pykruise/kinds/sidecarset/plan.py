@@ -35,7 +35,7 @@ from pykruise.plans.purposes import Purpose
 from pykruise.plans.stored_values import make_refused_plan
 from pykruise.pods.corrections import OF_THE_WORKLOAD
 from pykruise.pods.lifecycle.blockers import blockers_of, find_next_blocker_time
-from pykruise.pods.reasons import AT_REST, NEEDS_A_PERSON, Code, rank_of
+from pykruise.pods.reasons import AT_REST, NEEDS_A_PERSON, REPEATED, Code, rank_of
 from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.waiting import find_pod_wait
 from pykruise.runtime.actions import Patch
@@ -112,7 +112,7 @@ def _skip(pods: Iterable[ManagedPod], reason: Reason) -> dict[str, Reason]:
     return dict.fromkeys((pod.label for pod in pods), reason)
 
 
-_REPORTED: Final = NEEDS_A_PERSON | {Code.NOT_READY}
+_REPORTED: Final = REPEATED | {Code.NOT_READY}
 """Codes of updated pods that do not serve and so hold up others."""
 
 

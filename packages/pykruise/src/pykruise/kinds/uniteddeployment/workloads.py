@@ -16,7 +16,7 @@ from pykruise.kube.ids import Key
 from pykruise.kube.resources import DEPLOYMENTS, STATEFUL_SETS, Resource
 from pykruise.kube.values.group_kinds import GroupKind
 from pykruise.plans.targets import CLONE_SETS, STATEFUL_SETS_OF_KRUISE
-from pykruise.pods.reasons import NEEDS_A_PERSON, Code
+from pykruise.pods.reasons import REPEATED, Code
 from pykruise.pods.view.pod_view import ControllerView
 from pykruise.pods.workload.waiting import WAITING
 from pykruise.runtime.kstatus import READY
@@ -204,7 +204,7 @@ def _find_wait(conditions: tuple[_Condition, ...], name: str) -> Reason | None:
     if any(condition.type == READY and condition.status == "True" for condition in conditions):
         return None
     for condition in conditions:
-        if condition.status == "True" and condition.type == WAITING and condition.reason in NEEDS_A_PERSON:
+        if condition.status == "True" and condition.type == WAITING and condition.reason in REPEATED:
             return Reason(condition.reason, f"{name}: {condition.message or ''}", _SEE)
         if condition.status == "True" and condition.type == "ReplicaFailure":
             return Reason(Code.WRITE_FAILED, f"{name}: {condition.message or ''}", _SEE)

@@ -14,7 +14,7 @@ from pykruise.kinds.workloadspread.types import Subset
 from pykruise.kube.documents import get_path
 from pykruise.pods.corrections import KEEPS_OLD_ONE, Correction
 from pykruise.pods.lifecycle.blockers import blocker_of
-from pykruise.pods.reasons import NEEDS_A_PERSON, Code
+from pykruise.pods.reasons import REPEATED, Code
 from pykruise.pods.view.pod_view import PodView
 from pykruise.runtime.reasons import Reason
 
@@ -27,11 +27,7 @@ def find_patch_obstacles(snapshot: SpreadSnapshot, groups: Grouped) -> Iterator[
         correction = correction_of_patch(number, subset)
         for pod in _list_unready(groups, subset):
             reason = blocker_of(pod, None, now=snapshot.now, correction=correction)
-            if (
-                reason is not None
-                and reason.code in NEEDS_A_PERSON
-                and _may_cause(_spec_of(subset), pod, reason)
-            ):
+            if reason is not None and reason.code in REPEATED and _may_cause(_spec_of(subset), pod, reason):
                 yield pod, reason
 
 

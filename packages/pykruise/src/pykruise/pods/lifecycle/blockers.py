@@ -125,7 +125,7 @@ def _obstacles_in(pod: PodView) -> tuple[object, ...]:
     )
     scheduled = pod.find_condition("PodScheduled")
     unscheduled = scheduled.reason if scheduled is not None and scheduled.status == "False" else ""
-    return failing, unscheduled, pod.creating
+    return failing, unscheduled, pod.creating is not None
 
 
 def explain_failure(pod: PodView) -> Reason:
@@ -306,7 +306,7 @@ def _find_mount_obstacle(pod: PodView, now: Instant, correction: Correction) -> 
         return None
     where = correct_volumes(pod.annotations, correction)
     return Reason(
-        Code.NOT_MOUNTED if creating.is_unmounted else Code.STARTING,
+        Code.NOT_MOUNTED,
         f"its containers are not created since {format_time(creating.since)}; its volumes need"
         f" {', '.join(creating.mounts)}",
         f"create the missing ones of these, or {where.describe_for('the volume')}",

@@ -13,7 +13,7 @@ from pykruise.pods.corrections import OF_THE_WORKLOAD
 from pykruise.pods.lifecycle.blockers import blocker_of, find_next_blocker_time
 from pykruise.pods.probes.api import NamedProbe, ProbeState
 from pykruise.pods.probes.views import FAILED
-from pykruise.pods.reasons import NEEDS_A_PERSON, Code
+from pykruise.pods.reasons import REPEATED, Code
 from pykruise.pods.view.pod_view import PodView
 from pykruise.runtime.reasons import Reason
 
@@ -52,7 +52,7 @@ def obstacle_of(
 def _find_stuck(pod: PodView, now: Instant) -> Reason | None:
     """Obstacle of the pod itself that needs a person: a probe of a container that does not run has no result."""
     obstacle = None if pod.is_ready else blocker_of(pod, None, now=now, correction=OF_THE_WORKLOAD)
-    return obstacle if obstacle is not None and obstacle.code in NEEDS_A_PERSON else None
+    return obstacle if obstacle is not None and obstacle.code in REPEATED else None
 
 
 def obstacles_of(probed: Iterable[Probed], *, now: Instant) -> dict[str, Reason]:

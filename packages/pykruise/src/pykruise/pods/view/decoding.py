@@ -514,7 +514,7 @@ def _find_creation(spec: _Spec, status: _Status) -> CreatingView | None:
         return None
     if scheduled is None or not scheduled.last_transition_time or not (mounts := mounts_of(spec.volumes)):
         return None
-    return CreatingView(parse_time(scheduled.last_transition_time), mounts, prepared is not None)
+    return CreatingView(parse_time(scheduled.last_transition_time), mounts)
 
 
 def _lacks_image(statuses: tuple[RawStatus, ...]) -> bool:

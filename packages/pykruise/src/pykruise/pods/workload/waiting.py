@@ -11,7 +11,7 @@ from typing import Final, Protocol, TypeVar
 
 from pykruise.kube.clock import Instant, format_time
 from pykruise.kube.schemas.types import PlainCondition
-from pykruise.pods.reasons import NEEDS_A_PERSON, Code
+from pykruise.pods.reasons import REPEATED, Code
 from pykruise.pods.view.pod_view import PodView
 from pykruise.runtime.reasons import Reason
 
@@ -36,7 +36,7 @@ def find_pod_wait(obstacles: Sequence[tuple[PodView, Reason]]) -> Reason | None:
 
 def find_repeated_wait(obstacles: Iterable[tuple[PodView, Reason]]) -> Reason | None:
     """The same for obstacles that an owner repeats from its pods, because they do not disappear automatically."""
-    return find_pod_wait([pair for pair in obstacles if pair[1].code in NEEDS_A_PERSON])
+    return find_pod_wait([pair for pair in obstacles if pair[1].code in REPEATED])
 
 
 def find_first_shared(obstacles: Sequence[tuple[str, Reason]]) -> Reason | None:

@@ -40,7 +40,7 @@ from pykruise.manager.settings import ManagerSettings
 from pykruise.plans.progress import Phase
 from pykruise.plans.views import NODE_VIEWS, POD_VIEWS
 from pykruise.pods.corrections import Correction
-from pykruise.pods.reasons import AT_REST, CODES, NEEDS_A_PERSON, NOT_WRITTEN, ONE_AT_A_TIME, Code
+from pykruise.pods.reasons import AT_REST, CODES, NOT_WRITTEN, ONE_AT_A_TIME, REPEATED, Code
 from pykruise.pods.workload.revisions import RevisionView
 from pykruise.runtime.kstatus import RECONCILING
 
@@ -54,7 +54,7 @@ _NOT_DONE: Final = frozenset({Code.PATCH, *(NOT_WRITTEN - {Code.NO_MANAGER})})
 """Codes of work that the manager reported as impossible."""
 
 
-_REPEATED_FROM_WORKLOADS: Final = NEEDS_A_PERSON | NOT_WRITTEN
+_REPEATED_FROM_WORKLOADS: Final = REPEATED | NOT_WRITTEN
 """Codes of waits that the plan repeats from workloads, which explain them in more detail."""
 
 
