@@ -60,21 +60,7 @@ async def a_partition_holds_its_upgrade(world: World) -> None:
     await world.set("sidecarset/web", containers=[{"name": "log", "image": "log:2"}])
 
 
-async def a_budget_refuses_its_upgrade(world: World) -> None:
-    await world.put(sidecarset(), cloneset())
-    await world.wait(30)
-    await world.put(budget(maxUnavailable=0))
-    await world.wait(5)
-    await world.set("sidecarset/web", containers=[{"name": "log", "image": "log:2"}])
-
-
 SIDECAR_SETS: Final = (
-    Situation(
-        stage=a_budget_refuses_its_upgrade,
-        cause=Code.DISRUPTION_REFUSED,
-        says="raise maxUnavailable of PodUnavailableBudget web: now it refuses every disruption",
-        known_by="plan",
-    ),
     Situation(stage=a_sidecarset_is_as_it_should_be, cause="", phase=Phase.HEALTHY),
     Situation(
         stage=its_pods_are_older,

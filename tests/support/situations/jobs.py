@@ -189,7 +189,7 @@ async def every_job_of_it_fails(world: World) -> None:
 
 async def the_deadline_of_its_job_passes(world: World) -> None:
     world.fail(image="job:1", image_pull_error=True)
-    document = cronjob(made_of="jobTemplate")
+    document = cronjob(made_of="jobTemplate", schedule="1 * * * *")
     document["spec"]["template"]["jobTemplate"]["spec"]["activeDeadlineSeconds"] = 20
     await world.put(document)
     await world.wait(130)
@@ -395,6 +395,8 @@ EPHEMERAL_JOBS: Final = (
         phase=Phase.FAILED,
         says="image debug:1 of container debug cannot be pulled",
         ways=1,
+        useless=(0,),  # the job has ended
+        known_by="plan",
     ),
     Situation(
         stage=another_job_has_the_name_of_its_container,

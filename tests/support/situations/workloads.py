@@ -258,19 +258,7 @@ async def a_budget_refuses_the_deletion_of_a_pod(world: World) -> None:
     await world.set_image("statefulset/web", "nginx:2")
 
 
-async def a_budget_refuses_an_update_in_place(world: World) -> None:
-    await _running(world, statefulset(**rolling(podUpdatePolicy="InPlaceIfPossible")))
-    await world.put(budget(maxUnavailable=0))
-    await world.wait(5)
-    await world.set_image("statefulset/web", "nginx:2")
-
-
 STATEFUL_SETS: Final = (
-    Situation(
-        stage=a_budget_refuses_an_update_in_place,
-        cause=Code.DISRUPTION_REFUSED,
-        says="raise maxUnavailable of PodUnavailableBudget web: now it refuses every disruption",
-    ),
     Situation(
         stage=a_budget_refuses_the_deletion_of_a_pod,
         cause=Code.DISRUPTION_REFUSED,
@@ -354,14 +342,7 @@ async def its_new_pod_needs_the_host_port_of_the_old_one(world: World) -> None:
 
 async def a_budget_refuses_the_deletion_of_a_daemon(world: World) -> None:
     await _running(world, daemonset())
-    await world.put(budget(maxUnavailable=0))
-    await world.wait(5)
-    await world.set_image("daemonset/web", "nginx:2")
-
-
-async def a_budget_refuses_an_update_of_a_daemon_in_place(world: World) -> None:
-    await _running(world, daemonset(**rolling(rollingUpdateType="InPlaceIfPossible")))
-    await world.put(budget(maxUnavailable=0))
+    await world.put(budget(maxUnavailable=0, protectTotalReplicas=4))
     await world.wait(5)
     await world.set_image("daemonset/web", "nginx:2")
 
@@ -369,11 +350,6 @@ async def a_budget_refuses_an_update_of_a_daemon_in_place(world: World) -> None:
 DAEMON_SETS: Final = (
     Situation(
         stage=a_budget_refuses_the_deletion_of_a_daemon,
-        cause=Code.DISRUPTION_REFUSED,
-        says="raise maxUnavailable of PodUnavailableBudget web: now it refuses every disruption",
-    ),
-    Situation(
-        stage=a_budget_refuses_an_update_of_a_daemon_in_place,
         cause=Code.DISRUPTION_REFUSED,
         says="raise maxUnavailable of PodUnavailableBudget web: now it refuses every disruption",
     ),
