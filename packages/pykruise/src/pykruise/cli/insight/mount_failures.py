@@ -16,7 +16,7 @@ from pykruise.cli.insight.optional_reads import find_pod_key, read_optional
 from pykruise.kube.client.client import Client
 from pykruise.kube.client.object_events import last_time_of
 from pykruise.kube.clock import Instant, parse_time
-from pykruise.kube.documents import Document, decode, encode
+from pykruise.kube.documents import Document, decode
 from pykruise.kube.errors import ApiError, NotFoundError
 from pykruise.kube.excerpts import excerpt
 from pykruise.kube.ids import Key
@@ -125,7 +125,7 @@ async def _list_missing(client: Client, pod: Key) -> list[tuple[str, str]]:
     """Return kind and name of the ConfigMaps and Secrets that the pod's volumes need and that do not exist."""
     document = await read_optional(client, PODS, pod)
     volumes = ((document or {}).get("spec") or {}).get("volumes") or []
-    needs = list_mounts(encode(volumes))
+    needs = list_mounts(msgspec.json.encode(volumes))
     return [
         (kind, name)
         for kind, name in needs
