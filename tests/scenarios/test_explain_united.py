@@ -7,7 +7,8 @@ import pytest
 
 from pykruise.cli.explain import read_and_explain
 from pykruise.cli.insight.effect_forecast import Outlook
-from pykruise.cli.insight.explaining import Explanation, format_explanation
+from pykruise.cli.insight.explanation_text import format_explanation
+from pykruise.cli.insight.explanations import Explanation
 from pykruise.cli.insight.forecasting import Forecast
 from pykruise.cli.plan import describe_forecast, plan_document
 from pykruise.kinds.uniteddeployment.kind import KIND

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from pykruise.cli.explain import read_and_explain
-from pykruise.cli.insight.explaining import format_explanation
+from pykruise.cli.insight.explanation_text import format_explanation
 from pykruise.kinds.resourcedistribution.kind import KIND
 from pykruise.kinds.resourcedistribution.plan import FROM_ANNOTATION, HASH_ANNOTATION
 from pykruise.kinds.resourcedistribution.types import RESOURCE_DISTRIBUTIONS

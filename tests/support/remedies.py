@@ -17,7 +17,8 @@ import msgspec
 import pytest
 
 from pykruise.cli.explain import read_and_explain
-from pykruise.cli.insight.explaining import Explanation, Wait, format_explanation
+from pykruise.cli.insight.explanation_text import format_explanation
+from pykruise.cli.insight.explanations import Explanation, Wait
 from pykruise.kinds import list_kinds
 from pykruise.kinds.broadcastjob.types import BROADCAST_JOBS
 from pykruise.kinds.cloneset.types import CLONE_SETS
@@ -190,8 +191,24 @@ async def set_another_condition_type(person: Person, _match: re.Match[str]) -> N
     await person.change(probes=[{**probe, "podConditionType": "example.com/own"} for probe in probes])
 
 
-async def create_the_missing_secret(person: Person, _match: re.Match[str]) -> None:
-    await person.stage.create({"metadata": {"name": "missing"}, "type": "Opaque"}, resource=SECRETS)
+async def create_the_mounted(person: Person, match: re.Match[str]) -> None:
+    """Create the object of the command, in its namespace and with its name."""
+    resource = SECRETS if match["kind"] == "Secret" else CONFIG_MAPS
+    await person.stage.client.create(resource, match["place"], {"metadata": {"name": match["mounted"]}})
+
+
+async def create_what_it_says_is_missing(person: Person, _match: re.Match[str]) -> None:
+    missing = re.search(r"there is no (?P<kind>\w+) (?P<mounted>\S+) in its namespace", person.wait.words)
+    assert missing is not None, person.wait
+    resource = SECRETS if missing["kind"] == "Secret" else CONFIG_MAPS
+    document = {"metadata": {"name": missing["mounted"]}}
+    await person.stage.client.create(resource, person.stage.namespace, document)
+
+
+async def create_the_claim(person: Person, match: re.Match[str]) -> None:
+    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    document = {"metadata": {"name": match["claim"]}, "spec": spec}
+    await person.stage.create(document, resource=PERSISTENT_VOLUME_CLAIMS)
 
 
 async def correct_the_schedule(person: Person, _match: re.Match[str]) -> None:
@@ -1041,13 +1058,19 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     (
         r"create the missing ones of these, or correct the volume in .* or in SidecarSet (?P<sidecars>\w+), then delete"
         r" the pod, which keeps the old one",
-        (create_the_missing_secret, correct_the_sidecars_and_delete_pods),
+        (create_what_it_says_is_missing, correct_the_sidecars_and_delete_pods),
     ),
     (
         r"create the missing ones of these, or (create AdvancedCronJob \S+ again with the volume corrected|correct the"
         r" volume in .*)",
-        (create_the_missing_secret,),
+        (create_what_it_says_is_missing,),
     ),
+    (
+        r"create (?P<kind>ConfigMap|Secret) \S+ \(kubectl create (configmap|secret generic) -n (?P<place>\S+)"
+        r" (?P<mounted>\S+) --from-file=FILE\)",
+        (create_the_mounted,),
+    ),
+    (r"create the missing PVC (?P<claim>\S+)", (create_the_claim,)),
     (r"if its data may be lost, delete PVC (?P<claim>\S+), then the pod", (give_up_the_data,)),
     (
         r"create a PersistentVolume of storage class (?P<class>\S+) for a node that can run the pod",
@@ -1085,6 +1108,8 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         (),
     ),
     (r"correct its cause, and create the job again" + _BY_A_LIST, ()),
+    (r"correct what kept its pods from ending; to raise activeDeadlineSeconds, create \S+ \S+ again", ()),
+    (r"correct what kept its pods from ending, or raise spec.\S+; then create the job again", ()),
     (r"correct the name; .*", ()),
     (
         r"make the image available, or correct the image or its pull secrets; then create the job again"

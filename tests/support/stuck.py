@@ -15,7 +15,8 @@ import msgspec
 
 from pykruise.admission.configurations import VALIDATING
 from pykruise.cli.explain import read_and_explain
-from pykruise.cli.insight.explaining import Explanation, format_explanation
+from pykruise.cli.insight.explanation_text import format_explanation
+from pykruise.cli.insight.explanations import Explanation
 from pykruise.kube.client.transport import Request, Response, Transport, WrappedTransport
 from pykruise.kube.documents import decode
 from pykruise.kube.errors import AlreadyExistsError, ApiError, NotFoundError

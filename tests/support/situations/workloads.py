@@ -341,7 +341,19 @@ async def its_new_pod_needs_the_host_port_of_the_old_one(world: World) -> None:
     await world.set("daemonset/web", template={"spec": newer})
 
 
+async def a_budget_refuses_the_deletion_of_a_daemon(world: World) -> None:
+    await _running(world, daemonset())
+    await world.put(budget(maxUnavailable=0, protectTotalReplicas=4))
+    await world.wait(5)
+    await world.set_image("daemonset/web", "nginx:2")
+
+
 DAEMON_SETS: Final = (
+    Situation(
+        stage=a_budget_refuses_the_deletion_of_a_daemon,
+        cause=Code.DISRUPTION_REFUSED,
+        says="raise maxUnavailable of PodUnavailableBudget web: now it refuses every disruption",
+    ),
     Situation(
         stage=its_new_pod_needs_the_host_port_of_the_old_one,
         cause=Code.UNSCHEDULABLE,

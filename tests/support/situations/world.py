@@ -13,7 +13,8 @@ import msgspec
 
 from pykruise.agent.simulated import ALL_TASKS, make_simulated_agents
 from pykruise.cli.explain import read_and_explain
-from pykruise.cli.insight.explaining import Explanation, format_explanation
+from pykruise.cli.insight.explanation_text import format_explanation
+from pykruise.cli.insight.explanations import Explanation
 from pykruise.kinds import list_kinds
 from pykruise.kinds.gates import Gates
 from pykruise.kube.client.transport import Transport
@@ -204,5 +205,6 @@ class Situation(msgspec.Struct, frozen=True, kw_only=True):
     """Number of alternatives in the remedies; 0: only a person can decide what to do."""
     useless: tuple[int, ...] = ()
     """Alternatives that do no harm, and do not help here."""
-    known_by: Literal["status", "plan"] = "status"
-    """The nearest place that knows the cause: the object's status, or the manager's plan and so the metric."""
+    known_by: Literal["status", "plan", "explain"] = "status"
+    """The nearest place that knows the cause: the object's status; the manager's plan and so the metric; or only
+    `explain` and the dashboard, which read what managers do not."""

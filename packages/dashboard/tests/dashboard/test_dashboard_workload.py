@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from pykruise.cli.errors import CommandError
-from pykruise.cli.insight.explaining import Explanation, Wait
+from pykruise.cli.insight.explanations import Explanation, Wait
 from pykruise.cli.kubectl.resources import Info
 from pykruise.cli.kubectl.revisions import Revision
 from pykruise.dashboard.actions import DashboardAction, actions_of, argv_of

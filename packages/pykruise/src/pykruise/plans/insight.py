@@ -5,7 +5,7 @@ KIND.insight ──▶ cli/insight: a spec ──▶ strategy() ──▶ Rollou
 Pure.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, Final, Literal
 
 import msgspec
@@ -14,6 +14,7 @@ from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import Resource
+from pykruise.kube.values.group_kinds import GroupKind
 from pykruise.pods.corrections import Correction
 from pykruise.pods.lifecycle.states import Lifecycle
 from pykruise.runtime.plan import Plan
@@ -119,6 +120,8 @@ class Insight(msgspec.Struct, frozen=True, kw_only=True):
     """Pods that the object binds to nodes; None: the kind binds none."""
     has_observed_generation: bool = True
     """Whether its status has observedGeneration."""
+    targets: Collection[GroupKind] | None = None
+    """Kinds that its spec.targetRef can name without a white list; None: every workload."""
 
 
 def find_children_at_work(insight: Insight | None) -> ChildrenOf | None:

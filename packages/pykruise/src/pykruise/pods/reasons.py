@@ -62,6 +62,7 @@ class Code(StrEnum):
     RESIZE_DEFERRED = "ResizeDeferred"
     RESIZE_PENDING = "ResizePending"
     READINESS_GATE = "ReadinessGate"
+    MOUNT_FAILS = "MountFails"
     NOT_MOUNTED = "NotMounted"
     NOT_READY = "NotReady"
     # updates that cannot continue, and hooks
@@ -272,6 +273,10 @@ CODES: Final[Mapping[Code, Meaning]] = {
     ),
     Code.READINESS_GATE: Meaning(
         "a readiness gate of the pod is not True", "the controller of the condition must set it"
+    ),
+    Code.MOUNT_FAILS: Meaning(
+        "a volume of the pod cannot be mounted: its Secret or ConfigMap does not exist, or the node reports an error",
+        "create what is missing, or correct the volume",
     ),
     Code.NOT_MOUNTED: Meaning(
         "the pod's containers are not created; its volumes need a Secret or ConfigMap",

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Iterator
 from typing import Final
 
 from pykruise.admission.configurations import MUTATING, MUTATING_NAME
-from pykruise.cli.insight.explaining import Wait
+from pykruise.cli.insight.explanations import Wait
 from pykruise.kube.client.client import Client
 from pykruise.kube.client.object_events import list_events_about
 from pykruise.kube.client.transport import Request

@@ -275,7 +275,7 @@ def _find_last_failure(snapshot: ReadableAdvancedCronJob) -> Iterator[tuple[str,
     """Yield the child that ended last if it failed."""
     ended = [child for child in snapshot.children if child.ending is not Ending.ACTIVE]
     last = max(ended, key=lambda child: (child.started_at, child.name), default=None)
-    if last is not None and last.ending is Ending.FAILED:
+    if last is not None and last.has_failed:
         yield (
             last.name,
             Reason(Code.RUN_FAILED, f"{last.kind} {last.name} has failed", "find out why it failed"),

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final, TypeGuard
 import msgspec
 
 from pykruise.kinds.advancedcronjob.changes import SeenSchedule, read_scheduled_since
-from pykruise.kinds.advancedcronjob.children import CHILD_VIEWS, JOB, TEMPLATES, ChildView, Ending
+from pykruise.kinds.advancedcronjob.children import BY_STEM, CHILD_VIEWS, JOB, TEMPLATES, ChildView, Ending
 from pykruise.kinds.advancedcronjob.types import (
     ADVANCED_CRON_JOBS,
     AdvancedCronJobSpec,
@@ -30,6 +30,7 @@ from pykruise.pods.template.defaults import DefaultingSettings
 from pykruise.pods.template.typed_parts import POD_TEMPLATE, Parts
 from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.views import Projector, WorkloadView, make_spec_reader
+from pykruise.runtime.objects import BY_UID
 from pykruise.runtime.read import Read
 from pykruise.runtime.views import Views
 
@@ -117,6 +118,7 @@ CRON_JOB_VIEWS: Final = Views[AdvancedCronJobView](
         status=AdvancedCronJobStatus,
         derived=lambda _, given: {"template": given.get("template") or {}},
     ),
+    indexes={BY_UID: lambda cron: (cron.uid,)},
 )
 
 
@@ -183,10 +185,8 @@ async def read_snapshot(
         children = sorted(read.list_owned(views, view.uid), key=lambda child: child.name)
         others = frozenset(
             child.name
-            for child in read.list_all(views)
-            if child.namespace == view.namespace
-            and child.controller_uid != view.uid
-            and child.name.startswith(f"{view.name}-")
+            for child in read.list_by_index(views, BY_STEM, view.key)
+            if child.controller_uid != view.uid
         )
     return AdvancedCronJobSnapshot(
         cron=view,

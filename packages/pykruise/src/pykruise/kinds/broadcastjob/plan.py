@@ -55,6 +55,7 @@ from pykruise.pods.lifecycle.blockers import blockers_of, explain_failure, find_
 from pykruise.pods.reasons import Code
 from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.selector_guard import LOOK_AGAIN_S
+from pykruise.pods.workload.waiting import find_pod_wait, find_repeated_wait
 from pykruise.runtime.actions import delete_object, patch_object
 from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step, compute_seconds_until, find_soonest
 from pykruise.runtime.reasons import Reason
@@ -145,6 +146,9 @@ def _plan_after_end(
     if job.has_failed:
         remedy = make_deadline_remedy(_DEADLINE) if _was_late(job) else ""
         waiting = Reason(Code.JOB_FAILED, _describe_failure(job), remedy)
+    elif job.status.failed:
+        pods = format_count(job.status.failed, "pod")
+        waiting = Reason(Code.JOB_FAILED, f"the job has ended, and {pods} failed")
     if not job.ends:  # a job that never ends still counts its pods
         status = _document_if_changed(job, compute_status(snapshot, decision.counts, phase=FAILED))
     return Plan(
@@ -228,16 +232,27 @@ def _plan_end(
 ) -> Plan:
     job = snapshot.job
     resumed = [_GOES_ON] if job.status.phase == PAUSED else []
-    status = finish_status(snapshot, decision, finish)
+    stopped = _describe_stopped(snapshot, targets) if finish is Finish.DEADLINE else ""
+    status = finish_status(snapshot, decision, finish, stopped=stopped)
+    note = _END_NOTES[finish]
+    told = msgspec.structs.replace(note, message=f"{note.message}; {stopped}") if stopped else note
     return Plan(
         stages=(
-            *_store_status(
-                job, status, notes=[*resumed, _END_NOTES[finish]], because=_END_NOTES[finish].message
-            ),
-            *_stop_pods(targets, decision.stop, _END_NOTES[finish].message),
+            *_store_status(job, status, notes=[*resumed, told], because=note.message),
+            *_stop_pods(targets, decision.stop, note.message),
         ),
         requeue_after_s=decision.requeue_after_s,
     )
+
+
+def _describe_stopped(snapshot: ReadableBroadcastJob, targets: BroadcastJobTargets) -> str:
+    """Obstacle of the pods that the deadline stops; pods without an obstacle have run until then."""
+    obstacles = [*_find_obstacles(snapshot, targets), *_find_failing_pods(targets)]
+    first = find_repeated_wait(obstacles) or find_pod_wait(obstacles)
+    if first is not None:
+        return first.message
+    active = sum(1 for _ in _list_active_pods(targets))
+    return f"{format_count(active, 'pod still ran', 'pods still ran')}" if active else ""
 
 
 _GOES_ON: Final = Note(reason="Continue", message="the job continues")

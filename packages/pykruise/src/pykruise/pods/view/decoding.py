@@ -504,13 +504,16 @@ def _find_wanted_node(affinity: msgspec.Raw) -> str:
 
 
 def _find_creation(spec: _Spec, status: _Status) -> CreatingView | None:
-    """State of a pod without created containers; None: a container was created, or the volumes need nothing."""
+    """State of a pod without created containers; None: a container was created, the volumes are mounted, or they need
+    nothing.
+    """
     statuses = (*(status.init_container_statuses or ()), *(status.container_statuses or ()))
     if any(status.state is None or not _is_not_created(status) for status in statuses):
         return None
-    scheduled = next(
-        (condition for condition in status.conditions or () if condition.type == "PodScheduled"), None
-    )
+    conditions = {condition.type: condition for condition in status.conditions or ()}
+    scheduled, prepared = conditions.get("PodScheduled"), conditions.get("PodReadyToStartContainers")
+    if prepared is not None and prepared.status == "True":
+        return None
     if scheduled is None or not scheduled.last_transition_time or not (mounts := mounts_of(spec.volumes)):
         return None
     return CreatingView(parse_time(scheduled.last_transition_time), mounts)

@@ -13,17 +13,9 @@ from typing import Final
 import msgspec
 
 from pykruise.cli.insight.causes import WaitCause, cause_of
-from pykruise.cli.insight.explaining import (
-    Explanation,
-    Wait,
-    find_unobserved_changes,
-    next_of,
-    phase_of,
-    put_causes_first,
-    rank_waits,
-    verdict_of,
-    wait_of,
-)
+from pykruise.cli.insight.explaining import find_unobserved_changes, next_of, phase_of, verdict_of
+from pykruise.cli.insight.explanations import Explanation, Wait, rank_waits, wait_of
+from pykruise.cli.insight.harmless_remedies import put_causes_first
 from pykruise.cli.insight.sidecars.differences import list_forcing_fields, revision_of
 from pykruise.cli.insight.sidecars.look import SidecarSight
 from pykruise.cli.insight.way_back import find_revision_before, find_way_back

@@ -14,7 +14,8 @@ from msgspec.structs import replace
 
 from pykruise.cli.insight.admission_check import STRICT, errors_of
 from pykruise.cli.insight.cluster_reading import Sight, look
-from pykruise.cli.insight.explaining import Explanation, explain
+from pykruise.cli.insight.explaining import explain
+from pykruise.cli.insight.explanations import Explanation
 from pykruise.cli.insight.followed_config import CONFIG_RESOURCES, is_config
 from pykruise.cli.insight.known_kinds import find_kind_of_document, find_workload_insight
 from pykruise.cli.insight.sidecars.explaining import explain_sidecars

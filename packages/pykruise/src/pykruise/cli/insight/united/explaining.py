@@ -14,18 +14,9 @@ import msgspec
 from pykruise.cli.insight.causes import cause_of
 from pykruise.cli.insight.children import read_refused_creations
 from pykruise.cli.insight.cluster_reading import Sight, find_lost_nodes, look
-from pykruise.cli.insight.explaining import (
-    Explanation,
-    Wait,
-    add_way_back,
-    drop_repeats,
-    explain,
-    next_of,
-    phase_of,
-    rank_waits,
-    verdict_of,
-    wait_of,
-)
+from pykruise.cli.insight.explaining import explain, next_of, phase_of, verdict_of
+from pykruise.cli.insight.explanations import Explanation, Wait, drop_repeats, rank_waits, wait_of
+from pykruise.cli.insight.harmless_remedies import add_way_back
 from pykruise.cli.insight.node_terms import LABEL_NODES, describe_unmatched_term
 from pykruise.cli.insight.way_back import find_revision_before, find_way_back
 from pykruise.kinds import find_kind
