@@ -488,6 +488,9 @@ class StatefulSetRules(WorkloadRules[Workload]):
             what = f"{before.name} is taken out of service: {problems[-1]}"
             yield self._broken(commit, "availability", what)
 
+    def most_prepared(self, reconcile: Reconcile, workload: Workload) -> int:
+        return workload.max_unavailable
+
     # ── at rest ──────────────────────────────────────────────────────────────
 
     def left_behind(self, workload: Workload, now: float) -> Iterator[Violation]:
