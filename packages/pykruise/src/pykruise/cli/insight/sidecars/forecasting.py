@@ -94,7 +94,9 @@ def _after_operation(pod: ManagedPod, do: str | None) -> ManagedPod:
         return pod
     pairs = tuple(msgspec.structs.replace(pair, other_image=pair.sidecar.empty_image) for pair in pod.pairs)
     is_updated = pod.is_updated or do == "upgrade in place"
-    return msgspec.structs.replace(pod, is_updated=is_updated, is_consistent=True, is_ready=True, pairs=pairs)
+    return msgspec.structs.replace(
+        pod, is_updated=is_updated, is_consistent=True, is_ready=True, restarting={}, pairs=pairs
+    )
 
 
 def _unchanged_pods(sight: SidecarSight, skipped: Mapping[str, Reason]) -> Iterator[tuple[str, str]]:
