@@ -2,21 +2,34 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
+from pykruise.agent.simulated import AgentTasks, make_simulated_agents
+from pykruise.cli.insight.sidecars.forecasting import forecast_sidecars
 from pykruise.kinds.gates import Gates
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kube.documents import annotations_of
 from pykruise.kube.errors import InvalidError
+from pykruise.kube.ids import Key
+from pykruise.kube.patches.merge import apply_merge_patch
 from pykruise.kube.resources import PODS
 from pykruise.manager.settings import ManagerSettings
 from pykruise.pods.workload.options import ROLL_ON_POD_METADATA
+from pykruise.sandbox.cluster import ClusterSettings
 from support.scenario import Object, Stage, cloneset
 from support.sidecarsets import container, sidecarset
 
 LEVEL = "example.com/level"
 READS = [{"name": "LEVEL", "valueFrom": {"fieldRef": {"fieldPath": f"metadata.annotations['{LEVEL}']"}}}]
 SETTINGS = ManagerSettings(gates=Gates.of(SidecarSetPatchPodMetadataDefaultsAllowed=True))
+
+
+@pytest.fixture
+def cluster_settings(cluster_settings: ClusterSettings) -> ClusterSettings:
+    """With agents on the nodes."""
+    agents = make_simulated_agents(AgentTasks(recreates=True))
+    return msgspec.structs.replace(cluster_settings, agents=agents)
 
 
 def level(value: str) -> list[Object]:
@@ -71,7 +84,6 @@ async def is_updated(stage: Stage, updated: int, pods: int) -> bool:
 
 
 @pytest.mark.node
-@pytest.mark.sandbox_only  # needs the agent on the nodes
 async def test_containers_that_read_a_changed_annotation_restart_in_place(stage: Stage) -> None:
     """sidecarset cases 98 and 99"""
     # given
@@ -89,6 +101,17 @@ async def test_containers_that_read_a_changed_annotation_restart_in_place(stage:
         was = before[name][1]
         assert restarts["log"] == was["log"] + 1
         assert restarts["main"] == was["main"]
+
+
+async def test_plan_names_the_pods_and_the_containers_that_restart(stage: Stage) -> None:
+    """sidecarset case 98"""
+    await started(stage, bound(stage, "true", maxUnavailable=1), replicas=2)
+    await stage.until(lambda: is_updated(stage, 2, 2))
+    stored = await stage.get("log", resource=SIDECAR_SETS)
+    wanted = apply_merge_patch(stored, {"spec": {"patchPodMetadata": level("debug")}})
+    outlook = await forecast_sidecars(stage.client, wanted, Key("", "log"), stage.clock(), SETTINGS)
+    assert [[fate.do for fate in batch.fates] for batch in outlook.batches] == [["upgrade in place"]] * 2
+    assert "variables of log read changed annotations: these containers restart in place" in outlook.notes
 
 
 async def test_the_partition_keeps_the_annotations_of_the_other_pods(stage: Stage) -> None:
