@@ -279,6 +279,5 @@ def carry_out_on_pods(world: SidecarWorld, plan: Plan) -> None:
 def test_another_value_is_refused_with_the_path_of_the_annotation(value: str) -> None:
     """sidecarset case 100"""
     doc = sidecarset("log", container("log"), metadata={"annotations": {ROLL_ON_POD_METADATA.annotation: value}})
-    causes = problems(doc)
-    assert [cause.field for cause in causes] == [ROLL_ON_POD_METADATA.field]
-    assert "must be true or false" in causes[0].message
+    (cause,) = (cause for cause in problems(doc) if cause.field == ROLL_ON_POD_METADATA.field)
+    assert "must be true or false" in cause.message

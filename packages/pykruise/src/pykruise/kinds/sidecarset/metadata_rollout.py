@@ -11,10 +11,11 @@ without a restart.
 """
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
+from pykruise.agent.rules.environment import EnvSource
 from pykruise.agent.rules.recreations import REQUESTS
 from pykruise.kinds.sidecarset.pod_annotations import OVERWRITE
 from pykruise.kinds.sidecarset.types import PatchPodMetadata
@@ -135,7 +136,7 @@ def _list_ids(pod: PodView) -> Mapping[str, str]:
     return {status.name: status.container_id for status in pod.container_statuses if status.container_id}
 
 
-def _reads(sources: Iterable[Any], changed: Collection[str]) -> bool:
+def _reads(sources: Iterable[EnvSource], changed: Collection[str]) -> bool:
     return any(source.field == "annotations" and source.key in changed for source in sources)
 
 

@@ -272,7 +272,9 @@ def _make_request_steps(
 
 def _request_restarts(snapshot: ReadableSidecarSet) -> tuple[tuple[Stage, ...], Instant | None]:
     """Request restarts again that have not happened, and return when to look again."""
-    name, chains, times = snapshot.sidecarset.name, [], []
+    name = snapshot.sidecarset.name
+    chains: list[Chain] = []
+    times: list[Instant] = []
     for pod in snapshot.pods:
         if not (pod.is_updated and pod.restarting):
             continue
