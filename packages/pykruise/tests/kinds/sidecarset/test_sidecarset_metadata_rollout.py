@@ -12,6 +12,7 @@ from pykruise.kinds.sidecarset.metadata_rollout import (
     find_request_time,
     find_restarts,
     record_restarts,
+    rolls_on_metadata,
 )
 from pykruise.kinds.sidecarset.types import PatchPodMetadata
 from pykruise.kube.documents import Document, encode
@@ -279,5 +280,6 @@ def carry_out_on_pods(world: SidecarWorld, plan: Plan) -> None:
 def test_another_value_is_refused_with_the_path_of_the_annotation(value: str) -> None:
     """sidecarset case 100"""
     doc = sidecarset("log", container("log"), metadata={"annotations": {ROLL_ON_POD_METADATA.annotation: value}})
+    assert not rolls_on_metadata(doc["metadata"]["annotations"])
     (cause,) = (cause for cause in problems(doc) if cause.field == ROLL_ON_POD_METADATA.field)
     assert "must be true or false" in cause.message

@@ -758,7 +758,7 @@ def test_a_changed_custom_version_labels_the_existing_revision() -> None:
         assert moves["metadata"]["labels"][label] == version
 
 
-def test_content_that_comes_back_under_another_custom_version_loses_the_earlier_one() -> None:
+def test_older_content_under_another_custom_version_loses_its_earlier_version() -> None:
     """sidecarset case 101; OpenKruise does the same, and then rejects pods that ask for the earlier one"""
     # given
     world = started(1)

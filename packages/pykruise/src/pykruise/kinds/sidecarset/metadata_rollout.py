@@ -45,7 +45,10 @@ class Restarts(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 def rolls_on_metadata(annotations: Mapping[str, str]) -> bool:
     """Whether a SidecarSet with these annotations changes the annotations of running pods."""
-    return ROLL_ON_POD_METADATA.read(annotations) is True
+    try:
+        return ROLL_ON_POD_METADATA.read(annotations) is True
+    except ValueError:
+        return False  # find_option_errors() reports it
 
 
 def find_outdated(
