@@ -489,7 +489,11 @@ class StatefulSetRules(WorkloadRules[Workload]):
             yield self._broken(commit, "availability", what)
 
     def most_prepared(self, reconcile: Reconcile, workload: Workload) -> int:
-        return workload.max_unavailable
+        surplus = sum(
+            workload.rank(versions[-1].name) < 0
+            for versions in self.pods.all_since(reconcile.known.get(PODS, 0), reconcile)
+        )
+        return workload.max_unavailable + surplus
 
     # ── at rest ──────────────────────────────────────────────────────────────
 
