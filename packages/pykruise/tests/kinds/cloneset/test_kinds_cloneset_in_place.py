@@ -639,10 +639,10 @@ def test_a_hook_makes_an_update_of_metadata_surge(row: str) -> None:
     limits, hook, surged, *expected = (cell.strip() for cell in row.split("|"))
     max_unavailable, max_surge = map(int, limits.split(","))
     extra = max_surge if surged != "-" else 0
-    builder = in_place(5, pods=5 + extra, max_unavailable=max_unavailable, max_surge=max_surge)
+    builder = in_place(5, max_unavailable=max_unavailable, max_surge=max_surge)
     builder.old_template = template("nginx:1")
     builder.spec["template"]["metadata"]["annotations"] = {"team": "blue"}
-    builder.old(*"abcde")
+    builder.add(*"abcde", old=True).add(*"fg"[:extra])
     if hook == "yes":
         builder.with_hook("inPlaceUpdate")
         for pod in builder.pods.values():
@@ -661,6 +661,6 @@ def test_a_hook_without_handlers_does_not_make_an_update_of_metadata_surge() -> 
     builder = in_place(5, max_unavailable=1, max_surge=2).with_spec(lifecycle={"inPlaceUpdate": {}})
     builder.old_template = template("nginx:1")
     builder.spec["template"]["metadata"]["annotations"] = {"team": "blue"}
-    plan = planned(builder.old(*"abcde"))
+    plan = planned(builder.add(*"abcde", old=True))
     assert not created(plan)
     assert set(states(plan).values()) == {"Updating"}
