@@ -405,8 +405,8 @@ _SIDECAR_SET: Final = _differences_of(
     ),
     (
         "a change of `patchPodMetadata` reaches running pods only with an upgrade of their images",
-        "the same; with the annotation `pykruise.io/roll-on-pod-metadata` running pods get it within the update strategy, "
-        "and containers whose variables read it restart in place",
+        "the same; with the annotation `pykruise.io/roll-on-pod-metadata` running pods get it within the update "
+        "strategy, and containers whose variables read it restart in place",
         "settings in annotations change without new pods",
     ),
 )

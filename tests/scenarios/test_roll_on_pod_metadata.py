@@ -126,7 +126,9 @@ async def test_the_partition_keeps_the_annotations_of_the_other_pods(stage: Stag
 
 
 @pytest.mark.parametrize("option", [None, "false"])
-async def test_running_pods_keep_their_annotations_without_the_option(stage: Stage, option: str | None) -> None:
+async def test_running_pods_keep_their_annotations_without_the_option(
+    stage: Stage, option: str | None
+) -> None:
     """sidecarset case 96"""
     await started(stage, bound(stage, option, maxUnavailable=3), replicas=2)
     await stage.until(lambda: is_updated(stage, 2, 2))

@@ -174,8 +174,10 @@ class SidecarRules:
             return
         name = sidecarsets[-1].name
         is_metadata = before.annotations.get(LEVEL) != after.annotations.get(LEVEL)
-        is_upgrade = is_metadata or before.sidecars != after.sidecars or _recorded(before, HASH, name) != _recorded(
-            after, HASH, name
+        is_upgrade = (
+            is_metadata
+            or before.sidecars != after.sidecars
+            or _recorded(before, HASH, name) != _recorded(after, HASH, name)
         )
         if not is_upgrade:
             return
@@ -214,10 +216,7 @@ class SidecarRules:
         updated = [
             histories[-1].name
             for histories in sure
-            if all(
-                sidecarset.has(history) and sidecarset.is_on(history)
-                for history in histories
-            )
+            if all(sidecarset.has(history) and sidecarset.is_on(history) for history in histories)
         ]
         if len(updated) >= sidecarset.most_updated:
             return "number", f"{updated} have them already, {sidecarset.most_updated:g} may"
@@ -303,11 +302,7 @@ def _recorded(pod: Version, key: str, name: str) -> str:
 
 def _is_busy(sidecarset: SidecarSet, pod: Version) -> bool:
     """Upgraded, and out of service for it."""
-    return (
-        sidecarset.has(pod)
-        and sidecarset.is_on(pod)
-        and not (pod.is_ready and _is_consistent(pod))
-    )
+    return sidecarset.has(pod) and sidecarset.is_on(pod) and not (pod.is_ready and _is_consistent(pod))
 
 
 def _is_consistent(pod: Version) -> bool:

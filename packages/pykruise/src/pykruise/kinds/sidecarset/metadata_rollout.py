@@ -51,9 +51,7 @@ def rolls_on_metadata(annotations: Mapping[str, str]) -> bool:
         return False  # find_option_errors() reports it
 
 
-def find_outdated(
-    annotations: Mapping[str, str], entries: Iterable[PatchPodMetadata]
-) -> Mapping[str, str]:
+def find_outdated(annotations: Mapping[str, str], entries: Iterable[PatchPodMetadata]) -> Mapping[str, str]:
     """Return the annotations with the policy Overwrite whose value in the pod is missing or different."""
     return {
         key: value
@@ -75,9 +73,7 @@ def find_restarts(pod: PodView, body: Document, entries: Iterable[PatchPodMetada
     return {
         container.name: ids[container.name]
         for container in pod.containers
-        if container.name not in replaced
-        and container.name in ids
-        and _reads(container.env_sources, changed)
+        if container.name not in replaced and container.name in ids and _reads(container.env_sources, changed)
     }
 
 

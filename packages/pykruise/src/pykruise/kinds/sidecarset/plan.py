@@ -60,7 +60,8 @@ PAUSED: Final = Reason(
 )
 HOT_UPGRADES_FIRST: Final = Reason(Code.HOT_UPGRADE, "waits until hot upgrades of other pods have ended")
 RESTARTING: Final = Reason(
-    Code.UPDATING_IN_PLACE, "waits until the containers whose variables read its new annotations have restarted"
+    Code.UPDATING_IN_PLACE,
+    "waits until the containers whose variables read its new annotations have restarted",
 )
 BROKEN_ANNOTATION: Final = "correct the annotation, or recreate the pod"
 
@@ -87,7 +88,7 @@ def plan_sidecarset(snapshot: SidecarSetSnapshot) -> Plan:
     look_at = min((at for at in (late_at, again_at) if at is not None), default=None)
     obstacles = blockers_of((pod.pod for pod in unready), None, now=snapshot.now, correction=OF_THE_WORKLOAD)
     return Plan(
-        stages=(*revision.stages, *stages, *restarts, *truncate_history(snapshot, revision)),
+        stages=(*revision.stages, *(stages or restarts), *truncate_history(snapshot, revision)),
         status=None if status == sidecar_set.stored_status else status,
         requeue_after_s=0.0 if _is_partial(stages) else compute_seconds_until(look_at, now=snapshot.now),
         waiting=_find_failing_sidecar(snapshot, obstacles) or _find_waiting_reason(snapshot.pods, skipped),
@@ -233,9 +234,7 @@ def _upgrade_pods(snapshot: ReadableSidecarSet, revision: StoredRevision, chosen
         if rolls_on_metadata(sidecar_set.annotations):
             new = find_restarts(pod.pod, body, sidecar_set.contents.patch_pod_metadata)
             restarts = {**pod.restarting, **new}
-            body = record_restarts(
-                pod.pod, body, restarts, sidecarset=sidecar_set.name, now=snapshot.now
-            )
+            body = record_restarts(pod.pod, body, restarts, sidecarset=sidecar_set.name, now=snapshot.now)
         step = Step(
             action=_make_patch(pod, body),
             because=f"sidecars upgraded to revision {revision.name}"
@@ -271,7 +270,9 @@ def _make_request_steps(
 
 
 def _request_restarts(snapshot: ReadableSidecarSet) -> tuple[tuple[Stage, ...], Instant | None]:
-    """Request restarts again that have not happened, and return when to look again."""
+    """Request restarts again that have not happened, and return when to look again. A plan that writes to pods does
+    not do it, because each write needs the pod as it was read: the next plan does.
+    """
     name = snapshot.sidecarset.name
     chains: list[Chain] = []
     times: list[Instant] = []
@@ -282,9 +283,7 @@ def _request_restarts(snapshot: ReadableSidecarSet) -> tuple[tuple[Stage, ...], 
         if at > snapshot.now:
             times.append(at)
             continue
-        body = record_restarts(
-            pod.pod, {"metadata": {}}, pod.restarting, sidecarset=name, now=snapshot.now
-        )
+        body = record_restarts(pod.pod, {"metadata": {}}, pod.restarting, sidecarset=name, now=snapshot.now)
         step = Step(action=_make_patch(pod, body), because="the requested restart has not happened")
         chains.append(
             Chain(subject=pod.label, steps=(step, *_make_request_steps(pod, snapshot, pod.restarting)))
