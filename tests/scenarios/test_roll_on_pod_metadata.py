@@ -1,5 +1,7 @@
 """Changed annotations of a SidecarSet in running pods (pykruise.io/roll-on-pod-metadata), on both clusters."""
 
+from collections.abc import AsyncIterator
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -7,14 +9,14 @@ import pytest
 
 from pykruise.agent.simulated import AgentTasks, make_simulated_agents
 from pykruise.cli.insight.sidecars.forecasting import forecast_sidecars
-from pykruise.kinds.gates import Gates
+from pykruise.kinds.sidecarset.admission_facts import WHITELIST_KEY
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kube.documents import annotations_of
-from pykruise.kube.errors import InvalidError
+from pykruise.kube.errors import InvalidError, NotFoundError
 from pykruise.kube.ids import Key
 from pykruise.kube.patches.merge import apply_merge_patch
-from pykruise.kube.resources import PODS
-from pykruise.manager.settings import ManagerSettings
+from pykruise.kube.resources import CONFIG_MAPS, PODS
+from pykruise.manager.settings import NAMESPACE
 from pykruise.pods.workload.options import ROLL_ON_POD_METADATA
 from pykruise.sandbox.cluster import ClusterSettings
 from support.scenario import Object, Stage, cloneset
@@ -22,7 +24,20 @@ from support.sidecarsets import container, sidecarset
 
 LEVEL = "example.com/level"
 READS = [{"name": "LEVEL", "valueFrom": {"fieldRef": {"fieldPath": f"metadata.annotations['{LEVEL}']"}}}]
-SETTINGS = ManagerSettings(gates=Gates.of(SidecarSetPatchPodMetadataDefaultsAllowed=True))
+WHITELIST = {
+    "metadata": {"name": "kruise-configuration"},
+    "data": {WHITELIST_KEY: '{"rules":[{"allowedAnnotationKeyExprs":["^example.com/level$"]}]}'},
+}
+
+
+@pytest.fixture(autouse=True)
+async def whitelist(stage: Stage) -> AsyncIterator[None]:
+    """Allow the annotation of these scenarios."""
+    with suppress(NotFoundError):
+        await stage.client.delete(CONFIG_MAPS, NAMESPACE, "kruise-configuration")
+    await stage.client.create(CONFIG_MAPS, NAMESPACE, WHITELIST)
+    yield
+    await stage.client.delete(CONFIG_MAPS, NAMESPACE, "kruise-configuration")
 
 
 @pytest.fixture
@@ -49,7 +64,7 @@ def bound(stage: Stage, option: str | None, *, reads: bool = True, **strategy: A
 
 
 async def started(stage: Stage, document: Object, *, replicas: int) -> None:
-    await stage.start_manager(settings=SETTINGS)
+    await stage.start_manager()
     await stage.create(document, resource=SIDECAR_SETS)
     await stage.create(cloneset(replicas=replicas))
     await stage.settled(replicas=replicas)
@@ -109,7 +124,7 @@ async def test_plan_names_the_pods_and_the_containers_that_restart(stage: Stage)
     await stage.until(lambda: is_updated(stage, 2, 2))
     stored = await stage.get("log", resource=SIDECAR_SETS)
     wanted = apply_merge_patch(stored, {"spec": {"patchPodMetadata": level("debug")}})
-    outlook = await forecast_sidecars(stage.client, wanted, Key("", "log"), stage.clock(), SETTINGS)
+    outlook = await forecast_sidecars(stage.client, wanted, Key("", "log"), stage.clock())
     assert [[fate.do for fate in batch.fates] for batch in outlook.batches] == [["upgrade in place"]] * 2
     assert "variables of log read changed annotations: these containers restart in place" in outlook.notes
 
@@ -148,7 +163,7 @@ async def test_running_pods_keep_their_annotations_without_the_option(
 
 async def test_another_value_is_refused_with_the_path_of_the_annotation(stage: Stage) -> None:
     """sidecarset case 100"""
-    await stage.start_manager(settings=SETTINGS)
+    await stage.start_manager()
     with pytest.raises(InvalidError) as refused:
         await stage.create(bound(stage, "yes"), resource=SIDECAR_SETS)
     assert ROLL_ON_POD_METADATA.field in str(refused.value)

@@ -168,11 +168,10 @@ def _describe_sidecar(sidecar: Sidecar, what: str) -> str:
 
 def _list_restarting(sight: SidecarSight) -> Sequence[str]:
     """Return the containers of the first batch that restart because their variables read changed annotations."""
-    steps = (step for stage in plan_sidecarset(sight.snapshot).stages for step in stage.steps)
     return sorted(
         {
             container["name"]
-            for step in steps
+            for step in plan_sidecarset(sight.snapshot).steps
             if isinstance(step.action, Create) and step.action.resource == REQUESTS
             for container in step.action.body["spec"]["containers"]
         }
