@@ -415,6 +415,12 @@ _SIDECAR_SET: Final = _differences_of(
         "the same; with the annotation `pykruise.io/updated-pods` a fixed number of pods gets the newest sidecars",
         "a canary of sidecars stays small when workloads scale",
     ),
+    (
+        "a change of `patchPodMetadata` reaches running pods only with an upgrade of their images",
+        "the same; with the annotation `pykruise.io/roll-on-pod-metadata` running pods get it within the update "
+        "strategy, and containers whose variables read it restart in place",
+        "settings in annotations change without new pods",
+    ),
 )
 
 _WORKLOAD_SPREAD: Final = _differences_of(

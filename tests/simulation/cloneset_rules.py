@@ -473,6 +473,10 @@ class CloneSetRules(WorkloadRules[Workload]):
                 commit, "availability", f"{before.name} is taken out of service: {problems[-1]}"
             )
 
+    def most_prepared(self, reconcile: Reconcile, workload: Workload) -> int:
+        surplus = self._lenient_members(reconcile, workload, without="") - workload.replicas
+        return workload.max_unavailable + max(surplus, 0)
+
     # ── at rest ──────────────────────────────────────────────────────────────
 
     def settled(

@@ -72,13 +72,9 @@ class FollowedRules(CloneSetRules):
     def _is_taken_out(
         self, commit: Commit, reconcile: Reconcile, before: Version, after: Version, workload: Workload
     ) -> bool:
-        """A pod whose metadata alone is updated serves all the time. With maxSurge the budget of such an update
-        includes maxSurge, also while a hook prepares it (kinds/cloneset/surge.py).
-        """
+        """A pod whose metadata alone is updated serves all the time, unless the owner of a hook takes it out."""
         serves = after.is_active and after.is_ready and after.images == before.images
-        if serves and (
-            after.state == "Updating" or (after.state == "PreparingUpdate" and workload.max_surge)
-        ):
+        if serves and after.state == "Updating" and not workload.in_place_hook:
             return False
         return super()._is_taken_out(commit, reconcile, before, after, workload)
 

@@ -153,7 +153,10 @@ KINDS: Mapping[str, SimulatedKind] = {
     ),
     "uniteddeployment": SimulatedKind(UNITED_DEPLOYMENTS, UnitedDeploymentRules, makes=(CLONE_SETS,)),
     "sidecarset": SimulatedKind(
-        CLONE_SETS, partial(Together, CloneSetRules, "cloneset", SidecarRules), beside=SIDECAR_SETS
+        CLONE_SETS,
+        partial(Together, CloneSetRules, "cloneset", SidecarRules),
+        beside=SIDECAR_SETS,
+        gates=Gates.of(SidecarSetPatchPodMetadataDefaultsAllowed=True),
     ),
     "persistentpodstate": SimulatedKind(
         ADVANCED_STATEFUL_SETS,

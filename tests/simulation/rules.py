@@ -186,6 +186,7 @@ class WorkloadRules(Generic[W]):
                 yield from self.on_created(commit, reconcile, after, ws)
             elif before.owner == after.owner and self._is_member(before, ws[-1]):
                 yield from self._on_images(commit, before, after, ws)
+                yield from self._on_prepared(commit, reconcile, before, after, ws)
                 yield from self.on_changed(commit, reconcile, before, after, ws)
 
     def _on_set(self, commit: Commit) -> Iterator[Violation]:
@@ -309,6 +310,39 @@ class WorkloadRules(Generic[W]):
         ]
         if old:
             yield self._broken(commit, "current", f"{current} becomes current, and {old} are not of it")
+
+    # ── rules of hooks ───────────────────────────────────────────────────────
+
+    def most_prepared(self, reconcile: Reconcile, workload: W) -> int:
+        """The number of pods that may wait for the inPlaceUpdate hook at the same time. Kinds without it: none."""
+        return 0
+
+    def _on_prepared(
+        self, commit: Commit, reconcile: Reconcile, before: Version, after: Version, workloads: list[W]
+    ) -> Iterator[Violation]:
+        """A pod that serves is not prepared for its update while as many others prepare as may be out of service."""
+        if not after.is_active or not before.state != "PreparingUpdate" == after.state:
+            return
+
+        def problem(workload: W) -> str:
+            least_s = workload.min_ready_s
+            if not before.is_available(min_ready_s=least_s, at=reconcile.at - self._skew_s):
+                return ""
+            others = [
+                versions[-1].name
+                for versions in self.pods.all_since(reconcile.known.get(PODS, 0), reconcile)
+                if versions[0].uid != before.uid
+                and all(
+                    self._is_member(version, workload) and version.state == "PreparingUpdate"
+                    for version in versions
+                )
+            ]
+            most = self.most_prepared(reconcile, workload)
+            return f"{others} prepare already, {most} may" if len(others) >= most else ""
+
+        problems = [problem(workload) for workload in workloads]
+        if all(problems):
+            yield self._broken(commit, "prepared", f"{before.name} prepares for its update: {problems[-1]}")
 
     # ── rules of deletion ────────────────────────────────────────────────────
 

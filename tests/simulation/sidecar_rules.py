@@ -25,6 +25,7 @@ __all__ = ["SidecarRules"]
 SETS = "sidecarsets.apps.kruise.io"
 HASH, IMAGELESS = "kruise.io/sidecarset-hash", "kruise.io/sidecarset-hash-without-image"
 LISTED = "kruise.io/sidecarset-injected-list"
+ROLLS, LEVEL = "pykruise.io/roll-on-pod-metadata", "sim/level"
 SEEN_S = 2.0
 """Seconds in which webhooks know a change, without faults."""
 
@@ -47,6 +48,8 @@ class SidecarSet(msgspec.Struct, frozen=True):
     most_updated: float
     """How many pods may be upgraded, by the annotation updated-pods."""
     max_unavailable: int | str
+    metadata: Mapping[str, str]
+    """Annotations that running pods get, by the annotation roll-on-pod-metadata."""
     is_paused: bool
     is_only_injected: bool
     generation: int
@@ -55,6 +58,10 @@ class SidecarSet(msgspec.Struct, frozen=True):
     def hash_on(self, pod: Version) -> str:
         """The hash of this SidecarSet in the pod's annotation."""
         return _recorded(pod, HASH, self.name)
+
+    def is_on(self, pod: Version) -> bool:
+        """Whether the pod has this version: its sidecars, and the annotations that running pods get."""
+        return self.hash_on(pod) == self.hash and self.metadata.items() <= pod.annotations.items()
 
     def has(self, pod: Version) -> bool:
         """Whether it selects the pod."""
@@ -69,7 +76,7 @@ class SidecarSet(msgspec.Struct, frozen=True):
         """Whether the pod waits for this version, and may be upgraded in place."""
         return (
             self.has(pod)
-            and self.hash_on(pod) != self.hash
+            and not self.is_on(pod)
             and self.only.items() <= pod.labels.items()
             and _recorded(pod, IMAGELESS, self.name) == self.imageless
         )
@@ -100,6 +107,7 @@ def read_sidecarset(doc: Any, revision: int) -> SidecarSet:
         partition=strategy.get("partition") or 0,
         most_updated=float(annotations.get("pykruise.io/updated-pods", "inf")),
         max_unavailable=strategy.get("maxUnavailable", 1),
+        metadata=_list_overwritten(spec) if annotations.get(ROLLS) == "true" else {},
         is_paused=bool(strategy.get("paused")),
         is_only_injected=strategy.get("type") == "NotUpdate",
         generation=meta.get("generation", 0),
@@ -166,8 +174,11 @@ class SidecarRules:
         if not sidecarsets:
             return
         name = sidecarsets[-1].name
-        is_upgrade = before.sidecars != after.sidecars or _recorded(before, HASH, name) != _recorded(
-            after, HASH, name
+        is_metadata = before.annotations.get(LEVEL) != after.annotations.get(LEVEL)
+        is_upgrade = (
+            is_metadata
+            or before.sidecars != after.sidecars
+            or _recorded(before, HASH, name) != _recorded(after, HASH, name)
         )
         if not is_upgrade:
             return
@@ -184,7 +195,7 @@ class SidecarRules:
             return "terminating", "the SidecarSet terminates"
         if sidecarset.is_paused or sidecarset.is_only_injected:
             return "paused", "upgrades are paused, or there are none"
-        if sidecarset.hash_on(after) != sidecarset.hash or dict(after.sidecars) != dict(sidecarset.images):
+        if not sidecarset.is_on(after) or dict(after.sidecars) != dict(sidecarset.images):
             return "template", f"to {dict(after.sidecars)}, wanted {dict(sidecarset.images)}"
         versions = self._pods.since(before.uid, reconcile.known.get(PODS, 0))[:-1]
         if not any(sidecarset.upgrades(version) for version in versions):
@@ -206,10 +217,7 @@ class SidecarRules:
         updated = [
             histories[-1].name
             for histories in sure
-            if all(
-                sidecarset.has(history) and sidecarset.hash_on(history) == sidecarset.hash
-                for history in histories
-            )
+            if all(sidecarset.has(history) and sidecarset.is_on(history) for history in histories)
         ]
         if len(updated) >= sidecarset.most_updated:
             return "number", f"{updated} have them already, {sidecarset.most_updated:g} may"
@@ -241,7 +249,7 @@ class SidecarRules:
             return
         sidecarset = self._sidecarsets[-1]
         pods = [pod for pod in self._pods.latest() if sidecarset.has(pod)]
-        is_enough = sum(sidecarset.hash_on(pod) == sidecarset.hash for pod in pods) >= sidecarset.most_updated
+        is_enough = sum(sidecarset.is_on(pod) for pod in pods) >= sidecarset.most_updated
         if not sidecarset.is_paused and not sidecarset.is_only_injected and not is_enough:
             waiting = [pod.name for pod in pods if sidecarset.upgrades(pod)]
             # Nobody opens the readiness gate of an orphan again.
@@ -249,7 +257,7 @@ class SidecarRules:
             is_held_up = stuck >= number(sidecarset.max_unavailable, len(pods), up=True)
             if len(waiting) > (keep := sidecarset.kept(len(pods))) and not is_held_up:
                 yield Violation("converges", f"{waiting} have old sidecars, {keep} may", now)
-        updated = [pod for pod in pods if sidecarset.hash_on(pod) == sidecarset.hash]
+        updated = [pod for pod in pods if sidecarset.is_on(pod)]
         for pod in updated:
             if dict(pod.sidecars) != dict(sidecarset.images):
                 yield Violation(
@@ -261,7 +269,7 @@ class SidecarRules:
             "matchedPods": len(pods),
             "updatedPods": len(updated),
             "readyPods": len(ready),
-            "updatedReadyPods": sum(sidecarset.hash_on(pod) == sidecarset.hash for pod in ready),
+            "updatedReadyPods": sum(sidecarset.is_on(pod) for pod in ready),
         }
         said = {name: sidecarset.status.get(name, 0) for name in wanted}
         wrong = {name: (said[name], want) for name, want in wanted.items() if said[name] != want}
@@ -279,6 +287,15 @@ class SidecarRules:
         return Violation(rule, f"{what} (by {commit.sender})", commit.at - self._start)
 
 
+def _list_overwritten(spec: Any) -> Mapping[str, str]:
+    return {
+        key: value
+        for entry in spec.get("patchPodMetadata") or ()
+        if entry.get("patchPolicy") == "Overwrite"
+        for key, value in entry["annotations"].items()
+    }
+
+
 def _recorded(pod: Version, key: str, name: str) -> str:
     result = json.loads(pod.annotations.get(key) or "{}").get(name) or {}
     return str(result.get("hash") or "")
@@ -286,11 +303,7 @@ def _recorded(pod: Version, key: str, name: str) -> str:
 
 def _is_busy(sidecarset: SidecarSet, pod: Version) -> bool:
     """Upgraded, and out of service for it."""
-    return (
-        sidecarset.has(pod)
-        and sidecarset.hash_on(pod) == sidecarset.hash
-        and not (pod.is_ready and _is_consistent(pod))
-    )
+    return sidecarset.has(pod) and sidecarset.is_on(pod) and not (pod.is_ready and _is_consistent(pod))
 
 
 def _is_consistent(pod: Version) -> bool:

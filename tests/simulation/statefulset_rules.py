@@ -523,6 +523,13 @@ class StatefulSetRules(WorkloadRules[Workload]):
         first = max(0, bisect_right(states, known, key=lambda state: state[0]) - 1)
         return any(is_out for _, is_out in states[first:])
 
+    def most_prepared(self, reconcile: Reconcile, workload: Workload) -> int:
+        names = [
+            versions[-1].name for versions in self.pods.all_since(reconcile.known.get(PODS, 0), reconcile)
+        ]
+        surplus = sum(workload.rank(name) < 0 for name in names)
+        return workload.max_unavailable + surplus + self._count_ignored(reconcile, names, workload)
+
     # ── at rest ──────────────────────────────────────────────────────────────
 
     def left_behind(self, workload: Workload, now: float) -> Iterator[Violation]:

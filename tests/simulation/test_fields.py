@@ -59,7 +59,6 @@ REASONS: Mapping[str, Mapping[str, str]] = {
         "customVersion": INJECTION,
         "injectionStrategy.revision": INJECTION,
         "namespaceSelector": "there is one namespace",
-        "patchPodMetadata[]": INJECTION,
         "updateStrategy.selector.matchExpressions": "rules read matchLabels",
     },
     "StatefulSet": {

@@ -26,7 +26,7 @@ from pykruise.pods.view.decoding import project_pod
 from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.revisions import RevisionView, project_revision
 from pykruise.runtime.actions import Create, Delete, Patch
-from pykruise.runtime.plan import Plan
+from pykruise.runtime.plan import Plan, Step
 from support.sidecarsets import NOW, pod
 from support.snapshots import snapshot_of
 
@@ -185,24 +185,27 @@ class SidecarWorld:
 
     def carry_out(self, plan: Plan) -> None:
         for step in plan.steps:
-            action = step.action
-            match action:
-                case Create():
-                    number = str(100 + len(self.revisions))
-                    metadata = {"uid": action.key.name, "resourceVersion": number, **action.body["metadata"]}
-                    self.revisions[action.key.name] = {**action.body, "metadata": metadata}
-                case Delete(resource=resource) if resource == CONTROLLER_REVISIONS:
-                    del self.revisions[action.key.name]
-                case Patch(resource=resource) if resource == CONTROLLER_REVISIONS:
-                    old = self.revisions[action.key.name]
-                    assert action.patch_type is PatchType.MERGE
-                    self.revisions[action.key.name] = apply_merge_patch(old, action.body)
-                case Patch():
-                    self._patch_pod(action)
-                case _:
-                    raise AssertionError(f"not on paper: {action}")
+            self.carry_out_step(step)
         if plan.status is not None:
             self.status = plan.status
+
+    def carry_out_step(self, step: Step) -> None:
+        action = step.action
+        match action:
+            case Create():
+                number = str(100 + len(self.revisions))
+                metadata = {"uid": action.key.name, "resourceVersion": number, **action.body["metadata"]}
+                self.revisions[action.key.name] = {**action.body, "metadata": metadata}
+            case Delete(resource=resource) if resource == CONTROLLER_REVISIONS:
+                del self.revisions[action.key.name]
+            case Patch(resource=resource) if resource == CONTROLLER_REVISIONS:
+                old = self.revisions[action.key.name]
+                assert action.patch_type is PatchType.MERGE
+                self.revisions[action.key.name] = apply_merge_patch(old, action.body)
+            case Patch():
+                self._patch_pod(action)
+            case _:
+                raise AssertionError(f"not on paper: {action}")
 
     def _patch_pod(self, action: Patch) -> None:
         old = self.pods[action.key.name]

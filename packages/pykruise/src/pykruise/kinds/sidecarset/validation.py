@@ -30,7 +30,7 @@ from pykruise.kube.pod_rules.field_errors import (
 from pykruise.kube.pod_rules.field_rules import check_size
 from pykruise.plans.stored_values import to_document
 from pykruise.pods.lifecycle.ordering import MOST_WEIGHTS
-from pykruise.pods.workload.options import UPDATED_PODS, Option, find_option_errors
+from pykruise.pods.workload.options import ROLL_ON_POD_METADATA, UPDATED_PODS, Option, find_option_errors
 from pykruise.pods.workload.validation import (
     find_amount_errors,
     find_label_selector_errors,
@@ -39,7 +39,7 @@ from pykruise.pods.workload.validation import (
     scatter_errors,
 )
 
-OPTIONS: Final[tuple[Option[Any], ...]] = (UPDATED_PODS,)
+OPTIONS: Final[tuple[Option[Any], ...]] = (UPDATED_PODS, ROLL_ON_POD_METADATA)
 """Annotations of a SidecarSet that are options."""
 
 STRATEGY: Final = "spec.updateStrategy"

@@ -190,6 +190,9 @@ STRICT_MAX_UNAVAILABLE: Final = Option(annotation="pykruise.io/strict-max-unavai
 UPDATED_PODS: Final = Option(annotation="pykruise.io/updated-pods", parse=_parse_count)
 """Number of pods that get the newest sidecars of a SidecarSet; all others keep those of an older revision."""
 
+ROLL_ON_POD_METADATA: Final = Option(annotation="pykruise.io/roll-on-pod-metadata", parse=_parse_bool)
+"""Whether a SidecarSet also changes the annotations of running pods, as an upgrade."""
+
 SUCCESSOR_PLACEMENT: Final = Option(annotation="pykruise.io/successor-placement", parse=_parse_placement)
 """Whether a pod that replaces another one prefers or requires its node or its zone."""
 

@@ -203,6 +203,12 @@ def _not_serving(pod: ManagedPod, sight: SidecarSight) -> Iterator[Wait]:
     if busy is not None:
         words = f"hot upgrade: {busy.working} takes over, {busy.other} is not idle yet"
         yield Wait(code=Code.HOT_UPGRADE, words=words, pods=(pod.label,))
+    elif pod.restarting:
+        names = ", ".join(sorted(pod.restarting))
+        words = (
+            f"variables of {names} read an annotation that was changed; the agent has not restarted them yet"
+        )
+        yield Wait(code=Code.UPDATING_IN_PLACE, words=words, pods=(pod.label,))
     else:
         words = "its sidecars have new images, and do not run them yet"
         yield Wait(code=Code.UPDATING_IN_PLACE, words=words, pods=(pod.label,))
