@@ -1098,7 +1098,11 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         r" after a change of SidecarSet \w+",
         (correct_the_sidecars_and_delete_pods, make_the_image_available),
     ),
-    (r"create one of them again with another selector and other labels: a selector cannot be changed", ()),
+    (
+        r"create this workload or the other owner again with another selector and other pod labels: a selector "
+        r"cannot be changed",
+        (),
+    ),
     # what only a person can judge
     (r"read its log \(kubectl logs -n \S+ \S+( -c \S+)?\), and correct (its cause|SidecarSet \S+)", ()),
     (r"read its log \(kubectl logs -n \S+ \S+ -c \S+\); then create the job again.*", ()),

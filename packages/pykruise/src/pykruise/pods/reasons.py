@@ -367,7 +367,7 @@ CODES: Final[Mapping[Code, Meaning]] = {
         "lower spec.updateStrategy.rollingUpdate.partition to continue",
     ),
     Code.PARTITIONED_SCALING: Meaning(
-        "because of the partition nodes stay without a pod",
+        "the partition keeps nodes without a pod",
         "lower spec.updateStrategy.rollingUpdate.partition",
     ),
     Code.NODE_SELECTOR: Meaning(
@@ -407,7 +407,8 @@ CODES: Final[Mapping[Code, Meaning]] = {
     ),
     Code.OTHER_OWNERS: Meaning(
         "the selector matches pods of other owners too",
-        "create one of them again with another selector and other labels: a selector cannot be changed",
+        "create this workload or the other owner again with another selector and other pod labels: a selector cannot "
+        "be changed",
     ),
     Code.OTHER_BUDGET: Meaning(
         "another PodUnavailableBudget covers the pod, and only that budget is checked",
@@ -454,7 +455,7 @@ CODES: Final[Mapping[Code, Meaning]] = {
     ),
     Code.PROBE_PORT: Meaning(
         "a probe names a port that its container does not have",
-        "give the port a name in the container, or the probe a number",
+        "name the port in the container, or use a port number in the probe",
     ),
     Code.PROBE_FAILS: Meaning(
         "a probe of a PodProbeMarker fails", "if the probe should succeed, read its message"

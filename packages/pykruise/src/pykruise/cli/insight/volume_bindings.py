@@ -163,7 +163,10 @@ def describe_node_state(node: Document) -> str:
 
 
 def make_room_on(nodes: str, *, first: str) -> str:
-    """Instruction for nodes that can take a pod. `nodes`: their names in words; `first`: the name of one."""
+    """Instruction to make room on nodes where the pod may run, but that take no more pods now.
+
+    `nodes`: their names in words; `first`: the name of one.
+    """
     return f"make room on {nodes} (kubectl uncordon {first} where it is cordoned)"
 
 

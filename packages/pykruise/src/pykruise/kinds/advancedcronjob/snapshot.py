@@ -133,7 +133,8 @@ class AdvancedCronJobSnapshot(Judged, frozen=True, kw_only=True):
     latest_made: Instant | None = None
     """The latest tick for which a child was observed; the child may be deleted by now. None: no child was observed."""
     job_pods: Mapping[str, Sequence[PodView]] = {}
-    """Pods of batch/v1 Jobs that have not ended, by the Job's uid; children of other kinds report why they wait."""
+    """Pods of the active batch/v1 Jobs, by the Job's uid. Children of other kinds report why they wait in their status.
+    """
     changed_at: Instant | None = None
     """Time of the last change of schedule, zone, pause or deadline; None: no change is known since the creation."""
     now: Instant

@@ -359,7 +359,9 @@ STEPS: Final = PodSteps(
             PODS, "patch", why="PodUnavailableBudget: to record an eviction that waits for a successor"
         ),
         make_right(
-            CLONE_SETS, "get", why="PodUnavailableBudget: to read whether a successor is created first"
+            CLONE_SETS,
+            "get",
+            why="PodUnavailableBudget: to read whether a CloneSet creates an evicted pod's successor first",
         ),
         *(
             make_right(

@@ -33,7 +33,7 @@ class UpgradeStrategy(Typed, frozen=True, kw_only=True):
     """Method by which the sidecar gets another image."""
 
     hot_upgrade_empty_image: str = ""
-    """Image of the idle one of a hot upgrade's two containers."""
+    """Image that the idle container of a hot upgrade runs."""
     upgrade_type: str = ""
     """ColdUpgrade (the default): the container is restarted. HotUpgrade: a second container takes over. Immutable."""
 
