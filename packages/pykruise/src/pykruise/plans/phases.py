@@ -189,9 +189,9 @@ def decide_deletion(
 ) -> DeletePod | ChangePod | Reason:
     """Return the decision to delete the pod now, or to let it prepare for that, or the reason to wait.
 
-    A pod that the preDelete hook holds enters PreparingDelete first, which also takes it out of service. A pod that
-    is deleted because it does not serve must be unchanged: if it became ready meanwhile, its deletion would need a
-    place in the budget.
+    A pod that the preDelete hook holds enters PreparingDelete first. If the hook has `mark_pod_not_ready`, the same
+    write takes the pod out of service. A pod that is deleted because it does not serve must be unchanged: if it became
+    ready meanwhile, its deletion would need a place in the budget.
     """
     if hook is None or not is_hooked(hook, pod):
         return DeletePod(pod=pod, because=because, unchanged=not pod.is_serving or hook is not None)

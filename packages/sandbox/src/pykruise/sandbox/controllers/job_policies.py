@@ -180,7 +180,8 @@ def _fails_its_index(job: DocumentView, pod: SandboxPodView, limit: int) -> bool
 def find_held_back(
     job: DocumentView, pods: Sequence[SandboxPodView], active: Sequence[SandboxPodView], over: frozenset[int]
 ) -> Mapping[int, SandboxPodView]:
-    """Last failed pod of each index that must be retried. Only this pod has the index's number of failures yet.
+    """Last failed pod of each index that must be retried. It is kept until it is replaced, because the number of
+    failures that its replacement carries is computed from it.
 
     `over`: indexes that have succeeded or failed.
     """
