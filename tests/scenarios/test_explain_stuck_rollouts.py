@@ -426,7 +426,7 @@ async def test_a_volume_that_cannot_be_mounted_is_named(stage: Stage, volume: st
         stage.client, Key(stage.namespace, "web"), now=stage.clock(), kind=CLONE_SET
     )
     # then
-    (wait,) = (wait for wait in explanation.waits if wait.code == "NotMounted")
+    (wait,) = (wait for wait in explanation.waits if wait.code == "MountFails")
     assert '"gone" not found' in wait.words
     made, command = ("ConfigMap", "configmap") if volume == "configMap" else ("Secret", "secret generic")
     create = f"kubectl create {command} -n {stage.namespace} gone --from-file=FILE"

@@ -179,7 +179,7 @@ def _store_revision(choice: UpdateChoice, *, namespace: str) -> Chain | None:
 
 
 def _record_selector(revision: RevisionView, selector: Mapping[str, Any]) -> Chain:
-    """In a revision that another manager has stored, record the selector that manages the pods."""
+    """Record, in a revision that another manager has stored, the selector that manages the pods."""
     body = {"metadata": {"annotations": record_of(selector)}}
     return _patch_revision(
         revision, body, PatchType.MERGE, because="it records the selector that manages the pods"
