@@ -6,8 +6,8 @@ A manager may know any content since the position of its cache, and combine it w
 While the ConfigMap does not exist, the record of any earlier content may be kept.
 """
 
-from bisect import bisect_right
 from collections.abc import Iterator, Mapping
+from operator import itemgetter
 from typing import Any
 
 import msgspec
@@ -23,6 +23,7 @@ from pykruise.testing.simulation.history import Commit, Reconcile
 from simulation.cloneset_rules import CloneSetRules, Workload
 from simulation.pods import Version
 from simulation.rules import Violation, plain
+from simulation.versions import find_first_since
 
 __all__ = ["CONFIG_NAME", "FollowedRules"]
 
@@ -61,7 +62,7 @@ class FollowedRules(CloneSetRules):
 
     def _workloads_since(self, known: int) -> list[Workload]:
         workloads = super()._workloads_since(known)
-        first = max(0, bisect_right(self._contents, self._known_config, key=lambda content: content[0]) - 1)
+        first = find_first_since(self._contents, self._known_config, revision_of=itemgetter(0))
         versions = [
             _with_content(workload, content)
             for workload in workloads

@@ -7,7 +7,6 @@ controller: scripts determine when a child ends.
 """
 
 import math
-from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -18,6 +17,7 @@ from pykruise.kube.clock import parse_time
 from pykruise.testing.simulation.history import Commit, Reconcile
 from simulation.pods import PodHistory
 from simulation.rules import Violation
+from simulation.versions import versions_since
 
 __all__ = ["CronRules", "period_of"]
 
@@ -237,12 +237,12 @@ class CronRules:
         if any(cron.concurrency == "Replace" for cron in crons):
             return
         known = reconcile.known.get(CHILDREN, 0)
-        versions = self._versions_since(self._children[child.uid], known)
+        versions = versions_since(self._children[child.uid], known)
         if all(not version.ending for version in versions):
             yield self._broken(commit, "deletion", f"{child.name} is active, and deleted")
             return
         ended = sum(
-            any(item.ending == child.ending and not item.gone for item in self._versions_since(many, known))
+            any(item.ending == child.ending and not item.gone for item in versions_since(many, known))
             for many in self._children.values()
             if many[-1].owner == child.owner
         )
@@ -300,10 +300,7 @@ class CronRules:
     def _crons_since(self, known: int) -> list[Cron]:
         if self._gone_at > self._crons[-1].revision and self._gone_at <= known:
             return []
-        return self._crons[max(0, bisect_right(self._crons, known, key=lambda cron: cron.revision) - 1) :]
-
-    def _versions_since(self, versions: list[Child], known: int) -> list[Child]:
-        return versions[max(0, bisect_right(versions, known, key=lambda version: version.revision) - 1) :]
+        return versions_since(self._crons, known)
 
     def _surely_active(self, reconcile: Reconcile, child: Child) -> Iterator[list[Child]]:
         """Children that the manager must know, and that certainly continue and stay."""
@@ -312,7 +309,7 @@ class CronRules:
             first = many[0]
             if first.owner != child.owner or first.uid == child.uid:
                 continue
-            versions = self._versions_since(many, known)
+            versions = versions_since(many, known)
             is_known = first.revision <= known or self._made_in.get(first.uid) == reconcile
             if is_known and all(version.is_active and not version.is_deleting for version in versions):
                 yield versions

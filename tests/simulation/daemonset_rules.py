@@ -4,7 +4,6 @@ The rules are those of the specification's "Placement", "Manage" and "Update", i
 rules.py describes how they consider what a manager could know.
 """
 
-from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -22,6 +21,7 @@ from simulation.rules import (
     plain,
     read_taints,
 )
+from simulation.versions import versions_since
 
 __all__ = ["DaemonSetRules", "Workload"]
 
@@ -386,10 +386,7 @@ class DaemonSetRules(WorkloadRules[Workload]):
 
     def _nodes_since(self, name: str, reconcile: Reconcile) -> list[Node]:
         """States of a node that a manager may assume to be the current one."""
-        states = self._nodes.get(name) or []
-        known = reconcile.known.get(NODES, 0)
-        first = max(0, bisect_right(states, known, key=lambda state: state.revision) - 1)
-        return states[first:]
+        return versions_since(self._nodes.get(name) or [], reconcile.known.get(NODES, 0))
 
     def _nodes_are_known(self, reconcile: Reconcile) -> bool:
         """Whether no node has changed since the reconcile began: only then nodes can be counted."""

@@ -74,7 +74,7 @@ class Job(msgspec.Struct, frozen=True):
 
     @property
     def is_left_by_hand(self) -> bool:
-        """Whether a person must end a container; in these scripts nobody does."""
+        """Whether a person must end a container; in these scripts no person does."""
         return any(container.get("stdin") for container in self.spec["template"]["ephemeralContainers"])
 
     @property

@@ -6,7 +6,6 @@ The rules are those of the specification, implemented independently; rules.py de
 manager could know.
 """
 
-from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -17,6 +16,7 @@ from pykruise.runtime.kstatus import Conditions, split_kstatus
 from pykruise.testing.simulation.history import Commit, Reconcile
 from simulation.pods import PodHistory, Version
 from simulation.rules import PODS, Violation, number
+from simulation.versions import versions_since
 
 __all__ = ["JobRules"]
 
@@ -366,11 +366,10 @@ class JobRules:
     def _jobs_since(self, known: int) -> list[Job]:
         if self._gone_at > self._jobs[-1].revision and self._gone_at <= known:
             return []
-        return self._jobs[max(0, bisect_right(self._jobs, known, key=lambda job: job.revision) - 1) :]
+        return versions_since(self._jobs, known)
 
     def _nodes_since(self, name: str, known: int) -> list[Node]:
-        versions = self._nodes.get(name, [])
-        return versions[max(0, bisect_right(versions, known, key=lambda version: version.revision) - 1) :]
+        return versions_since(self._nodes.get(name, []), known)
 
     def _believed(self, reconcile: Reconcile) -> Iterator[list[Version]]:
         """Of each pod that the manager may believe to be the job's: the versions that it may take for the present."""

@@ -294,7 +294,11 @@ DAEMONSET: dict[str, tuple[Change, ...]] = {
         (daemon_working_set.DaemonSetWorkingSet, "is_available", always(True)),
     ),
     "DaemonSet: one node more than the option says is left out": (
-        (daemon_left_out, "resolve", lambda original: lambda *args, **kwargs: original(*args, **kwargs) + 1),
+        (
+            nodes_out_of_service,
+            "resolve",
+            lambda original: lambda *args, **kwargs: original(*args, **kwargs) + 1,
+        ),
     ),
     "DaemonSet: nodes in service are left out": (
         (daemon_left_out, "explain_unavailable_node", always("is not ready")),

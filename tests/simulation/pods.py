@@ -5,7 +5,6 @@ Commit ──▶ PodHistory.take() ──▶ Version ──▶ rules read the st
 It does not use the product's view of a pod, so a bug of that view cannot hide here.
 """
 
-from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -13,6 +12,7 @@ import msgspec
 
 from pykruise.kube.clock import parse_time
 from pykruise.testing.simulation.history import Commit, Reconcile
+from simulation.versions import find_first_since, versions_since
 
 __all__ = ["PodHistory", "Version", "is_injected", "read_pod"]
 
@@ -198,7 +198,7 @@ class PodHistory:
         for versions in self._versions.values():
             if versions[-1].gone and versions[-1].revision <= known:
                 continue
-            first = max(0, bisect_right(versions, known, key=lambda version: version.revision) - 1)
+            first = find_first_since(versions, known)
             for number in range(len(versions) - 1, first, -1):
                 if reconcile is not None and versions[number].is_own(reconcile):
                     first = number
@@ -207,8 +207,7 @@ class PodHistory:
 
     def since(self, uid: str, known: int) -> list[Version]:
         """The versions of one pod since revision `known`, including the one at `known`."""
-        versions = self._versions[uid]
-        return versions[max(0, bisect_right(versions, known, key=lambda version: version.revision) - 1) :]
+        return versions_since(self._versions[uid], known)
 
     def created_at(self, uid: str) -> Version:
         """Its first version."""

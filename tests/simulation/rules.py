@@ -11,7 +11,6 @@ they have no tolerances and no time-outs.
 """
 
 import math
-from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -20,6 +19,7 @@ import msgspec
 from pykruise.testing.simulation.history import Commit, Reconcile
 from pykruise.testing.simulation.worlds import Violation
 from simulation.pods import PodHistory, Version
+from simulation.versions import versions_since
 
 __all__ = [
     "PODS",
@@ -426,10 +426,9 @@ class WorkloadRules(Generic[W]):
 
     def _workloads_since(self, known: int) -> list[W]:
         """Versions that a manager with this knowledge may assume to be the current one."""
-        first = max(0, bisect_right(self.workloads, known, key=lambda workload: workload.revision) - 1)
         if self._gone_at > self.workloads[-1].revision and self._gone_at <= known:
             return []
-        return self.workloads[first:]
+        return versions_since(self.workloads, known)
 
     def _is_member(self, pod: Version, workload: W) -> bool:
         return pod.is_active and pod.owner == workload.uid and pod.labels.get("app") == self._name

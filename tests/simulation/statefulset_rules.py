@@ -5,9 +5,9 @@ independently; rules.py describes how they consider what a manager could know. A
 wants; its rank is its position among all slots.
 """
 
-from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from operator import itemgetter
 from typing import Any
 
 import msgspec
@@ -25,6 +25,7 @@ from simulation.rules import (
     plain,
     read_taints,
 )
+from simulation.versions import versions_since
 
 __all__ = ["StatefulSetRules", "Workload"]
 
@@ -519,9 +520,8 @@ class StatefulSetRules(WorkloadRules[Workload]):
 
     def _may_be_out_of_service(self, reconcile: Reconcile, node: str) -> bool:
         states = self._nodes.get(node) or []
-        known = reconcile.known.get(NODES, 0)
-        first = max(0, bisect_right(states, known, key=lambda state: state[0]) - 1)
-        return any(is_out for _, is_out in states[first:])
+        since = versions_since(states, reconcile.known.get(NODES, 0), revision_of=itemgetter(0))
+        return any(is_out for _, is_out in since)
 
     def most_prepared(self, reconcile: Reconcile, workload: Workload) -> int:
         names = [
@@ -650,9 +650,8 @@ class StatefulSetRules(WorkloadRules[Workload]):
     def _claim_since(self, name: str, reconcile: Reconcile) -> list[Any]:
         """States of a PVC that a manager may assume to be the current one."""
         versions = self._claims.get(name) or []
-        known = reconcile.known.get(CLAIMS, 0)
-        first = max(0, bisect_right(versions, known, key=lambda version: version[0]) - 1)
-        return [version for _, version in versions[first:]]
+        since = versions_since(versions, reconcile.known.get(CLAIMS, 0), revision_of=itemgetter(0))
+        return [version for _, version in since]
 
     def _present_claims(self) -> Iterator[tuple[str, Any]]:
         return ((name, versions[-1][1]) for name, versions in self._claims.items() if versions[-1][1])

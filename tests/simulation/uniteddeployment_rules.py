@@ -10,7 +10,6 @@ at rest                ──▶ every subset has its workload, bounds hold, no 
 A write must be correct for one version of the UnitedDeployment and the workloads that the manager may have known.
 """
 
-from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -19,6 +18,7 @@ import msgspec
 from pykruise.testing.simulation.history import Commit, Reconcile
 from simulation.pods import PodHistory, Version
 from simulation.rules import PODS, REVISIONS, Violation
+from simulation.versions import versions_since
 
 __all__ = ["UnitedDeploymentRules"]
 
@@ -134,7 +134,7 @@ class UnitedDeploymentRules:
         """Names of workloads of the subset that surely are there, and that have no controller."""
         assert reconcile is not None
         for history in self._workloads.values():
-            seen = _since(history, reconcile.known.get(WORKLOADS, 0))
+            seen = versions_since(history, reconcile.known.get(WORKLOADS, 0))
             if seen[0].revision <= reconcile.known.get(WORKLOADS, 0) and all(
                 item.document is not None
                 and not _is_going(item.document)
@@ -226,7 +226,7 @@ class UnitedDeploymentRules:
         known = reconcile.known.get(WORKLOADS, 0)
         for uid, value in self._live({united["metadata"]["uid"] for united in united_versions}):
             if uid != workload["metadata"]["uid"]:
-                sizes = [seen.replicas for seen in _since(self._workloads[uid], known)]
+                sizes = [seen.replicas for seen in versions_since(self._workloads[uid], known)]
                 yield value["metadata"]["labels"].get(SUBSET), sizes
 
     def _live(self, owners: set[str]) -> Iterator[tuple[str, Any]]:
@@ -238,7 +238,7 @@ class UnitedDeploymentRules:
 
     def _united_since(self, reconcile: Reconcile) -> list[Any]:
         """Versions of the UnitedDeployment that the manager may assume to be the current one."""
-        seens = _since(self._versions, reconcile.known.get(UNITED, 0))
+        seens = versions_since(self._versions, reconcile.known.get(UNITED, 0))
         return [seen.document for seen in seens if seen.document is not None]
 
     def _broken(self, commit: Commit, rule: str, what: str) -> Violation:
@@ -352,12 +352,6 @@ class UnitedDeploymentRules:
         ]
         if false:
             yield Violation("status", f"said not to be: {false}", now)
-
-
-def _since(history: list[_Seen], known: int) -> list[_Seen]:
-    """The versions that a manager with this knowledge may assume to be the current one."""
-    first = max(0, bisect_right(history, known, key=lambda seen: seen.revision) - 1)
-    return history[first:]
 
 
 def _is_going(document: Any) -> bool:

@@ -205,7 +205,7 @@ class SidecarWorld:
             case Patch():
                 self._patch_pod(action)
             case _:
-                raise AssertionError(f"not on paper: {action}")
+                raise AssertionError(f"this world has no such action: {action}")
 
     def _patch_pod(self, action: Patch) -> None:
         old = self.pods[action.key.name]

@@ -13,10 +13,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any, Final
 
+import msgspec
+
 from pykruise.kube.cache.store import Change
 from pykruise.kube.ids import Key
-from pykruise.kube.values.int_or_percent import Rounding, resolve
+from pykruise.kube.values.int_or_percent import IntOrPercent, Rounding, resolve
 from pykruise.kube.values.selectors import Selector
+from pykruise.plans.node_reads import read_nodes
 from pykruise.plans.views import NODE_VIEWS, NodeView
 from pykruise.pods.reasons import Code
 from pykruise.pods.template.node_placement import has_cordon_taint, has_lost_taint
@@ -56,9 +59,26 @@ def read_nodes_of_pods(
     """Return the nodes of these pods by name; none without the option."""
     if IGNORE_UNAVAILABLE_NODES.annotation not in annotations:
         return {}
-    names = {pod.node_name for pod in pods if pod.node_name}
-    nodes = (read.get(NODE_VIEWS, Key("", name)) for name in names)
-    return {node.name: node for node in nodes if node is not None}
+    return read_nodes((pod.node_name for pod in pods), read)
+
+
+class IgnoredNodes(msgspec.Struct, frozen=True):
+    """The option ignore-unavailable-nodes."""
+
+    limit: IntOrPercent
+    selector: Selector | None
+    """Labels of further nodes out of service (option unavailable-nodes-selector)."""
+
+    def choose(self, reasons: Iterable[tuple[str, str]], *, count: int) -> Mapping[str, str]:
+        """Return the first nodes that have a reason, up to the limit. A percentage is of `count` nodes, rounded up."""
+        out_of_service = ((name, why) for name, why in reasons if why)
+        return dict(islice(out_of_service, resolve(self.limit, of=count, rounding=Rounding.UP)))
+
+
+def read_ignored_nodes(annotations: Mapping[str, str]) -> IgnoredNodes | None:
+    """Return the option in these annotations; None: it is not set."""
+    limit = IGNORE_UNAVAILABLE_NODES.read(annotations)
+    return None if limit is None else IgnoredNodes(limit, UNAVAILABLE_NODES_SELECTOR.read(annotations))
 
 
 def explain_node_out_of_service(
@@ -95,22 +115,20 @@ def find_pods_left_out(
     are left out, in the order of their names. A percentage is of the nodes that have a pod of the workload, and is
     rounded up.
     """
-    limit = IGNORE_UNAVAILABLE_NODES.read(annotations)
-    if limit is None or not nodes:
+    ignored = read_ignored_nodes(annotations)
+    if ignored is None or not nodes:
         return {}
-    selector = UNAVAILABLE_NODES_SELECTOR.read(annotations)
     by_node: dict[str, list[PodView]] = defaultdict(list)
     for pod in pods:
         if pod.node_name in nodes:
             by_node[pod.node_name].append(pod)
     reasons = (
-        (name, _explain_node(nodes[name], by_node[name], selector, is_updated=is_updated))
+        (name, _explain_node(nodes[name], by_node[name], ignored.selector, is_updated=is_updated))
         for name in sorted(by_node)
         if not any(is_available(pod) for pod in by_node[name])
     )
-    out_of_service = ((name, why) for name, why in reasons if why)
-    chosen = islice(out_of_service, resolve(limit, of=len(by_node), rounding=Rounding.UP))
-    return {pod.name: explain_left_out(name, why) for name, why in chosen for pod in by_node[name]}
+    chosen = ignored.choose(reasons, count=len(by_node))
+    return {pod.name: explain_left_out(name, why) for name, why in chosen.items() for pod in by_node[name]}
 
 
 def _explain_node(

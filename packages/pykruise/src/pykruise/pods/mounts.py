@@ -71,7 +71,7 @@ def mounts_of(volumes: msgspec.Raw) -> tuple[str, ...]:
 
 
 def list_mounts(volumes: bytes | msgspec.Raw) -> tuple[tuple[str, str], ...]:
-    """The same as pairs of kind and name."""
+    """Return the kind and name of the objects that these volumes need, such as `("Secret", "tls")`."""
     if not bytes(volumes):
         return ()
     try:

@@ -7,15 +7,12 @@ a node mean that it is out of service.
 """
 
 from collections.abc import Iterable, Mapping
-from itertools import islice
 
 from pykruise.kinds.daemonset.node_state import NodeState
 from pykruise.kinds.daemonset.placement import Place
 from pykruise.kinds.daemonset.working_set import DaemonSetWorkingSet
-from pykruise.kube.values.int_or_percent import Rounding, resolve
 from pykruise.kube.values.selectors import Selector
-from pykruise.plans.nodes_out_of_service import explain_node_out_of_service, has_failed
-from pykruise.pods.workload.options import IGNORE_UNAVAILABLE_NODES, UNAVAILABLE_NODES_SELECTOR
+from pykruise.plans.nodes_out_of_service import explain_node_out_of_service, has_failed, read_ignored_nodes
 
 
 def find_nodes_left_out(ws: DaemonSetWorkingSet, states: Iterable[NodeState]) -> Mapping[str, str]:
@@ -24,15 +21,12 @@ def find_nodes_left_out(ws: DaemonSetWorkingSet, states: Iterable[NodeState]) ->
     They are the first of `states` that are out of service, up to the limit of the option. A percentage is of the nodes
     that have or should have a pod, and is rounded up as maxUnavailable is.
     """
-    annotations = ws.snapshot.daemonset.annotations
-    limit = IGNORE_UNAVAILABLE_NODES.read(annotations)
-    if limit is None:
+    ignored = read_ignored_nodes(ws.snapshot.daemonset.annotations)
+    if ignored is None:
         return {}
-    selector = UNAVAILABLE_NODES_SELECTOR.read(annotations)
     count = ws.limits.desired + sum(state.place is not Place.RUN for state in ws.nodes)
-    reasons = ((state.name, explain_unavailable_node(ws, state, selector)) for state in states)
-    unavailable = ((name, why) for name, why in reasons if why)
-    return dict(islice(unavailable, resolve(limit, of=count, rounding=Rounding.UP)))
+    reasons = ((state.name, explain_unavailable_node(ws, state, ignored.selector)) for state in states)
+    return ignored.choose(reasons, count=count)
 
 
 def explain_unavailable_node(ws: DaemonSetWorkingSet, state: NodeState, selector: Selector | None) -> str:

@@ -223,6 +223,7 @@ def _upgrade_pods(snapshot: ReadableSidecarSet, revision: StoredRevision, chosen
     chains: list[Chain] = []
     skipped = dict(chosen.skipped)
     notes: list[Note] = []
+    rolls = rolls_on_metadata(sidecar_set.annotations)
     for pod in chosen.pods[:MOST_AT_ONCE]:
         try:
             body = upgrade_patch(pod, sidecar_set, revision=revision.name, now=snapshot.now)
@@ -231,7 +232,7 @@ def _upgrade_pods(snapshot: ReadableSidecarSet, revision: StoredRevision, chosen
             notes += _make_failure_notes(pod, str(error))
             continue
         restarts: Mapping[str, str] = {}
-        if rolls_on_metadata(sidecar_set.annotations):
+        if rolls:
             new = find_restarts(pod.pod, body, sidecar_set.contents.patch_pod_metadata)
             restarts = {**pod.restarting, **new}
             body = record_restarts(pod.pod, body, restarts, sidecarset=sidecar_set.name, now=snapshot.now)

@@ -32,6 +32,7 @@ from pykruise.manager.settings import ManagerSettings
 from pykruise.plans.purposes import Purpose
 from pykruise.pods.reasons import Code
 from pykruise.runtime.actions import Create
+from pykruise.runtime.plan import Plan
 from pykruise.runtime.reasons import Reason
 
 MOST_ROUNDS = 500
@@ -46,14 +47,14 @@ async def forecast_sidecars(
     if verdict.wanted is None:
         return Outlook(**verdict.about)
     sight = await sight_of(client, verdict.wanted, now=now, settings=settings)
-    batches, stays, is_cut = _forecast_rollout(sight)
-    restarting = _list_restarting(sight)
+    plan = plan_sidecarset(sight.snapshot)
+    batches, stays, is_cut = _forecast_rollout(sight, plan)
     return Outlook(
         **verdict.about,
         batches=batches,
         stays=stays,
         new_pods=tuple(_new_pods(sight)),
-        notes=tuple(_find_notes(sight, batches, is_cut=is_cut, restarting=restarting)),
+        notes=tuple(_find_notes(sight, batches, is_cut=is_cut, restarting=_list_restarting(plan))),
     )
 
 
@@ -61,12 +62,13 @@ async def forecast_sidecars(
 
 
 def _forecast_rollout(
-    sight: SidecarSight,
+    sight: SidecarSight, plan: Plan
 ) -> tuple[tuple[OutlookBatch, ...], dict[str, tuple[str, ...]], bool]:
-    """Return the batches, the reasons of the remaining pods, and whether there would be further batches."""
+    """Return the batches, the reasons of the remaining pods, and whether there would be further batches. `plan`: the
+    plan for the snapshot.
+    """
     snapshot = sight.snapshot
     batches: list[OutlookBatch] = []
-    plan = plan_sidecarset(snapshot)
     while len(batches) < MOST_ROUNDS:
         doing = {
             chain.subject: "end the hot upgrade"
@@ -166,12 +168,12 @@ def _describe_sidecar(sidecar: Sidecar, what: str) -> str:
 # ── further notes ────────────────────────────────────────────────────────────
 
 
-def _list_restarting(sight: SidecarSight) -> Sequence[str]:
-    """Return the containers of the first batch that restart because their variables read changed annotations."""
+def _list_restarting(plan: Plan) -> Sequence[str]:
+    """Return the containers of the plan's pods that restart because their variables read changed annotations."""
     return sorted(
         {
             container["name"]
-            for step in plan_sidecarset(sight.snapshot).steps
+            for step in plan.steps
             if isinstance(step.action, Create) and step.action.resource == REQUESTS
             for container in step.action.body["spec"]["containers"]
         }
